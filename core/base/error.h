@@ -1,0 +1,40 @@
+#pragma once
+// The error type of the core, and the check that throws it with a formatted message.
+
+#include <fmt/core.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace xrun {
+
+// A failure that the user can read: what, got, wanted, the way out; the user's own file and line first.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Bad usage or configuration; the process ends with status 2 instead of 1.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+// The run was asked to stop (SIGINT or SIGTERM); carries the signal's number.
+class Interrupted : public Error {
+ public:
+  explicit Interrupted(int signal_number)
+      : Error("interrupted"), signal_number_(signal_number) {}
+  int signal_number() const { return signal_number_; }
+
+ private:
+  int signal_number_;
+};
+
+}  // namespace xrun
+
+// Throws xrun::Error with a fmt message unless cond holds.
+#define XRUN_CHECK(cond, ...)                                        \
+  do {                                                               \
+    if (!(cond)) [[unlikely]] throw ::xrun::Error(fmt::format(__VA_ARGS__)); \
+  } while (false)

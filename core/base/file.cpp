@@ -1,0 +1,238 @@
+#include "core/base/file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr uint64_t kBufferBytes = 1 << 20;
+
+struct FileFault {
+  std::string operation;
+  int64_t nth = 0;
+  std::atomic<int64_t> seen = 0;
+
+  FileFault() {
+    const char* text = std::getenv("XRUN_FILE_FAULT");
+    if (text == nullptr) return;
+    const std::string_view view(text);
+    const size_t colon = view.find(':');
+    if (colon == std::string_view::npos) return;
+    operation = view.substr(0, colon);
+    std::from_chars(view.data() + colon + 1, view.data() + view.size(), nth);
+  }
+};
+
+FileFault& file_fault() {
+  static FileFault fault;
+  return fault;
+}
+
+// Returns true when the operation must fail; errno is then that of a full disk.
+bool fails_here(const char* operation) {
+  FileFault& fault = file_fault();
+  if (fault.nth == 0 || fault.operation != operation) return false;
+  if (++fault.seen < fault.nth) return false;
+  errno = ENOSPC;
+  return true;
+}
+
+[[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
+  const int code = errno;
+  const char* hint = code == ENOSPC ? "; free some space and run again, nothing was lost" : "";
+  throw Error(fmt::format("{}: cannot {}: {}{}", path.string(), what, std::strerror(code), hint));
+}
+
+}  // namespace
+
+void set_file_fault(std::string_view operation, int64_t nth) {
+  FileFault& fault = file_fault();
+  fault.operation = operation;
+  fault.nth = nth;
+  fault.seen = 0;
+}
+
+std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail(path, "be opened");
+  std::string bytes;
+  uint64_t size = 0;
+  while (true) {
+    if (bytes.size() < size + kBufferBytes) bytes.resize(std::max(bytes.size() * 2, size + kBufferBytes));
+    const ssize_t n = ::read(fd, bytes.data() + size, bytes.size() - size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      ::close(fd);
+      fail(path, "be read");
+    }
+    if (n == 0) break;
+    size += static_cast<uint64_t>(n);
+    if (size > max_bytes) {
+      ::close(fd);
+      throw Error(fmt::format("{}: is larger than {} bytes, the most that is read of such a file",
+                              path.string(), max_bytes));
+    }
+  }
+  ::close(fd);
+  bytes.resize(size);
+  return bytes;
+}
+
+void sync_dir(const std::filesystem::path& dir) {
+  const std::filesystem::path target = dir.empty() ? "." : dir;
+  const int fd = ::open(target.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail(target, "be opened");
+  const bool failed = fails_here("fsync") || ::fsync(fd) != 0;
+  const int code = errno;
+  ::close(fd);
+  errno = code;
+  if (failed) fail(target, "be synced");
+}
+
+void rename_durable(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (fails_here("rename") || ::rename(from.c_str(), to.c_str()) != 0) {
+    fail(to, "be renamed into place");
+  }
+  sync_dir(to.parent_path());
+}
+
+void make_dirs(const std::filesystem::path& dir) {
+  std::error_code code;
+  std::filesystem::create_directories(dir, code);
+  XRUN_CHECK(!code, "{}: the folder cannot be made: {}", dir.string(), code.message());
+}
+
+void write_file_atomic(const std::filesystem::path& path, std::string_view bytes) {
+  const std::filesystem::path temporary = path.string() + fmt::format(".tmp{}", ::getpid());
+  try {
+    FileWriter writer(temporary);
+    writer.write(bytes);
+    writer.sync();
+    writer.close();
+    rename_durable(temporary, path);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+}
+
+FileWriter::FileWriter(const std::filesystem::path& path, Mode mode) : path_(path) {
+  const int flags = mode == Mode::kTruncate ? O_TRUNC : O_APPEND;
+  fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+  if (fd_ < 0) fail(path, "be opened for writing");
+  buffer_.reserve(kBufferBytes);
+}
+
+FileWriter::~FileWriter() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void FileWriter::write(const void* data, uint64_t size) {
+  write(std::string_view(static_cast<const char*>(data), size));
+}
+
+void FileWriter::write(std::string_view bytes) {
+  size_ += bytes.size();
+  if (buffer_.size() + bytes.size() <= kBufferBytes) {
+    buffer_.append(bytes);
+    return;
+  }
+  flush();
+  if (bytes.size() >= kBufferBytes) {
+    write_through(bytes.data(), bytes.size());
+  } else {
+    buffer_.append(bytes);
+  }
+}
+
+void FileWriter::write_through(const char* data, uint64_t size) {
+  while (size > 0) {
+    if (fails_here("write")) fail(path_, "be written");
+    const ssize_t n = ::write(fd_, data, size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path_, "be written");
+    data += n;
+    size -= static_cast<uint64_t>(n);
+  }
+}
+
+void FileWriter::flush() {
+  if (buffer_.empty()) return;
+  write_through(buffer_.data(), buffer_.size());
+  buffer_.clear();
+}
+
+void FileWriter::sync() {
+  flush();
+  if (fails_here("fsync") || ::fsync(fd_) != 0) fail(path_, "be synced");
+}
+
+void FileWriter::close() {
+  flush();
+  const int fd = std::exchange(fd_, -1);
+  if (fd >= 0 && ::close(fd) != 0) fail(path_, "be closed");
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail(path, "be opened");
+  struct stat info {};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(fd);
+    throw Error(fmt::format("{}: is not a regular file", path.string()));
+  }
+  size_ = static_cast<uint64_t>(info.st_size);
+  if (size_ > 0) {
+    void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+    const int code = errno;
+    ::close(fd);
+    errno = code;
+    if (address == MAP_FAILED) fail(path, "be mapped");
+    data_ = static_cast<const char*>(address);
+  } else {
+    ::close(fd);
+  }
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+FileLock::FileLock(const std::filesystem::path& path, bool wait) {
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail(path, "be opened for a lock");
+  int result = 0;
+  do {
+    result = ::flock(fd_, LOCK_EX | (wait ? 0 : LOCK_NB));
+  } while (result != 0 && errno == EINTR);
+  held_ = result == 0;
+}
+
+FileLock::~FileLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+}  // namespace xrun

@@ -1,0 +1,69 @@
+#include "core/base/hash.h"
+
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+std::string to_hex(XXH128_hash_t value) {
+  return fmt::format("{:016x}{:016x}", value.high64, value.low64);
+}
+
+}  // namespace
+
+struct Hasher::State {
+  XXH3_state_t xxh;
+};
+
+Hasher::Hasher() : state_(std::make_unique<State>()) { XXH3_128bits_reset(&state_->xxh); }
+Hasher::~Hasher() = default;
+Hasher::Hasher(Hasher&&) noexcept = default;
+Hasher& Hasher::operator=(Hasher&&) noexcept = default;
+
+Hasher& Hasher::bytes(std::string_view data) {
+  XXH3_128bits_update(&state_->xxh, data.data(), data.size());
+  return *this;
+}
+
+Hasher& Hasher::field(std::string_view name, std::string_view value) {
+  const std::array<uint64_t, 2> sizes = {name.size(), value.size()};
+  bytes({reinterpret_cast<const char*>(sizes.data()), sizeof(sizes)});
+  return bytes(name).bytes(value);
+}
+
+Hasher& Hasher::field(std::string_view name, int64_t value) {
+  return field(name, std::string_view(reinterpret_cast<const char*>(&value), sizeof(value)));
+}
+
+std::string Hasher::hex() const { return to_hex(XXH3_128bits_digest(&state_->xxh)); }
+
+std::string hash_hex(std::string_view data) {
+  return to_hex(XXH3_128bits(data.data(), data.size()));
+}
+
+uint64_t hash_u64(std::string_view data) { return XXH3_64bits(data.data(), data.size()); }
+
+std::string hash_file(const std::filesystem::path& path) {
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                       &std::fclose);
+  XRUN_CHECK(file, "{}: cannot be read: {}", path.string(), std::strerror(errno));
+  Hasher hasher;
+  std::string buffer(1 << 20, '\0');
+  while (size_t n = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
+    hasher.bytes({buffer.data(), n});
+  }
+  XRUN_CHECK(!std::ferror(file.get()), "{}: cannot be read: {}", path.string(),
+             std::strerror(errno));
+  return hasher.hex();
+}
+
+}  // namespace xrun

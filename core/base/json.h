@@ -1,0 +1,101 @@
+#pragma once
+// An ordered JSON value: configurations, manifests, messages, templates' arguments.
+//
+// Reading goes through simdjson; writing is our own. Not for hot paths.
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace xrun {
+
+// One JSON value. Objects keep the order of their keys; a repeated key keeps its first place and
+// takes the last value, as in Python. Integers beyond int64 become doubles.
+class Json {
+ public:
+  using Array = std::vector<Json>;
+  using Member = std::pair<std::string, Json>;
+  using Object = std::vector<Member>;
+  enum class Kind { kNull, kBool, kInt, kDouble, kString, kArray, kObject };
+
+  Json() = default;
+  Json(std::nullptr_t) {}
+  Json(bool value) : value_(value) {}
+  Json(int value) : value_(int64_t{value}) {}
+  Json(int64_t value) : value_(value) {}
+  Json(uint64_t value) : value_(static_cast<int64_t>(value)) {}
+  Json(double value) : value_(value) {}
+  Json(const char* value) : value_(std::string(value)) {}
+  Json(std::string value) : value_(std::move(value)) {}
+  Json(std::string_view value) : value_(std::string(value)) {}
+  Json(Array value) : value_(std::move(value)) {}
+  Json(Object value) : value_(std::move(value)) {}
+  static Json array() { return Json(Array{}); }
+  static Json object() { return Json(Object{}); }
+
+  Kind kind() const { return static_cast<Kind>(value_.index()); }
+  const char* kind_name() const;  // "null", "boolean", "integer", "number", "string", ...
+  bool is_null() const { return kind() == Kind::kNull; }
+  bool is_bool() const { return kind() == Kind::kBool; }
+  bool is_int() const { return kind() == Kind::kInt; }
+  bool is_number() const { return is_int() || kind() == Kind::kDouble; }
+  bool is_string() const { return kind() == Kind::kString; }
+  bool is_array() const { return kind() == Kind::kArray; }
+  bool is_object() const { return kind() == Kind::kObject; }
+
+  // The value as a kind; each throws Error that names both kinds if it is another one.
+  bool as_bool() const;
+  int64_t as_int() const;      // an integral double is accepted
+  double as_double() const;    // an integer is accepted
+  const std::string& as_string() const;
+  const Array& as_array() const;
+  Array& as_array();
+  const Object& as_object() const;
+  Object& as_object();
+
+  // The member of an object, or nullptr if it is absent or this is no object.
+  const Json* find(std::string_view key) const;
+  Json* find(std::string_view key);
+  // The member of an object. Throws Error that names the key if it is absent.
+  const Json& at(std::string_view key) const;
+  // Sets or adds a member; a null value becomes an object first.
+  Json& set(std::string_view key, Json value);
+  void push_back(Json value);  // a null value becomes an array first
+  size_t size() const;         // elements or members; 0 for scalars
+
+  bool operator==(const Json& other) const;  // 1 == 1.0; the order of keys counts
+
+ private:
+  std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object> value_;
+};
+
+// Parses one document. Throws Error "name:line:column: message" (1-based, in bytes) otherwise;
+// first_line is the line on which text begins. Nesting deeper than 512 is an error.
+Json parse_json(std::string_view text, std::string_view name, int64_t first_line = 1);
+
+// Reads and parses a file of at most 1 GiB.
+Json read_json(const std::string& path);
+
+struct JsonStyle {
+  int indent = -1;            // spaces a level; -1 is one line
+  bool ascii = false;         // escape everything beyond ASCII
+  bool sort_keys = false;
+  std::string_view item_separator = ",";  // as Python's separators
+  std::string_view key_separator = ":";
+};
+
+// Writes a value. Doubles take the shortest form that reads back equal; NaN and infinities become
+// null, as JSON has none.
+std::string dump_json(const Json& value, const JsonStyle& style = {});
+
+// Appends `text` as a JSON string with its quotes.
+void append_json_string(std::string& out, std::string_view text, bool ascii = false);
+
+// Returns the shortest decimal that reads back as the same double, in Python's spelling.
+std::string shortest_double(double value);
+
+}  // namespace xrun

@@ -1,0 +1,255 @@
+// Reading: simdjson's DOM for speed; where it refuses, a small scanner finds the place, because the
+// DOM reports no position.
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int kMaxDepth = 512;
+constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
+
+struct Fault {
+  size_t at;
+  std::string message;
+};
+
+// Walks a document by the grammar of RFC 8259 and throws Fault at the first byte that breaks it.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : text_(text) {}
+
+  void document() {
+    value(0);
+    blank();
+    if (at_ < text_.size()) fail("unexpected text after the value");
+  }
+
+ private:
+  [[noreturn]] void fail(std::string message) const { throw Fault{at_, std::move(message)}; }
+
+  void blank() {
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != text_.npos) ++at_;
+  }
+
+  char peek() {
+    blank();
+    if (at_ >= text_.size()) fail("the text ends inside a value");
+    return text_[at_];
+  }
+
+  void expect(char c) {
+    if (peek() != c) fail(fmt::format("expected '{}'", c));
+    ++at_;
+  }
+
+  void value(int depth) {
+    if (depth > kMaxDepth) fail(fmt::format("nested deeper than {}", kMaxDepth));
+    const char c = peek();
+    if (c == '{') return object(depth);
+    if (c == '[') return array(depth);
+    if (c == '"') return string();
+    if (c == '-' || std::isdigit(static_cast<unsigned char>(c))) return number();
+    for (std::string_view word : {"true", "false", "null"}) {
+      if (text_.substr(at_, word.size()) == word) {
+        at_ += word.size();
+        return;
+      }
+    }
+    fail("expected a value");
+  }
+
+  void object(int depth) {
+    ++at_;
+    if (peek() == '}') {
+      ++at_;
+      return;
+    }
+    while (true) {
+      if (peek() != '"') fail("expected a key in double quotes");
+      string();
+      expect(':');
+      value(depth + 1);
+      if (peek() == '}') break;
+      if (peek() != ',') fail("expected ',' or '}'");
+      ++at_;
+    }
+    ++at_;
+  }
+
+  void array(int depth) {
+    ++at_;
+    if (peek() == ']') {
+      ++at_;
+      return;
+    }
+    while (true) {
+      value(depth + 1);
+      if (peek() == ']') break;
+      if (peek() != ',') fail("expected ',' or ']'");
+      ++at_;
+    }
+    ++at_;
+  }
+
+  void string() {
+    const size_t start = at_++;
+    while (at_ < text_.size() && text_[at_] != '"') {
+      if (static_cast<unsigned char>(text_[at_]) < 0x20) fail("a control character in a string");
+      if (text_[at_] != '\\') {
+        ++at_;
+        continue;
+      }
+      ++at_;
+      if (at_ >= text_.size()) break;
+      if (std::string_view("\"\\/bfnrtu").find(text_[at_]) == std::string_view::npos) {
+        fail("an unknown escape in a string");
+      }
+      ++at_;
+    }
+    if (at_ >= text_.size()) {
+      at_ = start;
+      fail("a string without its closing quote");
+    }
+    ++at_;
+  }
+
+  void digits() {
+    if (at_ >= text_.size() || !std::isdigit(static_cast<unsigned char>(text_[at_]))) {
+      fail("expected a digit");
+    }
+    while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) ++at_;
+  }
+
+  void number() {
+    if (text_[at_] == '-') ++at_;
+    digits();
+    if (at_ < text_.size() && text_[at_] == '.') {
+      ++at_;
+      digits();
+    }
+    if (at_ < text_.size() && (text_[at_] == 'e' || text_[at_] == 'E')) {
+      ++at_;
+      if (at_ < text_.size() && (text_[at_] == '+' || text_[at_] == '-')) ++at_;
+      digits();
+    }
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+[[noreturn]] void report(std::string_view text, std::string_view name, int64_t first_line,
+                         simdjson::error_code code) {
+  Fault fault{0, simdjson::error_message(code)};
+  try {
+    Scanner(text).document();
+  } catch (Fault& found) {
+    fault = std::move(found);
+  }
+  int64_t line = first_line;
+  size_t line_start = 0;
+  for (size_t i = 0; i < fault.at && i < text.size(); ++i) {
+    if (text[i] != '\n') continue;
+    ++line;
+    line_start = i + 1;
+  }
+  throw Error(fmt::format("{}:{}:{}: is not valid JSON: {}", name, line, fault.at - line_start + 1,
+                          fault.message));
+}
+
+Json convert(const simdjson::dom::element& element) {
+  using simdjson::dom::element_type;
+  switch (element.type()) {
+    case element_type::ARRAY: {
+      Json::Array array;
+      const simdjson::dom::array items(element);
+      for (simdjson::dom::element item : items) {
+        array.push_back(convert(item));
+      }
+      return array;
+    }
+    case element_type::OBJECT: {
+      Json::Object object;
+      const simdjson::dom::object members(element);
+      for (auto [key, value] : members) {
+        object.emplace_back(std::string(key), convert(value));
+      }
+      return object;
+    }
+    case element_type::INT64: return Json(int64_t{element.get_int64().value_unsafe()});
+    case element_type::UINT64:
+      return Json(static_cast<double>(element.get_uint64().value_unsafe()));
+    case element_type::DOUBLE: return Json(double{element.get_double().value_unsafe()});
+    case element_type::STRING: return Json(std::string_view(element.get_string().value_unsafe()));
+    case element_type::BOOL: return Json(bool{element.get_bool().value_unsafe()});
+    default: return Json();
+  }
+}
+
+// Large objects (vocabularies) would make a search per key quadratic, so duplicates are found by
+// sorting indices, and only where there are any.
+void keep_last_of_repeated_keys(Json& value);
+
+void drop_repeated(Json::Object& object) {
+  std::vector<size_t> order(object.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const int c = object[a].first.compare(object[b].first);
+    return c != 0 ? c < 0 : a < b;
+  });
+  std::vector<bool> drop(object.size(), false);
+  bool any = false;
+  for (size_t i = 1, first = 0; i < order.size(); ++i) {
+    if (object[order[i]].first != object[order[first]].first) {
+      first = i;
+      continue;
+    }
+    object[order[first]].second = std::move(object[order[i]].second);
+    drop[order[i]] = any = true;
+  }
+  if (!any) return;
+  Json::Object kept;
+  for (size_t i = 0; i < object.size(); ++i) {
+    if (!drop[i]) kept.push_back(std::move(object[i]));
+  }
+  object = std::move(kept);
+}
+
+void keep_last_of_repeated_keys(Json& value) {
+  if (value.is_array()) {
+    for (Json& item : value.as_array()) keep_last_of_repeated_keys(item);
+  } else if (value.is_object()) {
+    if (value.size() > 1) drop_repeated(value.as_object());
+    for (Json::Member& member : value.as_object()) keep_last_of_repeated_keys(member.second);
+  }
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, std::string_view name, int64_t first_line) {
+  thread_local simdjson::dom::parser parser;
+  if (parser.max_depth() != kMaxDepth) {
+    (void)parser.allocate(0, kMaxDepth);
+  }
+  simdjson::dom::element element;
+  const simdjson::error_code code = parser.parse(text.data(), text.size(), true).get(element);
+  if (code != simdjson::SUCCESS) report(text, name, first_line, code);
+  Json value = convert(element);
+  keep_last_of_repeated_keys(value);
+  return value;
+}
+
+Json read_json(const std::string& path) {
+  return parse_json(read_file(path, kMaxFileBytes), path);
+}
+
+}  // namespace xrun

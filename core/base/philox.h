@@ -1,0 +1,30 @@
+#pragma once
+// Philox4x32-10, the counter-based generator behind every random number of a run.
+// Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
+
+#include <array>
+#include <cstdint>
+
+namespace xrun {
+
+// Returns the four 32-bit words of one counter under one key. A pure function: no state to save.
+std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_high, uint64_t counter_low);
+
+// Returns 64 random bits named by (seed, stream, a, b): say (run seed, "shuffle", epoch, round).
+uint64_t philox_u64(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b);
+
+// Returns a uniform double in [0, 1) with 53 random bits.
+double philox_unit(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b);
+
+// The streams of a run; a new use takes a new number, and none is ever reused.
+enum RandomStream : uint64_t {
+  kStreamShuffle = 1,
+  kStreamMixture = 2,
+  kStreamSplit = 3,
+  kStreamInit = 4,
+  kStreamMicro = 5,
+  kStreamLua = 6,
+  kStreamSample = 7,
+};
+
+}  // namespace xrun

@@ -1,0 +1,104 @@
+#include "core/base/utf8.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr uint32_t kReplacement = 0xFFFD;
+
+struct LeadByte {
+  uint32_t size;        // 0: not a lead byte
+  unsigned char low;    // range of the second byte
+  unsigned char high;
+};
+
+// The Unicode Standard, table 3-7: well-formed UTF-8 byte sequences.
+LeadByte lead_byte(unsigned char c) {
+  if (c < 0x80) return {1, 0, 0};
+  if (c < 0xC2) return {0, 0, 0};
+  if (c < 0xE0) return {2, 0x80, 0xBF};
+  if (c == 0xE0) return {3, 0xA0, 0xBF};
+  if (c == 0xED) return {3, 0x80, 0x9F};
+  if (c < 0xF0) return {3, 0x80, 0xBF};
+  if (c == 0xF0) return {4, 0x90, 0xBF};
+  if (c < 0xF4) return {4, 0x80, 0xBF};
+  if (c == 0xF4) return {4, 0x80, 0x8F};
+  return {0, 0, 0};
+}
+
+// Returns how many bytes at text[at] form a valid prefix of a sequence, at least 1.
+size_t valid_prefix(std::string_view text, size_t at, const LeadByte& lead) {
+  size_t n = 1;
+  while (n < lead.size && at + n < text.size()) {
+    const unsigned char c = static_cast<unsigned char>(text[at + n]);
+    const unsigned char low = n == 1 ? lead.low : 0x80;
+    const unsigned char high = n == 1 ? lead.high : 0xBF;
+    if (c < low || c > high) break;
+    ++n;
+  }
+  return n;
+}
+
+}  // namespace
+
+CodePoint read_utf8(std::string_view text, size_t at) {
+  const unsigned char c = static_cast<unsigned char>(text[at]);
+  const LeadByte lead = lead_byte(c);
+  if (lead.size == 1) return {c, 1, true};
+  if (lead.size == 0 || valid_prefix(text, at, lead) < lead.size) return {kReplacement, 1, false};
+  uint32_t value = c & (0xFFu >> (lead.size + 1));
+  for (uint32_t i = 1; i < lead.size; ++i) {
+    value = (value << 6) | (static_cast<unsigned char>(text[at + i]) & 0x3Fu);
+  }
+  return {value, lead.size, true};
+}
+
+void append_utf8(std::string& out, uint32_t code_point) {
+  if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000)) {
+    code_point = kReplacement;
+  }
+  if (code_point < 0x80) {
+    out.push_back(static_cast<char>(code_point));
+  } else if (code_point < 0x800) {
+    out.push_back(static_cast<char>(0xC0 | (code_point >> 6)));
+    out.push_back(static_cast<char>(0x80 | (code_point & 0x3F)));
+  } else if (code_point < 0x10000) {
+    out.push_back(static_cast<char>(0xE0 | (code_point >> 12)));
+    out.push_back(static_cast<char>(0x80 | ((code_point >> 6) & 0x3F)));
+    out.push_back(static_cast<char>(0x80 | (code_point & 0x3F)));
+  } else {
+    out.push_back(static_cast<char>(0xF0 | (code_point >> 18)));
+    out.push_back(static_cast<char>(0x80 | ((code_point >> 12) & 0x3F)));
+    out.push_back(static_cast<char>(0x80 | ((code_point >> 6) & 0x3F)));
+    out.push_back(static_cast<char>(0x80 | (code_point & 0x3F)));
+  }
+}
+
+bool is_valid_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = read_utf8(text, at);
+    if (!point.valid) return false;
+    at += point.size;
+  }
+  return true;
+}
+
+std::string repair_utf8(std::string_view text, int64_t* repaired) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = read_utf8(text, at);
+    if (point.valid) {
+      out.append(text, at, point.size);
+      at += point.size;
+      continue;
+    }
+    const LeadByte lead = lead_byte(static_cast<unsigned char>(text[at]));
+    at += lead.size == 0 ? 1 : valid_prefix(text, at, lead);
+    append_utf8(out, kReplacement);
+    if (repaired != nullptr) ++*repaired;
+  }
+  return out;
+}
+
+}  // namespace xrun

@@ -1,0 +1,29 @@
+#pragma once
+// UTF-8: stepping, checking, repairing.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace xrun {
+
+struct CodePoint {
+  uint32_t value;  // U+FFFD for an invalid byte
+  uint32_t size;   // bytes taken: 1 to 4; 1 for an invalid byte
+  bool valid;
+};
+
+// Reads the code point at text[at]. Requires at < text.size(). Overlong forms, surrogates and
+// values beyond U+10FFFF are invalid.
+CodePoint read_utf8(std::string_view text, size_t at);
+
+// Appends a code point; an invalid value is written as U+FFFD.
+void append_utf8(std::string& out, uint32_t code_point);
+
+bool is_valid_utf8(std::string_view text);
+
+// Returns text with each maximal invalid piece replaced by U+FFFD, as Python's errors="replace"
+// does, and adds the number of replacements to `repaired` if given.
+std::string repair_utf8(std::string_view text, int64_t* repaired = nullptr);
+
+}  // namespace xrun
