@@ -238,7 +238,7 @@ void keep_last_of_repeated_keys(Json& value) {
 Json parse_json(std::string_view text, std::string_view name, int64_t first_line) {
   thread_local simdjson::dom::parser parser;
   if (parser.max_depth() != kMaxDepth) {
-    (void)parser.allocate(0, kMaxDepth);
+    XRUN_CHECK(!parser.allocate(0, kMaxDepth), "{}: no memory for a JSON parser", name);
   }
   simdjson::dom::element element;
   const simdjson::error_code code = parser.parse(text.data(), text.size(), true).get(element);
