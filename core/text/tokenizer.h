@@ -1,0 +1,93 @@
+#pragma once
+// Text to token ids and back, exactly as Hugging Face's `tokenizers` does it, from a model folder.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xrun {
+
+// Half open, in bytes of the text that was given to encode().
+struct ByteRange {
+  uint32_t begin;
+  uint32_t end;
+  bool operator==(const ByteRange&) const = default;
+};
+
+// Token ids and, one for one, the bytes that each token stands for. A token that holds part of a
+// character has exactly its bytes; a token that the post-processor added has an empty range.
+struct Encoding {
+  std::vector<int32_t> ids;
+  std::vector<ByteRange> offsets;
+};
+
+// Where special tokens may come from. By default from nowhere: text that spells one stays plain.
+struct EncodeOptions {
+  bool all_special = false;               // special tokens may match anywhere, as Hugging Face does
+  std::span<const ByteRange> special_ok;  // or only wholly inside these sorted ranges; ranges that
+                                          // touch count as one
+  bool add_post_processor = false;        // add the post-processor's tokens (BOS, EOS)
+};
+
+// A tokenizer of one model folder. Immutable once loaded; every method may be called from any
+// number of threads at once. Tokens added to the vocabulary that are not special match in any text.
+class Tokenizer {
+ public:
+  // Loads tokenizer.json, else vocab.json + merges.txt (whose pre-tokenizer is chosen by
+  // tokenizer_class in tokenizer_config.json). Throws Error naming file and key if the folder has
+  // neither, if a file is malformed, or if it asks for a component that is not known.
+  static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& dir);
+  ~Tokenizer();
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  // Returns the tokens of `text`; an empty text gives none (but see add_post_processor). Bytes that
+  // are not UTF-8 are read as U+FFFD, one for each maximal invalid piece, and keep their offsets.
+  // Throws Error if the text is 4 GiB or longer.
+  Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
+
+  // Returns the text of `ids`; skip_special leaves special tokens out. Bytes that do not make up
+  // characters become U+FFFD. Throws Error if an id is negative or not below vocab_size(); an id
+  // inside the range that no piece has gives nothing.
+  std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
+
+  // Returns the largest id + 1, added tokens included.
+  int64_t vocab_size() const;
+  // Returns the id of a piece as the vocabulary spells it (a byte-level "Ġthe", an added "<s>").
+  std::optional<int32_t> id_of(std::string_view piece) const;
+  // Returns the spelling of an id, "" if no piece has it. Valid as long as the tokenizer.
+  std::string_view piece(int32_t id) const;
+  bool is_special(int32_t id) const;
+
+  // The named tokens of tokenizer_config.json, special_tokens_map.json or config.json, in this
+  // order; without a value (or "") if the folder names none.
+  std::optional<int32_t> bos_id() const;
+  std::optional<int32_t> eos_id() const;
+  std::optional<int32_t> pad_id() const;
+  std::optional<int32_t> unk_id() const;
+  const std::string& bos_token() const;
+  const std::string& eos_token() const;
+  const std::string& pad_token() const;
+  const std::string& unk_token() const;
+
+  // Returns tokenizer_config.json's "chat_template" (a string, or the list's "default"), else
+  // chat_template.jinja; "" if there is none.
+  const std::string& chat_template() const;
+  // Returns a hash over the names and bytes of the files that define ids and special tokens
+  // (not the chat template): 32 hexadecimal digits.
+  const std::string& digest() const;
+  // Returns the ids that the post-processor puts before a text: usually none, or the BOS.
+  std::vector<int32_t> leading_bos() const;
+
+ private:
+  struct Parts;
+  explicit Tokenizer(std::unique_ptr<const Parts> parts);
+  std::unique_ptr<const Parts> parts_;
+};
+
+}  // namespace xrun
