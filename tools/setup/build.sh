@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# Sets xrun up and builds it: packages, LibTorch, configure, compile. Called by the wrapper ./xrun
+# when something is missing or a source is newer than the build; does nothing that is done already.
+#   tools/setup/build.sh [test]     "test" builds the tests too
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build="$root/build"
+cache="${XRUN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/xrun}"
+torch_home="$cache/torch-2.11.0"
+goal="${1:-run}"
+
+say() { printf 'xrun: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+missing_packages() {
+  local missing=() name
+  while read -r name; do
+    case $name in ''|'#'*) continue ;; esac
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null)" = installed ] || missing+=("$name")
+  done <"$root/tools/setup/apt-packages.txt"
+  # Any Python 3 with pip will do to fetch the wheels.
+  if [ -z "${XRUN_TORCH:-}" ] && [ ! -e "$torch_home/complete" ] &&
+    ! python3 -m pip --version >/dev/null 2>&1; then
+    missing+=(python3 python3-pip)
+  fi
+  echo "${missing[*]:-}"
+}
+
+install_packages() {
+  local packages=$1 as_root=()
+  command -v apt-get >/dev/null || fail "this system has no apt-get; install by hand what $packages are here, then run again"
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || fail "needs root for: apt-get install $packages
+      run that as root once, then run again"
+    as_root=(sudo)
+  fi
+  mkdir -p "$build"
+  # shellcheck disable=SC2086  # a list of words
+  if ! { "${as_root[@]}" apt-get update &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+      apt-get install -y --no-install-recommends $packages; } >"$build/apt.log" 2>&1; then
+    tail -n 5 "$build/apt.log" >&2
+    fail "the packages could not be installed (whole output: $build/apt.log); with a network run again, or install by hand: $packages"
+  fi
+}
+
+# Downloads into a temporary folder, checks each wheel's sha256 (pip does), unpacks, and renames:
+# a folder with the mark "complete" is whole.
+install_torch() {
+  local work
+  mkdir -p "$cache"
+  rm -rf "$cache"/torch-unpacking.*
+  work=$(mktemp -d "$cache/torch-unpacking.XXXXXX")
+  # shellcheck disable=SC2064
+  trap "rm -rf '$work'" EXIT
+  local platforms=(--platform manylinux2014_x86_64) n
+  for n in 28 27 26 25 24 17; do platforms+=(--platform "manylinux_2_${n}_x86_64"); done
+  local quiet=(-q); [ -t 2 ] && quiet=()
+  python3 -m pip download "${quiet[@]}" --disable-pip-version-check --no-deps --require-hashes \
+    --only-binary=:all: --implementation cp --python-version 3.11 "${platforms[@]}" \
+    -d "$work/wheels" -r "$root/tools/setup/wheels.txt" >&2 ||
+    fail "LibTorch could not be fetched; with a network run again, or set XRUN_TORCH to the folder of a LibTorch 2.11 (the one that holds lib/ and include/)"
+  for wheel in "$work"/wheels/*.whl; do
+    python3 -m zipfile -e "$wheel" "$work/unpacked"
+    rm "$wheel"
+  done
+  rm -rf "$torch_home"
+  mkdir "$work/home"
+  mv "$work/unpacked/torch" "$work/unpacked/nvidia" "$work/home/"
+  sync -f "$work/home"
+  touch "$work/home/complete"
+  mv "$work/home" "$torch_home"
+}
+
+announce() {
+  local packages=$1 torch=$2
+  [ -z "$packages$torch" ] || say "first use; this will be installed, once:"
+  [ -z "$packages" ] || say "  system packages (apt-get): $packages"
+  [ -z "$torch" ] || say "  LibTorch 2.11.0 and two CUDA run-time libraries (wheels, 545 MB to fetch, 1.2 GB unpacked, checksums verified) into $torch_home"
+}
+
+# A compile job may take 1.5 GB.
+jobs() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/MemAvailable/ {print int($2 / 1572864)}' /proc/meminfo)
+  [ "$memory" -ge 1 ] || memory=1
+  echo $((cores < memory ? cores : memory))
+}
+
+configure_and_build() {
+  local torch=$1 tests=$2 targets=(xrun)
+  [ "$tests" = OFF ] || targets=(all)
+  mkdir -p "$build"
+  local settings="$torch tests=$tests ci=${CI:-}"
+  if [ ! -e "$build/build.ninja" ] || [ "$(cat "$build/settings" 2>/dev/null)" != "$settings" ]; then
+    rm -f "$build/settings"
+    cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "-DXRUN_TORCH=$torch" \
+      "-DXRUN_TESTS=$tests" >"$build/configure.log" 2>&1 || {
+      tail -n 20 "$build/configure.log" >&2
+      fail "configuring failed (whole output: $build/configure.log)"
+    }
+    echo "$settings" >"$build/settings"
+  fi
+  local status=0
+  if [ -t 2 ]; then
+    ninja -C "$build" -j "$(jobs)" "${targets[@]}" >&2 || status=$?
+  else
+    ninja -C "$build" -j "$(jobs)" "${targets[@]}" >"$build/build.log" 2>&1 || status=$?
+    [ $status = 0 ] || grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Generating)' "$build/build.log" | tail -n 60 >&2
+  fi
+  [ $status = 0 ] || fail "the build failed (again in full: ninja -C $build)"
+}
+
+main() {
+  local packages torch="" torch_dir tests=OFF
+  [ "$goal" != test ] || tests=ON
+  # Once built with tests, keep them: switching back and forth would configure anew each time.
+  grep -q 'tests=ON' "$build/settings" 2>/dev/null && tests=ON
+  mkdir -p "$build"
+  exec 9>"$build/lock"
+  flock -n 9 || { say "another xrun is building in $build; waiting for it"; flock 9; }
+  packages=$(missing_packages)
+  if [ -n "${XRUN_TORCH:-}" ]; then
+    torch_dir=$(cd "$XRUN_TORCH" 2>/dev/null && pwd) || fail "XRUN_TORCH=$XRUN_TORCH: no such folder"
+    [ -e "$torch_dir/lib/libtorch_cpu.so" ] || fail "XRUN_TORCH=$XRUN_TORCH: has no lib/libtorch_cpu.so; it must be the folder that holds LibTorch's lib/ and include/"
+  else
+    torch_dir="$torch_home/torch"
+    [ -e "$torch_home/complete" ] || torch=missing
+  fi
+  announce "$packages" "$torch"
+  [ -z "$packages" ] || install_packages "$packages"
+  [ -z "$torch" ] || install_torch
+  local began=$SECONDS
+  touch "$build/begun"
+  [ -e "$build/built-run" ] || say "building in $build (minutes the first time; $(jobs) jobs)"
+  if [ "$tests" = ON ] && [ "$goal" != test ] && [ -e "$build/build.ninja" ]; then
+    ninja -C "$build" -j "$(jobs)" xrun >"$build/build.log" 2>&1 || configure_and_build "$torch_dir" "$tests"
+  else
+    configure_and_build "$torch_dir" "$tests"
+  fi
+  [ $((SECONDS - began)) -lt 5 ] || say "built in $((SECONDS - began)) s"
+  echo "${XRUN_TORCH:-}" >"$build/torch-setting"
+  # Sources edited during the build stay newer than the mark.
+  mv "$build/begun" "$build/built-$goal"
+  [ "$goal" != test ] || cp -p "$build/built-test" "$build/built-run"
+}
+
+main
