@@ -1,0 +1,99 @@
+#include "core/base/file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+
+namespace xrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+class File : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = fs::temp_directory_path() /
+           fmt::format("xrun-file-{}-{}", ::getpid(),
+                       testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(dir_);
+  }
+  void TearDown() override {
+    set_file_fault("", 0);
+    fs::remove_all(dir_);
+  }
+  fs::path dir_;
+};
+
+TEST_F(File, AtomicWriteReplacesTheWholeFile) {
+  write_file_atomic(dir_ / "a", "old");
+  write_file_atomic(dir_ / "a", "new bytes");
+  EXPECT_EQ(read_file(dir_ / "a"), "new bytes");
+}
+
+TEST_F(File, AnyFailureOfAnAtomicWriteLeavesTheOldBytesAndNoTemporary) {
+  write_file_atomic(dir_ / "a", "old");
+  for (const char* operation : {"write", "fsync", "rename"}) {
+    set_file_fault(operation, 1);
+    EXPECT_THROW(write_file_atomic(dir_ / "a", "new"), Error) << operation;
+    set_file_fault("", 0);
+    EXPECT_EQ(read_file(dir_ / "a"), "old") << operation;
+    EXPECT_EQ(std::distance(fs::directory_iterator(dir_), {}), 1) << operation;
+  }
+}
+
+TEST_F(File, AFullDiskSaysWhatToDo) {
+  set_file_fault("write", 1);
+  try {
+    write_file_atomic(dir_ / "a", "x");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("No space left on device; free some space"),
+              std::string::npos);
+  }
+}
+
+TEST_F(File, WriterKeepsTheOrderOfSmallAndLargePieces) {
+  std::string expected;
+  FileWriter writer(dir_ / "big");
+  for (int i = 0; i < 5; ++i) {
+    const std::string piece(static_cast<size_t>(i) * 700'000 + 1, static_cast<char>('a' + i));
+    writer.write(piece);
+    expected += piece;
+  }
+  writer.close();
+  EXPECT_EQ(writer.size(), expected.size());
+  EXPECT_EQ(read_file(dir_ / "big"), expected);
+  EXPECT_EQ(hash_file(dir_ / "big"), hash_hex(expected));
+}
+
+TEST_F(File, ReadRefusesMoreThanItsLimit) {
+  write_file_atomic(dir_ / "a", "12345");
+  EXPECT_THROW(read_file(dir_ / "a", 4), Error);
+  EXPECT_EQ(read_file(dir_ / "a", 5), "12345");
+}
+
+TEST_F(File, MapsAnEmptyFileAndRefusesAFolder) {
+  write_file_atomic(dir_ / "empty", "");
+  EXPECT_EQ(MappedFile(dir_ / "empty").bytes(), "");
+  EXPECT_THROW(MappedFile{dir_}, Error);
+}
+
+TEST_F(File, ASecondLockIsNotHeld) {
+  const FileLock first(dir_ / "lock", false);
+  const FileLock second(dir_ / "lock", false);
+  EXPECT_TRUE(first.held());
+  EXPECT_FALSE(second.held());
+}
+
+TEST(Hash, FieldsDoNotRunTogether) {
+  Hasher a;
+  Hasher b;
+  a.field("ab", "c");
+  b.field("a", "bc");
+  EXPECT_NE(a.hex(), b.hex());
+}
+
+}  // namespace
+}  // namespace xrun

@@ -1,0 +1,78 @@
+#include "core/base/json.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "core/base/error.h"
+
+namespace xrun {
+namespace {
+
+std::string error_of(std::string_view text) {
+  try {
+    parse_json(text, "f.json");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Json, RoundTripsEveryKindInOneLine) {
+  const std::string text = R"({"a":[1,-2.5,1e30,true,null,"x\n\"é"],"b":{}})";
+  EXPECT_EQ(dump_json(parse_json(text, "t")), R"({"a":[1,-2.5,1e+30,true,null,"x\n\"é"],"b":{}})");
+}
+
+TEST(Json, ARepeatedKeyKeepsItsPlaceAndTakesTheLastValue) {
+  EXPECT_EQ(dump_json(parse_json(R"({"a":1,"b":2,"a":3})", "t")), R"({"a":3,"b":2})");
+}
+
+TEST(Json, NamesLineAndColumnOfTheFirstFault) {
+  EXPECT_EQ(error_of("{\"a\": 1,\n \"b\": tru}"),
+            "f.json:2:7: is not valid JSON: expected a value");
+  EXPECT_EQ(error_of("{\"a\": 1"), "f.json:1:8: is not valid JSON: the text ends inside a value");
+  EXPECT_EQ(error_of("{\"a\" 1}"), "f.json:1:6: is not valid JSON: expected ':'");
+  EXPECT_EQ(error_of("[1,2] x"), "f.json:1:7: is not valid JSON: unexpected text after the value");
+  EXPECT_EQ(error_of("\"ab"), "f.json:1:1: is not valid JSON: a string without its closing quote");
+}
+
+TEST(Json, RefusesNestingBeyondTheLimit) {
+  EXPECT_NE(error_of(std::string(600, '[') + std::string(600, ']')).find("nested deeper than 512"),
+            std::string::npos);
+  EXPECT_EQ(error_of(std::string(400, '[') + std::string(400, ']')), "no error");
+}
+
+TEST(Json, AnIntegerBeyondInt64BecomesADouble) {
+  const Json value = parse_json("[9223372036854775807, 18446744073709551615]", "t");
+  EXPECT_EQ(value.as_array()[0].as_int(), std::numeric_limits<int64_t>::max());
+  EXPECT_FALSE(value.as_array()[1].is_int());
+}
+
+TEST(Json, AWrongKindNamesBothKinds) {
+  try {
+    Json("x").as_int();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "is string (\"x\"), wanted an integer");
+  }
+}
+
+TEST(Json, DoublesPrintAsPythonPrintsThem) {
+  EXPECT_EQ(shortest_double(0.1), "0.1");
+  EXPECT_EQ(shortest_double(1.0), "1.0");
+  EXPECT_EQ(shortest_double(1e16), "1e+16");
+  EXPECT_EQ(shortest_double(123456789012345680.0), "1.2345678901234568e+17");
+  EXPECT_EQ(shortest_double(1e-5), "1e-05");
+  EXPECT_EQ(shortest_double(0.0001), "0.0001");
+}
+
+TEST(Json, StyleFollowsPythonsDumps) {
+  const Json value = parse_json(R"({"b":[1,{"c":"é"}],"a":[]})", "t");
+  EXPECT_EQ(dump_json(value, {.ascii = true, .item_separator = ", ", .key_separator = ": "}),
+            R"({"b": [1, {"c": "\u00e9"}], "a": []})");
+  EXPECT_EQ(dump_json(value, {.indent = 2, .sort_keys = true, .key_separator = ": "}),
+            "{\n  \"a\": [],\n  \"b\": [\n    1,\n    {\n      \"c\": \"é\"\n    }\n  ]\n}");
+}
+
+}  // namespace
+}  // namespace xrun

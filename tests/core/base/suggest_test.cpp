@@ -1,0 +1,21 @@
+#include "core/base/suggest.h"
+
+#include <gtest/gtest.h>
+
+namespace xrun {
+namespace {
+
+TEST(Suggest, CountsASwapOfNeighboursAsOne) {
+  EXPECT_EQ(edit_distance("beta", "beat"), 1);
+  EXPECT_EQ(edit_distance("beta", "betta"), 1);
+  EXPECT_EQ(edit_distance("", "abc"), 3);
+}
+
+TEST(Suggest, OffersTheNearestNameAndNothingFarOff) {
+  EXPECT_EQ(nearest_name("betta", {"beta", "batch"}), "beta");
+  EXPECT_EQ(nearest_name("learning_rate", {"lr", "beta"}), "");
+  EXPECT_EQ(nearest_name("x", {"lr"}), "");
+}
+
+}  // namespace
+}  // namespace xrun
