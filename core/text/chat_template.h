@@ -1,0 +1,85 @@
+#pragma once
+// Chat templates: messages to text that knows, byte by byte, where it came from and what is trained.
+
+#include "core/base/json.h"
+#include "core/text/tokenizer.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace xrun {
+
+// Who wrote a piece of text. Only the template's own text may become special tokens; whatever came
+// from messages, tools or other arguments is data.
+enum class Origin : uint8_t { kTemplate, kMessage };
+
+// Half open, in bytes of the rendering.
+struct RenderSpan {
+  uint32_t begin;
+  uint32_t end;
+  Origin origin;
+  bool generation;  // inside {% generation %}: trained
+  bool operator==(const RenderSpan&) const = default;
+};
+
+struct Rendering {
+  std::string text;
+  std::vector<RenderSpan> spans;  // tile the text in order; neighbours differ; none is empty
+  std::vector<ByteRange> turns;   // the generation blocks in order, one an executed block
+};
+
+// A template of any language. Immutable; any number of threads may render at once.
+class ChatTemplate {
+ public:
+  virtual ~ChatTemplate() = default;
+  // Renders an array of messages. `kwargs` is an object (or null): tools, documents,
+  // add_generation_prompt and whatever else the template reads, as transformers passes them.
+  // Throws Error naming template, line and what went wrong; a template's own raise_exception
+  // message passes as it is behind them.
+  virtual Rendering render(const Json& messages, const Json& kwargs) const = 0;
+  // Whether the template has generation marks; without them nothing is ever trained.
+  virtual bool marks_generation() const = 0;
+  virtual const std::string& source() const = 0;
+  // "own", the file's path, "chatml", "tagged:qwen2.5", ...
+  virtual std::string name() const = 0;
+  // Returns a hash over everything but messages and kwargs that decides the text: source, special
+  // tokens, and the date where the template reads it. Part of cache keys.
+  virtual std::string digest() const = 0;
+};
+
+// Variables of the template's environment by name: bos_token and its like. Their text counts as the
+// template's own, so that it may become special tokens.
+using TemplateTokens = std::vector<std::pair<std::string, std::string>>;
+
+// Returns the special tokens that a tokenizer gives its template: bos_token, eos_token, ...; those
+// that it does not have stay undefined, as in transformers.
+TemplateTokens template_tokens(const Tokenizer& tokenizer);
+
+// Compiles a Jinja template as transformers would. `date` ("2024-07-26" or "2024-07-26T10:30:00")
+// is what strftime_now reads; empty is today at midnight, read once, here.
+// Throws Error with name and line if the source does not parse, or if the date does not.
+std::shared_ptr<const ChatTemplate> make_jinja_template(std::string source, std::string name,
+                                                        TemplateTokens tokens,
+                                                        const std::string& date = "");
+
+// A template and the sentence that says which it is and why; to be shown to the user.
+struct ResolvedTemplate {
+  std::shared_ptr<const ChatTemplate> chat_template;
+  std::string notice;
+};
+
+// Finds the template of a setting: "auto" (the tokenizer's own, or our tagged variant of it where it
+// is a known family's without generation marks), a built-in name ("chatml"), or a file.
+// Throws Error with the way out if the tokenizer has no template, if its template is unmarked and
+// unknown (unless `allow_unmarked`), or if the setting names nothing.
+ResolvedTemplate resolve_template(const Tokenizer& tokenizer, const std::string& setting = "auto",
+                                  const std::string& date = "", bool allow_unmarked = false);
+
+// Returns the names of the built-in templates, in alphabetical order.
+std::vector<std::string> builtin_template_names();
+
+}  // namespace xrun

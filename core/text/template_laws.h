@@ -1,0 +1,48 @@
+#pragma once
+// Laws that a chat template must keep before anything is trained through it, checked on sample rows.
+//
+//   bos             the tokens start with exactly the BOS that the tokenizer's own encoding would
+//                   add, never two; a BOS that is also a turn marker is exempt
+//   eot_trained     the last non-space token of every generation block is trained and ends the turn:
+//                   it is a special token or the tokenizer's EOS
+//   prefix          the rendering of the messages up to a turn is a prefix of the whole rendering
+//   mask_not_empty  something is trained
+//   shared_prompt   chosen and rejected have the same prompt, in messages and in tokens
+
+#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace xrun {
+
+// A row to check: a conversation, or the two sides of a pair.
+struct LawSample {
+  std::string where;  // "pairs.jsonl:17"
+  Json messages;      // the conversation, or the chosen side
+  Json rejected;      // null for a conversation
+  Json kwargs;        // null for none
+};
+
+struct LawBreach {
+  std::string law;
+  std::string where;    // the first sample that breaks it
+  int64_t samples = 0;  // how many do
+  std::string message;  // what, got, wanted, way out; several lines with a diff
+};
+
+const std::vector<std::string>& law_names();
+
+// Throws Error with the nearest name if one of `names` is no law.
+void require_law_names(const std::vector<std::string>& names);
+
+// Returns one breach for each broken law, in the order of law_names(); laws in `disabled` are not
+// looked at. A sample that does not render is left out: it is a bad row, not a bad template.
+// Throws Error if `disabled` holds a name that is no law.
+std::vector<LawBreach> check_laws(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                                  std::span<const LawSample> samples,
+                                  const std::vector<std::string>& disabled = {});
+
+}  // namespace xrun
