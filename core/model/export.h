@@ -1,0 +1,24 @@
+#pragma once
+// A model as a Hugging Face folder that opens in transformers as it is.
+
+#include <c10/core/ScalarType.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace xrun {
+
+class Model;
+
+// Writes config.json (as loaded, with the dtype it is saved in), model.safetensors, and copies
+// generation_config.json and the tokenizer's files, template included, from `source`, the folder
+// the model came from. `out` appears whole or not at all; an existing folder is replaced only if
+// it is an earlier export or empty. Throws Error.
+void export_model(const Model& model, const std::filesystem::path& source,
+                  const std::filesystem::path& out, c10::ScalarType dtype = c10::ScalarType::Float);
+
+// The tokenizer files that `dir` holds, of those that travel with a model.
+std::vector<std::string> tokenizer_files(const std::filesystem::path& dir);
+
+}  // namespace xrun

@@ -1,0 +1,93 @@
+#pragma once
+// A decoder-only language model: named fp32 master weights and a forward over packed segments.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/model/hf_config.h"
+
+namespace xrun {
+
+class Decoder;
+class KvCache;
+
+// A pack of S segments without padding. Segment s is tokens [cu_seqlens[s], cu_seqlens[s+1]).
+struct PackInput {
+  at::Tensor tokens;                // [T] int64
+  at::Tensor position_ids;          // [T] int64, from 0 in each segment unless said otherwise
+  std::vector<int32_t> cu_seqlens;  // [S+1], from 0 to T
+};
+
+// Makes the input of sequences laid end to end, positions from 0.
+PackInput pack_sequences(const std::vector<std::vector<int32_t>>& sequences);
+
+struct Parameter {
+  std::string name;   // as in the checkpoint: "model.layers.0.mlp.up_proj.weight"
+  at::Tensor master;  // fp32 leaf that requires grad if the model is trainable; otherwise in the
+                      // compute type, the only copy
+};
+
+// Not thread-safe: one forward at a time. Tensors of a forward may outlive the model.
+class Model {
+ public:
+  // Loads a Hugging Face folder. `compute` is kFloat or kBFloat16 (kHalf if not trainable). Throws
+  // one Error that lists all missing, unexpected and misshapen tensors.
+  static std::shared_ptr<Model> load(const std::filesystem::path& dir, at::ScalarType compute,
+                                     bool trainable);
+  // Makes a model from weights in memory, whose names and shapes are checked in the same way.
+  static std::shared_ptr<Model> from_weights(ModelConfig config, std::vector<Parameter> weights,
+                                             at::ScalarType compute, bool trainable);
+  ~Model();
+
+  const ModelConfig& config() const { return config_; }
+  at::ScalarType compute_type() const { return compute_; }
+  bool trainable() const { return trainable_; }
+  std::vector<Parameter>& parameters() { return parameters_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+
+  // Returns the hidden states after the last norm, [T, D] in the compute type; row t predicts
+  // token t+1. With a trainable model and gradients enabled the result carries the graph;
+  // otherwise no activation outlives its layer. T = 0 is legal. Throws Error if a token lies
+  // outside the vocabulary, or shapes or cu_seqlens disagree.
+  at::Tensor forward(const PackInput& input);
+
+  // The weight of the vocabulary projection, [V, D] in the compute type, with its graph if
+  // gradients are enabled.
+  at::Tensor head_weight();
+
+  // Returns the log-probability of each loss row, [R] fp32: linear_logprob over forward.
+  //   row_hidden  [R] int64, rows of the pack whose hidden state predicts the target
+  //   row_target  [R] int64, token ids
+  at::Tensor token_logprob(const PackInput& input, const at::Tensor& row_hidden,
+                           const at::Tensor& row_target, int64_t head_mb = 1024);
+
+  // Counts changes of the masters; whoever changes them in place adds one, or bf16 copies go stale.
+  int64_t update_count = 0;
+
+  // Returns the XXH3-128 over names, shapes, types and bytes of the masters, in parameter order.
+  std::string digest() const;
+
+  // A copy with storage of its own.
+  std::shared_ptr<Model> clone(bool trainable) const;
+
+  // For generate.h: as forward, and appends keys and values of every segment to `cache`; with
+  // one-token segments it is a decoding step. Never records a graph.
+  at::Tensor forward_cached(const PackInput& input, KvCache& cache);
+
+ private:
+  Model(ModelConfig config, std::vector<Parameter> parameters, at::ScalarType compute,
+        bool trainable);
+
+  ModelConfig config_;
+  at::ScalarType compute_;
+  bool trainable_;
+  std::vector<Parameter> parameters_;
+  std::unique_ptr<Decoder> decoder_;
+};
+
+}  // namespace xrun

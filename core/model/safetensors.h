@@ -1,0 +1,83 @@
+#pragma once
+// Safetensors files, single and sharded, as hostile input and as durable output.
+// Format: huggingface/safetensors, safetensors/src/tensor.rs.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/file.h"
+
+namespace xrun {
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+// Where one tensor lies in its file. Offsets count from the first byte after the header.
+struct SafetensorsEntry {
+  std::string name;
+  at::ScalarType dtype = at::kFloat;
+  std::vector<int64_t> shape;
+  uint64_t begin = 0, end = 0;
+};
+
+// One open file. The header is checked whole on opening: its size, dtypes, shapes, and that the
+// data ranges tile the rest of the file; a truncated or altered file throws Error that names it.
+// Reads F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL. Reading is thread-safe.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(std::filesystem::path path);
+
+  const std::filesystem::path& path() const { return path_; }
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }  // in file order
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  bool has(std::string_view name) const;
+  // Throws Error that names the nearest tensor if there is none of this name.
+  const SafetensorsEntry& entry(std::string_view name) const;
+  // Returns a copy in 64-byte aligned storage of its own, so that a later change of the file
+  // changes nothing.
+  at::Tensor read(std::string_view name) const;
+
+ private:
+  std::filesystem::path path_;
+  MappedFile file_;
+  uint64_t data_begin_ = 0;
+  std::vector<SafetensorsEntry> entries_;
+  std::map<std::string, size_t, std::less<>> by_name_;
+  std::map<std::string, std::string> metadata_;
+};
+
+// The weights of a Hugging Face folder: model.safetensors, or the shards that the weight_map of
+// model.safetensors.index.json names. Throws Error if there is neither, if a shard's name leaves
+// the folder, or if the index and the shards disagree.
+class SafetensorsFolder {
+ public:
+  explicit SafetensorsFolder(const std::filesystem::path& dir);
+
+  std::vector<std::string> names() const;  // sorted
+  bool has(std::string_view name) const { return place_.find(name) != place_.end(); }
+  const SafetensorsEntry& entry(std::string_view name) const;
+  at::Tensor read(std::string_view name) const;
+
+ private:
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, size_t, std::less<>> place_;
+};
+
+// Writes one file: header padded to 8 bytes, larger element types first, then by name, as the
+// reference writer does; the same tensors give the same bytes. The data is synced; the rename of a
+// temporary name is left to the caller. Throws Error on a repeated name or a full disk.
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+// The format's spelling of a type ("BF16"). Throws Error if it has none.
+std::string safetensors_dtype_name(at::ScalarType dtype);
+
+}  // namespace xrun
