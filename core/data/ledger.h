@@ -1,0 +1,76 @@
+#pragma once
+// The account of a data set: rows in = kept + dropped by reason; cut tokens; repaired rows.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+
+namespace xrun {
+
+// A row of a file: an index into the source's list of files, and a line, counted from 1.
+struct SourceLine {
+  int32_t file = 0;
+  int64_t line = 0;
+  bool operator==(const SourceLine&) const = default;
+};
+
+struct BadRow {
+  SourceLine at;
+  std::string reason;  // a key of SourceLedger::dropped
+  std::string detail;  // what, got, wanted
+};
+
+// One source's account. Everything counts rows unless its name says otherwise.
+struct SourceLedger {
+  static constexpr size_t kListedRows = 1000;  // bad rows beyond are counted, not listed
+
+  std::string name;
+  std::vector<std::string> files;           // as the recipe spells them
+  int64_t lines = 0;                        // blank ones included
+  int64_t rows = 0;                         // non-blank lines
+  int64_t kept = 0;
+  std::map<std::string, int64_t> dropped;   // by reason
+  int64_t cut = 0;                          // rows that over_length = "cut" shortened
+  int64_t cut_tokens = 0;
+  int64_t repaired = 0;                     // rows with invalid UTF-8, kept or not
+  int64_t repairs = 0;                      // replacement characters written
+  int64_t straddlers = 0;                   // tokens half inside a generation span, trained
+  int64_t tokens = 0;                       // of the kept rows
+  int64_t trained_tokens = 0;
+  std::vector<BadRow> bad;                  // the first kListedRows
+  std::map<std::string, int64_t> notes;     // what was recognised or ignored -> rows
+
+  int64_t dropped_total() const;
+  // Counts and lists a dropped row.
+  void drop(const SourceLine& at, const std::string& reason, std::string detail);
+  // "pairs.jsonl:17"
+  std::string place(const SourceLine& at) const;
+
+  Json to_json() const;
+  // Throws Error that names the field if the value does not have the form of to_json().
+  static SourceLedger from_json(const Json& value);
+};
+
+// A set's account, one entry a source.
+struct Ledger {
+  std::vector<SourceLedger> sources;
+
+  int64_t rows() const;
+  int64_t kept() const;
+  int64_t dropped() const;
+  // Throws Error unless rows = kept + dropped in every source.
+  void check_sums() const;
+  // {"sources": [...], "rows", "kept", "dropped"}; stands in run and cache as ledger.json.
+  Json to_json() const;
+  // A table, one line a source, then reasons, notes and the first bad rows (at most
+  // `listed` of each source) as "file:line  reason: detail". Ends with a newline.
+  std::string text(size_t listed = 10) const;
+};
+
+// Returns 12345 as "12,345".
+std::string count_text(int64_t value);
+
+}  // namespace xrun

@@ -1,0 +1,61 @@
+#pragma once
+// A packed micro-batch: whole segments laid end to end, and the table of loss rows to train on.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace xrun {
+
+// The trained predictions of a batch, [R] each, in the order of their slots. A row exists only
+// where token t+1 is real, of the same segment as token t, and trained; so the first token of a
+// segment is never a target and no row crosses a border.
+struct LossRows {
+  std::vector<int32_t> hidden;   // slot t, whose hidden state predicts
+  std::vector<int32_t> target;   // the token id at t + 1
+  std::vector<int32_t> segment;  // the segment of both
+  std::vector<float> weight;     // trained mask times the loss weight of the data row, >= 0
+
+  int64_t size() const { return static_cast<int64_t>(hidden.size()); }
+};
+
+// T tokens in S segments with R loss rows. Segments never see each other. A plain value; the empty
+// batch (T = S = R = 0, cu_seqlens = {0}) is legal and contributes nothing.
+struct PackedBatch {
+  std::vector<int32_t> tokens;               // [T]
+  std::vector<int32_t> cu_seqlens = {0};     // [S + 1], strictly increasing, 0 first and T last
+  std::vector<int32_t> position_ids;         // [T], 0 to n - 1 in each segment
+  LossRows rows;                             // [R]
+  std::vector<int64_t> row_id;               // [S], the row of the data set, in every split alike
+  std::vector<int64_t> pair_id;              // [S], place of the pair in its step; -1 for no pair
+  std::vector<int64_t> group_id;             // [S], what shares a prompt; for pairs the pair_id
+  std::vector<int64_t> sample_id;            // [S], place of the segment in its step
+  std::vector<int32_t> source;               // [S], index of the data source
+  std::vector<int8_t> side;                  // [S], +1 chosen, -1 rejected, 0 none
+  std::vector<float> weight;                 // [S], loss weight of the data row, >= 0
+  std::map<std::string, std::vector<float>> row_streams;      // by name, [R]: old_logprob, ...
+  std::map<std::string, std::vector<float>> segment_streams;  // by name, [S]: reward, ...
+
+  int64_t token_count() const { return static_cast<int64_t>(tokens.size()); }
+  int64_t segment_count() const { return static_cast<int64_t>(cu_seqlens.size()) - 1; }
+  int64_t pair_count() const;  // segments of side +1
+
+  // Appends one segment: its tokens, its loss rows (trained[i] = 1: token i is a target; trained[0]
+  // is ignored) and its ids. Requires n >= 1 tokens and as many trained flags.
+  struct Segment {
+    int64_t row_id = -1, pair_id = -1, group_id = -1, sample_id = -1;
+    int32_t source = 0;
+    int8_t side = 0;
+    float weight = 1;
+  };
+  void append(const Segment& segment, const std::vector<int32_t>& ids,
+              const std::vector<uint8_t>& trained);
+
+  // Throws Error that names field, index and value at the first broken invariant: lengths, borders,
+  // positions, ids in [0, vocab_size), loss rows inside their segments with the target that stands
+  // there, finite weights >= 0, and every pair a chosen segment followed by its rejected one.
+  void validate(int64_t vocab_size) const;
+};
+
+}  // namespace xrun
