@@ -1,0 +1,72 @@
+#pragma once
+// AdamW with decoupled weight decay (Loshchilov & Hutter 2019), clipping and a schedule.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/train/saveable.h"
+#include "core/train/schedule.h"
+#include "core/train/trainable.h"
+
+namespace xrun {
+
+struct AdamWOptions {
+  double lr = 0.0;                        // required, > 0
+  Schedule schedule = Schedule::kLinear;
+  double warmup = 0.0;                    // steps; below 1 a share of the steps
+  double beta1 = 0.9, beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.0;              // never applied to 1-D weights
+  double clip = 1.0;                      // largest global gradient norm; 0 is off
+};
+
+// The optimizer of some trained weights: two fp32 moments and a count for each. The arithmetic is
+// torch.optim.AdamW's, the clipping torch.nn.utils.clip_grad_norm_'s. A weight whose gradient is
+// undefined is skipped whole, as there: no decay, no moment, no count. Not thread-safe.
+class AdamW : public Saveable {
+ public:
+  // Loads nothing. Throws Error that names an option out of range.
+  AdamW(std::vector<std::shared_ptr<Trainable>> trainables, AdamWOptions options);
+
+  const AdamWOptions& options() const { return options_; }
+  const std::vector<std::shared_ptr<Trainable>>& trainables() const { return trainables_; }
+  int64_t update_count() const { return update_count_; }
+
+  // The learning rate of update `step` of `total_steps`.
+  double lr(int64_t step, int64_t total_steps) const;
+
+  // Returns the global 2-norm of the gradients as a 0-dim float64 tensor: no host sync.
+  at::Tensor grad_norm() const;
+
+  // Clips by `norm` (what grad_norm gave), updates every weight, counts, frees the gradients.
+  void update(double lr, double norm);
+
+  // Frees every gradient.
+  void clear_gradients();
+  // Every defined gradient, in a fixed order.
+  std::vector<at::Tensor> gradients() const;
+
+  // exp_avg.<name>, exp_avg_sq.<name>; counts. Empty before the first update.
+  std::vector<NamedTensor> tensors() const override;
+  Json state() const override;
+  void restore(const TensorSource& tensor, const Json& state) override;
+
+ private:
+  struct Moments {
+    std::string name;
+    at::Tensor exp_avg, exp_avg_sq;  // fp32, shape of the weight
+    int64_t count = 0;               // updates of this weight
+  };
+  void make_moments();
+
+  std::vector<std::shared_ptr<Trainable>> trainables_;
+  AdamWOptions options_;
+  std::vector<Moments> moments_;  // in the order of the trainables' parameters
+  int64_t update_count_ = 0;
+};
+
+}  // namespace xrun

@@ -1,0 +1,58 @@
+#pragma once
+// The data of one step: micro-batches, and fields in batch order.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/train/micro_batch.h"
+
+namespace xrun {
+
+// A step's data. Batch order is the order of the step's stream, whatever the packing: pairs by
+// pair_id, chosen before rejected; otherwise sequences by sample_id. Not thread-safe.
+class Batch {
+ public:
+  // Takes packs whose pair_id (or sample_id) is unique in the step and rises in stream order.
+  // Throws Error if an id appears in two packs.
+  Batch(BatchInfo info, std::vector<PackedBatch> packs);
+
+  int64_t step() const { return info_->step; }
+  int64_t total_steps() const { return info_->total_steps; }
+  Unit unit() const { return info_->unit; }
+  const BatchInfo& info() const { return *info_; }
+  int64_t size() const { return static_cast<int64_t>(segment_order_.size()); }      // n segments
+  int64_t row_count() const { return static_cast<int64_t>(row_order_.size()); }     // R
+  int64_t token_count() const;                                                      // T
+  const std::vector<std::shared_ptr<MicroBatch>>& micros() const { return micros_; }
+
+  // Assigns a field, [n] or [R] in batch order ([P] for pairs: both sides get their pair's value);
+  // views of the micro-batches see their slice. Detached. Throws Error that names the sizes it
+  // could have, or if the name is one of the batch's own.
+  void set_field(const std::string& name, const at::Tensor& value);
+
+  // A field in batch order: an assigned one as it was given, otherwise as View::field.
+  at::Tensor field(std::string_view name) const;
+  bool has_field(std::string_view name) const;
+  std::vector<std::string> field_names() const;  // sorted
+
+  // Brings tensors, one a micro-batch and concatenated over them, into batch order.
+  at::Tensor in_batch_order(const std::vector<at::Tensor>& parts, bool by_row) const;
+
+  // Closes every micro-batch.
+  void close();
+
+ private:
+  std::shared_ptr<const BatchInfo> info_;
+  std::vector<std::shared_ptr<MicroBatch>> micros_;
+  // Place in the concatenation over micro-batches of the i-th segment and loss row of the batch.
+  std::vector<int64_t> segment_order_, row_order_;
+  std::map<std::string, at::Tensor, std::less<>> assigned_;
+};
+
+}  // namespace xrun

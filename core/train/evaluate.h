@@ -1,0 +1,35 @@
+#pragma once
+// Metrics of an objective over a whole data set, without gradient.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/train/step.h"
+
+namespace xrun {
+
+class Batch;
+class LogprobSource;
+class PreferenceSet;
+
+struct EvaluateOptions {
+  std::function<void()> poll;              // called between micro-batches; may throw
+  const LogprobSource* policy = nullptr;   // whose logprob_<view> is reported; null: the first asked
+};
+
+// Gives the next batch, or null at the end.
+using BatchStream = std::function<std::shared_ptr<Batch>()>;
+
+// Returns loss, the objective's metrics, logprob_<view> and length_<view> over every unit of the
+// stream: sums and weights in double, divided once at the end. An empty stream gives no metrics.
+// Throws NonFiniteLoss as a step does.
+Metrics evaluate(const BatchStream& next, const Objective& objective,
+                 const EvaluateOptions& options = {});
+
+// The same over every row of a set, each weighted once. Packs are made of the rows in cache order
+// by max_tokens alone, so that the number of pairs of a training batch changes no bit.
+Metrics evaluate(const PreferenceSet& set, int64_t max_tokens, const Objective& objective,
+                 const EvaluateOptions& options = {});
+
+}  // namespace xrun

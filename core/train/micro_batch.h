@@ -1,0 +1,113 @@
+#pragma once
+// One packed micro-batch as tensors, and the forwards run on it.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/data/packed_batch.h"
+#include "core/model/model.h"
+#include "core/train/unit.h"
+#include "core/train/view.h"
+
+namespace xrun {
+
+class LogprobSource;
+
+// What all micro-batches of a batch know about their step and their data.
+struct BatchInfo {
+  int64_t step = 0;         // loop bodies done before this one
+  int64_t total_steps = 0;  // of the schedule
+  uint64_t seed = 0;        // of the run
+  Unit unit = Unit::kPair;  // of a plain loss tensor
+  std::string data_key;     // content key of the token cache; "" for a batch made by hand
+  std::function<std::string(int64_t row)> row_name;  // "pairs.jsonl:17" of a row id; may be empty
+};
+
+// A PackedBatch with its tensors. Made through std::make_shared; views hold it. Not thread-safe.
+class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
+ public:
+  // Validated by its maker. `index` is its place in the step.
+  MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, int64_t index);
+
+  const PackedBatch& pack() const { return pack_; }
+  const BatchInfo& info() const { return *info_; }
+  Unit unit() const { return info_->unit; }
+  int64_t index() const { return index_; }
+  int64_t segment_count() const;  // n
+  int64_t row_count() const;      // R
+  int64_t pair_count() const;     // P; 0 if it is not made of pairs
+  int64_t token_count() const;    // T
+
+  View all();       // every segment, in the pack's order
+  View chosen();    // one segment a pair, in pair order; Error if this is not made of pairs
+  View rejected();  // likewise; chosen()[i] and rejected()[i] are one pair
+
+  // Returns log p of every loss row, [R] float32, from one forward of the whole micro-batch. Kept
+  // by (model, its update count, gradient mode) until close() or a later update of the model.
+  at::Tensor token_logprob(Model& model, int64_t head_mb);
+
+  // What the model reads: tokens, positions, boundaries.
+  const PackInput& input() const { return input_; }
+
+  // Frees the forwards and their graphs and makes every view given so far raise "closed"; views
+  // asked for later work again (a batch may be stepped twice).
+  void close();
+  uint64_t generation() const { return generation_; }
+
+  // Weights of the losses of a unit, float32 on the CPU: pair [P], sequence [n], token [R]. Throws
+  // Error for a unit that this data does not have.
+  at::Tensor unit_weight(Unit unit) const;
+  int64_t unit_count(Unit unit) const;
+  // Row ids of the i-th unit's source ("pairs.jsonl:17" where a name is known, else "row 17").
+  int64_t unit_row(Unit unit, int64_t i) const;
+  std::string row_name(int64_t row) const;
+
+  // A field that was assigned to the batch and sliced for this micro-batch: [n] or [R].
+  void set_field(const std::string& name, at::Tensor value, bool by_row);
+  // Fields as View::field; [n] or [R] of the whole micro-batch. *by_row says which.
+  at::Tensor field(std::string_view name, bool* by_row) const;
+  std::vector<std::string> field_names() const;
+
+  // Notes that `source` scored a view since the last close, and what it gave; the step turns these
+  // into logprob_<view> and length_<view>.
+  struct Scored {
+    const LogprobSource* source;
+    std::shared_ptr<const ViewRows> rows;
+    at::Tensor logprob;  // [n] float32, detached
+  };
+  void note_scored(const LogprobSource* source, const View& view, const at::Tensor& logprob);
+  const std::vector<Scored>& scored() const { return scored_; }
+
+ private:
+  struct Forward {
+    const Model* model;
+    int64_t update_count;
+    bool gradient;
+    at::Tensor logprob;
+  };
+  struct Field {
+    at::Tensor value;
+    bool by_row;
+  };
+  View side_view(const char* name, int8_t side);
+  std::shared_ptr<const ViewRows> make_rows(std::string name, std::vector<int64_t> segments) const;
+
+  PackedBatch pack_;
+  std::shared_ptr<const BatchInfo> info_;
+  int64_t index_;
+  PackInput input_;
+  at::Tensor row_hidden_, row_target_;  // [R] int64
+  std::map<std::string, Field, std::less<>> fields_;
+  std::map<std::string, std::shared_ptr<const ViewRows>> views_;
+  std::vector<Forward> forwards_;
+  std::vector<Scored> scored_;
+  uint64_t generation_ = 0;
+};
+
+}  // namespace xrun

@@ -1,0 +1,85 @@
+#pragma once
+// The trained model: a Hugging Face folder, its tokenizer, and weights that load when needed.
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/train/logprob_source.h"
+#include "core/train/saveable.h"
+#include "core/train/trainable.h"
+
+namespace xrun {
+
+class Reference;
+class Tokenizer;
+
+struct PolicyOptions {
+  c10::ScalarType dtype = c10::ScalarType::Float;  // compute type; masters are fp32
+  int64_t head_mb = 1024;                          // memory for kept softmax rows
+};
+
+// A policy. Made by open(); held through shared_ptr. Not thread-safe.
+class Policy : public LogprobSource,
+               public Trainable,
+               public Saveable,
+               public std::enable_shared_from_this<Policy> {
+ public:
+  // Reads the configuration and the tokenizer, no weights. Throws Error that names the folder if
+  // it is no model, or if the tokenizer has more ids than the embedding.
+  static std::shared_ptr<Policy> open(const std::filesystem::path& dir,
+                                      const PolicyOptions& options = {});
+  ~Policy() override;
+
+  const std::filesystem::path& dir() const { return dir_; }
+  const PolicyOptions& options() const { return options_; }
+  const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
+
+  Model& model();                                    // loads the weights at the first call
+  bool loaded() const override { return model_ != nullptr; }
+  int64_t update_count() const;                      // 0 before the weights are loaded
+  // Digest of the weights as the folder gave them, before any update. Loads the weights.
+  const std::string& initial_digest();
+  std::string digest();  // of the weights as they are now
+
+  // Returns a frozen twin of the weights as they are now (reference.h).
+  std::shared_ptr<Reference> reference();
+  // Where a reference that is taken after training began keeps its weights; the run sets it.
+  void set_snapshot_dir(std::filesystem::path dir) { snapshot_dir_ = std::move(dir); }
+
+  using LogprobSource::logprob;
+  using LogprobSource::token_logprob;
+  at::Tensor token_logprob(const View& view) override;
+  at::Tensor logprob(const View& view) override;
+
+  std::vector<Parameter>& parameters() override;
+  void count_update() override;
+
+  // Masters by name; update count, digest of the folder's weights, references taken.
+  std::vector<NamedTensor> tensors() const override;
+  Json state() const override;
+  void restore(const TensorSource& tensor, const Json& state) override;
+
+ private:
+  Policy(std::filesystem::path dir, PolicyOptions options);
+
+  // What the k-th reference of this policy stands for; saved, so that a resumed recipe gets the
+  // same one from its k-th call.
+  struct Taken {
+    bool snapshot;
+    std::string digest;  // "" for the folder's weights until they are loaded
+  };
+
+  std::filesystem::path dir_, snapshot_dir_;
+  PolicyOptions options_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::shared_ptr<Model> model_;
+  std::string initial_digest_;
+  std::vector<Taken> restored_, taken_;
+};
+
+}  // namespace xrun

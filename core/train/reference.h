@@ -1,0 +1,76 @@
+#pragma once
+// The frozen twin of a policy, read through a cached column of log-probs.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "core/base/json.h"
+#include "core/train/logprob_source.h"
+
+namespace xrun {
+
+class LogprobColumn;
+class Model;
+class Policy;
+
+// A reference. Until the policy's first update it shares the policy's storage and forward
+// (detached), so that step 0 is exact: rewards are 0, the DPO loss is ln 2. Afterwards logprob()
+// reads a column that holds, for each pair the run visits, the two sums computed by the frozen
+// weights with the pair alone in a pack: the values depend on neither the batch that asked nor on
+// what was cached. The frozen weights load at the first value that the column lacks; they are never
+// trained, saved or exported. Made by Policy::reference(). Not thread-safe.
+class Reference : public LogprobSource {
+ public:
+  // Counts since creation, for tests and summaries.
+  struct Counts {
+    int64_t shared = 0;    // segments read from the policy's own forward
+    int64_t cached = 0;    // segments read from the column
+    int64_t computed = 0;  // segments computed by the frozen weights
+  };
+
+  // `weights` is the folder of the frozen weights, `digest` what they must hash to; shared says
+  // that they are the policy's own until its first update.
+  Reference(std::shared_ptr<Policy> policy, std::filesystem::path weights, std::string digest,
+            bool shared);
+  ~Reference() override;  // syncs the columns; never throws
+
+  using LogprobSource::logprob;
+  using LogprobSource::token_logprob;
+  // Runs the frozen model on the whole micro-batch (no column). Never has a gradient.
+  at::Tensor token_logprob(const View& view) override;
+  // From the column, computing what is missing. Never has a gradient. Throws Error if the folder's
+  // weights are no longer those that the policy started from.
+  at::Tensor logprob(const View& view) override;
+
+  // Writes computed values to disk and syncs them. Called by the run between steps and at its end.
+  void flush();
+
+  // Hashes the frozen weights again. Throws Error if they differ from those at the start.
+  void check_digest();
+
+  const std::string& digest();  // of the frozen weights
+  const std::filesystem::path& dir() const { return weights_; }
+  const Counts& counts() const { return counts_; }
+  // What names the column of a data set: weights, data, dtype, threads, device, settings, versions.
+  Json column_key(const std::string& data_key);
+
+ private:
+  bool shares() const;
+  Model& frozen();
+  LogprobColumn& column(const std::string& data_key);
+
+  std::shared_ptr<Policy> policy_;
+  std::filesystem::path weights_;
+  std::string digest_;
+  bool shared_;
+  std::shared_ptr<Model> model_;
+  std::map<std::string, std::unique_ptr<LogprobColumn>> columns_;
+  Counts counts_;
+};
+
+}  // namespace xrun

@@ -1,0 +1,69 @@
+#pragma once
+// Some segments of one micro-batch, as an objective sees them.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xrun {
+
+class MicroBatch;
+
+// Which segments and loss rows of a micro-batch a view shows. Immutable; owned by the micro-batch.
+struct ViewRows {
+  std::string name;               // "all", "chosen", "rejected": the suffix of its metrics
+  std::vector<int64_t> segments;  // [n] segment of the micro-batch, in the view's order
+  at::Tensor segment;             // [n] int64, the same
+  at::Tensor row;                 // [R] int64, loss row of the micro-batch
+  at::Tensor row_segment;         // [R] int64, place in the view 0..n-1
+  at::Tensor length;              // [n] int64, loss rows a segment
+  bool everything = false;        // all rows of the micro-batch, in its own order
+};
+
+// A view of n segments with R loss rows between them. Cheap to copy. Every method throws Error with
+// "closed" once the micro-batch ended its step (MicroBatch::close); tensors taken before live on.
+class View {
+ public:
+  View(std::shared_ptr<MicroBatch> micro, std::shared_ptr<const ViewRows> rows);
+
+  const std::string& name() const { return rows_->name; }
+  int64_t size() const { return static_cast<int64_t>(rows_->segments.size()); }  // n
+  int64_t row_count() const { return rows_->row.numel(); }                       // R
+  MicroBatch& micro() const;
+  const ViewRows& rows() const;
+
+  // A field by name, [n] or [R]: length (trained tokens), tokens (all), row, source, pair, group,
+  // weight ([n] float32, the loss weight of a segment, 1 unless the data say otherwise), every
+  // numeric kept column, and what was assigned to the batch. Counts and ids are int64.
+  // Throws Error with the nearest name if there is none.
+  at::Tensor field(std::string_view name) const;
+  bool has_field(std::string_view name) const;
+  std::vector<std::string> field_names() const;  // sorted
+
+  at::Tensor length() const { return field("length"); }
+  at::Tensor tokens() const { return field("tokens"); }
+
+  // [R] -> [n]: sum over a segment's loss rows (empty: 0), or their mean (empty: 0). Deterministic;
+  // differentiable. Throws Error if x is not [R].
+  at::Tensor sum(const at::Tensor& x) const;
+  at::Tensor mean(const at::Tensor& x) const;
+  // [n] -> [R]: each loss row gets its segment's value. Throws Error if x is not [n].
+  at::Tensor spread(const at::Tensor& x) const;
+
+  // Picks this view's rows of a tensor [R of the micro-batch]; differentiable.
+  at::Tensor select_rows(const at::Tensor& micro_rows) const;
+
+  // Throws Error with "closed" if the micro-batch has closed since this view was made.
+  void check_open() const;
+
+ private:
+  std::shared_ptr<MicroBatch> micro_;
+  std::shared_ptr<const ViewRows> rows_;
+  uint64_t generation_;
+};
+
+}  // namespace xrun
