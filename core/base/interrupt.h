@@ -1,0 +1,23 @@
+#pragma once
+// The flag that SIGINT and SIGTERM raise, looked at wherever work may stop without loss.
+//
+// It stands below every folder that works long (caching, steps, sampling); core/run/signals.h
+// installs the handlers that raise it.
+
+namespace xrun {
+
+// Raises the flag. Async-signal-safe. The first number stays until clear_interrupt.
+void request_interrupt(int signal_number);
+
+bool interrupt_requested();
+
+// The signal that raised the flag, or 0.
+int interrupt_signal();
+
+// Throws Interrupted if the flag is raised; the flag stays raised.
+void check_interrupt();
+
+// Lowers the flag, as a prompt does after it has answered a Ctrl-C.
+void clear_interrupt();
+
+}  // namespace xrun

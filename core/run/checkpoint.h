@@ -1,0 +1,79 @@
+#pragma once
+// Checkpoints: folders that are whole or absent, with checksums, and a mark of the latest.
+//
+//   checkpoints/latest             the name of the newest whole one
+//   checkpoints/step_0000100/      NAME.safetensors NAME.json (of each Saveable)
+//                                  run.json (step, phases, run.state)  manifest.json (written last)
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/json.h"
+
+namespace xrun {
+
+class Saveable;
+
+// What a run was given, by name. Names are letters, digits and underscores, not "run" or
+// "manifest".
+using SavedObjects = std::vector<std::pair<std::string, std::shared_ptr<Saveable>>>;
+
+// A whole, verified checkpoint.
+class Checkpoint {
+ public:
+  int64_t step() const { return step_; }                        // loop bodies done before it
+  const std::filesystem::path& path() const { return path_; }
+  const Json& run() const { return run_; }                      // as given to save
+  // Gives each object its tensors and state. Throws Error if the checkpoint holds other names.
+  void restore(const SavedObjects& objects) const;
+
+ private:
+  friend class CheckpointStore;
+  std::filesystem::path path_;
+  int64_t step_ = 0;
+  Json run_;
+  std::vector<std::string> names_;
+};
+
+// The checkpoints of one run folder. Not thread-safe; one process at a time (RunDir's lock).
+//
+// A save writes a temporary folder, syncs every file and the folder, renames it into place, flips
+// `latest`, and only then removes all but the newest `keep`. Killed or failing at any moment, the
+// previous checkpoint or the new one is whole and marked.
+class CheckpointStore {
+ public:
+  // Makes the folder if it is missing and removes what a killed process left half-written or
+  // half-removed. Throws Error if it cannot be written.
+  CheckpointStore(std::filesystem::path dir, int64_t keep);
+
+  // Returns the folder of the new checkpoint. Tensors are written from their own storage. A
+  // checkpoint of this step that was saved or loaded through this object is not written again.
+  // Throws Error (a full disk): the previous checkpoint stands, the temporary folder is removed.
+  std::filesystem::path save(int64_t step, const Json& run, const SavedObjects& objects);
+
+  // Returns the checkpoint that `latest` names (the newest whole one if there is no such mark),
+  // with every size and checksum verified; nullopt if nothing was saved. Throws Error that names
+  // the damaged file and the older checkpoint that would be used once the damaged one is removed.
+  std::optional<Checkpoint> load_latest();
+
+  // The steps that have a whole checkpoint, ascending.
+  std::vector<int64_t> steps() const;
+  int64_t last_step() const { return last_step_; }  // saved or loaded here last; -1 if none
+
+ private:
+  void remove_old(int64_t newest);
+
+  std::filesystem::path dir_;
+  int64_t keep_;
+  int64_t last_step_ = -1;
+};
+
+// "step_0000100".
+std::string checkpoint_name(int64_t step);
+
+}  // namespace xrun

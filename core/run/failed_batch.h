@@ -1,0 +1,29 @@
+#pragma once
+// The batch behind a non-finite loss, kept so that it can be looked at and run again.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "core/base/json.h"
+
+namespace xrun {
+
+struct PackedBatch;
+
+// Names a row of the data for people: "pairs.jsonl:17".
+using RowName = std::function<std::string(int64_t row_id)>;
+
+// Returns {"step","packs":[{"pack","rows":[{"row","source","pair","side","tokens","targets":
+// [[index,target,weight],..]}]}]}: every segment with its token ids and its loss rows, the index
+// counted inside the segment.
+Json describe_batch(int64_t step, std::span<const PackedBatch* const> packs, const RowName& name);
+
+// Writes `dir`/failed_batch.json and returns "the batch is saved in FILE; its rows: a:1, a:7, ..."
+// (at most 8 named) for the error message. Throws Error.
+std::string save_failed_batch(const std::filesystem::path& dir, int64_t step,
+                              std::span<const PackedBatch* const> packs, const RowName& name);
+
+}  // namespace xrun

@@ -1,0 +1,57 @@
+#pragma once
+// metrics.jsonl and its TensorBoard twin: one object a step.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/run/tensorboard.h"
+
+namespace xrun {
+
+// Names and values as train_step and evaluate return them (Metrics).
+using MetricSpan = std::span<const std::pair<std::string, double>>;
+
+// Collects what is logged and writes it as one object a step:
+//   {"step":0,"train/loss":0.6931,...,"valid/loss":...,"perf/step_s":...,"nonfinite":1}
+// `step` is the number of loop bodies done before it. Whatever is logged after body k-1 ended and
+// before body k ends belongs to the object of step k: logs before the first loop stand with step 0,
+// those between two loops with the next body, those after the last loop under their own step.
+// Keys come in the order train/, valid/, others, perf/, and inside each in the order first logged;
+// a key logged again takes the later value. NaN and infinities are null and counted in "nonfinite"
+// (absent when 0). Doubles take the shortest form that reads back equal. Not thread-safe.
+class MetricsLog {
+ public:
+  // Opens `dir`/metrics.jsonl and `dir`/tb, keeping the objects of steps below first_step and
+  // dropping the rest, a torn last line included. Throws Error if they cannot be written.
+  MetricsLog(const std::filesystem::path& dir, int64_t first_step);
+
+  void log(MetricSpan metrics);
+  bool empty() const;  // nothing was logged since the last write
+  // Writes and flushes the object of `step`; returns it. Steps must grow. An empty object is
+  // written too: every body has its line.
+  Json write(int64_t step);
+  // Forgets what was logged since the last write.
+  void drop();
+  // Makes everything written durable; a checkpoint does so before it commits.
+  void sync();
+
+  int64_t nonfinite() const { return nonfinite_; }  // nulls written by this object
+
+ private:
+  std::vector<std::pair<std::string, double>> pending_;
+  std::unique_ptr<FileWriter> file_;
+  TensorBoardWriter tensorboard_;
+  int64_t nonfinite_ = 0;
+};
+
+// Cuts a metrics file to its leading whole objects of steps below `step`, and returns how many
+// stay. A missing file stays missing. Throws Error if the file cannot be changed.
+int64_t cut_metrics(const std::filesystem::path& path, int64_t step);
+
+}  // namespace xrun

@@ -1,0 +1,155 @@
+#pragma once
+// A run: the phases and bodies of a recipe's loops, what they log, when they are saved, and how
+// they resume.
+//
+// One caller drives it, in this order (a `run:steps` loop is a phase, one turn of it a body):
+//   Run run(RunDir::open(...), settings, saved);    // restores the objects when resuming
+//   run.begin_phase(plan);
+//   while (auto body = run.begin_body(state)) {      // nullopt: the loop is over, or skipped
+//     ... run.count_tokens(n); update; run.mark_updated(); run.log(metrics) ...
+//     run.end_body(state);                           // writes, saves, throws Interrupted
+//   }
+//   run.finish(state);                               // when the recipe has returned
+// and when anything throws meanwhile: run.save_after_error(state).
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/run/checkpoint.h"
+#include "core/run/metrics_log.h"
+#include "core/run/run_dir.h"
+
+namespace xrun {
+
+struct RunSettings {
+  int64_t save_every = 0;    // bodies between checkpoints; 0: only at the end of each phase
+  int64_t save_keep = 2;
+  int64_t steps_limit = -1;  // --steps: bodies of the whole run; -1: no limit
+};
+
+// One loop, known before it starts.
+struct PhasePlan {
+  int64_t steps = 0;  // bodies of the whole phase
+  Json data;          // what identifies its data: an object of cache keys and the fields behind them
+};
+
+// One turn of a loop.
+struct Body {
+  int64_t step = 0;         // bodies of the run done before it; the recipe's `step`, metrics' "step"
+  int64_t phase_step = 0;   // bodies of its phase done before it; the index into its data
+  int64_t phase_steps = 0;  // bodies of the whole phase, whatever --steps says
+};
+
+// What the progress line and the closing summary are made of.
+struct RunSummary {
+  std::filesystem::path dir;
+  std::filesystem::path exported;  // the exported model, empty if none
+  int64_t steps = 0;               // bodies done, earlier processes included
+  int64_t total_steps = 0;         // of the phases begun so far; with --steps at most its limit
+  int64_t first_step = 0;          // where this process began
+  double seconds = 0;              // in bodies, of this process
+  int64_t tokens = 0;              // counted by this process
+  double peak_rss_mb = 0;
+  int64_t nonfinite = 0;           // metrics written as null
+  std::string stopped;             // why it ended early: a reason given to stop(), or "--steps 5"
+  Json last_train;                 // the last body's object, null if there was none
+  Json last;                       // the last object that has a valid/ key, null if there is none
+};
+
+class Run {
+ public:
+  // Begins the folder. When resuming, loads and verifies the latest checkpoint and restores
+  // `saved`; nothing saved starts from the beginning. Throws Error.
+  Run(RunDir dir, RunSettings settings, SavedObjects saved);
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  RunDir& dir() { return dir_; }
+  bool resumed() const { return resume_step_ >= 0; }
+  int64_t resume_step() const { return resume_step_; }  // bodies done before the resume; -1: fresh
+  const Json& state() const { return state_; }          // run.state as saved; null if fresh
+  int64_t step() const { return step_; }                // bodies done
+  // True while the recipe runs again through what the checkpoint already holds: what is logged is
+  // dropped, and an evaluation may be skipped.
+  bool replaying() const { return step_ < resume_step_; }
+
+  // Starts the next loop; leaves the one before (a `break` in Lua ends a phase for good). A phase
+  // that the checkpoint holds whole is skipped: begin_body returns nullopt at once. Throws Error
+  // if the data differs from what the checkpoint was trained on, or if the phase is now shorter,
+  // unless --force.
+  void begin_phase(const PhasePlan& plan);
+  // Ends an open body, then opens the next one, or returns nullopt where the loop ends: the phase
+  // is done, stop() was called, or --steps is reached. `state` is run.state as of now; it is what
+  // an error before this body's update saves.
+  std::optional<Body> begin_body(const Json& state);
+  // The update of this body is done: from here an error saves the state after it.
+  void mark_updated();
+  void count_tokens(int64_t tokens) { tokens_ += tokens; }
+  // Merges into the object of the current step (metrics_log.h).
+  void log(MetricSpan metrics);
+  // Writes the body's metrics, then saves if save_every, the phase's last step, stop(), --steps or
+  // an interrupt asks for it. Throws Interrupted after saving if an interrupt was requested.
+  void end_body(const Json& state);
+  bool in_body() const { return in_body_; }
+
+  // Ends this loop after this body, and starts no later one. A stopped run is finished.
+  void stop(std::string reason);
+  // True if raising an interrupt right now loses nothing that end_body would have kept: no body is
+  // open or its update is not done. After 2 s of waiting it is true anyway.
+  bool may_interrupt_now();
+
+  // After an error or an interrupt inside a body: saves the state before the body's update with
+  // run.state as of its beginning, or the state after it with `state` if the update was done.
+  // Returns the checkpoint's folder, or an empty path if there was nothing new to save. Throws
+  // Error if saving fails.
+  std::filesystem::path save_after_error(const Json& state);
+  // The recipe is done: writes what was logged last, saves if the last step is not saved, marks
+  // run.json finished unless --steps ended it.
+  void finish(const Json& state);
+
+  void set_exported(std::filesystem::path path) { exported_ = std::move(path); }
+  RunSummary summary() const;
+
+ private:
+  struct Phase;
+  bool loop_is_over() const;
+  bool save_is_due() const;
+  void open_metrics();
+  void leave_phase(const Json& state);
+  void check_data(const PhasePlan& plan, size_t index);
+  void save(const Json& state);
+  Json position(const Json& state) const;
+  void load_position(const Json& run);
+  void close_body(const Json& state);
+
+  RunDir dir_;
+  RunSettings settings_;
+  SavedObjects saved_;
+  CheckpointStore checkpoints_;
+  std::unique_ptr<MetricsLog> metrics_;  // opened by the first body or log that is kept
+  std::vector<Phase> phases_;            // saved ones and those begun
+  size_t phases_begun_ = 0;
+  int64_t step_ = 0;
+  int64_t resume_step_ = -1;
+  Json state_;
+  Json body_state_;  // run.state at the body's beginning
+  bool in_body_ = false;
+  bool updated_ = false;
+  std::string stopped_;
+  std::filesystem::path exported_;
+  std::chrono::steady_clock::time_point body_began_;
+  std::chrono::steady_clock::time_point interrupt_seen_;
+  double seconds_ = 0;
+  int64_t tokens_ = 0;
+  Json last_train_, last_valid_;
+};
+
+}  // namespace xrun

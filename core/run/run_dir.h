@@ -1,0 +1,110 @@
+#pragma once
+// The folder of one run: what stands in it, who may write it, and what may resume in it.
+//
+//   runs/<recipe>-<short hash>/
+//     recipe.lua config.json run.json ledger.json log.txt metrics.jsonl failed_batch.json
+//     tb/ checkpoints/ hf/ lock
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/run/difference.h"
+
+namespace xrun {
+
+// What makes a run this run. Two runs of equal identity give equal bits on one machine.
+struct RunIdentity {
+  std::string recipe_name;  // the file's name without folder and ".lua": "dpo"
+  std::string recipe_text;
+  Json config;   // resolved values, an object; top-level "steps" and "epochs" may grow on resume
+  Json origins;  // where each value came from; written to config.json, never compared
+  Json binary;   // version and digests of the binary, an object
+  Json machine;  // threads, device, ...: a change is said on resume, and does not refuse
+};
+
+struct RunDirOptions {
+  std::filesystem::path dir;  // --run; empty: runs/<recipe>-<short hash> below the current folder
+  bool resume = false;        // --resume
+  bool force = false;         // --force: resume in spite of differences
+};
+
+// Returns 8 hexadecimal digits over the recipe's text and configuration. Numbers given to `steps`
+// and `epochs` do not count, so that a longer run of the same recipe finds its folder.
+std::string short_hash(const RunIdentity& identity);
+
+// An opened and locked run folder. Move-only; the lock lasts as long as the object.
+//
+// Opening makes the folder, so that an unwritable place is an error before any work. Until begin()
+// nothing ran there: the destructor removes what opening made, and a folder left behind by a kill
+// before begin() is taken over without --resume.
+class RunDir {
+ public:
+  // Throws UsageError, naming the way out, if the folder holds a run and resume is false, or holds
+  // other files; Error if it cannot be written, is in use by another process, or if resume finds
+  // another recipe, configuration or binary and force is false (the message lists each field).
+  // With resume, a folder that does not exist or holds no begun run starts from the beginning.
+  static RunDir open(RunIdentity identity, RunDirOptions options);
+  ~RunDir();
+  RunDir(RunDir&&) noexcept;
+  RunDir& operator=(RunDir&&) noexcept;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path file(std::string_view name) const { return path_ / name; }
+  std::filesystem::path hf() const { return path_ / "hf"; }
+  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  std::filesystem::path tb() const { return path_ / "tb"; }
+
+  bool resuming() const { return resuming_; }  // a begun run is being continued
+  bool force() const { return force_; }
+  // The run ended, and neither `steps` nor `epochs` asks for more: the caller says so and exits 0.
+  bool finished() const;
+  // What differs though it does not refuse (machine, or anything under --force); to be said aloud.
+  const std::vector<std::string>& notices() const { return notices_; }
+  const RunIdentity& identity() const { return identity_; }
+
+  // Writes recipe.lua, config.json and run.json. Called by Run before its first step; idempotent.
+  void begin();
+
+  // run.json, an object: {"xrun", "recipe", "hash", "binary", "machine", "seed"?, "data",
+  // "choices", "resumes", "finished", "stopped", "steps"}. Changes reach the disk by write_record.
+  Json& record() { return record_; }
+  const Json& record() const { return record_; }
+  void write_record();
+
+  // Measured choices (compute type, algorithms), reused on resume. nullptr if none is recorded.
+  const Json* choice(std::string_view name) const;
+  void set_choice(std::string_view name, Json value);
+
+  // ledger.json, indented.
+  void write_ledger(const Json& ledger);
+  // Appends a line to log.txt with the time of day before it; the newline is added.
+  void log_line(std::string_view text);
+
+ private:
+  RunDir(RunIdentity identity, const RunDirOptions& options);
+  void make_writable();
+  void take_lock();
+  void look_inside(const RunDirOptions& options);
+  void compare(const Json& config_file);
+  bool asks_for_more(const Json& config) const;
+
+  RunIdentity identity_;
+  std::filesystem::path path_;
+  std::unique_ptr<FileLock> lock_;
+  std::unique_ptr<FileWriter> log_;
+  Json record_;
+  std::vector<std::string> notices_;
+  bool resuming_ = false;
+  bool force_ = false;
+  bool grown_ = false;   // steps or epochs ask for more than before
+  bool begun_ = false;
+  bool made_folder_ = false;
+};
+
+}  // namespace xrun
