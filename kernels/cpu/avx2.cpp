@@ -1,0 +1,31 @@
+// AVX2 with FMA: 32-byte vectors. Compiled with these instructions, so nothing else may live here.
+
+#include "kernels/cpu/kernels.h"
+
+namespace xrun::kernels {
+
+namespace {
+
+constexpr int kBytes = 32;
+constexpr const char* kName = "avx2";
+
+#include "kernels/cpu/vector.inl"
+
+#include "kernels/cpu/softmax_rows.inl"
+
+#include "kernels/cpu/rms_norm.inl"
+
+#include "kernels/cpu/rope.inl"
+
+#include "kernels/cpu/swiglu.inl"
+
+#include "kernels/cpu/decode_attention.inl"
+
+#include "kernels/cpu/table.inl"
+
+}  // namespace
+
+extern const CpuKernels* const kAvx2Table;
+const CpuKernels* const kAvx2Table = &kTable;
+
+}  // namespace xrun::kernels
