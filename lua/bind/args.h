@@ -64,6 +64,7 @@ inline void push(lua_State* L, bool value) { lua_pushboolean(L, value); }
 inline void push(lua_State* L, double value) { lua_pushnumber(L, value); }
 inline void push(lua_State* L, int64_t value) { lua_pushnumber(L, static_cast<double>(value)); }
 inline void push(lua_State* L, int value) { lua_pushnumber(L, value); }
+inline void push(lua_State* L, size_t value) { lua_pushnumber(L, static_cast<double>(value)); }
 template <class T>
   requires(!std::is_same_v<T, Json>)
 void push(lua_State* L, const std::vector<T>& values) {

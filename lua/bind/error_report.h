@@ -63,8 +63,21 @@ std::shared_ptr<const ErrorReport> report_of(lua_State* L, int i);
 // traceback; tostring gives the text).
 void push_error(lua_State* L, std::shared_ptr<const ErrorReport> report);
 
+// Registers class Error in a state; LuaState does.
+void open_error_class(lua_State* L);
+
 // The message handler of every lua_pcall: leaves an Error on the stack in place of any value.
 int message_handler(lua_State* L);
+
+// Keeps the text of a chunk ("@dpo.lua", text), so that excerpts show what was loaded even if the
+// file changed since. Files that were never announced are read when needed.
+void remember_source(lua_State* L, std::string chunk_name, std::string text);
+
+// A line of a chunk's text (1-based), or "" if it is unknown.
+std::string source_line(lua_State* L, const std::string& chunk_name, int line);
+
+// The way out of an error that Lua or LibTorch words without one, or "".
+std::string hint_for(std::string_view message);
 
 // One short phrase for the value at index i: "f32[2,3] cpu", "nil", "\"text\"", "table of 3".
 std::string describe_value(lua_State* L, int i);

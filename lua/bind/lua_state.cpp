@@ -1,0 +1,263 @@
+// Invariant: no C++ exception leaves a binding and no Lua error unwinds through C++ code that
+// catches it. enter_binding is the only way in, protected_call the only way out. Lua errors are
+// foreign exceptions here, so nothing catches (...).
+
+#include "lua/bind/lua_state.h"
+
+#include "lua/bind/class.h"
+
+#include <c10/util/Exception.h>
+#include <luajit.h>
+
+#include <atomic>
+#include <mutex>
+
+namespace xrun {
+namespace {
+
+const char kStateKey = 0;   // registry[&kStateKey] = LuaState*
+const char kModuleKey = 0;  // registry[&kModuleKey] = the module table
+
+std::atomic<int> pending_signal{0};
+std::atomic<lua_State*> interruptible{nullptr};
+
+// How often the hook looks: at once, and rarely while may_interrupt says no.
+constexpr int kEveryInstruction = 1;
+constexpr int kWhileWaiting = 1000;
+
+void push_interruption(lua_State* L) {
+  auto report = std::make_shared<ErrorReport>();
+  report->signal_number = pending_signal.load();
+  report->message = "interrupted";
+  locate(L, 0, 0, *report);
+  push_error(L, std::move(report));
+}
+
+void arm_hook(lua_State* L, int count);
+
+void interrupt_hook(lua_State* L, lua_Debug*) {
+  if (pending_signal.load() == 0) {
+    lua_sethook(L, nullptr, 0, 0);
+    return;
+  }
+  const LuaState& state = LuaState::of(L);
+  if (state.may_interrupt && !state.may_interrupt()) return arm_hook(L, kWhileWaiting);
+  arm_hook(L, kEveryInstruction);  // stays armed: a pcall in the recipe cannot swallow it for good
+  push_interruption(L);
+  lua_error(L);
+}
+
+void arm_hook(lua_State* L, int count) {
+  lua_sethook(L, interrupt_hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, count);
+}
+
+// Leaves the Lua error value of a failed binding on the stack.
+[[gnu::noinline]] void push_failure(lua_State* L, const Binding& binding, int arguments,
+                                    std::string_view message, bool usage) {
+  luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
+  auto report = std::make_shared<ErrorReport>();
+  report->operation = binding.entry.name;
+  report->usage = usage;
+  set_message(*report, message);
+  locate(L, 0, arguments, *report);
+  push_error(L, std::move(report));
+}
+
+int panic(lua_State* L) {
+  // Only reached by an error outside every protected call, which is a defect of the bindings.
+  const char* message = lua_tostring(L, -1);
+  throw Error(fmt::format("Lua error outside a protected call: {}",
+                          message == nullptr ? "(no message)" : message));
+}
+
+// Pushes the table that a dotted name lives in and returns the last part of the name.
+std::string push_home(lua_State* L, const LuaState& state, std::string_view name) {
+  state.push_module(L);
+  const size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return std::string(name);
+  const std::string outer(name.substr(0, dot));
+  lua_pushlstring(L, outer.data(), outer.size());
+  lua_rawget(L, -2);
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushlstring(L, outer.data(), outer.size());
+    lua_pushvalue(L, -2);
+    lua_rawset(L, -4);
+  }
+  lua_remove(L, -2);
+  return std::string(name.substr(dot + 1));
+}
+
+int call_plain(lua_State* L, void* function) {
+  return reinterpret_cast<lua_CFunction>(function)(L);
+}
+
+}  // namespace
+
+LuaState::LuaState(const LuaOptions& options) : main_(luaL_newstate()) {
+  XRUN_CHECK(main_ != nullptr, "out of memory: no Lua state could be opened");
+  lua_atpanic(main_, panic);
+  luaL_openlibs(main_);
+  if (!options.jit) luaJIT_setmode(main_, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
+  lua_pushlightuserdata(main_, const_cast<char*>(&kStateKey));
+  lua_pushlightuserdata(main_, this);
+  lua_rawset(main_, LUA_REGISTRYINDEX);
+  lua_pushlightuserdata(main_, const_cast<char*>(&kModuleKey));
+  lua_newtable(main_);
+  lua_pushvalue(main_, -1);
+  lua_setfield(main_, LUA_REGISTRYINDEX, "xrun.module");  // readable in a debugger
+  lua_rawset(main_, LUA_REGISTRYINDEX);
+  open_error_class(main_);
+}
+
+LuaState::~LuaState() {
+  if (interruptible.load() == main_) interruptible.store(nullptr);
+  lua_close(main_);
+  main_ = nullptr;
+  services_.clear();
+}
+
+LuaState& LuaState::of(lua_State* L) {
+  lua_pushlightuserdata(L, const_cast<char*>(&kStateKey));
+  lua_rawget(L, LUA_REGISTRYINDEX);
+  auto* state = static_cast<LuaState*>(lua_touserdata(L, -1));
+  lua_pop(L, 1);
+  return *state;
+}
+
+size_t LuaState::next_service_id() {
+  static std::atomic<size_t> next{0};
+  return next++;
+}
+
+void LuaState::push_module(lua_State* L) const {
+  lua_pushlightuserdata(L, const_cast<char*>(&kModuleKey));
+  lua_rawget(L, LUA_REGISTRYINDEX);
+}
+
+void LuaState::function(std::string_view name, std::string_view signature, std::string_view doc,
+                        lua_CFunction function) {
+  const StackGuard guard(main_);
+  const std::string last = push_home(main_, *this, name);
+  push_function(main_,
+                {.name = "xrun." + std::string(name),
+                 .kind = DocKind::kFunction,
+                 .signature = std::string(signature),
+                 .doc = std::string(doc)},
+                function);
+  lua_setfield(main_, -2, last.c_str());
+}
+
+void LuaState::value(std::string_view name, std::string_view type, std::string_view doc) {
+  register_doc({.name = "xrun." + std::string(name),
+                .kind = DocKind::kValue,
+                .signature = std::string(type),
+                .doc = std::string(doc)});
+  const std::string last = push_home(main_, *this, name);
+  lua_insert(main_, -2);
+  lua_setfield(main_, -2, last.c_str());
+  lua_pop(main_, 1);
+}
+
+void LuaState::set_interruptible(LuaState* state) {
+  interruptible.store(state == nullptr ? nullptr : state->main_);
+}
+
+void LuaState::interrupt_from_signal(int signal_number) noexcept {
+  pending_signal.store(signal_number);
+  // Setting a hook is what lua.c does in its own signal handler.
+  if (lua_State* L = interruptible.load()) arm_hook(L, kEveryInstruction);
+}
+
+int LuaState::interrupt_pending() noexcept { return pending_signal.load(); }
+
+void LuaState::clear_interrupt() noexcept {
+  pending_signal.store(0);
+  if (lua_State* L = interruptible.load()) lua_sethook(L, nullptr, 0, 0);
+}
+
+int enter_binding(lua_State* L) {
+  const auto& binding = *static_cast<const Binding*>(lua_touserdata(L, lua_upvalueindex(1)));
+  const int arguments = lua_gettop(L);
+  try {
+    if (pending_signal.load(std::memory_order_relaxed) != 0) [[unlikely]] check_interrupt(L);
+    return binding.invoke(L, binding.function);
+  } catch (const LuaError& error) {
+    push_error(L, error.shared_report());
+  } catch (const Interrupted&) {
+    push_interruption(L);
+  } catch (const UsageError& error) {
+    push_failure(L, binding, arguments, error.what(), true);
+  } catch (const c10::Error& error) {
+    push_failure(L, binding, arguments, error.what_without_backtrace(), false);
+  } catch (const std::bad_alloc&) {
+    push_failure(L, binding, arguments, "out of memory", false);
+  } catch (const std::exception& error) {
+    push_failure(L, binding, arguments, error.what(), false);
+  }
+  return lua_error(L);
+}
+
+void push_binding(lua_State* L, const Binding* binding, int n) {
+  lua_pushlightuserdata(L, const_cast<Binding*>(binding));
+  lua_insert(L, -1 - n);
+  lua_pushcclosure(L, enter_binding, n + 1);
+}
+
+void push_function(lua_State* L, DocEntry entry, lua_CFunction function) {
+  push_binding(L, register_binding({.entry = std::move(entry),
+                                    .function = reinterpret_cast<void*>(function),
+                                    .invoke = call_plain}));
+}
+
+void check_interrupt(lua_State* L) {
+  const int signal_number = pending_signal.load();
+  if (signal_number == 0) return;
+  const LuaState& state = LuaState::of(L);
+  if (interruptible.load() != state.get()) return;
+  if (state.may_interrupt && !state.may_interrupt()) return;
+  throw Interrupted(signal_number);
+}
+
+void protected_call(lua_State* L, int arguments, int results) {
+  const int function = lua_gettop(L) - arguments;
+  lua_pushcfunction(L, message_handler);
+  lua_insert(L, function);
+  const int status = lua_pcall(L, arguments, results, function);
+  lua_remove(L, function);
+  if (status == 0) return;
+  auto report = report_of(L, -1);
+  lua_settop(L, function - 1);
+  if (report->signal_number != 0) throw Interrupted(report->signal_number);
+  throw LuaError(std::move(report));
+}
+
+LuaRef::LuaRef(lua_State* L, int i) : state_(&LuaState::of(L)) {
+  lua_pushvalue(L, i);
+  ref_ = luaL_ref(L, LUA_REGISTRYINDEX);
+}
+
+LuaRef::~LuaRef() {
+  if (state_ != nullptr && state_->get() != nullptr) {
+    luaL_unref(state_->get(), LUA_REGISTRYINDEX, ref_);
+  }
+}
+
+LuaRef::LuaRef(LuaRef&& other) noexcept
+    : state_(std::exchange(other.state_, nullptr)), ref_(std::exchange(other.ref_, LUA_NOREF)) {}
+
+LuaRef& LuaRef::operator=(LuaRef&& other) noexcept {
+  std::swap(state_, other.state_);
+  std::swap(ref_, other.ref_);
+  return *this;
+}
+
+void LuaRef::push(lua_State* L) const {
+  if (state_ == nullptr) return lua_pushnil(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, ref_);
+}
+
+lua_State* LuaRef::state() const { return state_ == nullptr ? nullptr : state_->get(); }
+
+}  // namespace xrun
