@@ -65,8 +65,6 @@ class TaskProgress {
 
 // "45s", "2m 10s", "3h 05m"; rounds up, "0s" for nothing.
 std::string format_duration(double seconds);
-// "1,234,567".
-std::string format_count(int64_t value);
 // "0.6931", "12.3", "1.2e-05": four significant digits for a glance.
 std::string format_metric(double value);
 // "512 KB", "1.6 GB" (powers of 1000).

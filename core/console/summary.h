@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/json.h"
 #include "core/console/console.h"
 
 namespace xrun {
@@ -21,7 +20,7 @@ struct OpeningReport {
   std::string model;              // "smollm2-135m-instruct (llama, 30 layers, fp32)"
   int64_t parameters = -1;
   int64_t trainable = -1;
-  Json ledger;                    // {source: Ledger::to_json()}, drawn as a table
+  std::string ledger;             // Ledger::text() of each data set
   std::vector<std::pair<std::string, std::string>> facts;  // further "name: text" lines, in order
   int64_t steps = -1;
   int64_t tokens = -1;            // of all kept rows
@@ -29,10 +28,6 @@ struct OpeningReport {
   std::vector<std::string> notices;  // things said aloud: a chosen template, partial batch, ...
 };
 std::string opening_report(const OpeningReport& report, const Console& console);
-
-// Rows in, kept, dropped by reason, cut, repaired, of each source; bad rows are listed below it,
-// at most 5 a source.
-std::string ledger_table(const Json& ledger, const Console& console);
 
 // "resumed runs/dpo-1a2b3c4d at step 57", with what changed.
 std::string resume_line(const RunDir& dir, int64_t step);

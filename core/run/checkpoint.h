@@ -67,6 +67,7 @@ class CheckpointStore {
 
  private:
   void remove_old(int64_t newest);
+  void set_aside(const std::string& name);
 
   std::filesystem::path dir_;
   int64_t keep_;

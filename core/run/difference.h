@@ -20,7 +20,7 @@ struct Difference {
 std::vector<Difference> find_differences(const Json& before, const Json& now,
                                          const std::string& path);
 
-// Returns "  path: before, was now" lines, one a difference, each with a trailing newline.
+// Returns "  path: NOW, was BEFORE" lines, one a difference, each with its newline.
 std::string describe_differences(const std::vector<Difference>& differences);
 
 }  // namespace xrun

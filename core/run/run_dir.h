@@ -14,29 +14,15 @@
 
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/run/difference.h"
+#include "core/run/run_identity.h"
 
 namespace xrun {
-
-// What makes a run this run. Two runs of equal identity give equal bits on one machine.
-struct RunIdentity {
-  std::string recipe_name;  // the file's name without folder and ".lua": "dpo"
-  std::string recipe_text;
-  Json config;   // resolved values, an object; top-level "steps" and "epochs" may grow on resume
-  Json origins;  // where each value came from; written to config.json, never compared
-  Json binary;   // version and digests of the binary, an object
-  Json machine;  // threads, device, ...: a change is said on resume, and does not refuse
-};
 
 struct RunDirOptions {
   std::filesystem::path dir;  // --run; empty: runs/<recipe>-<short hash> below the current folder
   bool resume = false;        // --resume
   bool force = false;         // --force: resume in spite of differences
 };
-
-// Returns 8 hexadecimal digits over the recipe's text and configuration. Numbers given to `steps`
-// and `epochs` do not count, so that a longer run of the same recipe finds its folder.
-std::string short_hash(const RunIdentity& identity);
 
 // An opened and locked run folder. Move-only; the lock lasts as long as the object.
 //
@@ -52,7 +38,6 @@ class RunDir {
   static RunDir open(RunIdentity identity, RunDirOptions options);
   ~RunDir();
   RunDir(RunDir&&) noexcept;
-  RunDir& operator=(RunDir&&) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name) const { return path_ / name; }
@@ -88,11 +73,11 @@ class RunDir {
 
  private:
   RunDir(RunIdentity identity, const RunDirOptions& options);
-  void make_writable();
-  void take_lock();
-  void look_inside(const RunDirOptions& options);
-  void compare(const Json& config_file);
-  bool asks_for_more(const Json& config) const;
+  void enter();
+  void read_run(const RunDirOptions& options);
+  void compare(const RunIdentity& before);
+  void leave() noexcept;
+  void add_resume();
 
   RunIdentity identity_;
   std::filesystem::path path_;
@@ -100,10 +85,12 @@ class RunDir {
   std::unique_ptr<FileWriter> log_;
   Json record_;
   std::vector<std::string> notices_;
+  std::vector<Difference> changed_;  // under --force
   bool resuming_ = false;
   bool force_ = false;
-  bool grown_ = false;   // steps or epochs ask for more than before
-  bool begun_ = false;
+  bool longer_ = false;       // steps or epochs are other numbers than before
+  bool begun_ = false;        // run.json stands there
+  bool recorded_ = false;     // by this object
   bool made_folder_ = false;
 };
 

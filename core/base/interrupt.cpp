@@ -1,0 +1,31 @@
+#include "core/base/interrupt.h"
+
+#include <atomic>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+std::atomic<int> raised_by = 0;
+static_assert(std::atomic<int>::is_always_lock_free);  // or a handler could not touch it
+
+}  // namespace
+
+void request_interrupt(int signal_number) {
+  int none = 0;
+  raised_by.compare_exchange_strong(none, signal_number);
+}
+
+bool interrupt_requested() { return interrupt_signal() != 0; }
+
+int interrupt_signal() { return raised_by.load(std::memory_order_relaxed); }
+
+void check_interrupt() {
+  if (const int signal_number = interrupt_signal()) throw Interrupted(signal_number);
+}
+
+void clear_interrupt() { raised_by.store(0); }
+
+}  // namespace xrun

@@ -1,0 +1,271 @@
+// Commit order: files (each synced) -> manifest.json -> folder synced -> rename -> `latest` flipped
+// -> older ones renamed aside and removed. A folder named step_* is whole; .tmp_* and .old_* are
+// what a kill may leave, and the next start removes them.
+#include "core/run/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <future>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/hash.h"
+#include "core/train/saveable.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr std::string_view kStep = "step_";
+constexpr std::string_view kTemporary = ".tmp_";
+constexpr std::string_view kRemoved = ".old_";
+constexpr const char* kManifest = "manifest.json";
+constexpr const char* kRun = "run.json";
+
+std::optional<int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kStep) || name.size() < kStep.size() + 7) return std::nullopt;
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, code] = std::from_chars(name.data() + kStep.size(), end, step);
+  if (code != std::errc() || stop != end || step < 0) return std::nullopt;
+  return step;
+}
+
+void check_name(const std::string& name) {
+  const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+  XRUN_CHECK(plain && !name.empty() && name != "run" && name != "manifest",
+             "\"{}\" cannot name a saved object: use letters, digits and underscores, and neither "
+             "\"run\" nor \"manifest\"", name);
+}
+
+void write_synced(const std::filesystem::path& path, std::string_view bytes) {
+  FileWriter writer(path);
+  writer.write(bytes);
+  writer.sync();
+  writer.close();
+}
+
+// Removes a folder and all in it; what cannot be removed stays for the next start.
+void remove_folder(const std::filesystem::path& dir) {
+  std::error_code ignored;
+  std::filesystem::remove_all(dir, ignored);
+}
+
+// The files of one checkpoint while it is written. A tensor file is hashed from the page cache by
+// a second thread while the next one is written, so that the hash costs no time of its own.
+class Writing {
+ public:
+  explicit Writing(std::filesystem::path dir) : dir_(std::move(dir)) {}
+
+  void add(const std::string& name, const Saveable& object) {
+    const std::string file = name + ".safetensors";
+    write_safetensors(dir_ / file, object.tensors());
+    hashes_.emplace_back(file, std::async(std::launch::async, hash_file, dir_ / file));
+    add_json(name + ".json", object.state());
+    names_.push_back(name);
+  }
+
+  void add_json(const std::string& file, const Json& value) {
+    const std::string bytes = dump_json(value) + "\n";
+    write_synced(dir_ / file, bytes);
+    std::promise<std::string> known;
+    known.set_value(hash_hex(bytes));
+    hashes_.emplace_back(file, known.get_future());
+  }
+
+  void finish(int64_t step) {
+    Json files = Json::object();
+    for (auto& [name, hash] : hashes_) {
+      Json file = Json::object();
+      file.set("bytes", static_cast<int64_t>(std::filesystem::file_size(dir_ / name)));
+      file.set("xxh3", hash.get());
+      files.set(name, std::move(file));
+    }
+    Json manifest = Json::object();
+    manifest.set("format", 1);
+    manifest.set("step", step);
+    Json names = Json::array();
+    for (const auto& name : names_) names.push_back(name);
+    manifest.set("objects", std::move(names));
+    manifest.set("files", std::move(files));
+    write_synced(dir_ / kManifest, dump_json(manifest) + "\n");
+    sync_dir(dir_);
+  }
+
+ private:
+  std::filesystem::path dir_;
+  std::vector<std::string> names_;
+  std::vector<std::pair<std::string, std::future<std::string>>> hashes_;
+};
+
+// Returns what is wrong with a file of the manifest, or "".
+std::string damage_of(const std::filesystem::path& path, const Json& entry) {
+  std::error_code code;
+  const auto bytes = std::filesystem::file_size(path, code);
+  if (code) return fmt::format("{}: is missing", path.string());
+  const int64_t wanted = entry.at("bytes").as_int();
+  if (static_cast<int64_t>(bytes) != wanted) {
+    return fmt::format("{}: has {} bytes, wanted {}", path.string(), bytes, wanted);
+  }
+  const std::string hash = hash_file(path);
+  const std::string& wanted_hash = entry.at("xxh3").as_string();
+  if (hash == wanted_hash) return "";
+  return fmt::format("{}: has checksum {}, wanted {}", path.string(), hash, wanted_hash);
+}
+
+struct Manifest {
+  Json value;
+  std::string damage;  // "" if every file is as the manifest says
+};
+
+Manifest read_manifest(const std::filesystem::path& dir) {
+  Manifest manifest;
+  try {
+    manifest.value = read_json((dir / kManifest).string());
+    manifest.value.at("objects").as_array();
+    manifest.value.at("step").as_int();
+    for (const auto& [name, entry] : manifest.value.at("files").as_object()) {
+      XRUN_CHECK(name.find('/') == std::string::npos, "{}: names the file {}",
+                 (dir / kManifest).string(), name);
+      manifest.damage = damage_of(dir / name, entry);
+      if (!manifest.damage.empty()) break;
+    }
+  } catch (const Error& error) {
+    manifest.damage = error.what();
+    if (manifest.damage.find(kManifest) == std::string::npos) {
+      manifest.damage = fmt::format("{}: {}", (dir / kManifest).string(), error.what());
+    }
+  }
+  return manifest;
+}
+
+std::string join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "nothing" : text;
+}
+
+}  // namespace
+
+std::string checkpoint_name(int64_t step) { return fmt::format("{}{:07}", kStep, step); }
+
+void Checkpoint::restore(const SavedObjects& objects) const {
+  std::vector<std::string> given;
+  for (const auto& [name, object] : objects) given.push_back(name);
+  std::vector<std::string> a = given, b = names_;
+  std::sort(a.begin(), a.end());
+  std::sort(b.begin(), b.end());
+  XRUN_CHECK(a == b, "{}: holds {}; the recipe gives its run {}; give it the same objects under "
+             "the same names", path_.string(), join(names_), join(given));
+  for (const auto& [name, object] : objects) {
+    const SafetensorsFile file(path_ / (name + ".safetensors"));
+    const Json state = read_json((path_ / (name + ".json")).string());
+    object->restore([&](const std::string& tensor) { return file.read(tensor); }, state);
+  }
+}
+
+CheckpointStore::CheckpointStore(std::filesystem::path dir, int64_t keep)
+    : dir_(std::move(dir)), keep_(std::max<int64_t>(keep, 1)) {
+  make_dirs(dir_);
+  for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kTemporary) || name.starts_with(kRemoved) ||
+        name.starts_with("latest.tmp")) {
+      remove_folder(entry.path());
+    }
+  }
+}
+
+std::filesystem::path CheckpointStore::save(int64_t step, const Json& run,
+                                            const SavedObjects& objects) {
+  const std::string name = checkpoint_name(step);
+  const auto target = dir_ / name;
+  if (step == last_step_) return target;
+  for (const auto& [object_name, object] : objects) check_name(object_name);
+  const auto temporary = dir_ / (std::string(kTemporary) + name);
+  remove_folder(temporary);
+  try {
+    make_dirs(temporary);
+    Writing writing(temporary);
+    for (const auto& [object_name, object] : objects) writing.add(object_name, *object);
+    writing.add_json(kRun, run);
+    writing.finish(step);
+    // A later history of the run left this step behind; `latest` does not name it any more.
+    if (std::filesystem::exists(target)) set_aside(name);
+    rename_durable(temporary, target);
+  } catch (...) {
+    remove_folder(temporary);
+    throw;
+  }
+  write_file_atomic(dir_ / "latest", name + "\n");
+  last_step_ = step;
+  remove_old(step);
+  return target;
+}
+
+void CheckpointStore::set_aside(const std::string& name) {
+  const auto aside = dir_ / (std::string(kRemoved) + name);
+  remove_folder(aside);
+  std::error_code ignored;
+  std::filesystem::rename(dir_ / name, aside, ignored);
+  remove_folder(aside);
+}
+
+// Checkpoints of later steps belong to a history that a resume cut off: they go too.
+void CheckpointStore::remove_old(int64_t newest) {
+  auto all = steps();
+  const auto last = std::find(all.begin(), all.end(), newest);
+  const auto kept_from = last - std::min<int64_t>(keep_ - 1, last - all.begin());
+  for (auto it = all.begin(); it != all.end(); ++it) {
+    if (it < kept_from || it > last) set_aside(checkpoint_name(*it));
+  }
+}
+
+std::vector<int64_t> CheckpointStore::steps() const {
+  std::vector<int64_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
+    const auto step = step_of(entry.path().filename().string());
+    if (step && std::filesystem::exists(entry.path() / kManifest)) found.push_back(*step);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::optional<Checkpoint> CheckpointStore::load_latest() {
+  const std::vector<int64_t> whole = steps();
+  if (whole.empty()) {
+    XRUN_CHECK(!std::filesystem::exists(dir_ / "latest"),
+               "{}: names a checkpoint, and no whole one stands beside it; remove {} to start from "
+               "the beginning", (dir_ / "latest").string(), dir_.string());
+    return std::nullopt;
+  }
+  int64_t step = whole.back();
+  if (std::filesystem::exists(dir_ / "latest")) {
+    std::string name = read_file(dir_ / "latest", 4096);
+    while (!name.empty() && name.back() == '\n') name.pop_back();
+    const auto marked = step_of(name);
+    if (marked && std::binary_search(whole.begin(), whole.end(), *marked)) step = *marked;
+  }
+  Checkpoint checkpoint;
+  checkpoint.path_ = dir_ / checkpoint_name(step);
+  const Manifest manifest = read_manifest(checkpoint.path_);
+  if (!manifest.damage.empty()) {
+    const auto it = std::lower_bound(whole.begin(), whole.end(), step);
+    const std::string way_out =
+        it == whole.begin() ? "start from the beginning"
+                            : fmt::format("continue from step {}", *(it - 1));
+    throw Error(fmt::format("{}; the checkpoint is damaged: remove {} to {}", manifest.damage,
+                            checkpoint.path_.string(), way_out));
+  }
+  checkpoint.step_ = step;
+  checkpoint.run_ = read_json((checkpoint.path_ / kRun).string());
+  for (const auto& name : manifest.value.at("objects").as_array()) {
+    checkpoint.names_.push_back(name.as_string());
+  }
+  last_step_ = step;
+  return checkpoint;
+}
+
+}  // namespace xrun

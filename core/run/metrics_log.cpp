@@ -1,0 +1,110 @@
+// Invariant: metrics.jsonl holds whole lines of growing steps, but for a last line that a kill may
+// have torn; opening for a resume cuts that and every step from first_step on.
+#include "core/run/metrics_log.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+// The place of a key's group: train/, valid/, others, perf/.
+int group_of(std::string_view key) {
+  if (key.starts_with("train/")) return 0;
+  if (key.starts_with("valid/")) return 1;
+  return key.starts_with("perf/") ? 3 : 2;
+}
+
+// Returns the step of a line, or nothing if it is no object with one.
+std::optional<int64_t> line_step(std::string_view line) {
+  try {
+    const Json object = parse_json(line, "metrics.jsonl");
+    const Json* step = object.find("step");
+    if (step != nullptr && step->is_int()) return step->as_int();
+  } catch (const Error&) {
+    // torn
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int64_t cut_metrics(const std::filesystem::path& path, int64_t step) {
+  if (!std::filesystem::exists(path)) return 0;
+  const std::string bytes = read_file(path);
+  size_t kept = 0;
+  int64_t lines = 0;
+  while (kept < bytes.size()) {
+    const size_t end = bytes.find('\n', kept);
+    if (end == std::string::npos) break;  // torn
+    const auto found = line_step(std::string_view(bytes).substr(kept, end - kept));
+    if (!found || *found >= step) break;
+    kept = end + 1;
+    ++lines;
+  }
+  if (kept < bytes.size()) {
+    std::error_code code;
+    std::filesystem::resize_file(path, kept, code);
+    XRUN_CHECK(!code, "{}: cannot be cut at step {}: {}", path.string(), step, code.message());
+  }
+  return lines;
+}
+
+MetricsLog::MetricsLog(const std::filesystem::path& dir, int64_t first_step)
+    : tensorboard_(dir / "tb", first_step) {
+  const auto path = dir / "metrics.jsonl";
+  cut_metrics(path, first_step);
+  file_ = std::make_unique<FileWriter>(path, FileWriter::Mode::kAppend);
+}
+
+void MetricsLog::log(MetricSpan metrics) {
+  for (const auto& metric : metrics) {
+    XRUN_CHECK(metric.first != "step" && metric.first != "nonfinite",
+               "a metric cannot be named \"{}\": every line of metrics.jsonl has that key already; "
+               "choose another name", metric.first);
+    const auto same = std::find_if(pending_.begin(), pending_.end(),
+                                   [&](const auto& old) { return old.first == metric.first; });
+    if (same != pending_.end()) {
+      same->second = metric.second;
+    } else {
+      pending_.push_back(metric);
+    }
+  }
+}
+
+bool MetricsLog::empty() const { return pending_.empty(); }
+
+Json MetricsLog::write(int64_t step) {
+  std::stable_sort(pending_.begin(), pending_.end(), [](const auto& a, const auto& b) {
+    return group_of(a.first) < group_of(b.first);
+  });
+  Json object = Json::object();
+  object.set("step", step);
+  int64_t nonfinite = 0;
+  for (const auto& [name, value] : pending_) {
+    const bool finite = std::isfinite(value);
+    object.set(name, finite ? Json(value) : Json());
+    nonfinite += finite ? 0 : 1;
+  }
+  if (nonfinite > 0) object.set("nonfinite", nonfinite);
+  nonfinite_ += nonfinite;
+  file_->write(dump_json(object) + "\n");
+  file_->flush();
+  tensorboard_.write(step, pending_);
+  pending_.clear();
+  return object;
+}
+
+void MetricsLog::drop() { pending_.clear(); }
+
+void MetricsLog::sync() {
+  file_->sync();
+  tensorboard_.sync();
+}
+
+}  // namespace xrun

@@ -1,0 +1,210 @@
+// Invariant: a folder holds a run exactly if it holds run.json, which begin() writes after
+// recipe.lua and config.json. Everything is written while the lock is held.
+#include "core/run/run_dir.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr std::string_view kElsewhere = "choose another folder with --run DIR";
+constexpr const char* kDateTime = "%Y-%m-%dT%H:%M:%S%z";
+constexpr std::array<std::string_view, 5> kBeforeBegin = {"lock", "log.txt", "ledger.json",
+                                                          "recipe.lua", "config.json"};
+
+// True for what a process that was killed before begin() may have left.
+bool stands_before_begin(const std::string& name) {
+  return std::any_of(kBeforeBegin.begin(), kBeforeBegin.end(), [&](std::string_view own) {
+    return name == own || name.starts_with(std::string(own) + ".tmp");
+  }) || name.starts_with("run.json.tmp");
+}
+
+std::string time_text(const char* format) {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  char text[64];
+  return {text, std::strftime(text, sizeof text, format, &parts)};
+}
+
+JsonStyle indented() {
+  JsonStyle style;
+  style.indent = 2;
+  return style;
+}
+
+Json object_or(const Json* value) { return value == nullptr ? Json::object() : *value; }
+
+}  // namespace
+
+RunDir RunDir::open(RunIdentity identity, RunDirOptions options) {
+  return RunDir(std::move(identity), options);
+}
+
+RunDir::RunDir(RunIdentity identity, const RunDirOptions& options)
+    : identity_(std::move(identity)), path_(options.dir), force_(options.force) {
+  if (path_.empty()) {
+    path_ = std::filesystem::path("runs") /
+            fmt::format("{}-{}", identity_.recipe_name, short_hash(identity_));
+  }
+  try {
+    enter();
+    read_run(options);
+  } catch (...) {
+    leave();
+    throw;
+  }
+}
+
+// Makes the folder and takes its lock, without touching a folder that belongs to something else.
+void RunDir::enter() {
+  std::error_code code;
+  if (std::filesystem::exists(path_, code)) {
+    XRUN_CHECK(std::filesystem::is_directory(path_), "{}: is a file, not a run folder; {}",
+               path_.string(), kElsewhere);
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      const std::string name = entry.path().filename().string();
+      if (std::filesystem::exists(file("run.json")) || stands_before_begin(name)) continue;
+      throw UsageError(fmt::format("{}: holds {} and no run; {}", path_.string(), name,
+                                   kElsewhere));
+    }
+  } else {
+    try {
+      make_dirs(path_);
+    } catch (const Error& error) {
+      throw Error(fmt::format("{}; {}", error.what(), kElsewhere));
+    }
+    made_folder_ = true;
+  }
+  try {
+    lock_ = std::make_unique<FileLock>(file("lock"), false);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}; {}", error.what(), kElsewhere));
+  }
+  XRUN_CHECK(lock_->held(), "{}: another process is running in this folder; wait for it, or {}",
+             path_.string(), kElsewhere);
+}
+
+void RunDir::read_run(const RunDirOptions& options) {
+  record_ = Json::object();
+  if (!std::filesystem::exists(file("run.json"))) return;
+  if (!options.resume) {
+    throw UsageError(fmt::format("{}: holds a run already; --resume continues it, --run DIR starts "
+                                 "in another folder",
+                                 path_.string()));
+  }
+  record_ = read_json(file("run.json").string());
+  resuming_ = true;
+  begun_ = true;
+  RunIdentity before;
+  before.recipe_name = identity_.recipe_name;
+  before.recipe_text = read_file(file("recipe.lua"));
+  before.config = object_or(read_json(file("config.json").string()).find("config"));
+  before.binary = object_or(record_.find("binary"));
+  before.machine = object_or(record_.find("machine"));
+  compare(before);
+}
+
+void RunDir::compare(const RunIdentity& before) {
+  changed_ = identity_differences(before, identity_);
+  longer_ = lengths_differ(before, identity_);
+  if (!changed_.empty()) {
+    const std::string list = describe_differences(changed_);
+    XRUN_CHECK(force_,
+               "{}: cannot resume, this is not the run that was saved there:\n{}--run DIR starts a "
+               "new run, --force resumes with these changes",
+               path_.string(), list);
+    notices_.push_back(fmt::format("resuming by --force with changes:\n{}", list));
+  }
+  const auto machine = find_differences(before.machine, identity_.machine, "machine");
+  if (!machine.empty()) {
+    notices_.push_back(fmt::format(
+        "the machine or its settings changed, so the last digits may differ:\n{}",
+        describe_differences(machine)));
+  }
+}
+
+void RunDir::leave() noexcept {
+  // Without the lock the folder may be another process's, made at the same moment.
+  if (begun_ || !made_folder_ || lock_ == nullptr || !lock_->held()) return;
+  log_.reset();
+  for (const std::string_view name : kBeforeBegin) ::unlink(file(name).c_str());
+  ::rmdir(path_.c_str());
+}
+
+RunDir::~RunDir() { leave(); }
+
+RunDir::RunDir(RunDir&&) noexcept = default;
+
+bool RunDir::finished() const {
+  const Json* finished = record_.find("finished");
+  return resuming_ && !longer_ && finished != nullptr && finished->is_bool() &&
+         finished->as_bool();
+}
+
+void RunDir::begin() {
+  if (recorded_) return;
+  write_file_atomic(file("recipe.lua"), identity_.recipe_text);
+  Json config = Json::object();
+  config.set("config", identity_.config);
+  config.set("origins", identity_.origins);
+  write_file_atomic(file("config.json"), dump_json(config, indented()) + "\n");
+  record_.set("recipe", identity_.recipe_name);
+  record_.set("hash", short_hash(identity_));
+  record_.set("binary", identity_.binary);
+  record_.set("machine", identity_.machine);
+  if (!resuming_) record_.set("started", time_text(kDateTime));
+  if (record_.find("choices") == nullptr) record_.set("choices", Json::object());
+  if (resuming_) add_resume();
+  record_.set("finished", false);
+  write_record();
+  begun_ = recorded_ = true;
+}
+
+void RunDir::add_resume() {
+  Json fields = Json::array();
+  for (const auto& difference : changed_) fields.push_back(difference.path);
+  Json resume = Json::object();
+  resume.set("at", time_text(kDateTime));
+  resume.set("changed", std::move(fields));
+  Json resumes = Json::array();
+  if (const Json* earlier = record_.find("resumes")) resumes = *earlier;
+  resumes.push_back(std::move(resume));
+  record_.set("resumes", std::move(resumes));
+}
+
+void RunDir::write_record() {
+  write_file_atomic(file("run.json"), dump_json(record_, indented()) + "\n");
+}
+
+const Json* RunDir::choice(std::string_view name) const {
+  const Json* choices = record_.find("choices");
+  return choices == nullptr ? nullptr : choices->find(name);
+}
+
+void RunDir::set_choice(std::string_view name, Json value) {
+  if (record_.find("choices") == nullptr) record_.set("choices", Json::object());
+  record_.find("choices")->set(name, std::move(value));
+  if (begun_) write_record();
+}
+
+void RunDir::write_ledger(const Json& ledger) {
+  write_file_atomic(file("ledger.json"), dump_json(ledger, indented()) + "\n");
+}
+
+void RunDir::log_line(std::string_view text) {
+  if (log_ == nullptr) {
+    log_ = std::make_unique<FileWriter>(file("log.txt"), FileWriter::Mode::kAppend);
+  }
+  log_->write(fmt::format("{}  {}\n", time_text("%H:%M:%S"), text));
+  log_->flush();
+}
+
+}  // namespace xrun
