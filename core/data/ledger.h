@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/json.h"
 
 namespace xrun {
@@ -15,6 +17,17 @@ struct SourceLine {
   int32_t file = 0;
   int64_t line = 0;
   bool operator==(const SourceLine&) const = default;
+};
+
+// Thrown by what reads a row that cannot be used: it is dropped, counted by reason and listed.
+class RowRefusal : public Error {
+ public:
+  RowRefusal(std::string reason, const std::string& detail)
+      : Error(detail), reason_(std::move(reason)) {}
+  const std::string& reason() const { return reason_; }
+
+ private:
+  std::string reason_;
 };
 
 struct BadRow {
@@ -46,6 +59,8 @@ struct SourceLedger {
   int64_t dropped_total() const;
   // Counts and lists a dropped row.
   void drop(const SourceLine& at, const std::string& reason, std::string detail);
+  // Counts a row under a note; beyond 100 different notes new ones are left out.
+  void note(const std::string& text);
   // "pairs.jsonl:17"
   std::string place(const SourceLine& at) const;
 

@@ -1,0 +1,141 @@
+#include "core/data/jsonl.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kReadBytes = 1 << 18;
+constexpr size_t kMaxLineBytes = size_t{1} << 30;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r\v\f") == std::string_view::npos;
+}
+
+// Returns the code unit of an escape "\uXXXX" at text[at], or -1.
+int escape_unit(std::string_view text, size_t at) {
+  if (at + 6 > text.size() || text[at] != '\\' || text[at + 1] != 'u') return -1;
+  int unit = 0;
+  const char* end = text.data() + at + 6;
+  const auto [last, code] = std::from_chars(text.data() + at + 2, end, unit, 16);
+  return code == std::errc() && last == end && unit >= 0 ? unit : -1;
+}
+
+bool is_high(int unit) { return unit >= 0xD800 && unit < 0xDC00; }
+bool is_low(int unit) { return unit >= 0xDC00 && unit < 0xE000; }
+
+}  // namespace
+
+std::string repair_surrogate_escapes(std::string_view text, int64_t& repairs) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    size_t size = 1;
+    if (text[at] == '\\') {
+      const int unit = escape_unit(text, at);
+      size = unit < 0 ? 2 : 6;
+      if (is_high(unit) && is_low(escape_unit(text, at + 6))) {
+        size = 12;
+      } else if (is_high(unit) || is_low(unit)) {
+        out += "\\ufffd";
+        ++repairs;
+        at += 6;
+        continue;
+      }
+    }
+    out += text.substr(at, size);
+    at += size;
+  }
+  return out;
+}
+
+JsonlReader::JsonlReader(const std::string& path, const std::string& name, JsonlCursor from)
+    : name_(name), cursor_(from) {
+  fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  XRUN_CHECK(fd_ >= 0, "{}: cannot be opened: {}", name, std::strerror(errno));
+  struct stat info {};
+  const bool readable = ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode) &&
+                        ::lseek(fd_, static_cast<off_t>(from.offset), SEEK_SET) >= 0;
+  if (!readable) {
+    ::close(fd_);
+    throw Error(fmt::format("{}: is not a regular file", name));
+  }
+  file_bytes_ = static_cast<uint64_t>(info.st_size);
+}
+
+JsonlReader::~JsonlReader() { ::close(fd_); }
+
+bool JsonlReader::fill() {
+  if (begin_ > 0) {
+    buffer_.erase(0, begin_);
+    scanned_ -= begin_;
+    begin_ = 0;
+  }
+  XRUN_CHECK(buffer_.size() <= kMaxLineBytes,
+             "{}:{}: the line is longer than {} bytes; a row is one line", name_,
+             cursor_.lines + 1, kMaxLineBytes);
+  const size_t size = buffer_.size();
+  buffer_.resize(size + std::max(kReadBytes, size));
+  ssize_t n = 0;
+  do {
+    n = ::read(fd_, buffer_.data() + size, buffer_.size() - size);
+  } while (n < 0 && errno == EINTR);
+  buffer_.resize(size + static_cast<size_t>(std::max<ssize_t>(n, 0)));
+  XRUN_CHECK(n >= 0, "{}: cannot be read: {}", name_, std::strerror(errno));
+  return n > 0;
+}
+
+bool JsonlReader::next_line(std::string_view& line) {
+  size_t end = std::string::npos;
+  while ((end = buffer_.find('\n', scanned_)) == std::string::npos) {
+    scanned_ = buffer_.size();
+    if (!fill()) break;
+  }
+  const bool last = end == std::string::npos;
+  if (last) end = buffer_.size();
+  if (last && begin_ == end) return false;
+  line = std::string_view(buffer_).substr(begin_, end - begin_);
+  const size_t next = last ? end : end + 1;
+  const bool first = cursor_.offset == 0;
+  cursor_.offset += next - begin_;
+  ++cursor_.lines;
+  begin_ = scanned_ = next;
+  if (first && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+  return true;
+}
+
+bool JsonlReader::next(JsonLine& out) {
+  std::string_view line;
+  do {
+    if (!next_line(line)) return false;
+  } while (is_blank(line));
+  out.line = cursor_.lines;
+  out.repairs = 0;
+  std::string repaired;
+  if (!is_valid_utf8(line)) {
+    repaired = repair_utf8(line, &out.repairs);
+    line = repaired;
+  }
+  try {
+    out.value = parse_json(line, name_, out.line);
+  } catch (const Error&) {
+    const int64_t before = out.repairs;
+    repaired = repair_surrogate_escapes(line, out.repairs);
+    if (out.repairs == before) throw;
+    out.value = parse_json(repaired, name_, out.line);
+  }
+  return true;
+}
+
+}  // namespace xrun

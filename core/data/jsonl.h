@@ -1,0 +1,57 @@
+#pragma once
+// JSON Lines: one JSON value a line, read as a stream.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/base/json.h"
+
+namespace xrun {
+
+// A place in a file from which reading can go on.
+struct JsonlCursor {
+  uint64_t offset = 0;  // bytes before it
+  int64_t lines = 0;    // lines before it
+};
+
+struct JsonLine {
+  int64_t line = 0;     // from 1
+  Json value;
+  int64_t repairs = 0;  // invalid UTF-8 pieces and lone surrogates that became U+FFFD
+};
+
+// Reads a file's lines in order; memory is bounded by the longest line (at most 1 GiB). Lines end
+// with LF or CRLF; a byte order mark is skipped; blank lines count as lines but are not returned.
+class JsonlReader {
+ public:
+  // Throws Error that names the file if it cannot be opened or is no regular file.
+  JsonlReader(const std::string& path, const std::string& name, JsonlCursor from = {});
+  ~JsonlReader();
+  JsonlReader(const JsonlReader&) = delete;
+  JsonlReader& operator=(const JsonlReader&) = delete;
+
+  // Returns false at the end of the file. Throws Error "name:line:column: ..." for malformed JSON.
+  bool next(JsonLine& out);
+  // The place behind the last line returned; behind the last line of all at the end.
+  const JsonlCursor& cursor() const { return cursor_; }
+  uint64_t file_bytes() const { return file_bytes_; }
+
+ private:
+  bool next_line(std::string_view& line);
+  bool fill();  // reads more; false at the end of the file
+
+  std::string name_;
+  int fd_ = -1;
+  uint64_t file_bytes_ = 0;
+  JsonlCursor cursor_;
+  std::string buffer_;
+  size_t begin_ = 0;  // of what is not yet returned, in buffer_
+  size_t scanned_ = 0;  // up to here buffer_ holds no line end
+};
+
+// Returns `text` with each \u escape of half a surrogate pair replaced by \ufffd, and adds their
+// number to `repairs`.
+std::string repair_surrogate_escapes(std::string_view text, int64_t& repairs);
+
+}  // namespace xrun

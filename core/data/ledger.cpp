@@ -1,0 +1,209 @@
+// The invariant of every account: rows = kept + the sum of dropped.
+
+#include "core/data/ledger.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kNotes = 100;        // hostile rows may name any number of columns
+constexpr size_t kDetailBytes = 400;  // of one bad row's reason, as stored
+
+struct CountField {
+  const char* name;
+  int64_t SourceLedger::*field;
+};
+
+// The plain counters, in the order in which they are written.
+constexpr CountField kCounts[] = {
+    {"lines", &SourceLedger::lines},
+    {"rows", &SourceLedger::rows},
+    {"kept", &SourceLedger::kept},
+    {"cut", &SourceLedger::cut},
+    {"cut_tokens", &SourceLedger::cut_tokens},
+    {"repaired", &SourceLedger::repaired},
+    {"repairs", &SourceLedger::repairs},
+    {"straddlers", &SourceLedger::straddlers},
+    {"tokens", &SourceLedger::tokens},
+    {"trained_tokens", &SourceLedger::trained_tokens},
+};
+
+Json count_object(const std::map<std::string, int64_t>& counts) {
+  Json object = Json::object();
+  for (const auto& [name, count] : counts) object.set(name, count);
+  return object;
+}
+
+std::map<std::string, int64_t> read_counts(const Json& object) {
+  std::map<std::string, int64_t> counts;
+  for (const Json::Member& member : object.as_object()) {
+    counts[member.first] = member.second.as_int();
+  }
+  return counts;
+}
+
+std::string plural(int64_t n, const char* noun) {
+  return fmt::format("{} {}{}", count_text(n), noun, n == 1 ? "" : "s");
+}
+
+int64_t sum(const std::vector<SourceLedger>& sources, int64_t SourceLedger::*field) {
+  int64_t total = 0;
+  for (const SourceLedger& source : sources) total += source.*field;
+  return total;
+}
+
+void append_source_text(std::string& out, const SourceLedger& source, size_t listed) {
+  for (const auto& [reason, count] : source.dropped) {
+    out += fmt::format("  dropped {:>10}  {}\n", count_text(count), reason);
+  }
+  for (const auto& [note, count] : source.notes) {
+    out += fmt::format("  note    {:>10}  {}\n", count_text(count), note);
+  }
+  if (source.straddlers > 0) {
+    out += fmt::format("  note    {:>10}  tokens half inside a generation span, trained whole\n",
+                       count_text(source.straddlers));
+  }
+  const size_t shown = std::min(listed, source.bad.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const BadRow& row = source.bad[i];
+    out += fmt::format("  {}  {}: {}\n", source.place(row.at), row.reason, row.detail);
+  }
+  const int64_t more = source.dropped_total() - static_cast<int64_t>(shown);
+  if (shown > 0 && more > 0) {
+    out += fmt::format("  and {} more; ledger.json lists the first {}\n", count_text(more),
+                       SourceLedger::kListedRows);
+  }
+}
+
+}  // namespace
+
+std::string count_text(int64_t value) {
+  std::string text = std::to_string(value);
+  const size_t first = value < 0 ? 1 : 0;
+  for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+int64_t SourceLedger::dropped_total() const {
+  return std::accumulate(dropped.begin(), dropped.end(), int64_t{0},
+                         [](int64_t total, const auto& entry) { return total + entry.second; });
+}
+
+void SourceLedger::drop(const SourceLine& at, const std::string& reason, std::string detail) {
+  ++dropped[reason];
+  if (bad.size() >= kListedRows) return;
+  if (detail.size() > kDetailBytes) {
+    size_t end = kDetailBytes;  // not inside a character
+    while (end > 0 && (static_cast<unsigned char>(detail[end]) & 0xC0) == 0x80) --end;
+    detail.resize(end);
+    detail += "...";
+  }
+  bad.push_back({at, reason, std::move(detail)});
+}
+
+void SourceLedger::note(const std::string& text) {
+  const auto found = notes.find(text);
+  if (found != notes.end()) {
+    ++found->second;
+  } else if (notes.size() < kNotes) {
+    notes.emplace(text, 1);
+  }
+}
+
+std::string SourceLedger::place(const SourceLine& at) const {
+  const bool known = at.file >= 0 && static_cast<size_t>(at.file) < files.size();
+  return fmt::format("{}:{}", known ? files[static_cast<size_t>(at.file)] : name, at.line);
+}
+
+Json SourceLedger::to_json() const {
+  Json value = Json::object();
+  value.set("name", name);
+  Json names = Json::array();
+  for (const std::string& file : files) names.push_back(file);
+  value.set("files", std::move(names));
+  for (const CountField& count : kCounts) value.set(count.name, this->*count.field);
+  value.set("dropped", count_object(dropped));
+  value.set("notes", count_object(notes));
+  Json rows_listed = Json::array();
+  for (const BadRow& row : bad) {
+    Json entry = Json::object();
+    entry.set("file", row.at.file);
+    entry.set("line", row.at.line);
+    entry.set("reason", row.reason);
+    entry.set("detail", row.detail);
+    rows_listed.push_back(std::move(entry));
+  }
+  value.set("bad", std::move(rows_listed));
+  return value;
+}
+
+SourceLedger SourceLedger::from_json(const Json& value) {
+  SourceLedger ledger;
+  ledger.name = value.at("name").as_string();
+  for (const Json& file : value.at("files").as_array()) ledger.files.push_back(file.as_string());
+  for (const CountField& count : kCounts) ledger.*count.field = value.at(count.name).as_int();
+  ledger.dropped = read_counts(value.at("dropped"));
+  ledger.notes = read_counts(value.at("notes"));
+  for (const Json& entry : value.at("bad").as_array()) {
+    ledger.bad.push_back({{static_cast<int32_t>(entry.at("file").as_int()),
+                           entry.at("line").as_int()},
+                          entry.at("reason").as_string(),
+                          entry.at("detail").as_string()});
+  }
+  return ledger;
+}
+
+int64_t Ledger::rows() const { return sum(sources, &SourceLedger::rows); }
+int64_t Ledger::kept() const { return sum(sources, &SourceLedger::kept); }
+
+int64_t Ledger::dropped() const {
+  int64_t total = 0;
+  for (const SourceLedger& source : sources) total += source.dropped_total();
+  return total;
+}
+
+void Ledger::check_sums() const {
+  for (const SourceLedger& source : sources) {
+    XRUN_CHECK(source.rows == source.kept + source.dropped_total(),
+               "{}: the ledger does not add up: {} rows in, {} kept, {} dropped", source.name,
+               source.rows, source.kept, source.dropped_total());
+  }
+}
+
+Json Ledger::to_json() const {
+  Json value = Json::object();
+  value.set("rows", rows());
+  value.set("kept", kept());
+  value.set("dropped", dropped());
+  Json list = Json::array();
+  for (const SourceLedger& source : sources) list.push_back(source.to_json());
+  value.set("sources", std::move(list));
+  return value;
+}
+
+std::string Ledger::text(size_t listed) const {
+  std::string out;
+  for (const SourceLedger& source : sources) {
+    out += fmt::format("{}: {} = {} kept + {} dropped; {} tokens, {} trained", source.name,
+                       plural(source.rows, "row"), count_text(source.kept),
+                       count_text(source.dropped_total()), count_text(source.tokens),
+                       count_text(source.trained_tokens));
+    if (source.cut > 0) {
+      out += fmt::format("; {} cut by {}", plural(source.cut, "row"),
+                         plural(source.cut_tokens, "token"));
+    }
+    if (source.repaired > 0) {
+      out += fmt::format("; invalid UTF-8 repaired in {}", plural(source.repaired, "row"));
+    }
+    out += '\n';
+    append_source_text(out, source, listed);
+  }
+  return out;
+}
+
+}  // namespace xrun

@@ -1,0 +1,138 @@
+#include "core/data/messages.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "core/data/ledger.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr std::pair<const char*, const char*> kSpeakers[] = {
+    {"system", "system"},     {"user", "user"},           {"human", "user"},
+    {"prompter", "user"},     {"assistant", "assistant"}, {"gpt", "assistant"},
+    {"chatgpt", "assistant"}, {"model", "assistant"},     {"bot", "assistant"},
+    {"tool", "tool"},         {"observation", "tool"},    {"function_response", "tool"},
+};
+
+// What the engine itself decides about a rendering.
+constexpr std::string_view kOwnArguments[] = {
+    "add_generation_prompt",        "chat_template",      "continue_final_message", "messages",
+    "return_assistant_tokens_mask", "return_dict",        "return_message_spans",   "tokenize",
+};
+
+[[noreturn]] void refuse(const std::string& where, const std::string& what) {
+  throw RowRefusal("wrong_type", fmt::format("{} {}", where, what));
+}
+
+Json read_message(const Json& value, const std::string& where, bool& spelled_from_value) {
+  if (!value.is_object()) {
+    refuse(where, fmt::format("is a {}, wanted a message with role and content",
+                              value.kind_name()));
+  }
+  const bool from_value = value.find("role") == nullptr && value.find("from") != nullptr;
+  spelled_from_value |= from_value;
+  const char* role_key = from_value ? "from" : "role";
+  const char* content_key = from_value ? "value" : "content";
+  const Json* role = value.find(role_key);
+  if (role == nullptr || !role->is_string()) {
+    refuse(where, fmt::format("has no {} that is a string", role_key));
+  }
+  Json message = Json::object();
+  // An unknown role passes in the role/content spelling: it is the template that knows its roles.
+  const auto known = std::find_if(std::begin(kSpeakers), std::end(kSpeakers),
+                                  [&](const auto& entry) { return role->as_string() == entry.first; });
+  if (from_value && known == std::end(kSpeakers)) {
+    refuse(where, fmt::format("is from \"{}\", wanted system, human, gpt or tool",
+                              role->as_string()));
+  }
+  message.set("role", from_value ? Json(known->second) : *role);
+  const Json* content = value.find(content_key);
+  const Json* calls = value.find("tool_calls");
+  const bool calls_tools = calls != nullptr && calls->is_array() && calls->size() > 0;
+  if (content != nullptr && content->is_string()) {
+    message.set("content", *content);
+  } else if (calls_tools && (content == nullptr || content->is_null())) {
+    if (content != nullptr) message.set("content", nullptr);
+  } else {
+    refuse(where, content == nullptr ? fmt::format("has no {}", content_key)
+                                     : fmt::format("has a {} that is a {}, wanted a string",
+                                                   content_key, content->kind_name()));
+  }
+  for (const Json::Member& member : value.as_object()) {
+    if (member.first == role_key || member.first == content_key) continue;
+    if (member.first == "tool_calls" && member.second.is_null()) continue;
+    message.set(member.first, member.second);
+  }
+  return message;
+}
+
+}  // namespace
+
+Json read_messages(const Json& value, const std::string& field, bool& spelled_from_value) {
+  Json messages = Json::array();
+  if (value.is_object()) {
+    messages.push_back(read_message(value, field, spelled_from_value));
+    return messages;
+  }
+  if (!value.is_array()) {
+    refuse(field, fmt::format("is a {}, wanted a list of messages", value.kind_name()));
+  }
+  if (value.size() == 0) throw RowRefusal("missing_side", field + " is an empty list");
+  for (size_t i = 0; i < value.size(); ++i) {
+    messages.push_back(read_message(value.as_array()[i], fmt::format("{}[{}]", field, i),
+                                    spelled_from_value));
+  }
+  return messages;
+}
+
+Json make_message(const std::string& role, std::string content) {
+  Json message = Json::object();
+  message.set("role", role);
+  message.set("content", std::move(content));
+  return message;
+}
+
+const std::string& message_role(const Json& message) {
+  static const std::string kNone;
+  const Json* role = message.find("role");
+  return role != nullptr && role->is_string() ? role->as_string() : kNone;
+}
+
+bool says_something(const Json& message) {
+  const Json* content = message.find("content");
+  if (content != nullptr && content->is_string() &&
+      content->as_string().find_first_not_of(" \t\r\n") != std::string::npos) {
+    return true;
+  }
+  const Json* calls = message.find("tool_calls");
+  return calls != nullptr && calls->is_array() && calls->size() > 0;
+}
+
+Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json* tools) {
+  Json merged = defaults.is_object() ? defaults : Json::object();
+  if (kwargs != nullptr && !kwargs->is_null()) {
+    if (!kwargs->is_object()) {
+      refuse("chat_template_kwargs", fmt::format("is a {}, wanted an object", kwargs->kind_name()));
+    }
+    for (const Json::Member& member : kwargs->as_object()) {
+      if (std::find(std::begin(kOwnArguments), std::end(kOwnArguments), member.first) !=
+          std::end(kOwnArguments)) {
+        throw RowRefusal("refused_kwargs", fmt::format("chat_template_kwargs may not set \"{}\"",
+                                                       member.first));
+      }
+      merged.set(member.first, member.second);
+    }
+  }
+  if (tools != nullptr && !tools->is_null()) {
+    if (!tools->is_array()) {
+      refuse("tools", fmt::format("is a {}, wanted a list", tools->kind_name()));
+    }
+    merged.set("tools", *tools);
+  }
+  return merged;
+}
+
+}  // namespace xrun

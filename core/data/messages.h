@@ -1,0 +1,30 @@
+#pragma once
+// Conversations as rows spell them, brought to one form: {"role", "content", ...} a message.
+
+#include <string>
+
+#include "core/base/json.h"
+
+namespace xrun {
+
+// Returns the messages of a row's field: a list of messages or one message. Messages are spelled
+// {"role", "content"} or {"from", "value"} (human, gpt, ... become user, assistant, ...; so do the
+// roles); other members stay. Throws RowRefusal that names field, index and what is wrong: no
+// message, a wrong type, an unknown speaker, a content that is neither text nor, beside tool calls,
+// null. `spelled_from_value` is set if that spelling occurs.
+Json read_messages(const Json& value, const std::string& field, bool& spelled_from_value);
+
+Json make_message(const std::string& role, std::string content);
+
+// "" if the message has no such text.
+const std::string& message_role(const Json& message);
+
+// Whether an assistant message says anything: text that is not blank, or a tool call.
+bool says_something(const Json& message);
+
+// Merges a row's template arguments over `defaults`: its "chat_template_kwargs" object and its
+// "tools" list (either may be null). Throws RowRefusal for a wrong type and for an argument that is
+// the engine's own: add_generation_prompt, chat_template, tokenize and their like.
+Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json* tools);
+
+}  // namespace xrun

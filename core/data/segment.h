@@ -1,0 +1,94 @@
+#pragma once
+// A segment of a token cache: some rows as columns in one file, aligned so that it can be mapped.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace xrun {
+
+enum class ColumnType : uint32_t {
+  kU8 = 1, kU16 = 2, kU32 = 3, kI32 = 4, kI64 = 5, kU64 = 6, kF32 = 7, kF64 = 8,
+  kBits = 9,  // one bit an element, the lowest bit of a byte first
+};
+
+// A flat column has one element a row. A jagged one has those from offsets[row] to offsets[row + 1]
+// of its offsets column, which has rows + 1 elements of kI64 and may serve several columns.
+struct Column {
+  std::string name;  // at most 31 bytes
+  ColumnType type;
+  int32_t offsets = -1;  // index of the offsets column of a jagged column; -1: flat or offsets
+  bool operator==(const Column&) const = default;
+};
+
+const char* column_type_name(ColumnType type);  // "u16"; "" if unknown
+uint64_t column_bytes(ColumnType type, uint64_t elements);
+bool is_offsets_column(std::span<const Column> columns, size_t index);
+
+constexpr uint32_t kSegmentVersion = 1;
+constexpr uint64_t kSegmentAlignment = 64;
+constexpr uint64_t kPageBytes = 1 << 20;  // of a checksum
+
+// Where a column lies in a file.
+struct ColumnSpan {
+  uint64_t begin = 0;  // bytes
+  uint64_t elements = 0;
+};
+
+struct SegmentHeader {
+  uint64_t rows = 0;
+  uint64_t first_row = 0;
+  uint64_t file_bytes = 0;
+  uint64_t index = 0;
+  std::string key;                  // of the cache
+  std::vector<ColumnSpan> columns;
+};
+
+uint64_t segment_header_bytes(size_t columns);
+
+// Reads and checks the header of a file of `file_bytes` bytes whose beginning is `bytes`. Throws
+// Error that begins with `name` if it is no segment, of a newer format, of other columns than
+// `columns`, or places a column outside the file; no length in it is trusted unchecked.
+SegmentHeader read_segment_header(std::string_view bytes, uint64_t file_bytes,
+                                  std::span<const Column> columns, const std::string& name);
+
+// Rows being gathered for one segment.
+class SegmentData {
+ public:
+  explicit SegmentData(std::vector<Column> columns);
+
+  // Appends elements to a column; T is the column's type exactly.
+  template <typename T>
+  void push(size_t column, T value) {
+    static_assert(std::is_arithmetic_v<T>);
+    columns_[column].bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    ++columns_[column].elements;
+  }
+  void push_ids(size_t column, std::span<const int32_t> ids);     // a kU16 or kU32 column
+  void push_bits(size_t column, std::span<const uint8_t> flags);  // a kBits column
+  void push_text(size_t column, std::string_view text);           // a kU8 column
+  // Ends a row in an offsets column, at the present end of the jagged column `of`.
+  void push_offset(size_t offsets, size_t of);
+  void end_row() { ++rows_; }
+
+  uint64_t rows() const { return rows_; }
+  uint64_t bytes() const;  // of the columns
+  uint64_t elements(size_t column) const { return columns_[column].elements; }
+  const std::vector<Column>& columns() const { return schema_; }
+  // Returns the whole file. Throws Error if a column's length does not fit the rows.
+  std::string encode(uint64_t index, uint64_t first_row, const std::string& key) const;
+
+ private:
+  struct ColumnData {
+    std::string bytes;
+    uint64_t elements = 0;
+  };
+  std::vector<Column> schema_;
+  std::vector<ColumnData> columns_;
+  uint64_t rows_ = 0;
+};
+
+}  // namespace xrun
