@@ -1,0 +1,21 @@
+// Qwen3, dense: RMSNorm of q and k per head, a head size of its own.
+
+#include "core/model/family.h"
+
+namespace xrun {
+
+namespace {
+
+void read_qwen3(const ConfigReader& reader, ModelConfig& config) {
+  read_dense_decoder(reader, config);
+  refuse_sliding_window(reader);
+  config.head_dim = reader.integer("head_dim", 128);
+  config.qkv_bias = config.out_bias = reader.flag("attention_bias", false);
+  config.qk_norm = true;
+}
+
+const bool registered = register_family({"qwen3", "Qwen3ForCausalLM", read_qwen3});
+
+}  // namespace
+
+}  // namespace xrun
