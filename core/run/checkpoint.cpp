@@ -233,21 +233,21 @@ std::vector<int64_t> CheckpointStore::steps() const {
   return found;
 }
 
+// Returns the step that `latest` names if its folder stands; who removed a damaged one wants the
+// one before.
+std::optional<int64_t> CheckpointStore::marked_step() const {
+  if (!std::filesystem::exists(dir_ / "latest")) return std::nullopt;
+  std::string name = read_file(dir_ / "latest", 4096);
+  while (!name.empty() && name.back() == '\n') name.pop_back();
+  const auto step = step_of(name);
+  return step && std::filesystem::exists(dir_ / name) ? step : std::nullopt;
+}
+
 std::optional<Checkpoint> CheckpointStore::load_latest() {
   const std::vector<int64_t> whole = steps();
-  if (whole.empty()) {
-    XRUN_CHECK(!std::filesystem::exists(dir_ / "latest"),
-               "{}: names a checkpoint, and no whole one stands beside it; remove {} to start from "
-               "the beginning", (dir_ / "latest").string(), dir_.string());
-    return std::nullopt;
-  }
-  int64_t step = whole.back();
-  if (std::filesystem::exists(dir_ / "latest")) {
-    std::string name = read_file(dir_ / "latest", 4096);
-    while (!name.empty() && name.back() == '\n') name.pop_back();
-    const auto marked = step_of(name);
-    if (marked && std::binary_search(whole.begin(), whole.end(), *marked)) step = *marked;
-  }
+  const std::optional<int64_t> marked = marked_step();
+  if (!marked && whole.empty()) return std::nullopt;
+  const int64_t step = marked ? *marked : whole.back();
   Checkpoint checkpoint;
   checkpoint.path_ = dir_ / checkpoint_name(step);
   const Manifest manifest = read_manifest(checkpoint.path_);

@@ -56,7 +56,7 @@ class CheckpointStore {
   // Throws Error (a full disk): the previous checkpoint stands, the temporary folder is removed.
   std::filesystem::path save(int64_t step, const Json& run, const SavedObjects& objects);
 
-  // Returns the checkpoint that `latest` names (the newest whole one if there is no such mark),
+  // Returns the checkpoint that `latest` names (the newest whole one if that folder was removed),
   // with every size and checksum verified; nullopt if nothing was saved. Throws Error that names
   // the damaged file and the older checkpoint that would be used once the damaged one is removed.
   std::optional<Checkpoint> load_latest();
@@ -67,6 +67,7 @@ class CheckpointStore {
 
  private:
   void remove_old(int64_t newest);
+  std::optional<int64_t> marked_step() const;
   void set_aside(const std::string& name);
 
   std::filesystem::path dir_;

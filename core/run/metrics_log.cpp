@@ -56,10 +56,9 @@ int64_t cut_metrics(const std::filesystem::path& path, int64_t step) {
 }
 
 MetricsLog::MetricsLog(const std::filesystem::path& dir, int64_t first_step)
-    : tensorboard_(dir / "tb", first_step) {
-  const auto path = dir / "metrics.jsonl";
-  cut_metrics(path, first_step);
-  file_ = std::make_unique<FileWriter>(path, FileWriter::Mode::kAppend);
+    : path_(dir / "metrics.jsonl"), tensorboard_(dir / "tb", first_step) {
+  cut_metrics(path_, first_step);
+  file_ = std::make_unique<FileWriter>(path_, FileWriter::Mode::kAppend);
 }
 
 void MetricsLog::log(MetricSpan metrics) {
@@ -92,18 +91,31 @@ Json MetricsLog::write(int64_t step) {
     nonfinite += finite ? 0 : 1;
   }
   if (nonfinite > 0) object.set("nonfinite", nonfinite);
-  nonfinite_ += nonfinite;
-  file_->write(dump_json(object) + "\n");
-  file_->flush();
+  write_line(step, dump_json(object) + "\n");
   tensorboard_.write(step, pending_);
+  nonfinite_ += nonfinite;
   pending_.clear();
   return object;
+}
+
+void MetricsLog::write_line(int64_t step, const std::string& line) {
+  try {
+    if (file_ == nullptr) {  // a full disk left half a line
+      cut_metrics(path_, step);
+      file_ = std::make_unique<FileWriter>(path_, FileWriter::Mode::kAppend);
+    }
+    file_->write(line);
+    file_->flush();
+  } catch (...) {
+    file_.reset();
+    throw;
+  }
 }
 
 void MetricsLog::drop() { pending_.clear(); }
 
 void MetricsLog::sync() {
-  file_->sync();
+  if (file_ != nullptr) file_->sync();
   tensorboard_.sync();
 }
 

@@ -34,7 +34,7 @@ class MetricsLog {
   void log(MetricSpan metrics);
   bool empty() const;  // nothing was logged since the last write
   // Writes and flushes the object of `step`; returns it. Steps must grow. An empty object is
-  // written too: every body has its line.
+  // written too: every body has its line. After a failure the same step may be written again.
   Json write(int64_t step);
   // Forgets what was logged since the last write.
   void drop();
@@ -44,8 +44,11 @@ class MetricsLog {
   int64_t nonfinite() const { return nonfinite_; }  // nulls written by this object
 
  private:
+  void write_line(int64_t step, const std::string& line);
+
   std::vector<std::pair<std::string, double>> pending_;
-  std::unique_ptr<FileWriter> file_;
+  std::filesystem::path path_;
+  std::unique_ptr<FileWriter> file_;  // null after a failed write
   TensorBoardWriter tensorboard_;
   int64_t nonfinite_ = 0;
 };

@@ -4,7 +4,7 @@
 //
 // One caller drives it, in this order (a `run:steps` loop is a phase, one turn of it a body):
 //   Run run(RunDir::open(...), settings, saved);    // restores the objects when resuming
-//   run.begin_phase(plan);
+//   run.begin_phase(plan, state);
 //   while (auto body = run.begin_body(state)) {      // nullopt: the loop is over, or skipped
 //     ... run.count_tokens(n); update; run.mark_updated(); run.log(metrics) ...
 //     run.end_body(state);                           // writes, saves, throws Interrupted
@@ -52,15 +52,16 @@ struct RunSummary {
   std::filesystem::path dir;
   std::filesystem::path exported;  // the exported model, empty if none
   int64_t steps = 0;               // bodies done, earlier processes included
-  int64_t total_steps = 0;         // of the phases begun so far; with --steps at most its limit
+  int64_t total_steps = 0;         // of the phases begun so far, whatever --steps says
   int64_t first_step = 0;          // where this process began
+  std::filesystem::path checkpoint;  // the last one, empty if none
   double seconds = 0;              // in bodies, of this process
   int64_t tokens = 0;              // counted by this process
   double peak_rss_mb = 0;
   int64_t nonfinite = 0;           // metrics written as null
   std::string stopped;             // why it ended early: a reason given to stop(), or "--steps 5"
-  Json last_train;                 // the last body's object, null if there was none
-  Json last;                       // the last object that has a valid/ key, null if there is none
+  Json last_train;                 // the last object with a train/ key, null if there was none
+  Json last_valid;                 // the last object with a valid/ key, null if there was none
 };
 
 class Run {
@@ -81,11 +82,12 @@ class Run {
   // dropped, and an evaluation may be skipped.
   bool replaying() const { return step_ < resume_step_; }
 
-  // Starts the next loop; leaves the one before (a `break` in Lua ends a phase for good). A phase
-  // that the checkpoint holds whole is skipped: begin_body returns nullopt at once. Throws Error
-  // if the data differs from what the checkpoint was trained on, or if the phase is now shorter,
-  // unless --force.
-  void begin_phase(const PhasePlan& plan);
+  // Starts the next loop. A body still open (a `break` in Lua) is ended, and its loop with it for
+  // good, with run.state `state`. A phase that the checkpoint holds whole is skipped: begin_body
+  // returns nullopt at once. Throws Error if the data differs from what the checkpoint was trained
+  // on, if the phase is now shorter, or if it grew and a later one has begun; --force says so in
+  // notices instead.
+  void begin_phase(const PhasePlan& plan, const Json& state);
   // Ends an open body, then opens the next one, or returns nullopt where the loop ends: the phase
   // is done, stop() was called, or --steps is reached. `state` is run.state as of now; it is what
   // an error before this body's update saves.
@@ -108,33 +110,43 @@ class Run {
 
   // After an error or an interrupt inside a body: saves the state before the body's update with
   // run.state as of its beginning, or the state after it with `state` if the update was done.
-  // Returns the checkpoint's folder, or an empty path if there was nothing new to save. Throws
-  // Error if saving fails.
+  // Returns the folder of the last checkpoint, an empty path if nothing is saved: before the first
+  // update there is nothing that a new start would not make again. Throws Error if saving fails.
   std::filesystem::path save_after_error(const Json& state);
   // The recipe is done: writes what was logged last, saves if the last step is not saved, marks
   // run.json finished unless --steps ended it.
   void finish(const Json& state);
 
+  // The folder of the checkpoint saved or resumed from last; empty if there is none.
+  const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
   void set_exported(std::filesystem::path path) { exported_ = std::move(path); }
   RunSummary summary() const;
 
  private:
-  struct Phase;
-  bool loop_is_over() const;
-  bool save_is_due() const;
-  void open_metrics();
-  void leave_phase(const Json& state);
-  void check_data(const PhasePlan& plan, size_t index);
+  struct Phase {
+    int64_t done = 0;
+    int64_t total = 0;
+    bool left = false;  // by `break`, or a later phase has begun
+    Json data;
+  };
+
+  void restore();
+  void check_phase(size_t index, const PhasePlan& plan);
+  bool phase_is_over() const;
+  bool limit_reached() const;
+  bool cut_by_limit() const;
+  MetricsLog& metrics();
+  void write_metrics();
+  void close_body();
+  void leave_by_break(const Json& state);
   void save(const Json& state);
   Json position(const Json& state) const;
-  void load_position(const Json& run);
-  void close_body(const Json& state);
 
   RunDir dir_;
   RunSettings settings_;
   SavedObjects saved_;
   CheckpointStore checkpoints_;
-  std::unique_ptr<MetricsLog> metrics_;  // opened by the first body or log that is kept
+  std::unique_ptr<MetricsLog> metrics_;  // opened by what is first written after the resume
   std::vector<Phase> phases_;            // saved ones and those begun
   size_t phases_begun_ = 0;
   int64_t step_ = 0;
@@ -144,9 +156,10 @@ class Run {
   bool in_body_ = false;
   bool updated_ = false;
   std::string stopped_;
+  std::filesystem::path last_checkpoint_;
   std::filesystem::path exported_;
   std::chrono::steady_clock::time_point body_began_;
-  std::chrono::steady_clock::time_point interrupt_seen_;
+  std::optional<std::chrono::steady_clock::time_point> waiting_since_;
   double seconds_ = 0;
   int64_t tokens_ = 0;
   Json last_train_, last_valid_;

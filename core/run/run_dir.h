@@ -51,6 +51,7 @@ class RunDir {
   bool finished() const;
   // What differs though it does not refuse (machine, or anything under --force); to be said aloud.
   const std::vector<std::string>& notices() const { return notices_; }
+  void add_notice(std::string notice) { notices_.push_back(std::move(notice)); }
   const RunIdentity& identity() const { return identity_; }
 
   // Writes recipe.lua, config.json and run.json. Called by Run before its first step; idempotent.

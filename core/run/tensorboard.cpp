@@ -229,11 +229,18 @@ void TensorBoardWriter::write(int64_t step,
   for (const auto& scalar : scalars) {
     if (std::isfinite(scalar.second)) finite.push_back(scalar);
   }
-  if (finite.empty()) return;
-  file_->write(tensorboard_record(scalar_event(wall_time_now(), step, finite)));
-  file_->flush();
+  if (finite.empty() || file_ == nullptr) return;
+  try {
+    file_->write(tensorboard_record(scalar_event(wall_time_now(), step, finite)));
+    file_->flush();
+  } catch (...) {
+    file_.reset();
+    throw;
+  }
 }
 
-void TensorBoardWriter::sync() { file_->sync(); }
+void TensorBoardWriter::sync() {
+  if (file_ != nullptr) file_->sync();
+}
 
 }  // namespace xrun

@@ -33,12 +33,13 @@ class TensorBoardWriter {
   // what it had already read of later steps. Throws Error if the folder cannot be written.
   TensorBoardWriter(const std::filesystem::path& dir, int64_t first_step);
 
-  // Writes and flushes one event; NaN and infinities are left out.
+  // Writes and flushes one event; NaN and infinities are left out. A failure leaves a torn record,
+  // so nothing more is written after it; the next start cuts it off.
   void write(int64_t step, std::span<const std::pair<std::string, double>> scalars);
   void sync();
 
  private:
-  std::unique_ptr<FileWriter> file_;
+  std::unique_ptr<FileWriter> file_;  // null after a failed write
 };
 
 // Cuts one event file before its first record that is torn, damaged, or of a step >= `step`.

@@ -1,0 +1,264 @@
+// Invariants: step_ counts the bodies done, and is the sum of the phases' `done`; the object of
+// step k in metrics.jsonl is written when body k ends; a checkpoint of step k holds every object's
+// state after k bodies, run.state of that moment, and `done` of each phase.
+//
+// On a resume the recipe runs again from its first line. step_ counts up from 0 through the saved
+// phases, and what is logged below resume_step_ is dropped because metrics.jsonl has it.
+#include "core/run/run.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/run/signals.h"
+#include "core/train/saveable.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr double kInterruptPatienceS = 2;
+
+using SteadyClock = std::chrono::steady_clock;
+
+double seconds_since(SteadyClock::time_point moment) {
+  return std::chrono::duration<double>(SteadyClock::now() - moment).count();
+}
+
+// A fresh folder is recorded before anything else appears in it; a resumed one only once its
+// checkpoint is restored.
+RunDir recorded(RunDir dir) {
+  if (!dir.resuming()) dir.begin();
+  return dir;
+}
+
+bool has_group(const Json& object, std::string_view group) {
+  return std::any_of(object.as_object().begin(), object.as_object().end(),
+                     [&](const auto& member) { return member.first.starts_with(group); });
+}
+
+double peak_rss_mb() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;  // Linux counts KiB
+}
+
+}  // namespace
+
+Run::Run(RunDir dir, RunSettings settings, SavedObjects saved)
+    : dir_(recorded(std::move(dir))),
+      settings_(settings),
+      saved_(std::move(saved)),
+      checkpoints_(dir_.checkpoints(), settings.save_keep) {
+  if (dir_.resuming()) restore();
+  dir_.begin();
+}
+
+Run::~Run() = default;
+
+void Run::restore() {
+  const std::optional<Checkpoint> checkpoint = checkpoints_.load_latest();
+  if (!checkpoint) return;
+  checkpoint->restore(saved_);
+  const Json& run = checkpoint->run();
+  for (const Json& saved : run.at("phases").as_array()) {
+    phases_.push_back({saved.at("done").as_int(), saved.at("total").as_int(),
+                       saved.at("left").as_bool(), saved.at("data")});
+  }
+  stopped_ = run.at("stopped").as_string();
+  state_ = run.at("state");
+  resume_step_ = checkpoint->step();
+  last_checkpoint_ = checkpoint->path();
+}
+
+Json Run::position(const Json& state) const {
+  Json phases = Json::array();
+  for (const Phase& phase : phases_) {
+    Json entry = Json::object();
+    entry.set("done", phase.done);
+    entry.set("total", phase.total);
+    entry.set("left", phase.left);
+    entry.set("data", phase.data);
+    phases.push_back(std::move(entry));
+  }
+  Json run = Json::object();
+  run.set("step", step_);
+  run.set("phases", std::move(phases));
+  run.set("stopped", stopped_);
+  run.set("state", state);
+  return run;
+}
+
+void Run::begin_phase(const PhasePlan& plan, const Json& state) {
+  if (in_body_) leave_by_break(state);
+  const size_t index = phases_begun_++;
+  if (index < phases_.size()) {
+    check_phase(index, plan);
+    step_ += phases_[index].done;
+  } else {
+    phases_.emplace_back();
+  }
+  Phase& phase = phases_[index];
+  phase.left = phase.left || index + 1 < phases_.size();
+  phase.total = plan.steps;
+  phase.data = plan.data;
+  Json data = Json::array();
+  for (const Phase& known : phases_) data.push_back(known.data);
+  dir_.record().set("data", std::move(data));
+}
+
+// Compares a phase with the one that was saved in its place.
+void Run::check_phase(size_t index, const PhasePlan& plan) {
+  const Phase& saved = phases_[index];
+  const auto refuse = [&](const std::string& what) {
+    XRUN_CHECK(dir_.force(),
+               "{}: cannot resume, {}--run DIR starts a new run, --force resumes all the same",
+               dir_.path().string(), what);
+    dir_.add_notice("resuming by --force, " + what);
+  };
+  const auto changed = find_differences(saved.data, plan.data, "data");
+  if (!changed.empty()) {
+    refuse(fmt::format("the data of loop {} is not what it was trained on:\n{}", index + 1,
+                       describe_differences(changed)));
+  }
+  const bool another_follows = index + 1 < phases_.size();
+  if (plan.steps < saved.total && !saved.left) {
+    refuse(fmt::format("loop {} has {} steps, was {}: it may grow, not shrink\n", index + 1,
+                       plan.steps, saved.total));
+  } else if (plan.steps > saved.total && another_follows) {
+    refuse(fmt::format("loop {} has {} steps, was {}, and loop {} has begun since: a loop that is "
+                       "done cannot grow\n", index + 1, plan.steps, saved.total, index + 2));
+  }
+}
+
+bool Run::limit_reached() const {
+  return settings_.steps_limit >= 0 && step_ >= settings_.steps_limit;
+}
+
+bool Run::phase_is_over() const {
+  const Phase& phase = phases_[phases_begun_ - 1];
+  return phase.left || phase.done >= phase.total || !stopped_.empty();
+}
+
+bool Run::cut_by_limit() const {
+  if (!limit_reached() || !stopped_.empty()) return false;
+  return std::any_of(phases_.begin(), phases_.end(), [](const Phase& phase) {
+    return !phase.left && phase.done < phase.total;
+  });
+}
+
+std::optional<Body> Run::begin_body(const Json& state) {
+  XRUN_CHECK(phases_begun_ > 0, "a body begins outside a loop; call begin_phase first");
+  if (in_body_) end_body(state);
+  if (phase_is_over() || limit_reached()) return std::nullopt;
+  check_interrupt();
+  const Phase& phase = phases_[phases_begun_ - 1];
+  body_state_ = state;
+  in_body_ = true;
+  updated_ = false;
+  body_began_ = SteadyClock::now();
+  return Body{step_, phase.done, phase.total};
+}
+
+void Run::mark_updated() { updated_ = true; }
+
+MetricsLog& Run::metrics() {
+  if (metrics_ == nullptr) metrics_ = std::make_unique<MetricsLog>(dir_.path(), step_);
+  return *metrics_;
+}
+
+void Run::log(MetricSpan values) {
+  if (!replaying()) metrics().log(values);
+}
+
+void Run::write_metrics() {
+  const Json object = metrics().write(step_);
+  if (has_group(object, "train/")) last_train_ = object;
+  if (has_group(object, "valid/")) last_valid_ = object;
+}
+
+// The metrics come first: if they cannot be written the body stays open, for save_after_error.
+void Run::close_body() {
+  write_metrics();
+  seconds_ += seconds_since(body_began_);
+  in_body_ = false;
+  waiting_since_.reset();
+  ++phases_[phases_begun_ - 1].done;
+  ++step_;
+}
+
+void Run::end_body(const Json& state) {
+  XRUN_CHECK(in_body_, "a body ends that did not begin; call begin_body first");
+  close_body();
+  const bool due = settings_.save_every > 0 && step_ % settings_.save_every == 0;
+  const bool interrupted = interrupt_requested();
+  if (due || interrupted || phase_is_over() || limit_reached()) save(state);
+  if (interrupted) check_interrupt();
+}
+
+void Run::leave_by_break(const Json& state) {
+  phases_[phases_begun_ - 1].left = true;
+  end_body(state);
+}
+
+void Run::save(const Json& state) {
+  if (metrics_ != nullptr) metrics_->sync();
+  last_checkpoint_ = checkpoints_.save(step_, position(state), saved_);
+}
+
+void Run::stop(std::string reason) {
+  stopped_ = reason.empty() ? "stopped by the recipe" : std::move(reason);
+}
+
+bool Run::may_interrupt_now() {
+  if (!in_body_ || !updated_) return true;
+  if (!waiting_since_) waiting_since_ = SteadyClock::now();
+  return seconds_since(*waiting_since_) >= kInterruptPatienceS;
+}
+
+std::filesystem::path Run::save_after_error(const Json& state) {
+  if (replaying()) return last_checkpoint_;
+  const bool before_update = in_body_ && !updated_;
+  if (before_update) {
+    if (metrics_ != nullptr) metrics_->drop();
+    in_body_ = false;
+  } else if (in_body_) {
+    close_body();
+  } else if (metrics_ != nullptr && !metrics_->empty()) {
+    write_metrics();
+  }
+  if (step_ > 0) save(before_update ? body_state_ : state);
+  return last_checkpoint_;
+}
+
+void Run::finish(const Json& state) {
+  if (in_body_) leave_by_break(state);
+  if (metrics_ != nullptr && !metrics_->empty()) write_metrics();
+  if (step_ > 0 && !replaying()) save(state);
+  if (metrics_ != nullptr) metrics_->sync();
+  dir_.record().set("finished", !cut_by_limit());
+  dir_.record().set("stopped", stopped_);
+  dir_.record().set("steps", step_);
+  dir_.write_record();
+}
+
+RunSummary Run::summary() const {
+  RunSummary summary;
+  summary.dir = dir_.path();
+  summary.exported = exported_;
+  summary.steps = std::max(step_, resume_step_);
+  for (const Phase& phase : phases_) summary.total_steps += phase.total;
+  summary.first_step = std::max<int64_t>(resume_step_, 0);
+  summary.seconds = seconds_;
+  summary.tokens = tokens_;
+  summary.peak_rss_mb = peak_rss_mb();
+  summary.nonfinite = metrics_ == nullptr ? 0 : metrics_->nonfinite();
+  summary.stopped = cut_by_limit() ? fmt::format("--steps {}", settings_.steps_limit) : stopped_;
+  summary.checkpoint = last_checkpoint_;
+  summary.last_train = last_train_;
+  summary.last_valid = last_valid_;
+  return summary;
+}
+
+}  // namespace xrun
