@@ -23,6 +23,7 @@ class Batch {
   Batch(BatchInfo info, std::vector<PackedBatch> packs);
 
   int64_t step() const { return info_->step; }
+  int64_t schedule_step() const { return info_->phase_step < 0 ? step() : info_->phase_step; }
   int64_t total_steps() const { return info_->total_steps; }
   Unit unit() const { return info_->unit; }
   const BatchInfo& info() const { return *info_; }

@@ -21,8 +21,10 @@ class LogprobSource;
 
 // What all micro-batches of a batch know about their step and their data.
 struct BatchInfo {
-  int64_t step = 0;         // loop bodies done before this one
-  int64_t total_steps = 0;  // of the schedule
+  int64_t step = 0;         // loop bodies of the run done before this one; seeds draw on it
+  int64_t phase_step = -1;  // bodies of its loop done before this one, what the schedule reads;
+                            // -1: the same as step
+  int64_t total_steps = 0;  // bodies of its loop, the length of the schedule
   uint64_t seed = 0;        // of the run
   Unit unit = Unit::kPair;  // of a plain loss tensor
   std::string data_key;     // content key of the token cache; "" for a batch made by hand
@@ -72,7 +74,8 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   void set_field(const std::string& name, at::Tensor value, bool by_row);
   // Fields as View::field; [n] or [R] of the whole micro-batch. *by_row says which.
   at::Tensor field(std::string_view name, bool* by_row) const;
-  std::vector<std::string> field_names() const;
+  std::vector<std::string> field_names() const;  // sorted
+  static std::vector<std::string> own_field_names();  // those of the data: row, weight, ...
 
   // Notes that `source` scored a view since the last close, and what it gave; the step turns these
   // into logprob_<view> and length_<view>.
@@ -83,6 +86,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   };
   void note_scored(const LogprobSource* source, const View& view, const at::Tensor& logprob);
   const std::vector<Scored>& scored() const { return scored_; }
+  void clear_scored() { scored_.clear(); }
 
  private:
   struct Forward {

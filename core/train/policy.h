@@ -37,14 +37,16 @@ class Policy : public LogprobSource,
 
   const std::filesystem::path& dir() const { return dir_; }
   const PolicyOptions& options() const { return options_; }
-  const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
+  // Throws Error if the folder has no tokenizer.
+  const std::shared_ptr<const Tokenizer>& tokenizer() const;
 
   Model& model();                                    // loads the weights at the first call
   bool loaded() const override { return model_ != nullptr; }
   int64_t update_count() const;                      // 0 before the weights are loaded
-  // Digest of the weights as the folder gave them, before any update. Loads the weights.
+  // Digest of the weights before any update, as a frozen model of the compute type has it. Loads
+  // the weights.
   const std::string& initial_digest();
-  std::string digest();  // of the weights as they are now
+  std::string digest();  // the same of the weights as they are now
 
   // Returns a frozen twin of the weights as they are now (reference.h).
   std::shared_ptr<Reference> reference();
@@ -70,9 +72,11 @@ class Policy : public LogprobSource,
   // What the k-th reference of this policy stands for; saved, so that a resumed recipe gets the
   // same one from its k-th call.
   struct Taken {
-    bool snapshot;
-    std::string digest;  // "" for the folder's weights until they are loaded
+    int64_t updates;     // of the policy when it was taken; 0: the folder's weights
+    std::string digest;  // "" for the folder's weights
   };
+  std::filesystem::path reference_dir(size_t k, const Taken& taken) const;
+  void write_snapshot(const std::filesystem::path& dir);
 
   std::filesystem::path dir_, snapshot_dir_;
   PolicyOptions options_;

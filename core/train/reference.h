@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/base/json.h"
 #include "core/train/logprob_source.h"
@@ -18,7 +19,7 @@ class LogprobColumn;
 class Model;
 class Policy;
 
-// A reference. Until the policy's first update it shares the policy's storage and forward
+// A reference. Until the policy's next update it shares the policy's storage and forward
 // (detached), so that step 0 is exact: rewards are 0, the DPO loss is ln 2. Afterwards logprob()
 // reads a column that holds, for each pair the run visits, the two sums computed by the frozen
 // weights with the pair alone in a pack: the values depend on neither the batch that asked nor on
@@ -33,10 +34,10 @@ class Reference : public LogprobSource {
     int64_t computed = 0;  // segments computed by the frozen weights
   };
 
-  // `weights` is the folder of the frozen weights, `digest` what they must hash to; shared says
-  // that they are the policy's own until its first update.
+  // `weights` is the folder of the frozen weights, `digest` what they must hash to ("": what the
+  // policy had before any update), `updates` the policy's count at which both are the same.
   Reference(std::shared_ptr<Policy> policy, std::filesystem::path weights, std::string digest,
-            bool shared);
+            int64_t updates);
   ~Reference() override;  // syncs the columns; never throws
 
   using LogprobSource::logprob;
@@ -53,7 +54,7 @@ class Reference : public LogprobSource {
   // Hashes the frozen weights again. Throws Error if they differ from those at the start.
   void check_digest();
 
-  const std::string& digest();  // of the frozen weights
+  const std::string& digest();  // of the frozen weights; may load the policy's
   const std::filesystem::path& dir() const { return weights_; }
   const Counts& counts() const { return counts_; }
   // What names the column of a data set: weights, data, dtype, threads, device, settings, versions.
@@ -63,11 +64,12 @@ class Reference : public LogprobSource {
   bool shares() const;
   Model& frozen();
   LogprobColumn& column(const std::string& data_key);
+  std::vector<float> column_values(const View& view);
 
   std::shared_ptr<Policy> policy_;
   std::filesystem::path weights_;
   std::string digest_;
-  bool shared_;
+  int64_t updates_;
   std::shared_ptr<Model> model_;
   std::map<std::string, std::unique_ptr<LogprobColumn>> columns_;
   Counts counts_;

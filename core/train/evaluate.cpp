@@ -1,0 +1,97 @@
+#include "core/train/evaluate.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/data/preference_set.h"
+#include "core/train/batch.h"
+#include "core/train/metric_sums.h"
+#include "core/train/preference_batch.h"
+
+namespace xrun {
+namespace {
+
+// Rows packed at once: bounds the memory, and is part of the result's bits.
+constexpr int64_t kRowsAtOnce = 1024;
+
+// Weighted losses stay undivided until the last batch has told its weight.
+struct UnitLosses {
+  std::vector<std::pair<Unit, MetricSums>> by_unit;
+
+  void add(const ObjectiveResult& result, const MicroBatch& micro) {
+    for (const auto& [unit, loss] : result.losses) {
+      ObjectiveResult one;
+      one.losses.emplace_back(unit, loss);
+      one.metrics.emplace_back("loss", loss);
+      sums_of(unit).add_metrics(one, micro);
+    }
+  }
+  MetricSums& sums_of(Unit unit) {
+    for (auto& [known, sums] : by_unit) {
+      if (known == unit) return sums;
+    }
+    return by_unit.emplace_back(unit, MetricSums()).second;
+  }
+  // Each unit's weighted mean; the parts add, as in a step.
+  double total() const {
+    double loss = 0;
+    for (const auto& [unit, sums] : by_unit) {
+      for (const auto& [name, value] : sums.read(nullptr).metrics) loss += value;
+    }
+    return loss;
+  }
+};
+
+bool all_finite(const ObjectiveResult& result) {
+  for (const auto& [unit, loss] : result.losses) {
+    if (!std::isfinite(loss.detach().to(at::kDouble).sum().item().toDouble())) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Metrics evaluate(const BatchStream& next, const Objective& objective,
+                 const EvaluateOptions& options) {
+  const at::NoGradGuard no_grad;
+  MetricSums sums;
+  UnitLosses losses;
+  while (const std::shared_ptr<Batch> batch = next()) {
+    for (const auto& micro : batch->micros()) {
+      if (options.poll) options.poll();
+      if (micro->token_count() == 0) continue;
+      micro->clear_scored();
+      const ObjectiveResult result = objective(*micro);
+      check_losses(result, *micro);
+      if (!all_finite(result)) check_finite(result, *micro, 0, batch->micros().size());
+      losses.add(result, *micro);
+      sums.add_metrics(result, *micro);
+      sums.add_scored(*micro, {options.policy});
+      micro->close();
+    }
+  }
+  Metrics metrics;
+  if (losses.by_unit.empty()) return metrics;
+  metrics.emplace_back("loss", losses.total());
+  const MetricSums::Read read = sums.read(nullptr);
+  metrics.insert(metrics.end(), read.metrics.begin(), read.metrics.end());
+  return metrics;
+}
+
+Metrics evaluate(const PreferenceSet& set, int64_t max_tokens, const Objective& objective,
+                 const EvaluateOptions& options) {
+  int64_t done = 0;
+  const BatchStream next = [&]() -> std::shared_ptr<Batch> {
+    if (done >= set.size()) return nullptr;
+    std::vector<int64_t> rows;
+    for (const int64_t end = std::min(set.size(), done + kRowsAtOnce); done < end; ++done) {
+      rows.push_back(set.row(done));
+    }
+    return preference_batch(set, rows, max_tokens);
+  };
+  return evaluate(next, objective, options);
+}
+
+}  // namespace xrun

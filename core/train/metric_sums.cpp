@@ -1,0 +1,174 @@
+// mean of a metric = sum over micro-batches of sum_i w_i x_i / sum over micro-batches of sum_i w_i.
+
+#include "core/train/metric_sums.h"
+
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/stack.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/train/micro_batch.h"
+#include "core/train/ranks.h"
+
+namespace xrun {
+namespace {
+
+double total(const at::Tensor& weight) {
+  const float* values = weight.const_data_ptr<float>();
+  double sum = 0;
+  for (int64_t i = 0; i < weight.numel(); ++i) sum += values[i];
+  return sum;
+}
+
+// The units that this micro-batch has and whose losses could be asked for.
+std::vector<Unit> units_of(const MicroBatch& micro) {
+  std::vector<Unit> units;
+  if (micro.unit() == Unit::kPair || micro.pair_count() > 0) units.push_back(Unit::kPair);
+  units.push_back(Unit::kSequence);
+  units.push_back(Unit::kToken);
+  return units;
+}
+
+// The unit by which a metric of this length is weighted; the loss's own unit goes first.
+Unit unit_of_metric(const std::string& name, const at::Tensor& value, Unit first,
+                    const MicroBatch& micro) {
+  std::vector<Unit> units = units_of(micro);
+  std::stable_partition(units.begin(), units.end(), [&](Unit unit) { return unit == first; });
+  std::vector<std::string> sizes;
+  for (Unit unit : units) {
+    if (value.dim() == 1 && value.numel() == micro.unit_count(unit)) return unit;
+    sizes.push_back(fmt::format("[{}] (one per {})", micro.unit_count(unit), unit_name(unit)));
+  }
+  throw Error(fmt::format("the metric \"{}\" has shape [{}], wanted a single number or {}", name,
+                          fmt::join(value.sizes(), ", "), fmt::join(sizes, ", ")));
+}
+
+double coefficient(double weight, double sum) { return sum > 0 ? weight / sum : 0.0; }
+
+}  // namespace
+
+void add_unit_weights(UnitTotals& totals, const MicroBatch& micro) {
+  for (Unit unit : units_of(micro)) totals[unit] += total(micro.unit_weight(unit));
+}
+
+MetricSums::Entry& MetricSums::entry(const std::string& name) {
+  for (Entry& one : entries_) {
+    if (one.name == name) return one;
+  }
+  entries_.push_back({name, {}, 0});
+  return entries_.back();
+}
+
+void MetricSums::add(const std::string& name, const at::Tensor& value, const at::Tensor& weight) {
+  Entry& one = entry(name);
+  const at::Tensor device_weight = weight.to(value.device(), at::kDouble);
+  one.sums.push_back(value.detach().to(at::kDouble).mul(device_weight).sum());
+  one.weight += total(weight);
+}
+
+void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& micro) {
+  const Unit first = result.losses.front().first;
+  for (const auto& [name, value] : result.metrics) {
+    XRUN_CHECK(value.defined(), "the metric \"{}\" is no tensor", name);
+    if (value.dim() == 0) {
+      const double weight = total(micro.unit_weight(first));
+      Entry& one = entry(name);
+      one.sums.push_back(value.detach().to(at::kDouble).mul(weight));
+      one.weight += weight;
+    } else {
+      add(name, value, micro.unit_weight(unit_of_metric(name, value, first, micro)));
+    }
+  }
+}
+
+void MetricSums::add_scored(const MicroBatch& micro,
+                            const std::vector<const LogprobSource*>& sources) {
+  const at::Tensor weight = micro.unit_weight(Unit::kSequence);
+  const LogprobSource* first = micro.scored().empty() ? nullptr : micro.scored().front().source;
+  for (const MicroBatch::Scored& scored : micro.scored()) {
+    const auto wanted = [&](const LogprobSource* s) {
+      return (s == nullptr ? first : s) == scored.source;
+    };
+    if (std::none_of(sources.begin(), sources.end(), wanted)) continue;
+    const at::Tensor own = weight.index_select(0, scored.rows->segment);
+    add("logprob_" + scored.rows->name, scored.logprob, own);
+    add("length_" + scored.rows->name, scored.rows->length, own);
+  }
+}
+
+void MetricSums::add_loss(const at::Tensor& loss) { losses_.push_back(loss); }
+
+MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
+  std::vector<at::Tensor> all = losses_;
+  for (const Entry& one : entries_) all.insert(all.end(), one.sums.begin(), one.sums.end());
+  if (extra.defined()) all.push_back(extra);
+  Read out;
+  if (all.empty()) return out;
+  for (at::Tensor& one : all) one = one.to(all.front().device());
+  const at::Tensor host = at::stack(all).to(at::kCPU);
+  const double* value = host.const_data_ptr<double>();
+  // One list of sums and weights, so that ranks exchange a single message.
+  std::vector<double> sums(1, 0.0);
+  for (size_t i = 0; i < losses_.size(); ++i) {
+    out.losses.push_back(*value);
+    sums[0] += *value++;
+  }
+  for (const Entry& one : entries_) {
+    double sum = 0;
+    for (size_t i = 0; i < one.sums.size(); ++i) sum += *value++;
+    sums.push_back(sum);
+    sums.push_back(one.weight);
+  }
+  if (extra.defined()) out.extra = *value;
+  if (ranks != nullptr) ranks->sum(sums);
+  if (!losses_.empty()) out.metrics.emplace_back("loss", sums[0]);
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const double weight = sums[2 + 2 * i];
+    if (weight > 0) out.metrics.emplace_back(entries_[i].name, sums[1 + 2 * i] / weight);
+  }
+  return out;
+}
+
+WeightedLoss weighted_loss(const ObjectiveResult& result, const MicroBatch& micro,
+                           const UnitTotals& totals, double part_weight) {
+  WeightedLoss out;
+  for (const auto& [unit, loss] : result.losses) {
+    const double scale = coefficient(part_weight, totals.at(unit));
+    const at::Tensor weight =
+        micro.unit_weight(unit).to(loss.device(), at::kDouble).mul_(scale);
+    const at::Tensor graph = loss.mul(weight.to(loss.scalar_type())).sum();
+    const at::Tensor value = loss.detach().to(at::kDouble).mul(weight).sum();
+    out.graph = out.graph.defined() ? out.graph.add(graph) : graph;
+    out.value = out.value.defined() ? out.value.add(value) : value;
+  }
+  return out;
+}
+
+void check_finite(const ObjectiveResult& result, const MicroBatch& micro, int64_t part,
+                  size_t micro_count) {
+  for (const auto& [unit, loss] : result.losses) {
+    const at::Tensor host = loss.detach().to(at::kCPU, at::kDouble).contiguous();
+    const double* values = host.const_data_ptr<double>();
+    std::vector<int64_t> rows;
+    double bad = 0;
+    for (int64_t i = 0; i < host.numel(); ++i) {
+      if (std::isfinite(values[i])) continue;
+      const int64_t row = micro.unit_row(unit, i);
+      if (rows.empty()) bad = values[i];
+      if (rows.empty() || rows.back() != row) rows.push_back(row);
+    }
+    if (rows.empty()) continue;
+    const std::string more =
+        rows.size() > 1 ? fmt::format(" and of {} more rows", rows.size() - 1) : std::string();
+    throw NonFiniteLoss(
+        fmt::format("{}: the loss of this {}{} is {} (step {}, micro-batch {} of {})",
+                    micro.row_name(rows.front()), unit_name(unit), more, bad, micro.info().step,
+                    micro.index() + 1, micro_count),
+        part, micro.index(), rows);
+  }
+}
+
+}  // namespace xrun

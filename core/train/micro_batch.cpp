@@ -1,0 +1,218 @@
+// Views index into the loss rows of the pack; rows lie in the order of their slots, so the rows of
+// a segment are adjacent and the view of everything needs no copy.
+
+#include "core/train/micro_batch.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/suggest.h"
+
+namespace xrun {
+namespace {
+
+// Returns a copy as a tensor; int32 becomes int64, which is what ATen indexes by.
+template <typename T>
+at::Tensor to_tensor(const std::vector<T>& values, at::ScalarType from, at::ScalarType to) {
+  const auto size = static_cast<int64_t>(values.size());
+  const at::Tensor view = at::from_blob(const_cast<T*>(values.data()), {size}, from);
+  return to == from ? view.clone() : view.to(to);
+}
+at::Tensor ids(const std::vector<int64_t>& values) { return to_tensor(values, at::kLong, at::kLong); }
+at::Tensor ids(const std::vector<int32_t>& values) { return to_tensor(values, at::kInt, at::kLong); }
+at::Tensor floats(const std::vector<float>& values) {
+  return to_tensor(values, at::kFloat, at::kFloat);
+}
+
+constexpr const char* kOwnFields[] = {"group", "length", "pair", "row", "source", "tokens",
+                                      "weight"};
+
+}  // namespace
+
+MicroBatch::MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, int64_t index)
+    : pack_(std::move(pack)), info_(std::move(info)), index_(index) {
+  input_.tokens = ids(pack_.tokens);
+  input_.position_ids = ids(pack_.position_ids);
+  input_.cu_seqlens = pack_.cu_seqlens;
+  row_hidden_ = ids(pack_.rows.hidden);
+  row_target_ = ids(pack_.rows.target);
+  for (const auto& [name, values] : pack_.segment_streams) {
+    fields_[name] = {floats(values), false};
+  }
+  for (const auto& [name, values] : pack_.row_streams) fields_[name] = {floats(values), true};
+}
+
+int64_t MicroBatch::segment_count() const { return pack_.segment_count(); }
+int64_t MicroBatch::row_count() const { return pack_.rows.size(); }
+int64_t MicroBatch::pair_count() const { return pack_.pair_count(); }
+int64_t MicroBatch::token_count() const { return pack_.token_count(); }
+
+std::shared_ptr<const ViewRows> MicroBatch::make_rows(std::string name,
+                                                      std::vector<int64_t> segments) const {
+  auto view = std::make_shared<ViewRows>();
+  const auto n = static_cast<size_t>(pack_.segment_count());
+  // Loss rows of segment s are [begin[s], begin[s + 1]).
+  std::vector<int64_t> begin(n + 1, 0);
+  for (int32_t s : pack_.rows.segment) ++begin[static_cast<size_t>(s) + 1];
+  for (size_t s = 0; s < n; ++s) begin[s + 1] += begin[s];
+  std::vector<int64_t> row, row_segment, length;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const auto s = static_cast<size_t>(segments[i]);
+    for (int64_t r = begin[s]; r < begin[s + 1]; ++r) {
+      row.push_back(r);
+      row_segment.push_back(static_cast<int64_t>(i));
+    }
+    length.push_back(begin[s + 1] - begin[s]);
+  }
+  view->name = std::move(name);
+  view->everything = segments.size() == n && std::is_sorted(segments.begin(), segments.end());
+  view->segment = ids(segments);
+  view->row = ids(row);
+  view->row_segment = ids(row_segment);
+  view->length = ids(length);
+  view->segments = std::move(segments);
+  return view;
+}
+
+View MicroBatch::all() {
+  std::shared_ptr<const ViewRows>& rows = views_["all"];
+  if (!rows) {
+    std::vector<int64_t> segments(static_cast<size_t>(segment_count()));
+    for (size_t s = 0; s < segments.size(); ++s) segments[s] = static_cast<int64_t>(s);
+    rows = make_rows("all", std::move(segments));
+  }
+  return View(shared_from_this(), rows);
+}
+
+View MicroBatch::side_view(const char* name, int8_t side) {
+  std::shared_ptr<const ViewRows>& rows = views_[name];
+  if (!rows) {
+    XRUN_CHECK(unit() == Unit::kPair || pair_count() > 0,
+               "there is no {} side here: this batch is not made of pairs", name);
+    std::vector<int64_t> segments;
+    for (size_t s = 0; s < pack_.side.size(); ++s) {
+      if (pack_.side[s] == side) segments.push_back(static_cast<int64_t>(s));
+    }
+    rows = make_rows(name, std::move(segments));
+  }
+  return View(shared_from_this(), rows);
+}
+
+View MicroBatch::chosen() { return side_view("chosen", 1); }
+View MicroBatch::rejected() { return side_view("rejected", -1); }
+
+at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
+  const bool gradient = at::GradMode::is_enabled() && model.trainable();
+  for (const Forward& forward : forwards_) {
+    if (forward.model == &model && forward.update_count == model.update_count &&
+        forward.gradient == gradient) {
+      return forward.logprob;
+    }
+  }
+  std::erase_if(forwards_, [&](const Forward& forward) {
+    return forward.model == &model && forward.update_count != model.update_count;
+  });
+  at::Tensor logprob = model.token_logprob(input_, row_hidden_, row_target_, head_mb);
+  forwards_.push_back({&model, model.update_count, gradient, logprob});
+  return logprob;
+}
+
+void MicroBatch::close() {
+  forwards_.clear();
+  scored_.clear();
+  ++generation_;
+}
+
+int64_t MicroBatch::unit_count(Unit unit) const {
+  switch (unit) {
+    case Unit::kToken: return row_count();
+    case Unit::kSequence: return segment_count();
+    case Unit::kPair:
+      XRUN_CHECK(info_->unit == Unit::kPair || pair_count() > 0,
+                 "a loss per pair, but this batch is not made of pairs");
+      return pair_count();
+    default: throw Error(fmt::format("a loss per {}: this batch has none", unit_name(unit)));
+  }
+}
+
+at::Tensor MicroBatch::unit_weight(Unit unit) const {
+  unit_count(unit);  // the unit exists
+  if (unit == Unit::kToken) return floats(pack_.rows.weight);
+  if (unit == Unit::kSequence) return floats(pack_.weight);
+  std::vector<float> weights;
+  for (size_t s = 0; s < pack_.side.size(); ++s) {
+    if (pack_.side[s] > 0) weights.push_back(pack_.weight[s]);
+  }
+  return floats(weights);
+}
+
+int64_t MicroBatch::unit_row(Unit unit, int64_t i) const {
+  const auto at = static_cast<size_t>(i);
+  if (unit == Unit::kToken) return pack_.row_id[static_cast<size_t>(pack_.rows.segment[at])];
+  if (unit == Unit::kSequence) return pack_.row_id[at];
+  int64_t pair = 0;
+  for (size_t s = 0; s < pack_.side.size(); ++s) {
+    if (pack_.side[s] > 0 && pair++ == i) return pack_.row_id[s];
+  }
+  return -1;
+}
+
+std::string MicroBatch::row_name(int64_t row) const {
+  if (info_->row_name && row >= 0) return info_->row_name(row);
+  return fmt::format("row {}", row);
+}
+
+void MicroBatch::set_field(const std::string& name, at::Tensor value, bool by_row) {
+  fields_[name] = {std::move(value), by_row};
+}
+
+at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
+  *by_row = false;
+  if (auto found = fields_.find(name); found != fields_.end()) {
+    *by_row = found->second.by_row;
+    return found->second.value;
+  }
+  if (name == "row") return ids(pack_.row_id);
+  if (name == "pair") return ids(pack_.pair_id);
+  if (name == "group") return ids(pack_.group_id);
+  if (name == "source") return ids(pack_.source);
+  if (name == "weight") return floats(pack_.weight);
+  if (name == "tokens") {
+    const at::Tensor borders = ids(pack_.cu_seqlens);
+    return borders.slice(0, 1).sub(borders.slice(0, 0, borders.size(0) - 1));
+  }
+  if (name == "length") {
+    std::vector<int64_t> length(static_cast<size_t>(segment_count()), 0);
+    for (int32_t s : pack_.rows.segment) ++length[static_cast<size_t>(s)];
+    return ids(length);
+  }
+  const std::string near = nearest_name(name, field_names());
+  throw Error(fmt::format("this batch has no field \"{}\"{}", name,
+                          near.empty() ? std::string("; assign it to the batch first")
+                                       : fmt::format("; did you mean \"{}\"?", near)));
+}
+
+std::vector<std::string> MicroBatch::own_field_names() {
+  return {std::begin(kOwnFields), std::end(kOwnFields)};
+}
+
+std::vector<std::string> MicroBatch::field_names() const {
+  std::vector<std::string> names = own_field_names();
+  for (const auto& [name, field] : fields_) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void MicroBatch::note_scored(const LogprobSource* source, const View& view,
+                             const at::Tensor& logprob) {
+  const ViewRows* rows = &view.rows();
+  for (const Scored& one : scored_) {
+    if (one.source == source && one.rows.get() == rows) return;
+  }
+  scored_.push_back({source, views_.at(rows->name), logprob.detach()});
+}
+
+}  // namespace xrun

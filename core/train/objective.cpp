@@ -1,0 +1,43 @@
+#include "core/train/objective.h"
+
+#include <fmt/ranges.h>
+
+#include "core/train/micro_batch.h"
+
+namespace xrun {
+namespace {
+
+std::string plural(int64_t n, const char* noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void check_losses(const ObjectiveResult& result, const MicroBatch& micro) {
+  XRUN_CHECK(!result.losses.empty(),
+             "the objective returned no loss; return a tensor with one loss per {}",
+             unit_name(micro.unit()));
+  const bool alone = result.losses.size() == 1;
+  for (size_t i = 0; i < result.losses.size(); ++i) {
+    const auto& [unit, loss] = result.losses[i];
+    const std::string what =
+        alone ? std::string("the loss") : fmt::format("the {} loss", unit_name(unit));
+    for (size_t j = 0; j < i; ++j) {
+      XRUN_CHECK(result.losses[j].first != unit, "the objective returned {} twice", what);
+    }
+    XRUN_CHECK(loss.defined(), "{} is no tensor", what);
+    const int64_t wanted = micro.unit_count(unit);
+    const std::string per = fmt::format("(one per {} of this micro-batch)", unit_name(unit));
+    XRUN_CHECK(loss.dim() != 0,
+               "{} is a single number, wanted {} {}; return it unreduced, the step takes the mean",
+               what, plural(wanted, "element"), per);
+    XRUN_CHECK(loss.dim() == 1, "{} has shape [{}], wanted [{}] {}", what,
+               fmt::join(loss.sizes(), ", "), wanted, per);
+    XRUN_CHECK(loss.numel() == wanted, "{} has {}, wanted {} {}", what,
+               plural(loss.numel(), "element"), wanted, per);
+    XRUN_CHECK(loss.is_floating_point(), "{} is of whole numbers, wanted a floating-point tensor",
+               what);
+  }
+}
+
+}  // namespace xrun

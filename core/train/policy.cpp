@@ -1,0 +1,167 @@
+#include "core/train/policy.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/model/export.h"
+#include "core/model/hf_config.h"
+#include "core/text/tokenizer.h"
+#include "core/train/micro_batch.h"
+#include "core/train/reference.h"
+
+namespace xrun {
+namespace {
+
+// A frozen model keeps its weights in the compute type alone, so that is what digests compare.
+std::string frozen_digest(const Model& model) {
+  if (model.compute_type() == at::kFloat) return model.digest();
+  return model.clone(/*trainable=*/false)->digest();
+}
+
+}  // namespace
+
+Policy::Policy(std::filesystem::path dir, PolicyOptions options)
+    : dir_(std::move(dir)), options_(options) {}
+
+Policy::~Policy() = default;
+
+std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
+                                     const PolicyOptions& options) {
+  std::shared_ptr<Policy> policy(new Policy(dir, options));
+  const ModelConfig config = read_model_config(dir);
+  if (!tokenizer_files(dir).empty()) {
+    policy->tokenizer_ = Tokenizer::load(dir);
+    XRUN_CHECK(policy->tokenizer_->vocab_size() <= config.vocab,
+               "{}: the tokenizer has {} ids, the model's embedding {} rows (vocab_size in "
+               "config.json); this tokenizer belongs to another model",
+               dir.string(), policy->tokenizer_->vocab_size(), config.vocab);
+  }
+  return policy;
+}
+
+const std::shared_ptr<const Tokenizer>& Policy::tokenizer() const {
+  XRUN_CHECK(tokenizer_, "{}: there is no tokenizer in this folder; copy the model's tokenizer.json "
+                         "into it",
+             dir_.string());
+  return tokenizer_;
+}
+
+Model& Policy::model() {
+  if (!model_) {
+    std::shared_ptr<Model> model = Model::load(dir_, options_.dtype, /*trainable=*/true);
+    initial_digest_ = frozen_digest(*model);
+    model_ = std::move(model);
+  }
+  return *model_;
+}
+
+int64_t Policy::update_count() const { return model_ ? model_->update_count : 0; }
+
+const std::string& Policy::initial_digest() {
+  model();
+  return initial_digest_;
+}
+
+std::string Policy::digest() { return frozen_digest(model()); }
+
+std::filesystem::path Policy::reference_dir(size_t k, const Taken& taken) const {
+  if (taken.updates == 0) return dir_;
+  XRUN_CHECK(!snapshot_dir_.empty(),
+             "a reference that is taken after training began needs a run to keep its weights in; "
+             "make the run first (xrun.run), or take the reference before the first step");
+  return snapshot_dir_ / fmt::format("reference_{}", k);
+}
+
+void Policy::write_snapshot(const std::filesystem::path& dir) {
+  if (std::filesystem::exists(dir)) return;
+  make_dirs(dir.parent_path());
+  export_model(model(), dir_, dir, options_.dtype);
+}
+
+std::shared_ptr<Reference> Policy::reference() {
+  const size_t k = taken_.size();
+  Taken taken{update_count(), ""};
+  if (k < restored_.size()) {
+    taken = restored_[k];  // the same call of the run that was saved
+  } else if (taken.updates > 0) {
+    taken.digest = digest();
+  }
+  const std::filesystem::path weights = reference_dir(k, taken);
+  if (taken.updates > 0 && taken.updates == update_count()) write_snapshot(weights);
+  taken_.push_back(taken);
+  return std::make_shared<Reference>(shared_from_this(), weights, taken.digest, taken.updates);
+}
+
+at::Tensor Policy::token_logprob(const View& view) {
+  at::Tensor rows = view.select_rows(view.micro().token_logprob(model(), options_.head_mb));
+  view.micro().note_scored(this, view, view.sum(rows.detach()));
+  return rows;
+}
+
+at::Tensor Policy::logprob(const View& view) { return view.sum(token_logprob(view)); }
+
+std::vector<Parameter>& Policy::parameters() { return model().parameters(); }
+
+void Policy::count_update() { ++model().update_count; }
+
+std::vector<NamedTensor> Policy::tensors() const {
+  std::vector<NamedTensor> out;
+  if (!model_) return out;
+  const Model& model = *model_;
+  for (const Parameter& parameter : model.parameters()) {
+    out.push_back({parameter.name, parameter.master.detach()});
+  }
+  return out;
+}
+
+Json Policy::state() const {
+  Json references = Json::array();
+  for (const Taken& taken : taken_) {
+    Json one = Json::object();
+    one.set("updates", taken.updates);
+    one.set("digest", taken.digest);
+    references.push_back(std::move(one));
+  }
+  Json state = Json::object();
+  state.set("loaded", loaded());
+  state.set("updates", update_count());
+  state.set("initial_digest", initial_digest_);
+  state.set("dtype", dtype_name(options_.dtype));
+  state.set("references", std::move(references));
+  return state;
+}
+
+void Policy::restore(const TensorSource& tensor, const Json& state) {
+  restored_.clear();
+  for (const Json& one : state.at("references").as_array()) {
+    restored_.push_back({one.at("updates").as_int(), one.at("digest").as_string()});
+  }
+  for (size_t k = 0; k < std::min(taken_.size(), restored_.size()); ++k) {
+    XRUN_CHECK(taken_[k].updates == restored_[k].updates,
+               "reference {} of this run was taken after {} updates; on resuming, the recipe takes "
+               "it before the run is made: make the run (xrun.run) first",
+               k + 1, restored_[k].updates);
+  }
+  if (!state.at("loaded").as_bool()) return;
+  const std::string initial = state.at("initial_digest").as_string();
+  bool frozen_folder = false;
+  for (const Taken& one : restored_) frozen_folder = frozen_folder || one.updates == 0;
+  XRUN_CHECK(!frozen_folder || initial_digest() == initial,
+             "{}: the weights in this folder changed since the run began (digest {}, wanted {}), "
+             "and its reference is made of them; restore the folder or begin a new run",
+             dir_.string(), initial_digest(), initial);
+  const at::NoGradGuard no_grad;
+  for (Parameter& parameter : model().parameters()) {
+    const at::Tensor saved = tensor(parameter.name);
+    XRUN_CHECK(saved.sizes() == parameter.master.sizes(),
+               "the saved weight {} has {} elements, wanted {}: it belongs to another model",
+               parameter.name, saved.numel(), parameter.master.numel());
+    parameter.master.detach().copy_(saved);
+  }
+  initial_digest_ = initial;
+  // One more than the saved count would do as well, but counts are what references compare.
+  model().update_count = state.at("updates").as_int();
+}
+
+}  // namespace xrun

@@ -1,0 +1,208 @@
+// Two sources of one number. While the policy has not moved, its own forward; afterwards a forward
+// of the frozen weights over the pair alone, cut out of the micro-batch that asks, so that the value
+// is a function of (weights, tokens, settings) and nothing else.
+
+#include "core/train/reference.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
+#include <torch/version.h>
+
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/model/hf_config.h"
+#include "core/model/model.h"
+#include "core/train/logprob_column.h"
+#include "core/train/micro_batch.h"
+#include "core/train/policy.h"
+#include "kernels/cpu/kernels.h"
+
+namespace xrun {
+namespace {
+
+// Counts changes of the records or of the arithmetic behind them.
+constexpr int64_t kFormat = 1;
+// Values kept in memory before they are written: what a kill may cost.
+constexpr size_t kFlushAt = 64;
+
+// Segments that form one pack of their own: both sides of a pair, or one sequence.
+std::vector<size_t> canonical_segments(const PackedBatch& pack, size_t segment) {
+  if (pack.side[segment] == 0) return {segment};
+  std::optional<size_t> chosen, rejected;
+  for (size_t s = 0; s < pack.pair_id.size(); ++s) {
+    if (pack.pair_id[s] != pack.pair_id[segment]) continue;
+    (pack.side[s] > 0 ? chosen : rejected) = s;
+  }
+  XRUN_CHECK(chosen && rejected, "segment {} of a micro-batch lacks the other side of its pair",
+             segment);
+  return {*chosen, *rejected};
+}
+
+struct Cut {
+  std::vector<int32_t> ids;
+  std::vector<uint8_t> trained;
+
+  uint64_t hash() const {
+    const std::string_view masks(reinterpret_cast<const char*>(trained.data()), trained.size());
+    const std::string_view bytes(reinterpret_cast<const char*>(ids.data()), 4 * ids.size());
+    return hash_u64(fmt::format("{:016x}{:016x}", hash_u64(bytes), hash_u64(masks)));
+  }
+};
+
+Cut cut_segment(const PackedBatch& pack, size_t s) {
+  const int32_t begin = pack.cu_seqlens[s], end = pack.cu_seqlens[s + 1];
+  Cut cut;
+  cut.ids.assign(pack.tokens.begin() + begin, pack.tokens.begin() + end);
+  cut.trained.assign(cut.ids.size(), 0);
+  const LossRows& rows = pack.rows;
+  for (size_t r = 0; r < rows.hidden.size(); ++r) {
+    if (static_cast<size_t>(rows.segment[r]) == s) {
+      cut.trained[static_cast<size_t>(rows.hidden[r] - begin) + 1] = 1;
+    }
+  }
+  return cut;
+}
+
+// Runs the frozen weights over some segments alone and returns each one's sum.
+std::vector<float> compute_alone(Model& model, int64_t head_mb, const MicroBatch& micro,
+                                 const std::vector<Cut>& cuts) {
+  PackedBatch alone;
+  for (const Cut& cut : cuts) alone.append({}, cut.ids, cut.trained);
+  const auto info = std::make_shared<const BatchInfo>(micro.info());
+  const auto canonical = std::make_shared<MicroBatch>(std::move(alone), info, 0);
+  const at::Tensor sums =
+      canonical->all().sum(canonical->token_logprob(model, head_mb)).to(at::kCPU);
+  const float* values = sums.const_data_ptr<float>();
+  return {values, values + sums.numel()};
+}
+
+}  // namespace
+
+Reference::Reference(std::shared_ptr<Policy> policy, std::filesystem::path weights,
+                     std::string digest, int64_t updates)
+    : policy_(std::move(policy)),
+      weights_(std::move(weights)),
+      digest_(std::move(digest)),
+      updates_(updates) {}
+
+Reference::~Reference() {
+  try {
+    flush();
+  } catch (const std::exception&) {
+    // A lost value is computed again; a destructor has nobody to tell.
+  }
+}
+
+bool Reference::shares() const { return policy_->update_count() == updates_; }
+
+const std::string& Reference::digest() {
+  if (digest_.empty()) digest_ = policy_->initial_digest();
+  return digest_;
+}
+
+Model& Reference::frozen() {
+  if (!model_) {
+    const std::string& wanted = digest();
+    std::shared_ptr<Model> model =
+        Model::load(weights_, policy_->options().dtype, /*trainable=*/false);
+    const std::string got = model->digest();
+    XRUN_CHECK(got == wanted,
+               "{}: the weights in this folder changed since the reference was taken (digest {}, "
+               "wanted {}); restore the folder or begin a new run",
+               weights_.string(), got, wanted);
+    model_ = std::move(model);
+  }
+  return *model_;
+}
+
+void Reference::check_digest() {
+  if (!model_ && !shares()) return;
+  const std::string now = model_ ? model_->digest() : policy_->digest();
+  XRUN_CHECK(now == digest(),
+             "the frozen weights of the reference changed in memory (digest {}, wanted {}): what "
+             "was trained against them is not to be trusted",
+             now, digest());
+}
+
+Json Reference::column_key(const std::string& data_key) {
+  const PolicyOptions& options = policy_->options();
+  Json key = Json::object();
+  key.set("format", kFormat);
+  key.set("weights", digest());
+  key.set("data", data_key);
+  key.set("dtype", dtype_name(options.dtype));
+  key.set("threads", at::get_num_threads());
+  key.set("device", "cpu");
+  key.set("processor", fmt::format("{} {}", at::get_cpu_capability(), kernels::cpu_kernels().name));
+  key.set("head_mb", options.head_mb);
+  key.set("torch", TORCH_VERSION);
+  return key;
+}
+
+LogprobColumn& Reference::column(const std::string& data_key) {
+  std::unique_ptr<LogprobColumn>& column = columns_[data_key];
+  if (!column) column = std::make_unique<LogprobColumn>(columns_dir(), column_key(data_key));
+  return *column;
+}
+
+std::vector<float> Reference::column_values(const View& view) {
+  const MicroBatch& micro = view.micro();
+  const PackedBatch& pack = micro.pack();
+  const std::string& key = micro.info().data_key;
+  std::map<size_t, float> known;  // by segment of the micro-batch
+  for (int64_t segment : view.rows().segments) {
+    const auto asked = static_cast<size_t>(segment);
+    if (known.count(asked) != 0) continue;
+    const std::vector<size_t> group = canonical_segments(pack, asked);
+    std::vector<Cut> cuts;
+    for (size_t s : group) cuts.push_back(cut_segment(pack, s));
+    const bool storable = !key.empty() && pack.row_id[asked] >= 0;
+    std::vector<float> values;
+    for (size_t i = 0; storable && i < group.size(); ++i) {
+      const auto value = column(key).find(pack.row_id[asked], pack.side[group[i]], cuts[i].hash());
+      if (value) values.push_back(*value);
+    }
+    const bool hit = values.size() == group.size();
+    if (!hit) values = compute_alone(frozen(), policy_->options().head_mb, micro, cuts);
+    for (size_t i = 0; i < group.size(); ++i) {
+      known[group[i]] = values[i];
+      if (!hit && storable) {
+        column(key).add(pack.row_id[asked], pack.side[group[i]], cuts[i].hash(), values[i]);
+      }
+    }
+    (hit ? counts_.cached : counts_.computed) += static_cast<int64_t>(group.size());
+    if (storable && column(key).unsaved() >= kFlushAt) column(key).flush();
+  }
+  std::vector<float> out;
+  for (int64_t segment : view.rows().segments) out.push_back(known[static_cast<size_t>(segment)]);
+  return out;
+}
+
+at::Tensor Reference::logprob(const View& view) {
+  if (shares()) {
+    counts_.shared += view.size();
+    return view.sum(token_logprob(view));
+  }
+  const at::NoGradGuard no_grad;
+  return at::tensor(column_values(view), at::TensorOptions().dtype(at::kFloat));
+}
+
+at::Tensor Reference::token_logprob(const View& view) {
+  const int64_t head_mb = policy_->options().head_mb;
+  // The policy's own forward, with its graph if the policy will ask for it: one forward for both.
+  if (shares()) {
+    return view.select_rows(view.micro().token_logprob(policy_->model(), head_mb).detach());
+  }
+  const at::NoGradGuard no_grad;
+  return view.select_rows(view.micro().token_logprob(frozen(), head_mb));
+}
+
+void Reference::flush() {
+  for (auto& [key, column] : columns_) column->flush();
+}
+
+}  // namespace xrun

@@ -1,0 +1,32 @@
+#include "core/train/unit.h"
+
+#include "core/base/error.h"
+
+namespace xrun {
+namespace {
+
+constexpr Unit kUnits[] = {Unit::kPair, Unit::kToken, Unit::kSequence, Unit::kGroup, Unit::kChunk};
+
+}  // namespace
+
+const char* unit_name(Unit unit) {
+  switch (unit) {
+    case Unit::kPair: return "pair";
+    case Unit::kToken: return "token";
+    case Unit::kSequence: return "sequence";
+    case Unit::kGroup: return "group";
+    case Unit::kChunk: return "chunk";
+  }
+  return "unknown";
+}
+
+Unit unit_of(std::string_view name) {
+  for (Unit unit : kUnits) {
+    if (name == unit_name(unit)) return unit;
+  }
+  throw Error(fmt::format("\"{}\" is no unit of a loss; the units are pair, token, sequence, group "
+                          "and chunk",
+                          name));
+}
+
+}  // namespace xrun

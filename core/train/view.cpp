@@ -1,0 +1,81 @@
+#include "core/train/view.h"
+
+#include <ATen/ops/index_add.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/zeros.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/suggest.h"
+#include "core/train/micro_batch.h"
+
+namespace xrun {
+
+View::View(std::shared_ptr<MicroBatch> micro, std::shared_ptr<const ViewRows> rows)
+    : micro_(std::move(micro)), rows_(std::move(rows)), generation_(micro_->generation()) {}
+
+void View::check_open() const {
+  XRUN_CHECK(generation_ == micro_->generation(),
+             "this view ({}) is closed: its micro-batch ended with the step; keep what you need "
+             "with xrun.keep(tensor) while it is open",
+             rows_->name);
+}
+
+MicroBatch& View::micro() const {
+  check_open();
+  return *micro_;
+}
+
+const ViewRows& View::rows() const {
+  check_open();
+  return *rows_;
+}
+
+at::Tensor View::field(std::string_view name) const {
+  check_open();
+  bool by_row = false;
+  const at::Tensor whole = micro_->field(name, &by_row);
+  if (rows_->everything) return whole;
+  return at::index_select(whole, 0, by_row ? rows_->row : rows_->segment);
+}
+
+bool View::has_field(std::string_view name) const {
+  const std::vector<std::string> names = field_names();
+  return std::binary_search(names.begin(), names.end(), name);
+}
+
+std::vector<std::string> View::field_names() const {
+  check_open();
+  return micro_->field_names();
+}
+
+at::Tensor View::sum(const at::Tensor& x) const {
+  check_open();
+  XRUN_CHECK(x.dim() == 1 && x.numel() == row_count(),
+             "sum takes one value per trained token: got shape [{}], wanted [{}]",
+             fmt::join(x.sizes(), ", "), row_count());
+  return at::index_add(at::zeros({size()}, x.options()), 0, rows_->row_segment, x);
+}
+
+at::Tensor View::mean(const at::Tensor& x) const {
+  return sum(x).div(rows_->length.clamp_min(1));
+}
+
+at::Tensor View::spread(const at::Tensor& x) const {
+  check_open();
+  XRUN_CHECK(x.dim() == 1 && x.numel() == size(),
+             "spread takes one value per sequence: got shape [{}], wanted [{}]",
+             fmt::join(x.sizes(), ", "), size());
+  return at::index_select(x, 0, rows_->row_segment);
+}
+
+at::Tensor View::select_rows(const at::Tensor& micro_rows) const {
+  check_open();
+  if (rows_->everything) return micro_rows;
+  return at::index_select(micro_rows, 0, rows_->row);
+}
+
+}  // namespace xrun

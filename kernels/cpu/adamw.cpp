@@ -1,0 +1,48 @@
+// Both loops are bound by memory; one compilation a vector width is worth it for sqrt and division.
+
+#include "kernels/cpu/adamw.h"
+
+#include <cmath>
+
+// The widest that the processor runs is chosen when the library is loaded. No contraction to fused
+// multiply-adds: every width, and the scalar rest of a range, rounds alike.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define XRUN_WIDTHS                                           \
+  __attribute__((target_clones("avx512f", "avx2", "default"), \
+                 optimize("O3", "no-math-errno", "fp-contract=off")))
+#else
+#define XRUN_WIDTHS
+#endif
+
+namespace xrun::kernels {
+
+XRUN_WIDTHS void adamw_update(float* __restrict p, const float* __restrict g, float* __restrict m,
+                              float* __restrict v, int64_t n, const AdamWFactors& factors) {
+  const AdamWFactors f = factors;
+  for (int64_t i = 0; i < n; ++i) {
+    const float grad = g[i] * f.clip;
+    const float mean = m[i] + f.beta1_rest * (grad - m[i]);
+    const float square = v[i] * f.beta2 + f.beta2_rest * grad * grad;
+    m[i] = mean;
+    v[i] = square;
+    p[i] = p[i] * f.decay - f.step * mean / (std::sqrt(square) / f.root + f.eps);
+  }
+}
+
+XRUN_WIDTHS double sum_of_squares(const float* x, int64_t n) {
+  constexpr int64_t kLanes = 16;
+  double lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t k = 0; k < kLanes; ++k) {
+      const double value = x[i + k];
+      lanes[k] += value * value;
+    }
+  }
+  double sum = 0;
+  for (double lane : lanes) sum += lane;
+  for (; i < n; ++i) sum += static_cast<double>(x[i]) * x[i];
+  return sum;
+}
+
+}  // namespace xrun::kernels
