@@ -110,6 +110,11 @@ configure_and_build() {
     [ $status = 0 ] || grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Generating)' "$build/build.log" | tail -n 60 >&2
   fi
   [ $status = 0 ] || fail "the build failed (again in full: ninja -C $build)"
+  # The plug-in is built where nvcc is, and never needed.
+  if grep -q '^build xrun_cuda:' "$build/build.ninja"; then
+    ninja -C "$build" -j "$(jobs)" xrun_cuda >"$build/cuda.log" 2>&1 ||
+      say "the CUDA plug-in did not build ($build/cuda.log); everything runs without it"
+  fi
 }
 
 main() {
