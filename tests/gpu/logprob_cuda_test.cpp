@@ -1,0 +1,61 @@
+// Needs a GPU: compiled always, skipped where no driver is. The plug-in must load before anything
+// asks torch for CUDA, so these tests have an executable of their own.
+
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include "core/model/logprob.h"
+
+namespace xrun {
+namespace {
+
+bool load_plugin() {
+  static const bool loaded = [] {
+    void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (driver == nullptr) return false;
+    auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+    if (init == nullptr || init(0) != 0) return false;
+    return dlopen(XRUN_BINARY_DIR "/libxrun_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr;
+  }();
+  return loaded;
+}
+
+struct Result {
+  at::Tensor logprob, dhidden, dweight;
+};
+
+Result run(at::Tensor hidden, at::Tensor weight, const at::Tensor& index, const at::Tensor& target,
+           const at::Tensor& grad, int64_t head_mb) {
+  hidden = hidden.detach().requires_grad_();
+  weight = weight.detach().requires_grad_();
+  const at::Tensor logprob = linear_logprob(hidden, weight, index, target, head_mb);
+  logprob.backward(grad);
+  return {logprob.detach(), hidden.grad(), weight.grad()};
+}
+
+void expect_close(const at::Tensor& got, const at::Tensor& wanted, double tolerance) {
+  const double scale = wanted.abs().max().item<double>() + 1e-12;
+  EXPECT_LT((got.cpu() - wanted).abs().max().item<double>() / scale, tolerance);
+}
+
+TEST(LogprobCuda, AgreesWithTheCpuKeptAndRecomputed) {
+  if (!load_plugin()) GTEST_SKIP() << "no CUDA driver";
+  const at::Tensor hidden = at::randn({37, 64}), weight = at::randn({1003, 64}) * 0.1;
+  const at::Tensor index = at::randint(37, {29}, at::kLong);
+  const at::Tensor target = at::randint(1003, {29}, at::kLong), grad = at::randn({29});
+  const Result wanted = run(hidden, weight, index, target, grad, 64);
+  for (const int64_t head_mb : {64, 0}) {
+    const Result got = run(hidden.cuda(), weight.cuda(), index.cuda(), target.cuda(), grad.cuda(),
+                           head_mb);
+    expect_close(got.logprob, wanted.logprob, 1e-5);
+    expect_close(got.dhidden, wanted.dhidden, 1e-4);
+    expect_close(got.dweight, wanted.dweight, 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace xrun
