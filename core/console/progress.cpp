@@ -1,0 +1,134 @@
+#include "core/console/progress.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "core/data/ledger.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr double kMeanWeight = 0.1;   // of the newest step
+constexpr double kPlainLineS = 30;    // between lines where nothing can be redrawn
+constexpr double kShowTaskAfterS = 2;
+constexpr double kRedrawS = 0.1;
+
+void move_mean(double& mean, double value, bool first) {
+  mean = first ? value : mean + kMeanWeight * (value - mean);
+}
+
+}  // namespace
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string format_duration(double seconds) {
+  const auto whole = static_cast<int64_t>(std::ceil(std::max(seconds, 0.0)));
+  if (whole < 60) return fmt::format("{}s", whole);
+  if (whole < 3600) return fmt::format("{}m {:02}s", whole / 60, whole % 60);
+  return fmt::format("{}h {:02}m", whole / 3600, whole / 60 % 60);
+}
+
+std::string format_metric(double value) {
+  if (!std::isfinite(value)) return std::isnan(value) ? "nan" : (value > 0 ? "inf" : "-inf");
+  const double size = std::fabs(value);
+  if (size >= 1e-4 && size < 1) return fmt::format("{:.4f}", value);
+  return fmt::format("{:.4g}", value);
+}
+
+std::string format_bytes(double bytes) {
+  constexpr const char* kUnits[] = {"bytes", "KB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  for (; bytes >= 999.5 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1000;
+  const bool whole = unit == 0 || bytes >= 9.95;
+  return whole ? fmt::format("{:.0f} {}", bytes, kUnits[unit])
+               : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+RunProgress::RunProgress(Console& console, Clock clock)
+    : console_(console), clock_(std::move(clock)) {
+  start();
+}
+
+RunProgress::~RunProgress() { finish(); }
+
+void RunProgress::start() {
+  last_ = last_printed_ = clock_();
+  step_seconds_ = tokens_per_step_ = 0;
+  first_done_ = printed_done_ = -1;
+}
+
+std::string RunProgress::line(const StepProgress& progress) const {
+  std::string text = progress.total > 0
+                         ? fmt::format("step {}/{}", progress.done, progress.total)
+                         : fmt::format("step {}", progress.done);
+  text += "  loss " + format_metric(progress.loss);
+  if (progress.accuracy) text += fmt::format("  accuracy {:.2f}", *progress.accuracy);
+  if (step_seconds_ > 0 && tokens_per_step_ > 0) {
+    const double rate = tokens_per_step_ / step_seconds_;
+    text += fmt::format("  {} tokens/s", count_text(std::llround(rate)));
+  }
+  if (progress.total > progress.done) {
+    const auto left = static_cast<double>(progress.total - progress.done);
+    text += fmt::format("  {} left", format_duration(left * step_seconds_));
+  }
+  return text;
+}
+
+void RunProgress::step(const StepProgress& progress) {
+  const double now = clock_();
+  const bool first = first_done_ < 0;
+  if (first) first_done_ = progress.done;
+  move_mean(step_seconds_, now - last_, first);
+  move_mean(tokens_per_step_, static_cast<double>(progress.tokens), first);
+  last_ = now;
+  if (console_.traits().terminal) {
+    console_.set_status(line(progress));
+    return;
+  }
+  const bool last = progress.total > 0 && progress.done >= progress.total;
+  const bool tenth = progress.total > 0 &&
+                     (progress.done - printed_done_) * 10 >= std::max<int64_t>(progress.total, 10);
+  if (!first && !last && !tenth && now - last_printed_ < kPlainLineS) return;
+  last_printed_ = now;
+  printed_done_ = progress.done;
+  console_.print(line(progress));
+}
+
+void RunProgress::finish() { console_.set_status(""); }
+
+TaskProgress::TaskProgress(Console& console, std::string what, std::string unit, Clock clock)
+    : console_(console), what_(std::move(what)), unit_(std::move(unit)), clock_(std::move(clock)) {
+  began_ = shown_ = clock_();
+}
+
+TaskProgress::~TaskProgress() { console_.set_status(""); }
+
+void TaskProgress::update(int64_t done, int64_t total) {
+  const double now = clock_();
+  const bool terminal = console_.traits().terminal;
+  if (now - began_ < kShowTaskAfterS) return;
+  if (now - shown_ < (terminal ? kRedrawS : kPlainLineS)) return;
+  shown_ = now;
+  std::string text = what_ + "  " + count_text(done);
+  if (total > 0) text += "/" + count_text(total);
+  text += " " + unit_;
+  if (done > 0 && total > done) {
+    const double left = (now - began_) / static_cast<double>(done) *
+                        static_cast<double>(total - done);
+    text += fmt::format("  {} left", format_duration(left));
+  }
+  if (terminal) {
+    console_.set_status(text);
+  } else {
+    console_.print(text);
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,141 @@
+#include "core/console/summary.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "core/console/progress.h"
+#include "core/console/table.h"
+#include "core/data/ledger.h"
+#include "core/run/run.h"
+
+namespace xrun {
+
+namespace {
+
+// "name    text" lines, the names dim and padded to one width.
+class Facts {
+ public:
+  explicit Facts(const Console& console) : console_(console) {}
+
+  void add(std::string name, std::string text) {
+    if (!text.empty()) facts_.emplace_back(std::move(name), std::move(text));
+  }
+
+  std::string text() const {
+    int width = 0;
+    for (const auto& fact : facts_) width = std::max(width, display_width(fact.first));
+    std::string out;
+    for (const auto& [name, text] : facts_) {
+      const auto blanks = static_cast<size_t>(width - display_width(name) + 2);
+      out += console_.dim(name) + std::string(blanks, ' ') + text + "\n";
+    }
+    return out;
+  }
+
+ private:
+  const Console& console_;
+  std::vector<std::pair<std::string, std::string>> facts_;
+};
+
+std::string parameter_text(const OpeningReport& report) {
+  if (report.parameters < 0) return "";
+  std::string text = count_text(report.parameters);
+  if (report.trainable >= 0) text += fmt::format(", {} trainable", count_text(report.trainable));
+  return text;
+}
+
+std::string count_or_nothing(int64_t value) { return value < 0 ? "" : count_text(value); }
+
+// "loss 0.4213, accuracy 0.81" of the keys that begin with `prefix` and end there.
+std::string metric_text(const Json& object, const std::string& prefix) {
+  std::string text;
+  for (const char* name : {"loss", "accuracy"}) {
+    const Json* value = object.find(prefix + name);
+    if (value == nullptr || !value->is_number()) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name,
+                        format_metric(value->as_double()));
+  }
+  return text;
+}
+
+// One line a validation set: "valid", "valid/other".
+void add_valid(Facts& facts, const Json& object) {
+  if (!object.is_object()) return;
+  constexpr std::string_view kEnd = "/loss";
+  for (const auto& [key, value] : object.as_object()) {
+    if (!key.starts_with("valid/") || !key.ends_with(kEnd)) continue;
+    const std::string set = key.substr(0, key.size() - kEnd.size());
+    facts.add(set, metric_text(object, set + "/"));
+  }
+}
+
+std::string step_text(const RunSummary& summary) {
+  std::string text = count_text(summary.steps);
+  if (summary.total_steps > summary.steps) text += " of " + count_text(summary.total_steps);
+  if (summary.first_step > 0) {
+    text += fmt::format(", from {} on after a resume", count_text(summary.first_step));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string opening_report(const OpeningReport& report, const Console& console) {
+  Facts facts(console);
+  facts.add("recipe", report.recipe);
+  facts.add("model", report.model);
+  facts.add("parameters", parameter_text(report));
+  facts.add("tokens", count_or_nothing(report.tokens));
+  facts.add("steps", count_or_nothing(report.steps));
+  for (const auto& [name, text] : report.facts) facts.add(name, text);
+  facts.add("output", report.output);
+  std::string out = report.ledger + facts.text();
+  for (const std::string& notice : report.notices) {
+    out += notice;
+    if (notice.empty() || notice.back() != '\n') out += '\n';
+  }
+  return out;
+}
+
+std::string resume_line(const RunDir& dir, int64_t step) {
+  if (step < 0) {
+    return fmt::format("{}: nothing was saved there, so it starts from the beginning\n",
+                       dir.path().string());
+  }
+  std::string text = fmt::format("resumed {} at step {}\n", dir.path().string(), step);
+  for (const std::string& notice : dir.notices()) {
+    text += notice;
+    if (!notice.empty() && notice.back() != '\n') text += '\n';
+  }
+  return text;
+}
+
+std::string closing_summary(const RunSummary& summary, const Console& console) {
+  Facts facts(console);
+  facts.add("steps", step_text(summary));
+  facts.add("stopped", summary.stopped);
+  facts.add("train", summary.last_train.is_object() ? metric_text(summary.last_train, "train/")
+                                                    : "");
+  add_valid(facts, summary.last_valid);
+  std::string time = format_duration(summary.seconds);
+  if (summary.tokens > 0 && summary.seconds > 0) {
+    const double rate = static_cast<double>(summary.tokens) / summary.seconds;
+    time += fmt::format(", {} tokens/s", count_text(std::llround(rate)));
+  }
+  facts.add("time", time);
+  facts.add("peak memory", format_bytes(summary.peak_rss_mb * 1024 * 1024));
+  if (summary.nonfinite > 0) {
+    facts.add("not finite", fmt::format("{} logged values are null in metrics.jsonl",
+                                        count_text(summary.nonfinite)));
+  }
+  facts.add("run", summary.dir.string());
+  facts.add("model", summary.exported.string());
+  if (summary.total_steps > summary.steps && summary.stopped.starts_with("--steps")) {
+    facts.add("go on", "the same command with --resume and more --steps, or none");
+  }
+  return facts.text();
+}
+
+}  // namespace xrun
