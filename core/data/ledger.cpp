@@ -73,7 +73,10 @@ void append_source_text(std::string& out, const SourceLedger& source, size_t lis
     const BadRow& row = source.bad[i];
     out += fmt::format("  {}  {}: {}\n", source.place(row.at), row.reason, row.detail);
   }
-  const int64_t more = source.dropped_total() - static_cast<int64_t>(shown);
+  const auto filtered = source.dropped.find("filtered");
+  const int64_t bad = source.dropped_total() -
+                      (filtered == source.dropped.end() ? 0 : filtered->second);
+  const int64_t more = bad - static_cast<int64_t>(shown);
   if (shown > 0 && more > 0) {
     out += fmt::format("  and {} more; ledger.json lists the first {}\n", count_text(more),
                        SourceLedger::kListedRows);
@@ -96,7 +99,7 @@ int64_t SourceLedger::dropped_total() const {
 
 void SourceLedger::drop(const SourceLine& at, const std::string& reason, std::string detail) {
   ++dropped[reason];
-  if (bad.size() >= kListedRows) return;
+  if (detail.empty() || bad.size() >= kListedRows) return;
   if (detail.size() > kDetailBytes) {
     size_t end = kDetailBytes;  // not inside a character
     while (end > 0 && (static_cast<unsigned char>(detail[end]) & 0xC0) == 0x80) --end;

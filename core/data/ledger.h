@@ -57,7 +57,7 @@ struct SourceLedger {
   std::map<std::string, int64_t> notes;     // what was recognised or ignored -> rows
 
   int64_t dropped_total() const;
-  // Counts and lists a dropped row.
+  // Counts and lists a dropped row; one without a detail (filtered on purpose) is only counted.
   void drop(const SourceLine& at, const std::string& reason, std::string detail);
   // Counts a row under a note; beyond 100 different notes new ones are left out.
   void note(const std::string& text);

@@ -80,7 +80,7 @@ Json read_messages(const Json& value, const std::string& field, bool& spelled_fr
   if (!value.is_array()) {
     refuse(field, fmt::format("is a {}, wanted a list of messages", value.kind_name()));
   }
-  if (value.size() == 0) throw RowRefusal("missing_side", field + " is an empty list");
+  if (value.size() == 0) throw RowRefusal("empty_list", field + " has no messages");
   for (size_t i = 0; i < value.size(); ++i) {
     messages.push_back(read_message(value.as_array()[i], fmt::format("{}[{}]", field, i),
                                     spelled_from_value));

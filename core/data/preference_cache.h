@@ -48,13 +48,13 @@ class PairCache {
   double kept_number(int64_t row, size_t column) const;       // requires is_number
   std::string_view kept_string(int64_t row, size_t column) const;  // requires !is_number
 
-  // The longest pair, in tokens, and its row (-1 for an empty cache); known without reading rows.
-  struct Longest {
+  // Extremes over all rows, known without reading any; row -1 for an empty cache.
+  struct Extreme {
     int64_t row = -1;
-    int64_t tokens = 0;
+    int64_t value = 0;
   };
-  Longest longest_pair() const;
-  int64_t max_token_id() const;  // -1 for an empty cache
+  Extreme longest_pair() const;  // tokens of both sides
+  Extreme max_token_id() const;
 
   const std::string& key() const;      // the folder's name
   const Json& key_document() const;    // what the key is a hash of
@@ -65,9 +65,21 @@ class PairCache {
 
  private:
   explicit PairCache(const std::filesystem::path& dir);
-  struct Columns;
-  std::unique_ptr<Columns> columns_;
+  struct SideColumns {
+    size_t offsets, ids, mask;
+  };
+  struct KeptPlace {
+    size_t offsets, values;
+  };
+  const SideColumns& side_columns(Side side) const;
+
   std::unique_ptr<CacheReader> reader_;
+  bool wide_ = false;  // ids of 32 bits
+  SideColumns chosen_{}, rejected_{};
+  size_t file_ = 0, line_ = 0, prompt_hash_ = 0, weight_ = 0;
+  std::vector<KeptColumn> kept_;
+  std::vector<KeptPlace> kept_places_;
+  Extreme longest_, max_id_;
 };
 
 }  // namespace xrun

@@ -18,6 +18,7 @@ namespace xrun {
 
 class ChatTemplate;
 class PairCache;
+class RowStream;
 class Tokenizer;
 enum class Side : int8_t;
 
@@ -67,6 +68,7 @@ struct PreferenceOptions {
   int64_t vocab_limit = 0;                  // ids must be below; 0: unknown
   MixtureStop stop = MixtureStop::kAll;
   std::filesystem::path cache_root;         // "": $XRUN_CACHE, else ~/.cache/xrun
+  uint64_t segment_bytes = 8 << 20;         // of a cache file; what a kill during a build may lose
   std::function<void(const BuildProgress&)> progress;  // called at most every 0.2 s of a build
 };
 
@@ -101,6 +103,9 @@ class PreferenceSet {
   // Of the whole set's tokens, masks, weights and order; equal for equal caches wherever they lie.
   const std::string& fingerprint() const;
   std::vector<std::filesystem::path> cache_dirs() const;
+  // The key document of each source's cache; key_difference() of cache_manifest.h names the fields
+  // in which two of them differ.
+  std::vector<Json> key_documents() const;
 
   // By row: the last int(n * fraction) rows of each source, at least 1, at most n - 1; none if
   // n <= 1 or fraction is 0. By prompt: as many of the whole set, no prompt on both sides, chosen
@@ -142,6 +147,10 @@ class PreferenceSet {
  private:
   struct State;
   struct Selection;
+  PreferenceSet() = default;
+  RowStream stream(const StepPlan& plan) const;
+  [[noreturn]] void fail_too_long(int64_t row, int64_t tokens, int64_t max_tokens) const;
+
   std::shared_ptr<const State> state_;
   std::shared_ptr<const Selection> selection_;
 };

@@ -1,0 +1,54 @@
+#pragma once
+// Builds a token cache of one source, segment by segment, so that a kill loses at most one.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/data/data_files.h"
+#include "core/data/ledger.h"
+#include "core/data/segment.h"
+
+namespace xrun {
+
+// What turns the JSON value of a line into the columns of a cache: one class a row type.
+class RowType {
+ public:
+  virtual ~RowType() = default;
+  virtual std::string name() const = 0;  // "preference"
+  // The columns of every segment; asked for after the first kept row, the same ever after.
+  virtual std::vector<Column> columns() const = 0;
+  // Reads one row and prepares it. Throws RowRefusal if the row cannot be used; any other Error
+  // ends the build. Counts cuts, tokens and notes in the ledger.
+  virtual void read(Json value, const SourceLine& at, SourceLedger& ledger) = 0;
+  // Appends the row last read to every column.
+  virtual void append(SegmentData& segment) = 0;
+  // The row type's own figures over all rows so far, kept in the manifest; restore() takes them
+  // up again when a build goes on.
+  virtual Json summary() const = 0;
+  virtual void restore(const Json& summary) = 0;
+};
+
+struct CacheSource {
+  std::string name;              // of the ledger
+  std::vector<DataFile> files;
+  Json key_document;             // all that decides a byte of the cache
+  uint64_t segment_bytes = 8 << 20;  // a segment ends with the row that reaches them
+  std::function<void(int64_t rows, double fraction)> progress;  // at most every 0.2 s; may throw
+};
+
+// Whether the source's cache is finished.
+bool is_cached(const std::filesystem::path& data_root, const CacheSource& source);
+
+// Returns the folder of the finished cache under `data_root`, building it first if there is none.
+// One process builds, others wait. An interrupted build goes on behind its last segment; the files
+// are the same bytes as those of a build without interruption, whatever the number of processes.
+// Throws Error: malformed JSON, what RowType::read throws, a file that changes meanwhile, a full
+// disk; after each of them a later call goes on where this one stood.
+std::filesystem::path ensure_cache(const std::filesystem::path& data_root,
+                                   const CacheSource& source, RowType& row_type);
+
+}  // namespace xrun

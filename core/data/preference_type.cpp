@@ -1,0 +1,156 @@
+#include "core/data/preference_type.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/text/tokenizer.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kChosenFirst = 0;
+constexpr size_t kRejectedFirst = 3;
+constexpr size_t kFile = 6;
+constexpr size_t kLine = 7;
+constexpr size_t kPromptHash = 8;
+constexpr size_t kWeight = 9;
+constexpr size_t kKeptFirst = 10;
+constexpr int64_t kNarrowVocabulary = 65536;  // ids below fit 16 bits
+
+const char* kept_type(const Json& value) { return value.is_string() ? "string" : "number"; }
+
+int64_t count_trained(const SideTokens& side) {
+  return std::count(side.trained.begin(), side.trained.end(), 1);
+}
+
+}  // namespace
+
+PreferenceRowType::PreferenceRowType(PreferenceReader reader, std::vector<std::string> keep,
+                                     PairSettings settings, const Tokenizer& tokenizer,
+                                     const ChatTemplate& chat_template,
+                                     std::shared_ptr<const RowMap> map)
+    : reader_(std::move(reader)), keep_(std::move(keep)), settings_(settings),
+      tokenizer_(tokenizer), chat_template_(chat_template), map_(std::move(map)) {}
+
+std::vector<Column> PreferenceRowType::columns() const {
+  const ColumnType ids =
+      tokenizer_.vocab_size() <= kNarrowVocabulary ? ColumnType::kU16 : ColumnType::kU32;
+  std::vector<Column> columns;
+  for (const auto& [offsets, tokens, mask] : kSideColumnNames) {
+    const int32_t at = static_cast<int32_t>(columns.size());
+    columns.push_back({offsets, ColumnType::kI64, -1});
+    columns.push_back({tokens, ids, at});
+    columns.push_back({mask, ColumnType::kBits, at});
+  }
+  columns.push_back({"file", ColumnType::kI32, -1});
+  columns.push_back({"line", ColumnType::kI64, -1});
+  columns.push_back({"prompt_hash", ColumnType::kU64, -1});
+  columns.push_back({"weight", ColumnType::kF32, -1});
+  for (size_t k = 0; k < kept_types_.size(); ++k) {
+    const std::string name = fmt::format("keep{}", k);
+    if (kept_types_[k] == "number") {
+      columns.push_back({name, ColumnType::kF64, -1});
+      continue;
+    }
+    const int32_t at = static_cast<int32_t>(columns.size());
+    columns.push_back({name + "_offsets", ColumnType::kI64, -1});
+    columns.push_back({name, ColumnType::kU8, at});
+  }
+  return columns;
+}
+
+void PreferenceRowType::fix_kept_types() {
+  if (rows_ == 0) {
+    kept_types_.clear();
+    for (const Json& value : row_.kept) kept_types_.push_back(kept_type(value));
+    return;
+  }
+  for (size_t k = 0; k < row_.kept.size(); ++k) {
+    if (kept_types_[k] == kept_type(row_.kept[k])) continue;
+    throw RowRefusal("kept_column", fmt::format("\"{}\" is a {}, the first row has a {} there",
+                                                keep_[k], kept_type(row_.kept[k]), kept_types_[k]));
+  }
+}
+
+void PreferenceRowType::read(Json value, const SourceLine& at, SourceLedger& ledger) {
+  if (map_ && !map_->apply(value)) throw RowRefusal("filtered", "");
+  row_ = reader_.read(value, at);
+  pair_ = encode_pair(row_, tokenizer_, chat_template_, settings_, ledger.place(at));
+  fix_kept_types();
+  for (const std::string& note : row_.notes) ledger.note(note);
+  ledger.straddlers += pair_.chosen.straddlers + pair_.rejected.straddlers;
+  ledger.tokens += static_cast<int64_t>(pair_.chosen.ids.size() + pair_.rejected.ids.size());
+  ledger.trained_tokens += count_trained(pair_.chosen) + count_trained(pair_.rejected);
+  ledger.cut += pair_.cut_tokens > 0;
+  ledger.cut_tokens += pair_.cut_tokens;
+}
+
+void PreferenceRowType::append_side(SegmentData& segment, size_t first_column,
+                                    const SideTokens& side) {
+  segment.push_ids(first_column + 1, side.ids);
+  segment.push_bits(first_column + 2, side.trained);
+  segment.push_offset(first_column, first_column + 1);
+  const int64_t largest = *std::max_element(side.ids.begin(), side.ids.end());
+  if (largest > max_id_) {
+    max_id_ = largest;
+    max_id_row_ = rows_;
+  }
+}
+
+void PreferenceRowType::append(SegmentData& segment) {
+  append_side(segment, kChosenFirst, pair_.chosen);
+  append_side(segment, kRejectedFirst, pair_.rejected);
+  segment.push<int32_t>(kFile, row_.at.file);
+  segment.push<int64_t>(kLine, row_.at.line);
+  segment.push<uint64_t>(kPromptHash, row_.prompt_hash);
+  segment.push<float>(kWeight, row_.weight);
+  size_t column = kKeptFirst;
+  for (const Json& value : row_.kept) {
+    if (value.is_number()) {
+      segment.push<double>(column++, value.as_double());
+      continue;
+    }
+    segment.push_text(column + 1, value.as_string());
+    segment.push_offset(column, column + 1);
+    column += 2;
+  }
+  const int64_t tokens = static_cast<int64_t>(pair_.chosen.ids.size() + pair_.rejected.ids.size());
+  if (tokens > longest_tokens_) {
+    longest_tokens_ = tokens;
+    longest_row_ = rows_;
+  }
+  ++rows_;
+}
+
+Json PreferenceRowType::summary() const {
+  Json value = Json::object();
+  value.set("rows", rows_);
+  value.set("longest_row", longest_row_);
+  value.set("longest_tokens", longest_tokens_);
+  value.set("max_id_row", max_id_row_);
+  value.set("max_id", max_id_);
+  Json kept = Json::array();
+  for (size_t k = 0; k < kept_types_.size(); ++k) {
+    Json entry = Json::object();
+    entry.set("name", keep_[k]);
+    entry.set("type", kept_types_[k]);
+    kept.push_back(std::move(entry));
+  }
+  value.set("kept", std::move(kept));
+  return value;
+}
+
+void PreferenceRowType::restore(const Json& summary) {
+  rows_ = summary.at("rows").as_int();
+  longest_row_ = summary.at("longest_row").as_int();
+  longest_tokens_ = summary.at("longest_tokens").as_int();
+  max_id_row_ = summary.at("max_id_row").as_int();
+  max_id_ = summary.at("max_id").as_int();
+  kept_types_.clear();
+  for (const Json& entry : summary.at("kept").as_array()) {
+    kept_types_.push_back(entry.at("type").as_string());
+  }
+}
+
+}  // namespace xrun
