@@ -1,0 +1,27 @@
+#pragma once
+// Block formats of GGUF tensors: how a run of values lies in bytes, and how it becomes fp32.
+
+#include <cstdint>
+#include <string>
+
+namespace xrun {
+
+// One element type. Values come in blocks of `values`, each `bytes` long.
+struct BlockFormat {
+  uint32_t id;       // ggml's number of the type
+  const char* name;  // ggml's spelling, "Q4_1"
+  int64_t values, bytes;
+  // Writes count * values floats to `out` from count * bytes bytes at `data`, at any alignment.
+  void (*decode)(const uint8_t* data, int64_t count, float* out);
+};
+
+// Returns the format with ggml's number `id`, or nullptr if this reader has none.
+const BlockFormat* find_block_format(uint32_t id);
+
+// ggml's spelling of any type it has ("Q6_K"), "type 99" of others: for messages.
+std::string block_format_name(uint32_t id);
+
+// "F32, F16, ..." of the formats that are read.
+std::string block_format_list();
+
+}  // namespace xrun
