@@ -1,0 +1,19 @@
+#pragma once
+// Causal attention within the segments of a pack, without padding; the op xrun::varlen_attention.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace xrun {
+
+// Returns softmax(scale q k^T) v per segment and head, [T, H, K]; each row sees its own segment up
+// to itself. Query head h reads key head h / (H / G).
+//   q           [T, H, K] fp32, bf16 or fp16
+//   k, v        [T, G, K], G divides H
+//   cu_seqlens  [S+1] from 0 to T; empty segments are legal
+at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const std::vector<int64_t>& cu_seqlens, double scale);
+
+}  // namespace xrun

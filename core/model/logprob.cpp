@@ -1,0 +1,278 @@
+// With z = x W^T, p = softmax(z), y the target and a the gradient of the row's log-probability:
+//   log p_y = z_y - lse(z),   dz = -a (p - e_y),   dx = dz W,   dW = dz^T x.
+// The rows keep p - e_y, so that a is folded into the small operands: dx = -a ((p - e_y) W) and
+// dW = (p - e_y)^T (-a x). No second pass over [R, V] is needed once a is known.
+
+#include "core/model/logprob.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include <fmt/ranges.h>
+
+#include "core/base/error.h"
+#include "core/model/op_call.h"
+#include "core/model/scratch.h"
+#include "kernels/cpu/kernels.h"
+
+namespace xrun {
+
+namespace {
+
+// Rows of one GEMM and softmax pass. Large enough that reading the weight once more costs under
+// 5 % of the GEMM at any width, small enough that the logits are still near when they are read.
+constexpr int64_t kChunkRows = 256;
+
+std::atomic<int64_t> rows_seen = 0, rows_recomputed = 0;
+
+void check_inputs(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
+                  const at::Tensor& target) {
+  XRUN_CHECK(hidden.dim() == 2 && weight.dim() == 2 && hidden.size(1) == weight.size(1),
+             "linear_logprob: hidden is [{}], weight is [{}]; wanted [T, D] and [V, D]",
+             fmt::join(hidden.sizes(), ", "), fmt::join(weight.sizes(), ", "));
+  XRUN_CHECK(index.dim() == 1 && target.dim() == 1 && index.size(0) == target.size(0),
+             "linear_logprob: index is [{}], target is [{}]; wanted two lists of the same length",
+             fmt::join(index.sizes(), ", "), fmt::join(target.sizes(), ", "));
+  XRUN_CHECK(index.scalar_type() == at::kLong && target.scalar_type() == at::kLong,
+             "linear_logprob: index is {}, target is {}; both must be int64",
+             c10::toString(index.scalar_type()), c10::toString(target.scalar_type()));
+}
+
+void check_ids(const at::Tensor& ids, int64_t bound, const char* name, const char* what) {
+  const int64_t* id = ids.const_data_ptr<int64_t>();
+  for (int64_t r = 0; r < ids.size(0); ++r) {
+    XRUN_CHECK(id[r] >= 0 && id[r] < bound, "linear_logprob: {}[{}] is {}, outside the {} of {}",
+               name, r, id[r], what, bound);
+  }
+}
+
+int64_t rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
+  const int64_t bytes = std::max<int64_t>(head_mb, 0) << 20;
+  return std::min(rows, bytes / (vocab * 4));
+}
+
+// logits [n, V] of rows [begin, begin + n) into the front of `buffer`.
+at::Tensor logits_of(const at::Tensor& x, const at::Tensor& weight, int64_t begin, int64_t n,
+                     at::Tensor& buffer) {
+  at::Tensor z = buffer.narrow(0, 0, n * weight.size(0)).view({n, weight.size(0)});
+  at::mm_out(z, x.narrow(0, begin, n), weight.t());
+  return z;
+}
+
+// Softmax and log-probability of the rows z [n, V], whose first is row `begin` of the whole.
+void softmax_chunk(const at::Tensor& z, int64_t begin, const at::Tensor& target, at::Tensor& logprob,
+                   at::Tensor& lse, bool keep) {
+  const int64_t width = z.size(1);
+  float* const x = z.mutable_data_ptr<float>();
+  const int64_t* const t = target.const_data_ptr<int64_t>() + begin;
+  float* const l = logprob.mutable_data_ptr<float>() + begin;
+  float* const s = lse.mutable_data_ptr<float>() + begin;
+  at::parallel_for(0, z.size(0), 1, [&](int64_t from, int64_t to) {
+    kernels::cpu_kernels().softmax_rows(
+        {x + from * width, t + from, l + from, s + from, to - from, width, keep});
+  });
+}
+
+void softmax_again(const at::Tensor& z, int64_t begin, const at::Tensor& target,
+                   const at::Tensor& lse) {
+  const int64_t width = z.size(1);
+  float* const x = z.mutable_data_ptr<float>();
+  const int64_t* const t = target.const_data_ptr<int64_t>() + begin;
+  const float* const s = lse.const_data_ptr<float>() + begin;
+  at::parallel_for(0, z.size(0), 1, [&](int64_t from, int64_t to) {
+    kernels::cpu_kernels().softmax_from_lse(
+        {x + from * width, t + from, s + from, to - from, width});
+  });
+}
+
+using Forward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+
+// Returns logprob [R], lse [R], x [R, D] fp32 (the gathered rows) and kept [n, V], where n rows fit
+// into head_mb; n = 0 when nothing is to be kept.
+Forward forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
+                    const at::Tensor& target, int64_t head_mb) {
+  check_inputs(hidden, weight, index, target);
+  const at::Tensor rows = index.contiguous(), ids = target.contiguous();
+  check_ids(rows, hidden.size(0), "index", "hidden rows, a number");
+  check_ids(ids, weight.size(0), "target", "vocabulary");
+  const int64_t count = rows.size(0), vocab = weight.size(0);
+  const int64_t kept_rows = rows_within(head_mb, count, vocab);
+  const at::Tensor x = at::index_select(hidden, 0, rows).to(at::kFloat).contiguous();
+  const at::Tensor w = weight.to(at::kFloat).contiguous();
+  at::Tensor logprob = at::empty({count}, at::kFloat), lse = at::empty({count}, at::kFloat);
+  at::Tensor kept = at::empty({0, vocab}, at::kFloat);
+  if (kept_rows > 0) kept = scratch_floats(kept_rows * vocab).view({kept_rows, vocab});
+  at::Tensor spare;
+  for (int64_t begin = 0; begin < count;) {
+    const bool keep = begin < kept_rows;
+    const int64_t n = std::min(kChunkRows, (keep ? kept_rows : count) - begin);
+    at::Tensor z;
+    if (keep) {
+      z = kept.narrow(0, begin, n);
+      at::mm_out(z, x.narrow(0, begin, n), w.t());
+    } else {
+      if (!spare.defined()) spare = scratch_floats(std::min(kChunkRows, count - begin) * vocab);
+      z = logits_of(x, w, begin, n, spare);
+    }
+    softmax_chunk(z, begin, ids, logprob, lse, keep);
+    begin += n;
+  }
+  return {logprob, lse, x, kept};
+}
+
+// One block of rows of the backward, p = softmax minus one-hot [n, V], a [n] the negated gradient.
+struct HeadGradients {
+  at::Tensor dx, dweight;  // undefined if not wanted
+  bool first = true;
+
+  void add(const at::Tensor& p, int64_t begin, const at::Tensor& a, const at::Tensor& x,
+           const at::Tensor& w) {
+    const at::Tensor coefficient = a.narrow(0, begin, p.size(0)).unsqueeze(1);
+    if (dx.defined()) {
+      at::Tensor out = dx.narrow(0, begin, p.size(0));
+      at::mm_out(out, p, w);
+      out.mul_(coefficient);
+    }
+    if (dweight.defined()) {
+      const at::Tensor scaled = at::mul(x.narrow(0, begin, p.size(0)), coefficient);
+      if (first) {
+        at::mm_out(dweight, p.t(), scaled);
+      } else {
+        dweight.addmm_(p.t(), scaled);
+      }
+    }
+    first = false;
+  }
+};
+
+using Backward = std::tuple<at::Tensor, at::Tensor>;
+
+// Returns dhidden [T, D] and dweight [V, D], each undefined if not wanted.
+Backward backward_cpu(const at::Tensor& grad, const at::Tensor& weight, const at::Tensor& index,
+                      const at::Tensor& target, const at::Tensor& lse, const at::Tensor& x,
+                      const at::Tensor& kept, int64_t tokens, bool want_hidden, bool want_weight) {
+  const int64_t count = x.size(0), vocab = weight.size(0), width = weight.size(1);
+  const at::Tensor w = weight.to(at::kFloat).contiguous(), ids = target.contiguous();
+  const at::Tensor a = grad.to(at::kFloat).neg();
+  HeadGradients gradients;
+  if (want_hidden) gradients.dx = at::empty({count, width}, at::kFloat);
+  if (want_weight) {
+    gradients.dweight = count > 0 ? at::empty({vocab, width}, at::kFloat)
+                                  : at::zeros({vocab, width}, at::kFloat);
+  }
+  const int64_t kept_rows = kept.size(0);
+  if (kept_rows > 0) gradients.add(kept, 0, a, x, w);
+  at::Tensor spare;
+  for (int64_t begin = kept_rows; begin < count; begin += kChunkRows) {
+    const int64_t n = std::min(kChunkRows, count - begin);
+    if (!spare.defined()) spare = scratch_floats(n * vocab);
+    at::Tensor p = logits_of(x, w, begin, n, spare);
+    softmax_again(p, begin, ids, lse);
+    gradients.add(p, begin, a, x, w);
+  }
+  rows_seen += count;
+  rows_recomputed += count - kept_rows;
+  at::Tensor dhidden;
+  if (want_hidden) {
+    dhidden = at::zeros({tokens, width}, at::kFloat);
+    dhidden.index_add_(0, index, gradients.dx);
+  }
+  return {dhidden, gradients.dweight};
+}
+
+Forward call_forward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
+                     const at::Tensor& target, int64_t head_mb) {
+  static const auto op = find_op<decltype(forward_cpu)>("xrun::linear_logprob_forward");
+  return op.call(hidden, weight, index, target, head_mb);
+}
+
+Backward call_backward(const at::Tensor& grad, const at::Tensor& weight, const at::Tensor& index,
+                       const at::Tensor& target, const at::Tensor& lse, const at::Tensor& x,
+                       const at::Tensor& kept, int64_t tokens, bool want_hidden, bool want_weight) {
+  static const auto op = find_op<decltype(backward_cpu)>("xrun::linear_logprob_backward");
+  return op.call(grad, weight, index, target, lse, x, kept, tokens, want_hidden, want_weight);
+}
+
+// Nothing is kept: the result carries no graph.
+at::Tensor logprob_without_graph(const at::Tensor& hidden, const at::Tensor& weight,
+                                 const at::Tensor& index, const at::Tensor& target, int64_t) {
+  return std::get<0>(call_forward(hidden, weight, index, target, 0));
+}
+
+class LinearLogprob : public torch::autograd::Function<LinearLogprob> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& hidden,
+                            const at::Tensor& weight, const at::Tensor& index,
+                            const at::Tensor& target, int64_t head_mb) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    auto [logprob, lse, x, kept] = call_forward(hidden, weight, index, target, head_mb);
+    ctx->save_for_backward({weight, index, target, lse, x, kept});
+    ctx->saved_data["tokens"] = hidden.size(0);
+    ctx->saved_data["hidden_type"] = hidden.scalar_type();
+    return logprob;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const bool want_hidden = ctx->needs_input_grad(0), want_weight = ctx->needs_input_grad(1);
+    at::AutoDispatchBelowADInplaceOrView below;
+    auto [dhidden, dweight] =
+        call_backward(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], saved[5],
+                      ctx->saved_data["tokens"].toInt(), want_hidden, want_weight);
+    if (want_hidden) dhidden = dhidden.to(ctx->saved_data["hidden_type"].toScalarType());
+    if (want_weight) dweight = dweight.to(saved[0].scalar_type());
+    return {dhidden, dweight, {}, {}, {}};
+  }
+};
+
+at::Tensor logprob_with_graph(const at::Tensor& hidden, const at::Tensor& weight,
+                              const at::Tensor& index, const at::Tensor& target, int64_t head_mb) {
+  const bool graph = at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
+  if (graph) return LinearLogprob::apply(hidden, weight, index, target, head_mb);
+  at::AutoDispatchBelowADInplaceOrView below;
+  return logprob_without_graph(hidden, weight, index, target, head_mb);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(xrun, m) {
+  m.def("linear_logprob(Tensor hidden, Tensor weight, Tensor index, Tensor target, "
+        "int head_mb=1024) -> Tensor");
+  m.def("linear_logprob_forward(Tensor hidden, Tensor weight, Tensor index, Tensor target, "
+        "int head_mb) -> (Tensor, Tensor, Tensor, Tensor)");
+  m.def("linear_logprob_backward(Tensor grad, Tensor weight, Tensor index, Tensor target, "
+        "Tensor lse, Tensor x, Tensor kept, int tokens, bool want_hidden, bool want_weight) "
+        "-> (Tensor, Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(xrun, CPU, m) {
+  m.impl("linear_logprob_forward", forward_cpu);
+  m.impl("linear_logprob_backward", backward_cpu);
+}
+
+TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {
+  m.impl("linear_logprob", logprob_without_graph);
+}
+
+TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("linear_logprob", logprob_with_graph); }
+
+at::Tensor linear_logprob(const at::Tensor& hidden, const at::Tensor& weight,
+                          const at::Tensor& index, const at::Tensor& target, int64_t head_mb) {
+  static const auto op = find_op<decltype(logprob_without_graph)>("xrun::linear_logprob");
+  return op.call(hidden, weight, index, target, head_mb);
+}
+
+HeadCounts head_counts() { return {rows_seen.load(), rows_recomputed.load()}; }
+
+}  // namespace xrun

@@ -1,0 +1,146 @@
+#include "core/model/rope.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/outer.h>
+#include <ATen/ops/sin.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "core/base/error.h"
+#include "core/model/op_call.h"
+#include "kernels/cpu/kernels.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kGrainElements = 16384;
+
+template <class T>
+T* data(const at::Tensor& x) {
+  return static_cast<T*>(x.mutable_data_ptr());
+}
+
+// x [T, H, K], cos and sin [T, K/2] fp32; `inverse` rotates back.
+at::Tensor rotate_cpu(const at::Tensor& x_any, const at::Tensor& cos, const at::Tensor& sin,
+                      bool inverse) {
+  XRUN_CHECK(x_any.dim() == 3 && cos.dim() == 2 && cos.size(0) == x_any.size(0) &&
+                 cos.size(1) * 2 == x_any.size(2),
+             "rope: x must be [T, H, K] and the angles [T, K/2]");
+  const at::Tensor x = x_any.contiguous();
+  const int64_t heads = x.size(1), head_dim = x.size(2), row = heads * head_dim;
+  at::Tensor y = at::empty_like(x);
+  const auto run = [&](auto kernel, auto* unit) {
+    using T = std::remove_pointer_t<decltype(unit)>;
+    at::parallel_for(0, x.size(0), std::max<int64_t>(1, kGrainElements / row),
+                     [&](int64_t begin, int64_t end) {
+      const int64_t at = begin * (head_dim / 2);
+      kernel({data<T>(x) + begin * row, data<T>(y) + begin * row, data<float>(cos) + at,
+              data<float>(sin) + at, end - begin, heads, head_dim, inverse});
+    });
+  };
+  const kernels::CpuKernels& k = kernels::cpu_kernels();
+  if (x.scalar_type() == at::kFloat) {
+    run(k.rope_f32, static_cast<float*>(nullptr));
+  } else {
+    run(k.rope_bf16, static_cast<kernels::Bf16*>(nullptr));
+  }
+  return y;
+}
+
+at::Tensor call_rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
+                       bool inverse) {
+  static const auto op = find_op<decltype(rotate_cpu)>("xrun::rope_rotate");
+  return op.call(x, cos, sin, inverse);
+}
+
+class RopeFunction : public torch::autograd::Function<RopeFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
+                            const at::Tensor& cos, const at::Tensor& sin) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    ctx->save_for_backward({cos, sin});
+    return call_rotate(x, cos, sin, false);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    at::AutoDispatchBelowADInplaceOrView below;
+    return {call_rotate(grads[0], saved[0], saved[1], true), {}, {}};
+  }
+};
+
+at::Tensor without_graph(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+  return call_rotate(x, cos, sin, false);
+}
+
+at::Tensor with_graph(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+  return RopeFunction::apply(x, cos, sin);
+}
+
+// The definition in ATen's words, for types without a kernel.
+at::Tensor composed(const at::Tensor& x, const RopeAngles& angles) {
+  const int64_t half = x.size(2) / 2;
+  const at::Tensor low = x.narrow(2, 0, half), high = x.narrow(2, half, half);
+  const at::Tensor c = angles.cos.unsqueeze(1), s = angles.sin.unsqueeze(1);
+  return at::cat({low.mul(c).sub(high.mul(s)), high.mul(c).add(low.mul(s))}, 2).to(x.scalar_type());
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(xrun, m) {
+  m.def("rope(Tensor x, Tensor cos, Tensor sin) -> Tensor");
+  m.def("rope_rotate(Tensor x, Tensor cos, Tensor sin, bool inverse) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(xrun, CPU, m) { m.impl("rope_rotate", rotate_cpu); }
+
+TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) { m.impl("rope", without_graph); }
+
+TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("rope", with_graph); }
+
+at::Tensor rope_inverse_frequencies(const RopeConfig& rope, int64_t head_dim) {
+  const int64_t half = head_dim / 2;
+  at::Tensor inverse = at::empty({half}, at::kFloat);
+  float* const out = inverse.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < half; ++i) {
+    // transformers raises theta in fp32
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(head_dim);
+    const float base = 1.0f / std::pow(static_cast<float>(rope.theta), exponent);
+    out[i] = base;
+    if (rope.type == "linear") out[i] = base / static_cast<float>(rope.factor);
+    if (rope.type != "llama3") continue;
+    const double length = static_cast<double>(rope.original_max_length);
+    const double wave = 2 * std::numbers::pi / base;
+    if (wave < length / rope.high_freq_factor) continue;
+    out[i] = base / static_cast<float>(rope.factor);
+    if (wave > length / rope.low_freq_factor) continue;
+    const double smooth = (length / wave - rope.low_freq_factor) /
+                          (rope.high_freq_factor - rope.low_freq_factor);
+    out[i] = static_cast<float>((1 - smooth) * base / rope.factor + smooth * base);
+  }
+  return inverse;
+}
+
+RopeAngles rope_angles(const at::Tensor& inverse_frequencies, const at::Tensor& position_ids,
+                       at::ScalarType type) {
+  const at::Tensor angle = at::outer(position_ids.to(at::kFloat), inverse_frequencies);
+  return {at::cos(angle).to(type).to(at::kFloat), at::sin(angle).to(type).to(at::kFloat)};
+}
+
+at::Tensor rope(const at::Tensor& x, const RopeAngles& angles) {
+  const bool has_kernel = x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
+  if (!has_kernel) return composed(x, angles);
+  static const auto op = find_op<decltype(without_graph)>("xrun::rope");
+  return op.call(x, angles.cos, angles.sin);
+}
+
+}  // namespace xrun
