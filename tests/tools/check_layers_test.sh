@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# tools/check_layers passes this tree and names the file and line of each kind of breach.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+mkdir -p "$tree"/{core/base,core/text,core/model,core/run,kernels/cpu,lua/bind,lua/xrun,recipes,tools,tests}
+
+plant() { mkdir -p "$(dirname "$tree/$1")"; printf '%s\n' "${@:2}" >"$tree/$1"; }
+wants() { # FILE:LINE of the one breach
+  local found
+  if found=$("$root/tools/check_layers" "$tree"); then echo "not found: $1"; exit 1; fi
+  [[ $found == "$1:"* && $(wc -l <<<"$found") = 1 ]] || { echo "wanted $1, got: $found"; exit 1; }
+}
+clean() { rm "$tree/$1"; "$root/tools/check_layers" "$tree" || { echo "$1 was removed"; exit 1; }; }
+
+plant core/run/ok.h '#include "core/base/error.h"' '#include "core/run/run.h"'
+plant recipes/ok.lua 'local xrun = require "xrun"' 'local x = require("xrun.objectives.dpo")'
+plant core/base/ok.cpp 'snprintf(text, 4, "x");' '_exit(1);  // exits at once'
+"$root/tools/check_layers" "$tree"
+
+plant core/base/up.h '' '#include "core/text/tokenizer.h"'; wants core/base/up.h:2; clean core/base/up.h
+plant core/model/data.cpp '#include "core/data/packed_batch.h"'; wants core/model/data.cpp:1; clean core/model/data.cpp
+plant core/run/up.cpp '#include "core/console/table.h"'; wants core/run/up.cpp:1; clean core/run/up.cpp
+plant kernels/cpu/up.cpp '#include "core/base/error.h"'; wants kernels/cpu/up.cpp:1; clean kernels/cpu/up.cpp
+plant tests/heavy.cpp '#include <torch/torch.h>'; wants tests/heavy.cpp:1; clean tests/heavy.cpp
+plant core/text/torch.cpp '#include <ATen/core/Tensor.h>'; wants core/text/torch.cpp:1; clean core/text/torch.cpp
+plant core/run/lua.cpp '#include <lua.h>'; wants core/run/lua.cpp:1; clean core/run/lua.cpp
+plant core/run/print.cpp 'int f() {' '  std::cerr << 1;'; wants core/run/print.cpp:2; clean core/run/print.cpp
+plant core/run/quit.cpp '  exit(1);'; wants core/run/quit.cpp:1; clean core/run/quit.cpp
+plant recipes/other.lua 'local a = require "recipes.dpo"'; wants recipes/other.lua:1; clean recipes/other.lua
+plant core/text/text_util.cpp ''; wants core/text/text_util.cpp; clean core/text/text_util.cpp
