@@ -82,6 +82,8 @@ class Model {
  private:
   Model(ModelConfig config, std::vector<Parameter> parameters, at::ScalarType compute,
         bool trainable);
+  static std::shared_ptr<Model> make(ModelConfig config, std::vector<Parameter> parameters,
+                                     at::ScalarType compute, bool trainable);
 
   ModelConfig config_;
   at::ScalarType compute_;
