@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
+#include "core/base/interrupt.h"
 #include "core/data/cache_manifest.h"
 #include "core/data/jsonl.h"
 
@@ -107,6 +108,7 @@ class Build {
     const int64_t lines_before = ledger.lines - cursor_.at.lines;
     JsonLine line;
     while (next(reader, line)) {
+      check_interrupt();
       cursor_.at = reader.cursor();
       ledger.lines = lines_before + cursor_.at.lines;
       ++ledger.rows;

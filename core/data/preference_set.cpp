@@ -11,6 +11,7 @@
 #include "core/data/pack.h"
 #include "core/data/preference_cache.h"
 #include "core/data/preference_source.h"
+#include "core/data/row_selection.h"
 #include "core/data/row_stream.h"
 #include "core/data/split.h"
 
@@ -45,25 +46,6 @@ struct PreferenceSet::State {
 
   void merge_kept();
   size_t kept_index(const std::string& name) const;
-};
-
-// The rows of a split, a source at a time: a range, or a list where prompts decided.
-struct PreferenceSet::Selection {
-  struct Part {
-    int64_t begin = 0, end = 0;      // rows of the source
-    std::vector<int64_t> rows;       // the list, if `listed`
-    bool listed = false;
-
-    int64_t size() const { return listed ? static_cast<int64_t>(rows.size()) : end - begin; }
-    int64_t at(int64_t i) const { return listed ? rows[static_cast<size_t>(i)] : begin + i; }
-  };
-  std::vector<Part> parts;
-
-  int64_t size() const {
-    int64_t total = 0;
-    for (const Part& part : parts) total += part.size();
-    return total;
-  }
 };
 
 void PreferenceSet::State::merge_kept() {
@@ -103,7 +85,7 @@ PreferenceSet PreferenceSet::open(const PreferenceOptions& options, const Tokeni
                                   const ChatTemplate& chat_template) {
   XRUN_CHECK(!options.sources.empty(), "a preference set has no source of data");
   auto state = std::make_shared<State>();
-  auto selection = std::make_shared<Selection>();
+  auto selection = std::make_shared<RowSelection>();
   state->stop = options.stop;
   Hasher hasher;
   for (size_t s = 0; s < options.sources.size(); ++s) {
@@ -134,7 +116,7 @@ int64_t PreferenceSet::row(int64_t index) const {
   XRUN_CHECK(index >= 0 && index < size(), "place {} is out of range, the set has {} rows", index,
              size());
   for (size_t s = 0;; ++s) {
-    const Selection::Part& part = selection_->parts[s];
+    const RowSelection::Part& part = selection_->parts[s];
     if (index < part.size()) return state_->sources[s].first_row + part.at(index);
     index -= part.size();
   }
@@ -159,34 +141,17 @@ std::vector<Json> PreferenceSet::key_documents() const {
 }
 
 std::pair<PreferenceSet, PreferenceSet> PreferenceSet::split(double fraction, SplitBy by) const {
-  held_out_count(0, fraction);  // its range, also for an empty set
-  auto train = std::make_shared<Selection>();
-  auto valid = std::make_shared<Selection>();
-  std::vector<uint8_t> held_out;
-  if (by == SplitBy::kPrompt) {
+  std::pair<RowSelection, RowSelection> rows;
+  if (by == SplitBy::kRow) {
+    rows = selection_->split_last(fraction);
+  } else {
     std::vector<uint64_t> prompts;
     for (int64_t i = 0; i < size(); ++i) prompts.push_back(prompt_hash(row(i)));
-    held_out = hold_out_prompts(prompts, fraction);
-  }
-  size_t i = 0;
-  for (const Selection::Part& part : selection_->parts) {
-    const int64_t n = part.size();
-    const int64_t kept = n - (by == SplitBy::kRow ? held_out_count(n, fraction) : 0);
-    Selection::Part left{part.begin, part.begin + kept, {}, false};
-    Selection::Part right{part.begin + kept, part.end, {}, false};
-    if (by == SplitBy::kPrompt || part.listed) {
-      left = right = {0, 0, {}, true};
-      for (int64_t k = 0; k < n; ++k, ++i) {
-        const bool out = by == SplitBy::kPrompt ? held_out[i] != 0 : k >= kept;
-        (out ? right : left).rows.push_back(part.at(k));
-      }
-    }
-    train->parts.push_back(std::move(left));
-    valid->parts.push_back(std::move(right));
+    rows = selection_->split_flagged(hold_out_prompts(prompts, fraction));
   }
   std::pair<PreferenceSet, PreferenceSet> sets(*this, *this);
-  sets.first.selection_ = train;
-  sets.second.selection_ = valid;
+  sets.first.selection_ = std::make_shared<RowSelection>(std::move(rows.first));
+  sets.second.selection_ = std::make_shared<RowSelection>(std::move(rows.second));
   return sets;
 }
 
@@ -233,7 +198,7 @@ void PreferenceSet::check_fits(int64_t max_tokens) const {
   for (size_t s = 0; s < state_->sources.size(); ++s) {
     const State::Source& source = state_->sources[s];
     if (source.cache->longest_pair().value <= max_tokens) continue;
-    const Selection::Part& part = selection_->parts[s];
+    const RowSelection::Part& part = selection_->parts[s];
     for (int64_t i = 0; i < part.size(); ++i) {
       const int64_t tokens = source.cache->pair_tokens(part.at(i));
       if (tokens > max_tokens) fail_too_long(source.first_row + part.at(i), tokens, max_tokens);

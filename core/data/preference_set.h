@@ -19,6 +19,7 @@ namespace xrun {
 class ChatTemplate;
 class PairCache;
 class RowStream;
+struct RowSelection;
 class Tokenizer;
 enum class Side : int8_t;
 
@@ -146,13 +147,12 @@ class PreferenceSet {
 
  private:
   struct State;
-  struct Selection;
   PreferenceSet() = default;
   RowStream stream(const StepPlan& plan) const;
   [[noreturn]] void fail_too_long(int64_t row, int64_t tokens, int64_t max_tokens) const;
 
   std::shared_ptr<const State> state_;
-  std::shared_ptr<const Selection> selection_;
+  std::shared_ptr<const RowSelection> selection_;
 };
 
 }  // namespace xrun

@@ -1,0 +1,44 @@
+#pragma once
+// A folder of one test, empty at its start and gone at its end.
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+
+#include "core/base/file.h"
+
+namespace xrun {
+
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "xrun_data_XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+  std::string write(const std::string& name, std::string_view bytes) const {
+    write_file_atomic(path_ / name, bytes);
+    return (path_ / name).string();
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Returns the message of the Error that `call` throws, "" if it throws none.
+template <typename Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace xrun
