@@ -1,0 +1,51 @@
+-- dpo.lua: Direct Preference Optimization (Rafailov et al. 2023, eq. 7).
+-- Step 0 prints loss = ln 2 = 0.6931 and accuracy = 0.5, because policy == reference.
+local xrun = require "xrun"
+
+local cfg = xrun.config {
+  model    = "smollm2-135m-instruct",                        -- a folder, or a name from `xrun models`
+  data     = { { path = "recipes/data/preferences.jsonl", keep = { "prompt", "answer" } } },
+  template = "auto",                                         -- the tokenizer's own, or a file
+  valid    = { fraction = 0.1, every = 10 },
+  beta     = 0.1,
+  optim    = { lr = 5e-6, warmup = 0.1, clip = 1.0 },
+  batch    = { pairs = 8, max_tokens = 4096 },
+  epochs   = 1,
+  answers  = 128,                                            -- tokens of a greedy answer; 0: none
+}
+
+local policy    = xrun.policy(cfg.model)
+local reference = policy:reference()                         -- frozen twin
+local data      = xrun.preference(cfg.data, policy, { template = cfg.template })
+local train, valid = data:split(cfg.valid)
+local adamw     = xrun.adamw(policy, cfg.optim)
+
+local function dpo(p)                                        -- one loss per pair, unreduced
+  local chosen   = policy:logprob(p.chosen)   - reference:logprob(p.chosen)
+  local rejected = policy:logprob(p.rejected) - reference:logprob(p.rejected)
+  local margin   = cfg.beta * (chosen - rejected)
+  return -margin:log_sigmoid(), {
+    margin = margin, accuracy = (margin:sign() + 1) / 2,     -- a tie counts half
+    reward_chosen = cfg.beta * chosen, reward_rejected = cfg.beta * rejected,
+  }
+end
+
+local function right(sample)                                 -- the answer column is in the reply
+  return sample.text:lower():find(sample.answer:lower(), 1, true) and 1 or 0
+end
+
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+
+local function answer()                                      -- before and after, on held-out prompts
+  if cfg.answers == 0 then return end
+  run:log(run:sample(policy, valid, 3, { max_tokens = cfg.answers, score = right }))
+end
+
+for step, batch in run:steps(train, cfg.batch) do
+  if step == 0 then answer() end
+  if step % cfg.valid.every == 0 then run:log(run:evaluate(valid, dpo)) end
+  run:log(adamw:step(batch, dpo))
+end
+run:log(run:evaluate(valid, dpo))
+answer()
+run:export(policy)
