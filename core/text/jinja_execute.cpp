@@ -1,0 +1,332 @@
+// Statements. Loops, macros, set blocks, with and generation blocks are scopes of their own: what they
+// set is gone behind them. `if` is none.
+
+#include "core/text/jinja_interpreter.h"
+#include "core/text/jinja_print.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace xrun::jinja {
+
+const Value* Scope::find(int symbol) const {
+  for (const auto& [key, value] : variables) {
+    if (key == symbol) return &value;
+  }
+  return nullptr;
+}
+
+void Scope::set(int symbol, Value value) {
+  if (const Value* old = find(symbol)) {
+    *const_cast<Value*>(old) = std::move(value);
+  } else {
+    variables.emplace_back(symbol, std::move(value));
+  }
+}
+
+// Opens a scope below `parent` until destruction.
+class Interpreter::ScopeGuard {
+ public:
+  ScopeGuard(Interpreter& interpreter, std::shared_ptr<Scope> parent)
+      : interpreter_(interpreter), outer_(interpreter.scope_) {
+    interpreter_.scope_ = std::make_shared<Scope>();
+    interpreter_.scope_->parent = std::move(parent);
+  }
+  explicit ScopeGuard(Interpreter& interpreter) : ScopeGuard(interpreter, interpreter.scope_) {}
+  ~ScopeGuard() {
+    if (interpreter_.scope_->captured) interpreter_.captured_.push_back(interpreter_.scope_);
+    interpreter_.scope_ = outer_;
+  }
+
+ private:
+  Interpreter& interpreter_;
+  std::shared_ptr<Scope> outer_;
+};
+
+Interpreter::Interpreter(const Tree& tree, const std::tm& clock, const Limits& limits)
+    : tree_(tree), clock_(clock), limits_(limits), budget_(limits.steps),
+      scope_(std::make_shared<Scope>()) {
+  for (size_t i = 0; i < tree.symbols.size(); ++i) {
+    const int symbol = static_cast<int>(i);
+    if (tree.symbols[i] == "varargs") varargs_ = symbol;
+    if (tree.symbols[i] == "kwargs") kwargs_ = symbol;
+    if (tree.symbols[i] == "caller") caller_ = symbol;
+    if (tree.symbols[i] == "loop") loop_ = symbol;
+  }
+  add_globals(*this);
+}
+
+Interpreter::~Interpreter() {
+  // Whatever holds each other in a ring is taken apart here.
+  for (const auto& scope : captured_) scope->variables.clear();
+  for (const auto& space : namespaces_) space->attributes.clear();
+  scope_->variables.clear();
+}
+
+void Interpreter::set_variable(std::string_view name, Value value) {
+  for (size_t i = 0; i < tree_.symbols.size(); ++i) {
+    if (tree_.symbols[i] == name) scope_->set(static_cast<int>(i), std::move(value));
+  }
+}
+
+TextPtr Interpreter::render() { return captured_text(tree_.body); }
+
+std::shared_ptr<Namespace> Interpreter::make_namespace() {
+  namespaces_.push_back(std::make_shared<Namespace>());
+  return namespaces_.back();
+}
+
+// Runs a body into a text of its own.
+TextPtr Interpreter::captured_text(const Body& body) {
+  TextBuilder builder;
+  TextBuilder* const outer = std::exchange(out_, &builder);
+  execute(body);
+  out_ = outer;
+  return builder.take();
+}
+
+Interpreter::Flow Interpreter::execute(const Body& body) {
+  for (const NodePtr& node : body) {
+    const Flow flow = execute(*node);
+    if (flow != Flow::kNormal) return flow;
+  }
+  return Flow::kNormal;
+}
+
+Interpreter::Flow Interpreter::execute(const Node& node) {
+  const Descent descent(*this);
+  line_ = node.line;
+  budget_.charge(1);
+  switch (node.kind) {
+    case NodeKind::kData: print(*out_, node.constant, budget_); break;
+    case NodeKind::kOutput: print(*out_, evaluate(*node.a), budget_); break;
+    case NodeKind::kIf: return execute_if(node);
+    case NodeKind::kFor: execute_for(node, iterate(evaluate(*node.b), budget_), 1); break;
+    case NodeKind::kSet: assign(*node.a, evaluate(*node.b)); break;
+    case NodeKind::kSetBlock: execute_set_block(node); break;
+    case NodeKind::kMacro: execute_macro(node); break;
+    case NodeKind::kCallBlock: execute_call_block(node); break;
+    case NodeKind::kFilterBlock: execute_filter_block(node); break;
+    case NodeKind::kWith: execute_with(node); break;
+    case NodeKind::kGeneration: execute_generation(node); break;
+    case NodeKind::kBreak: return Flow::kBreak;
+    case NodeKind::kContinue: return Flow::kContinue;
+    default: throw Fault("this is no statement");
+  }
+  return Flow::kNormal;
+}
+
+Interpreter::Flow Interpreter::execute_if(const Node& node) {
+  for (size_t i = 0; i < node.items.size(); ++i) {
+    if (is_truthy(evaluate(*node.items[i]))) return execute(node.bodies[i]);
+  }
+  return node.bodies.size() > node.items.size() ? execute(node.bodies.back()) : Flow::kNormal;
+}
+
+namespace {
+
+// `loop(...)` of a recursive loop: runs it again over other items and returns the text.
+struct LoopAgain : Function {
+  const Node* node = nullptr;
+  int depth = 1;
+
+  Value call(Interpreter& interpreter, Arguments& arguments) override {
+    XRUN_JINJA_CHECK(arguments.positional.size() == 1 && arguments.named.empty(),
+                     "loop() takes one argument, what to loop over");
+    return interpreter.run_loop_again(*node, arguments.positional[0], depth + 1);
+  }
+  std::string repr() const override { return "<function loop>"; }
+};
+
+// The macro's closure is the scope in which it was defined.
+struct Macro : Function {
+  const Node* node = nullptr;
+  std::shared_ptr<Scope> scope;
+
+  Value call(Interpreter& interpreter, Arguments& arguments) override {
+    return interpreter.call_macro(*node, scope, arguments);
+  }
+  std::string repr() const override { return fmt::format("<Macro '{}'>", node->name); }
+};
+
+void capture(Scope* scope) {
+  for (; scope != nullptr && !scope->captured; scope = scope->parent.get()) scope->captured = true;
+}
+
+}  // namespace
+
+Value Interpreter::run_loop_again(const Node& node, const Value& iterable, int depth) {
+  TextBuilder builder;
+  TextBuilder* const outer = std::exchange(out_, &builder);
+  execute_for(node, iterate(iterable, budget_), depth);
+  out_ = outer;
+  return Value::text(builder.take());
+}
+
+std::vector<Value> Interpreter::filtered(const Node& node, std::vector<Value> items) {
+  std::vector<Value> kept;
+  for (Value& item : items) {
+    const ScopeGuard guard(*this);
+    assign(*node.a, item);
+    if (is_truthy(evaluate(*node.c))) kept.push_back(std::move(item));
+  }
+  return kept;
+}
+
+void Interpreter::execute_for(const Node& node, std::vector<Value> items, int depth) {
+  auto loop = std::make_shared<Loop>();
+  loop->items = node.c == nullptr ? std::move(items) : filtered(node, std::move(items));
+  loop->depth = depth;
+  for (const Value& item : loop->items) loop->nesting = std::max(loop->nesting, depth_of(item) + 1);
+  require_depth(loop->nesting);
+  if (node.recursive) {
+    auto again = std::make_shared<LoopAgain>();
+    again->node = &node;
+    again->depth = depth;
+    loop->body = Value::function(std::move(again));
+  }
+  if (loop->items.empty() && node.bodies.size() > 1) {
+    const ScopeGuard guard(*this);
+    execute(node.bodies[1]);
+    return;
+  }
+  // What changed() saw may hold the loop itself.
+  const std::shared_ptr<void> forget(nullptr, [&](void*) { loop->last_seen = Value(); });
+  for (; loop->index < loop->items.size(); ++loop->index) {
+    const ScopeGuard guard(*this);
+    if (loop_ >= 0) scope_->set(loop_, Value::loop(loop));
+    assign(*node.a, loop->items[loop->index]);
+    if (execute(node.bodies[0]) == Flow::kBreak) break;
+  }
+}
+
+void Interpreter::assign(const Node& target, const Value& value) {
+  if (target.kind == NodeKind::kName) return scope_->set(target.symbol, value);
+  if (target.kind == NodeKind::kNamespaceTarget) {
+    const Value* space = nullptr;
+    for (Scope* at = scope_.get(); at != nullptr && space == nullptr; at = at->parent.get()) {
+      space = at->find(target.symbol);
+    }
+    XRUN_JINJA_CHECK(space != nullptr && space->is(Kind::kNamespace),
+                     "cannot assign attribute on non-namespace object");
+    XRUN_JINJA_CHECK(!target.name.starts_with('_'),
+                     "a namespace cannot store '{}': it begins with an underscore", target.name);
+    return space->space().set(target.name, value);
+  }
+  std::vector<Value> values = iterate(value, budget_);
+  XRUN_JINJA_CHECK(values.size() == target.items.size(),
+                   "{} values to unpack, expected {}", values.size(), target.items.size());
+  for (size_t i = 0; i < values.size(); ++i) assign(*target.items[i], values[i]);
+}
+
+void Interpreter::execute_set_block(const Node& node) {
+  Value value;
+  {
+    const ScopeGuard guard(*this);
+    value = Value::text(captured_text(node.bodies[0]));
+    if (node.b != nullptr) value = evaluate_filter(*node.b, &value);
+  }
+  assign(*node.a, value);
+}
+
+void Interpreter::execute_macro(const Node& node) {
+  auto macro = std::make_shared<Macro>();
+  macro->node = &node;
+  macro->scope = scope_;
+  capture(scope_.get());
+  scope_->set(node.symbol, Value::function(std::move(macro)));
+}
+
+void Interpreter::execute_call_block(const Node& node) {
+  auto caller = std::make_shared<Macro>();
+  caller->node = &node;
+  caller->scope = scope_;
+  capture(scope_.get());
+  const Value callee = evaluate(*node.a->a);
+  Arguments arguments = evaluate_arguments(*node.a);
+  arguments.named.emplace_back("caller", Value::function(std::move(caller)));
+  print(*out_, call(callee, arguments), budget_);
+}
+
+void Interpreter::execute_filter_block(const Node& node) {
+  const ScopeGuard guard(*this);
+  const Value text = Value::text(captured_text(node.bodies[0]));
+  print(*out_, evaluate_filter(*node.b, &text), budget_);
+}
+
+void Interpreter::execute_with(const Node& node) {
+  std::vector<Value> values;
+  for (size_t i = 1; i < node.items.size(); i += 2) values.push_back(evaluate(*node.items[i]));
+  const ScopeGuard guard(*this);
+  for (size_t i = 0; i < values.size(); ++i) assign(*node.items[2 * i], values[i]);
+  execute(node.bodies[0]);
+}
+
+void Interpreter::execute_generation(const Node& node) {
+  const ScopeGuard guard(*this);
+  const size_t begin = out_->size();
+  execute(node.bodies[0]);
+  out_->mark_turn(begin, ++turns_);
+}
+
+Value Interpreter::call_macro(const Node& macro, const std::shared_ptr<Scope>& scope,
+                              Arguments& arguments) {
+  const ScopeGuard guard(*this, scope);
+  bind_parameters(macro, *scope_, arguments);
+  return Value::text(captured_text(macro.bodies[0]));
+}
+
+// Parameters take arguments by place, then by name, then their default, which sees those before it.
+void Interpreter::bind_parameters(const Node& macro, Scope& scope, Arguments& arguments) {
+  std::vector<bool> used(arguments.named.size());
+  for (size_t i = 0; i < macro.parameters.size(); ++i) {
+    const Parameter& parameter = macro.parameters[i];
+    const Value* given = i < arguments.positional.size() ? &arguments.positional[i] : nullptr;
+    for (size_t j = 0; j < used.size() && given == nullptr; ++j) {
+      if (arguments.named[j].first != parameter.name) continue;
+      given = &arguments.named[j].second;
+      used[j] = true;
+    }
+    if (given != nullptr) {
+      scope.set(parameter.symbol, *given);
+    } else if (parameter.otherwise != nullptr) {
+      scope.set(parameter.symbol, evaluate(*parameter.otherwise));
+    } else {
+      scope.set(parameter.symbol, Value::undefined(fmt::format(
+                                      "parameter '{}' was not provided", parameter.name)));
+    }
+  }
+  Arguments surplus;
+  for (size_t i = macro.parameters.size(); i < arguments.positional.size(); ++i) {
+    surplus.positional.push_back(arguments.positional[i]);
+  }
+  for (size_t j = 0; j < used.size(); ++j) {
+    if (!used[j]) surplus.named.push_back(arguments.named[j]);
+  }
+  bind_surplus(macro, scope, surplus);
+}
+
+void Interpreter::bind_surplus(const Node& macro, Scope& scope, Arguments& arguments) {
+  std::erase_if(arguments.named, [&](const auto& named) {
+    if (named.first != "caller") return false;
+    if (caller_ >= 0) scope.set(caller_, named.second);
+    return true;
+  });
+  XRUN_JINJA_CHECK(varargs_ >= 0 || arguments.positional.empty(),
+                   "macro '{}' takes not more than {} argument(s)", macro.name,
+                   macro.parameters.size());
+  XRUN_JINJA_CHECK(kwargs_ >= 0 || arguments.named.empty(),
+                   "macro '{}' takes no keyword argument '{}'", macro.name,
+                   arguments.named.empty() ? "" : arguments.named[0].first);
+  if (varargs_ >= 0) {
+    scope.set(varargs_, Value::list(std::move(arguments.positional), ListStyle::kTuple));
+  }
+  if (kwargs_ < 0) return;
+  auto dict = std::make_shared<Dict>();
+  for (auto& [name, value] : arguments.named) {
+    dict->set(Value::text(name), std::move(value), budget_);
+  }
+  scope.set(kwargs_, Value::dict(std::move(dict)));
+}
+
+}  // namespace xrun::jinja

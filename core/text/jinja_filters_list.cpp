@@ -1,0 +1,212 @@
+// Filters over sequences and mappings. Those that Python writes as generators give generators: always
+// true, without length, gone once read.
+
+#include "core/text/jinja_arguments.h"
+#include "core/text/jinja_filters.h"
+#include "core/text/jinja_interpreter.h"
+#include "core/text/jinja_print.h"
+#include "core/text/jinja_strings.h"
+
+#include <algorithm>
+
+namespace xrun::jinja {
+
+namespace {
+
+Value length(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader("length", arguments).finish();
+  if (input.is_text() && !input.text().ascii) interpreter.budget().charge_bytes(input.bytes().size());
+  return Value::integer(length_of(input));
+}
+
+Value list(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader("list", arguments).finish();
+  const Origin origin = input.is_list() ? input.list().origin : Origin::kTemplate;
+  return Value::list(iterate(input, interpreter.budget()), ListStyle::kList, origin);
+}
+
+Value first(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader("first", arguments).finish();
+  if (input.is_list() && input.list().style == ListStyle::kGenerator) {
+    List& items = input.list();
+    if (items.taken < items.items.size()) return items.items[items.taken++];
+  }
+  const std::vector<Value> items = iterate(input, interpreter.budget());
+  return items.empty() ? Value::undefined("No first item, sequence was empty.") : items.front();
+}
+
+Value last(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader("last", arguments).finish();
+  const bool reversible = !input.is_list() || input.list().style != ListStyle::kGenerator;
+  XRUN_JINJA_CHECK(reversible, "'generator' object is not reversible");
+  const std::vector<Value> items = iterate(input, interpreter.budget());
+  return items.empty() ? Value::undefined("No last item, sequence was empty.") : items.back();
+}
+
+Value reverse(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader("reverse", arguments).finish();
+  std::vector<Value> items = iterate(input, interpreter.budget());
+  std::reverse(items.begin(), items.end());
+  if (!input.is_text()) return Value::generator(std::move(items));
+  TextBuilder out;
+  for (const Value& item : items) out.append(item.text());
+  return Value::text(out.take());
+}
+
+Value join(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("join", arguments);
+  const Value* separator = reader.next("d");
+  const Value* attribute = reader.next("attribute");
+  reader.finish();
+  Budget& budget = interpreter.budget();
+  const TextPtr between = separator == nullptr ? make_text("") : to_text(*separator, budget);
+  std::vector<TextPtr> parts;
+  for (const Value& item : iterate(input, budget)) {
+    const bool whole = attribute == nullptr || attribute->is_none();
+    parts.push_back(to_text(whole ? item : path_attribute(interpreter, item, *attribute), budget));
+  }
+  TextPtr text = join_list(*between, parts);
+  budget.charge_bytes(text->bytes.size());
+  return Value::text(std::move(text));
+}
+
+Value otherwise(Interpreter&, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("default", arguments);
+  const Value* value = reader.next("default_value");
+  const bool boolean = reader.boolean("boolean", false);
+  reader.finish();
+  const bool missing = input.is_undefined() || (boolean && !is_truthy(input));
+  if (!missing) return input;
+  return value == nullptr ? Value::text("") : *value;
+}
+
+Value items(Interpreter&, const Value& input, Arguments& arguments) {
+  ArgumentReader("items", arguments).finish();
+  if (input.is_undefined()) return Value::generator({});
+  XRUN_JINJA_CHECK(input.is_dict(), "Can only get item pairs from a mapping.");
+  std::vector<Value> pairs;
+  for (const auto& [key, value] : input.dict().members) {
+    pairs.push_back(Value::list({key, value}, ListStyle::kTuple, input.dict().origin));
+  }
+  return Value::generator(std::move(pairs));
+}
+
+Value dict_sort(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("dictsort", arguments);
+  const bool case_sensitive = reader.boolean("case_sensitive", false);
+  const TextPtr by = reader.text("by");
+  const bool reversed = reader.boolean("reverse", false);
+  reader.finish();
+  XRUN_JINJA_CHECK(by == nullptr || by->bytes == "key" || by->bytes == "value",
+                   "You can only sort by either \"key\" or \"value\"");
+  XRUN_JINJA_CHECK(input.is_dict(), "'{}' object has no attribute 'items'", type_name(input));
+  const bool by_value = by != nullptr && by->bytes == "value";
+  Budget& budget = interpreter.budget();
+  std::vector<Member> members = input.dict().members;
+  const auto key = [&](const Member& member) {
+    return sort_key(by_value ? member.second : member.first, case_sensitive);
+  };
+  std::stable_sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
+    return reversed ? less(key(b), key(a), budget) : less(key(a), key(b), budget);
+  });
+  std::vector<Value> pairs;
+  for (const auto& [name, value] : members) {
+    pairs.push_back(Value::list({name, value}, ListStyle::kTuple, input.dict().origin));
+  }
+  return Value::list(std::move(pairs));
+}
+
+Value sort(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("sort", arguments);
+  const bool reversed = reader.boolean("reverse", false);
+  const bool case_sensitive = reader.boolean("case_sensitive", false);
+  const Value* attribute = reader.next("attribute");
+  reader.finish();
+  Budget& budget = interpreter.budget();
+  std::vector<std::pair<Value, Value>> keyed;
+  for (Value& item : iterate(input, budget)) {
+    const bool whole = attribute == nullptr || attribute->is_none();
+    Value key = whole ? item : path_attribute(interpreter, item, *attribute);
+    keyed.emplace_back(sort_key(key, case_sensitive), std::move(item));
+  }
+  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
+    return reversed ? less(b.first, a.first, budget) : less(a.first, b.first, budget);
+  });
+  std::vector<Value> sorted;
+  for (auto& [key, item] : keyed) sorted.push_back(std::move(item));
+  return Value::list(std::move(sorted));
+}
+
+Value unique(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("unique", arguments);
+  const bool case_sensitive = reader.boolean("case_sensitive", false);
+  const Value* attribute = reader.next("attribute");
+  reader.finish();
+  std::vector<Value> seen;
+  std::vector<Value> kept;
+  for (const Value& item : iterate(input, interpreter.budget())) {
+    const Value whole = attribute == nullptr ? item : path_attribute(interpreter, item, *attribute);
+    const Value key = sort_key(whole, case_sensitive);
+    const bool known = std::any_of(seen.begin(), seen.end(), [&](const Value& other) {
+      return equal(key, other, interpreter.budget());
+    });
+    if (known) continue;
+    seen.push_back(key);
+    kept.push_back(item);
+  }
+  return Value::generator(std::move(kept));
+}
+
+template <bool largest>
+Value extreme(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("min", arguments);
+  const bool case_sensitive = reader.boolean("case_sensitive", false);
+  const Value* attribute = reader.next("attribute");
+  reader.finish();
+  Value best = Value::undefined("No aggregated item, sequence was empty.");
+  Value best_key;
+  bool some = false;
+  for (const Value& item : iterate(input, interpreter.budget())) {
+    const Value key = sort_key(
+        attribute == nullptr ? item : path_attribute(interpreter, item, *attribute), case_sensitive);
+    Budget& budget = interpreter.budget();
+    if (some && !(largest ? less(best_key, key, budget) : less(key, best_key, budget))) continue;
+    best = item;
+    best_key = key;
+    some = true;
+  }
+  return best;
+}
+
+Value batch(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("batch", arguments);
+  const int64_t size = reader.integer("linecount", 0);
+  const Value* fill = reader.next("fill_with");
+  reader.finish();
+  XRUN_JINJA_CHECK(size > 0 && size <= 100'000, "batch() wants a size of 1 to 100,000");
+  std::vector<Value> lines;
+  std::vector<Value> line;
+  for (const Value& item : iterate(input, interpreter.budget())) {
+    if (static_cast<int64_t>(line.size()) == size) lines.push_back(Value::list(std::exchange(line, {})));
+    line.push_back(item);
+  }
+  if (!line.empty()) {
+    if (fill != nullptr && !fill->is_none()) line.resize(static_cast<size_t>(size), *fill);
+    lines.push_back(Value::list(std::move(line)));
+  }
+  return Value::generator(std::move(lines));
+}
+
+}  // namespace
+
+const FilterTable& list_filters() {
+  static const FilterTable table = {
+      {"length", length}, {"count", length}, {"list", list}, {"first", first}, {"last", last},
+      {"reverse", reverse}, {"join", join}, {"default", otherwise}, {"d", otherwise},
+      {"items", items}, {"dictsort", dict_sort}, {"sort", sort}, {"unique", unique},
+      {"min", extreme<false>}, {"max", extreme<true>}, {"batch", batch},
+  };
+  return table;
+}
+
+}  // namespace xrun::jinja

@@ -1,0 +1,284 @@
+// Filters that make texts or numbers.
+
+#include "core/text/jinja_arguments.h"
+#include "core/text/jinja_filters.h"
+#include "core/text/jinja_interpreter.h"
+#include "core/text/jinja_operators.h"
+#include "core/text/jinja_print.h"
+#include "core/text/jinja_strings.h"
+
+#include "core/text/letter_case.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace xrun::jinja {
+
+namespace {
+
+// Most filters take str(value), which keeps what `safe` said.
+Value soft_text(Interpreter& interpreter, const Value& input) {
+  if (input.is_text()) return input;
+  return Value::text(to_text(input, interpreter.budget()));
+}
+
+Value trim(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("trim", arguments);
+  const TextPtr chars = reader.text("chars");
+  reader.finish();
+  const Value text = soft_text(interpreter, input);
+  return Value::text(strip_text(text.as_text(), Side::kBoth, chars.get()), text.markup());
+}
+
+template <TextPtr change(const Text&)>
+Value changed(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader("filter", arguments).finish();
+  const Value text = soft_text(interpreter, input);
+  return Value::text(change(text.text()), text.markup());
+}
+
+// Words of the `title` filter begin behind white space, -, ( , {, [ and <.
+TextPtr title_words(const Text& text) {
+  bool begins = true;
+  return map_text(text, [&](std::string& out, uint32_t point) {
+    begins ? append_upper(out, point) : append_lower(out, point);
+    begins = is_space_point(point) || (point < 0x80 && point != 0 &&
+                                       std::string_view("-({[<").find(static_cast<char>(point)) !=
+                                           std::string_view::npos);
+  });
+}
+
+Value string(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader("string", arguments).finish();
+  return soft_text(interpreter, input);
+}
+
+Value safe(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader("safe", arguments).finish();
+  return Value::text(to_text(input, interpreter.budget()), true);
+}
+
+Value escape(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader("escape", arguments).finish();
+  if (input.markup()) return input;
+  TextBuilder out;
+  append_escaped(out, *to_text(input, interpreter.budget()));
+  return Value::text(out.take(), true);
+}
+
+Value replace(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("replace", arguments);
+  Budget& budget = interpreter.budget();
+  const TextPtr from = to_text(reader.required("old"), budget);
+  const TextPtr to = to_text(reader.required("new"), budget);
+  const Value* count = reader.next("count");
+  reader.finish();
+  const int64_t most = count != nullptr && count->is_integral() ? count->as_int() : -1;
+  TextPtr text = replace_text(*to_text(input, budget), *from, *to, most);
+  budget.charge_bytes(text->bytes.size());
+  return Value::text(std::move(text));
+}
+
+Value format(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  const Value text = soft_text(interpreter, input);
+  XRUN_JINJA_CHECK(arguments.positional.empty() || arguments.named.empty(),
+                   "can't handle positional and keyword arguments at the same time");
+  if (arguments.named.empty()) {
+    return format_percent(text, Value::list(arguments.positional, ListStyle::kTuple),
+                          interpreter.budget());
+  }
+  auto dict = std::make_shared<Dict>();
+  for (const auto& [name, value] : arguments.named) {
+    dict->set(Value::text(name), value, interpreter.budget());
+  }
+  return format_percent(text, Value::dict(std::move(dict)), interpreter.budget());
+}
+
+// indent(width=4 or a text, first=false, blank=false).
+Value indent(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("indent", arguments);
+  const Value* width = reader.next("width");
+  const bool first = reader.boolean("first", false);
+  const bool blank = reader.boolean("blank", false);
+  reader.finish();
+  XRUN_JINJA_CHECK(width == nullptr || width->is_text() || width->is_integral(),
+                   "indent() wants a number or a str");
+  const int64_t spaces = width != nullptr && width->is_integral() ? width->as_int() : 4;
+  XRUN_JINJA_CHECK(spaces <= 10'000, "indent() takes at most 10,000 spaces");
+  const TextPtr margin =
+      width != nullptr && width->is_text()
+          ? width->as_text()
+          : make_text(std::string(static_cast<size_t>(std::max<int64_t>(spaces, 0)), ' '));
+  const TextPtr text = to_text(input, interpreter.budget());
+  // A newline is added for the split, so that the last line counts even when it is empty.
+  const auto lines = split_lines(join_texts(*text, *make_text("\n")), false);
+  TextBuilder out;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (i > 0) out.append("\n", mark_at(*text, 0));
+    const bool indented = i == 0 ? first : blank || !lines[i]->bytes.empty();
+    if (indented) out.append(*margin);
+    out.append(*lines[i]);
+  }
+  interpreter.budget().charge_bytes(out.size());
+  return Value::text(out.take(), input.markup());
+}
+
+Value tojson(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("tojson", arguments);
+  JsonPrint style;
+  style.ascii = reader.boolean("ensure_ascii", false);
+  const Value* indent = reader.next("indent");
+  const Value* separators = reader.next("separators");
+  style.sort_keys = reader.boolean("sort_keys", false);
+  reader.finish();
+  if (indent != nullptr && !indent->is_none()) {
+    XRUN_JINJA_CHECK(indent->is_integral() || indent->is_text(), "tojson(): indent is a {}",
+                     type_name(*indent));
+    const int64_t width = indent->is_integral() ? std::clamp<int64_t>(indent->as_int(), 0, 1000) : 0;
+    style.indent = indent->is_text() ? indent->bytes() : std::string(static_cast<size_t>(width), ' ');
+    style.item_separator = ",";
+  }
+  if (separators != nullptr && !separators->is_none()) {
+    const std::vector<Value> parts = iterate(*separators, interpreter.budget());
+    XRUN_JINJA_CHECK(parts.size() == 2 && parts[0].is_text() && parts[1].is_text(),
+                     "tojson(): separators are two strs");
+    style.item_separator = parts[0].bytes();
+    style.key_separator = parts[1].bytes();
+  }
+  TextBuilder out;
+  print_json(out, input, style, interpreter.budget());
+  interpreter.budget().charge_bytes(out.size());
+  return Value::text(out.take());
+}
+
+Value center(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("center", arguments);
+  const int64_t width = reader.integer("width", 80);
+  reader.finish();
+  interpreter.budget().charge(std::max<int64_t>(width, 0) / 16);
+  return Value::text(
+      pad_text(to_text(input, interpreter.budget()), width, *make_text(" "), Side::kBoth));
+}
+
+Value truncate(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("truncate", arguments);
+  const int64_t length = reader.integer("length", 255);
+  const bool kill_words = reader.boolean("killwords", false);
+  TextPtr end = reader.text("end");
+  const int64_t leeway = reader.integer("leeway", 5);
+  reader.finish();
+  if (end == nullptr) end = make_text("...");
+  const TextPtr text = to_text(input, interpreter.budget());
+  const int64_t kept = length - text_length(*end);
+  XRUN_JINJA_CHECK(kept >= 0, "expected length >= {}, got {}", text_length(*end), length);
+  if (text_length(*text) <= length + leeway) return Value::text(text);
+  TextPtr head = slice_text(text, 0, byte_of_point(*text, kept));
+  if (!kill_words) {
+    const size_t space = head->bytes.rfind(' ');
+    if (space != std::string::npos) head = slice_text(head, 0, space);
+  }
+  return Value::text(join_texts(*head, *end));
+}
+
+Value word_count(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader("wordcount", arguments).finish();
+  const auto words = split_text(to_text(input, interpreter.budget()), nullptr, -1);
+  return Value::integer(static_cast<int64_t>(words.size()));
+}
+
+// Reads a number with blanks around it; false if the text is something else.
+bool read_float(std::string_view text, double& out) {
+  while (!text.empty() && is_space_point(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
+  while (!text.empty() && is_space_point(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), out);
+  return !text.empty() && result.ec == std::errc() && result.ptr == text.data() + text.size();
+}
+
+bool read_integer(std::string_view text, int base, int64_t& out) {
+  while (!text.empty() && is_space_point(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
+  while (!text.empty() && is_space_point(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const std::string_view prefix = base == 16 ? "0x" : base == 8 ? "0o" : base == 2 ? "0b" : "";
+  if (!prefix.empty() && text.starts_with(prefix)) text.remove_prefix(2);
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), out, base);
+  return !text.empty() && result.ec == std::errc() && result.ptr == text.data() + text.size();
+}
+
+Value to_integer(Interpreter&, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("int", arguments);
+  const Value* otherwise = reader.next("default");
+  const int64_t base = reader.integer("base", 10);
+  reader.finish();
+  XRUN_JINJA_CHECK(base >= 2 && base <= 36, "int() base must be >= 2 and <= 36");
+  int64_t whole = 0;
+  double real = 0;
+  if (input.is_integral()) return Value::integer(input.as_int());
+  if (input.is_text() && read_integer(input.bytes(), static_cast<int>(base), whole)) {
+    return Value::integer(whole);
+  }
+  const bool number = input.is(Kind::kFloat) || (input.is_text() && read_float(input.bytes(), real));
+  if (input.is(Kind::kFloat)) real = input.as_double();
+  if (number && std::abs(real) < 9e18) return Value::integer(static_cast<int64_t>(real));
+  return otherwise == nullptr ? Value::integer(0) : *otherwise;
+}
+
+Value to_float(Interpreter&, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("float", arguments);
+  const Value* otherwise = reader.next("default");
+  reader.finish();
+  double real = 0;
+  if (input.is_number()) return Value::number(input.as_double());
+  if (input.is_text() && read_float(input.bytes(), real)) return Value::number(real);
+  return otherwise == nullptr ? Value::number(0) : *otherwise;
+}
+
+Value absolute(Interpreter&, const Value& input, Arguments& arguments) {
+  ArgumentReader("abs", arguments).finish();
+  XRUN_JINJA_CHECK(input.is_number(), "bad operand type for abs(): '{}'", type_name(input));
+  if (input.is(Kind::kFloat)) return Value::number(std::abs(input.as_double()));
+  return apply_sign(input.as_int() < 0, input);
+}
+
+Value round(Interpreter&, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("round", arguments);
+  const int64_t precision = reader.integer("precision", 0);
+  const TextPtr method = reader.text("method");
+  reader.finish();
+  XRUN_JINJA_CHECK(input.is_number(), "type {} doesn't define __round__ method", type_name(input));
+  XRUN_JINJA_CHECK(std::abs(precision) <= 300, "round() to {} places", precision);
+  const std::string how = method == nullptr ? "common" : method->bytes;
+  XRUN_JINJA_CHECK(how == "common" || how == "ceil" || how == "floor",
+                   "method must be common, ceil or floor");
+  const double value = input.as_double();
+  if (how != "common") {
+    const double scale = std::pow(10.0, static_cast<double>(precision));
+    return Value::number((how == "ceil" ? std::ceil(value * scale) : std::floor(value * scale)) / scale);
+  }
+  if (input.is_integral() && precision >= 0) return input;
+  if (precision < 0) {
+    const double scale = std::pow(10.0, static_cast<double>(-precision));
+    return Value::number(std::nearbyint(value / scale) * scale);
+  }
+  // Decimal digits round half to even on the exact value, as Python's round does.
+  char digits[800];
+  std::snprintf(digits, sizeof(digits), "%.*f", static_cast<int>(precision), value);
+  return Value::number(std::strtod(digits, nullptr));
+}
+
+}  // namespace
+
+const FilterTable& text_filters() {
+  static const FilterTable table = {
+      {"trim", trim}, {"upper", changed<upper_text>}, {"lower", changed<lower_text>},
+      {"capitalize", changed<capitalize_text>}, {"title", changed<title_words>},
+      {"string", string}, {"safe", safe}, {"escape", escape}, {"e", escape},
+      {"replace", replace}, {"format", format}, {"indent", indent}, {"tojson", tojson},
+      {"center", center}, {"truncate", truncate}, {"wordcount", word_count},
+      {"int", to_integer}, {"float", to_float}, {"abs", absolute}, {"round", round},
+  };
+  return table;
+}
+
+}  // namespace xrun::jinja

@@ -1,0 +1,38 @@
+#pragma once
+// Template source to tokens, with whitespace control as transformers sets it.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xrun::jinja {
+
+enum class TokenKind : uint8_t {
+  kData,           // text outside of tags
+  kVariableBegin,  // {{
+  kVariableEnd,
+  kBlockBegin,     // {%
+  kBlockEnd,
+  kName,
+  kString,         // text is the value, escapes resolved
+  kInteger,
+  kFloat,
+  kOperator,
+  kEnd,
+};
+
+struct Token {
+  TokenKind kind;
+  std::string text;
+  int line;
+};
+
+// Throws SyntaxFault with the line on what is no template. One trailing newline of the source is
+// dropped, newlines become "\n", trim_blocks and lstrip_blocks are on; comments and raw are resolved.
+std::vector<Token> tokenize_template(std::string_view source);
+
+// Returns a string literal's value, escapes as in Python. Unknown escapes keep their backslash.
+std::string unescape_literal(std::string_view literal, int line);
+
+}  // namespace xrun::jinja

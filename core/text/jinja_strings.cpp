@@ -1,0 +1,279 @@
+// Everything is cut out of the original or appended piece by piece, so that marks survive.
+
+#include "core/text/jinja_strings.h"
+
+#include "core/base/utf8.h"
+#include "core/text/letter_case.h"
+#include "core/text/unicode.h"
+
+#include <algorithm>
+
+namespace xrun::jinja {
+
+namespace {
+
+size_t previous_point(const std::string& bytes, size_t end) {
+  size_t at = end - 1;
+  while (at > 0 && (bytes[at] & 0xC0) == 0x80) --at;
+  return at;
+}
+
+bool has_point(const Text& chars, uint32_t wanted) {
+  for (size_t at = 0; at < chars.bytes.size();) {
+    const CodePoint point = read_utf8(chars.bytes, at);
+    if (point.value == wanted) return true;
+    at += point.size;
+  }
+  return false;
+}
+
+// The last place of `part` that ends at or before `end`, or npos.
+size_t find_last(std::string_view bytes, std::string_view part, size_t end) {
+  if (part.size() > end) return std::string_view::npos;
+  return bytes.rfind(part, end - part.size());
+}
+
+}  // namespace
+
+bool is_space_point(uint32_t point) {
+  return (point >= 0x09 && point <= 0x0D) || (point >= 0x1C && point <= 0x20) || point == 0x85 ||
+         point == 0xA0 || point == 0x1680 || (point >= 0x2000 && point <= 0x200A) ||
+         point == 0x2028 || point == 0x2029 || point == 0x202F || point == 0x205F ||
+         point == 0x3000;
+}
+
+TextPtr strip_text(const TextPtr& text, Side side, const Text* chars) {
+  const std::string& bytes = text->bytes;
+  const auto strips = [&](uint32_t point) {
+    return chars == nullptr ? is_space_point(point) : has_point(*chars, point);
+  };
+  size_t begin = 0;
+  size_t end = bytes.size();
+  if (static_cast<int>(side) & 1) {
+    while (begin < end) {
+      const CodePoint point = read_utf8(bytes, begin);
+      if (!strips(point.value)) break;
+      begin += point.size;
+    }
+  }
+  if (static_cast<int>(side) & 2) {
+    while (end > begin) {
+      const size_t last = previous_point(bytes, end);
+      if (!strips(read_utf8(bytes, last).value)) break;
+      end = last;
+    }
+  }
+  return slice_text(text, begin, end);
+}
+
+namespace {
+
+using Cuts = std::vector<std::pair<size_t, size_t>>;  // pieces as byte ranges
+
+Cuts space_cuts(const std::string& bytes, int64_t most) {
+  Cuts cuts;
+  size_t at = 0;
+  const auto skip = [&](bool space) {
+    while (at < bytes.size()) {
+      const CodePoint point = read_utf8(bytes, at);
+      if (is_space_point(point.value) != space) break;
+      at += point.size;
+    }
+  };
+  while (true) {
+    skip(true);
+    if (at >= bytes.size()) return cuts;
+    const size_t begin = at;
+    if (most >= 0 && static_cast<int64_t>(cuts.size()) == most) {
+      cuts.emplace_back(begin, bytes.size());
+      return cuts;
+    }
+    skip(false);
+    cuts.emplace_back(begin, at);
+  }
+}
+
+// The same from the right; the pieces come in the order of the text.
+Cuts space_cuts_from_right(const std::string& bytes, int64_t most) {
+  Cuts cuts;
+  size_t at = bytes.size();
+  const auto skip = [&](bool space) {
+    while (at > 0) {
+      const size_t last = previous_point(bytes, at);
+      if (is_space_point(read_utf8(bytes, last).value) != space) break;
+      at = last;
+    }
+  };
+  while (true) {
+    skip(true);
+    if (at == 0) break;
+    const size_t end = at;
+    if (most >= 0 && static_cast<int64_t>(cuts.size()) == most) {
+      cuts.emplace_back(0, end);
+      break;
+    }
+    skip(false);
+    cuts.emplace_back(at, end);
+  }
+  std::reverse(cuts.begin(), cuts.end());
+  return cuts;
+}
+
+Cuts separator_cuts(const std::string& bytes, std::string_view separator, int64_t most) {
+  Cuts cuts;
+  size_t begin = 0;
+  while (most < 0 || static_cast<int64_t>(cuts.size()) < most) {
+    const size_t found = find_bytes(bytes, separator, begin);
+    if (found == std::string::npos) break;
+    cuts.emplace_back(begin, found);
+    begin = found + separator.size();
+  }
+  cuts.emplace_back(begin, bytes.size());
+  return cuts;
+}
+
+Cuts separator_cuts_from_right(const std::string& bytes, std::string_view separator, int64_t most) {
+  Cuts cuts;
+  size_t end = bytes.size();
+  while (most < 0 || static_cast<int64_t>(cuts.size()) < most) {
+    const size_t found = find_last(bytes, separator, end);
+    if (found == std::string::npos) break;
+    cuts.emplace_back(found + separator.size(), end);
+    end = found;
+  }
+  cuts.emplace_back(0, end);
+  std::reverse(cuts.begin(), cuts.end());
+  return cuts;
+}
+
+}  // namespace
+
+std::vector<TextPtr> split_text(const TextPtr& text, const Text* separator, int64_t most,
+                                bool from_right) {
+  Cuts cuts;
+  if (separator == nullptr) {
+    cuts = from_right ? space_cuts_from_right(text->bytes, most) : space_cuts(text->bytes, most);
+  } else {
+    XRUN_JINJA_CHECK(!separator->bytes.empty(), "empty separator");
+    cuts = from_right ? separator_cuts_from_right(text->bytes, separator->bytes, most)
+                      : separator_cuts(text->bytes, separator->bytes, most);
+  }
+  std::vector<TextPtr> parts;
+  parts.reserve(cuts.size());
+  for (const auto& [begin, end] : cuts) parts.push_back(slice_text(text, begin, end));
+  return parts;
+}
+
+std::vector<TextPtr> split_lines(const TextPtr& text, bool keep_ends) {
+  std::vector<TextPtr> lines;
+  const std::string& bytes = text->bytes;
+  size_t begin = 0;
+  for (size_t at = 0; at < bytes.size();) {
+    const CodePoint point = read_utf8(bytes, at);
+    const size_t end = at;
+    at += point.size;
+    const bool breaks = (point.value >= 0x0A && point.value <= 0x0D) ||
+                        (point.value >= 0x1C && point.value <= 0x1E) || point.value == 0x85 ||
+                        point.value == 0x2028 || point.value == 0x2029;
+    if (!breaks) continue;
+    if (point.value == '\r' && at < bytes.size() && bytes[at] == '\n') ++at;
+    lines.push_back(slice_text(text, begin, keep_ends ? at : end));
+    begin = at;
+  }
+  if (begin < bytes.size()) lines.push_back(slice_text(text, begin, bytes.size()));
+  return lines;
+}
+
+TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t most) {
+  TextBuilder out;
+  size_t at = 0;
+  for (int64_t count = 0; most < 0 || count < most; ++count) {
+    size_t found = find_bytes(text.bytes, from.bytes, at);
+    if (found == std::string::npos) break;
+    if (from.bytes.empty()) {
+      // Python puts the replacement before every code point and at the end.
+      out.append(to);
+      if (at >= text.bytes.size()) return out.take();
+      found = at + read_utf8(text.bytes, at).size;
+      out.append(text, at, found);
+      at = found;
+      continue;
+    }
+    out.append(text, at, found);
+    out.append(to);
+    at = found + from.bytes.size();
+  }
+  out.append(text, at, text.bytes.size());
+  return out.take();
+}
+
+TextPtr join_list(const Text& separator, const std::vector<TextPtr>& parts) {
+  TextBuilder out;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) out.append(separator);
+    out.append(*parts[i]);
+  }
+  return out.take();
+}
+
+TextPtr map_text(const Text& text, const std::function<void(std::string&, uint32_t)>& change) {
+  TextBuilder out;
+  size_t at = 0;
+  for (const Run& run : text.runs) {
+    std::string changed;
+    while (at < run.end) {
+      const CodePoint point = read_utf8(text.bytes, at);
+      change(changed, point.value);
+      at += point.size;
+    }
+    out.append(changed, run.mark);
+  }
+  return out.take();
+}
+
+TextPtr upper_text(const Text& text) { return map_text(text, append_upper); }
+TextPtr lower_text(const Text& text) { return map_text(text, append_lower); }
+
+TextPtr capitalize_text(const Text& text) {
+  bool first = true;
+  return map_text(text, [&](std::string& out, uint32_t point) {
+    first ? append_upper(out, point) : append_lower(out, point);
+    first = false;
+  });
+}
+
+TextPtr title_text(const Text& text) {
+  bool inside = false;
+  return map_text(text, [&](std::string& out, uint32_t point) {
+    inside ? append_lower(out, point) : append_upper(out, point);
+    inside = has_lower(point) || has_upper(point) || char_kind(point) == CharKind::kLetter;
+  });
+}
+
+TextPtr pad_text(const TextPtr& text, int64_t width, const Text& fill, Side side) {
+  XRUN_JINJA_CHECK(text_length(fill) == 1, "The fill character must be exactly one character long");
+  const int64_t missing = width - text_length(*text);
+  if (missing <= 0) return text;
+  XRUN_JINJA_CHECK(missing <= 1'000'000, "the text is padded to more than 1,000,000 characters");
+  // str.center puts the odd one to the left where the width is odd.
+  const int64_t left = side == Side::kLeft    ? missing
+                       : side == Side::kRight ? 0
+                                              : missing / 2 + (missing & width & 1);
+  TextBuilder out;
+  for (int64_t i = 0; i < left; ++i) out.append(fill);
+  out.append(*text);
+  for (int64_t i = left; i < missing; ++i) out.append(fill);
+  return out.take();
+}
+
+int64_t count_text(const Text& text, std::string_view part) {
+  if (part.empty()) return text_length(text) + 1;
+  int64_t count = 0;
+  for (size_t at = 0; (at = find_bytes(text.bytes, part, at)) != std::string::npos;
+       at += part.size()) {
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace xrun::jinja

@@ -1,0 +1,40 @@
+#pragma once
+// Python's str methods as functions of marked texts; filters and methods share them.
+
+#include "core/text/jinja_value.h"
+
+#include <functional>
+#include <string_view>
+
+namespace xrun::jinja {
+
+enum class Side : uint8_t { kLeft = 1, kRight = 2, kBoth = 3 };
+
+// Removes white space, or any of the code points in `chars`, from the ends.
+TextPtr strip_text(const TextPtr& text, Side side, const Text* chars);
+
+// Splits at white space (a null separator) or at each separator, at most `most` times (-1: all),
+// from the left or from the right. Throws Fault on an empty separator.
+std::vector<TextPtr> split_text(const TextPtr& text, const Text* separator, int64_t most,
+                                bool from_right = false);
+std::vector<TextPtr> split_lines(const TextPtr& text, bool keep_ends);
+
+// Replaces at most `most` (-1: all) places of `from`.
+TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t most);
+
+TextPtr join_list(const Text& separator, const std::vector<TextPtr>& parts);
+
+// Rewrites each code point: `change` appends to its first argument what stands for the second.
+TextPtr map_text(const Text& text, const std::function<void(std::string&, uint32_t)>& change);
+TextPtr upper_text(const Text& text);
+TextPtr lower_text(const Text& text);
+TextPtr capitalize_text(const Text& text);
+TextPtr title_text(const Text& text);  // str.title: words begin behind what is no letter
+
+// Returns text with `fill` around it up to a width in code points.
+TextPtr pad_text(const TextPtr& text, int64_t width, const Text& fill, Side side);
+
+bool is_space_point(uint32_t point);  // str.isspace
+int64_t count_text(const Text& text, std::string_view part);
+
+}  // namespace xrun::jinja

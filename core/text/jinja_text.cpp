@@ -1,0 +1,136 @@
+// Runs never hold two neighbours of the same mark, so a text from one place has a single run however
+// often it was sliced and joined.
+
+#include "core/text/jinja_text.h"
+
+#include "core/base/utf8.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace xrun::jinja {
+
+namespace {
+
+bool is_ascii(std::string_view bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](char c) { return (c & 0x80) == 0; });
+}
+
+void add_run(std::vector<Run>& runs, uint32_t end, Mark mark) {
+  if (!runs.empty() && runs.back().mark == mark) {
+    runs.back().end = end;
+  } else {
+    runs.push_back({end, mark});
+  }
+}
+
+// The run that holds the byte at `at`, or the end.
+std::vector<Run>::const_iterator run_at(const Text& text, size_t at) {
+  return std::upper_bound(text.runs.begin(), text.runs.end(), at,
+                          [](size_t value, const Run& run) { return value < run.end; });
+}
+
+}  // namespace
+
+void TextBuilder::append(std::string_view bytes, Mark mark) {
+  if (bytes.empty()) return;
+  Text& text = *text_;
+  XRUN_JINJA_CHECK(text.bytes.size() + bytes.size() <= kMaxTextBytes,
+                   "the text grows beyond {} MiB", kMaxTextBytes >> 20);
+  text.bytes += bytes;
+  text.ascii = text.ascii && is_ascii(bytes);
+  add_run(text.runs, static_cast<uint32_t>(text.bytes.size()), mark);
+}
+
+void TextBuilder::append(const Text& text, size_t begin, size_t end) {
+  for (auto run = run_at(text, begin); run != text.runs.end() && begin < end; ++run) {
+    const size_t to = std::min<size_t>(run->end, end);
+    append(std::string_view(text.bytes).substr(begin, to - begin), run->mark);
+    begin = to;
+  }
+}
+
+void TextBuilder::mark_turn(size_t from, uint32_t turn) {
+  std::vector<Run> runs;
+  size_t at = 0;
+  for (const Run& run : text_->runs) {
+    if (at < from) add_run(runs, static_cast<uint32_t>(std::min<size_t>(run.end, from)), run.mark);
+    if (run.end > from) add_run(runs, run.end, {run.mark.origin, turn});
+    at = run.end;
+  }
+  text_->runs = std::move(runs);
+}
+
+TextPtr TextBuilder::take() {
+  TextPtr done = std::move(text_);
+  text_ = std::make_shared<Text>();
+  return done;
+}
+
+TextPtr make_text(std::string_view bytes, Mark mark) {
+  TextBuilder builder;
+  builder.append(bytes, mark);
+  return builder.take();
+}
+
+TextPtr slice_text(const TextPtr& text, size_t begin, size_t end) {
+  if (begin == 0 && end >= text->bytes.size()) return text;
+  TextBuilder builder;
+  if (begin < end) builder.append(*text, begin, end);
+  return builder.take();
+}
+
+TextPtr join_texts(const Text& a, const Text& b) {
+  TextBuilder builder;
+  builder.append(a);
+  builder.append(b);
+  return builder.take();
+}
+
+Mark mark_at(const Text& text, size_t at) {
+  if (text.runs.empty()) return {};
+  const auto run = run_at(text, at);
+  return run == text.runs.end() ? text.runs.back().mark : run->mark;
+}
+
+int64_t text_length(const Text& text) { return point_of_byte(text, text.bytes.size()); }
+
+size_t byte_of_point(const Text& text, int64_t index) {
+  if (text.ascii) return static_cast<size_t>(index);
+  size_t at = 0;
+  while (index-- > 0 && at < text.bytes.size()) at += read_utf8(text.bytes, at).size;
+  return at;
+}
+
+int64_t point_of_byte(const Text& text, size_t byte) {
+  if (text.ascii) return static_cast<int64_t>(byte);
+  int64_t index = 0;
+  for (size_t at = 0; at < byte && at < text.bytes.size(); ++index) {
+    at += read_utf8(text.bytes, at).size;
+  }
+  return index;
+}
+
+size_t find_bytes(std::string_view bytes, std::string_view needle, size_t from) {
+  if (from > bytes.size()) return std::string_view::npos;
+  if (needle.empty()) return from;
+  // memmem is linear where string_view::find is quadratic on input made for it.
+  const void* found = memmem(bytes.data() + from, bytes.size() - from, needle.data(), needle.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<size_t>(static_cast<const char*>(found) - bytes.data());
+}
+
+void append_escaped(TextBuilder& out, const Text& text) {
+  size_t plain = 0;
+  for (size_t at = 0; at < text.bytes.size(); ++at) {
+    const size_t which = std::string_view("&<>'\"").find(text.bytes[at]);
+    if (which == std::string_view::npos) continue;
+    static constexpr std::string_view kEntities[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+    out.append(text, plain, at);
+    out.append(kEntities[which], mark_at(text, at));
+    plain = at + 1;
+  }
+  out.append(text, plain, text.bytes.size());
+}
+
+}  // namespace xrun::jinja

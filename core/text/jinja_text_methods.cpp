@@ -1,0 +1,275 @@
+// The methods of str that chat templates meet; positions count code points.
+
+#include "core/base/utf8.h"
+#include "core/text/jinja_arguments.h"
+#include "core/text/jinja_interpreter.h"
+#include "core/text/jinja_methods.h"
+#include "core/text/jinja_operators.h"
+#include "core/text/jinja_print.h"
+#include "core/text/jinja_strings.h"
+#include "core/text/letter_case.h"
+#include "core/text/unicode.h"
+
+#include <algorithm>
+
+namespace xrun::jinja {
+
+namespace {
+
+Value like(const Value& self, TextPtr text) { return Value::text(std::move(text), self.markup()); }
+
+Value list_of(const std::vector<TextPtr>& parts, ListStyle style = ListStyle::kList) {
+  std::vector<Value> items;
+  items.reserve(parts.size());
+  for (const TextPtr& part : parts) items.push_back(Value::text(part));
+  return Value::list(std::move(items), style);
+}
+
+template <Side side>
+Value strip(Interpreter&, const Value& self, Arguments& arguments) {
+  ArgumentReader reader("strip", arguments);
+  const TextPtr chars = reader.text("chars");
+  reader.finish();
+  return like(self, strip_text(self.as_text(), side, chars.get()));
+}
+
+template <bool from_right>
+Value split(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+  ArgumentReader reader("split", arguments);
+  const TextPtr separator = reader.text("sep");
+  const int64_t most = reader.integer("maxsplit", -1);
+  reader.finish();
+  const size_t work = separator == nullptr ? 1 : separator->bytes.size();
+  if (from_right) interpreter.budget().charge_bytes(self.bytes().size() * (work / 64 + 1));
+  const auto parts = split_text(self.as_text(), separator.get(), most, from_right);
+  interpreter.budget().charge(static_cast<int64_t>(parts.size()));
+  return list_of(parts);
+}
+
+Value split_lines_method(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+  ArgumentReader reader("splitlines", arguments);
+  const bool keep_ends = reader.boolean("keepends", false);
+  reader.finish();
+  const auto parts = split_lines(self.as_text(), keep_ends);
+  interpreter.budget().charge(static_cast<int64_t>(parts.size()));
+  return list_of(parts);
+}
+
+template <bool from_right>
+Value partition(Interpreter&, const Value& self, Arguments& arguments) {
+  ArgumentReader reader("partition", arguments);
+  const TextPtr separator = reader.text("sep");
+  reader.finish();
+  XRUN_JINJA_CHECK(separator != nullptr, "partition() wants a str");
+  auto parts = split_text(self.as_text(), separator.get(), 1, from_right);
+  const TextPtr empty = make_text("");
+  if (parts.size() == 2) {
+    parts.insert(parts.begin() + 1, separator);
+  } else if (from_right) {
+    parts.insert(parts.begin(), 2, empty);
+  } else {
+    parts.insert(parts.end(), 2, empty);
+  }
+  return list_of(parts, ListStyle::kTuple);
+}
+
+// startswith and endswith take a str or a tuple of them, and bounds.
+template <bool at_end>
+Value affix_test(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+  ArgumentReader reader(at_end ? "endswith" : "startswith", arguments);
+  const Value affix = reader.required("affix");
+  const Value* start = reader.next("start");
+  const Value* stop = reader.next("end");
+  reader.finish();
+  const Value part = slice(self, start == nullptr ? Value::none() : *start,
+                           stop == nullptr ? Value::none() : *stop, Value::none(),
+                           interpreter.budget());
+  std::vector<Value> wanted = {affix};
+  if (affix.is_list() && affix.list().style == ListStyle::kTuple) wanted = affix.list().items;
+  return Value::boolean(std::any_of(wanted.begin(), wanted.end(), [&](const Value& one) {
+    XRUN_JINJA_CHECK(one.is_text(), "{} first arg must be str or a tuple of str, not {}",
+                     at_end ? "endswith" : "startswith", type_name(one));
+    const std::string_view bytes = part.bytes();
+    return at_end ? bytes.ends_with(one.bytes()) : bytes.starts_with(one.bytes());
+  }));
+}
+
+Value replace(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+  ArgumentReader reader("replace", arguments);
+  const TextPtr from = reader.text("old");
+  const TextPtr to = reader.text("new");
+  const int64_t most = reader.integer("count", -1);
+  reader.finish();
+  XRUN_JINJA_CHECK(from != nullptr && to != nullptr, "replace() wants two strs");
+  TextPtr text = replace_text(self.text(), *from, *to, most);
+  interpreter.budget().charge_bytes(text->bytes.size());
+  return like(self, std::move(text));
+}
+
+// find, rfind, index, rindex, count look inside [start, end) and count from the whole text's begin.
+enum class Search { kFind, kFindLast, kCount };
+
+template <Search search, bool must>
+Value find(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+  ArgumentReader reader("find", arguments);
+  const TextPtr part = reader.text("sub");
+  const int64_t length = text_length(self.text());
+  int64_t start = reader.integer("start", 0);
+  int64_t stop = reader.integer("end", length);
+  reader.finish();
+  XRUN_JINJA_CHECK(part != nullptr, "find() wants a str");
+  if (start < 0) start = std::max<int64_t>(start + length, 0);
+  if (stop < 0) stop = std::max<int64_t>(stop + length, 0);
+  stop = std::min(stop, length);
+  int64_t found = -1;
+  if (start <= stop) {
+    const size_t begin = byte_of_point(self.text(), start);
+    const size_t end = byte_of_point(self.text(), stop);
+    const TextPtr window = slice_text(self.as_text(), begin, end);
+    if (search == Search::kCount) return Value::integer(count_text(*window, part->bytes));
+    interpreter.budget().charge_bytes(window->bytes.size() * (part->bytes.size() / 64 + 1));
+    const size_t at = search == Search::kFind ? find_bytes(window->bytes, part->bytes)
+                                              : window->bytes.rfind(part->bytes);
+    if (at != std::string::npos) found = start + point_of_byte(*window, at);
+  }
+  if (search == Search::kCount) return Value::integer(0);
+  XRUN_JINJA_CHECK(!must || found >= 0, "substring not found");
+  return Value::integer(found);
+}
+
+template <TextPtr change(const Text&)>
+Value changed(Interpreter&, const Value& self, Arguments& arguments) {
+  ArgumentReader("case method", arguments).finish();
+  return like(self, change(self.text()));
+}
+
+TextPtr swap_case(const Text& text) {
+  return map_text(text, [](std::string& out, uint32_t point) {
+    has_lower(point) ? append_lower(out, point) : append_upper(out, point);
+  });
+}
+
+Value join(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+  ArgumentReader reader("join", arguments);
+  const Value items = reader.required("iterable");
+  reader.finish();
+  std::vector<TextPtr> parts;
+  for (const Value& item : iterate(items, interpreter.budget())) {
+    XRUN_JINJA_CHECK(item.is_text(), "sequence item {}: expected str instance, {} found",
+                     parts.size(), type_name(item));
+    parts.push_back(item.as_text());
+  }
+  TextPtr text = join_list(self.text(), parts);
+  interpreter.budget().charge_bytes(text->bytes.size());
+  return like(self, std::move(text));
+}
+
+template <Side side>
+Value pad(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+  ArgumentReader reader("pad", arguments);
+  const int64_t width = reader.integer("width", 0);
+  const TextPtr fill = reader.text("fillchar");
+  reader.finish();
+  interpreter.budget().charge(std::max<int64_t>(width, 0) / 16);
+  const TextPtr blank = make_text(" ");
+  return like(self, pad_text(self.as_text(), width, fill == nullptr ? *blank : *fill, side));
+}
+
+Value zfill(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+  ArgumentReader reader("zfill", arguments);
+  const int64_t width = reader.integer("width", 0);
+  reader.finish();
+  interpreter.budget().charge(std::max<int64_t>(width, 0) / 16);
+  const TextPtr text = self.as_text();
+  const bool sign = text->bytes.starts_with('-') || text->bytes.starts_with('+');
+  const TextPtr digits = pad_text(slice_text(text, sign ? 1 : 0, text->bytes.size()),
+                                  width - (sign ? 1 : 0), *make_text("0"), Side::kLeft);
+  return Value::text(join_texts(*slice_text(text, 0, sign ? 1 : 0), *digits));
+}
+
+template <bool suffix>
+Value remove_affix(Interpreter&, const Value& self, Arguments& arguments) {
+  ArgumentReader reader("removeprefix", arguments);
+  const TextPtr affix = reader.text("affix");
+  reader.finish();
+  XRUN_JINJA_CHECK(affix != nullptr, "removeprefix() and removesuffix() want a str");
+  const TextPtr text = self.as_text();
+  const size_t size = text->bytes.size();
+  const size_t cut = affix->bytes.size();
+  if (suffix && cut > 0 && text->bytes.ends_with(affix->bytes)) {
+    return like(self, slice_text(text, 0, size - cut));
+  }
+  if (!suffix && text->bytes.starts_with(affix->bytes)) {
+    return like(self, slice_text(text, cut, size));
+  }
+  return self;
+}
+
+// The is... methods: not empty, and every code point of a kind.
+template <bool test(uint32_t)>
+Value all_points(Interpreter&, const Value& self, Arguments& arguments) {
+  ArgumentReader("is method", arguments).finish();
+  const std::string& bytes = self.bytes();
+  for (size_t at = 0; at < bytes.size();) {
+    const CodePoint point = read_utf8(bytes, at);
+    if (!test(point.value)) return Value::boolean(false);
+    at += point.size;
+  }
+  return Value::boolean(!bytes.empty());
+}
+
+bool is_alpha(uint32_t point) { return char_kind(point) == CharKind::kLetter; }
+bool is_decimal(uint32_t point) { return category(point) == Category::kNd; }
+bool is_digit(uint32_t point) {
+  return is_decimal(point) || point == 0xB2 || point == 0xB3 || point == 0xB9 || point == 0x2070 ||
+         (point >= 0x2074 && point <= 0x2079) || (point >= 0x2080 && point <= 0x2089);
+}
+bool is_alnum(uint32_t point) { return is_alpha(point) || char_kind(point) == CharKind::kNumber; }
+bool is_number(uint32_t point) { return char_kind(point) == CharKind::kNumber; }
+
+// islower, isupper: some cased letter, and none of the other case.
+template <bool upper>
+Value is_case(Interpreter&, const Value& self, Arguments& arguments) {
+  ArgumentReader("is method", arguments).finish();
+  bool some = false;
+  for (size_t at = 0; at < self.bytes().size();) {
+    const CodePoint point = read_utf8(self.bytes(), at);
+    at += point.size;
+    const bool is_upper = category(point.value) == Category::kLu;
+    const bool is_lower = category(point.value) == Category::kLl;
+    if (upper ? is_lower : is_upper) return Value::boolean(false);
+    some = some || (upper ? is_upper : is_lower);
+  }
+  return Value::boolean(some);
+}
+
+}  // namespace
+
+const MethodTable& text_methods() {
+  static const MethodTable table = {
+      {"strip", strip<Side::kBoth>}, {"lstrip", strip<Side::kLeft>},
+      {"rstrip", strip<Side::kRight>}, {"split", split<false>}, {"rsplit", split<true>},
+      {"splitlines", split_lines_method}, {"partition", partition<false>},
+      {"rpartition", partition<true>}, {"startswith", affix_test<false>},
+      {"endswith", affix_test<true>}, {"replace", replace},
+      {"find", find<Search::kFind, false>}, {"rfind", find<Search::kFindLast, false>},
+      {"index", find<Search::kFind, true>}, {"rindex", find<Search::kFindLast, true>},
+      {"count", find<Search::kCount, false>}, {"upper", changed<upper_text>},
+      {"lower", changed<lower_text>}, {"casefold", changed<lower_text>},
+      {"capitalize", changed<capitalize_text>}, {"title", changed<title_text>},
+      {"swapcase", changed<swap_case>}, {"join", join}, {"center", pad<Side::kBoth>},
+      {"ljust", pad<Side::kRight>}, {"rjust", pad<Side::kLeft>}, {"zfill", zfill},
+      {"removeprefix", remove_affix<false>}, {"removesuffix", remove_affix<true>},
+      {"isalpha", all_points<is_alpha>}, {"isdigit", all_points<is_digit>},
+      {"isdecimal", all_points<is_decimal>}, {"isnumeric", all_points<is_number>},
+      {"isalnum", all_points<is_alnum>}, {"isspace", all_points<is_space_point>},
+      {"islower", is_case<false>}, {"isupper", is_case<true>}, {"format", format_braces},
+      // Known to Python, without use in a chat template.
+      {"encode", nullptr}, {"expandtabs", nullptr}, {"format_map", nullptr},
+      {"isascii", nullptr}, {"isidentifier", nullptr}, {"isprintable", nullptr},
+      {"istitle", nullptr}, {"maketrans", nullptr}, {"translate", nullptr},
+  };
+  return table;
+}
+
+}  // namespace xrun::jinja
