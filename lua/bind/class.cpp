@@ -59,14 +59,13 @@ int index_object(lua_State* L, void*) {
     lua_settop(L, 2);
     return getter->invoke(L, getter->function);
   }
-  if (lua_type(L, 2) == LUA_TSTRING) {
-    lua_settop(L, 2);
-    lua_pushliteral(L, "\1get");
-    lua_rawget(L, lua_upvalueindex(4));
-    if (auto* fallback = static_cast<const Binding*>(lua_touserdata(L, -1))) {
-      lua_settop(L, 2);
-      if (const int results = fallback->invoke(L, fallback->function); results > 0) return results;
-    }
+  lua_settop(L, 2);
+  lua_pushliteral(L, "\1get");
+  lua_rawget(L, lua_upvalueindex(4));
+  const auto* fallback = static_cast<const Binding*>(lua_touserdata(L, -1));
+  lua_settop(L, 2);
+  if (fallback != nullptr) {
+    if (const int results = fallback->invoke(L, fallback->function); results > 0) return results;
   }
   throw_no_member(L, "method or property");
 }
@@ -78,13 +77,11 @@ int newindex_object(lua_State* L, void*) {
   const auto* setter = static_cast<const Binding*>(lua_touserdata(L, -1));
   lua_settop(L, 3);
   if (setter != nullptr) return setter->invoke(L, setter->function);
-  if (lua_type(L, 2) == LUA_TSTRING) {
-    lua_pushliteral(L, "\1set");
-    lua_rawget(L, lua_upvalueindex(4));
-    const auto* fallback = static_cast<const Binding*>(lua_touserdata(L, -1));
-    lua_settop(L, 3);
-    if (fallback != nullptr && fallback->invoke(L, fallback->function) > 0) return 0;
-  }
+  lua_pushliteral(L, "\1set");
+  lua_rawget(L, lua_upvalueindex(4));
+  const auto* fallback = static_cast<const Binding*>(lua_touserdata(L, -1));
+  lua_settop(L, 3);
+  if (fallback != nullptr && fallback->invoke(L, fallback->function) > 0) return 0;
   throw_no_member(L, "property that can be set:");
 }
 
@@ -230,6 +227,13 @@ void ClassTable::add_raw(std::string_view name, lua_CFunction function) {
   lua_pushcfunction(state_, function);
   lua_rawset(state_, -3);
   lua_pop(state_, 1);
+}
+
+void push_methods(lua_State* L, const ClassInfo* info) {
+  lua_pushlightuserdata(L, const_cast<ClassInfo*>(info));
+  lua_rawget(L, LUA_REGISTRYINDEX);
+  lua_rawgeti(L, -1, 2);
+  lua_remove(L, -2);
 }
 
 void set_class(lua_State* L, const ClassInfo* info) {

@@ -68,6 +68,9 @@ class ClassTable {
 // never registered in this state.
 void set_class(lua_State* L, const ClassInfo* info);
 
+// Pushes the table of a class's methods, to which lazily found ones may be added.
+void push_methods(lua_State* L, const ClassInfo* info);
+
 // Throws Error: argument i is closed, or is of another class.
 [[noreturn]] void throw_not_a(lua_State* L, int i, const ClassInfo* wanted, const char* what);
 
@@ -140,11 +143,11 @@ class Class {
     return *this;
   }
   // What tostring gives, and error messages beside the value's name.
-  template <std::string (*F)(const T&)>
-  Class& tostring() {
+  Class& tostring(std::string (*text)(const T&)) {
+    text_of = text;
     class_info<T>.describe = [](const void* block) {
       const auto& value = static_cast<const Object<T>*>(block)->value;
-      return value ? F(*value) : std::string(class_info<T>.name) + " (closed)";
+      return value ? text_of(*value) : std::string(class_info<T>.name) + " (closed)";
     };
     return *this;
   }
@@ -168,10 +171,12 @@ class Class {
     return reinterpret_cast<Method>(function)(*self, L);
   }
   static int call_fallback(lua_State* L, void* function) {
+    if (lua_type(L, 2) != LUA_TSTRING) return 0;
     const std::shared_ptr<T> self = object_at<T>(L, 1);
     return reinterpret_cast<Fallback>(function)(*self, lua_tostring(L, 2), L);
   }
 
+  static inline std::string (*text_of)(const T&) = nullptr;
   ClassTable table_;
 };
 

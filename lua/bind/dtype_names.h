@@ -1,0 +1,31 @@
+#pragma once
+// The names that recipes use for element types, layouts, memory formats and devices: plain strings.
+
+#include <c10/core/Device.h>
+#include <c10/core/Layout.h>
+#include <c10/core/MemoryFormat.h>
+#include <c10/core/ScalarType.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xrun {
+
+// "bf16", "f32", "i64", ...: short names, one a type.
+std::string_view dtype_name(at::ScalarType type);
+std::string_view layout_name(at::Layout layout);
+std::string_view memory_format_name(at::MemoryFormat format);
+
+// Reads a short name or PyTorch's ("bfloat16", "float32", "long"); nullopt if it is none.
+std::optional<at::ScalarType> dtype_of(std::string_view name);
+std::optional<at::Layout> layout_of(std::string_view name);
+std::optional<at::MemoryFormat> memory_format_of(std::string_view name);
+// "cpu", "cuda", "cuda:1", "meta".
+std::optional<at::Device> device_of(std::string_view name);
+
+// Every short dtype name, for messages and for the module's xrun.bf16 and so on.
+const std::vector<std::string>& dtype_names();
+
+}  // namespace xrun

@@ -1,0 +1,89 @@
+#pragma once
+// Lua values as arguments of operators: their kind, what kind of argument each can be, and the
+// conversion. A kind is enough to choose an overload; conversion happens once, after the choice.
+
+#include <ATen/core/ivalue.h>
+
+#include <lua.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace c10 {
+struct Argument;
+}
+
+namespace xrun {
+
+// What a Lua value is.
+enum class ValueKind : uint8_t {
+  kNil,
+  kNone,            // xrun.none: an explicit None
+  kBool,
+  kInt,             // a whole double within 2^53: 2 is 2.0
+  kFloat,
+  kForcedFloat,     // xrun.f(1)
+  kInt64,           // 1LL
+  kTensor,
+  kClosedTensor,
+  kString,          // no name of the four below
+  kDTypeName,
+  kLayoutName,
+  kMemoryFormatName,
+  kDeviceName,
+  kEmptyList,
+  kIntList,
+  kFloatList,
+  kBoolList,
+  kTensorList,
+  kOptionalTensorList,  // tensors and xrun.none
+  kStringList,
+  kNamedTable,      // string keys: keyword arguments when it comes last
+  kMixedTable,
+  kOther,
+};
+
+// What an operator's schema wants; read off real_type(), as type() shows int for half of them.
+enum class ArgumentKind : uint8_t {
+  kTensor,
+  kTensorList,
+  kOptionalTensorList,
+  kScalar,
+  kScalarList,
+  kInt,
+  kIntList,
+  kFloat,
+  kFloatList,
+  kBool,
+  kBoolList,
+  kString,
+  kScalarType,
+  kLayout,
+  kMemoryFormat,
+  kDevice,
+  kUnsupported,     // Generator, Storage, Stream, ...: only their default
+};
+
+ValueKind value_kind(lua_State* L, int i);
+
+// The kind of a schema argument; sets `optional` if it may be None.
+ArgumentKind argument_kind(const c10::Argument& argument, bool& optional);
+
+// How far a value is from an argument: 0 exact, larger worse, -1 impossible. broadcast: int[N] takes
+// one int. number_as_tensor: the operator is on PyTorch's list of those that wrap numbers.
+int conversion_cost(ArgumentKind wanted, ValueKind got, bool optional, bool broadcast,
+                    bool number_as_tensor);
+
+// Converts a value for which conversion_cost was not negative. count: N of int[N], else 0.
+c10::IValue to_ivalue(lua_State* L, int i, ValueKind got, ArgumentKind wanted, int count);
+
+// Pushes one result; `type` is the schema's real type of it. Undefined tensors and None are nil.
+void push_result(lua_State* L, const c10::IValue& value, const c10::Type& type);
+
+// True if the value at index i is xrun.none. Registered by open_values with xrun.f.
+bool is_none(lua_State* L, int i);
+class LuaState;
+void open_values(LuaState& state);
+
+}  // namespace xrun
