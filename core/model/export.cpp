@@ -1,0 +1,73 @@
+#include "core/model/export.h"
+
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/model/family.h"
+#include "core/model/model.h"
+#include "core/model/new_folder.h"
+#include "core/model/safetensors.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr const char* kTokenizerFiles[] = {
+    "tokenizer.json",        "tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json",     "vocab.json",            "merges.txt",
+    "tokenizer.model",       "chat_template.jinja",
+};
+
+// config.json as loaded; only the type it is saved in may differ.
+std::string config_text(const ModelConfig& config, c10::ScalarType dtype) {
+  Json json = config.source;
+  const bool four = json.find("torch_dtype") != nullptr && json.find("dtype") == nullptr;
+  json.set(four ? "torch_dtype" : "dtype", dtype_name(dtype));
+  if (json.find("architectures") == nullptr) {
+    const std::string& architecture = family_named(config.model_type, "config.json").architecture;
+    json.set("architectures", Json(Json::Array{architecture}));
+  }
+  return dump_json(json, {.indent = 2}) + "\n";
+}
+
+void copy_over(const std::filesystem::path& from, const std::filesystem::path& to) {
+  write_file_atomic(to, read_file(from));
+}
+
+}  // namespace
+
+std::vector<std::string> tokenizer_files(const std::filesystem::path& dir) {
+  std::vector<std::string> found;
+  for (const char* name : kTokenizerFiles) {
+    if (std::filesystem::is_regular_file(dir / name)) found.push_back(name);
+  }
+  return found;
+}
+
+void export_model(const Model& model, const std::filesystem::path& source,
+                  const std::filesystem::path& out, c10::ScalarType dtype) {
+  const bool earlier = std::filesystem::exists(out / "config.json") &&
+                       std::filesystem::exists(out / "model.safetensors");
+  std::error_code code;
+  XRUN_CHECK(!std::filesystem::equivalent(source, out, code),
+             "{}: the export would replace the folder that the model came from; name another",
+             out.string());
+  NewFolder folder(out, earlier);
+  for (const std::string& name : tokenizer_files(source)) {
+    copy_over(source / name, folder.path() / name);
+  }
+  if (std::filesystem::exists(source / "generation_config.json")) {
+    copy_over(source / "generation_config.json", folder.path() / "generation_config.json");
+  }
+  write_file_atomic(folder.path() / "config.json", config_text(model.config(), dtype));
+  std::vector<NamedTensor> tensors;
+  for (const Parameter& parameter : model.parameters()) {
+    tensors.push_back({parameter.name, parameter.master.detach().to(dtype)});
+  }
+  // transformers refuses a file whose metadata does not name its format
+  write_safetensors(folder.path() / "model.safetensors", tensors, {{"format", "pt"}});
+  folder.commit();
+}
+
+}  // namespace xrun

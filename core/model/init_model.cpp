@@ -1,0 +1,131 @@
+// Matrices are normal, N(0, scale^2), each number a function of (seed, tensor, place); norms are 1.
+
+#include "core/model/init_model.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/philox.h"
+#include "core/model/export.h"
+#include "core/model/family.h"
+#include "core/model/new_folder.h"
+#include "core/model/safetensors.h"
+#include "core/text/tokenizer.h"
+
+namespace xrun {
+
+namespace {
+
+// Box-Muller on two uniforms of one Philox block.
+at::Tensor normal_tensor(const std::vector<int64_t>& shape, double scale, uint64_t seed,
+                         uint64_t tensor) {
+  at::Tensor x = at::empty(shape, at::kFloat);
+  float* const out = x.mutable_data_ptr<float>();
+  const int64_t n = x.numel(), pairs = (n + 1) / 2;
+  at::parallel_for(0, pairs, 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto place = static_cast<uint64_t>(2 * i);
+      const double u = 1.0 - philox_unit(seed, kStreamInit, tensor, place);  // in (0, 1]
+      const double v = philox_unit(seed, kStreamInit, tensor, place + 1);
+      const double radius = scale * std::sqrt(-2.0 * std::log(u));
+      out[2 * i] = static_cast<float>(radius * std::cos(2 * std::numbers::pi * v));
+      if (2 * i + 1 < n) {
+        out[2 * i + 1] = static_cast<float>(radius * std::sin(2 * std::numbers::pi * v));
+      }
+    }
+  });
+  return x;
+}
+
+Json config_json(const InitOptions& o, const Tokenizer* tokenizer) {
+  Json config(Json::Object{
+      {"architectures", Json(Json::Array{"LlamaForCausalLM"})},
+      {"model_type", "llama"},
+      {"vocab_size", o.vocab},
+      {"hidden_size", o.hidden},
+      {"intermediate_size", o.ffn},
+      {"num_hidden_layers", o.layers},
+      {"num_attention_heads", o.heads},
+      {"num_key_value_heads", o.kv_heads},
+      {"head_dim", o.hidden / std::max<int64_t>(o.heads, 1)},
+      {"hidden_act", "silu"},
+      {"max_position_embeddings", o.max_length},
+      {"rms_norm_eps", 1e-5},
+      {"rope_theta", o.rope_theta},
+      {"attention_bias", false},
+      {"mlp_bias", false},
+      {"tie_word_embeddings", o.tied},
+      {"initializer_range", o.scale},
+      {"torch_dtype", dtype_name(o.dtype)},
+  });
+  const auto id_or_null = [](std::optional<int32_t> id) {
+    return id.has_value() ? Json(int64_t{*id}) : Json();
+  };
+  if (tokenizer != nullptr) {
+    config.set("bos_token_id", id_or_null(tokenizer->bos_id()));
+    config.set("eos_token_id", id_or_null(tokenizer->eos_id()));
+    config.set("pad_token_id", id_or_null(tokenizer->pad_id()));
+  } else {
+    // transformers would fill in ids of its own
+    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) config.set(key, Json());
+  }
+  return config;
+}
+
+Json generation_json(const Json& config) {
+  Json generation = Json::object();
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    if (const Json* id = config.find(key); id != nullptr && !id->is_null()) generation.set(key, *id);
+  }
+  return generation;
+}
+
+std::vector<NamedTensor> random_weights(const ModelConfig& config, const InitOptions& options) {
+  std::vector<NamedTensor> tensors;
+  for (const WeightSpec& spec : weight_specs(config)) {
+    const at::Tensor x = spec.shape.size() == 1
+                             ? at::ones(spec.shape, at::kFloat)
+                             : normal_tensor(spec.shape, options.scale, options.seed, tensors.size());
+    tensors.push_back({spec.name, x.to(options.dtype)});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+void init_model(const std::filesystem::path& out, const InitOptions& options) {
+  std::shared_ptr<const Tokenizer> tokenizer;
+  if (!options.tokenizer.empty()) {
+    tokenizer = Tokenizer::load(options.tokenizer);
+    XRUN_CHECK(tokenizer->vocab_size() <= options.vocab,
+               "{}: the tokenizer has ids up to {}, a vocabulary of {} cannot hold them; use at "
+               "least {}",
+               options.tokenizer.string(), tokenizer->vocab_size() - 1, options.vocab,
+               tokenizer->vocab_size());
+  }
+  const Json config = config_json(options, tokenizer.get());
+  const Json generation = generation_json(config);
+  const ModelConfig parsed = parse_model_config(config, generation, "the model's shape");
+  NewFolder folder(out, /*replace=*/false);
+  write_file_atomic(folder.path() / "config.json", dump_json(config, {.indent = 2}) + "\n");
+  write_file_atomic(folder.path() / "generation_config.json",
+                    dump_json(generation, {.indent = 2}) + "\n");
+  if (tokenizer != nullptr) {
+    for (const std::string& name : tokenizer_files(options.tokenizer)) {
+      write_file_atomic(folder.path() / name, read_file(options.tokenizer / name));
+    }
+  }
+  write_safetensors(folder.path() / "model.safetensors", random_weights(parsed, options),
+                    {{"format", "pt"}});
+  folder.commit();
+}
+
+}  // namespace xrun
