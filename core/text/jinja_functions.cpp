@@ -70,7 +70,8 @@ Value make_dict(Interpreter& interpreter, Arguments& arguments) {
 Value make_space(Interpreter& interpreter, Arguments& arguments) {
   interpreter.budget().charge(50);  // namespaces live as long as the rendering
   std::shared_ptr<Namespace> space = interpreter.make_namespace();
-  for (const Member& member : make_members(interpreter, arguments)->members) {
+  const std::shared_ptr<Dict> dict = make_members(interpreter, arguments);
+  for (const Member& member : dict->members) {
     XRUN_JINJA_CHECK(member.first.is_text() && !member.first.bytes().starts_with('_'),
                      "a namespace's attributes are names that do not begin with an underscore");
     space->set(member.first.bytes(), member.second);

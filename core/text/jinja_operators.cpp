@@ -22,7 +22,8 @@ namespace {
                           type_name(b)));
 }
 
-int64_t checked(bool overflow, int64_t value) {
+// Takes the value by reference: it is written while the first argument is evaluated.
+int64_t checked(bool overflow, const int64_t& value) {
   XRUN_JINJA_CHECK(!overflow, "an integer leaves the range of 64 bits");
   return value;
 }
