@@ -29,8 +29,8 @@ constexpr std::string_view kOwnArguments[] = {
 
 Json read_message(const Json& value, const std::string& where, bool& spelled_from_value) {
   if (!value.is_object()) {
-    refuse(where, fmt::format("is a {}, wanted a message with role and content",
-                              value.kind_name()));
+    refuse(where, fmt::format("is {}, wanted a message with role and content",
+                              kind_text(value)));
   }
   const bool from_value = value.find("role") == nullptr && value.find("from") != nullptr;
   spelled_from_value |= from_value;
@@ -58,8 +58,8 @@ Json read_message(const Json& value, const std::string& where, bool& spelled_fro
     if (content != nullptr) message.set("content", nullptr);
   } else {
     refuse(where, content == nullptr ? fmt::format("has no {}", content_key)
-                                     : fmt::format("has a {} that is a {}, wanted a string",
-                                                   content_key, content->kind_name()));
+                                     : fmt::format("has a {} that is {}, wanted a string",
+                                                   content_key, kind_text(*content)));
   }
   for (const Json::Member& member : value.as_object()) {
     if (member.first == role_key || member.first == content_key) continue;
@@ -78,7 +78,7 @@ Json read_messages(const Json& value, const std::string& field, bool& spelled_fr
     return messages;
   }
   if (!value.is_array()) {
-    refuse(field, fmt::format("is a {}, wanted a list of messages", value.kind_name()));
+    refuse(field, fmt::format("is {}, wanted a list of messages", kind_text(value)));
   }
   if (value.size() == 0) throw RowRefusal("empty_list", field + " has no messages");
   for (size_t i = 0; i < value.size(); ++i) {
@@ -101,6 +101,11 @@ const std::string& message_role(const Json& message) {
   return role != nullptr && role->is_string() ? role->as_string() : kNone;
 }
 
+std::string kind_text(const Json& value) {
+  const std::string name = value.kind_name();
+  return (name.find_first_of("aeiou") == 0 ? "an " : "a ") + name;
+}
+
 bool says_something(const Json& message) {
   const Json* content = message.find("content");
   if (content != nullptr && content->is_string() &&
@@ -115,7 +120,7 @@ Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json*
   Json merged = defaults.is_object() ? defaults : Json::object();
   if (kwargs != nullptr && !kwargs->is_null()) {
     if (!kwargs->is_object()) {
-      refuse("chat_template_kwargs", fmt::format("is a {}, wanted an object", kwargs->kind_name()));
+      refuse("chat_template_kwargs", fmt::format("is {}, wanted an object", kind_text(*kwargs)));
     }
     for (const Json::Member& member : kwargs->as_object()) {
       if (std::find(std::begin(kOwnArguments), std::end(kOwnArguments), member.first) !=
@@ -128,7 +133,7 @@ Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json*
   }
   if (tools != nullptr && !tools->is_null()) {
     if (!tools->is_array()) {
-      refuse("tools", fmt::format("is a {}, wanted a list", tools->kind_name()));
+      refuse("tools", fmt::format("is {}, wanted a list", kind_text(*tools)));
     }
     merged.set("tools", *tools);
   }

@@ -19,6 +19,9 @@ Json make_message(const std::string& role, std::string content);
 // "" if the message has no such text.
 const std::string& message_role(const Json& message);
 
+// "an integer", "a string": what a value is, for messages to users.
+std::string kind_text(const Json& value);
+
 // Whether an assistant message says anything: text that is not blank, or a tool call.
 bool says_something(const Json& message);
 

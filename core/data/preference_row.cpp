@@ -93,8 +93,8 @@ PreferenceReader::Prompt PreferenceReader::read_prompt(const Json& row, Preferen
   Prompt prompt;
   if (const Json* system = field(row, "system")) {
     if (!system->is_string()) {
-      throw RowRefusal("wrong_type", fmt::format("{} is a {}, wanted a string", spelled("system"),
-                                                 system->kind_name()));
+      throw RowRefusal("wrong_type", fmt::format("{} is {}, wanted a string", spelled("system"),
+                                                 kind_text(*system)));
     }
     prompt.system = system->as_string();
   }
@@ -164,7 +164,7 @@ void PreferenceReader::read_kept(const Json& row, PreferenceRow& out) const {
     if (value == nullptr || !(value->is_number() || value->is_string())) {
       throw RowRefusal("kept_column",
                        fmt::format("\"{}\" is {}, wanted a number or a string", name,
-                                   value == nullptr ? "absent" : value->kind_name()));
+                                   value == nullptr ? "absent" : kind_text(*value)));
     }
     out.kept.push_back(*value);
   }
@@ -191,7 +191,7 @@ void PreferenceReader::note_unread(const Json& row, PreferenceRow& out) const {
 PreferenceRow PreferenceReader::read(const Json& value, const SourceLine& at) const {
   if (!value.is_object()) {
     throw RowRefusal("not_an_object",
-                     fmt::format("the line is a {}, wanted an object", value.kind_name()));
+                     fmt::format("the line is {}, wanted an object", kind_text(value)));
   }
   PreferenceRow row;
   row.at = at;

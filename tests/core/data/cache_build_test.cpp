@@ -1,0 +1,238 @@
+// Kills, failing disks and interruptions: whatever happens to a build, a later one ends with the
+// bytes of a build to which nothing happened.
+
+#include "core/data/cache_build.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "core/data/cache_manifest.h"
+#include "core/data/cache_reader.h"
+#include "tests/core/data/scratch_folder.h"
+#include "tests/core/data/toy_rows.h"
+
+namespace xrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The files of a finished cache, apart from its lock.
+std::map<std::string, std::string> files_of(const fs::path& dir) {
+  std::map<std::string, std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(dir)) {
+    const std::string name = entry.path().filename().string();
+    if (name != "lock" && name != kPartialName) files[name] = read_file(entry.path());
+  }
+  return files;
+}
+
+TEST(CacheBuild, GivesEveryRowBack) {
+  const ScratchFolder folder;
+  const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
+  const CacheReader reader(build_toys(folder.path(), source), "toy");
+  const SourceLedger& ledger = reader.manifest().ledger;
+  EXPECT_EQ(ledger.rows, 500);
+  EXPECT_EQ(ledger.kept, reader.rows());
+  EXPECT_EQ(ledger.dropped.at("bad"), 71);
+  EXPECT_EQ(ledger.lines, 545);
+  EXPECT_GT(reader.manifest().segments.size(), 3u);
+  const size_t text = reader.column("text", ColumnType::kU8);
+  const size_t flags = reader.column("flags", ColumnType::kBits);
+  int64_t row = 0;
+  for (int64_t i = 0; i < 500; ++i) {
+    if (i % 7 == 3) continue;
+    const std::string want =
+        hash_hex(std::to_string(i)).substr(0, 10 + static_cast<size_t>(i % 23));
+    const CacheReader::Place place = reader.place(row++);
+    const CacheReader::Elements got = reader.elements(place, text);
+    ASSERT_EQ(std::string(got.data, got.count), want);
+    const CacheReader::Elements bits = reader.elements(place, flags);
+    for (size_t c = 0; c < want.size(); ++c) {
+      const size_t at = bits.first_bit + c;
+      ASSERT_EQ((bits.data[at / 8] >> (at % 8)) & 1, want[c] == 'a');
+    }
+  }
+}
+
+TEST(CacheBuild, ASecondCallReadsNothing) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("toys.jsonl", toy_file(50));
+  const CacheSource source = toy_source(path);
+  build_toys(folder.path(), source);
+  fs::remove(path);
+  EXPECT_EQ(error_of([&] { build_toys(folder.path(), source); }), "");
+}
+
+TEST(CacheBuild, SegmentsFollowTheRowsAlone) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("toys.jsonl", toy_file(300));
+  const CacheSource source = toy_source(path);
+  const auto first = files_of(build_toys(folder.path() / "a", source));
+  EXPECT_EQ(files_of(build_toys(folder.path() / "b", source)), first);
+}
+
+TEST(CacheBuild, MalformedJsonEndsTheBuildAndLeavesNoSegments) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("toys.jsonl", toy_file(300) + "{oops\n");
+  const CacheSource source = toy_source(path);
+  const std::string message = error_of([&] { build_toys(folder.path(), source); });
+  EXPECT_NE(message.find("toys.jsonl:328:2: is not valid JSON"), std::string::npos) << message;
+  EXPECT_TRUE(files_of(folder.path() / cache_key(source.key_document)).empty());
+}
+
+TEST(CacheBuild, AnErrorOfTheRowTypeEndsTheBuild) {
+  const ScratchFolder folder;
+  const CacheSource source =
+      toy_source(folder.write("toys.jsonl", toy_file(3) + "{\"text\":\"stop\"}\n"));
+  EXPECT_NE(error_of([&] { build_toys(folder.path(), source); }).find("toys.jsonl:4: stop"),
+            std::string::npos);
+}
+
+TEST(CacheBuild, AFileThatChangesMeanwhileIsRefused) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("toys.jsonl", toy_file(50));
+  const CacheSource source = toy_source(path);
+  std::string bytes = toy_file(50);
+  bytes[bytes.find("text\":\"") + 8] = '!';
+  folder.write("toys.jsonl", bytes);
+  EXPECT_NE(error_of([&] { build_toys(folder.path(), source); }).find("changed while it was read"),
+            std::string::npos);
+}
+
+TEST(CacheBuild, AnInterruptedBuildIsNoCacheAndGoesOn) {
+  const ScratchFolder folder;
+  CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
+  const auto clean = files_of(build_toys(folder.path() / "clean", source));
+  // The n-th write of any kind fails, for every n until a build needs fewer than n.
+  for (const char* operation : {"write", "fsync", "rename"}) {
+    bool failed = true;
+    for (int64_t n = 1; failed; ++n) {
+      const fs::path root = folder.path() / (operation + std::to_string(n));
+      set_file_fault(operation, n);
+      const std::string message = error_of([&] { build_toys(root, source); });
+      set_file_fault("", 0);
+      failed = !message.empty();
+      const fs::path dir = root / cache_key(source.key_document);
+      if (failed) {
+        EXPECT_NE(message.find("free some space and run again"), std::string::npos) << message;
+        if (!fs::exists(dir / kManifestName)) {
+          EXPECT_NE(error_of([&] { CacheReader(dir, "toy"); }).find("is no finished cache"),
+                    std::string::npos);
+        }
+      }
+      ASSERT_EQ(files_of(build_toys(root, source)), clean) << operation << " " << n;
+      ASSERT_LT(n, 500);
+    }
+  }
+}
+
+TEST(CacheBuild, ADamagedPartialBuildIsBegunAnew) {
+  const ScratchFolder folder;
+  const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
+  const auto clean = files_of(build_toys(folder.path() / "clean", source));
+  for (const char* victim : {kPartialName, "segment_000001.bin"}) {
+    const fs::path root = folder.path() / victim;
+    set_file_fault("fsync", 8);  // in the third segment
+    EXPECT_NE(error_of([&] { build_toys(root, source); }), "");
+    set_file_fault("", 0);
+    const fs::path dir = root / cache_key(source.key_document);
+    std::string bytes = read_file(dir / victim);
+    bytes[bytes.size() / 2] ^= 1;
+    write_file_atomic(dir / victim, bytes);
+    EXPECT_EQ(files_of(build_toys(root, source)), clean) << victim;
+  }
+}
+
+// Run by the test below in a process of its own.
+TEST(CacheBuild, DISABLED_ChildOfTheKillTest) {
+  const char* root = std::getenv("XRUN_TEST_CACHE");
+  ASSERT_NE(root, nullptr);
+  build_toys(root, toy_source(std::string(root) + "/toys.jsonl"));
+}
+
+pid_t start_child(const fs::path& root) {
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  ::setenv("XRUN_TEST_CACHE", root.c_str(), 1);
+  if (::freopen("/dev/null", "w", stdout) == nullptr) ::_exit(126);
+  ::execl("/proc/self/exe", "test_data", "--gtest_also_run_disabled_tests",
+          "--gtest_filter=CacheBuild.DISABLED_ChildOfTheKillTest", nullptr);
+  ::_exit(127);
+}
+
+// Kills the child after a while; returns whether it had ended by itself, and well.
+bool run_child(const fs::path& root, std::chrono::microseconds patience) {
+  const pid_t pid = start_child(root);
+  std::this_thread::sleep_for(patience);
+  ::kill(pid, SIGKILL);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(CacheBuild, AKillAtAnyMomentLosesAtMostASegment) {
+  const ScratchFolder folder;
+  folder.write("toys.jsonl", toy_file(4000));
+  const std::string path = (folder.path() / "toys.jsonl").string();
+  const CacheSource source = toy_source(path);
+  const fs::path dir = folder.path() / cache_key(source.key_document);
+  const auto start = std::chrono::steady_clock::now();
+  int status = 0;
+  ::waitpid(start_child(folder.path()), &status, 0);
+  auto whole = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - start);
+  ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  const auto clean = files_of(dir);
+  std::mt19937 random(1);
+  int kills = 0;
+  int resumed = 0;
+  for (int round = 0; round < 300 && (kills < 24 || resumed == 0); ++round) {
+    fs::remove_all(dir);
+    size_t committed = 0;
+    for (bool done = false; !done && kills < 200;) {  // kill after kill, until one gets through
+      done = run_child(folder.path(), whole * (100 + random() % 900) / 1000);
+      if (fs::exists(dir / kManifestName)) {
+        whole = whole * 9 / 10;  // this machine is faster than it was: kill earlier
+        break;
+      }
+      ASSERT_FALSE(done);
+      ++kills;
+      if (!fs::exists(dir / kPartialName)) {
+        whole = whole * 11 / 10;  // nothing was committed yet: kill later
+        continue;
+      }
+      const size_t now = read_manifest(dir, kPartialName).segments.size();
+      EXPECT_GE(now, committed);  // what was committed is never lost
+      resumed += committed > 0 && now > committed;
+      committed = now;
+    }
+    ASSERT_EQ(files_of(build_toys(folder.path(), source)), clean) << "round " << round;
+    CacheReader(dir, "toy").verify();
+  }
+  EXPECT_GE(kills, 20);
+  EXPECT_GE(resumed, 1);
+}
+
+TEST(CacheBuild, TwoProcessesBuildOnce) {
+  const ScratchFolder folder;
+  folder.write("toys.jsonl", toy_file(1500));
+  const CacheSource source = toy_source((folder.path() / "toys.jsonl").string());
+  const pid_t children[] = {start_child(folder.path()), start_child(folder.path())};
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  CacheReader(folder.path() / cache_key(source.key_document), "toy").verify();
+}
+
+}  // namespace
+}  // namespace xrun

@@ -1,0 +1,119 @@
+#include "core/data/jsonl.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "core/data/data_files.h"
+#include "tests/core/data/scratch_folder.h"
+
+namespace xrun {
+namespace {
+
+std::vector<JsonLine> lines_of(const std::string& bytes, JsonlCursor from = {}) {
+  const ScratchFolder folder;
+  JsonlReader reader(folder.write("rows.jsonl", bytes), "rows.jsonl", from);
+  std::vector<JsonLine> lines;
+  JsonLine line;
+  while (reader.next(line)) lines.push_back(line);
+  EXPECT_EQ(reader.cursor().offset, bytes.size());
+  return lines;
+}
+
+TEST(Jsonl, BlankLinesCountAsLinesButAreNoRows) {
+  const std::vector<JsonLine> lines = lines_of("{\"a\":1}\n\n  \t\r\n{\"a\":2}");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].line, 1);
+  EXPECT_EQ(lines[1].line, 4);
+  EXPECT_EQ(lines[1].value.at("a").as_int(), 2);
+}
+
+TEST(Jsonl, AByteOrderMarkAndCrLfAreRead) {
+  const std::vector<JsonLine> lines = lines_of("\xEF\xBB\xBF{\"a\":1}\r\n{\"a\":2}\r\n");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].repairs, 0);
+}
+
+TEST(Jsonl, AnEmptyFileHasNoRows) { EXPECT_TRUE(lines_of("").empty()); }
+
+TEST(Jsonl, MalformedJsonIsNamedByFileLineAndColumn) {
+  const ScratchFolder folder;
+  JsonlReader reader(folder.write("rows.jsonl", "{}\n\n{\"a\": 1,, }\n"), "rows.jsonl");
+  JsonLine line;
+  ASSERT_TRUE(reader.next(line));
+  const std::string message = error_of([&] { reader.next(line); });
+  EXPECT_TRUE(message.starts_with("rows.jsonl:3:9: is not valid JSON")) << message;
+}
+
+TEST(Jsonl, AFileCutInTheMiddleOfARowIsMalformed) {
+  const ScratchFolder folder;
+  JsonlReader reader(folder.write("rows.jsonl", "{\"a\": \"b"), "rows.jsonl");
+  JsonLine line;
+  EXPECT_TRUE(error_of([&] { reader.next(line); }).starts_with("rows.jsonl:1:7:"));
+}
+
+TEST(Jsonl, InvalidUtf8IsRepairedAndCounted) {
+  const std::vector<JsonLine> lines = lines_of("{\"a\":\"x\xFFy\xC3\"}\n{\"a\":\"\xC3\xA9\"}\n");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].repairs, 2);
+  EXPECT_EQ(lines[0].value.at("a").as_string(), "x\xEF\xBF\xBDy\xEF\xBF\xBD");
+  EXPECT_EQ(lines[1].repairs, 0);
+}
+
+TEST(Jsonl, HalfASurrogatePairIsRepairedAndAWholeOneIsKept) {
+  const std::vector<JsonLine> lines =
+      lines_of("{\"a\":\"\\ud83d \\\\ud83d \\ud83d\\ude00 \\ude00\"}");
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].repairs, 2);
+  EXPECT_EQ(lines[0].value.at("a").as_string(),
+            "\xEF\xBF\xBD \\ud83d \xF0\x9F\x98\x80 \xEF\xBF\xBD");
+}
+
+TEST(Jsonl, ReadingGoesOnFromACursor) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("rows.jsonl", "{\"a\":1}\n\n{\"a\":2}\n{\"a\":3}\n");
+  JsonlReader reader(path, path);
+  JsonLine line;
+  reader.next(line);
+  reader.next(line);
+  JsonlReader second(path, path, reader.cursor());
+  ASSERT_TRUE(second.next(line));
+  EXPECT_EQ(line.line, 4);
+  EXPECT_EQ(line.value.at("a").as_int(), 3);
+  EXPECT_FALSE(second.next(line));
+}
+
+TEST(Jsonl, ALongLineIsOneRow) {
+  const std::string text(20'000'000, 'x');
+  const std::vector<JsonLine> lines = lines_of("{\"a\":\"" + text + "\"}\n{\"a\":2}\n");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].value.at("a").as_string().size(), text.size());
+}
+
+TEST(DataFiles, AGlobGivesItsFilesInOrder) {
+  const ScratchFolder folder;
+  folder.write("b.jsonl", "{}\n");
+  folder.write("a.jsonl", "{} \n");
+  folder.write("c.txt", "");
+  const std::vector<DataFile> files = find_data_files((folder.path() / "*.jsonl").string());
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_TRUE(files[0].name.ends_with("/a.jsonl"));
+  EXPECT_EQ(files[0].bytes, 4u);
+  EXPECT_NE(files[0].digest, files[1].digest);
+}
+
+TEST(DataFiles, WhatIsNoFileIsNamed) {
+  const ScratchFolder folder;
+  const std::string missing = (folder.path() / "none.jsonl").string();
+  EXPECT_TRUE(error_of([&] { find_data_files(missing); })
+                  .starts_with(missing + ": there is no such data file"));
+  EXPECT_NE(error_of([&] { find_data_files(folder.path().string()); }).find("is a folder"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { find_data_files((folder.path() / "*.x").string()); })
+                .find("no file matches"), std::string::npos);
+  EXPECT_NE(error_of([&] { find_data_files(folder.write("p.parquet", "PAR1")); })
+                .find("read_parquet"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace xrun

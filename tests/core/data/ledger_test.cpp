@@ -1,0 +1,77 @@
+#include "core/data/ledger.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/core/data/scratch_folder.h"
+
+namespace xrun {
+namespace {
+
+SourceLedger some_ledger() {
+  SourceLedger ledger;
+  ledger.name = "pairs";
+  ledger.files = {"a.jsonl", "b.jsonl"};
+  ledger.lines = 12;
+  ledger.rows = 10;
+  ledger.kept = 8;
+  ledger.tokens = 12345;
+  ledger.cut = 1;
+  ledger.cut_tokens = 77;
+  ledger.repaired = 2;
+  ledger.drop({1, 17}, "empty_answer", "the chosen side's last turn has no content");
+  ledger.drop({0, 3}, "filtered", "");
+  ledger.note("column \"score\" is not read");
+  ledger.note("column \"score\" is not read");
+  return ledger;
+}
+
+TEST(Ledger, RowsAreKeptPlusDropped) {
+  Ledger ledger;
+  ledger.sources = {some_ledger()};
+  EXPECT_EQ(error_of([&] { ledger.check_sums(); }), "");
+  ++ledger.sources[0].kept;
+  EXPECT_EQ(error_of([&] { ledger.check_sums(); }),
+            "pairs: the ledger does not add up: 10 rows in, 9 kept, 2 dropped");
+}
+
+TEST(Ledger, ReadsBackFromItsJson) {
+  const SourceLedger ledger = some_ledger();
+  const Json json = ledger.to_json();
+  EXPECT_EQ(dump_json(SourceLedger::from_json(parse_json(dump_json(json), "")).to_json()),
+            dump_json(json));
+  EXPECT_EQ(json.at("bad").size(), 1u);  // a filtered row is no bad row
+  EXPECT_EQ(json.at("dropped").at("filtered").as_int(), 1);
+}
+
+TEST(Ledger, TheTextNamesFileLineAndReason) {
+  Ledger ledger;
+  ledger.sources = {some_ledger()};
+  EXPECT_EQ(ledger.text(),
+            "pairs: 10 rows = 8 kept + 2 dropped; 12,345 tokens, 0 trained; 1 row cut by 77 "
+            "tokens; invalid UTF-8 repaired in 2 rows\n"
+            "  dropped          1  empty_answer\n"
+            "  dropped          1  filtered\n"
+            "  note             2  column \"score\" is not read\n"
+            "  b.jsonl:17  empty_answer: the chosen side's last turn has no content\n");
+}
+
+TEST(Ledger, TheListOfBadRowsIsBounded) {
+  SourceLedger ledger;
+  for (int64_t i = 0; i < 5000; ++i) ledger.drop({0, i + 1}, "x", std::string(10'000, 'y'));
+  EXPECT_EQ(ledger.dropped_total(), 5000);
+  EXPECT_EQ(ledger.bad.size(), SourceLedger::kListedRows);
+  EXPECT_LT(dump_json(ledger.to_json()).size(), 1'000'000u);
+  for (int64_t i = 0; i < 5000; ++i) ledger.note(std::to_string(i));
+  EXPECT_EQ(ledger.notes.size(), 100u);
+}
+
+TEST(Ledger, CountsAreGroupedByThousands) {
+  EXPECT_EQ(count_text(0), "0");
+  EXPECT_EQ(count_text(999), "999");
+  EXPECT_EQ(count_text(5310), "5,310");
+  EXPECT_EQ(count_text(1234567), "1,234,567");
+  EXPECT_EQ(count_text(-1000), "-1,000");
+}
+
+}  // namespace
+}  // namespace xrun
