@@ -1,0 +1,82 @@
+#include "core/base/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/interrupt.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int kPollMs = 50;  // how late an interrupt may be noticed
+constexpr size_t kLastBytes = 2000;
+
+// Where the child's input and output go.
+class SpawnFiles {
+ public:
+  explicit SpawnFiles(const std::filesystem::path& output) {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, output.c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
+  }
+  ~SpawnFiles() { posix_spawn_file_actions_destroy(&actions_); }
+  SpawnFiles(const SpawnFiles&) = delete;
+  SpawnFiles& operator=(const SpawnFiles&) = delete;
+  const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+};
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (true) {
+    const pid_t done = ::waitpid(child, &status, WNOHANG);
+    if (done == child) break;
+    if (done < 0 && errno != EINTR) throw Error("a child process was lost");
+    if (interrupt_requested()) {
+      ::kill(child, SIGTERM);
+      while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+      }
+      throw Interrupted(interrupt_signal());
+    }
+    ::poll(nullptr, 0, kPollMs);
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::string last_lines(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  if (text.size() <= kLastBytes) return text;
+  const size_t newline = text.find('\n', text.size() - kLastBytes - 1);
+  return text.substr(newline == std::string::npos ? text.size() - kLastBytes : newline + 1);
+}
+
+}  // namespace
+
+ChildResult run_child(const std::vector<std::string>& arguments,
+                      const std::filesystem::path& output) {
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  const SpawnFiles files(output);
+  pid_t child = 0;
+  const int code = ::posix_spawnp(&child, argv[0], files.get(), nullptr, argv.data(), environ);
+  if (code != 0) return {127, arguments[0] + ": " + std::strerror(code)};
+  const int status = wait_for(child);
+  return {status, last_lines(read_file(output))};
+}
+
+}  // namespace xrun

@@ -1,0 +1,22 @@
+#pragma once
+// Programs run as children: executed anew, never a fork of this process, so threads do no harm.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace xrun {
+
+// How a child ended, and what it wrote last.
+struct ChildResult {
+  int status = 0;          // exit status; 128 + signal if a signal ended it; 127 if not started
+  std::string last_lines;  // the end of its output, at most 2,000 bytes of whole lines
+};
+
+// Runs `arguments[0]`, looked up in PATH, with this process's environment and no input; standard
+// output and error go to the file `output`, which is replaced. Waits for its end; if the interrupt
+// flag is raised meanwhile the child is ended with SIGTERM and Interrupted is thrown.
+ChildResult run_child(const std::vector<std::string>& arguments,
+                      const std::filesystem::path& output);
+
+}  // namespace xrun

@@ -1,0 +1,66 @@
+#include "core/base/child_process.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/interrupt.h"
+
+namespace xrun {
+namespace {
+
+class ChildProcess : public testing::Test {
+ protected:
+  void TearDown() override {
+    clear_interrupt();
+    std::filesystem::remove(output_);
+  }
+  const std::filesystem::path output_ =
+      std::filesystem::temp_directory_path() / ("xrun_child_" + std::to_string(::getpid()));
+};
+
+TEST_F(ChildProcess, BothOutputsGoToTheFile) {
+  const ChildResult result = run_child({"sh", "-c", "echo one; echo two >&2; exit 3"}, output_);
+  EXPECT_EQ(result.status, 3);
+  EXPECT_EQ(read_file(output_), "one\ntwo\n");
+  EXPECT_EQ(result.last_lines, "one\ntwo");
+}
+
+TEST_F(ChildProcess, LastLinesAreTheWholeLinesAtTheEnd) {
+  const ChildResult result = run_child({"sh", "-c", "seq 1 5000"}, output_);
+  EXPECT_EQ(result.status, 0);
+  EXPECT_LE(result.last_lines.size(), 2000u);
+  EXPECT_EQ(result.last_lines.substr(result.last_lines.size() - 10), "\n4999\n5000");
+  EXPECT_EQ(result.last_lines.substr(0, 2), "46");
+}
+
+TEST_F(ChildProcess, AMissingProgramIsStatus127) {
+  const ChildResult result = run_child({"xrun-no-such-program"}, output_);
+  EXPECT_EQ(result.status, 127);
+  EXPECT_NE(result.last_lines.find("xrun-no-such-program: No such file"), std::string::npos);
+}
+
+TEST_F(ChildProcess, ASignalIsToldFromAStatus) {
+  EXPECT_EQ(run_child({"sh", "-c", "kill -9 $$"}, output_).status, 128 + SIGKILL);
+}
+
+TEST_F(ChildProcess, AnInterruptEndsTheChild) {
+  std::thread later([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    request_interrupt(SIGINT);
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THROW(run_child({"sleep", "60"}, output_), Interrupted);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  later.join();
+}
+
+}  // namespace
+}  // namespace xrun

