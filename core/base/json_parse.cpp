@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -166,6 +167,31 @@ class Scanner {
                           fault.message));
 }
 
+// Returns text with ".0" behind every integer that is beyond int64, which simdjson refuses.
+std::string spell_large_integers(std::string_view text) {
+  std::string out;
+  bool in_string = false;
+  for (size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (in_string || (c != '-' && !std::isdigit(static_cast<unsigned char>(c)))) {
+      const size_t size = in_string && c == '\\' ? 2 : 1;
+      if (c == '"') in_string = !in_string;
+      out.append(text.substr(at, size));
+      at += size;
+      continue;
+    }
+    const size_t end = std::min(text.find_first_not_of("+-.0123456789eE", at), text.size());
+    const std::string_view number = text.substr(at, end - at);
+    int64_t value = 0;
+    const auto [_, error] = std::from_chars(number.begin(), number.end(), value);
+    const bool integer = number.find_first_of(".eE") == std::string_view::npos;
+    out.append(number);
+    if (integer && error == std::errc::result_out_of_range) out += ".0";
+    at = end;
+  }
+  return out;
+}
+
 Json convert(const simdjson::dom::element& element) {
   using simdjson::dom::element_type;
   switch (element.type()) {
@@ -241,7 +267,11 @@ Json parse_json(std::string_view text, std::string_view name, int64_t first_line
     XRUN_CHECK(!parser.allocate(0, kMaxDepth), "{}: no memory for a JSON parser", name);
   }
   simdjson::dom::element element;
-  const simdjson::error_code code = parser.parse(text.data(), text.size(), true).get(element);
+  simdjson::error_code code = parser.parse(text.data(), text.size(), true).get(element);
+  if (code == simdjson::NUMBER_ERROR) {
+    const std::string spelled = spell_large_integers(text);
+    code = parser.parse(spelled).get(element);
+  }
   if (code != simdjson::SUCCESS) report(text, name, first_line, code);
   Json value = convert(element);
   keep_last_of_repeated_keys(value);

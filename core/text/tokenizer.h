@@ -75,8 +75,8 @@ class Tokenizer {
   const std::string& pad_token() const;
   const std::string& unk_token() const;
 
-  // Returns tokenizer_config.json's "chat_template" (a string, or the list's "default"), else
-  // chat_template.jinja; "" if there is none.
+  // Returns chat_template.jinja, else tokenizer_config.json's "chat_template" (a string, or the
+  // list's "default"); "" if there is none.
   const std::string& chat_template() const;
   // Returns a hash over the names and bytes of the files that define ids and special tokens
   // (not the chat template): 32 hexadecimal digits.
@@ -84,8 +84,9 @@ class Tokenizer {
   // Returns the ids that the post-processor puts before a text: usually none, or the BOS.
   std::vector<int32_t> leading_bos() const;
 
+  struct Parts;  // tokenizer_parts.h
+
  private:
-  struct Parts;
   explicit Tokenizer(std::unique_ptr<const Parts> parts);
   std::unique_ptr<const Parts> parts_;
 };

@@ -1,0 +1,80 @@
+#include "core/text/aligned_text.h"
+
+#include "core/base/utf8.h"
+#include "core/text/utf8_cursor.h"
+
+#include <algorithm>
+
+namespace xrun {
+
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+// Returns the bytes of the maximal invalid piece at input[at], which repairs to one U+FFFD.
+size_t invalid_piece(std::string_view input, size_t at) {
+  size_t size = std::min<size_t>(3, input.size() - at);
+  while (size > 1 && repair_utf8(input.substr(at, size)) != kReplacement) --size;
+  return size;
+}
+
+}  // namespace
+
+ByteRange AlignedText::character_origin(size_t at) const {
+  const std::string_view bytes = text();
+  while (at > 0 && is_continuation(bytes[at])) --at;
+  return origin(at, at + utf8_size(bytes[at]));
+}
+
+AlignedText AlignedText::slice(size_t begin, size_t end) const {
+  if (!owned_) return AlignedText(view_.substr(begin, end - begin), shift_ + uint32_t(begin));
+  AlignedText part;
+  part.bytes_ = bytes_.substr(begin, end - begin);
+  part.ranges_.assign(ranges_.begin() + int64_t(begin), ranges_.begin() + int64_t(end));
+  part.owned_ = true;
+  return part;
+}
+
+AlignedTextBuilder::AlignedTextBuilder(const AlignedText& from) : from_(from) {
+  out_.owned_ = true;
+  out_.bytes_.reserve(from.size() + from.size() / 2 + 16);
+  out_.ranges_.reserve(from.size() + from.size() / 2 + 16);
+}
+
+void AlignedTextBuilder::copy(size_t begin, size_t end) {
+  out_.bytes_.append(from_.text().substr(begin, end - begin));
+  if (from_.owned_) {
+    out_.ranges_.insert(out_.ranges_.end(), from_.ranges_.begin() + int64_t(begin),
+                        from_.ranges_.begin() + int64_t(end));
+    return;
+  }
+  for (size_t i = begin; i < end; ++i) {
+    const uint32_t at = from_.shift_ + uint32_t(i);
+    out_.ranges_.push_back({at, at + 1});
+  }
+}
+
+void AlignedTextBuilder::insert(std::string_view bytes, ByteRange origin) {
+  out_.bytes_.append(bytes);
+  out_.ranges_.insert(out_.ranges_.end(), bytes.size(), origin);
+}
+
+AlignedText AlignedTextBuilder::finish() { return std::move(out_); }
+
+AlignedText repaired_text(std::string_view input) {
+  const AlignedText whole(input, 0);
+  AlignedTextBuilder builder(whole);
+  for (size_t at = 0; at < input.size();) {
+    const CodePoint point = read_utf8(input, at);
+    const size_t size = point.valid ? point.size : invalid_piece(input, at);
+    if (point.valid) {
+      builder.copy(at, at + size);
+    } else {
+      builder.insert(kReplacement, {uint32_t(at), uint32_t(at + size)});
+    }
+    at += size;
+  }
+  return builder.finish();
+}
+
+}  // namespace xrun

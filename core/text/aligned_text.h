@@ -1,0 +1,57 @@
+#pragma once
+// Text on its way through a tokenizer, each byte tied to the bytes of the input it stands for.
+
+#include "core/text/tokenizer.h"
+
+namespace xrun {
+
+// A text and, for each of its bytes, a range of the input. Until something is changed it is a view
+// of the input and needs no memory; the input must outlive it. The text is always valid UTF-8.
+class AlignedText {
+ public:
+  AlignedText() = default;
+  // The input's own bytes from `begin` on: byte i stands for input byte begin + i.
+  AlignedText(std::string_view text, uint32_t begin) : view_(text), shift_(begin) {}
+
+  std::string_view text() const { return owned_ ? std::string_view(bytes_) : view_; }
+  size_t size() const { return text().size(); }
+
+  // Returns the bytes of the input from the begin of the first byte's range to the end of the last
+  // one's. Requires begin < end <= size().
+  ByteRange origin(size_t begin, size_t end) const {
+    if (!owned_) return {shift_ + uint32_t(begin), shift_ + uint32_t(end)};
+    return {ranges_[begin].begin, ranges_[end - 1].end};
+  }
+  // Returns the origin of the whole character that byte `at` belongs to.
+  ByteRange character_origin(size_t at) const;
+  // Returns a part; the input's own bytes stay a view.
+  AlignedText slice(size_t begin, size_t end) const;
+
+ private:
+  friend class AlignedTextBuilder;
+  std::string_view view_;
+  std::string bytes_;               // with ranges_, used once owned_ is set
+  std::vector<ByteRange> ranges_;
+  uint32_t shift_ = 0;
+  bool owned_ = false;
+};
+
+// Writes a changed version of a text from left to right.
+class AlignedTextBuilder {
+ public:
+  explicit AlignedTextBuilder(const AlignedText& from);
+  // Appends bytes of the old text with what they stand for.
+  void copy(size_t begin, size_t end);
+  // Appends new bytes; each of them stands for the whole of `origin`.
+  void insert(std::string_view bytes, ByteRange origin);
+  AlignedText finish();
+
+ private:
+  const AlignedText& from_;
+  AlignedText out_;
+};
+
+// Returns `input` with every maximal invalid piece read as U+FFFD, which stands for that piece.
+AlignedText repaired_text(std::string_view input);
+
+}  // namespace xrun

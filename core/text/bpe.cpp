@@ -1,0 +1,185 @@
+// A piece is cut into characters or bytes, which merge by rank (bpe_merge.h). The result for a
+// short word is kept in the thread's cache.
+
+#include "core/text/bpe.h"
+
+#include "core/base/error.h"
+#include "core/text/byte_alphabet.h"
+#include "core/text/utf8_cursor.h"
+
+#include <atomic>
+
+namespace xrun {
+
+namespace {
+
+std::atomic<uint64_t> next_serial{1};
+
+void push(const PieceCache::Entry& entry, uint32_t begin, std::vector<ModelToken>& out) {
+  for (int i = 0; i < entry.count; ++i) {
+    out.push_back({entry.ids[i], begin, begin + entry.sizes[i]});
+    begin += entry.sizes[i];
+  }
+}
+
+// Remembers the symbols of a word where they fit and tile it.
+void remember(std::string_view word, const std::vector<Symbol>& symbols, PieceCache::Entry& entry) {
+  if (symbols.size() > PieceCache::kMaxTokens) return;
+  uint32_t at = 0;
+  for (const Symbol& s : symbols) {
+    if (s.begin != at) return;
+    at = s.end;
+  }
+  if (at != word.size()) return;
+  std::memcpy(entry.bytes, word.data(), word.size());
+  entry.bytes[PieceCache::kMaxBytes] = char(word.size());
+  entry.count = uint8_t(symbols.size());
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    entry.ids[i] = symbols[i].id;
+    entry.sizes[i] = uint8_t(symbols[i].end - symbols[i].begin);
+  }
+}
+
+}  // namespace
+
+Bpe::Bpe(Vocabulary vocabulary, MergeTable merges, BpeOptions options, bool maps_bytes,
+         const std::string& where)
+    : vocabulary_(std::move(vocabulary)),
+      merges_(std::move(merges)),
+      options_(std::move(options)),
+      maps_bytes_(maps_bytes),
+      serial_(next_serial++) {
+  unk_id_ = vocabulary_.find(options_.unk_token).value_or(-1);
+  for (int b = 0; b < 256; ++b) {
+    std::string spelling(1, char(b));
+    if (maps_bytes_) {
+      spelling.clear();
+      const char byte = char(b);
+      append_spelled(spelling, {&byte, 1});
+    }
+    byte_ids_[size_t(b)] = maps_bytes_ || b < 128 ? vocabulary_.find(spelling).value_or(-1) : -1;
+    fallback_ids_[size_t(b)] =
+        options_.byte_fallback ? vocabulary_.find(fmt::format("<0x{:02X}>", b)).value_or(-1) : -1;
+    XRUN_CHECK(!maps_bytes_ || !options_.byte_fallback || byte_ids_[size_t(b)] >= 0,
+               "{}: byte_fallback of a byte-level vocabulary without the byte {:#04x} is not "
+               "supported", where, b);
+  }
+}
+
+void Bpe::set_word_mark(std::string mark) { word_mark_ = std::move(mark); }
+
+void Bpe::tokenize(std::string_view text, std::span<const ByteRange> pieces,
+                   std::vector<ModelToken>& out) const {
+  PieceCache& cache = PieceCache::of(serial_);
+  for (const ByteRange piece : pieces) {
+    tokenize_piece(text.substr(piece.begin, piece.end - piece.begin), piece.begin, cache, out);
+  }
+}
+
+void Bpe::tokenize_piece(std::string_view piece, uint32_t begin, PieceCache& cache,
+                         std::vector<ModelToken>& out) const {
+  if (word_mark_.empty()) return tokenize_word(piece, begin, cache, out);
+  const size_t size = word_mark_.size();
+  size_t from = 0;
+  for (size_t at = 0; at < piece.size();) {
+    // To the end of a run of marks, then to the next mark.
+    while (piece.compare(at, size, word_mark_) == 0) at += size;
+    at = std::min(piece.find(word_mark_, at), piece.size());
+    tokenize_word(piece.substr(from, at - from), begin + uint32_t(from), cache, out);
+    from = at;
+  }
+}
+
+void Bpe::tokenize_word(std::string_view word, uint32_t begin, PieceCache& cache,
+                        std::vector<ModelToken>& out) const {
+  if (word.size() == 1) {
+    const int32_t id = byte_ids_[static_cast<unsigned char>(word[0])];
+    if (id >= 0) return out.push_back({id, begin, begin + 1});
+  }
+  PieceCache::Entry* entry = nullptr;
+  if (word.size() <= PieceCache::kMaxBytes) {
+    entry = &cache.place(hash_piece(word));
+    if (PieceCache::holds(*entry, word)) return push(*entry, begin, out);
+  }
+  thread_local std::vector<Symbol> symbols;
+  symbols.clear();
+  merge_word(word, symbols);
+  for (const Symbol& s : symbols) out.push_back({s.id, begin + s.begin, begin + s.end});
+  if (entry != nullptr) remember(word, symbols, *entry);
+}
+
+void Bpe::merge_word(std::string_view word, std::vector<Symbol>& symbols) const {
+  int32_t id = -1;
+  if (options_.ignore_merges && is_whole_token(word, id)) {
+    symbols.push_back({id, 0, uint32_t(word.size())});
+    return;
+  }
+  if (maps_bytes_) {
+    split_bytes(word, symbols);
+  } else {
+    split_characters(word, symbols);
+  }
+  merge_symbols(merges_, symbols);
+}
+
+bool Bpe::is_whole_token(std::string_view word, int32_t& id) const {
+  std::string spelling;
+  if (maps_bytes_) {
+    append_spelled(spelling, word);
+    word = spelling;
+  }
+  const std::optional<int32_t> found = vocabulary_.find(word);
+  if (found) id = *found;
+  return found.has_value();
+}
+
+void Bpe::split_bytes(std::string_view word, std::vector<Symbol>& symbols) const {
+  for (uint32_t at = 0; at < word.size(); ++at) {
+    const int32_t id = byte_ids_[static_cast<unsigned char>(word[at])];
+    if (id >= 0) {
+      symbols.push_back({id, at, at + 1});
+    } else {
+      add_unknown(at, at + 1, symbols);
+    }
+  }
+}
+
+int32_t Bpe::character_id(std::string_view character) const {
+  if (character.size() == 1) return byte_ids_[static_cast<unsigned char>(character[0])];
+  return vocabulary_.find(character).value_or(-1);
+}
+
+void Bpe::split_characters(std::string_view word, std::vector<Symbol>& symbols) const {
+  for (uint32_t at = 0; at < word.size();) {
+    const uint32_t end = at + utf8_size(word[at]);
+    const int32_t id = character_id(word.substr(at, end - at));
+    bool has_bytes = options_.byte_fallback;
+    for (uint32_t i = at; i < end && has_bytes; ++i) {
+      has_bytes = fallback_ids_[static_cast<unsigned char>(word[i])] >= 0;
+    }
+    if (id >= 0) {
+      symbols.push_back({id, at, end});
+    } else if (has_bytes) {
+      for (uint32_t i = at; i < end; ++i) {
+        symbols.push_back({fallback_ids_[static_cast<unsigned char>(word[i])], i, i + 1});
+      }
+    } else {
+      add_unknown(at, end, symbols);
+    }
+    at = end;
+  }
+}
+
+void Bpe::add_unknown(uint32_t begin, uint32_t end, std::vector<Symbol>& symbols) const {
+  if (options_.unk_token.empty()) return;
+  XRUN_CHECK(unk_id_ >= 0, "the tokenizer's unknown token \"{}\" is not in its vocabulary, but a "
+             "text needs it", options_.unk_token);
+  if (options_.fuse_unk && !symbols.empty() && symbols.back().id == unk_id_ &&
+      symbols.back().end == begin) {
+    symbols.back().end = end;
+  } else {
+    symbols.push_back({unk_id_, begin, end});
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,57 @@
+#pragma once
+// Byte-pair encoding over bytes (GPT-2's kind) or over characters (SentencePiece's kind).
+
+#include "core/text/bpe_merge.h"
+#include "core/text/merge_table.h"
+#include "core/text/piece_cache.h"
+#include "core/text/token_model.h"
+
+#include <array>
+
+namespace xrun {
+
+struct BpeOptions {
+  std::string unk_token;       // "": unknown characters are left out, as in Hugging Face
+  bool fuse_unk = false;       // a run of unknown characters is one token
+  bool byte_fallback = false;  // unknown characters become the tokens <0x00> to <0xFF>
+  bool ignore_merges = false;  // a piece that is in the vocabulary is that token
+};
+
+class Bpe : public TokenModel {
+ public:
+  // Takes over tables that belong together. maps_bytes: see ModelSource.
+  // Throws Error that starts with `where` if the options do not fit the vocabulary.
+  Bpe(Vocabulary vocabulary, MergeTable merges, BpeOptions options, bool maps_bytes,
+      const std::string& where);
+
+  void tokenize(std::string_view text, std::span<const ByteRange> pieces,
+                std::vector<ModelToken>& out) const override;
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
+  // Characters before which no merge reaches: pieces are cut there, so that the cache sees words
+  // even where no pre-tokenizer cuts. Set by the loader, which sees all merges.
+  void set_word_mark(std::string mark);
+
+ private:
+  void tokenize_piece(std::string_view piece, uint32_t begin, PieceCache& cache,
+                      std::vector<ModelToken>& out) const;
+  void tokenize_word(std::string_view word, uint32_t begin, PieceCache& cache,
+                     std::vector<ModelToken>& out) const;
+  void merge_word(std::string_view word, std::vector<Symbol>& symbols) const;
+  void split_bytes(std::string_view word, std::vector<Symbol>& symbols) const;
+  void split_characters(std::string_view word, std::vector<Symbol>& symbols) const;
+  int32_t character_id(std::string_view character) const;
+  void add_unknown(uint32_t begin, uint32_t end, std::vector<Symbol>& symbols) const;
+  bool is_whole_token(std::string_view word, int32_t& id) const;
+
+  Vocabulary vocabulary_;
+  MergeTable merges_;
+  BpeOptions options_;
+  bool maps_bytes_;
+  uint64_t serial_;                       // names this model in a thread's caches
+  int32_t unk_id_ = -1;
+  std::array<int32_t, 256> byte_ids_;     // of a byte, or of an ASCII character; -1: none
+  std::array<int32_t, 256> fallback_ids_; // of <0x00> to <0xFF>; all -1 without byte_fallback
+  std::string word_mark_;                 // "": pieces are not cut
+};
+
+}  // namespace xrun

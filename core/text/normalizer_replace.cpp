@@ -1,0 +1,47 @@
+// Replace: every match of a pattern by a fixed content, which stands for the match's last
+// character, as in Hugging Face's alignments.
+
+#include "core/text/normalizer.h"
+#include "core/text/text_pattern.h"
+#include "core/text/utf8_cursor.h"
+
+namespace xrun {
+
+namespace {
+
+class Replace : public Normalizer {
+ public:
+  explicit Replace(const ComponentSpec& spec)
+      : pattern_(make_text_pattern(spec)), content_(spec.text("content")) {}
+
+  void apply(AlignedText& text) const override {
+    std::vector<Stretch> stretches;
+    pattern_->find(text.text(), stretches);
+    if (stretches.empty() || (stretches.size() == 1 && !stretches[0].is_match)) return;
+    AlignedTextBuilder builder(text);
+    for (const Stretch& s : stretches) {
+      if (!s.is_match) {
+        builder.copy(s.begin, s.end);
+      } else if (s.end > 0) {
+        builder.insert(content_, text.character_origin(s.end - 1));
+      } else {
+        builder.insert(content_, {0, 0});  // an empty match before the text
+      }
+    }
+    text = builder.finish();
+  }
+
+ private:
+  std::unique_ptr<const TextPattern> pattern_;
+  std::string content_;
+};
+
+std::unique_ptr<const Normalizer> make(const ComponentSpec& spec) {
+  return std::make_unique<Replace>(spec);
+}
+
+const bool kAdded = ComponentTable<Normalizer>::add("Replace", make);
+
+}  // namespace
+
+}  // namespace xrun

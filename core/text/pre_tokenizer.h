@@ -1,0 +1,35 @@
+#pragma once
+// Pre-tokenizers: how tokenizer.json cuts a normalised text into the pieces that the model sees.
+
+#include "core/text/aligned_text.h"
+#include "core/text/text_pattern.h"
+#include "core/text/tokenizer_component.h"
+
+#include <vector>
+
+namespace xrun {
+
+// A text and its pieces: byte ranges of the text, in order, never empty. Pieces need not tile the
+// text (a removed delimiter).
+struct PieceList {
+  AlignedText text;
+  std::vector<ByteRange> pieces;
+};
+
+// Immutable, thread-safe. One file a type: pre_tokenizer_*.cpp.
+class PreTokenizer {
+ public:
+  virtual ~PreTokenizer() = default;
+  // Cuts every piece further, or changes its text.
+  virtual void apply(PieceList& list) const = 0;
+  // Whether the model sees the bytes of a piece through the byte-level alphabet.
+  virtual bool maps_bytes() const { return false; }
+};
+
+// What becomes of the matches of a pattern that cuts (tokenizers' SplitDelimiterBehavior).
+enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
+
+// Cuts every piece at the matches of a pattern; `invert` swaps matches and what lies between.
+void split_pieces(PieceList& list, const TextPattern& pattern, SplitBehavior behavior, bool invert);
+
+}  // namespace xrun

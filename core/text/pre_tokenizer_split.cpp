@@ -1,0 +1,96 @@
+// Split: cuts at the matches of a string or a regex.
+
+#include "core/text/pre_tokenizer.h"
+
+namespace xrun {
+
+namespace {
+
+// Whether stretch `i` is joined to the one before it.
+bool joins_previous(const std::vector<Stretch>& s, size_t i, SplitBehavior behavior) {
+  if (i == 0) return false;
+  switch (behavior) {
+    case SplitBehavior::kContiguous:
+      return s[i].is_match == s[i - 1].is_match;
+    case SplitBehavior::kMergedWithPrevious:
+      return s[i].is_match && !s[i - 1].is_match;
+    case SplitBehavior::kMergedWithNext:
+      return s[i - 1].is_match && !s[i].is_match;
+    default:
+      return false;
+  }
+}
+
+void add_pieces(const std::vector<Stretch>& stretches, uint32_t base, SplitBehavior behavior,
+                std::vector<ByteRange>& out) {
+  bool open = false;  // whether the last piece of `out` may be extended
+  for (size_t i = 0; i < stretches.size(); ++i) {
+    const Stretch& s = stretches[i];
+    if (s.is_match && behavior == SplitBehavior::kRemoved) continue;
+    if (open && joins_previous(stretches, i, behavior)) {
+      out.back().end = base + s.end;
+    } else if (s.begin < s.end) {
+      out.push_back({base + s.begin, base + s.end});
+      open = true;
+    }
+  }
+}
+
+SplitBehavior behavior_of(const ComponentSpec& spec) {
+  constexpr std::pair<const char*, SplitBehavior> kNames[] = {
+      {"Removed", SplitBehavior::kRemoved},
+      {"Isolated", SplitBehavior::kIsolated},
+      {"MergedWithPrevious", SplitBehavior::kMergedWithPrevious},
+      {"MergedWithNext", SplitBehavior::kMergedWithNext},
+      {"Contiguous", SplitBehavior::kContiguous},
+  };
+  const std::string& name = spec.text("behavior");
+  for (const auto& [known, behavior] : kNames) {
+    if (name == known) return behavior;
+  }
+  throw Error(fmt::format("{}.behavior: got \"{}\", wanted Removed, Isolated, MergedWithPrevious, "
+                          "MergedWithNext or Contiguous", spec.where(), name));
+}
+
+class Split : public PreTokenizer {
+ public:
+  explicit Split(const ComponentSpec& spec)
+      : pattern_(make_text_pattern(spec)),
+        behavior_(behavior_of(spec)),
+        invert_(spec.boolean("invert", false)) {}
+  void apply(PieceList& list) const override {
+    split_pieces(list, *pattern_, behavior_, invert_);
+  }
+
+ private:
+  std::unique_ptr<const TextPattern> pattern_;
+  SplitBehavior behavior_;
+  bool invert_;
+};
+
+std::unique_ptr<const PreTokenizer> make(const ComponentSpec& spec) {
+  return std::make_unique<Split>(spec);
+}
+
+const bool kAdded = ComponentTable<PreTokenizer>::add("Split", make);
+
+}  // namespace
+
+void split_pieces(PieceList& list, const TextPattern& pattern, SplitBehavior behavior,
+                  bool invert) {
+  std::vector<ByteRange> cut;
+  std::vector<Stretch> stretches;
+  cut.reserve(list.pieces.size() + list.text.size() / 4);
+  const std::string_view text = list.text.text();
+  for (const ByteRange piece : list.pieces) {
+    stretches.clear();
+    pattern.find(text.substr(piece.begin, piece.end - piece.begin), stretches);
+    if (invert) {
+      for (Stretch& s : stretches) s.is_match = !s.is_match;
+    }
+    add_pieces(stretches, piece.begin, behavior, cut);
+  }
+  list.pieces = std::move(cut);
+}
+
+}  // namespace xrun

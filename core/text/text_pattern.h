@@ -1,0 +1,40 @@
+#pragma once
+// Patterns of tokenizer.json ({"String": ..} or {"Regex": ..}) and the stretches they cut.
+
+#include "core/text/tokenizer_component.h"
+
+#include <cstdint>
+#include <string_view>
+
+namespace xrun {
+
+struct Stretch {
+  uint32_t begin;
+  uint32_t end;
+  bool is_match;
+};
+
+// Immutable, thread-safe.
+class TextPattern {
+ public:
+  virtual ~TextPattern() = default;
+  // Appends stretches that tile `text` (valid UTF-8): matches from left to right, and what lies
+  // between them. Throws Error if the regex engine gives up on this text.
+  virtual void find(std::string_view text, std::vector<Stretch>& out) const = 0;
+};
+
+// Makes the pattern of a component's "pattern" member. A regex whose splitter is written by hand
+// (text_splitter.cpp) gets that; any other one is run by PCRE2.
+// Throws Error that names the place if the regex cannot be compiled.
+std::unique_ptr<const TextPattern> make_text_pattern(const ComponentSpec& spec);
+
+// The parts that make_text_pattern chooses from.
+std::unique_ptr<const TextPattern> make_literal_pattern(std::string literal);
+std::unique_ptr<const TextPattern> make_regex_pattern(const std::string& regex,
+                                                      const std::string& where);
+// Returns the hand-written splitter of exactly this regex, or nullptr.
+std::unique_ptr<const TextPattern> make_known_splitter(std::string_view regex);
+// Returns the splitter that the ByteLevel pre-tokenizer has built in.
+std::unique_ptr<const TextPattern> make_gpt2_splitter();
+
+}  // namespace xrun

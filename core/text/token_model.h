@@ -1,0 +1,65 @@
+#pragma once
+// Models: what turns a piece of text into tokens of the vocabulary.
+
+#include "core/base/json.h"
+#include "core/text/tokenizer.h"
+#include "core/text/vocabulary.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace xrun {
+
+// A token and its bytes of the text that was given to the model.
+struct ModelToken {
+  int32_t id;
+  uint32_t begin;
+  uint32_t end;
+};
+
+// Immutable, thread-safe. One file a type.
+class TokenModel {
+ public:
+  virtual ~TokenModel() = default;
+  // Appends the tokens of each piece of `text`, in order. Throws Error if a character is unknown
+  // and the unknown token is not in the vocabulary.
+  virtual void tokenize(std::string_view text, std::span<const ByteRange> pieces,
+                        std::vector<ModelToken>& out) const = 0;
+  virtual const Vocabulary& vocabulary() const = 0;
+};
+
+// What a model is made from: the members of the "model" object as JSON text, inside a buffer that
+// goes on for kJsonPadding readable bytes.
+struct ModelSource {
+  std::vector<std::pair<std::string, std::string_view>> members;
+  std::string where;        // "dir/tokenizer.json: model"
+  bool maps_bytes = false;  // pieces are bytes, the vocabulary is spelled in the byte alphabet
+
+  // Returns a member's text. Throws Error if it is missing.
+  std::string_view member(std::string_view key) const;
+  // Returns a small member's value, null if it is missing.
+  Json option(std::string_view key) const;
+};
+constexpr size_t kJsonPadding = 64;
+
+// The known model types by name; a model's own .cpp adds itself with a constant.
+using MakeModel = std::unique_ptr<const TokenModel> (*)(const ModelSource&);
+bool add_model_type(const char* type, MakeModel make);
+// Makes the model of the source's "type"; a file older than that key is BPE.
+// Throws Error that names the place, the unknown type and the known ones.
+std::unique_ptr<const TokenModel> make_model(const ModelSource& source);
+
+// Makes the byte-pair model of a vocab.json and a merges.txt.
+struct BpeFiles {
+  std::string vocab;  // the files' bytes
+  std::string merges;
+  std::string vocab_name;  // for messages
+  std::string merges_name;
+};
+std::unique_ptr<const TokenModel> make_bpe_model(const BpeFiles& files, bool maps_bytes);
+
+}  // namespace xrun

@@ -1,0 +1,170 @@
+#include "core/text/tokenizer_folder.h"
+
+#include "core/base/file.h"
+#include "core/text/tokenizer_pipeline.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxBytes = 64 << 20;  // of a settings file
+
+// Returns a JSON object, or an empty one if the file does not exist.
+Json read_object(const fs::path& path) {
+  if (!fs::exists(path)) return Json::object();
+  Json json = parse_json(read_file(path, kMaxBytes), path.string());
+  XRUN_CHECK(json.is_object(), "{}: got {}, wanted an object", path.string(), json.kind_name());
+  return json;
+}
+
+// A role's text in one of the files that name roles: a string or an object with "content".
+void read_named(const Json& json, const std::string& key, const std::string& file,
+                NamedToken& named) {
+  const Json* value = json.find(key);
+  if (value == nullptr || value->is_null() || !named.text.empty()) return;
+  if (value->is_string() && value->as_string().empty()) return;
+  named.text = read_added_token(*value, file + ": " + key).content;
+}
+
+void read_ids(const Json& config, const std::string& key, const std::string& file,
+              NamedToken& named) {
+  const Json* value = config.find(key);
+  if (value == nullptr || value->is_null() || !named.text.empty()) return;
+  // A list names several ends; the first one is the one that is written.
+  const Json& id = value->is_array() && value->size() > 0 ? value->as_array()[0] : *value;
+  XRUN_CHECK(id.is_int(), "{}: {}: got {}, wanted an id", file, key, id.kind_name());
+  named.id = id.as_int();
+}
+
+// Puts a token into the list, over an earlier one with the same content.
+void put(std::vector<AddedToken>& added, AddedToken token) {
+  for (AddedToken& known : added) {
+    if (known.content != token.content) continue;
+    if (token.id < 0) token.id = known.id;
+    known = std::move(token);
+    return;
+  }
+  added.push_back(std::move(token));
+}
+
+// tokenizer_config.json: {"added_tokens_decoder": {"151643": {...}}}.
+void read_added_decoder(const Json& config, const std::string& file,
+                        std::vector<AddedToken>& added) {
+  const Json* decoder = config.find("added_tokens_decoder");
+  if (decoder == nullptr || decoder->is_null()) return;
+  const std::string where = file + ": added_tokens_decoder";
+  XRUN_CHECK(decoder->is_object(), "{}: got {}, wanted an object", where, decoder->kind_name());
+  for (const auto& [key, value] : decoder->as_object()) {
+    AddedToken token = read_added_token(value, where + "." + key);
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token.id);
+    XRUN_CHECK(error == std::errc() && end == key.data() + key.size() && token.id >= 0 &&
+                   token.id <= Vocabulary::kMaxId,
+               "{}: the key \"{}\" is not an id of 0 to {}", where, key, Vocabulary::kMaxId);
+    put(added, std::move(token));
+  }
+}
+
+// added_tokens.json: {"<pad>": 32000}.
+void read_added_map(const fs::path& path, std::vector<AddedToken>& added) {
+  const Json json = read_object(path);
+  for (const auto& [content, id] : json.as_object()) {
+    XRUN_CHECK(id.is_int() && id.as_int() >= 0 && id.as_int() <= Vocabulary::kMaxId,
+               "{}: the id of \"{}\" is not an integer of 0 to {}", path.string(), content,
+               Vocabulary::kMaxId);
+    const bool known = std::any_of(added.begin(), added.end(),
+                                   [&](const AddedToken& t) { return t.content == content; });
+    if (known) continue;
+    AddedToken token = read_added_token(Json(content), path.string());
+    token.id = int32_t(id.as_int());
+    put(added, std::move(token));
+  }
+}
+
+// The roles and lists of special tokens in one file.
+void read_special(const Json& json, const std::string& file, std::vector<AddedToken>& added) {
+  const auto add = [&](const Json& value, const std::string& where) {
+    AddedToken token = read_added_token(value, where);
+    token.special = true;
+    if (value.is_string() || value.find("normalized") == nullptr) token.normalized = false;
+    const auto known = std::find_if(added.begin(), added.end(), [&](const AddedToken& t) {
+      return t.content == token.content;
+    });
+    if (known == added.end()) {
+      added.push_back(std::move(token));
+    } else {
+      known->special = true;
+    }
+  };
+  for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                          "cls_token", "mask_token"}) {
+    const Json* value = json.find(key);
+    const bool empty = value == nullptr || value->is_null() ||
+                       (value->is_string() && value->as_string().empty());
+    if (!empty) add(*value, file + ": " + key);
+  }
+  for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
+    const Json* list = json.find(key);
+    if (list == nullptr || !list->is_array()) continue;
+    for (const Json& value : list->as_array()) add(value, file + ": " + key);
+  }
+}
+
+std::string read_chat_template(const fs::path& dir, const Json& config, const std::string& file) {
+  // A file of its own goes before the member, as in transformers.
+  if (fs::exists(dir / "chat_template.jinja")) {
+    return read_file(dir / "chat_template.jinja", kMaxBytes);
+  }
+  const Json* value = config.find("chat_template");
+  if (value == nullptr || value->is_null()) return "";
+  if (value->is_string()) return value->as_string();
+  XRUN_CHECK(value->is_array(), "{}: chat_template: got {}, wanted a string or a list of named "
+             "templates", file, value->kind_name());
+  for (size_t i = 0; i < value->size(); ++i) {
+    const ComponentSpec item(value->as_array()[i], fmt::format("{}: chat_template[{}]", file, i));
+    if (item.text("name") == "default") return item.text("template");
+  }
+  return "";
+}
+
+}  // namespace
+
+FolderSettings read_folder_settings(const fs::path& dir) {
+  FolderSettings out;
+  const std::string config_name = (dir / "tokenizer_config.json").string();
+  const std::string map_name = (dir / "special_tokens_map.json").string();
+  const std::string model_name = (dir / "config.json").string();
+  out.tokenizer_config = read_object(config_name);
+  out.config = read_object(model_name);
+  const Json map = read_object(map_name);
+  const std::pair<const char*, NamedToken*> roles[] = {{"bos_token", &out.bos},
+                                                       {"eos_token", &out.eos},
+                                                       {"pad_token", &out.pad},
+                                                       {"unk_token", &out.unk}};
+  for (const auto& [key, named] : roles) {
+    read_named(out.tokenizer_config, key, config_name, *named);
+    read_named(map, key, map_name, *named);
+    read_ids(out.config, std::string(key) + "_id", model_name, *named);
+  }
+  read_added_decoder(out.tokenizer_config, config_name, out.added);
+  read_added_map(dir / "added_tokens.json", out.added);
+  read_special(out.tokenizer_config, config_name, out.added);
+  read_special(map, map_name, out.added);
+  out.chat_template = read_chat_template(dir, out.tokenizer_config, config_name);
+
+  Json hashed = Json::object();
+  for (const auto& [key, value] : out.tokenizer_config.as_object()) {
+    if (key != "chat_template") hashed.set(key, value);
+  }
+  out.hashed = {{"tokenizer_config", dump_json(hashed)}, {"special_tokens_map", dump_json(map)}};
+  if (fs::exists(dir / "added_tokens.json")) {
+    out.hashed.emplace_back("added_tokens", read_file(dir / "added_tokens.json", kMaxBytes));
+  }
+  return out;
+}
+
+}  // namespace xrun

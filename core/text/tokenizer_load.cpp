@@ -1,0 +1,198 @@
+// From a folder to a tokenizer: which files it is made from, which tokens were added to it, and
+// which of them have a role.
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/hash.h"
+#include "core/text/tokenizer_folder.h"
+#include "core/text/tokenizer_parts.h"
+
+#include <algorithm>
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxBytes = 512 << 20;  // of a vocabulary
+
+// Whether the vocabulary spells every byte in the byte alphabet, as GPT-2's does.
+bool spells_all_bytes(std::string_view vocab_json) {
+  // U+0143 is the last character of the alphabet, the byte 0xAD; few other vocabularies have it.
+  return vocab_json.find("\"\u0143\"") != std::string_view::npos ||
+         vocab_json.find("\"\\u0143\"") != std::string_view::npos;
+}
+
+// Says which class a folder with vocab.json and merges.txt is of: tokenizer_class, else the
+// model_type of config.json, else GPT-2, whose file layout this is, if the vocabulary is byte-level.
+const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings& settings,
+                                      const std::string& vocab_json) {
+  const Json* named = settings.tokenizer_config.find("tokenizer_class");
+  if (named != nullptr && named->is_string()) {
+    const TokenizerClass* known = find_tokenizer_class(named->as_string());
+    XRUN_CHECK(known != nullptr,
+               "{}: tokenizer_class: {} is not known without a tokenizer.json; known are {}",
+               (dir / "tokenizer_config.json").string(), named->as_string(),
+               known_tokenizer_classes());
+    return *known;
+  }
+  const Json* type = settings.config.find("model_type");
+  if (type != nullptr && type->is_string()) {
+    const TokenizerClass* known = find_model_type_class(type->as_string());
+    XRUN_CHECK(known != nullptr, "{}: there is no tokenizer.json and no tokenizer_class in "
+               "tokenizer_config.json, and the model_type {} does not tell; name one of {}",
+               dir.string(), type->as_string(), known_tokenizer_classes());
+    return *known;
+  }
+  XRUN_CHECK(spells_all_bytes(vocab_json), "{}: there is no tokenizer.json, nothing names the "
+             "tokenizer_class, and vocab.json does not spell bytes as GPT-2's does; name one of {} "
+             "in tokenizer_config.json", dir.string(), known_tokenizer_classes());
+  return *find_tokenizer_class("GPT2Tokenizer");
+}
+
+TokenizerPipeline read_vocab_and_merges(const fs::path& dir, FolderSettings& settings) {
+  const BpeFiles files{read_file(dir / "vocab.json", kMaxBytes),
+                       read_file(dir / "merges.txt", kMaxBytes), (dir / "vocab.json").string(),
+                       (dir / "merges.txt").string()};
+  const TokenizerClass& known = class_of_folder(dir, settings, files.vocab);
+  const Json* prefix = settings.tokenizer_config.find("add_prefix_space");
+  TokenizerPipeline pipeline = make_class_pipeline(
+      known, files, prefix != nullptr && prefix->is_bool() && prefix->as_bool());
+  settings.hashed.emplace_back("class", known.name);
+  settings.hashed.emplace_back("vocab.json", files.vocab);
+  settings.hashed.emplace_back("merges.txt", files.merges);
+
+  // The class's own default, where the folder says nothing about roles.
+  if (pipeline.model->vocabulary().find(known.special)) {
+    const bool silent = settings.added.empty();
+    for (const auto& [key, named] : {std::pair("bos_token", &settings.bos),
+                                     std::pair("eos_token", &settings.eos)}) {
+      if (silent && !settings.tokenizer_config.find(key) && named->text.empty()) {
+        named->text = known.special;
+      }
+    }
+    if (silent) {
+      AddedToken token;
+      token.content = known.special;
+      token.special = true;
+      token.normalized = false;
+      settings.added.push_back(std::move(token));
+    }
+  }
+  return pipeline;
+}
+
+TokenizerPipeline read_pipeline(const fs::path& dir, FolderSettings& settings) {
+  const fs::path json = dir / "tokenizer.json";
+  if (fs::exists(json)) {
+    std::string digest;
+    TokenizerPipeline pipeline = read_tokenizer_json(json.string(), digest);
+    settings.hashed.emplace_back("tokenizer.json", digest);
+    return pipeline;
+  }
+  if (fs::exists(dir / "vocab.json") && fs::exists(dir / "merges.txt")) {
+    return read_vocab_and_merges(dir, settings);
+  }
+  XRUN_CHECK(fs::is_directory(dir), "{}: there is no such folder", dir.string());
+  throw Error(fmt::format("{}: there is no tokenizer: neither tokenizer.json nor vocab.json and "
+                          "merges.txt{}", dir.string(),
+                          fs::exists(dir / "tokenizer.model")
+                              ? "; tokenizer.model alone is not supported"
+                              : ""));
+}
+
+// Joins the lists of both sources, gives every token its id, and checks ids against the vocabulary.
+class AddedTokenList {
+ public:
+  AddedTokenList(const Vocabulary& vocabulary, std::string where)
+      : vocabulary_(vocabulary), where_(std::move(where)), next_(vocabulary.size()) {}
+
+  void put(const AddedToken& token) {
+    const auto same = std::find_if(list_.begin(), list_.end(), [&](const AddedToken& t) {
+      return t.content == token.content;
+    });
+    if (same == list_.end()) {
+      AddedToken added = token;
+      added.id = id_for(token);
+      list_.push_back(std::move(added));
+      next_ = std::max(next_, int64_t(list_.back().id) + 1);
+      return;
+    }
+    XRUN_CHECK(token.id < 0 || token.id == same->id,
+               "{}: the added token \"{}\" has two ids, {} and {}", where_, token.content, same->id,
+               token.id);
+    const int32_t id = same->id;
+    // A file that only names the token as special leaves its other flags as they are.
+    if (token.id < 0) {
+      same->special = same->special || token.special;
+    } else {
+      *same = token;
+    }
+    same->id = id;
+  }
+  std::vector<AddedToken> take() { return std::move(list_); }
+  int64_t end() const { return next_; }
+
+ private:
+  int32_t id_for(const AddedToken& token) const {
+    const std::optional<int32_t> known = vocabulary_.find(token.content);
+    XRUN_CHECK(!known || token.id < 0 || *known == token.id,
+               "{}: the added token \"{}\" has id {}, but the vocabulary has it as {}", where_,
+               token.content, token.id, known.value_or(-1));
+    if (known) return *known;
+    const int64_t id = token.id >= 0 ? token.id : next_;
+    XRUN_CHECK(id <= Vocabulary::kMaxId, "{}: no id is left for the added token \"{}\"", where_,
+               token.content);
+    XRUN_CHECK(!vocabulary_.has(int32_t(id)), "{}: the added token \"{}\" has the id {} of the "
+               "piece \"{}\"", where_, token.content, id, vocabulary_.piece(int32_t(id)));
+    for (const AddedToken& other : list_) {
+      XRUN_CHECK(other.id != id, "{}: the added tokens \"{}\" and \"{}\" share the id {}", where_,
+                 other.content, token.content, id);
+    }
+    return int32_t(id);
+  }
+
+  const Vocabulary& vocabulary_;
+  std::string where_;
+  std::vector<AddedToken> list_;
+  int64_t next_;
+};
+
+TokenRole role(const Tokenizer::Parts& parts, const NamedToken& named) {
+  if (!named.text.empty()) return {parts.id_of(named.text), named.text};
+  if (named.id < 0 || named.id >= parts.vocab_size) return {};
+  const std::string_view text = parts.piece(int32_t(named.id));
+  if (text.empty()) return {};
+  return {int32_t(named.id), std::string(text)};
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer::Parts> load_tokenizer_parts(const fs::path& dir) {
+  FolderSettings settings = read_folder_settings(dir);
+  auto parts = std::make_unique<Tokenizer::Parts>();
+  parts->stages = read_pipeline(dir, settings);
+  AddedTokenList added(parts->stages.model->vocabulary(), dir.string());
+  for (const AddedToken& token : parts->stages.added) added.put(token);
+  for (const AddedToken& token : settings.added) added.put(token);
+  parts->vocab_size = added.end();
+  parts->added = AddedTokens(added.take(), parts->stages.normalizer.get());
+  if (parts->stages.post_processor) {
+    parts->stages.post_processor->each_id([&](int64_t id) {
+      XRUN_CHECK(id < parts->vocab_size, "{}: post_processor: the id {} is not in the vocabulary "
+                 "of {}", (dir / "tokenizer.json").string(), id, parts->vocab_size);
+    });
+  }
+  parts->bos = role(*parts, settings.bos);
+  parts->eos = role(*parts, settings.eos);
+  parts->pad = role(*parts, settings.pad);
+  parts->unk = role(*parts, settings.unk);
+  parts->chat_template = settings.chat_template;
+  Hasher hasher;
+  for (const auto& [name, text] : settings.hashed) hasher.field(name, text);
+  parts->digest = hasher.hex();
+  return parts;
+}
+
+}  // namespace xrun

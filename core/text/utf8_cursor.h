@@ -1,0 +1,35 @@
+#pragma once
+// Stepping through text that is known to be valid UTF-8, without checks.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace xrun {
+
+inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+// Returns the bytes of the character that a lead byte begins.
+inline uint32_t utf8_size(char lead) {
+  const auto c = static_cast<unsigned char>(lead);
+  return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+}
+
+// Returns the character that begins at text[at].
+inline uint32_t utf8_character(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) { return uint32_t(static_cast<unsigned char>(text[at + i])); };
+  const uint32_t c = byte(0);
+  if (c < 0x80) return c;
+  if (c < 0xE0) return (c & 0x1F) << 6 | (byte(1) & 0x3F);
+  if (c < 0xF0) return (c & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
+  return (c & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
+}
+
+// Returns where the character before `at` begins. Requires at > 0.
+inline size_t utf8_before(std::string_view text, size_t at) {
+  do --at;
+  while (at > 0 && is_continuation(text[at]));
+  return at;
+}
+
+}  // namespace xrun
