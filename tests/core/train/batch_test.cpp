@@ -1,0 +1,163 @@
+#include "core/train/batch.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+
+#include "core/base/error.h"
+#include "tests/core/train/tiny_pairs.h"
+
+namespace xrun {
+namespace {
+
+template <class F>
+std::string message_of(F f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Batch, FieldsAreInStreamOrderWhateverThePacking) {
+  const std::vector<TinyPair> pairs = tiny_pairs(7);
+  const auto whole = tiny_batch(pairs, 7);
+  Batch pieces({}, tiny_packs(pairs, 3, /*reversed=*/true));
+  for (const char* name : {"row", "pair", "length", "tokens", "weight"}) {
+    EXPECT_TRUE(at::equal(whole->field(name), pieces.field(name))) << name;
+  }
+  EXPECT_EQ(pieces.field("row")[0].item().toLong(), 0);
+  EXPECT_EQ(pieces.size(), 14);
+  EXPECT_EQ(pieces.field("length")[1].item().toLong(), static_cast<int64_t>(pairs[0].rejected.size()));
+}
+
+TEST(Batch, AnAssignedFieldIsSlicedIntoTheViews) {
+  Batch batch({}, tiny_packs(tiny_pairs(7), 3, /*reversed=*/true));
+  batch.set_field("reward", at::arange(14, at::kFloat));
+  for (const auto& micro : batch.micros()) {
+    // Batch order has the pair i's chosen side at 2 i.
+    const View chosen = micro->chosen();
+    EXPECT_TRUE(at::equal(chosen.field("reward"), chosen.field("pair").mul(2).to(at::kFloat)));
+  }
+  EXPECT_TRUE(at::equal(batch.field("reward"), at::arange(14, at::kFloat)));
+}
+
+TEST(Batch, AFieldByTrainedTokenComesBackByView) {
+  Batch batch({}, tiny_packs(tiny_pairs(5), 2, /*reversed=*/true));
+  const at::Tensor values = at::randn({batch.row_count()});
+  batch.set_field("old_logprob", values);
+  std::vector<at::Tensor> parts;
+  for (const auto& micro : batch.micros()) parts.push_back(micro->all().field("old_logprob"));
+  EXPECT_TRUE(at::equal(batch.in_batch_order(parts, true), values));
+}
+
+TEST(Batch, AFieldByPairReachesBothSides) {
+  Batch batch({}, tiny_packs(tiny_pairs(5), 2, /*reversed=*/true));
+  batch.set_field("difficulty", at::arange(5, at::kFloat));
+  for (const auto& micro : batch.micros()) {
+    for (const View& view : {micro->chosen(), micro->rejected()}) {
+      EXPECT_TRUE(at::equal(view.field("difficulty"), view.field("pair").to(at::kFloat)));
+    }
+  }
+}
+
+TEST(Batch, RefusesAFieldOfAnotherSizeAndNamesTheSizes) {
+  Batch batch({}, tiny_packs(tiny_pairs(2), 2));
+  EXPECT_EQ(message_of([&] { batch.set_field("reward", at::randn({3})); }),
+            fmt::format("batch.reward has shape [3], wanted [4] (one per sequence), [2] (one per "
+                        "pair) or [{}] (one per trained token)",
+                        batch.row_count()));
+  EXPECT_EQ(message_of([&] { batch.set_field("row", at::randn({4})); }),
+            "batch.row belongs to the data and cannot be assigned; choose another name");
+}
+
+TEST(Batch, RefusesAPairThatStandsInTwoPacks) {
+  std::vector<PackedBatch> packs = tiny_packs(tiny_pairs(2), 2);
+  packs.push_back(packs[0]);
+  EXPECT_NE(message_of([&] { Batch batch({}, packs); }).find("must be unique in a step"),
+            std::string::npos);
+}
+
+TEST(View, SidesArePairedAndTheirRowsAreTheirOwn) {
+  const std::vector<TinyPair> pairs = tiny_pairs(6);
+  Batch batch({}, tiny_packs(pairs, 6, /*reversed=*/true));
+  const View chosen = batch.micros()[0]->chosen(), rejected = batch.micros()[0]->rejected();
+  EXPECT_TRUE(at::equal(chosen.field("pair"), rejected.field("pair")));
+  const at::Tensor pair = chosen.field("pair"), length = rejected.length(), all = rejected.tokens();
+  for (int64_t i = 0; i < 6; ++i) {
+    const TinyPair& one = pairs[static_cast<size_t>(pair[i].item().toLong())];
+    EXPECT_EQ(length[i].item().toLong(), static_cast<int64_t>(one.rejected.size()));
+    EXPECT_EQ(all[i].item().toLong(), static_cast<int64_t>(one.prompt.size() + one.rejected.size()));
+  }
+}
+
+TEST(View, SumMeanAndSpreadFitEachOther) {
+  const auto batch = tiny_batch(tiny_pairs(4), 4);
+  const View view = batch->micros()[0]->rejected();
+  const at::Tensor n = at::arange(1, 5, at::kFloat);
+  EXPECT_TRUE(at::equal(view.mean(view.spread(n)), n));
+  EXPECT_TRUE(at::equal(view.sum(view.spread(n)), n.mul(view.length())));
+  at::Tensor x = at::randn({view.row_count()});
+  x.requires_grad_(true);
+  view.sum(x).mul(n).sum().backward();
+  EXPECT_TRUE(at::equal(x.grad(), view.spread(n)));
+}
+
+TEST(View, ASegmentWithoutTrainedTokensSumsToZero) {
+  PackedBatch pack;
+  PackedBatch::Segment segment;
+  segment.sample_id = 0;
+  pack.append(segment, {1, 2, 3}, {0, 0, 0});
+  segment.sample_id = 1;
+  pack.append(segment, {1, 2, 3}, {0, 1, 1});
+  BatchInfo info;
+  info.unit = Unit::kToken;
+  Batch batch(info, {pack});
+  const View view = batch.micros()[0]->all();
+  EXPECT_TRUE(at::equal(view.sum(at::tensor({2.f, 3.f})), at::tensor({0.f, 5.f})));
+  EXPECT_TRUE(at::equal(view.mean(at::tensor({2.f, 3.f})), at::tensor({0.f, 2.5f})));
+}
+
+TEST(View, NamesShapesThatDoNotFit) {
+  const auto batch = tiny_batch(tiny_pairs(4), 4);
+  const View view = batch->micros()[0]->chosen();
+  EXPECT_EQ(message_of([&] { view.spread(at::randn({3})); }),
+            "spread takes one value per sequence: got shape [3], wanted [4]");
+  EXPECT_EQ(message_of([&] { view.sum(at::randn({2, 2})); }),
+            fmt::format("sum takes one value per trained token: got shape [2, 2], wanted [{}]",
+                        view.row_count()));
+}
+
+TEST(View, RaisesClosedAfterItsStepAndIsNewlyMadeAfterwards) {
+  const auto batch = tiny_batch(tiny_pairs(2), 2);
+  const View view = batch->micros()[0]->chosen();
+  EXPECT_EQ(view.length().numel(), 2);
+  batch->close();
+  EXPECT_EQ(message_of([&] { view.length(); }),
+            "this view (chosen) is closed: its micro-batch ended with the step; keep what you need "
+            "with xrun.keep(tensor) while it is open");
+  EXPECT_EQ(batch->micros()[0]->chosen().length().numel(), 2);
+}
+
+TEST(View, AnUnknownFieldNamesTheNearest) {
+  const auto batch = tiny_batch(tiny_pairs(2), 2);
+  EXPECT_EQ(message_of([&] { batch->micros()[0]->all().field("lenght"); }),
+            "this batch has no field \"lenght\"; did you mean \"length\"?");
+}
+
+TEST(View, SequencesHaveNoSides) {
+  PackedBatch pack;
+  pack.append({}, {1, 2, 3}, {0, 1, 1});
+  BatchInfo info;
+  info.unit = Unit::kToken;
+  Batch batch(info, {pack});
+  EXPECT_EQ(message_of([&] { batch.micros()[0]->chosen(); }),
+            "there is no chosen side here: this batch is not made of pairs");
+}
+
+}  // namespace
+}  // namespace xrun

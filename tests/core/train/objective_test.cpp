@@ -1,0 +1,68 @@
+#include "core/train/objective.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/ops/ones.h>
+
+#include "core/train/batch.h"
+#include "tests/core/train/tiny_pairs.h"
+
+namespace xrun {
+namespace {
+
+std::string breach(std::vector<std::pair<Unit, at::Tensor>> losses) {
+  const auto batch = tiny_batch(tiny_pairs(8), 8);
+  try {
+    check_losses({std::move(losses), {}}, *batch->micros()[0]);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Objective, AWrongLengthNamesTheExpectedOne) {
+  EXPECT_EQ(breach({{Unit::kPair, at::ones({12})}}),
+            "the loss has 12 elements, wanted 8 (one per pair of this micro-batch)");
+  EXPECT_EQ(breach({{Unit::kSequence, at::ones({1})}}),
+            "the loss has 1 element, wanted 16 (one per sequence of this micro-batch)");
+}
+
+TEST(Objective, AReducedLossIsSentBack) {
+  EXPECT_EQ(breach({{Unit::kPair, at::ones({})}}),
+            "the loss is a single number, wanted 8 elements (one per pair of this micro-batch); "
+            "return it unreduced, the step takes the mean");
+}
+
+TEST(Objective, AWrongShapeIsPrinted) {
+  EXPECT_EQ(breach({{Unit::kPair, at::ones({8, 1})}}),
+            "the loss has shape [8, 1], wanted [8] (one per pair of this micro-batch)");
+}
+
+TEST(Objective, SeveralLossesAreToldApart) {
+  EXPECT_EQ(breach({{Unit::kPair, at::ones({8})}, {Unit::kSequence, at::ones({8})}}),
+            "the sequence loss has 8 elements, wanted 16 (one per sequence of this micro-batch)");
+  EXPECT_EQ(breach({{Unit::kPair, at::ones({8})}, {Unit::kPair, at::ones({8})}}),
+            "the objective returned the pair loss twice");
+}
+
+TEST(Objective, ALossIsNeeded) {
+  EXPECT_EQ(breach({}), "the objective returned no loss; return a tensor with one loss per pair");
+}
+
+TEST(Objective, AUnitThatTheDataLackIsNamed) {
+  EXPECT_EQ(breach({{Unit::kChunk, at::ones({8})}}), "a loss per chunk: this batch has none");
+}
+
+TEST(Objective, TheRightLengthsPass) {
+  EXPECT_EQ(breach({{Unit::kPair, at::ones({8})}, {Unit::kSequence, at::ones({16})}}), "");
+}
+
+TEST(Unit, NamesGoThereAndBack) {
+  for (Unit unit : {Unit::kPair, Unit::kToken, Unit::kSequence, Unit::kGroup, Unit::kChunk}) {
+    EXPECT_EQ(unit_of(unit_name(unit)), unit);
+  }
+  EXPECT_THROW(unit_of("pairs"), Error);
+}
+
+}  // namespace
+}  // namespace xrun

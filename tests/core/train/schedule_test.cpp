@@ -1,0 +1,43 @@
+#include "core/train/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+
+namespace xrun {
+namespace {
+
+TEST(Schedule, FactorsAreTransformersOwn) {
+  const Json golden = read_json(XRUN_SOURCE_DIR "/tests/golden/adamw.json");
+  for (const Json& row : golden.at("schedules").as_array()) {
+    const Schedule schedule = schedule_of(row.at("schedule").as_string());
+    const int64_t steps = row.at("steps").as_int();
+    const int64_t warmup = warmup_steps(row.at("warmup").as_double(), steps);
+    const Json::Array& factors = row.at("factors").as_array();
+    for (int64_t k = 0; k < steps; ++k) {
+      EXPECT_NEAR(schedule_factor(schedule, k, warmup, steps),
+                  factors[static_cast<size_t>(k)].as_double(), 1e-12)
+          << dump_json(row) << " at " << k;
+    }
+  }
+}
+
+TEST(Schedule, WithoutWarmupTheFirstUpdateHasTheFullRate) {
+  for (Schedule schedule : {Schedule::kConstant, Schedule::kLinear, Schedule::kCosine}) {
+    EXPECT_EQ(schedule_factor(schedule, 0, 0, 10), 1.0);
+  }
+}
+
+TEST(Schedule, AnUnknownNameListsTheKnownOnes) {
+  try {
+    schedule_of("exponential");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(error.what(),
+                 "\"exponential\" is no schedule; the schedules are constant, linear and cosine");
+  }
+}
+
+}  // namespace
+}  // namespace xrun
