@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Writes the golden of DPO training: a tiny random llama, pairs, and 20 steps of plain PyTorch.
+
+  tests/golden/tiny_dpo/         the checkpoint, with the files of tests/data/tiny_tokenizer
+  tests/golden/dpo_pairs.jsonl   80 pairs as rows of strings and of messages, several turns too
+  tests/golden/dpo_steps.json    token ids and trained ranges, log-probs before step 0, and loss,
+                                 accuracy, margin and gradient norm of each step
+
+The loop below knows nothing of xrun: transformers' LlamaForCausalLM in fp32, each sequence alone
+and unpadded, loss = mean over 4 pairs of -log sigmoid(beta ((pc - rc) - (pr - rr))) (Rafailov et
+al. 2023, eq. 7), torch.nn.utils.clip_grad_norm_ to 1.0, torch.optim.AdamW with lr 1e-4 constant,
+betas .9 .999, eps 1e-8, no weight decay, rows in file order. Trained are the assistant turns after
+the shared prompt, with their end-of-turn token (transformers' assistant mask).
+
+Made with torch 2.11, transformers 5.23:
+    python tests/golden/make/dpo_steps.py                    # the golden
+    python tests/golden/make/dpo_steps.py MODEL ROWS.jsonl   # losses of any folder and rows
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+
+import torch
+import torch.nn.functional as F
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+GOLDEN = ROOT / "tests/golden"
+STEPS, PAIRS, LR, BETA, CLIP = 20, 4, 1e-4, 0.1, 1.0
+
+SUBJECTS = ["the sea", "a clock", "rain", "the café", "a wolf", "tea", "iron", "the moon", "bread",
+            "a violin"]
+QUESTIONS = ["What is {}?", "Say a word about {}.", "Why {}?", "Where do I find {}?"]
+SHORT = ["It is {}.", "Just {}.", "Ask {} itself.", "Look up: {}!"]
+LONG = ["Well, {}, one might say, is what it is.", "There are many ways to see {}, and so on.",
+        "I think that {} is hard to tell; 1, 2, 3.", "As for {}: nobody knows.\nNobody."]
+
+
+def write_rows(path):
+    """Every tenth row has several turns as messages, every other tenth a system message."""
+    rows = []
+    for i in range(STEPS * PAIRS):
+        subject = SUBJECTS[i % 10]
+        question = QUESTIONS[i // 10 % 4].format(subject)
+        good, bad = SHORT[i * 7 % 4].format(subject), LONG[i * 3 % 4].format(subject)
+        if i % 3 == 2:  # length is not all that tells the sides apart
+            good, bad = bad, good
+        if i % 10 == 4:
+            turns = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."},
+                     {"role": "user", "content": question}]
+            rows.append({"prompt": turns, "chosen": [{"role": "assistant", "content": good}],
+                         "rejected": [{"role": "assistant", "content": bad}]})
+        elif i % 10 == 7:
+            turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": question}]
+            rows.append({"chosen": turns + [{"role": "assistant", "content": good}],
+                         "rejected": turns + [{"role": "assistant", "content": bad}]})
+        else:
+            rows.append({"prompt": question, "chosen": good, "rejected": bad})
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def write_checkpoint(path):
+    torch.manual_seed(5)
+    config = LlamaConfig(vocab_size=264, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+                         num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5,
+                         rope_theta=10000.0, max_position_embeddings=512, tie_word_embeddings=True,
+                         initializer_range=0.15, bos_token_id=None, eos_token_id=258,
+                         pad_token_id=256)
+    LlamaForCausalLM(config).save_pretrained(path)
+    for file in (ROOT / "tests/data/tiny_tokenizer").iterdir():
+        shutil.copyfile(file, path / file.name)
+
+
+def messages(row):
+    """Both full conversations and the prompt they share."""
+    prompt = row.get("prompt")
+    if isinstance(prompt, str):
+        prompt = [{"role": "user", "content": prompt}]
+    sides = []
+    for side in (row["chosen"], row["rejected"]):
+        if isinstance(side, str):
+            side = [{"role": "assistant", "content": side}]
+        sides.append(prompt + side if prompt is not None else side)
+    return sides, prompt if prompt is not None else sides[0][:-1]
+
+
+def encode(tokenizer, row):
+    """Two (ids, first trained token, one beyond the last)."""
+    sides, prompt = messages(row)
+    shared = len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True,
+                                               return_dict=False))
+    out = []
+    for side in sides:
+        got = tokenizer.apply_chat_template(side, tokenize=True, return_dict=True,
+                                            return_assistant_tokens_mask=True)
+        ids = list(got["input_ids"])
+        if tokenizer.chat_template and "generation" in tokenizer.chat_template:
+            trained = [i for i, on in enumerate(got["assistant_masks"]) if on and i >= shared]
+        else:  # an unmarked ChatML: all up to the end of turn
+            end = len(ids) - 1 - ids[::-1].index(tokenizer.eos_token_id)
+            trained = list(range(shared, end + 1))
+        assert trained == list(range(trained[0], trained[-1] + 1))
+        out.append((ids, trained[0], trained[-1] + 1))
+    return out
+
+
+def logprob(model, sequence):
+    ids, begin, end = sequence
+    logits = model(torch.tensor([ids])).logits[0].float()
+    return logits[begin - 1:end - 1].log_softmax(-1).gather(
+        1, torch.tensor(ids[begin:end])[:, None]).sum()
+
+
+def train(folder, rows, steps):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    pairs = [encode(tokenizer, row) for row in rows[: steps * PAIRS]]
+    policy = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    with torch.no_grad():
+        reference = [[logprob(policy, side) for side in pair] for pair in pairs]
+    adamw = torch.optim.AdamW(policy.parameters(), lr=LR, betas=(0.9, 0.999), eps=1e-8,
+                              weight_decay=0.0)
+    report = []
+    for step in range(steps):
+        margins = []
+        for i in range(step * PAIRS, (step + 1) * PAIRS):
+            chosen, rejected = (logprob(policy, side) - ref
+                                for side, ref in zip(pairs[i], reference[i]))
+            margins.append(BETA * (chosen - rejected))
+        margin = torch.stack(margins)
+        loss = -F.logsigmoid(margin).mean()
+        adamw.zero_grad()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(policy.parameters(), CLIP)
+        adamw.step()
+        report.append({"loss": loss.item(), "accuracy": ((margin.sign() + 1) / 2).mean().item(),
+                       "margin": margin.mean().item(), "grad_norm": norm.item()})
+        print(step, report[-1], flush=True)
+    return pairs, reference, report
+
+
+def main():
+    if len(sys.argv) == 3:
+        rows = [json.loads(line) for line in open(sys.argv[2])]
+        train(sys.argv[1], rows, min(STEPS, len(rows) // PAIRS))
+        return
+    write_checkpoint(GOLDEN / "tiny_dpo")
+    write_rows(GOLDEN / "dpo_pairs.jsonl")
+    rows = [json.loads(line) for line in open(GOLDEN / "dpo_pairs.jsonl")]
+    pairs, reference, report = train(GOLDEN / "tiny_dpo", rows, STEPS)
+    golden = {
+        "versions": {"torch": "2.11", "transformers": "5.23"},
+        "settings": {"pairs": PAIRS, "lr": LR, "schedule": "constant", "beta": BETA, "clip": CLIP,
+                     "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.0, "shuffle": False},
+        "steps": report,
+        "pairs": [{name: {"ids": ids, "trained": [begin, end], "logprob": value.item()}
+                   for name, (ids, begin, end), value in zip(("chosen", "rejected"), pair, values)}
+                  for pair, values in zip(pairs, reference)],
+    }
+    text = json.dumps(golden, indent=1)
+    # One list of ids a line.
+    import re
+    text = re.sub(r"\[\s+(-?\d[^\]]*?)\s+\]", lambda m: "[" + re.sub(r"\s+", "", m[1]) + "]", text)
+    (GOLDEN / "dpo_steps.json").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
