@@ -1,0 +1,301 @@
+#include "core/data/preference_set.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "core/data/cache_manifest.h"
+#include "core/data/preference_cache.h"
+#include "tests/core/data/pair_fixture.h"
+
+namespace xrun {
+namespace {
+
+namespace fs = std::filesystem;
+using Set = PairFixture;
+
+TEST_F(Set, EveryRowIsKeptOrDroppedWithItsReason) {
+  const PreferenceSet set = open(pair_row("q", "yes", "no") + "\n" + pair_row("q", "", "no") +
+                                 pair_row("q", "same", "same") + pair_row("q", "a\xFF", "b") +
+                                 "{\"chosen\":1,\"rejected\":2}\n");
+  const SourceLedger& ledger = set.ledger().sources.at(0);
+  EXPECT_EQ(ledger.rows, 5);
+  EXPECT_EQ(ledger.lines, 6);
+  EXPECT_EQ(ledger.kept, 2);
+  EXPECT_EQ(ledger.repaired, 1);
+  EXPECT_EQ(ledger.dropped, (std::map<std::string, int64_t>{
+                                {"empty_answer", 1}, {"same_answers", 1}, {"wrong_type", 1}}));
+  ASSERT_EQ(ledger.bad.size(), 3u);
+  EXPECT_TRUE(ledger.place(ledger.bad[0].at).ends_with("pairs.jsonl:3"));
+  EXPECT_EQ(set.size(), 2);
+  EXPECT_TRUE(set.place(1).ends_with("pairs.jsonl:5"));
+}
+
+TEST_F(Set, PacksHoldWholePairsWithTheirTrainedTokens) {
+  const PreferenceSet set = open(numbered_pairs(10));
+  std::vector<int64_t> rows(10);
+  std::iota(rows.begin(), rows.end(), 0);
+  std::set<int64_t> seen;
+  for (const PackedBatch& batch : set.pack(rows, 120)) {
+    EXPECT_EQ(error_of([&] { batch.validate(tokenizer().vocab_size()); }), "");
+    EXPECT_LE(batch.token_count(), 120);
+    for (int32_t s = 0; s < batch.segment_count(); s += 2) {
+      const size_t at = static_cast<size_t>(s);
+      const int64_t row = batch.row_id[at];
+      EXPECT_TRUE(seen.insert(row).second);
+      EXPECT_EQ(trained_text(batch, s), "yes" + std::to_string(row) + "<|im_end|>");
+      EXPECT_EQ(trained_text(batch, s + 1), std::string(1 + row % 5, 'n') + "<|im_end|>");
+      EXPECT_EQ(batch.pair_id[at], row);
+      EXPECT_EQ(batch.sample_id[at + 1], 2 * row + 1);
+    }
+  }
+  EXPECT_EQ(seen.size(), 10u);
+}
+
+TEST_F(Set, APairLongerThanAPackIsNamedBeforeAnyStep) {
+  const PreferenceSet set =
+      open(pair_row("q", "yes", "no") + pair_row("q", std::string(300, 'y'), "no"));
+  EXPECT_EQ(error_of([&] { set.check_fits(1000); }), "");
+  const std::string message = error_of([&] { set.check_fits(100); });
+  EXPECT_NE(message.find("pairs.jsonl:2: the pair has 346 tokens (322 chosen, 24 rejected), "
+                         "batch.max_tokens is 100"), std::string::npos) << message;
+  EXPECT_EQ(error_of([&] { set.pack({1}, 100); }), message);
+  EXPECT_EQ(error_of([&] { set.split(0.5).first.check_fits(100); }), "");  // it is held out
+}
+
+TEST_F(Set, StepsAreOneStreamOfEpochs) {
+  const PreferenceSet set = open(numbered_pairs(10));
+  const StepPlan plan{4, 2, true, 7};
+  EXPECT_EQ(set.steps_total(plan), 5);
+  std::vector<int64_t> stream;
+  for (int64_t step = 0; step < 5; ++step) {
+    const std::vector<int64_t> rows = set.step_rows(plan, step);
+    EXPECT_EQ(rows.size(), 4u);
+    stream.insert(stream.end(), rows.begin(), rows.end());
+  }
+  EXPECT_TRUE(set.step_rows(plan, 5).empty());
+  const std::vector<int64_t> first(stream.begin(), stream.begin() + 10);
+  const std::vector<int64_t> second(stream.begin() + 10, stream.end());
+  EXPECT_EQ(std::set<int64_t>(first.begin(), first.end()).size(), 10u);
+  EXPECT_EQ(std::set<int64_t>(second.begin(), second.end()).size(), 10u);
+  EXPECT_NE(first, second);
+}
+
+TEST_F(Set, TheLastPartialStepTrains) {
+  const PreferenceSet set = open(numbered_pairs(10));
+  EXPECT_EQ(set.steps_total({4, 1, true, 7}), 3);
+  EXPECT_EQ(set.step_rows({4, 1, true, 7}, 2).size(), 2u);
+}
+
+TEST_F(Set, WithoutShuffleAStepTakesItsRowsInOrder) {
+  const PreferenceSet set = open(numbered_pairs(10));
+  EXPECT_EQ(set.step_rows({3, 1, false, 7}, 2), (std::vector<int64_t>{6, 7, 8}));
+}
+
+TEST_F(Set, ASplitByRowHoldsOutTheLastAndKeepsRowIds) {
+  const PreferenceSet set = open(numbered_pairs(20));
+  const auto [train, valid] = set.split(0.1);
+  EXPECT_EQ(train.size(), 18);
+  ASSERT_EQ(valid.size(), 2);
+  EXPECT_EQ(valid.row(0), 18);
+  EXPECT_EQ(valid.step_rows({8, 1, false, 0}, 0), (std::vector<int64_t>{18, 19}));
+  EXPECT_EQ(valid.fingerprint(), set.fingerprint());
+  const auto [all, none] = set.split(0);
+  EXPECT_EQ(all.size(), 20);
+  EXPECT_EQ(none.size(), 0);
+  EXPECT_EQ(none.steps_total({8, 1, true, 0}), 0);
+}
+
+TEST_F(Set, ASplitByPromptSharesNoPrompt) {
+  const PreferenceSet set = open(numbered_pairs(30));
+  const auto [train, valid] = set.split(0.2, SplitBy::kPrompt);
+  EXPECT_EQ(train.size() + valid.size(), 30);
+  EXPECT_GE(valid.size(), 4);
+  std::set<uint64_t> prompts;
+  for (int64_t i = 0; i < valid.size(); ++i) prompts.insert(set.prompt_hash(valid.row(i)));
+  for (int64_t i = 0; i < train.size(); ++i) {
+    EXPECT_EQ(prompts.count(set.prompt_hash(train.row(i))), 0u);
+  }
+}
+
+TEST_F(Set, ThePromptEndsWhereTheAnswerBegins) {
+  const PreferenceSet set = open(pair_row("hello", "yes", "no"));
+  EXPECT_EQ(text_of(set.prompt_ids(0)),
+            "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n");
+}
+
+TEST_F(Set, KeptColumnsStayWithTheirRows) {
+  PreferenceOptions opened = options(numbered_pairs(5));
+  opened.sources[0].keep = {"score", "tag"};
+  const PreferenceSet set = open(opened);
+  EXPECT_EQ(set.kept_number(3, "score"), 3.0);
+  EXPECT_EQ(set.kept_string(4, "tag"), "t4");
+  EXPECT_NE(error_of([&] { set.kept_number(0, "scores"); }).find("is no kept column"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { set.kept_number(0, "tag"); }).find("holds strings"), std::string::npos);
+}
+
+TEST_F(Set, AKeptColumnOfMixedTypesDropsTheOtherRows) {
+  PreferenceOptions opened = options(pair_row("q", "a", "b", ",\"k\":1") +
+                                     pair_row("q", "c", "d", ",\"k\":\"x\""));
+  opened.sources[0].keep = {"k"};
+  EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("kept_column"), 1);
+}
+
+TEST_F(Set, SourcesAreMixedByWeight) {
+  PreferenceOptions both = options(numbered_pairs(40), "a.jsonl");
+  both.sources.push_back(options(numbered_pairs(20), "b.jsonl").sources[0]);
+  both.sources[0].weight = 3;
+  both.sources[0].keep = {"score"};
+  const PreferenceSet set = open(both);
+  EXPECT_EQ(set.total_rows(), 60);
+  EXPECT_EQ(set.ledger().sources.size(), 2u);
+  int64_t of_first = 0;
+  const std::vector<int64_t> rows = set.step_rows({2048, 0, true, 1}, 0);
+  for (int64_t row : rows) of_first += set.source_of(row) == 0;
+  EXPECT_EQ(of_first, 1536);
+  EXPECT_TRUE(std::isnan(set.kept_number(45, "score")));
+  EXPECT_TRUE(set.place(45).ends_with("b.jsonl:6"));
+}
+
+TEST_F(Set, ASourceOfWeightZeroIsNeverDrawn) {
+  PreferenceOptions both = options(numbered_pairs(4), "a.jsonl");
+  both.sources.push_back(options(numbered_pairs(3), "b.jsonl").sources[0]);
+  both.sources[0].weight = 0;
+  const PreferenceSet set = open(both);
+  EXPECT_EQ(set.size(), 3);
+  EXPECT_EQ(set.step_rows({8, 1, false, 0}, 0), (std::vector<int64_t>{4, 5, 6}));
+  both.sources[1].weight = 0;
+  EXPECT_NE(error_of([&] { open(both); }).find("weight above 0"), std::string::npos);
+}
+
+TEST_F(Set, OtherInputIsAnotherCache) {
+  const PreferenceOptions base = options(numbered_pairs(5));
+  std::set<std::string> prints = {open(base).fingerprint()};
+  EXPECT_FALSE(prints.insert(open(base).fingerprint()).second);
+  const auto is_new = [&](const PreferenceOptions& changed) {
+    return prints.insert(open(changed).fingerprint()).second;
+  };
+  PreferenceOptions changed = base;
+  changed.max_length = 900;
+  EXPECT_TRUE(is_new(changed));
+  changed.over_length = OverLength::kDrop;
+  EXPECT_TRUE(is_new(changed));
+  changed.train_on = TrainOn::kAll;
+  EXPECT_TRUE(is_new(changed));
+  changed.sources[0].keep = {"score"};
+  EXPECT_TRUE(is_new(changed));
+  changed.template_kwargs.set("x", 1);
+  EXPECT_TRUE(is_new(changed));
+  template_.set_source("another source");
+  EXPECT_TRUE(is_new(changed));
+  folder_.write("pairs.jsonl", numbered_pairs(6));
+  EXPECT_TRUE(is_new(changed));
+}
+
+TEST_F(Set, StrictRefusesWhatWouldBeDropped) {
+  PreferenceOptions strict = options(pair_row("q", "yes", "no") + pair_row("q", "", "no"));
+  EXPECT_EQ(error_of([&] { open(strict); }), "");
+  strict.strict = true;
+  const std::string message = error_of([&] { open(strict); });
+  EXPECT_NE(message.find("1 of 2 rows would be dropped"), std::string::npos) << message;
+  EXPECT_NE(message.find("pairs.jsonl:2  empty_answer"), std::string::npos) << message;
+}
+
+TEST_F(Set, ASetWithoutAUsableRowIsRefusedWithItsReasons) {
+  EXPECT_NE(error_of([&] { open(pair_row("q", "", "no")); }).find("none of its 1 rows can be used"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { open("\n\n"); }).find("has no rows"), std::string::npos);
+}
+
+TEST_F(Set, AVocabularyThatIsTooSmallIsNamedByItsRow) {
+  PreferenceOptions small = options(pair_row("q", "yes", "no"));
+  small.vocab_limit = 259;
+  EXPECT_EQ(error_of([&] { open(small); }), "");
+  small.vocab_limit = 258;
+  EXPECT_NE(error_of([&] { open(small); }).find("pairs.jsonl:1: has the token id 258"),
+            std::string::npos);
+}
+
+TEST_F(Set, AnUnmarkedTemplateIsRefused) {
+  const HandChatml unmarked(false);
+  const PreferenceOptions some = options(pair_row("q", "yes", "no"));
+  EXPECT_NE(error_of([&] { PreferenceSet::open(some, tokenizer(), unmarked); })
+                .find("has no {% generation %} marks"), std::string::npos);
+}
+
+TEST_F(Set, OverLongRowsRaiseDropOrAreCut) {
+  PreferenceOptions some = options(pair_row("q", "yes", "no") +
+                                   pair_row("q", std::string(100, 'y'), "no"));
+  some.max_length = 60;
+  EXPECT_NE(error_of([&] { open(some); }).find("pairs.jsonl:2: the chosen side has 122 tokens"),
+            std::string::npos);
+  some.over_length = OverLength::kDrop;
+  EXPECT_EQ(open(some).ledger().sources[0].dropped.at("too_long"), 1);
+  some.over_length = OverLength::kCut;
+  const PreferenceSet cut = open(some);
+  EXPECT_EQ(cut.ledger().sources[0].cut_tokens, 62);
+  EXPECT_EQ(cut.length(1, Side::kChosen), 60);
+}
+
+class KeepEven : public RowMap {
+ public:
+  bool apply(Json& row) const override {
+    row.set("chosen", row.at("chosen").as_string() + "!");
+    return row.at("score").as_int() % 2 == 0;
+  }
+  const std::string& source() const override { return source_; }
+
+ private:
+  std::string source_ = "keep even";
+};
+
+TEST_F(Set, AMapChangesAndFiltersRows) {
+  PreferenceOptions mapped = options(numbered_pairs(6));
+  const std::string plain = open(mapped).fingerprint();
+  mapped.sources[0].map = std::make_shared<KeepEven>();
+  mapped.strict = true;  // what is filtered on purpose is no bad row
+  const PreferenceSet set = open(mapped);
+  EXPECT_EQ(set.size(), 3);
+  EXPECT_EQ(trained_text(set.pack({1}, 200)[0], 0), "yes2!<|im_end|>");
+  EXPECT_EQ(set.ledger().sources[0].dropped.at("filtered"), 3);
+  EXPECT_NE(set.fingerprint(), plain);
+}
+
+TEST_F(Set, AFlippedByteIsFoundByVerify) {
+  const PreferenceSet set = open(numbered_pairs(5));
+  EXPECT_EQ(error_of([&] { set.verify(); }), "");
+  const fs::path file = set.cache_dirs()[0] / "segment_000000.bin";
+  std::string bytes = read_file(file);
+  bytes[bytes.size() - 80] ^= 1;
+  write_file_atomic(file, bytes);
+  const PreferenceSet again = open(options(numbered_pairs(5)));
+  EXPECT_NE(error_of([&] { again.verify(); }).find("is damaged"), std::string::npos);
+}
+
+TEST_F(Set, TheFirstBatchOfABuiltCacheComesWithin50Ms) {
+  const PreferenceOptions some = options(numbered_pairs(300));
+  open(some);
+  const auto start = std::chrono::steady_clock::now();
+  const PreferenceSet set = open(some);
+  const std::vector<PackedBatch> packs = set.pack(set.step_rows({8, 1, true, 0}, 0), 4096);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - start).count();
+  EXPECT_EQ(packs.size(), 1u);
+  EXPECT_LT(ms, 50);
+}
+
+TEST(PreferenceSettings, NamesAreParsedOrSuggested) {
+  EXPECT_EQ(parse_over_length("cut"), OverLength::kCut);
+  EXPECT_EQ(parse_train_on("last"), TrainOn::kLast);
+  EXPECT_EQ(parse_split_by("prompt"), SplitBy::kPrompt);
+  EXPECT_EQ(parse_mixture_stop("first"), MixtureStop::kFirst);
+  EXPECT_EQ(error_of([] { parse_over_length("dropp"); }),
+            "over_length is \"dropp\", wanted \"raise\", \"drop\" or \"cut\"; did you mean "
+            "\"drop\"?");
+}
+
+}  // namespace
+}  // namespace xrun
