@@ -134,6 +134,9 @@ void RunDir::compare(const RunIdentity& before) {
 void RunDir::leave() noexcept {
   // Without the lock the folder may be another process's, made at the same moment.
   if (begun_ || !made_folder_ || lock_ == nullptr || !lock_->held()) return;
+  // begin() may have failed after run.json was in place (the sync of a full disk).
+  std::error_code ignored;
+  if (std::filesystem::exists(file("run.json"), ignored)) return;
   log_.reset();
   for (const std::string_view name : kBeforeBegin) ::unlink(file(name).c_str());
   ::rmdir(path_.c_str());

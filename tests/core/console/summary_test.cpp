@@ -1,0 +1,74 @@
+#include "core/console/summary.h"
+
+#include <gtest/gtest.h>
+
+#include "core/run/run.h"
+
+namespace xrun {
+namespace {
+
+const Console& plain() {
+  static const Console console([](std::string_view) {}, {false, false, 80});
+  return console;
+}
+
+TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
+  RunSummary summary;
+  summary.dir = "runs/dpo-1a2b3c4d";
+  summary.exported = "runs/dpo-1a2b3c4d/hf";
+  summary.steps = summary.total_steps = 34;
+  summary.seconds = 100;
+  summary.tokens = 124000;
+  summary.peak_rss_mb = 2000;
+  summary.last_train = parse_json(R"({"step":33,"train/loss":0.1,"train/accuracy":1.0})", "t");
+  summary.last_valid = parse_json(
+      R"({"step":34,"valid/loss":0.2,"valid/accuracy":0.96,"valid/other/loss":3.5})", "v");
+  EXPECT_EQ(closing_summary(summary, plain()),
+            "steps        34\n"
+            "train        loss 0.1000, accuracy 1\n"
+            "valid        loss 0.2000, accuracy 0.9600\n"
+            "valid/other  loss 3.5\n"
+            "time         1m 40s, 1,240 tokens/s\n"
+            "peak memory  2.1 GB\n"
+            "run          runs/dpo-1a2b3c4d\n"
+            "model        runs/dpo-1a2b3c4d/hf\n");
+}
+
+TEST(ClosingSummary, SaysHowToGoOnAfterStepsEndedIt) {
+  RunSummary summary;
+  summary.dir = "r";
+  summary.steps = 5;
+  summary.first_step = 2;
+  summary.total_steps = 34;
+  summary.stopped = "--steps 5";
+  summary.nonfinite = 3;
+  EXPECT_EQ(closing_summary(summary, plain()),
+            "steps        5 of 34, from 2 on after a resume\n"
+            "stopped      --steps 5\n"
+            "time         0s\n"
+            "peak memory  0 bytes\n"
+            "not finite   3 logged values are null in metrics.jsonl\n"
+            "run          r\n"
+            "go on        the same command with --resume and more --steps, or none\n");
+}
+
+TEST(OpeningReport, LeavesOutWhatIsUnknown) {
+  OpeningReport report;
+  report.recipe = "recipes/dpo.lua";
+  report.ledger = "source  rows\na.jsonl  300\n";
+  report.parameters = 134515008;
+  report.trainable = 134515008;
+  report.facts = {{"loss", "one a pair"}};
+  report.output = "runs/dpo-1a2b3c4d";
+  report.notices = {"template: tagged:smollm2"};
+  EXPECT_EQ(opening_report(report, plain()),
+            "source  rows\na.jsonl  300\n"
+            "recipe      recipes/dpo.lua\n"
+            "parameters  134,515,008, 134,515,008 trainable\n"
+            "loss        one a pair\n"
+            "output      runs/dpo-1a2b3c4d\n"
+            "template: tagged:smollm2\n");
+}
+
+}  // namespace
+}  // namespace xrun

@@ -1,0 +1,86 @@
+#include "core/run/metrics_log.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/base/error.h"
+#include "tests/core/run/scratch_folder.h"
+
+namespace xrun {
+namespace {
+
+using Values = std::vector<std::pair<std::string, double>>;
+
+TEST(MetricsLog, WritesOneObjectAStepInAFixedOrder) {
+  const ScratchFolder folder;
+  MetricsLog log(folder.path(), 0);
+  log.log(Values{{"valid/loss", 0.5}, {"perf/step_s", 2}});
+  log.log(Values{{"mine", 1e-7}, {"train/loss", 0.1}, {"train/accuracy", 1}});
+  log.log(Values{{"valid/loss", 0.25}});
+  log.write(0);
+  log.write(1);
+  EXPECT_EQ(text_of(folder / "metrics.jsonl"),
+            "{\"step\":0,\"train/loss\":0.1,\"train/accuracy\":1.0,\"valid/loss\":0.25,"
+            "\"mine\":1e-07,\"perf/step_s\":2.0}\n{\"step\":1}\n");
+}
+
+TEST(MetricsLog, CountsWhatIsNotFiniteAndWritesNull) {
+  const ScratchFolder folder;
+  MetricsLog log(folder.path(), 0);
+  log.log(Values{{"a", std::nan("")}, {"b", -std::numeric_limits<double>::infinity()}, {"c", 1}});
+  log.write(3);
+  EXPECT_EQ(text_of(folder / "metrics.jsonl"),
+            "{\"step\":3,\"a\":null,\"b\":null,\"c\":1.0,\"nonfinite\":2}\n");
+  EXPECT_EQ(log.nonfinite(), 2);
+}
+
+TEST(MetricsLog, RefusesTheNamesOfItsOwnKeys) {
+  const ScratchFolder folder;
+  MetricsLog log(folder.path(), 0);
+  EXPECT_EQ(message_of<Error>([&] { log.log(Values{{"step", 1}}); }),
+            "a metric cannot be named \"step\": every line of metrics.jsonl has that key already; "
+            "choose another name");
+}
+
+TEST(MetricsLog, AResumeCutsLaterStepsAndATornLine) {
+  const ScratchFolder folder;
+  const std::string kept = "{\"step\":0,\"a\":1.0}\n{\"step\":1,\"a\":1.0}\n";
+  const auto path = folder / "metrics.jsonl";
+  for (const char* tail : {"{\"step\":2,\"a\":1.0}\n{\"step\":3}\n", "{\"step\":1", "{\"st", "\n",
+                           "{\"step\":2,\"a\":1.0}\n{\"step\":3,\"a", ""}) {
+    put_text(path, kept + tail);
+    MetricsLog log(folder.path(), 2);
+    log.log(Values{{"a", 2}});
+    log.write(2);
+    EXPECT_EQ(text_of(path), kept + "{\"step\":2,\"a\":2.0}\n") << tail;
+  }
+}
+
+TEST(MetricsLog, CutsNothingWhereEveryStepIsEarlier) {
+  const ScratchFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  put_text(path, "{\"step\":0}\n{\"step\":1}\n");
+  EXPECT_EQ(cut_metrics(path, 5), 2);
+  EXPECT_EQ(text_of(path), "{\"step\":0}\n{\"step\":1}\n");
+  EXPECT_EQ(cut_metrics(folder / "none", 5), 0);
+}
+
+TEST(MetricsLog, AStepMayBeWrittenAgainAfterAFullDisk) {
+  const ScratchFolder folder;
+  MetricsLog log(folder.path(), 0);
+  log.write(0);
+  log.log(Values{{"a", 1}});
+  set_file_fault("write", 1);
+  EXPECT_THROW(log.write(1), Error);
+  set_file_fault("", 0);
+  // What a disk that fills up in the middle of a line leaves.
+  put_text(folder / "metrics.jsonl", text_of(folder / "metrics.jsonl") + "{\"step\":1,\"a");
+  log.write(1);
+  EXPECT_EQ(text_of(folder / "metrics.jsonl"), "{\"step\":0}\n{\"step\":1,\"a\":1.0}\n");
+}
+
+}  // namespace
+}  // namespace xrun

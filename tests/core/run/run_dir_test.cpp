@@ -1,0 +1,144 @@
+#include "core/run/run_dir.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "tests/core/run/scratch_folder.h"
+#include "tests/core/run/toy_run.h"
+
+namespace xrun {
+namespace {
+
+RunDir open_dir(const std::filesystem::path& path, bool resume = false, bool force = false,
+                const RunIdentity& identity = toy_identity()) {
+  return RunDir::open(identity, {path, resume, force});
+}
+
+TEST(RunDir, WritesWhatARunIs) {
+  const ScratchFolder folder;
+  RunDir dir = open_dir(folder / "run");
+  dir.begin();
+  dir.set_choice("dtype", "fp32");
+  dir.log_line("hello");
+  EXPECT_EQ(text_of(folder / "run/recipe.lua"), toy_identity().recipe_text);
+  const Json config = read_json((folder / "run/config.json").string());
+  EXPECT_EQ(config.at("config"), toy_identity().config);
+  const Json record = read_json((folder / "run/run.json").string());
+  EXPECT_EQ(record.at("hash").as_string(), short_hash(toy_identity()));
+  EXPECT_EQ(record.at("choices").at("dtype").as_string(), "fp32");
+  EXPECT_FALSE(record.at("finished").as_bool());
+  EXPECT_TRUE(text_of(folder / "run/log.txt").ends_with("  hello\n"));
+}
+
+TEST(RunDir, IsNeverReusedWithoutResume) {
+  const ScratchFolder folder;
+  open_dir(folder / "run").begin();
+  EXPECT_EQ(message_of<UsageError>([&] { open_dir(folder / "run"); }),
+            (folder / "run").string() + ": holds a run already; --resume continues it, --run DIR "
+            "starts in another folder");
+  EXPECT_TRUE(open_dir(folder / "run", true).resuming());
+}
+
+TEST(RunDir, HasOneProcessAtATime) {
+  const ScratchFolder folder;
+  const RunDir first = open_dir(folder / "run");
+  EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "run"); }),
+            (folder / "run").string() + ": another process is running in this folder; wait for it, "
+            "or choose another folder with --run DIR");
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/lock"));
+}
+
+TEST(RunDir, ARunThatNeverBeganLeavesNothing) {
+  const ScratchFolder folder;
+  { RunDir dir = open_dir(folder / "run"); dir.log_line("x"); dir.write_ledger(Json::object()); }
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+}
+
+TEST(RunDir, TakesOverWhatAKillBeforeTheBeginningLeft) {
+  const ScratchFolder folder;
+  std::filesystem::create_directory(folder / "run");
+  for (const char* name : {"lock", "recipe.lua", "config.json", "config.json.tmp123"}) {
+    put_text(folder / "run" / name, "");
+  }
+  RunDir dir = open_dir(folder / "run");
+  EXPECT_FALSE(dir.resuming());
+  dir.begin();
+}
+
+TEST(RunDir, LeavesFoldersOfOthersAlone) {
+  const ScratchFolder folder;
+  std::filesystem::create_directory(folder / "thesis");
+  put_text(folder / "thesis/chapter.tex", "text");
+  EXPECT_EQ(message_of<UsageError>([&] { open_dir(folder / "thesis", true, true); }),
+            (folder / "thesis").string() + ": holds chapter.tex and no run; choose another folder "
+            "with --run DIR");
+  EXPECT_FALSE(std::filesystem::exists(folder / "thesis/lock"));
+}
+
+TEST(RunDir, AnUnwritablePlaceIsAnErrorAtOnce) {
+  const ScratchFolder folder;
+  put_text(folder / "file", "");
+  EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "file/run"); }),
+            (folder / "file/run").string() + ": the folder cannot be made: Not a directory; choose "
+            "another folder with --run DIR");
+  EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "file"); }),
+            (folder / "file").string() + ": is a file, not a run folder; choose another folder with "
+            "--run DIR");
+}
+
+TEST(RunDir, ResumeRefusesAnotherRecipeFieldByField) {
+  const ScratchFolder folder;
+  open_dir(folder / "run").begin();
+  RunIdentity changed = toy_identity();
+  changed.config.set("beta", 0.2);
+  changed.binary.set("build", "bb");
+  const std::string list = "  config.beta: 0.2, was 0.1\n  binary.build: \"bb\", was \"aa\"\n";
+  EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "run", true, false, changed); }),
+            (folder / "run").string() + ": cannot resume, this is not the run that was saved "
+            "there:\n" + list + "--run DIR starts a new run, --force resumes with these changes");
+  RunDir forced = open_dir(folder / "run", true, true, changed);
+  ASSERT_EQ(forced.notices().size(), 1u);
+  EXPECT_EQ(forced.notices()[0], "resuming by --force with changes:\n" + list);
+  forced.begin();
+  const Json record = read_json((folder / "run/run.json").string());
+  EXPECT_EQ(dump_json(record.at("resumes").as_array().at(0).at("changed")),
+            "[\"config.beta\",\"binary.build\"]");
+}
+
+TEST(RunDir, AnotherMachineIsSaidAndNotRefused) {
+  const ScratchFolder folder;
+  open_dir(folder / "run").begin();
+  RunIdentity changed = toy_identity();
+  changed.machine.set("threads", 8);
+  const RunDir dir = open_dir(folder / "run", true, false, changed);
+  ASSERT_EQ(dir.notices().size(), 1u);
+  EXPECT_NE(dir.notices()[0].find("  machine.threads: 8, was 2\n"), std::string::npos);
+}
+
+TEST(RunDir, IsFinishedOnlyUntilMoreStepsAreAskedFor) {
+  const ScratchFolder folder;
+  {
+    RunDir dir = open_dir(folder / "run");
+    dir.begin();
+    dir.record().set("finished", true);
+    dir.write_record();
+  }
+  EXPECT_TRUE(open_dir(folder / "run", true).finished());
+  EXPECT_FALSE(open_dir(folder / "run", true, false, toy_identity(2)).finished());
+}
+
+TEST(RunDir, ResumeStartsWhereNothingStands) {
+  const ScratchFolder folder;
+  EXPECT_FALSE(open_dir(folder / "run", true).resuming());
+}
+
+TEST(RunDir, IsNamedByRecipeAndHash) {
+  const ScratchFolder folder;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  EXPECT_EQ(open_dir("").path(), "runs/toy-" + short_hash(toy_identity()));
+  std::filesystem::current_path(before);
+}
+
+}  // namespace
+}  // namespace xrun

@@ -1,0 +1,283 @@
+#include "core/run/run.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
+#include "tests/core/run/scratch_folder.h"
+#include "tests/core/run/toy_run.h"
+
+namespace xrun {
+namespace {
+
+struct Outcome {
+  std::string metrics;
+  double first;
+  std::string state;
+  bool operator==(const Outcome&) const = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
+  return out << outcome.metrics << outcome.first << outcome.state;
+}
+
+Outcome outcome_of(const std::filesystem::path& dir, const ToyResult& toy) {
+  return {text_of(dir / "metrics.jsonl"), toy.weights->first(), dump_json(toy.state)};
+}
+
+ToyLoop saving(int64_t every, std::vector<int64_t> phases = {10}) {
+  ToyLoop loop;
+  loop.settings.save_every = every;
+  loop.phases = std::move(phases);
+  return loop;
+}
+
+Outcome undisturbed(const ToyLoop& loop, const RunIdentity& identity = toy_identity()) {
+  const ScratchFolder folder;
+  const ToyResult toy = toy_run(folder / "run", loop, identity);
+  return outcome_of(folder / "run", toy);
+}
+
+TEST(Run, WritesOneObjectABodyAndOneForWhatIsLoggedAfterTheLoop) {
+  const ScratchFolder folder;
+  const ToyResult toy = toy_run(folder / "run", saving(0, {2}));
+  EXPECT_EQ(text_of(folder / "run/metrics.jsonl"),
+            "{\"step\":0,\"train/loss\":1.0099999904632568,\"valid/loss\":0.5,\"perf/tokens\":7.0}\n"
+            "{\"step\":1,\"train/loss\":1.1450999975204468,\"perf/tokens\":7.0}\n"
+            "{\"step\":2,\"valid/loss\":0.5}\n");
+  EXPECT_TRUE(toy.run->dir().record().at("finished").as_bool());
+  EXPECT_EQ(toy.run->last_checkpoint(), folder / "run/checkpoints/step_0000002");
+}
+
+TEST(Run, TheLastStepOfEachPhaseIsSaved) {
+  const ScratchFolder folder;
+  ToyLoop loop = saving(0, {3, 4});
+  loop.settings.save_keep = 9;
+  toy_run(folder / "run", loop);
+  EXPECT_EQ(CheckpointStore(folder / "run/checkpoints", 9).steps(),
+            (std::vector<int64_t>{3, 7}));
+}
+
+// An error at each moment of each body, then a resume: the same metrics, weights and state.
+TEST(Run, AnErrorAnywhereAndAResumeGiveTheUndisturbedRun) {
+  const ToyLoop loop = saving(3, {4, 3});
+  const Outcome wanted = undisturbed(loop);
+  for (const std::string moment : {"begin", "logged"}) {
+    for (int64_t at = 0; at < 7; ++at) {
+      const ScratchFolder folder;
+      ToyLoop failing = loop;
+      failing.at = [&](const char* now, int64_t step, xrun::Run&) {
+        if (now == moment && step == at) throw Error("planted");
+      };
+      EXPECT_THROW(toy_run(folder / "run", failing), Error);
+      const int64_t saved = moment == "begin" ? at : at + 1;
+      EXPECT_EQ(std::filesystem::exists(folder / "run/checkpoints" / checkpoint_name(saved)),
+                saved > 0) << moment << at;
+      ToyLoop resumed = loop;
+      resumed.resume = true;
+      const ToyResult toy = toy_run(folder / "run", resumed);
+      EXPECT_EQ(toy.run->resume_step(), saved > 0 ? saved : -1);
+      EXPECT_EQ(outcome_of(folder / "run", toy), wanted) << moment << at;
+    }
+  }
+}
+
+TEST(Run, AnErrorBeforeTheUpdateSavesTheStateOfTheBodysBeginning) {
+  const ScratchFolder folder;
+  ToyLoop loop = saving(0);
+  loop.phases = {10};
+  auto weights = std::make_shared<ToyWeights>();
+  xrun::Run run(RunDir::open(toy_identity(), {folder / "run"}), {}, {{"weights", weights}});
+  Json state = Json::object();
+  run.begin_phase({10, Json::object()}, state);
+  run.begin_body(state);
+  weights->update(0);
+  run.mark_updated();
+  state.set("best", 1);
+  run.begin_body(state);
+  state.set("best", 2);  // in the body, before its update
+  EXPECT_EQ(run.save_after_error(state), folder / "run/checkpoints/step_0000001");
+  const Json saved = read_json((folder / "run/checkpoints/step_0000001/run.json").string());
+  EXPECT_EQ(dump_json(saved.at("state")), "{\"best\":1}");
+}
+
+TEST(Run, StepsLimitStopsEarlyAndAResumeGoesOn) {
+  const ToyLoop loop = saving(0, {6, 5});
+  for (const int64_t limit : {0, 1, 5, 6, 8}) {
+    const ScratchFolder folder;
+    ToyLoop limited = loop;
+    limited.settings.steps_limit = limit;
+    const ToyResult first = toy_run(folder / "run", limited);
+    EXPECT_EQ(first.run->step(), limit);
+    EXPECT_FALSE(first.run->dir().record().at("finished").as_bool());
+    EXPECT_EQ(first.run->summary().stopped, "--steps " + std::to_string(limit));
+    const_cast<ToyResult&>(first).run.reset();
+    ToyLoop resumed = loop;
+    resumed.resume = true;
+    EXPECT_EQ(outcome_of(folder / "run", toy_run(folder / "run", resumed)), undisturbed(loop))
+        << limit;
+  }
+}
+
+TEST(Run, ALimitBeyondTheEndIsAFinishedRun) {
+  const ScratchFolder folder;
+  ToyLoop loop = saving(0, {3});
+  loop.settings.steps_limit = 3;
+  EXPECT_TRUE(toy_run(folder / "run", loop).run->dir().record().at("finished").as_bool());
+}
+
+TEST(Run, ALongerRunContinuesAFinishedOne) {
+  const ScratchFolder folder;
+  toy_run(folder / "run", saving(0, {4}), toy_identity(1));
+  ToyLoop longer = saving(0, {9});
+  longer.resume = true;
+  const ToyResult toy = toy_run(folder / "run", longer, toy_identity(2));
+  EXPECT_EQ(toy.run->resume_step(), 4);
+  EXPECT_EQ(outcome_of(folder / "run", toy), undisturbed(saving(0, {9}), toy_identity(2)));
+}
+
+TEST(Run, AShorterLoopIsRefusedAndSoIsOneThatGrewTooLate) {
+  const ScratchFolder folder;
+  toy_run(folder / "run", saving(0, {4, 2}));
+  ToyLoop resumed = saving(0, {3, 2});
+  resumed.resume = true;
+  EXPECT_EQ(message_of<Error>([&] { toy_run(folder / "run", resumed); }),
+            (folder / "run").string() + ": cannot resume, loop 1 has 3 steps, was 4: it may grow, "
+            "not shrink\n--run DIR starts a new run, --force resumes all the same");
+  resumed.phases = {5, 2};
+  EXPECT_EQ(message_of<Error>([&] { toy_run(folder / "run", resumed); }),
+            (folder / "run").string() + ": cannot resume, loop 1 has 5 steps, was 4, and loop 2 has "
+            "begun since: a loop that is done cannot grow\n--run DIR starts a new run, --force "
+            "resumes all the same");
+}
+
+TEST(Run, OtherDataIsRefusedFieldByFieldBeforeAnythingIsCut) {
+  const ScratchFolder folder;
+  toy_run(folder / "run", saving(0, {4}));
+  const std::string before = text_of(folder / "run/metrics.jsonl");
+  auto weights = std::make_shared<ToyWeights>();
+  RunDirOptions options{folder / "run", true, false};
+  xrun::Run run(RunDir::open(toy_identity(2), options), {}, {{"weights", weights}});
+  const Json other = parse_json(R"({"key":"d2","tokenizer":"t"})", "data");
+  EXPECT_EQ(message_of<Error>([&] { run.begin_phase({8, other}, Json()); }),
+            (folder / "run").string() + ": cannot resume, the data of loop 1 is not what it was "
+            "trained on:\n  data.key: \"d2\", was \"d1\"\n  data.tokenizer: \"t\", was absent\n"
+            "--run DIR starts a new run, --force resumes all the same");
+  EXPECT_EQ(text_of(folder / "run/metrics.jsonl"), before);
+}
+
+TEST(Run, StopEndsTheRunAfterItsBody) {
+  const ScratchFolder folder;
+  ToyLoop loop = saving(0, {6, 5});
+  loop.at = [](const char* moment, int64_t step, xrun::Run& run) {
+    if (std::string(moment) == "logged" && step == 2) run.stop("good enough");
+  };
+  const ToyResult toy = toy_run(folder / "run", loop);
+  EXPECT_EQ(toy.run->step(), 3);
+  EXPECT_EQ(toy.run->summary().stopped, "good enough");
+  EXPECT_TRUE(toy.run->dir().record().at("finished").as_bool());
+  const_cast<ToyResult&>(toy).run.reset();
+  RunDirOptions options{folder / "run", true, false};
+  EXPECT_TRUE(RunDir::open(toy_identity(), options).finished());
+}
+
+TEST(Run, ABreakEndsItsLoopForGood) {
+  const ScratchFolder folder;
+  auto weights = std::make_shared<ToyWeights>();
+  const auto drive = [&](bool resume) {
+    RunDirOptions options{folder / "run", resume, true};
+    xrun::Run run(RunDir::open(toy_identity(), options), {}, {{"weights", weights}});
+    Json state = Json::object();
+    run.begin_phase({10, Json::object()}, state);
+    while (run.begin_body(state)) {
+      if (run.step() == 2) break;
+    }
+    run.begin_phase({3, Json::object()}, state);
+    while (run.begin_body(state)) {
+      if (!resume && run.step() == 4) {
+        run.save_after_error(state);
+        return run.step();
+      }
+    }
+    run.finish(state);
+    return run.step();
+  };
+  EXPECT_EQ(drive(false), 4);
+  EXPECT_EQ(drive(true), 6);
+  EXPECT_EQ(text_of(folder / "run/metrics.jsonl"),
+            "{\"step\":0}\n{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n{\"step\":5}\n");
+}
+
+TEST(Run, AnInterruptSavesAfterItsBodyAndTheResumeIsExact) {
+  const ToyLoop loop = saving(0, {6});
+  const ScratchFolder folder;
+  ToyLoop interrupted = loop;
+  interrupted.at = [](const char* moment, int64_t step, xrun::Run& run) {
+    if (step != 3) return;
+    if (std::string(moment) == "begin") {
+      EXPECT_TRUE(run.may_interrupt_now());
+    }
+    if (std::string(moment) == "updated") {
+      request_interrupt(SIGTERM);
+      EXPECT_FALSE(run.may_interrupt_now());
+    }
+  };
+  try {
+    toy_run(folder / "run", interrupted);
+    ADD_FAILURE() << "it was not interrupted";
+  } catch (const Interrupted& stop) {
+    EXPECT_EQ(stop.signal_number(), SIGTERM);
+  }
+  clear_interrupt();
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/checkpoints/step_0000004"));
+  ToyLoop resumed = loop;
+  resumed.resume = true;
+  EXPECT_EQ(outcome_of(folder / "run", toy_run(folder / "run", resumed)), undisturbed(loop));
+}
+
+// The n-th write, sync or rename of a whole run fails: a clear error, and a resume that ends like
+// the undisturbed run.
+TEST(Run, AFullDiskAtAnyMomentLosesNothing) {
+  const ToyLoop loop = saving(2, {4});
+  const Outcome wanted = undisturbed(loop);
+  int failures = 0;
+  for (const std::string operation : {"write", "fsync", "rename"}) {
+    for (int64_t n = 1;; ++n) {
+      const ScratchFolder folder;
+      bool failed = false;
+      set_file_fault(operation, n);
+      try {
+        toy_run(folder / "run", loop);
+      } catch (const Error& error) {
+        failed = true;
+        EXPECT_NE(std::string(error.what()).find("No space left on device"), std::string::npos);
+      }
+      set_file_fault("", 0);
+      if (!failed) break;
+      ++failures;
+      ToyLoop resumed = loop;
+      resumed.resume = true;
+      EXPECT_EQ(outcome_of(folder / "run", toy_run(folder / "run", resumed)), wanted)
+          << operation << " " << n;
+    }
+  }
+  EXPECT_GT(failures, 40);
+}
+
+TEST(Run, ReplayedLogsAreDroppedAndSaidSo) {
+  const ScratchFolder folder;
+  auto weights = std::make_shared<ToyWeights>();
+  toy_run(folder / "run", saving(0, {4}));
+  RunDirOptions options{folder / "run", true, false};
+  xrun::Run run(RunDir::open(toy_identity(), options), {}, {{"weights", weights}});
+  EXPECT_TRUE(run.replaying());
+  EXPECT_EQ(run.state().at("bodies").as_int(), 4);
+  run.begin_phase({4, parse_json("{\"key\":\"d1\"}", "data")}, Json());
+  EXPECT_FALSE(run.replaying());
+  EXPECT_FALSE(run.begin_body(Json()).has_value());
+}
+
+}  // namespace
+}  // namespace xrun

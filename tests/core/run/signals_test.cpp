@@ -1,0 +1,60 @@
+#include "core/run/signals.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <thread>
+
+#include "core/base/error.h"
+#include "tests/core/run/child_process.h"
+
+namespace xrun {
+namespace {
+
+std::atomic<int> hooked = 0;
+
+TEST(Child, DISABLED_WaitForSignals) {
+  install_signal_handlers();
+  set_signal_hook([](int signal_number) { hooked = signal_number; });
+  std::printf("ready\n");
+  std::fflush(stdout);
+  while (!interrupt_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::printf("flag %d hook %d\n", interrupt_signal(), hooked.load());
+  std::fflush(stdout);
+  std::this_thread::sleep_for(std::chrono::seconds(30));
+}
+
+TEST(Signals, TheFirstRaisesTheFlagAndCallsTheHook) {
+  ChildProcess child("WaitForSignals", "");
+  ASSERT_TRUE(child.wait_for("ready"));
+  child.kill(SIGTERM);
+  EXPECT_TRUE(child.wait_for("flag 15 hook 15"));
+}
+
+TEST(Signals, ASecondOneEndsTheProcessAtOnce) {
+  ChildProcess child("WaitForSignals", "");
+  ASSERT_TRUE(child.wait_for("ready"));
+  child.kill(SIGINT);
+  child.kill(SIGINT);  // the same key press delivered twice
+  ASSERT_TRUE(child.wait_for("flag 2 hook 2"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(350));
+  child.kill(SIGINT);
+  EXPECT_EQ(child.wait(), 130);
+}
+
+TEST(Interrupt, KeepsTheFirstSignalAndThrowsIt) {
+  request_interrupt(SIGTERM);
+  request_interrupt(SIGINT);
+  EXPECT_EQ(interrupt_signal(), SIGTERM);
+  EXPECT_THROW(check_interrupt(), Interrupted);
+  clear_interrupt();
+  EXPECT_FALSE(interrupt_requested());
+  check_interrupt();
+  EXPECT_EQ(interrupted_exit_status(SIGTERM), 143);
+}
+
+}  // namespace
+}  // namespace xrun
