@@ -1,0 +1,112 @@
+#include "core/train/evaluate.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/ops/equal.h>
+
+#include <cmath>
+
+#include "core/train/adamw.h"
+#include "core/train/batch.h"
+#include "core/train/policy.h"
+#include "core/train/reference.h"
+#include "tests/core/train/tiny_pairs.h"
+
+namespace xrun {
+namespace {
+
+double value(const Metrics& metrics, const std::string& name) {
+  for (const auto& [known, value] : metrics) {
+    if (known == name) return value;
+  }
+  ADD_FAILURE() << "no metric " << name;
+  return std::nan("");
+}
+
+// Hands out the pairs in batches of `per_batch`, each in packs of `per_pack`.
+BatchStream stream(const std::vector<TinyPair>& pairs, size_t per_batch, size_t per_pack) {
+  auto done = std::make_shared<size_t>(0);
+  return [=]() -> std::shared_ptr<Batch> {
+    if (*done >= pairs.size()) return nullptr;
+    const size_t end = std::min(pairs.size(), *done + per_batch);
+    const std::vector<TinyPair> some(pairs.begin() + static_cast<long>(*done),
+                                     pairs.begin() + static_cast<long>(end));
+    *done = end;
+    return tiny_batch(some, per_pack);
+  };
+}
+
+class EvaluateTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    policy_ = Policy::open(folder_.model());
+    reference_ = policy_->reference();
+  }
+  TinyFolder folder_;
+  std::shared_ptr<Policy> policy_;
+  std::shared_ptr<Reference> reference_;
+};
+
+TEST_F(EvaluateTest, BeforeTrainingItIsLn2AndOneHalf) {
+  const Metrics metrics = evaluate(stream(tiny_pairs(7), 3, 2), dpo(policy_, reference_, 0.1));
+  EXPECT_NEAR(value(metrics, "loss"), std::log(2.0), 1e-6);
+  EXPECT_EQ(value(metrics, "accuracy"), 0.5);
+  EXPECT_EQ(value(metrics, "reward_rejected"), 0.0);
+  EXPECT_EQ(policy_->update_count(), 0);
+}
+
+TEST_F(EvaluateTest, EveryPairCountsOnceHoweverTheyComeTogether) {
+  AdamWOptions options;
+  options.lr = 1e-2;
+  AdamW adamw({policy_}, options);
+  train_step(*tiny_batch(tiny_pairs(6, 3), 6), dpo(policy_, reference_, 0.1), adamw);
+  std::vector<TinyPair> pairs = tiny_pairs(10);
+  pairs[9].weight = 4;  // the short last batch of 3 + 3 + 3 + 1 is the heavy one
+  const Metrics whole = evaluate(stream(pairs, 10, 10), dpo(policy_, reference_, 0.1));
+  const Metrics parts = evaluate(stream(pairs, 3, 2), dpo(policy_, reference_, 0.1));
+  ASSERT_EQ(whole.size(), parts.size());
+  for (size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_EQ(whole[i].first, parts[i].first);
+    EXPECT_NEAR(whole[i].second, parts[i].second, 1e-5 * std::max(1.0, std::abs(whole[i].second)))
+        << whole[i].first;
+  }
+  EXPECT_NE(value(whole, "loss"), 0.0);
+}
+
+TEST_F(EvaluateTest, WeightsAreThoseOfTheRows) {
+  std::vector<TinyPair> pairs = tiny_pairs(3);
+  pairs[2].weight = 2;
+  const Objective numbers = [&](MicroBatch& p) {
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, p.chosen().field("pair").to(at::kFloat));
+    return result;
+  };
+  EXPECT_DOUBLE_EQ(value(evaluate(stream(pairs, 3, 1), numbers), "loss"), 5.0 / 4);
+}
+
+TEST_F(EvaluateTest, NothingToEvaluateGivesNoMetrics) {
+  EXPECT_TRUE(evaluate([] { return nullptr; }, dpo(policy_, reference_, 0.1)).empty());
+}
+
+TEST_F(EvaluateTest, HasNoGradientAndLeavesNone) {
+  bool graph = false;
+  const Objective watch = [&](MicroBatch& p) {
+    ObjectiveResult result = dpo(policy_, reference_, 0.1)(p);
+    graph = graph || result.losses[0].second.requires_grad();
+    return result;
+  };
+  evaluate(stream(tiny_pairs(3), 3, 3), watch);
+  EXPECT_FALSE(graph);
+}
+
+TEST_F(EvaluateTest, ANonFiniteLossNamesItsRow) {
+  const Objective bad = [&](MicroBatch& p) {
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, p.chosen().field("pair").to(at::kFloat).log());
+    return result;
+  };
+  EXPECT_THROW(evaluate(stream(tiny_pairs(3), 3, 3), bad), NonFiniteLoss);
+}
+
+}  // namespace
+}  // namespace xrun

@@ -1,0 +1,385 @@
+#include "core/train/step.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/train/adamw.h"
+#include "core/train/policy.h"
+#include "core/train/reference.h"
+#include "tests/core/train/tiny_pairs.h"
+
+namespace xrun {
+namespace {
+
+double value(const Metrics& metrics, const std::string& name) {
+  for (const auto& [known, value] : metrics) {
+    if (known == name) return value;
+  }
+  ADD_FAILURE() << "no metric " << name;
+  return std::nan("");
+}
+
+class StepTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    policy_ = Policy::open(folder_.model());
+    reference_ = policy_->reference();
+    AdamWOptions options;
+    options.lr = 1e-2;
+    adamw_ = std::make_unique<AdamW>(std::vector<std::shared_ptr<Trainable>>{policy_}, options);
+  }
+  Objective dpo_objective() { return dpo(policy_, reference_, 0.1); }
+
+  // The gradients that a step over this batch would update with.
+  std::vector<at::Tensor> gradients(Batch& batch, const Objective& objective) {
+    std::vector<at::Tensor> out;
+    StepOptions options;
+    size_t polls = 0;
+    options.poll = [&] {
+      if (polls++ < batch.micros().size()) return;
+      for (const at::Tensor& one : adamw_->gradients()) out.push_back(one.clone());
+      throw Interrupted(15);
+    };
+    EXPECT_THROW(train_step(batch, objective, *adamw_, options), Interrupted);
+    return out;
+  }
+  static double distance(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+    double difference = 0, size = 0;
+    EXPECT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      difference += a[i].sub(b[i]).square().sum().item().toDouble();
+      size += a[i].square().sum().item().toDouble();
+    }
+    EXPECT_GT(size, 0);
+    return std::sqrt(difference / size);
+  }
+
+  TinyFolder folder_;
+  std::shared_ptr<Policy> policy_;
+  std::shared_ptr<Reference> reference_;
+  std::unique_ptr<AdamW> adamw_;
+};
+
+TEST_F(StepTest, DpoStartsAtLn2WithAccuracyOneHalfAndNoReward) {
+  const auto batch = tiny_batch(tiny_pairs(7), 3);
+  const Metrics metrics = train_step(*batch, dpo_objective(), *adamw_);
+  EXPECT_NEAR(value(metrics, "loss"), std::log(2.0), 1e-6);
+  EXPECT_EQ(value(metrics, "accuracy"), 0.5);
+  EXPECT_EQ(value(metrics, "margin"), 0.0);
+  EXPECT_EQ(value(metrics, "reward_chosen"), 0.0);
+  EXPECT_EQ(value(metrics, "reward_rejected"), 0.0);
+  EXPECT_GT(value(metrics, "grad_norm"), 0.0);
+  EXPECT_EQ(value(metrics, "lr"), 1e-2);
+  EXPECT_EQ(policy_->update_count(), 1);
+  EXPECT_EQ(metrics.front().first, "loss");
+}
+
+TEST_F(StepTest, TheLossFallsOnTheSamePairs) {
+  const std::vector<TinyPair> pairs = tiny_pairs(6);
+  double loss = 0;
+  for (int step = 0; step < 8; ++step) {
+    BatchInfo info;
+    info.step = step;
+    loss = value(train_step(*tiny_batch(pairs, 6, info), dpo_objective(), *adamw_), "loss");
+  }
+  EXPECT_LT(loss, 0.3);
+}
+
+TEST_F(StepTest, MicroBatchesChangeNeitherGradientNorMetrics) {
+  // A policy that left its reference, so that gradients and metrics are far from trivial.
+  train_step(*tiny_batch(tiny_pairs(6, 5), 6), dpo_objective(), *adamw_);
+  std::vector<TinyPair> pairs = tiny_pairs(8);
+  pairs[2].weight = 0.25;
+  pairs[5].weight = 3;
+  const auto whole = tiny_batch(pairs, 8), halves = tiny_batch(pairs, 3), alone = tiny_batch(pairs, 1);
+  const std::vector<at::Tensor> gradient = gradients(*whole, dpo_objective());
+  EXPECT_LT(distance(gradient, gradients(*halves, dpo_objective())), 1e-5);
+  EXPECT_LT(distance(gradient, gradients(*alone, dpo_objective())), 1e-5);
+  StepOptions still;
+  still.lr = 0;
+  const Metrics one = train_step(*whole, dpo_objective(), *adamw_, still);
+  const Metrics eight = train_step(*alone, dpo_objective(), *adamw_, still);
+  ASSERT_EQ(one.size(), eight.size());
+  for (size_t i = 0; i < one.size(); ++i) {
+    EXPECT_EQ(one[i].first, eight[i].first);
+    if (one[i].first.starts_with("perf/")) continue;
+    EXPECT_NEAR(one[i].second, eight[i].second, 1e-5 * std::max(1.0, std::abs(one[i].second)))
+        << one[i].first;
+  }
+}
+
+TEST_F(StepTest, PackedEqualsOnePairAtATime) {
+  const std::vector<TinyPair> pairs = tiny_pairs(9);
+  const at::Tensor packed = policy_->logprob(*tiny_batch(pairs, 9));
+  Batch reversed({}, tiny_packs(pairs, 4, /*reversed=*/true));
+  const at::Tensor alone = policy_->logprob(*tiny_batch(pairs, 1));
+  EXPECT_LT(packed.sub(alone).abs().div(alone.abs()).max().item().toDouble(), 1e-5);
+  EXPECT_LT(packed.sub(policy_->logprob(reversed)).abs().div(alone.abs()).max().item().toDouble(), 1e-5);
+  EXPECT_FALSE(packed.requires_grad());
+}
+
+TEST_F(StepTest, LossesAreWeightedByTheirUnitsOverTheWholeStep) {
+  std::vector<TinyPair> pairs = tiny_pairs(3);
+  pairs[0].weight = 1;
+  pairs[1].weight = 2;
+  pairs[2].weight = 5;
+  // Each pair's loss is its number: the mean is (0 + 2 + 10) / 8 however it is packed.
+  const Objective numbers = [&](MicroBatch& p) {
+    const View view = p.chosen();
+    const at::Tensor zero = policy_->logprob(view).mul(0);
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, zero.add(view.field("pair")));
+    result.metrics.emplace_back("number", view.field("pair"));
+    result.metrics.emplace_back("scalar", view.field("pair").to(at::kFloat).mean());
+    result.metrics.emplace_back("by_token", p.all().spread(p.all().field("pair")));
+    return result;
+  };
+  for (size_t per_pack : {1u, 2u, 3u}) {
+    const Metrics metrics = train_step(*tiny_batch(pairs, per_pack), numbers, *adamw_);
+    EXPECT_DOUBLE_EQ(value(metrics, "loss"), 12.0 / 8);
+    EXPECT_DOUBLE_EQ(value(metrics, "number"), 12.0 / 8);
+    double tokens = 0, sum = 0;
+    for (size_t i = 0; i < 3; ++i) {
+      const double length =
+          static_cast<double>(pairs[i].chosen.size() + pairs[i].rejected.size()) * pairs[i].weight;
+      tokens += length;
+      sum += static_cast<double>(i) * length;
+    }
+    EXPECT_NEAR(value(metrics, "by_token"), sum / tokens, 1e-12);
+    if (per_pack == 1) {
+      EXPECT_DOUBLE_EQ(value(metrics, "scalar"), 12.0 / 8);
+    }
+  }
+}
+
+TEST_F(StepTest, UnitsAreDividedByTheirOwnWeightAndAdd) {
+  const std::vector<TinyPair> pairs = tiny_pairs(5);
+  const Objective both = [&](MicroBatch& p) {
+    const View all = p.all();
+    const at::Tensor token = policy_->token_logprob(all);
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()).mul(0).add(2));
+    result.losses.emplace_back(Unit::kToken, token.mul(0).add(0.5));
+    result.losses.emplace_back(Unit::kSequence, all.sum(token).mul(0).add(10));
+    return result;
+  };
+  EXPECT_NEAR(value(train_step(*tiny_batch(pairs, 2), both, *adamw_), "loss"), 12.5, 1e-6);
+}
+
+TEST_F(StepTest, PartsAddWithTheirWeights) {
+  const auto a = tiny_batch(tiny_pairs(3), 2), b = tiny_batch(tiny_pairs(4, 1), 1);
+  const auto constant = [&](double loss) -> Objective {
+    return [this, loss](MicroBatch& p) {
+      ObjectiveResult result;
+      result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()).mul(0).add(loss));
+      return result;
+    };
+  };
+  const StepPart parts[] = {{a.get(), constant(2)}, {b.get(), constant(5), 0.1}};
+  EXPECT_NEAR(value(train_step(parts, *adamw_), "loss"), 2.5, 1e-6);
+}
+
+TEST_F(StepTest, ReportsLogprobsAndLengthsOfTheViewsThatThePolicyScored) {
+  const std::vector<TinyPair> pairs = tiny_pairs(4);
+  const auto batch = tiny_batch(pairs, 2);
+  const at::Tensor before = policy_->logprob(*batch);
+  const Metrics metrics = train_step(*batch, dpo_objective(), *adamw_);
+  double length = 0;
+  for (const TinyPair& pair : pairs) length += static_cast<double>(pair.rejected.size()) / 4;
+  EXPECT_DOUBLE_EQ(value(metrics, "length_rejected"), length);
+  EXPECT_NEAR(value(metrics, "logprob_chosen"),
+              before.slice(0, 0, 8, 2).mean().item().toDouble(), 1e-3);
+  for (const auto& [name, number] : metrics) {
+    EXPECT_NE(name, "logprob_all") << "what was scored before the step is not of the step";
+  }
+}
+
+TEST_F(StepTest, TwoStepsFromOneStateGiveTheSameBits) {
+  const auto run = [&] {
+    const auto policy = Policy::open(folder_.model());
+    const auto reference = policy->reference();
+    AdamWOptions options;
+    options.lr = 1e-2;
+    AdamW adamw({policy}, options);
+    std::vector<Metrics> all;
+    for (int step = 0; step < 3; ++step) {
+      all.push_back(train_step(*tiny_batch(tiny_pairs(6, 7), 2), dpo(policy, reference, 0.1), adamw));
+    }
+    return std::pair(all, policy->digest());
+  };
+  const auto [metrics, digest] = run();
+  const auto [again, digest_again] = run();
+  EXPECT_EQ(digest, digest_again);
+  for (size_t step = 0; step < metrics.size(); ++step) {
+    for (size_t i = 0; i < metrics[step].size(); ++i) {
+      if (metrics[step][i].first.starts_with("perf/")) continue;
+      EXPECT_EQ(metrics[step][i], again[step][i]);
+    }
+  }
+}
+
+TEST_F(StepTest, RandomNumbersOfAnObjectiveAreThoseOfTheStepAndMicroBatch) {
+  std::vector<double> seen;
+  const Objective noisy = [&](MicroBatch& p) {
+    const at::Tensor noise = at::randn({p.pair_count()});
+    seen.push_back(noise[0].item().toDouble());
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()).mul(noise));
+    return result;
+  };
+  BatchInfo info;
+  info.step = 3;
+  info.seed = 11;
+  train_step(*tiny_batch(tiny_pairs(4), 2, info), noisy, *adamw_);
+  at::randn({100});
+  train_step(*tiny_batch(tiny_pairs(4), 2, info), noisy, *adamw_);
+  info.step = 4;
+  train_step(*tiny_batch(tiny_pairs(4), 2, info), noisy, *adamw_);
+  ASSERT_EQ(seen.size(), 6u);
+  EXPECT_EQ(seen[0], seen[2]);
+  EXPECT_EQ(seen[1], seen[3]);
+  EXPECT_NE(seen[0], seen[1]);
+  EXPECT_NE(seen[0], seen[4]);
+}
+
+TEST_F(StepTest, ANonFiniteLossNamesItsRowAndChangesNothing) {
+  BatchInfo info;
+  info.step = 40;
+  info.row_name = [](int64_t row) { return fmt::format("pairs.jsonl:{}", row + 1); };
+  const auto batch = tiny_batch(tiny_pairs(5), 2, info);
+  policy_->logprob(*batch);
+  const std::string digest = policy_->digest();
+  const Objective bad = [&](MicroBatch& p) {
+    at::Tensor loss = policy_->logprob(p.chosen());
+    // Pairs 3 and 4 alone.
+    const at::Tensor third = p.chosen().field("pair").ge(3).to(at::kFloat);
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, loss.div(at::ones({}).sub(third)));
+    return result;
+  };
+  try {
+    train_step(*batch, bad, *adamw_);
+    FAIL();
+  } catch (const NonFiniteLoss& error) {
+    EXPECT_STREQ(error.what(), "pairs.jsonl:4: the loss of this pair is -inf (step 40, micro-batch "
+                               "2 of 3)");
+    EXPECT_EQ(error.micro(), 1);
+    EXPECT_EQ(error.part(), 0);
+    EXPECT_EQ(error.rows(), std::vector<int64_t>{3});
+  }
+  EXPECT_EQ(policy_->digest(), digest);
+  EXPECT_EQ(adamw_->update_count(), 0);
+  EXPECT_EQ(policy_->update_count(), 0);
+  EXPECT_TRUE(adamw_->gradients().empty());
+}
+
+TEST_F(StepTest, ANonFiniteGradientIsNoUpdateEither) {
+  const auto batch = tiny_batch(tiny_pairs(2), 2);
+  const Objective bad = [&](MicroBatch& p) {
+    // sqrt has an infinite slope at 0: 0 * inf is nan.
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()).mul(0).sqrt());
+    return result;
+  };
+  try {
+    train_step(*batch, bad, *adamw_);
+    FAIL();
+  } catch (const NonFiniteLoss& error) {
+    EXPECT_EQ(error.micro(), -1);
+    EXPECT_NE(std::string(error.what()).find("the gradient norm is"), std::string::npos);
+  }
+  EXPECT_EQ(policy_->update_count(), 0);
+}
+
+TEST_F(StepTest, ALossWithoutGradientIsSentBack) {
+  const Objective constant = [&](MicroBatch& p) {
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()).detach());
+    return result;
+  };
+  try {
+    train_step(*tiny_batch(tiny_pairs(2), 2), constant, *adamw_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the loss does not depend on the trained weights: it has no gradient; compute it "
+                 "from policy:logprob or policy:token_logprob, and detach only what is constant");
+  }
+}
+
+TEST_F(StepTest, AMetricOfNoUnitIsNamed) {
+  const Objective odd = [&](MicroBatch& p) {
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()));
+    result.metrics.emplace_back("odd", at::ones({3}));
+    return result;
+  };
+  const auto batch = tiny_batch(tiny_pairs(2), 2);
+  try {
+    train_step(*batch, odd, *adamw_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(),
+              fmt::format("the metric \"odd\" has shape [3], wanted a single number or [2] (one per "
+                          "pair), [4] (one per sequence), [{}] (one per token)",
+                          batch->row_count()));
+  }
+}
+
+TEST_F(StepTest, AnInterruptBetweenMicroBatchesLeavesTheStateOfBefore) {
+  policy_->model();
+  const std::string digest = policy_->digest();
+  for (size_t at = 0; at < 4; ++at) {
+    const auto batch = tiny_batch(tiny_pairs(3), 1);
+    StepOptions options;
+    size_t polls = 0;
+    options.poll = [&] {
+      if (polls++ == at) throw Interrupted(2);
+    };
+    EXPECT_THROW(train_step(*batch, dpo_objective(), *adamw_, options), Interrupted);
+    EXPECT_TRUE(adamw_->gradients().empty());
+    EXPECT_EQ(policy_->digest(), digest);
+  }
+  EXPECT_EQ(policy_->update_count(), 0);
+}
+
+TEST_F(StepTest, OneForwardServesAllViewsAndEndsWithTheStep) {
+  const auto batch = tiny_batch(tiny_pairs(2), 2);
+  at::Tensor first, second;
+  std::optional<View> kept;
+  const Objective objective = [&](MicroBatch& p) {
+    kept = p.chosen();
+    first = p.token_logprob(policy_->model(), 1024);
+    policy_->logprob(p.rejected());
+    second = p.token_logprob(policy_->model(), 1024);
+    return dpo_objective()(p);
+  };
+  train_step(*batch, objective, *adamw_);
+  EXPECT_TRUE(first.is_same(second));
+  EXPECT_THROW(policy_->logprob(*kept), Error);
+}
+
+TEST_F(StepTest, ABatchMayBeSteppedTwice) {
+  const auto batch = tiny_batch(tiny_pairs(4), 2);
+  const double first = value(train_step(*batch, dpo_objective(), *adamw_), "loss");
+  EXPECT_LT(value(train_step(*batch, dpo_objective(), *adamw_), "loss"), first);
+}
+
+TEST_F(StepTest, ABatchOfWeightZeroHasNoLossAndNoGradient) {
+  std::vector<TinyPair> pairs = tiny_pairs(2);
+  for (TinyPair& pair : pairs) pair.weight = 0;
+  const Metrics metrics = train_step(*tiny_batch(pairs, 2), dpo_objective(), *adamw_);
+  EXPECT_EQ(value(metrics, "loss"), 0.0);
+  EXPECT_EQ(value(metrics, "grad_norm"), 0.0);
+}
+
+}  // namespace
+}  // namespace xrun
