@@ -227,9 +227,8 @@ const bool kAdded = add_model_type("BPE", make);
 
 Vocabulary read_vocab_file(const BpeFiles& files) {
   try {
-    const simdjson::padded_string vocab(files.vocab);
     od::parser parser;
-    od::document document = parser.iterate(vocab);
+    od::document document = parser.iterate(padded(files.vocab));
     return read_vocabulary(document.get_object(), files.vocab.size(), files.vocab_name);
   } catch (const simdjson::simdjson_error& error) {
     parse_json(files.vocab, files.vocab_name);  // says line and column where it is no JSON

@@ -2,6 +2,7 @@
 // Models: what turns a piece of text into tokens of the vocabulary.
 
 #include "core/base/json.h"
+#include "core/text/padded_file.h"
 #include "core/text/tokenizer.h"
 #include "core/text/vocabulary.h"
 
@@ -44,8 +45,6 @@ struct ModelSource {
   // Returns a small member's value, null if it is missing.
   Json option(std::string_view key) const;
 };
-constexpr size_t kJsonPadding = 64;
-
 // The known model types by name; a model's own .cpp adds itself with a constant.
 using MakeModel = std::unique_ptr<const TokenModel> (*)(const ModelSource&);
 bool add_model_type(const char* type, MakeModel make);
@@ -55,8 +54,8 @@ std::unique_ptr<const TokenModel> make_model(const ModelSource& source);
 
 // Makes the byte-pair model of a vocab.json and a merges.txt.
 struct BpeFiles {
-  std::string vocab;  // the files' bytes
-  std::string merges;
+  std::string_view vocab;  // their bytes, in a buffer that goes on for kJsonPadding
+  std::string_view merges;
   std::string vocab_name;  // for messages
   std::string merges_name;
 };

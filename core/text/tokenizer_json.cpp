@@ -110,16 +110,13 @@ AddedToken read_added_token(const Json& json, const std::string& where) {
 
 TokenizerPipeline read_tokenizer_json(const std::string& path, std::string& digest) {
   static_assert(kJsonPadding >= simdjson::SIMDJSON_PADDING);
-  XRUN_CHECK(std::filesystem::file_size(path) <= kMaxBytes, "{}: the file is larger than {} MiB",
-             path, kMaxBytes >> 20);
-  // One buffer for the file and the parser's reading ahead.
-  simdjson::padded_string bytes;
-  XRUN_CHECK(simdjson::padded_string::load(path).get(bytes) == simdjson::SUCCESS,
-             "{}: cannot be read", path);
+  const PaddedFile file(path, kMaxBytes);
+  const std::string_view bytes = file.bytes();
   digest = hash_hex(bytes);
   od::parser parser;
   try {
-    od::document document = parser.iterate(bytes);
+    od::document document = parser.iterate(
+        simdjson::padded_string_view(bytes.data(), bytes.size(), bytes.size() + kJsonPadding));
     Sections sections = read_sections(document, path);
     return make_pipeline(sections, path);
   } catch (const simdjson::simdjson_error& error) {

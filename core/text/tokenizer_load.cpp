@@ -2,8 +2,8 @@
 // which of them have a role.
 
 #include "core/base/error.h"
-#include "core/base/file.h"
 #include "core/base/hash.h"
+#include "core/text/padded_file.h"
 #include "core/text/tokenizer_folder.h"
 #include "core/text/tokenizer_parts.h"
 
@@ -27,7 +27,7 @@ bool spells_all_bytes(std::string_view vocab_json) {
 // Says which class a folder with vocab.json and merges.txt is of: tokenizer_class, else the
 // model_type of config.json, else GPT-2, whose file layout this is, if the vocabulary is byte-level.
 const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings& settings,
-                                      const std::string& vocab_json) {
+                                      std::string_view vocab_json) {
   const Json* named = settings.tokenizer_config.find("tokenizer_class");
   if (named != nullptr && named->is_string()) {
     const TokenizerClass* known = find_tokenizer_class(named->as_string());
@@ -52,16 +52,17 @@ const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings&
 }
 
 TokenizerPipeline read_vocab_and_merges(const fs::path& dir, FolderSettings& settings) {
-  const BpeFiles files{read_file(dir / "vocab.json", kMaxBytes),
-                       read_file(dir / "merges.txt", kMaxBytes), (dir / "vocab.json").string(),
-                       (dir / "merges.txt").string()};
+  const std::string vocab_name = (dir / "vocab.json").string();
+  const std::string merges_name = (dir / "merges.txt").string();
+  const PaddedFile vocab(vocab_name, kMaxBytes), merges(merges_name, kMaxBytes);
+  const BpeFiles files{vocab.bytes(), merges.bytes(), vocab_name, merges_name};
   const TokenizerClass& known = class_of_folder(dir, settings, files.vocab);
   const Json* prefix = settings.tokenizer_config.find("add_prefix_space");
   TokenizerPipeline pipeline = make_class_pipeline(
       known, files, prefix != nullptr && prefix->is_bool() && prefix->as_bool());
   settings.hashed.emplace_back("class", known.name);
-  settings.hashed.emplace_back("vocab.json", files.vocab);
-  settings.hashed.emplace_back("merges.txt", files.merges);
+  settings.hashed.emplace_back("vocab.json", hash_hex(files.vocab));
+  settings.hashed.emplace_back("merges.txt", hash_hex(files.merges));
 
   // The class's own default, where the folder says nothing about roles.
   if (pipeline.model->vocabulary().find(known.special)) {

@@ -1,0 +1,27 @@
+#include "core/text/padded_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+PaddedFile::PaddedFile(const std::string& path, size_t max_bytes) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
+                                                             std::fclose);
+  XRUN_CHECK(file && std::fseek(file.get(), 0, SEEK_END) == 0, "{}: cannot be read: {}", path,
+             std::strerror(errno));
+  const long size = std::ftell(file.get());
+  std::rewind(file.get());
+  XRUN_CHECK(size >= 0 && size_t(size) <= max_bytes, "{}: the file is larger than {} MiB", path,
+             max_bytes >> 20);
+  // Not value-initialised: a vocabulary has megabytes, which are written once, by the read.
+  data_ = std::make_unique_for_overwrite<char[]>(size_t(size) + kJsonPadding);
+  size_ = std::fread(data_.get(), 1, size_t(size), file.get());
+  XRUN_CHECK(size_ == size_t(size), "{}: cannot be read: {}", path, std::strerror(errno));
+  std::memset(data_.get() + size_, 0, kJsonPadding);
+}
+
+}  // namespace xrun

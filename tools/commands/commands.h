@@ -1,0 +1,16 @@
+#pragma once
+// The commands of xrun: one file each, commands/NAME.cpp in the executable, which starts at once,
+// and commands/engine/NAME.cpp in libxrun_engine.so, which computes.
+
+namespace xrun {
+
+// Each gets its own arguments, argv[0] being the command's name, and returns the exit status:
+// 0 done, 1 the data failed, 2 bad usage. They throw Error and UsageError; main prints those.
+int command_tokenize(int argc, char** argv);
+int command_render(int argc, char** argv);
+
+}  // namespace xrun
+
+// The engine's entry: the whole command line as main got it (argv[1] is a command or a recipe).
+// Returns the exit status; throws as the commands do.
+extern "C" int xrun_engine_main(int argc, char** argv);

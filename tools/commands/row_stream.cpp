@@ -1,0 +1,62 @@
+#include "tools/commands/row_stream.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kFlushBytes = 1 << 16;
+
+}  // namespace
+
+RowReader::RowReader(const std::string& path)
+    : name_(path.empty() ? "<stdin>" : path),
+      file_(path.empty() ? stdin : std::fopen(path.c_str(), "rbe")) {
+  XRUN_CHECK(file_ != nullptr, "{}: cannot be opened: {}", name_, std::strerror(errno));
+}
+
+RowReader::~RowReader() {
+  std::free(buffer_);
+  if (file_ != stdin) std::fclose(file_);
+}
+
+bool RowReader::next(std::string& line) {
+  const ssize_t size = getline(&buffer_, &capacity_, file_);
+  if (size < 0) {
+    XRUN_CHECK(std::ferror(file_) == 0, "{}: cannot be read: {}", name_, std::strerror(errno));
+    return false;
+  }
+  ++line_;
+  line.assign(buffer_, size_t(size));
+  if (!line.empty() && line.back() == '\n') line.pop_back();
+  return true;
+}
+
+std::string RowReader::place() const { return fmt::format("{}:{}", name_, line_); }
+
+void RowWriter::write(std::string_view line) {
+  buffer_.append(line);
+  buffer_.push_back('\n');
+  if (buffer_.size() >= kFlushBytes) finish();
+}
+
+void RowWriter::finish() {
+  std::string_view rest = buffer_;
+  while (!rest.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EPIPE) std::_Exit(1);
+    XRUN_CHECK(written >= 0, "standard output cannot be written: {}", std::strerror(errno));
+    rest.remove_prefix(size_t(written));
+  }
+  buffer_.clear();
+}
+
+}  // namespace xrun

@@ -1,0 +1,46 @@
+#pragma once
+// Rows in and out of a command: lines of a file or of standard input, lines to standard output.
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace xrun {
+
+// Reads lines. Not thread-safe.
+class RowReader {
+ public:
+  // An empty path is standard input. Throws Error if the file cannot be opened.
+  explicit RowReader(const std::string& path);
+  ~RowReader();
+  RowReader(const RowReader&) = delete;
+  RowReader& operator=(const RowReader&) = delete;
+
+  // Sets `line` to the next line without its '\n'; false at the end. Throws Error if reading fails.
+  bool next(std::string& line);
+  const std::string& name() const { return name_; }
+  int64_t line() const { return line_; }  // the number of the last line, 1-based
+  std::string place() const;              // "name:line"
+
+ private:
+  std::string name_;
+  std::FILE* file_;
+  char* buffer_ = nullptr;  // of getline
+  size_t capacity_ = 0;
+  int64_t line_ = 0;
+};
+
+// Writes lines to standard output through a buffer. Not thread-safe.
+class RowWriter {
+ public:
+  void write(std::string_view line);  // adds the '\n'
+  // Writes out what is left. Throws Error if the output cannot take it; where its reader has gone
+  // away (a closed pipe) the process ends quietly with status 1.
+  void finish();
+
+ private:
+  std::string buffer_;
+};
+
+}  // namespace xrun

@@ -1,0 +1,105 @@
+// The only main: light commands run at once; what computes is in libxrun_engine.so beside the
+// executable, which is loaded only then, so that a tokenizer or a template answers in milliseconds.
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/suggest.h"
+#include "tools/commands/commands.h"
+
+namespace xrun {
+
+namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*run)(int argc, char** argv);  // nullptr: the engine has it
+};
+
+constexpr Command kCommands[] = {
+    {"check", "config, data and templates of a recipe, without training", nullptr},
+    {"tokenize", "text to token ids", command_tokenize},
+    {"render", "conversations through a chat template", command_render},
+    {"score", "log-probabilities of tokens under a model", nullptr},
+    {"sample", "greedy answers of a model", nullptr},
+    {"models", "small real models that packages carry", nullptr},
+    {"import", "a GGUF file to a Hugging Face folder", nullptr},
+    {"init-model", "a folder with a random-init model", nullptr},
+};
+
+void print_help() {
+  std::printf("usage: xrun RECIPE.lua [--set key=value] [--run DIR] [--resume] [--steps N]\n");
+  std::printf("       xrun COMMAND [--help] ...\n\ncommands:\n");
+  for (const Command& command : kCommands) {
+    std::printf("  %-12s %s\n", command.name, command.summary);
+  }
+  std::printf("  %-12s %s\n  %-12s %s\n", "help", "this page", "--version", "the version");
+}
+
+[[noreturn]] void throw_unknown(const std::string& name) {
+  std::vector<std::string> names = {"help"};
+  for (const Command& command : kCommands) names.emplace_back(command.name);
+  const std::string near = nearest_name(name, names);
+  throw UsageError(fmt::format("there is no command \"{}\"{}; `xrun help` lists them", name,
+                               near.empty() ? "" : " (did you mean " + near + "?)"));
+}
+
+// Loads the engine from the executable's own folder and hands the command line over.
+int run_engine(int argc, char** argv) {
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string path = self.parent_path() / "libxrun_engine.so";
+  void* engine = dlopen(path.c_str(), RTLD_NOW);
+  XRUN_CHECK(engine != nullptr, "the engine cannot be loaded: {}", dlerror());
+  const auto run = reinterpret_cast<int (*)(int, char**)>(dlsym(engine, "xrun_engine_main"));
+  XRUN_CHECK(run != nullptr, "{} has no entry: {}", path, dlerror());
+  return run(argc, argv);
+}
+
+int dispatch(int argc, char** argv) {
+  const std::string name = argc > 1 ? argv[1] : "help";
+  if (name == "help" || name == "--help" || name == "-h") {
+    print_help();
+    return 0;
+  }
+  if (name == "--version") {
+    std::printf("xrun %s\n", XRUN_VERSION);
+    return 0;
+  }
+  for (const Command& command : kCommands) {
+    if (name != command.name) continue;
+    return command.run != nullptr ? command.run(argc - 1, argv + 1) : run_engine(argc, argv);
+  }
+  if (name.ends_with(".lua")) return run_engine(argc, argv);
+  throw_unknown(name);
+}
+
+int report(const char* message, int status) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "xrun: error: %s\n", message);
+  return status;
+}
+
+}  // namespace
+
+}  // namespace xrun
+
+int main(int argc, char** argv) {
+  try {
+    return xrun::dispatch(argc, argv);
+  } catch (const xrun::Interrupted& stop) {
+    return 128 + stop.signal_number();
+  } catch (const xrun::UsageError& error) {
+    return xrun::report(error.what(), 2);
+  } catch (const std::bad_alloc&) {
+    return xrun::report("out of memory", 1);
+  } catch (const std::exception& error) {
+    return xrun::report(error.what(), 1);
+  }
+}
