@@ -230,9 +230,10 @@ GgufImport import_gguf(const std::filesystem::path& file, const std::filesystem:
     report.vocab = tokenizer.vocab;
     JsonStyle pretty;
     pretty.indent = 2;
+    pretty.key_separator = ": ";
     write_file_atomic(work / "config.json", dump_json(config, pretty) + "\n");
     write_file_atomic(work / "generation_config.json", dump_json(generation, pretty) + "\n");
-    write_file_atomic(work / "tokenizer.json", dump_json(tokenizer.tokenizer, pretty) + "\n");
+    write_file_atomic(work / "tokenizer.json", dump_json(tokenizer.tokenizer));
     write_file_atomic(work / "tokenizer_config.json", dump_json(tokenizer.config, pretty) + "\n");
     sync_dir(work);
     rename_durable(work, target);
