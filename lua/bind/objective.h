@@ -1,0 +1,17 @@
+#pragma once
+// A Lua function as an objective of the step.
+
+#include "core/train/objective.h"
+#include "lua/bind/lua_state.h"
+
+namespace xrun {
+
+// Wraps the function at index i: called with the micro-batch, it returns
+// unreduced losses (a tensor in the batch's unit, or a table keyed by unit)
+// and, if it likes, a table of metrics (tensors or numbers, taken in the order
+// of their names). Tensors made inside are closed when it returns. The
+// objective must not outlive L's state; what the function raises passes as
+// LuaError.
+Objective lua_objective(lua_State *L, int i);
+
+} // namespace xrun

@@ -1,0 +1,237 @@
+// xrun.preference: rows of pairs through template, tokenizer and cache, and
+// their splits.
+
+#include "lua/bind/preference.h"
+
+#include "core/base/error.h"
+#include "core/console/progress.h"
+#include "core/model/hf_config.h"
+#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
+#include "core/train/policy.h"
+#include "lua/bind/args.h"
+#include "lua/bind/modules.h"
+#include "lua/bind/session.h"
+
+namespace xrun {
+
+namespace {
+
+// What a call leaves unsaid comes from the configuration.
+Json option_or_config(const Json &options, lua_State *L, const char *name) {
+  if (const Json *value = options.find(name))
+    return *value;
+  const Json *value = recipe_context(L).config.find(name);
+  return value == nullptr ? Json() : *value;
+}
+
+PreferenceSource read_source(const Json &entry, size_t number) {
+  PreferenceSource source;
+  XRUN_CHECK(entry.is_object(),
+             "data[{}] is {}, wanted a table {{ path = ... }}", number,
+             entry.kind_name());
+  source.path = entry.at("path").as_string();
+  if (const Json *weight = entry.find("weight"))
+    source.weight = weight->as_double();
+  if (const Json *name = entry.find("name"))
+    source.name = name->as_string();
+  if (const Json *fields = entry.find("fields");
+      fields && fields->is_object()) {
+    for (const auto &[ours, theirs] : fields->as_object()) {
+      source.fields.emplace_back(ours, theirs.as_string());
+    }
+  }
+  if (const Json *keep = entry.find("keep"); keep && keep->is_array()) {
+    for (const Json &column : keep->as_array())
+      source.keep.push_back(column.as_string());
+  }
+  return source;
+}
+
+std::vector<PreferenceSource> read_sources(const Json &data) {
+  std::vector<PreferenceSource> sources;
+  XRUN_CHECK(data.is_array() && data.size() > 0,
+             "data is {}, wanted a list of sources: {{ {{ path = "
+             "\"pairs.jsonl\" }} }}",
+             data.kind_name());
+  for (const Json &entry : data.as_array())
+    sources.push_back(read_source(entry, sources.size() + 1));
+  return sources;
+}
+
+PreferenceOptions read_options(lua_State *L, const Json &options,
+                               const Json &data) {
+  PreferenceOptions result;
+  result.sources = read_sources(data);
+  const auto value = [&](const char *name) {
+    return option_or_config(options, L, name);
+  };
+  if (const Json v = value("max_length"); !v.is_null())
+    result.max_length = v.as_int();
+  if (const Json v = value("over_length"); v.is_string()) {
+    result.over_length = parse_over_length(v.as_string());
+  }
+  // "assistant" is the default of every row type; for pairs it means the turns
+  // after the prompt.
+  if (const Json v = value("train_on"); v.is_string())
+    result.train_on = parse_train_on(v.as_string());
+  if (const Json v = value("strict"); v.is_bool())
+    result.strict = v.as_bool();
+  if (const Json v = value("laws"); v.is_object()) {
+    for (const auto &[law, on] : v.as_object()) {
+      if (!on.as_bool())
+        result.disabled_laws.push_back(law);
+    }
+  }
+  if (const Json v = value("mixture"); v.is_object()) {
+    if (const Json *stop = v.find("stop"); stop && stop->is_string()) {
+      result.stop = parse_mixture_stop(stop->as_string());
+    }
+  }
+  return result;
+}
+
+std::shared_ptr<PreferenceData> open_set(lua_State *L,
+                                         const std::shared_ptr<Policy> &policy,
+                                         const Json &data,
+                                         const Json &options) {
+  Session &session = session_of(L);
+  const Json setting = option_or_config(options, L, "template");
+  const ResolvedTemplate chosen = resolve_template(
+      *policy->tokenizer(), setting.is_string() ? setting.as_string() : "auto");
+  if (!chosen.notice.empty())
+    session.notices.push_back(chosen.notice);
+
+  const ModelConfig model = read_model_config(policy->dir());
+  PreferenceOptions preference = read_options(L, options, data);
+  if (preference.max_length == 0)
+    preference.max_length = model.max_length;
+  preference.vocab_limit = model.vocab;
+  TaskProgress progress(*session.console,
+                        "caching " + preference.sources[0].path, "rows");
+  preference.progress = [&](const BuildProgress &now) {
+    // The total is not known before the file is read; the share of its bytes
+    // stands for it.
+    const double total =
+        now.fraction > 0 ? static_cast<double>(now.rows) / now.fraction : 0;
+    progress.update(now.rows, static_cast<int64_t>(total));
+    check_interrupt(L);
+  };
+  auto result = std::make_shared<PreferenceData>(
+      PreferenceData{PreferenceSet::open(preference, *policy->tokenizer(),
+                                         *chosen.chat_template),
+                     policy, preference.sources[0].path});
+  if (const Json seed = option_or_config(options, L, "seed"); !seed.is_null()) {
+    result->seed = static_cast<uint64_t>(seed.as_int());
+  }
+  if (const Json v = option_or_config(options, L, "shuffle"); v.is_bool()) {
+    result->shuffle = v.as_bool();
+  }
+  session.ledger_text += result->set.ledger().text();
+  const Json ledger = result->set.ledger().to_json();
+  const Json *sources = ledger.find("sources");
+  for (size_t i = 0; sources != nullptr && i < sources->size(); ++i) {
+    session.ledger.set(preference.sources[i].name.empty()
+                           ? preference.sources[i].path
+                           : preference.sources[i].name,
+                       sources->as_array()[i]);
+  }
+  return result;
+}
+
+int open_preference(lua_State *L) {
+  const Json data = to_json(L, 1);
+  const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
+  const Options known(L, 3, "xrun.preference options",
+                      {"template", "max_length", "over_length", "train_on",
+                       "strict", "laws", "mixture", "seed", "shuffle"});
+  push(L, open_set(L, policy, data,
+                   lua_istable(L, 3) ? to_json(L, 3) : Json::object()));
+  return 1;
+}
+
+std::shared_ptr<PreferenceData> part_of(const PreferenceData &whole,
+                                        PreferenceSet set) {
+  PreferenceData part = whole;
+  part.set = std::move(set);
+  return std::make_shared<PreferenceData>(std::move(part));
+}
+
+// split{ fraction, by } cuts rows off; split{ data } opens another set by the
+// same settings.
+int split_set(PreferenceData &self, lua_State *L) {
+  const Options options(L, 2, "split options",
+                        {"fraction", "every", "by", "data"});
+  if (options.has("data")) {
+    options.push_value("data");
+    const Json data = to_json(L, lua_gettop(L));
+    lua_pop(L, 1);
+    if (data.size() > 0) {
+      XRUN_CHECK(options.get<double>("fraction", 0.0) == 0,
+                 "valid has both fraction and data; give one of them");
+      push(L, part_of(self, self.set));
+      push(L, open_set(L, self.policy, data, Json::object()));
+      return 2;
+    }
+  }
+  auto [train, valid] =
+      self.set.split(options.get<double>("fraction", 0.0),
+                     parse_split_by(options.get<std::string>("by", "row")));
+  push(L, part_of(self, std::move(train)));
+  push(L, part_of(self, std::move(valid)));
+  return 2;
+}
+
+std::string describe_set(const PreferenceData &data) {
+  return fmt::format("Preference {} ({} rows)", data.name, data.set.size());
+}
+
+} // namespace
+
+void open_preference(LuaState &state) {
+  Class<PreferenceData>(state, "Preference",
+                        "A set of preference pairs, or a split of one: "
+                        "tokenised, cached, counted.")
+      .method("split", "(valid) -> Preference, Preference",
+              "Training and validation rows: { fraction = 0.1, by = \"row\" } "
+              "takes the last rows, by = \"prompt\" keeps prompts apart, data "
+              "= {...} opens other files.",
+              split_set)
+      .method("place", "(i) -> string",
+              "File and line of the i-th row of this split, counted from 0.",
+              [](PreferenceData &self, lua_State *L) {
+                push(L, self.set.place(self.set.row(arg<int64_t>(L, 2, "i"))));
+                return 1;
+              })
+      .method("verify", "()", "Checks every byte of the caches.",
+              [](PreferenceData &self, lua_State *) {
+                self.set.verify();
+                return 0;
+              })
+      .property("size", "number", "Rows of this split.",
+                [](PreferenceData &self, lua_State *L) {
+                  push(L, self.set.size());
+                  return 1;
+                })
+      .property(
+          "ledger", "table",
+          "Rows in, kept, dropped by reason, cut and repaired, by source.",
+          [](PreferenceData &self, lua_State *L) {
+            push(L, self.set.ledger().to_json());
+            return 1;
+          })
+      .metamethod("__len", "#set -> number", "Rows of this split.",
+                  [](PreferenceData &self, lua_State *L) {
+                    push(L, self.set.size());
+                    return 1;
+                  })
+      .tostring(describe_set);
+  state.function(
+      "preference", "(data, policy, options?) -> Preference",
+      "Opens preference rows: renders, tokenises and caches them for the "
+      "policy. Options override the configuration's template, max_length, "
+      "over_length, train_on, strict, laws, mixture, seed, shuffle.",
+      open_preference);
+}
+
+} // namespace xrun
