@@ -12,10 +12,10 @@ class Model;
 
 struct GenerateOptions {
   int64_t max_new_tokens = 128;
-  std::vector<int32_t> stop_ids;  // a sequence ends with the first of these, which is part of ids
+  std::vector<int32_t> stop_ids = {};  // a sequence ends with the first of these, part of its ids
   int64_t batch = 64;             // sequences decoded at once
   // Called after every token of the batch with the tokens made so far; false stops early.
-  std::function<bool(int64_t tokens)> progress;
+  std::function<bool(int64_t tokens)> progress = {};
 };
 
 struct Generation {

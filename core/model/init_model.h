@@ -16,7 +16,7 @@ struct InitOptions {
   double scale = 0.02;  // standard deviation of matrices; norms are one
   uint64_t seed = 0;
   c10::ScalarType dtype = c10::ScalarType::Float;
-  std::filesystem::path tokenizer;  // folder whose tokenizer files are copied; empty: none
+  std::filesystem::path tokenizer = {};  // folder whose tokenizer files are copied; empty: none
 };
 
 // Writes a Llama folder: config.json, generation_config.json, model.safetensors, and the

@@ -1,0 +1,114 @@
+// Forward, gradients and greedy continuations against transformers (model_goldens.py).
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include "core/model/generate.h"
+#include "core/model/model.h"
+#include "core/model/safetensors.h"
+
+namespace xrun {
+
+namespace {
+
+double largest_difference(const at::Tensor& a, const at::Tensor& b) {
+  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+}
+
+double relative_difference(const at::Tensor& got, const at::Tensor& want) {
+  return largest_difference(got, want) / want.abs().max().item<double>();
+}
+
+class ModelGoldenTest : public testing::TestWithParam<const char*> {
+ protected:
+  std::filesystem::path dir() const {
+    return std::filesystem::path(XRUN_SOURCE_DIR) / "tests/golden/models" / GetParam();
+  }
+  SafetensorsFile golden() const { return SafetensorsFile(dir() / "golden.safetensors"); }
+
+  static PackInput input(const SafetensorsFile& golden) {
+    return pack_sequences(sequences(golden));
+  }
+
+  static std::vector<std::vector<int32_t>> sequences(const SafetensorsFile& golden) {
+    const at::Tensor tokens = golden.read("tokens"), cu = golden.read("cu_seqlens");
+    std::vector<std::vector<int32_t>> all;
+    for (int64_t s = 0; s + 1 < cu.size(0); ++s) {
+      std::vector<int32_t>& one = all.emplace_back();
+      for (int64_t t = cu[s].item<int32_t>(); t < cu[s + 1].item<int32_t>(); ++t) {
+        one.push_back(static_cast<int32_t>(tokens[t].item<int64_t>()));
+      }
+    }
+    return all;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Family, ModelGoldenTest,
+                         testing::Values("untied", "tied_gqa", "llama3_rope", "linear_rope_bias",
+                                         "qwen2", "qwen3"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+
+TEST_P(ModelGoldenTest, PackedLogitsAreThoseOfTheSequencesByThemselves) {
+  const SafetensorsFile want = golden();
+  const auto model = Model::load(dir(), at::kFloat, false);
+  const at::NoGradGuard no_grad;
+  const at::Tensor logits = model->forward(input(want)).matmul(model->head_weight().t());
+  EXPECT_LT(largest_difference(logits, want.read("logits")), 1e-5);
+}
+
+TEST_P(ModelGoldenTest, LogProbsAndGradientsOfTheMeanLossAgree) {
+  const SafetensorsFile want = golden();
+  const auto model = Model::load(dir(), at::kFloat, true);
+  const at::Tensor logprob =
+      model->token_logprob(input(want), want.read("loss_index"), want.read("loss_target"));
+  EXPECT_LT(largest_difference(logprob.detach(), want.read("logprob")), 1e-5);
+  logprob.mean().neg().backward();
+  int compared = 0;
+  for (const Parameter& parameter : model->parameters()) {
+    ASSERT_TRUE(parameter.master.grad().defined()) << parameter.name;
+    if (!want.has("grad/" + parameter.name)) continue;
+    const at::Tensor grad = want.read("grad/" + parameter.name);
+    if (grad.abs().max().item<double>() < 1e-6) continue;  // a key's bias cancels in the softmax
+    ++compared;
+    EXPECT_LT(relative_difference(parameter.master.grad(), grad), 1e-4) << parameter.name;
+  }
+  EXPECT_GE(compared, 8);
+}
+
+TEST_P(ModelGoldenTest, GreedyContinuationsAreIdentical) {
+  const SafetensorsFile want = golden();
+  const auto model = Model::load(dir(), at::kFloat, false);
+  const std::vector<Generation> got =
+      generate(*model, sequences(want), {.max_new_tokens = 12, .stop_ids = {}});
+  const at::Tensor greedy = want.read("greedy");
+  ASSERT_EQ(static_cast<int64_t>(got.size()), greedy.size(0));
+  for (size_t s = 0; s < got.size(); ++s) {
+    ASSERT_EQ(got[s].ids.size(), 12u);
+    EXPECT_EQ(got[s].finish, "length");
+    for (size_t t = 0; t < 12; ++t) {
+      EXPECT_EQ(got[s].ids[t], greedy[static_cast<int64_t>(s)][static_cast<int64_t>(t)].item<int64_t>())
+          << "sequence " << s << ", token " << t;
+    }
+  }
+}
+
+TEST_P(ModelGoldenTest, Bf16StaysWithinItsTolerance) {
+  const SafetensorsFile want = golden();
+  for (const bool trainable : {false, true}) {
+    const auto model = Model::load(dir(), at::kBFloat16, trainable);
+    const at::Tensor hidden = model->forward(input(want));
+    EXPECT_EQ(hidden.scalar_type(), at::kBFloat16);
+    const at::Tensor logits =
+        hidden.detach().to(at::kFloat).matmul(model->head_weight().detach().to(at::kFloat).t());
+    const at::Tensor golden_logits = want.read("logits");
+    const double worst = relative_difference(logits, golden_logits);
+    EXPECT_LT(worst, 0.05);
+    EXPECT_GT(worst, 1e-5) << "is this bf16 at all?";
+  }
+}
+
+}  // namespace xrun
