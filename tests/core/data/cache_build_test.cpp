@@ -14,6 +14,7 @@
 #include <random>
 #include <thread>
 
+#include "core/base/interrupt.h"
 #include "core/data/cache_manifest.h"
 #include "core/data/cache_reader.h"
 #include "tests/core/data/scratch_folder.h"
@@ -151,20 +152,84 @@ TEST(CacheBuild, ADamagedPartialBuildIsBegunAnew) {
   }
 }
 
-// Run by the test below in a process of its own.
-TEST(CacheBuild, DISABLED_ChildOfTheKillTest) {
-  const char* root = std::getenv("XRUN_TEST_CACHE");
-  ASSERT_NE(root, nullptr);
-  build_toys(root, toy_source(std::string(root) + "/toys.jsonl"));
+class InterruptedRows : public ToyRows {
+ public:
+  void read(Json value, const SourceLine& at, SourceLedger& ledger) override {
+    if (at.line == 300) request_interrupt(SIGINT);
+    ToyRows::read(std::move(value), at, ledger);
+  }
+};
+
+TEST(CacheBuild, AnInterruptKeepsWhatIsCommitted) {
+  const ScratchFolder folder;
+  const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
+  const auto clean = files_of(build_toys(folder.path() / "clean", source));
+  InterruptedRows rows;
+  EXPECT_THROW(ensure_cache(folder.path(), source, rows), Interrupted);
+  clear_interrupt();
+  const fs::path dir = folder.path() / cache_key(source.key_document);
+  EXPECT_GT(read_manifest(dir, kPartialName).segments.size(), 0u);
+  EXPECT_EQ(files_of(build_toys(folder.path(), source)), clean);
 }
 
-pid_t start_child(const fs::path& root) {
+class SlowRows : public ToyRows {
+ public:
+  void read(Json value, const SourceLine& at, SourceLedger& ledger) override {
+    if (at.line == 50) std::this_thread::sleep_for(std::chrono::milliseconds(220));
+    ToyRows::read(std::move(value), at, ledger);
+  }
+};
+
+TEST(CacheBuild, ASlowBuildReportsItsProgress) {
+  const ScratchFolder folder;
+  CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(100)));
+  std::vector<double> fractions;
+  source.progress = [&](int64_t, double fraction) { fractions.push_back(fraction); };
+  SlowRows rows;
+  ensure_cache(folder.path(), source, rows);
+  ASSERT_EQ(fractions.size(), 1u);
+  EXPECT_NEAR(fractions[0], 0.5, 0.1);
+}
+
+// Leaves a line in a file for each build that reads a row, and takes its time over the first one.
+class CountedRows : public ToyRows {
+ public:
+  explicit CountedRows(fs::path count) : count_(std::move(count)) {}
+  void read(Json value, const SourceLine& at, SourceLedger& ledger) override {
+    if (at.line == 1) {
+      FileWriter writer(count_, FileWriter::Mode::kAppend);
+      writer.write("built\n");
+      writer.close();
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    ToyRows::read(std::move(value), at, ledger);
+  }
+
+ private:
+  fs::path count_;
+};
+
+// Run by the tests below in a process of its own.
+TEST(CacheBuild, DISABLED_ChildProcess) {
+  const char* root = std::getenv("XRUN_TEST_CACHE");
+  ASSERT_NE(root, nullptr);
+  const CacheSource source = toy_source(std::string(root) + "/toys.jsonl");
+  if (std::getenv("XRUN_TEST_COUNT") != nullptr) {
+    CountedRows rows(fs::path(root) / "count");
+    ensure_cache(root, source, rows);
+  } else {
+    build_toys(root, source);
+  }
+}
+
+pid_t start_child(const fs::path& root, bool count = false) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
   ::setenv("XRUN_TEST_CACHE", root.c_str(), 1);
+  if (count) ::setenv("XRUN_TEST_COUNT", "1", 1);
   if (::freopen("/dev/null", "w", stdout) == nullptr) ::_exit(126);
   ::execl("/proc/self/exe", "test_data", "--gtest_also_run_disabled_tests",
-          "--gtest_filter=CacheBuild.DISABLED_ChildOfTheKillTest", nullptr);
+          "--gtest_filter=CacheBuild.DISABLED_ChildProcess", nullptr);
   ::_exit(127);
 }
 
@@ -225,13 +290,14 @@ TEST(CacheBuild, TwoProcessesBuildOnce) {
   const ScratchFolder folder;
   folder.write("toys.jsonl", toy_file(1500));
   const CacheSource source = toy_source((folder.path() / "toys.jsonl").string());
-  const pid_t children[] = {start_child(folder.path()), start_child(folder.path())};
+  const pid_t children[] = {start_child(folder.path(), true), start_child(folder.path(), true)};
   for (const pid_t child : children) {
     int status = 0;
     ::waitpid(child, &status, 0);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
   CacheReader(folder.path() / cache_key(source.key_document), "toy").verify();
+  EXPECT_EQ(read_file(folder.path() / "count"), "built\n");
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <set>
 
-#include "core/data/cache_manifest.h"
 #include "core/data/preference_cache.h"
 #include "tests/core/data/pair_fixture.h"
 
@@ -14,9 +13,9 @@ namespace xrun {
 namespace {
 
 namespace fs = std::filesystem;
-using Set = PairFixture;
+using PreferenceSets = PairFixture;
 
-TEST_F(Set, EveryRowIsKeptOrDroppedWithItsReason) {
+TEST_F(PreferenceSets, EveryRowIsKeptOrDroppedWithItsReason) {
   const PreferenceSet set = open(pair_row("q", "yes", "no") + "\n" + pair_row("q", "", "no") +
                                  pair_row("q", "same", "same") + pair_row("q", "a\xFF", "b") +
                                  "{\"chosen\":1,\"rejected\":2}\n");
@@ -33,7 +32,7 @@ TEST_F(Set, EveryRowIsKeptOrDroppedWithItsReason) {
   EXPECT_TRUE(set.place(1).ends_with("pairs.jsonl:5"));
 }
 
-TEST_F(Set, PacksHoldWholePairsWithTheirTrainedTokens) {
+TEST_F(PreferenceSets, PacksHoldWholePairsWithTheirTrainedTokens) {
   const PreferenceSet set = open(numbered_pairs(10));
   std::vector<int64_t> rows(10);
   std::iota(rows.begin(), rows.end(), 0);
@@ -54,7 +53,7 @@ TEST_F(Set, PacksHoldWholePairsWithTheirTrainedTokens) {
   EXPECT_EQ(seen.size(), 10u);
 }
 
-TEST_F(Set, APairLongerThanAPackIsNamedBeforeAnyStep) {
+TEST_F(PreferenceSets, APairLongerThanAPackIsNamedBeforeAnyStep) {
   const PreferenceSet set =
       open(pair_row("q", "yes", "no") + pair_row("q", std::string(300, 'y'), "no"));
   EXPECT_EQ(error_of([&] { set.check_fits(1000); }), "");
@@ -65,7 +64,7 @@ TEST_F(Set, APairLongerThanAPackIsNamedBeforeAnyStep) {
   EXPECT_EQ(error_of([&] { set.split(0.5).first.check_fits(100); }), "");  // it is held out
 }
 
-TEST_F(Set, StepsAreOneStreamOfEpochs) {
+TEST_F(PreferenceSets, StepsAreOneStreamOfEpochs) {
   const PreferenceSet set = open(numbered_pairs(10));
   const StepPlan plan{4, 2, true, 7};
   EXPECT_EQ(set.steps_total(plan), 5);
@@ -83,18 +82,18 @@ TEST_F(Set, StepsAreOneStreamOfEpochs) {
   EXPECT_NE(first, second);
 }
 
-TEST_F(Set, TheLastPartialStepTrains) {
+TEST_F(PreferenceSets, TheLastPartialStepTrains) {
   const PreferenceSet set = open(numbered_pairs(10));
   EXPECT_EQ(set.steps_total({4, 1, true, 7}), 3);
   EXPECT_EQ(set.step_rows({4, 1, true, 7}, 2).size(), 2u);
 }
 
-TEST_F(Set, WithoutShuffleAStepTakesItsRowsInOrder) {
+TEST_F(PreferenceSets, WithoutShuffleAStepTakesItsRowsInOrder) {
   const PreferenceSet set = open(numbered_pairs(10));
   EXPECT_EQ(set.step_rows({3, 1, false, 7}, 2), (std::vector<int64_t>{6, 7, 8}));
 }
 
-TEST_F(Set, ASplitByRowHoldsOutTheLastAndKeepsRowIds) {
+TEST_F(PreferenceSets, ASplitByRowHoldsOutTheLastAndKeepsRowIds) {
   const PreferenceSet set = open(numbered_pairs(20));
   const auto [train, valid] = set.split(0.1);
   EXPECT_EQ(train.size(), 18);
@@ -108,7 +107,7 @@ TEST_F(Set, ASplitByRowHoldsOutTheLastAndKeepsRowIds) {
   EXPECT_EQ(none.steps_total({8, 1, true, 0}), 0);
 }
 
-TEST_F(Set, ASplitByPromptSharesNoPrompt) {
+TEST_F(PreferenceSets, ASplitByPromptSharesNoPrompt) {
   const PreferenceSet set = open(numbered_pairs(30));
   const auto [train, valid] = set.split(0.2, SplitBy::kPrompt);
   EXPECT_EQ(train.size() + valid.size(), 30);
@@ -120,13 +119,13 @@ TEST_F(Set, ASplitByPromptSharesNoPrompt) {
   }
 }
 
-TEST_F(Set, ThePromptEndsWhereTheAnswerBegins) {
+TEST_F(PreferenceSets, ThePromptEndsWhereTheAnswerBegins) {
   const PreferenceSet set = open(pair_row("hello", "yes", "no"));
   EXPECT_EQ(text_of(set.prompt_ids(0)),
             "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n");
 }
 
-TEST_F(Set, KeptColumnsStayWithTheirRows) {
+TEST_F(PreferenceSets, KeptColumnsStayWithTheirRows) {
   PreferenceOptions opened = options(numbered_pairs(5));
   opened.sources[0].keep = {"score", "tag"};
   const PreferenceSet set = open(opened);
@@ -137,14 +136,14 @@ TEST_F(Set, KeptColumnsStayWithTheirRows) {
   EXPECT_NE(error_of([&] { set.kept_number(0, "tag"); }).find("holds strings"), std::string::npos);
 }
 
-TEST_F(Set, AKeptColumnOfMixedTypesDropsTheOtherRows) {
+TEST_F(PreferenceSets, AKeptColumnOfMixedTypesDropsTheOtherRows) {
   PreferenceOptions opened = options(pair_row("q", "a", "b", ",\"k\":1") +
                                      pair_row("q", "c", "d", ",\"k\":\"x\""));
   opened.sources[0].keep = {"k"};
   EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("kept_column"), 1);
 }
 
-TEST_F(Set, SourcesAreMixedByWeight) {
+TEST_F(PreferenceSets, SourcesAreMixedByWeight) {
   PreferenceOptions both = options(numbered_pairs(40), "a.jsonl");
   both.sources.push_back(options(numbered_pairs(20), "b.jsonl").sources[0]);
   both.sources[0].weight = 3;
@@ -160,7 +159,7 @@ TEST_F(Set, SourcesAreMixedByWeight) {
   EXPECT_TRUE(set.place(45).ends_with("b.jsonl:6"));
 }
 
-TEST_F(Set, ASourceOfWeightZeroIsNeverDrawn) {
+TEST_F(PreferenceSets, ASourceOfWeightZeroIsNeverDrawn) {
   PreferenceOptions both = options(numbered_pairs(4), "a.jsonl");
   both.sources.push_back(options(numbered_pairs(3), "b.jsonl").sources[0]);
   both.sources[0].weight = 0;
@@ -171,100 +170,7 @@ TEST_F(Set, ASourceOfWeightZeroIsNeverDrawn) {
   EXPECT_NE(error_of([&] { open(both); }).find("weight above 0"), std::string::npos);
 }
 
-TEST_F(Set, OtherInputIsAnotherCache) {
-  const PreferenceOptions base = options(numbered_pairs(5));
-  std::set<std::string> prints = {open(base).fingerprint()};
-  EXPECT_FALSE(prints.insert(open(base).fingerprint()).second);
-  const auto is_new = [&](const PreferenceOptions& changed) {
-    return prints.insert(open(changed).fingerprint()).second;
-  };
-  PreferenceOptions changed = base;
-  changed.max_length = 900;
-  EXPECT_TRUE(is_new(changed));
-  changed.over_length = OverLength::kDrop;
-  EXPECT_TRUE(is_new(changed));
-  changed.train_on = TrainOn::kAll;
-  EXPECT_TRUE(is_new(changed));
-  changed.sources[0].keep = {"score"};
-  EXPECT_TRUE(is_new(changed));
-  changed.template_kwargs.set("x", 1);
-  EXPECT_TRUE(is_new(changed));
-  template_.set_source("another source");
-  EXPECT_TRUE(is_new(changed));
-  folder_.write("pairs.jsonl", numbered_pairs(6));
-  EXPECT_TRUE(is_new(changed));
-}
-
-TEST_F(Set, StrictRefusesWhatWouldBeDropped) {
-  PreferenceOptions strict = options(pair_row("q", "yes", "no") + pair_row("q", "", "no"));
-  EXPECT_EQ(error_of([&] { open(strict); }), "");
-  strict.strict = true;
-  const std::string message = error_of([&] { open(strict); });
-  EXPECT_NE(message.find("1 of 2 rows would be dropped"), std::string::npos) << message;
-  EXPECT_NE(message.find("pairs.jsonl:2  empty_answer"), std::string::npos) << message;
-}
-
-TEST_F(Set, ASetWithoutAUsableRowIsRefusedWithItsReasons) {
-  EXPECT_NE(error_of([&] { open(pair_row("q", "", "no")); }).find("none of its 1 rows can be used"),
-            std::string::npos);
-  EXPECT_NE(error_of([&] { open("\n\n"); }).find("has no rows"), std::string::npos);
-}
-
-TEST_F(Set, AVocabularyThatIsTooSmallIsNamedByItsRow) {
-  PreferenceOptions small = options(pair_row("q", "yes", "no"));
-  small.vocab_limit = 259;
-  EXPECT_EQ(error_of([&] { open(small); }), "");
-  small.vocab_limit = 258;
-  EXPECT_NE(error_of([&] { open(small); }).find("pairs.jsonl:1: has the token id 258"),
-            std::string::npos);
-}
-
-TEST_F(Set, AnUnmarkedTemplateIsRefused) {
-  const HandChatml unmarked(false);
-  const PreferenceOptions some = options(pair_row("q", "yes", "no"));
-  EXPECT_NE(error_of([&] { PreferenceSet::open(some, tokenizer(), unmarked); })
-                .find("has no {% generation %} marks"), std::string::npos);
-}
-
-TEST_F(Set, OverLongRowsRaiseDropOrAreCut) {
-  PreferenceOptions some = options(pair_row("q", "yes", "no") +
-                                   pair_row("q", std::string(100, 'y'), "no"));
-  some.max_length = 60;
-  EXPECT_NE(error_of([&] { open(some); }).find("pairs.jsonl:2: the chosen side has 122 tokens"),
-            std::string::npos);
-  some.over_length = OverLength::kDrop;
-  EXPECT_EQ(open(some).ledger().sources[0].dropped.at("too_long"), 1);
-  some.over_length = OverLength::kCut;
-  const PreferenceSet cut = open(some);
-  EXPECT_EQ(cut.ledger().sources[0].cut_tokens, 62);
-  EXPECT_EQ(cut.length(1, Side::kChosen), 60);
-}
-
-class KeepEven : public RowMap {
- public:
-  bool apply(Json& row) const override {
-    row.set("chosen", row.at("chosen").as_string() + "!");
-    return row.at("score").as_int() % 2 == 0;
-  }
-  const std::string& source() const override { return source_; }
-
- private:
-  std::string source_ = "keep even";
-};
-
-TEST_F(Set, AMapChangesAndFiltersRows) {
-  PreferenceOptions mapped = options(numbered_pairs(6));
-  const std::string plain = open(mapped).fingerprint();
-  mapped.sources[0].map = std::make_shared<KeepEven>();
-  mapped.strict = true;  // what is filtered on purpose is no bad row
-  const PreferenceSet set = open(mapped);
-  EXPECT_EQ(set.size(), 3);
-  EXPECT_EQ(trained_text(set.pack({1}, 200)[0], 0), "yes2!<|im_end|>");
-  EXPECT_EQ(set.ledger().sources[0].dropped.at("filtered"), 3);
-  EXPECT_NE(set.fingerprint(), plain);
-}
-
-TEST_F(Set, AFlippedByteIsFoundByVerify) {
+TEST_F(PreferenceSets, AFlippedByteIsFoundByVerify) {
   const PreferenceSet set = open(numbered_pairs(5));
   EXPECT_EQ(error_of([&] { set.verify(); }), "");
   const fs::path file = set.cache_dirs()[0] / "segment_000000.bin";
@@ -275,7 +181,7 @@ TEST_F(Set, AFlippedByteIsFoundByVerify) {
   EXPECT_NE(error_of([&] { again.verify(); }).find("is damaged"), std::string::npos);
 }
 
-TEST_F(Set, TheFirstBatchOfABuiltCacheComesWithin50Ms) {
+TEST_F(PreferenceSets, TheFirstBatchOfABuiltCacheComesWithin50Ms) {
   const PreferenceOptions some = options(numbered_pairs(300));
   open(some);
   const auto start = std::chrono::steady_clock::now();

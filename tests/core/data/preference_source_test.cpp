@@ -1,0 +1,172 @@
+#include "core/data/preference_source.h"
+
+#include <filesystem>
+#include <set>
+
+#include "tests/core/data/pair_fixture.h"
+
+namespace xrun {
+namespace {
+
+using PreferenceSources = PairFixture;
+
+TEST_F(PreferenceSources, OtherInputIsAnotherCache) {
+  const PreferenceOptions base = options(numbered_pairs(5));
+  std::set<std::string> prints = {open(base).fingerprint()};
+  EXPECT_FALSE(prints.insert(open(base).fingerprint()).second);
+  const auto is_new = [&](const PreferenceOptions& changed) {
+    return prints.insert(open(changed).fingerprint()).second;
+  };
+  PreferenceOptions changed = base;
+  changed.max_length = 900;
+  EXPECT_TRUE(is_new(changed));
+  changed.over_length = OverLength::kDrop;
+  EXPECT_TRUE(is_new(changed));
+  changed.train_on = TrainOn::kAll;
+  EXPECT_TRUE(is_new(changed));
+  changed.sources[0].keep = {"score"};
+  EXPECT_TRUE(is_new(changed));
+  changed.template_kwargs.set("x", 1);
+  EXPECT_TRUE(is_new(changed));
+  template_.set_source("another source");
+  EXPECT_TRUE(is_new(changed));
+  folder_.write("pairs.jsonl", numbered_pairs(6));
+  EXPECT_TRUE(is_new(changed));
+}
+
+TEST_F(PreferenceSources, StrictRefusesWhatWouldBeDropped) {
+  PreferenceOptions strict = options(pair_row("q", "yes", "no") + pair_row("q", "", "no"));
+  EXPECT_EQ(error_of([&] { open(strict); }), "");
+  strict.strict = true;
+  const std::string message = error_of([&] { open(strict); });
+  EXPECT_NE(message.find("1 of 2 rows would be dropped"), std::string::npos) << message;
+  EXPECT_NE(message.find("pairs.jsonl:2  empty_answer"), std::string::npos) << message;
+}
+
+TEST_F(PreferenceSources, ASetWithoutAUsableRowIsRefusedWithItsReasons) {
+  EXPECT_NE(error_of([&] { open(pair_row("q", "", "no")); }).find("none of its 1 rows can be used"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { open("\n\n"); }).find("has no rows"), std::string::npos);
+}
+
+TEST_F(PreferenceSources, AVocabularyThatIsTooSmallIsNamedByItsRow) {
+  PreferenceOptions small = options(pair_row("q", "yes", "no"));
+  small.vocab_limit = 259;
+  EXPECT_EQ(error_of([&] { open(small); }), "");
+  small.vocab_limit = 258;
+  EXPECT_NE(error_of([&] { open(small); }).find("pairs.jsonl:1: has the token id 258"),
+            std::string::npos);
+}
+
+TEST_F(PreferenceSources, AnUnmarkedTemplateIsRefused) {
+  const HandChatml unmarked(false);
+  const PreferenceOptions some = options(pair_row("q", "yes", "no"));
+  EXPECT_NE(error_of([&] { PreferenceSet::open(some, tokenizer(), unmarked); })
+                .find("has no {% generation %} marks"), std::string::npos);
+}
+
+TEST_F(PreferenceSources, OverLongRowsRaiseDropOrAreCut) {
+  PreferenceOptions some = options(pair_row("q", "yes", "no") +
+                                   pair_row("q", std::string(100, 'y'), "no"));
+  some.max_length = 60;
+  EXPECT_NE(error_of([&] { open(some); }).find("pairs.jsonl:2: the chosen side has 122 tokens"),
+            std::string::npos);
+  some.over_length = OverLength::kDrop;
+  EXPECT_EQ(open(some).ledger().sources[0].dropped.at("too_long"), 1);
+  some.over_length = OverLength::kCut;
+  const PreferenceSet cut = open(some);
+  EXPECT_EQ(cut.ledger().sources[0].cut_tokens, 62);
+  EXPECT_EQ(cut.length(1, Side::kChosen), 60);
+}
+
+class KeepEven : public RowMap {
+ public:
+  bool apply(Json& row) const override {
+    row.set("chosen", row.at("chosen").as_string() + "!");
+    return row.at("score").as_int() % 2 == 0;
+  }
+  const std::string& source() const override { return source_; }
+
+ private:
+  std::string source_ = "keep even";
+};
+
+TEST_F(PreferenceSources, AMapChangesAndFiltersRows) {
+  PreferenceOptions mapped = options(numbered_pairs(6));
+  const std::string plain = open(mapped).fingerprint();
+  mapped.sources[0].map = std::make_shared<KeepEven>();
+  mapped.strict = true;  // what is filtered on purpose is no bad row
+  const PreferenceSet set = open(mapped);
+  EXPECT_EQ(set.size(), 3);
+  EXPECT_EQ(trained_text(set.pack({1}, 200)[0], 0), "yes2!<|im_end|>");
+  EXPECT_EQ(set.ledger().sources[0].dropped.at("filtered"), 3);
+  EXPECT_NE(set.fingerprint(), plain);
+}
+
+// A template whose turns end outside of the trained span.
+class OpenEnded : public HandChatml {
+ public:
+  Rendering render(const Json& messages, const Json& kwargs) const override {
+    Rendering out = HandChatml::render(messages, kwargs);
+    const uint32_t end = static_cast<uint32_t>(std::string("<|im_end|>").size());
+    for (ByteRange& turn : out.turns) turn.end -= end;
+    std::vector<RenderSpan> spans;
+    for (RenderSpan span : out.spans) {
+      const bool is_end = span.generation && span.origin == Origin::kTemplate;
+      span.generation = span.generation && !is_end;
+      if (!spans.empty() && spans.back().origin == span.origin &&
+          spans.back().generation == span.generation) {
+        spans.back().end = span.end;
+      } else {
+        spans.push_back(span);
+      }
+    }
+    out.spans = spans;
+    return out;
+  }
+};
+
+TEST_F(PreferenceSources, ABrokenLawStopsBeforeAnythingIsBuiltUnlessItIsOff) {
+  const OpenEnded broken;
+  PreferenceOptions some = options(numbered_pairs(3));
+  const std::string message =
+      error_of([&] { PreferenceSet::open(some, tokenizer(), broken); });
+  EXPECT_NE(message.find("pairs.jsonl:1: the chat template \"hand\" breaks the law "
+                         "\"eot_trained\" in 3 of 3 rows"), std::string::npos) << message;
+  EXPECT_FALSE(std::filesystem::exists(some.cache_root / "data"));
+  some.disabled_laws = {"eot_trained"};
+  EXPECT_EQ(error_of([&] { PreferenceSet::open(some, tokenizer(), broken); }), "");
+  some.disabled_laws = {"eot_trainde"};
+  EXPECT_NE(error_of([&] { PreferenceSet::open(some, tokenizer(), broken); }).find("eot_trained"),
+            std::string::npos);
+}
+
+// Every spelling and every reason of tests/data, so that a change of either shows.
+TEST_F(PreferenceSources, TheSampleFilesAreAccountedFor) {
+  PreferenceOptions some = options("");
+  some.sources[0].path = XRUN_SOURCE_DIR "/tests/data/pairs.jsonl";
+  some.sources[0].keep = {"topic"};
+  some.strict = true;
+  EXPECT_EQ(open(some).size(), 24);
+  some.strict = false;
+  some.sources[0].path = XRUN_SOURCE_DIR "/tests/data/bad_pairs.jsonl";
+  some.sources[0].keep = {};
+  const PreferenceSet bad = open(some);
+  EXPECT_EQ(bad.ledger().sources[0].dropped,
+            (std::map<std::string, int64_t>{{"empty_answer", 1},
+                                            {"empty_list", 1},
+                                            {"last_not_assistant", 1},
+                                            {"missing_side", 1},
+                                            {"no_assistant", 1},
+                                            {"no_prompt", 1},
+                                            {"not_an_object", 1},
+                                            {"prompt_mismatch", 1},
+                                            {"refused_kwargs", 1},
+                                            {"same_answers", 1},
+                                            {"wrong_type", 2}}));
+  EXPECT_EQ(bad.size(), 2);
+  EXPECT_EQ(bad.ledger().sources[0].lines, 16);
+}
+
+}  // namespace
+}  // namespace xrun
