@@ -8,15 +8,19 @@
 
 namespace xrun {
 
-// Says how a token is spelled in the vocabulary.
-using PieceOf = std::function<std::string_view(int32_t id)>;
+// What a post-processor may look at.
+struct PostContext {
+  std::string_view text;                                  // the input
+  std::function<std::string_view(int32_t id)> spelling;   // of a token, in the vocabulary
+  bool add_tokens = false;
+};
 
 // Immutable, thread-safe. One file a type: post_processor_*.cpp.
 class PostProcessor {
  public:
   virtual ~PostProcessor() = default;
   // Changes offsets; adds tokens (with empty ranges) where add_tokens is set.
-  virtual void apply(Encoding& encoding, const PieceOf& piece_of, bool add_tokens) const = 0;
+  virtual void apply(Encoding& encoding, const PostContext& context) const = 0;
   // Appends the ids that apply() would put before a text, outermost first.
   virtual void leading(std::vector<int32_t>& ids) const { (void)ids; }
   // Calls `check` with every id that apply() may add, so that the loader can check it.

@@ -1,5 +1,8 @@
-// ByteLevel: with trim_offsets, the spaces at the ends of a token do not count as its bytes.
+// ByteLevel: with trim_offsets, the spaces at the ends of a token do not count as its bytes. Each of
+// them takes one character off the range, also where the range is not theirs (a space that
+// add_prefix_space put there stands for the character after it).
 
+#include "core/base/utf8.h"
 #include "core/text/post_processor.h"
 #include "core/text/unicode.h"
 #include "core/text/utf8_cursor.h"
@@ -23,14 +26,15 @@ class ByteLevel : public PostProcessor {
       : trim_(spec.boolean("trim_offsets", true)),
         prefix_space_(spec.boolean("add_prefix_space", true)) {}
 
-  void apply(Encoding& encoding, const PieceOf& piece_of, bool) const override {
+  void apply(Encoding& encoding, const PostContext& context) const override {
     for (size_t i = 0; trim_ && i < encoding.ids.size(); ++i) {
-      trim(piece_of(encoding.ids[i]), i == 0, encoding.offsets[i]);
+      trim(context, context.spelling(encoding.ids[i]), i == 0, encoding.offsets[i]);
     }
   }
 
  private:
-  void trim(std::string_view piece, bool is_first, ByteRange& range) const {
+  void trim(const PostContext& context, std::string_view piece, bool is_first,
+            ByteRange& range) const {
     uint32_t leading = 0, trailing = 0;
     for (size_t at = 0; at < piece.size() && is_blank(piece, at); at += utf8_size(piece[at])) {
       ++leading;
@@ -41,8 +45,12 @@ class ByteLevel : public PostProcessor {
     }
     // One space before the first word counts as the one that add_prefix_space put there.
     if ((is_first || range.begin == 0) && prefix_space_ && leading == 1) leading = 0;
-    range.begin = std::min(range.begin + leading, range.end);
-    if (range.end >= trailing) range.end = std::max(range.end - trailing, range.begin);
+    for (; leading > 0 && range.begin < range.end; --leading) {
+      range.begin = std::min(range.begin + read_utf8(context.text, range.begin).size, range.end);
+    }
+    for (; trailing > 0 && range.begin < range.end; --trailing) {
+      range.end = std::max(uint32_t(utf8_before(context.text, range.end)), range.begin);
+    }
   }
 
   bool trim_;

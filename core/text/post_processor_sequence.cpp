@@ -8,8 +8,8 @@ class Sequence : public PostProcessor {
  public:
   explicit Sequence(const ComponentSpec& spec)
       : parts_(ComponentTable<PostProcessor>::make_all(spec.list("processors"))) {}
-  void apply(Encoding& encoding, const PieceOf& piece_of, bool add_tokens) const override {
-    for (const auto& part : parts_) part->apply(encoding, piece_of, add_tokens);
+  void apply(Encoding& encoding, const PostContext& context) const override {
+    for (const auto& part : parts_) part->apply(encoding, context);
   }
   void leading(std::vector<int32_t>& ids) const override {
     for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) (*part)->leading(ids);

@@ -23,8 +23,8 @@ class Template : public PostProcessor {
     XRUN_CHECK(texts == 1, "{}.single: the text appears {} times, wanted once", spec.where(), texts);
   }
 
-  void apply(Encoding& encoding, const PieceOf&, bool add_tokens) const override {
-    if (!add_tokens) return;
+  void apply(Encoding& encoding, const PostContext& context) const override {
+    if (!context.add_tokens) return;
     const ByteRange nothing{0, 0};
     encoding.ids.insert(encoding.ids.begin(), before_.begin(), before_.end());
     encoding.offsets.insert(encoding.offsets.begin(), before_.size(), nothing);

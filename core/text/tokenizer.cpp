@@ -95,8 +95,9 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
         out.offsets.push_back(whole.origin(m.begin, m.end));
       });
   if (parts_->stages.post_processor) {
-    const auto piece_of = [this](int32_t id) { return parts_->piece(id); };
-    parts_->stages.post_processor->apply(out, piece_of, options.add_post_processor);
+    const PostContext context{text, [this](int32_t id) { return parts_->piece(id); },
+                              options.add_post_processor};
+    parts_->stages.post_processor->apply(out, context);
   }
   return out;
 }

@@ -75,7 +75,7 @@ void Vocabulary::finish(const std::string& where) {
   int32_t last = -1;
   for (const Entry& entry : entries_) last = std::max(last, entry.id);
   spans_.assign(size_t(last + 1), Span{});
-  slots_.assign(std::bit_ceil(std::max<size_t>(16, entries_.size() * 2)), Slot{0, -1});
+  slots_.assign(std::bit_ceil(std::max<size_t>(16, entries_.size() * 4 / 3)), Slot{0, -1});
   mask_ = slots_.size() - 1;
   // The table does not fit a core's cache: hash a block ahead and fetch the slots meanwhile.
   constexpr size_t kBlock = 32;

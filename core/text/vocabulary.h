@@ -65,7 +65,7 @@ class Vocabulary {
   std::string arena_;
   std::vector<Entry> entries_;  // until finish()
   std::vector<Span> spans_;     // by id
-  std::vector<Slot> slots_;     // open addressing, at most half full
+  std::vector<Slot> slots_;     // open addressing, at most three quarters full
   uint64_t mask_ = 0;
   int64_t count_ = 0;
 };
