@@ -18,8 +18,8 @@ enum class DocKind { kClass, kMethod, kProperty, kFunction, kValue, kMetamethod 
 struct DocEntry {
   std::string name;
   DocKind kind = DocKind::kFunction;
-  std::string signature;
-  std::string doc;
+  std::string signature = {};
+  std::string doc = {};
 };
 
 // A C++ function that Lua can call: the typed function, how to call it, and what it says of itself.

@@ -15,6 +15,7 @@ namespace {
 
 struct SourceTexts {
   std::map<std::string, std::string> by_chunk;
+  std::string newest = "@";  // the chunk announced last
 };
 
 bool is_user_frame(const lua_Debug& frame) {
@@ -100,13 +101,15 @@ std::string ErrorReport::position() const {
 std::string ErrorReport::headline() const {
   std::string head = position();
   if (!head.empty()) head += ": ";
-  if (!operation.empty() && !message.starts_with(operation)) head += operation + ": ";
+  const std::string name = display_name(operation);
+  if (!name.empty() && !message.starts_with(name)) head += name + ": ";
   return head + message;
 }
 
 std::string ErrorReport::text() const {
   std::string text = headline();
-  text += excerpt_text(source_line, line, mark_begin, mark_end);
+  text += excerpt_text(source_line, line, static_cast<size_t>(mark_begin),
+                       static_cast<size_t>(mark_end));
   for (const std::string& value : values) text += "\n  " + value;
   if (!hint.empty()) text += "\n  hint: " + hint;
   for (const std::string& caller : callers) text += "\n  " + caller;
@@ -126,30 +129,56 @@ void set_message(ErrorReport& report, std::string_view message) {
   if (report.hint.empty()) report.hint = hint_for(message);
 }
 
+namespace {
+
+// The frame of a binding that was called in tail position lacks its caller. If the frame below is
+// not the caller, because it is C++ (an objective) or its line does not name the operation, looks
+// for the call in the functions that may have made it.
+void find_tail_call(lua_State* L, int level, ErrorReport& report) {
+  if (display_name(report.operation).empty() || !report.file.empty()) return;
+  lua_Debug frame{};
+  if (lua_getstack(L, level + 1, &frame) == 0) return;
+  lua_getinfo(L, "Sl", &frame);
+  const auto& entered = LuaState::of(L).service<EnteredFunctions>().stack;
+  if (is_user_frame(frame) || entered.empty()) return;
+  const EnteredFunction& function = entered.back();
+  if (function.source.empty() || function.source[0] != '@') return;
+  const std::string& text = source_text(L, function.source);
+  const auto line =
+      tail_call_line(text, function.first_line, function.last_line, report.operation);
+  if (!line) return;
+  report.file = function.source.substr(1);
+  report.line = *line;
+}
+
+}  // namespace
+
 void locate(lua_State* L, int level, int arguments, ErrorReport& report) {
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
+  find_tail_call(L, level, report);
+  bool placed = !report.file.empty();
+  if (placed) report.values = values_on_line(L, -1, "", arguments);
   lua_Debug frame{};
-  bool found = false;
   for (int at = level; lua_getstack(L, at, &frame) != 0; ++at) {
     lua_getinfo(L, "nSl", &frame);
     if (!is_user_frame(frame)) continue;
-    if (!found) {
-      found = true;
-      if (report.file.empty()) {
-        report.file = frame.source + 1;
-        report.line = frame.currentline;
-      }
-      report.source_line = source_line(L, "@" + report.file, report.line);
-      mark_source(report);
-      const bool same = report.file == frame.source + 1 && report.line == frame.currentline;
-      report.values = values_on_line(L, same ? at : -1, report.source_line, arguments);
-      continue;
+    const bool same = report.file == frame.source + 1 && report.line == frame.currentline;
+    if (!placed || same) {
+      placed = true;
+      report.file = frame.source + 1;
+      report.line = frame.currentline;
+      const std::string text = source_line(L, frame.source, frame.currentline);
+      report.values = values_on_line(L, at, text, arguments);
+    } else if (report.callers.size() < 4) {
+      report.callers.push_back(fmt::format("called from {}:{} in {}", frame.source + 1,
+                                           frame.currentline, function_name(frame)));
     }
-    if (report.callers.size() == 4) break;
-    report.callers.push_back(fmt::format("called from {}:{} in {}", frame.source + 1,
-                                         frame.currentline, function_name(frame)));
   }
-  if (!found) report.values = values_on_line(L, -1, "", arguments);
+  if (!placed) report.values = values_on_line(L, -1, "", arguments);
+  if (!report.file.empty()) {
+    report.source_line = source_line(L, "@" + report.file, report.line);
+    mark_source(report);
+  }
   report.traceback = traceback_of(L, L);
 }
 
@@ -172,6 +201,35 @@ std::shared_ptr<const ErrorReport> report_of(lua_State* L, int i) {
   return report;
 }
 
+std::shared_ptr<const ErrorReport> syntax_report(lua_State* L, int i) {
+  auto report = std::make_shared<ErrorReport>();
+  const std::string text = lua_tostring(L, i);  // "dpo.lua:12: '=' expected near 'x'"
+  const std::string marker = ": ";
+  const size_t end = text.find(marker);
+  const size_t colon = end == std::string::npos ? end : text.rfind(':', end - 1);
+  if (colon == std::string::npos) {
+    set_message(*report, text);
+    return report;
+  }
+  set_message(*report, text.substr(end + marker.size()));
+  report->line = std::atoi(text.c_str() + colon + 1);
+  // The name in the message may be cut to 60 bytes; the newest chunk of a state is the refused one.
+  report->file = LuaState::of(L).service<SourceTexts>().newest.substr(1);
+  report->source_line = source_line(L, "@" + report->file, report->line);
+  const size_t near = report->message.find("near '");
+  if (near != std::string::npos) {
+    const std::string word = report->message.substr(near + 6, report->message.size() - near - 7);
+    const size_t at = report->source_line.find(word);
+    if (at != std::string::npos) {
+      report->mark_begin = static_cast<int>(at);
+      report->mark_end = static_cast<int>(at + word.size());
+      return report;
+    }
+  }
+  mark_source(*report);
+  return report;
+}
+
 void push_error(lua_State* L, std::shared_ptr<const ErrorReport> report) {
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
   push(L, std::move(report));
@@ -184,10 +242,12 @@ int message_handler(lua_State* L) {
 }
 
 void remember_source(lua_State* L, std::string chunk_name, std::string text) {
-  LuaState::of(L).service<SourceTexts>().by_chunk[std::move(chunk_name)] = std::move(text);
+  auto& texts = LuaState::of(L).service<SourceTexts>();
+  texts.newest = chunk_name;
+  texts.by_chunk[std::move(chunk_name)] = std::move(text);
 }
 
-std::string source_line(lua_State* L, const std::string& chunk_name, int line) {
+const std::string& source_text(lua_State* L, const std::string& chunk_name) {
   auto& texts = LuaState::of(L).service<SourceTexts>().by_chunk;
   auto found = texts.find(chunk_name);
   if (found == texts.end()) {
@@ -199,7 +259,11 @@ std::string source_line(lua_State* L, const std::string& chunk_name, int line) {
     }
     found = texts.emplace(chunk_name, std::move(text)).first;
   }
-  return std::string(line_of(found->second, line));
+  return found->second;
+}
+
+std::string source_line(lua_State* L, const std::string& chunk_name, int line) {
+  return std::string(line_of(source_text(L, chunk_name), line));
 }
 
 }  // namespace xrun

@@ -47,6 +47,16 @@ class LuaError : public Error {
   std::shared_ptr<const ErrorReport> report_;
 };
 
+// The Lua functions that C++ has entered and not left, outermost first: where a call in tail
+// position, which leaves no frame, must have come from.
+struct EnteredFunction {
+  std::string source;  // "@dpo.lua"
+  int first_line = 0, last_line = 0;
+};
+struct EnteredFunctions {
+  std::vector<EnteredFunction> stack;
+};
+
 // Splits "message\nhint: the way out" as thrown by bindings into a report's message and hint.
 void set_message(ErrorReport& report, std::string_view message);
 
@@ -58,6 +68,9 @@ void locate(lua_State* L, int level, int arguments, ErrorReport& report);
 // Makes a report of the error value at index i: an xrun.Error as it is, a string with its
 // "file:line:" prefix read off, anything else described. The stack of L is the failed one.
 std::shared_ptr<const ErrorReport> report_of(lua_State* L, int i);
+
+// The report of a chunk that luaL_loadbuffer refused, whose message is at index i.
+std::shared_ptr<const ErrorReport> syntax_report(lua_State* L, int i);
 
 // Pushes a report as the error value that recipes see (class Error: message, hint, file, line,
 // traceback; tostring gives the text).
@@ -73,7 +86,8 @@ int message_handler(lua_State* L);
 // file changed since. Files that were never announced are read when needed.
 void remember_source(lua_State* L, std::string chunk_name, std::string text);
 
-// A line of a chunk's text (1-based), or "" if it is unknown.
+// The text of a chunk, "" if it is unknown; and one line (1-based) of it.
+const std::string& source_text(lua_State* L, const std::string& chunk_name);
 std::string source_line(lua_State* L, const std::string& chunk_name, int line);
 
 // The way out of an error that Lua or LibTorch words without one, or "".

@@ -89,6 +89,14 @@ std::string push_home(lua_State* L, const LuaState& state, std::string_view name
   return std::string(name.substr(dot + 1));
 }
 
+// table[name] = value for the table below the value on top; pops the value. Raw, because the module
+// refuses new names from recipes.
+void raw_set(lua_State* L, const std::string& name) {
+  lua_pushlstring(L, name.data(), name.size());
+  lua_insert(L, -2);
+  lua_rawset(L, -3);
+}
+
 int call_plain(lua_State* L, void* function) {
   return reinterpret_cast<lua_CFunction>(function)(L);
 }
@@ -146,7 +154,7 @@ void LuaState::function(std::string_view name, std::string_view signature, std::
                  .signature = std::string(signature),
                  .doc = std::string(doc)},
                 function);
-  lua_setfield(main_, -2, last.c_str());
+  raw_set(main_, last);
 }
 
 void LuaState::value(std::string_view name, std::string_view type, std::string_view doc) {
@@ -156,7 +164,7 @@ void LuaState::value(std::string_view name, std::string_view type, std::string_v
                 .doc = std::string(doc)});
   const std::string last = push_home(main_, *this, name);
   lua_insert(main_, -2);
-  lua_setfield(main_, -2, last.c_str());
+  raw_set(main_, last);
   lua_pop(main_, 1);
 }
 
@@ -220,8 +228,35 @@ void check_interrupt(lua_State* L) {
   throw Interrupted(signal_number);
 }
 
+namespace {
+
+// Notes the function on top of the stack while it runs.
+class Entered {
+ public:
+  Entered(lua_State* L, int function)
+      : stack_(LuaState::of(L).service<EnteredFunctions>().stack) {
+    EnteredFunction entered;
+    if (lua_isfunction(L, function) && lua_iscfunction(L, function) == 0) {
+      lua_Debug about{};
+      lua_pushvalue(L, function);
+      lua_getinfo(L, ">S", &about);
+      entered = {about.source, about.linedefined, about.lastlinedefined};
+    }
+    stack_.push_back(std::move(entered));
+  }
+  ~Entered() { stack_.pop_back(); }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+
+ private:
+  std::vector<EnteredFunction>& stack_;
+};
+
+}  // namespace
+
 void protected_call(lua_State* L, int arguments, int results) {
   const int function = lua_gettop(L) - arguments;
+  const Entered entered(L, function);
   lua_pushcfunction(L, message_handler);
   lua_insert(L, function);
   const int status = lua_pcall(L, arguments, results, function);

@@ -117,34 +117,50 @@ std::string_view quoted_name(std::string_view message) {
     const size_t begin = at + before.size();
     return message.substr(begin, message.find('\'', begin) - begin);
   }
-  return "";
+  const size_t tick = message.find('`');  // our own messages
+  if (tick == std::string_view::npos) return "";
+  const std::string_view rest = message.substr(tick + 1);
+  const std::string_view name = rest.substr(0, rest.find('`'));
+  return name.substr(name.find_last_of('.') + 1);  // npos + 1 is 0
 }
 
 }  // namespace
 
-std::string_view line_of(std::string_view text, int line) {
-  for (int at = 1; at < line; ++at) {
-    const size_t newline = text.find('\n');
-    if (newline == std::string_view::npos) return "";
-    text.remove_prefix(newline + 1);
-  }
-  text = text.substr(0, text.find('\n'));
-  if (text.ends_with('\r')) text.remove_suffix(1);
-  return line < 1 ? std::string_view() : text;
+std::string display_name(std::string_view operation) {
+  const size_t last = operation.find_last_of(".:");
+  const std::string_view name =
+      last == std::string_view::npos ? operation : operation.substr(last + 1);
+  if (!name.starts_with("__")) return std::string(operation);
+  const std::string_view sign = operator_of(name);
+  return sign.empty() ? "" : fmt::format("`{}`", sign);
 }
 
-std::string excerpt_text(const std::string& source_line, int line, int mark_begin, int mark_end) {
-  if (source_line.find_first_not_of(" \t") == std::string::npos) return "";
-  std::string below;
-  for (int i = 0; i < mark_begin; ++i) below += source_line[i] == '\t' ? '\t' : ' ';
-  below.append(static_cast<size_t>(std::max(mark_end - mark_begin, 1)), '^');
-  return fmt::format("\n  {:>4} | {}\n       | {}", line, source_line, below);
+std::optional<int> tail_call_line(std::string_view text, int first, int last,
+                                  std::string_view operation) {
+  const std::string_view name = operation.substr(operation.find_last_of(".:") + 1);
+  std::optional<int> found;
+  int line = 1;
+  for (size_t at = 0; at < text.size() && (last == 0 || line <= last); ++line) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view source = text.substr(at, end - at);
+    at = end + 1;
+    if (line < first) continue;
+    bool returns = false;
+    for (const Span& span : names_in(source, false)) {
+      const std::string_view word = source.substr(span.begin, span.end - span.begin);
+      if (word == "return") returns = true;
+      if (!returns || word != name) continue;
+      if (found && *found != line) return std::nullopt;
+      found = line;
+    }
+  }
+  return found;
 }
 
 void mark_source(ErrorReport& report) {
   const std::string_view line = report.source_line;
   std::string_view name = quoted_name(report.message);
-  if (!report.operation.empty()) {
+  if (!display_name(report.operation).empty()) {
     const size_t last = report.operation.find_last_of(".:");
     name = std::string_view(report.operation).substr(last == std::string::npos ? 0 : last + 1);
     if (const std::string_view sign = operator_of(name); !sign.empty()) {

@@ -7,6 +7,7 @@
 #include "lua/bind/tensor.h"
 #include "lua/bind/tensor_modules.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
@@ -148,6 +149,14 @@ void open_tensor_functions(LuaState& state) {
                  scope);
   state.function("keep", "(tensor) -> Tensor",
                  "A detached tensor that outlives the step or scope it was made in.", keep);
+  state.function("manual_seed", "(seed)",
+                 "Seeds LibTorch's generator of the CPU. A run seeds it by itself, for every "
+                 "micro-batch.",
+                 [](lua_State* L) {
+                   at::Generator generator = at::detail::getDefaultCPUGenerator();
+                   generator.set_current_seed(static_cast<uint64_t>(arg<int64_t>(L, 1, "seed")));
+                   return 0;
+                 });
   for (const std::string& name : dtype_names()) {
     push(state, name);
     state.value(name, "string", "The element type \"" + name + "\".");

@@ -1,0 +1,44 @@
+#pragma once
+// The engine's own config keys: each declared once, with type, default, range and doc.
+
+#include "core/base/json.h"
+
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xrun {
+
+enum class FieldKind { kText, kWhole, kNumber, kFlag, kTable, kList, kFlags /* name = true */, kAny };
+
+struct ConfigField {
+  std::string path;              // "optim.lr"; "data[].path" for every element of data
+  FieldKind kind = FieldKind::kAny;
+  Json otherwise;                // the default; null: none, the key is then absent
+  std::string doc;
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool above_least = false;      // least itself is out
+  std::vector<std::string> choices = {};  // of kText; empty: any
+  bool required = false;         // if the table around it is given or read
+  std::string example = {};
+};
+
+// All fields, tables before what they hold.
+const std::vector<ConfigField>& config_fields();
+
+// The field of a path whose list elements are numbers or "[]": "data.1.path", "data[].path".
+// "valid.data.1.path" is found under "data[].path". nullptr if the engine has none.
+const ConfigField* find_config_field(std::string_view path);
+
+// Names of the fields directly inside `path` ("" for the top level), for did-you-mean.
+std::vector<std::string> config_field_names(std::string_view path);
+
+// "a number above 0", "\"raise\", \"drop\" or \"cut\"": what a field wants.
+std::string wanted_text(const ConfigField& field);
+
+// Whether a value fits the field (type, range, choices).
+bool fits(const ConfigField& field, const Json& value);
+
+}  // namespace xrun

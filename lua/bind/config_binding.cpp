@@ -1,0 +1,99 @@
+// xrun.config gives the config that was resolved from the recipe's text, as plain tables: pairs and
+// # work; a key that is neither there nor the engine's raises, and so does a new key.
+
+#include "core/base/config_field.h"
+#include "core/base/error.h"
+#include "core/base/suggest.h"
+#include "lua/bind/args.h"
+#include "lua/bind/modules.h"
+#include "lua/bind/recipe.h"
+
+namespace xrun {
+namespace {
+
+int call_plain(lua_State* L, void* function) {
+  return reinterpret_cast<lua_CFunction>(function)(L);
+}
+
+const Binding* access(const char* name, lua_CFunction function) {
+  return register_binding({.entry = {.name = name,
+                                     .kind = DocKind::kMetamethod,
+                                     .signature = "(name)",
+                                     .doc = "Guards the config's names."},
+                           .function = reinterpret_cast<void*>(function),
+                           .invoke = call_plain});
+}
+
+// upvalue 2: the path of the table ("" for the config itself)
+int missing_key(lua_State* L) {
+  const std::string path = read_string(L, lua_upvalueindex(2), nullptr);
+  if (lua_type(L, 2) != LUA_TSTRING) return lua_pushnil(L), 1;
+  const std::string key = lua_tostring(L, 2);
+  const std::string full = path.empty() ? key : path + "." + key;
+  if (find_config_field(full) != nullptr) return lua_pushnil(L), 1;  // the engine's, without a value
+  std::vector<std::string> known = config_field_names(path);
+  lua_pushnil(L);
+  while (lua_next(L, 1) != 0) {
+    lua_pop(L, 1);
+    if (lua_type(L, -1) == LUA_TSTRING) known.insert(known.begin(), lua_tostring(L, -1));
+  }
+  const std::string near = nearest_name(key, known);
+  throw UsageError(fmt::format("the config has no `{}`{}", full,
+                               near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
+}
+
+int new_key(lua_State* L) {
+  throw Error(fmt::format("the config is fixed: `{}` cannot be added while the recipe runs",
+                          describe_value(L, 2)));
+}
+
+void push_config(lua_State* L, const Json& value, const std::string& path) {
+  luaL_checkstack(L, 8, "a config nested too deep");
+  if (!value.is_object() && !value.is_array()) return push(L, value);
+  lua_newtable(L);
+  int element = 0;
+  if (value.is_array()) {
+    for (const Json& member : value.as_array()) {
+      push_config(L, member, fmt::format("{}.{}", path, ++element));
+      lua_rawseti(L, -2, element);
+    }
+    return;
+  }
+  for (const auto& [key, member] : value.as_object()) {
+    push(L, key);
+    push_config(L, member, path.empty() ? key : path + "." + key);
+    lua_rawset(L, -3);
+  }
+  lua_newtable(L);
+  push(L, path);
+  push_binding(L, access("xrun.config.__index", missing_key), 1);
+  lua_setfield(L, -2, "__index");
+  push_binding(L, access("xrun.config.__newindex", new_key));
+  lua_setfield(L, -2, "__newindex");
+  push(L, "config");
+  lua_setfield(L, -2, "__metatable");
+  lua_setmetatable(L, -2);
+}
+
+int config(lua_State* L) {
+  const RecipeContext& context = recipe_context(L);
+  if (context.text.config_name.empty()) {
+    throw UsageError(
+        "the config is read from the recipe's text, where it must stand as "
+        "`local cfg = xrun.config { ... }`");
+  }
+  push_config(L, context.config.values(), "");
+  return 1;
+}
+
+}  // namespace
+
+void open_config(LuaState& state) {
+  state.function("config", "{ key = value, ... } -> table",
+                 "The recipe's settings: literals only. Keys are the engine's (see `xrun explain`) "
+                 "and the recipe's own, each of which some line must read as cfg.key. --set and "
+                 "defaults are merged in.",
+                 config);
+}
+
+}  // namespace xrun

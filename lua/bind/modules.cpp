@@ -1,0 +1,19 @@
+#include "lua/bind/modules.h"
+
+namespace xrun {
+
+const std::vector<OpenModule>& engine_modules() {
+  static const std::vector<OpenModule> modules = {
+      open_tensor,
+      open_config,
+      open_metrics,
+      open_view,
+      open_policy,
+      open_preference,
+      open_adamw,
+      open_run,
+  };
+  return modules;
+}
+
+}  // namespace xrun

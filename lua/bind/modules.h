@@ -1,0 +1,25 @@
+#pragma once
+// Everything that `require "xrun"` holds, by the file that adds it.
+
+#include "lua/bind/recipe.h"
+
+#include <vector>
+
+namespace xrun {
+
+void open_tensor(LuaState& state);       // tensor.cpp
+void open_config(LuaState& state);       // config_binding.cpp
+void open_metrics(LuaState& state);      // metrics.cpp
+void open_view(LuaState& state);         // view.cpp
+void open_policy(LuaState& state);       // policy.cpp
+void open_preference(LuaState& state);   // preference.cpp
+void open_adamw(LuaState& state);        // adamw.cpp
+void open_run(LuaState& state);          // run.cpp
+void open_require(LuaState& state);      // require.cpp
+void open_strict_globals(LuaState& state);  // strict_globals.cpp; last
+void open_lua_modules(LuaState& state);  // lua_modules.cpp: lua/xrun/*.lua
+
+// All of them in order of registration.
+const std::vector<OpenModule>& engine_modules();
+
+}  // namespace xrun

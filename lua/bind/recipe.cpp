@@ -1,0 +1,111 @@
+// A recipe runs as a coroutine, so that a command may look at it between steps. An error leaves the
+// coroutine's stack standing; the report is made from there.
+
+#include "lua/bind/recipe.h"
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/philox.h"
+#include "core/run/signals.h"
+#include "lua/bind/args.h"
+#include "lua/bind/modules.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+
+namespace xrun {
+namespace {
+
+struct ContextSlot {
+  std::unique_ptr<RecipeContext> context;
+};
+
+[[noreturn]] void throw_report(std::shared_ptr<const ErrorReport> report) {
+  if (report->signal_number != 0) throw Interrupted(report->signal_number);
+  if (report->usage) throw UsageError(report->text());
+  throw LuaError(std::move(report));
+}
+
+}  // namespace
+
+RecipeContext& recipe_context(lua_State* L) {
+  const auto& slot = LuaState::of(L).service<ContextSlot>();
+  XRUN_CHECK(slot.context != nullptr, "no recipe runs in this Lua state");
+  return *slot.context;
+}
+
+Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules) {
+  auto context = std::make_unique<RecipeContext>();
+  context->options = options;
+  context->text = read_recipe_text(options.recipe, read_file(options.recipe, 16 << 20));
+  const std::string& text = context->text.text;
+
+  state_ = std::make_unique<LuaState>(LuaOptions{.jit = options.jit});
+  lua_State* L = *state_;
+  const std::string chunk = "@" + options.recipe;
+  remember_source(L, chunk, text);
+  // Syntax first: of two errors in a text, the one that Lua finds explains the other.
+  XRUN_CHECK(!text.starts_with("\x1bLJ"), "{}: this is bytecode; recipes are text", options.recipe);
+  const bool shebang = text.starts_with('#');
+  const std::string body = shebang ? "--" + text : text;
+  if (luaL_loadbuffer(L, body.data(), body.size(), chunk.c_str()) != 0) {
+    throw_report(syntax_report(L, -1));
+  }
+  context->config = Config::resolve(context->text, options.sets);
+  state_->service<ContextSlot>().context = std::move(context);
+  for (OpenModule open : modules) open(*state_);
+  open_lua_modules(*state_);
+  open_require(*state_);
+  open_strict_globals(*state_);
+  seed_lua_random(*state_, 0, 0);
+
+  thread_ = lua_newthread(L);
+  thread_ref_ = LuaRef(L, -1);
+  lua_pop(L, 1);
+  lua_xmove(L, thread_, 1);
+}
+
+Recipe::~Recipe() = default;
+
+RecipeContext& Recipe::context() { return recipe_context(*state_); }
+
+bool Recipe::resume() {
+  const int status = lua_resume(thread_, 0);
+  if (status == LUA_YIELD) {
+    lua_settop(thread_, 0);
+    return true;
+  }
+  if (status == 0) return false;
+  throw_report(report_of(thread_, -1));
+}
+
+void set_up_torch(int threads) {
+  if (threads > 0) at::set_num_threads(threads);
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
+
+void seed_lua_random(LuaState& state, uint64_t seed, uint64_t step) {
+  lua_State* L = state;
+  const StackGuard guard(L);
+  lua_getglobal(L, "math");
+  lua_getfield(L, -1, "randomseed");
+  // 53 bits: what a Lua number holds.
+  push(L, static_cast<double>(philox_u64(seed, kStreamLua, step, 0) >> 11));
+  protected_call(L, 1, 0);
+}
+
+int run_recipe(const RecipeOptions& options) {
+  set_up_torch(options.threads);
+  Recipe recipe(options, engine_modules());
+  LuaState::set_interruptible(&recipe.state());
+  set_signal_hook(LuaState::interrupt_from_signal);
+  install_signal_handlers();
+  const bool yielded = recipe.resume();
+  XRUN_CHECK(!yielded, "{}: coroutine.yield outside a coroutine of the recipe's own",
+             options.recipe);
+  LuaState::set_interruptible(nullptr);
+  return 0;
+}
+
+}  // namespace xrun

@@ -1,0 +1,82 @@
+#pragma once
+// A recipe from its file to its end: state, modules, config, coroutine.
+
+#include "core/base/config.h"
+#include "lua/bind/lua_state.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xrun {
+
+// What the command line says; see design of commands.
+struct RecipeOptions {
+  std::string recipe;                  // the file, as given
+  std::vector<std::string> sets;       // --set key=value
+  std::string run_dir;                 // --run; "": runs/<recipe>-<short hash>
+  bool resume = false;
+  bool force = false;
+  std::optional<int64_t> steps;        // --steps: stop early
+  std::string device = "cpu";
+  int threads = 0;                     // 0: LibTorch's choice
+  bool jit = false;
+};
+
+// A Lua file that a recipe loaded.
+struct LoadedModule {
+  std::string name;                    // as required
+  std::string path;                    // the file; "xrun" for built-in ones
+  std::string hash;                    // of its bytes
+};
+
+// What bindings may ask about the recipe that runs in their state.
+struct RecipeContext {
+  RecipeOptions options;
+  RecipeText text;
+  Config config;
+  std::vector<LoadedModule> modules;
+};
+
+// The context of a state. Throws Error if no recipe runs in it.
+RecipeContext& recipe_context(lua_State* L);
+
+// Adds bindings to a state; see modules.h.
+using OpenModule = void (*)(LuaState&);
+
+// A loaded recipe that has not run yet. Scanning the text and checking the config happen in the
+// constructor, before anything else loads.
+class Recipe {
+ public:
+  // Throws UsageError (config), Error (file), LuaError (syntax).
+  Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules);
+  ~Recipe();
+
+  // Runs on until the recipe ends (false) or yields (true). Throws LuaError, UsageError (a LuaError
+  // that is bad usage), Interrupted.
+  bool resume();
+
+  LuaState& state() { return *state_; }
+  lua_State* thread() const { return thread_; }  // the recipe's coroutine
+  RecipeContext& context();
+
+ private:
+  std::unique_ptr<LuaState> state_;
+  LuaRef thread_ref_;
+  lua_State* thread_ = nullptr;
+};
+
+// Runs a recipe to its end with the engine's modules, SIGINT and SIGTERM arming the state's hook.
+// Sets threads and deterministic algorithms. Returns 0; throws as Recipe does.
+int run_recipe(const RecipeOptions& options);
+
+// Threads and determinism as every command that computes wants them: deterministic algorithms,
+// without filling uninitialised memory. threads 0 leaves LibTorch's choice.
+void set_up_torch(int threads);
+
+// Seeds math.random of a state from (seed, step).
+void seed_lua_random(LuaState& state, uint64_t seed, uint64_t step);
+
+}  // namespace xrun

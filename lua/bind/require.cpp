@@ -1,0 +1,130 @@
+// require: "xrun" and "xrun.NAME" are built in; "./name" is beside the requiring file; any other name
+// is NAME.lua in the recipe's folder, then in the folders of $XRUN_PATH, dots being folders. Each
+// file is loaded once and recorded with its hash.
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/hash.h"
+#include "lua/bind/args.h"
+#include "lua/bind/lua_modules.h"
+#include "lua/bind/modules.h"
+#include "lua/bind/recipe.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace xrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The folder of the file whose code called require.
+fs::path requiring_folder(lua_State* L) {
+  lua_Debug frame{};
+  for (int level = 1; lua_getstack(L, level, &frame) != 0; ++level) {
+    lua_getinfo(L, "S", &frame);
+    if (frame.source[0] == '@') return fs::path(frame.source + 1).parent_path();
+  }
+  return fs::path(recipe_context(L).options.recipe).parent_path();
+}
+
+std::vector<fs::path> candidates(lua_State* L, const std::string& name) {
+  if (name.starts_with("./") || name.starts_with("../")) {
+    const fs::path path = requiring_folder(L) / name;
+    return {path.string() + ".lua", path};
+  }
+  std::string relative = name;
+  for (char& c : relative) c = c == '.' ? '/' : c;
+  std::vector<fs::path> found = {
+      fs::path(recipe_context(L).options.recipe).parent_path() / (relative + ".lua")};
+  const char* more = std::getenv("XRUN_PATH");
+  std::string_view rest = more == nullptr ? "" : more;
+  while (!rest.empty()) {
+    const size_t colon = std::min(rest.find(':'), rest.size());
+    if (colon > 0) found.push_back(fs::path(rest.substr(0, colon)) / (relative + ".lua"));
+    rest.remove_prefix(std::min(colon + 1, rest.size()));
+  }
+  return found;
+}
+
+// Runs the chunk on top of the stack as module `key` and leaves its value.
+int load(lua_State* L, const std::string& key, const std::string& name) {
+  const int chunk = lua_gettop(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+  push(L, true);  // a loop of requires sees this
+  lua_setfield(L, chunk + 1, key.c_str());
+  lua_pushvalue(L, chunk);
+  push(L, name);
+  try {
+    protected_call(L, 1, 1);
+  } catch (const Error&) {
+    lua_pushnil(L);
+    lua_setfield(L, chunk + 1, key.c_str());
+    throw;
+  }
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    push(L, true);
+  }
+  lua_pushvalue(L, -1);
+  lua_setfield(L, chunk + 1, key.c_str());
+  return 1;
+}
+
+int load_file(lua_State* L, const fs::path& path, const std::string& name) {
+  const fs::path file = path.lexically_normal();
+  const std::string key = "@" + file.string();
+  lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+  lua_getfield(L, -1, key.c_str());
+  if (!lua_isnil(L, -1)) return 1;
+  const std::string text = read_file(file, 16 << 20);
+  XRUN_CHECK(!text.starts_with("\x1bLJ"), "{}: this is bytecode; modules are text", file.string());
+  remember_source(L, key, text);
+  recipe_context(L).modules.push_back({name, file.string(), hash_hex(text)});
+  if (luaL_loadbuffer(L, text.data(), text.size(), key.c_str()) != 0) {
+    throw LuaError(syntax_report(L, -1));
+  }
+  return load(L, key, name);
+}
+
+int require(lua_State* L) {
+  const std::string name = arg<std::string>(L, 1, "module");
+  lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+  lua_getfield(L, -1, name.c_str());
+  if (!lua_isnil(L, -1)) return 1;
+  if (name.starts_with("xrun.")) {
+    push_lua_module(L, name.substr(5));
+    return 1;
+  }
+  std::string tried;
+  for (const fs::path& path : candidates(L, name)) {
+    if (fs::is_regular_file(path)) return load_file(L, path, name);
+    tried += (tried.empty() ? "" : ", ") + path.string();
+  }
+  // LuaJIT's own: ffi, jit.util, string.buffer, ...
+  lua_getglobal(L, "package");
+  lua_getfield(L, -1, "preload");
+  lua_getfield(L, -1, name.c_str());
+  XRUN_CHECK(lua_isfunction(L, -1), "there is no module `{}`; looked for {}", name, tried);
+  return load(L, name, name);
+}
+
+}  // namespace
+
+void open_require(LuaState& state) {
+  lua_State* L = state;
+  const StackGuard guard(L);
+  push_function(L,
+                {.name = "require",
+                 .kind = DocKind::kFunction,
+                 .signature = "(name) -> value",
+                 .doc = "Loads a module once: \"xrun\", a file beside this one (\"./name\"), or "
+                        "name.lua in the recipe's folder or in $XRUN_PATH."},
+                require);
+  lua_setglobal(L, "require");
+  lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+  state.push_module(L);
+  lua_setfield(L, -2, "xrun");
+}
+
+}  // namespace xrun

@@ -1,0 +1,61 @@
+// A name that was never defined is an error where it is read or written, with the nearest name.
+
+#include "core/base/error.h"
+#include "core/base/suggest.h"
+#include "lua/bind/args.h"
+#include "lua/bind/modules.h"
+
+namespace xrun {
+namespace {
+
+int call_plain(lua_State* L, void* function) {
+  return reinterpret_cast<lua_CFunction>(function)(L);
+}
+
+std::string near_global(lua_State* L, const std::string& name) {
+  std::vector<std::string> known;
+  lua_pushnil(L);
+  while (lua_next(L, 1) != 0) {
+    lua_pop(L, 1);
+    if (lua_type(L, -1) == LUA_TSTRING) known.emplace_back(lua_tostring(L, -1));
+  }
+  return nearest_name(name, known);
+}
+
+int read_undefined(lua_State* L) {
+  const std::string name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : describe_value(L, 2);
+  if (name == "xrun") {
+    throw Error("`xrun` is not defined\nhint: begin with local xrun = require \"xrun\"");
+  }
+  const std::string near = near_global(L, name);
+  throw Error(fmt::format("`{}` is not defined{}", name,
+                          near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
+}
+
+int write_undefined(lua_State* L) {
+  throw Error(fmt::format("`{}` is not declared\nhint: write local {} = ... where it begins",
+                          lua_tostring(L, 2), lua_tostring(L, 2)));
+}
+
+}  // namespace
+
+void open_strict_globals(LuaState& state) {
+  lua_State* L = state;
+  const StackGuard guard(L);
+  lua_pushvalue(L, LUA_GLOBALSINDEX);
+  lua_newtable(L);
+  const auto add = [&](const char* event, lua_CFunction function) {
+    push_binding(L, register_binding({.entry = {.name = std::string("_G.") + event,
+                                                .kind = DocKind::kMetamethod,
+                                                .signature = "(name)",
+                                                .doc = "Raises on names that are not defined."},
+                                      .function = reinterpret_cast<void*>(function),
+                                      .invoke = call_plain}));
+    lua_setfield(L, -2, event);
+  };
+  add("__index", read_undefined);
+  add("__newindex", write_undefined);
+  lua_setmetatable(L, -2);
+}
+
+}  // namespace xrun
