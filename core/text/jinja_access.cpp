@@ -120,8 +120,7 @@ Value Interpreter::get_attribute(const Value& object, std::string_view name) {
 Value Interpreter::get_item(const Value& object, const Value& key) {
   XRUN_JINJA_CHECK(!object.is_undefined(), "{}", object.undefined_message());
   if (object.is_dict()) {
-    const bool hashable = !key.is_list() && !key.is_dict();
-    if (const Value* value = hashable ? object.dict().find(key, budget_) : nullptr) return *value;
+    if (const Value* value = is_hashable(key) ? object.dict().find(key, budget_) : nullptr) return *value;
   } else if (subscriptable(object) && key.is_integral()) {
     Value out;
     if (element(object, key.as_int(), out, budget_)) return out;

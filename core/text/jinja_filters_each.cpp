@@ -35,6 +35,7 @@ Value sum(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   const Value* attribute = reader.next("attribute");
   const Value* start = reader.next("start");
   reader.finish();
+  XRUN_JINJA_CHECK(start == nullptr || !start->is_text(), "sum() can't sum strings");
   Value total = start == nullptr ? Value::integer(0) : *start;
   for (const Value& item : iterate(input, interpreter.budget())) {
     const bool whole = attribute == nullptr || attribute->is_none();
@@ -60,6 +61,7 @@ Value attribute_of(Interpreter& interpreter, const Value& input, Arguments& argu
 
 // map(attribute=..., default=...), or map("filter", its arguments).
 Value map(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  if (!is_truthy(input)) return Value::generator({});  // whatever it is
   std::vector<Value> out;
   const auto named = [&](std::string_view name) -> const Value* {
     for (const auto& [key, value] : arguments.named) {
@@ -91,6 +93,7 @@ Value map(Interpreter& interpreter, const Value& input, Arguments& arguments) {
 // select, reject, selectattr, rejectattr: by a test, or by truth.
 template <bool wanted, bool by_attribute>
 Value pick(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  if (!is_truthy(input)) return Value::generator({});
   size_t used = 0;
   Value attribute;
   if (by_attribute) {

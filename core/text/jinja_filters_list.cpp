@@ -147,6 +147,7 @@ Value unique(Interpreter& interpreter, const Value& input, Arguments& arguments)
   for (const Value& item : iterate(input, interpreter.budget())) {
     const Value whole = attribute == nullptr ? item : path_attribute(interpreter, item, *attribute);
     const Value key = sort_key(whole, case_sensitive);
+    XRUN_JINJA_CHECK(is_hashable(key), "unhashable type: '{}'", type_name(key));
     const bool known = std::any_of(seen.begin(), seen.end(), [&](const Value& other) {
       return equal(key, other, interpreter.budget());
     });

@@ -7,7 +7,9 @@
 #include "core/text/jinja_print.h"
 #include "core/text/jinja_strings.h"
 
+#include "core/base/utf8.h"
 #include "core/text/letter_case.h"
+#include "core/text/unicode.h"
 
 #include <algorithm>
 #include <charconv>
@@ -47,6 +49,11 @@ TextPtr title_words(const Text& text) {
                                        std::string_view("-({[<").find(static_cast<char>(point)) !=
                                            std::string_view::npos);
   });
+}
+
+Value title(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader("title", arguments).finish();
+  return Value::text(title_words(*to_text(input, interpreter.budget())));
 }
 
 Value string(Interpreter& interpreter, const Value& input, Arguments& arguments) {
@@ -102,6 +109,7 @@ Value indent(Interpreter& interpreter, const Value& input, Arguments& arguments)
   const bool first = reader.boolean("first", false);
   const bool blank = reader.boolean("blank", false);
   reader.finish();
+  XRUN_JINJA_CHECK(input.is_text(), "indent() wants a str, not {}", type_name(input));
   XRUN_JINJA_CHECK(width == nullptr || width->is_text() || width->is_integral(),
                    "indent() wants a number or a str");
   const int64_t spaces = width != nullptr && width->is_integral() ? width->as_int() : 4;
@@ -183,8 +191,17 @@ Value truncate(Interpreter& interpreter, const Value& input, Arguments& argument
 
 Value word_count(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader("wordcount", arguments).finish();
-  const auto words = split_text(to_text(input, interpreter.budget()), nullptr, -1);
-  return Value::integer(static_cast<int64_t>(words.size()));
+  const TextPtr text = to_text(input, interpreter.budget());
+  int64_t words = 0;
+  bool inside = false;
+  for (size_t at = 0; at < text->bytes.size();) {
+    const CodePoint point = read_utf8(text->bytes, at);
+    at += point.size;
+    const bool word = is_word(point.value);
+    if (word && !inside) ++words;
+    inside = word;
+  }
+  return Value::integer(words);
 }
 
 // Reads a number with blanks around it; false if the text is something else.
@@ -212,6 +229,7 @@ Value to_integer(Interpreter&, const Value& input, Arguments& arguments) {
   const int64_t base = reader.integer("base", 10);
   reader.finish();
   XRUN_JINJA_CHECK(base >= 2 && base <= 36, "int() base must be >= 2 and <= 36");
+  XRUN_JINJA_CHECK(!input.is_undefined(), "{}", input.undefined_message());
   int64_t whole = 0;
   double real = 0;
   if (input.is_integral()) return Value::integer(input.as_int());
@@ -228,6 +246,7 @@ Value to_float(Interpreter&, const Value& input, Arguments& arguments) {
   ArgumentReader reader("float", arguments);
   const Value* otherwise = reader.next("default");
   reader.finish();
+  XRUN_JINJA_CHECK(!input.is_undefined(), "{}", input.undefined_message());
   double real = 0;
   if (input.is_number()) return Value::number(input.as_double());
   if (input.is_text() && read_float(input.bytes(), real)) return Value::number(real);
@@ -256,10 +275,12 @@ Value round(Interpreter&, const Value& input, Arguments& arguments) {
     const double scale = std::pow(10.0, static_cast<double>(precision));
     return Value::number((how == "ceil" ? std::ceil(value * scale) : std::floor(value * scale)) / scale);
   }
-  if (input.is_integral() && precision >= 0) return input;
+  if (input.is_integral() && precision >= 0) return Value::integer(input.as_int());
   if (precision < 0) {
     const double scale = std::pow(10.0, static_cast<double>(-precision));
-    return Value::number(std::nearbyint(value / scale) * scale);
+    const double rounded = std::nearbyint(value / scale) * scale;
+    const bool whole = input.is_integral() && std::abs(rounded) < 9e18;
+    return whole ? Value::integer(static_cast<int64_t>(rounded)) : Value::number(rounded);
   }
   // Decimal digits round half to even on the exact value, as Python's round does.
   char digits[800];
@@ -272,7 +293,7 @@ Value round(Interpreter&, const Value& input, Arguments& arguments) {
 const FilterTable& text_filters() {
   static const FilterTable table = {
       {"trim", trim}, {"upper", changed<upper_text>}, {"lower", changed<lower_text>},
-      {"capitalize", changed<capitalize_text>}, {"title", changed<title_words>},
+      {"capitalize", changed<capitalize_text>}, {"title", title},
       {"string", string}, {"safe", safe}, {"escape", escape}, {"e", escape},
       {"replace", replace}, {"format", format}, {"indent", indent}, {"tojson", tojson},
       {"center", center}, {"truncate", truncate}, {"wordcount", word_count},

@@ -53,7 +53,7 @@ Value dict_get(Interpreter& interpreter, const Value& self, Arguments& arguments
   const Value key = reader.required("key");
   const Value* otherwise = reader.next("default");
   reader.finish();
-  XRUN_JINJA_CHECK(!key.is_list() && !key.is_dict(), "unhashable type: '{}'", type_name(key));
+  XRUN_JINJA_CHECK(is_hashable(key), "unhashable type: '{}'", type_name(key));
   if (const Value* value = self.dict().find(key, interpreter.budget())) return *value;
   return otherwise == nullptr ? Value::none() : *otherwise;
 }

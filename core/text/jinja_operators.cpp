@@ -141,12 +141,12 @@ Value add_lists(const List& a, const List& b, Budget& budget) {
 }  // namespace
 
 Value apply_binary(std::string_view op, const Value& a, const Value& b, Budget& budget) {
+  if (op == "%" && a.is_text()) return format_percent(a, b, budget);
   for (const Value* side : {&a, &b}) {
     XRUN_JINJA_CHECK(!side->is_undefined(), "{}", side->undefined_message());
   }
   if (a.is_integral() && b.is_integral()) return integer_binary(op, a.as_int(), b.as_int());
   if (a.is_number() && b.is_number()) return float_binary(op, a.as_double(), b.as_double());
-  if (op == "%" && a.is_text()) return format_percent(a, b, budget);
   if (op == "+" && a.is_text() && b.is_text()) return add_texts(a, b, budget);
   if (op == "+" && is_sequence(a) && is_sequence(b) && a.list().style == b.list().style) {
     return add_lists(a.list(), b.list(), budget);

@@ -237,7 +237,7 @@ TextPtr lower_text(const Text& text) { return map_text(text, append_lower); }
 TextPtr capitalize_text(const Text& text) {
   bool first = true;
   return map_text(text, [&](std::string& out, uint32_t point) {
-    first ? append_upper(out, point) : append_lower(out, point);
+    first ? append_title(out, point) : append_lower(out, point);
     first = false;
   });
 }
@@ -245,7 +245,7 @@ TextPtr capitalize_text(const Text& text) {
 TextPtr title_text(const Text& text) {
   bool inside = false;
   return map_text(text, [&](std::string& out, uint32_t point) {
-    inside ? append_lower(out, point) : append_upper(out, point);
+    inside ? append_lower(out, point) : append_title(out, point);
     inside = has_lower(point) || has_upper(point) || char_kind(point) == CharKind::kLetter;
   });
 }

@@ -18,10 +18,11 @@ namespace {
 
 Value like(const Value& self, TextPtr text) { return Value::text(std::move(text), self.markup()); }
 
-Value list_of(const std::vector<TextPtr>& parts, ListStyle style = ListStyle::kList) {
+Value list_of(const Value& self, const std::vector<TextPtr>& parts,
+              ListStyle style = ListStyle::kList) {
   std::vector<Value> items;
   items.reserve(parts.size());
-  for (const TextPtr& part : parts) items.push_back(Value::text(part));
+  for (const TextPtr& part : parts) items.push_back(like(self, part));
   return Value::list(std::move(items), style);
 }
 
@@ -43,7 +44,7 @@ Value split(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   if (from_right) interpreter.budget().charge_bytes(self.bytes().size() * (work / 64 + 1));
   const auto parts = split_text(self.as_text(), separator.get(), most, from_right);
   interpreter.budget().charge(static_cast<int64_t>(parts.size()));
-  return list_of(parts);
+  return list_of(self, parts);
 }
 
 Value split_lines_method(Interpreter& interpreter, const Value& self, Arguments& arguments) {
@@ -52,7 +53,7 @@ Value split_lines_method(Interpreter& interpreter, const Value& self, Arguments&
   reader.finish();
   const auto parts = split_lines(self.as_text(), keep_ends);
   interpreter.budget().charge(static_cast<int64_t>(parts.size()));
-  return list_of(parts);
+  return list_of(self, parts);
 }
 
 template <bool from_right>
@@ -70,7 +71,7 @@ Value partition(Interpreter&, const Value& self, Arguments& arguments) {
   } else {
     parts.insert(parts.end(), 2, empty);
   }
-  return list_of(parts, ListStyle::kTuple);
+  return list_of(self, parts, ListStyle::kTuple);
 }
 
 // startswith and endswith take a str or a tuple of them, and bounds.

@@ -20,6 +20,14 @@ std::shared_ptr<const Text> point_text(const Text& text, size_t begin, size_t en
 
 }  // namespace
 
+bool is_hashable(const Value& value) {
+  if (value.is_dict()) return false;
+  if (!value.is_list()) return true;
+  const List& list = value.list();
+  if (list.style != ListStyle::kTuple) return list.style != ListStyle::kList;
+  return std::all_of(list.items.begin(), list.items.end(), is_hashable);
+}
+
 int depth_of(const Value& value) {
   if (value.is_list()) return value.list().depth;
   if (value.is_dict()) return value.dict().depth;
@@ -121,8 +129,8 @@ const Value* Dict::find(std::string_view key) const {
 }
 
 void Dict::set(Value key, Value value, Budget& budget) {
-  XRUN_JINJA_CHECK(!key.is_list() && !key.is_dict(), "unhashable type: '{}'", type_name(key));
-  depth = std::max(depth, depth_of(value) + 1);
+  XRUN_JINJA_CHECK(is_hashable(key), "unhashable type: '{}'", type_name(key));
+  depth = std::max({depth, depth_of(value) + 1, depth_of(key) + 1});
   require_depth(depth);
   if (const Value* old = find(key, budget)) {
     *const_cast<Value*>(old) = std::move(value);
@@ -258,7 +266,7 @@ bool contains(const Value& container, const Value& item, Budget& budget) {
     return find_bytes(container.bytes(), item.bytes()) != std::string::npos;
   }
   if (container.is_dict()) {
-    XRUN_JINJA_CHECK(!item.is_list() && !item.is_dict(), "unhashable type: '{}'", type_name(item));
+    XRUN_JINJA_CHECK(is_hashable(item), "unhashable type: '{}'", type_name(item));
     return container.dict().find(item, budget) != nullptr;
   }
   const std::vector<Value> items = iterate(container, budget);

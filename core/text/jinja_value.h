@@ -142,6 +142,8 @@ struct Function : Object {
   virtual std::string repr() const = 0;
 };
 
+// Whether Python could use the value as a key: no list, no dict, no tuple that holds one.
+bool is_hashable(const Value& value);
 // Returns how deep a value nests, 0 for scalars; require_depth throws Fault beyond kMaxValueDepth.
 int depth_of(const Value& value);
 void require_depth(int depth);

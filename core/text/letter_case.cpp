@@ -65,6 +65,20 @@ void append_lower(std::string& out, uint32_t point) {
   append(out, lower_special(point), simple_lower(point));
 }
 
+void append_title(std::string& out, uint32_t point) {
+  if (const Special* found = upper_special(point)) {
+    append_utf8(out, found->to[0]);
+    for (uint32_t rest : {found->to[1], found->to[2]}) {
+      if (rest != 0) append_lower(out, rest);
+    }
+  } else if ((point >= 0x1C4 && point <= 0x1CC) || (point >= 0x1F1 && point <= 0x1F3)) {
+    // The digraphs come as upper, title and lower case, in this order.
+    append_utf8(out, point >= 0x1F1 ? 0x1F2 : 0x1C5 + (point - 0x1C4) / 3 * 3);
+  } else {
+    append_upper(out, point);
+  }
+}
+
 bool has_lower(uint32_t point) {
   return lower_special(point) != nullptr || simple_lower(point) != point;
 }

@@ -10,6 +10,8 @@ namespace xrun {
 // Appends the upper or lower case of a code point as UTF-8; one may become up to three ("ß": "SS").
 void append_upper(std::string& out, uint32_t code_point);
 void append_lower(std::string& out, uint32_t code_point);
+// Appends the form at the head of a word: the upper case, but "ß" gives "Ss" and "ǆ" gives "ǅ".
+void append_title(std::string& out, uint32_t code_point);
 
 // Whether the case mapping changes the code point: an upper-case letter changes when lowered.
 bool has_lower(uint32_t code_point);
