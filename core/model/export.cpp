@@ -45,6 +45,10 @@ std::vector<std::string> tokenizer_files(const std::filesystem::path& dir) {
   return found;
 }
 
+void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to) {
+  for (const std::string& name : tokenizer_files(from)) copy_over(from / name, to / name);
+}
+
 void export_model(const Model& model, const std::filesystem::path& source,
                   const std::filesystem::path& out, c10::ScalarType dtype) {
   const bool earlier = std::filesystem::exists(out / "config.json") &&
@@ -54,9 +58,7 @@ void export_model(const Model& model, const std::filesystem::path& source,
              "{}: the export would replace the folder that the model came from; name another",
              out.string());
   NewFolder folder(out, earlier);
-  for (const std::string& name : tokenizer_files(source)) {
-    copy_over(source / name, folder.path() / name);
-  }
+  copy_tokenizer(source, folder.path());
   if (std::filesystem::exists(source / "generation_config.json")) {
     copy_over(source / "generation_config.json", folder.path() / "generation_config.json");
   }

@@ -18,7 +18,8 @@ class Model;
 void export_model(const Model& model, const std::filesystem::path& source,
                   const std::filesystem::path& out, c10::ScalarType dtype = c10::ScalarType::Float);
 
-// The tokenizer files that `dir` holds, of those that travel with a model.
+// The tokenizer files that `dir` holds, template included, of those that travel with a model.
 std::vector<std::string> tokenizer_files(const std::filesystem::path& dir);
+void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace xrun

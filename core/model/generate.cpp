@@ -13,6 +13,7 @@
 #include <span>
 
 #include "core/base/error.h"
+#include "core/base/interrupt.h"
 #include "core/model/kv_cache.h"
 #include "core/model/model.h"
 #include "core/model/scratch.h"
@@ -71,6 +72,7 @@ class Decoding {
     if (options_.max_new_tokens < 1) return finish_all("length"), true;
     prefill(made);
     while (!live_.empty()) {
+      check_interrupt();
       if (options_.progress && !options_.progress(made)) return finish_all("interrupted"), false;
       decode(made);
     }

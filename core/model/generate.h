@@ -26,8 +26,8 @@ struct Generation {
 
 // Returns one continuation per prompt, in order: at each position the likeliest token, the lowest
 // id among equals. Prompts may differ in length; finished sequences leave the batch. Never records
-// a graph. Throws Error if a prompt is empty, longer than the model's limit, or holds an id
-// outside the vocabulary.
+// a graph. Throws Interrupted between tokens if a signal asked for it (interrupt.h); Error if a
+// prompt is empty, longer than the model's limit, or holds an id outside the vocabulary.
 std::vector<Generation> generate(Model& model, const std::vector<std::vector<int32_t>>& prompts,
                                  const GenerateOptions& options);
 

@@ -8,7 +8,6 @@
 
 #include <cmath>
 #include <numbers>
-#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -18,7 +17,6 @@
 #include "core/model/family.h"
 #include "core/model/new_folder.h"
 #include "core/model/safetensors.h"
-#include "core/text/tokenizer.h"
 
 namespace xrun {
 
@@ -45,8 +43,14 @@ at::Tensor normal_tensor(const std::vector<int64_t>& shape, double scale, uint64
   return x;
 }
 
-Json config_json(const InitOptions& o, const Tokenizer* tokenizer) {
-  Json config(Json::Object{
+// null where there is none, or transformers would fill in an id of its own.
+Json id_json(const char* key, int64_t id, int64_t vocab) {
+  XRUN_CHECK(id < vocab, "{} is {}, outside a vocabulary of {}", key, id, vocab);
+  return id < 0 ? Json() : Json(id);
+}
+
+Json config_json(const InitOptions& o) {
+  return Json(Json::Object{
       {"architectures", Json(Json::Array{"LlamaForCausalLM"})},
       {"model_type", "llama"},
       {"vocab_size", o.vocab},
@@ -65,19 +69,10 @@ Json config_json(const InitOptions& o, const Tokenizer* tokenizer) {
       {"tie_word_embeddings", o.tied},
       {"initializer_range", o.scale},
       {"torch_dtype", dtype_name(o.dtype)},
+      {"bos_token_id", id_json("bos_token_id", o.bos_id, o.vocab)},
+      {"eos_token_id", id_json("eos_token_id", o.eos_id, o.vocab)},
+      {"pad_token_id", id_json("pad_token_id", o.pad_id, o.vocab)},
   });
-  const auto id_or_null = [](std::optional<int32_t> id) {
-    return id.has_value() ? Json(int64_t{*id}) : Json();
-  };
-  if (tokenizer != nullptr) {
-    config.set("bos_token_id", id_or_null(tokenizer->bos_id()));
-    config.set("eos_token_id", id_or_null(tokenizer->eos_id()));
-    config.set("pad_token_id", id_or_null(tokenizer->pad_id()));
-  } else {
-    // transformers would fill in ids of its own
-    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) config.set(key, Json());
-  }
-  return config;
 }
 
 Json generation_json(const Json& config) {
@@ -101,28 +96,25 @@ std::vector<NamedTensor> random_weights(const ModelConfig& config, const InitOpt
 
 }  // namespace
 
-void init_model(const std::filesystem::path& out, const InitOptions& options) {
-  std::shared_ptr<const Tokenizer> tokenizer;
-  if (!options.tokenizer.empty()) {
-    tokenizer = Tokenizer::load(options.tokenizer);
-    XRUN_CHECK(tokenizer->vocab_size() <= options.vocab,
-               "{}: the tokenizer has ids up to {}, a vocabulary of {} cannot hold them; use at "
-               "least {}",
-               options.tokenizer.string(), tokenizer->vocab_size() - 1, options.vocab,
-               tokenizer->vocab_size());
+InitOptions init_preset(const std::string& name) {
+  if (name == "tiny") {
+    return {.layers = 4, .hidden = 256, .heads = 4, .kv_heads = 2, .ffn = 688, .vocab = 32000};
   }
-  const Json config = config_json(options, tokenizer.get());
+  if (name == "mid") {
+    return {.layers = 8, .hidden = 512, .heads = 8, .kv_heads = 4, .ffn = 1376, .vocab = 50000};
+  }
+  throw UsageError(fmt::format("there is no preset '{}'; there are tiny and mid", name));
+}
+
+void init_model(const std::filesystem::path& out, const InitOptions& options) {
+  const Json config = config_json(options);
   const Json generation = generation_json(config);
   const ModelConfig parsed = parse_model_config(config, generation, "the model's shape");
   NewFolder folder(out, /*replace=*/false);
   write_file_atomic(folder.path() / "config.json", dump_json(config, {.indent = 2}) + "\n");
   write_file_atomic(folder.path() / "generation_config.json",
                     dump_json(generation, {.indent = 2}) + "\n");
-  if (tokenizer != nullptr) {
-    for (const std::string& name : tokenizer_files(options.tokenizer)) {
-      write_file_atomic(folder.path() / name, read_file(options.tokenizer / name));
-    }
-  }
+  if (!options.tokenizer.empty()) copy_tokenizer(options.tokenizer, folder.path());
   write_safetensors(folder.path() / "model.safetensors", random_weights(parsed, options),
                     {{"format", "pt"}});
   folder.commit();

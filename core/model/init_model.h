@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace xrun {
 
@@ -17,11 +18,17 @@ struct InitOptions {
   uint64_t seed = 0;
   c10::ScalarType dtype = c10::ScalarType::Float;
   std::filesystem::path tokenizer = {};  // folder whose tokenizer files are copied; empty: none
+  int64_t bos_id = -1, eos_id = -1, pad_id = -1;  // -1: none
 };
 
+// Returns the shape of a preset: "tiny" (4 layers, 256 wide) or "mid" (8 layers, 512 wide), with a
+// vocabulary of 32,000 and 50,000. Throws UsageError that lists the presets.
+InitOptions init_preset(const std::string& name);
+
 // Writes a Llama folder: config.json, generation_config.json, model.safetensors, and the
-// tokenizer's files. The weights are a pure function of the options. Throws Error if the shapes do
-// not fit each other, the tokenizer has more ids than `vocab`, or `out` holds a model already.
+// tokenizer's files. The weights are a pure function of the options. That the tokenizer's ids fit
+// into `vocab` is for the caller to check. Throws Error if the shapes do not fit each other, an id
+// lies outside the vocabulary, or `out` exists and is not empty.
 void init_model(const std::filesystem::path& out, const InitOptions& options);
 
 }  // namespace xrun

@@ -1,0 +1,17 @@
+#pragma once
+// The commands that compute. Each gets its own arguments, argv[0] being the command's name, and
+// returns the exit status; Error and UsageError go to main.
+
+namespace xrun {
+
+int command_score(int argc, char** argv);
+int command_sample(int argc, char** argv);
+int command_init_model(int argc, char** argv);
+int command_models(int argc, char** argv);
+int command_import(int argc, char** argv);
+
+// argv[1] is the recipe. Weak: a build without the Lua layer still has the commands above.
+[[gnu::weak]] int command_recipe(int argc, char** argv);
+[[gnu::weak]] int command_check(int argc, char** argv);
+
+}  // namespace xrun

@@ -1,0 +1,40 @@
+// The engine's entry: picks the command and hands it its arguments.
+
+#include <string_view>
+
+#include "core/base/error.h"
+#include "core/model/allocator.h"
+#include "tools/commands/commands.h"
+#include "tools/commands/engine/engine_commands.h"
+
+namespace xrun {
+
+namespace {
+
+struct EngineCommand {
+  std::string_view name;
+  int (*run)(int argc, char** argv);
+};
+
+constexpr EngineCommand kCommands[] = {
+    {"score", command_score},   {"sample", command_sample}, {"init-model", command_init_model},
+    {"models", command_models}, {"import", command_import}, {"check", command_check},
+};
+
+int run(int (*command)(int, char**), std::string_view name, int argc, char** argv) {
+  XRUN_CHECK(command != nullptr, "this build has no `{}`", name);
+  return command(argc, argv);
+}
+
+}  // namespace
+
+}  // namespace xrun
+
+extern "C" int xrun_engine_main(int argc, char** argv) {
+  xrun::tune_allocator();
+  const std::string_view name = argv[1];
+  for (const xrun::EngineCommand& command : xrun::kCommands) {
+    if (command.name == name) return xrun::run(command.run, name, argc - 1, argv + 1);
+  }
+  return xrun::run(xrun::command_recipe, "xrun RECIPE.lua", argc, argv);
+}

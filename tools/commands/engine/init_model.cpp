@@ -1,0 +1,88 @@
+// xrun init-model: a Llama folder with random weights.
+
+#include "core/model/init_model.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/model/hf_config.h"
+#include "core/text/tokenizer.h"
+#include "tools/commands/engine/engine_commands.h"
+
+namespace xrun {
+
+namespace {
+
+struct InitArguments {
+  std::string out, preset = "tiny", tokenizer, dtype = "fp32";
+  std::optional<int64_t> layers, hidden, heads, kv_heads, ffn, vocab, max_length;
+  bool tied = false, untied = false;
+  uint64_t seed = 0;
+};
+
+// The preset, changed by what was given; sizes that follow from another one follow it.
+InitOptions options_of(const InitArguments& a) {
+  InitOptions o = init_preset(a.preset);
+  if (a.hidden) {
+    o.hidden = *a.hidden;
+    o.ffn = (o.hidden * 8 / 3 + 15) / 16 * 16;  // Llama's ratio
+  }
+  o.layers = a.layers.value_or(o.layers);
+  o.heads = a.heads.value_or(o.heads);
+  o.kv_heads = a.kv_heads.value_or(a.heads ? o.heads : o.kv_heads);
+  o.ffn = a.ffn.value_or(o.ffn);
+  o.max_length = a.max_length.value_or(o.max_length);
+  o.vocab = a.vocab.value_or(o.vocab);
+  o.tied = !a.untied;
+  o.seed = a.seed;
+  o.dtype = dtype_from_name(a.dtype);
+  if (a.tokenizer.empty()) return o;
+  const auto tokenizer = Tokenizer::load(a.tokenizer);
+  o.tokenizer = a.tokenizer;
+  o.vocab = a.vocab.value_or(tokenizer->vocab_size());
+  XRUN_CHECK(tokenizer->vocab_size() <= o.vocab,
+             "{}: the tokenizer has {} ids, --vocab {} cannot hold them; leave it out or use at "
+             "least {}",
+             a.tokenizer, tokenizer->vocab_size(), o.vocab, tokenizer->vocab_size());
+  o.bos_id = tokenizer->bos_id().value_or(-1);
+  o.eos_id = tokenizer->eos_id().value_or(-1);
+  o.pad_id = tokenizer->pad_id().value_or(-1);
+  return o;
+}
+
+}  // namespace
+
+int command_init_model(int argc, char** argv) {
+  CLI::App app("Writes a Llama folder with random weights, a function of the options alone",
+               "xrun init-model");
+  InitArguments a;
+  app.add_option("OUT", a.out, "the folder to make")->required();
+  app.add_option("--preset", a.preset, "tiny (4 layers, 256 wide) or mid (8 layers, 512 wide)");
+  app.add_option("--tokenizer", a.tokenizer, "folder whose tokenizer files are copied");
+  app.add_option("--layers", a.layers, "number of layers");
+  app.add_option("--hidden", a.hidden, "width");
+  app.add_option("--heads", a.heads, "query heads");
+  app.add_option("--kv-heads", a.kv_heads, "key and value heads");
+  app.add_option("--ffn", a.ffn, "width of the feed-forward");
+  app.add_option("--vocab", a.vocab, "vocabulary; the tokenizer's size if one is given");
+  app.add_option("--max-length", a.max_length, "positions");
+  app.add_flag("--tied", a.tied, "the head is the embedding (the default)");
+  app.add_flag("--untied", a.untied, "the head has weights of its own")->excludes("--tied");
+  app.add_option("--seed", a.seed, "seed of the weights");
+  app.add_option("--dtype", a.dtype, "fp32, bf16 or fp16");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  init_model(a.out, options_of(a));
+  fmt::print("{}\n", a.out);
+  return 0;
+}
+
+}  // namespace xrun

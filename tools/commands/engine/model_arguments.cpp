@@ -1,0 +1,94 @@
+#include "tools/commands/engine/model_arguments.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/core.h>
+
+#include "core/base/error.h"
+#include "core/model/model_registry.h"
+
+namespace xrun {
+
+void add_model_arguments(CLI::App& app, ModelArguments& arguments) {
+  app.add_option("--model", arguments.model, "a model folder, or a name from `xrun models`")
+      ->required();
+  app.add_option("FILE", arguments.file, "rows; standard input if not given");
+  app.add_option("--dtype", arguments.dtype, "fp32, bf16 or fp16; the checkpoint's own if not given");
+  app.add_option("--threads", arguments.threads, "threads to compute with; all if not given")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--json", arguments.json, "one object a line, in and out");
+}
+
+std::shared_ptr<Model> open_model(ModelArguments& arguments) {
+  if (arguments.threads > 0) at::set_num_threads(arguments.threads);
+  arguments.dir = resolve_model(arguments.model, [](const std::string& line) {
+    fmt::print(stderr, "xrun: {}\n", line);
+  });
+  const at::ScalarType type = arguments.dtype.empty() ? read_model_config(arguments.dir).dtype
+                                                      : dtype_from_name(arguments.dtype);
+  return Model::load(arguments.dir, type, /*trainable=*/false);
+}
+
+std::shared_ptr<const Tokenizer> open_tokenizer(const ModelArguments& arguments,
+                                                const Model& model) {
+  auto tokenizer = Tokenizer::load(arguments.dir);
+  XRUN_CHECK(tokenizer->vocab_size() <= model.config().vocab,
+             "{}: the tokenizer has {} ids, the model's embedding {} rows (vocab_size in "
+             "config.json); this tokenizer belongs to another model",
+             arguments.dir.string(), tokenizer->vocab_size(), model.config().vocab);
+  return tokenizer;
+}
+
+std::vector<int32_t> row_ids(const Json& value, const ModelConfig& config) {
+  XRUN_CHECK(value.is_array(), "the field \"ids\" is of kind {}, wanted an array of token ids",
+             value.kind_name());
+  std::vector<int32_t> ids;
+  for (const Json& id : value.as_array()) {
+    XRUN_CHECK(id.is_int() && id.as_int() >= 0 && id.as_int() < config.vocab,
+               "the field \"ids\" holds {}, outside the model's vocabulary of {}", dump_json(id),
+               config.vocab);
+    ids.push_back(static_cast<int32_t>(id.as_int()));
+  }
+  return ids;
+}
+
+std::string error_line(const std::string& message) {
+  Json row = Json::object();
+  row.set("error", message);
+  return dump_json(row);
+}
+
+int answer_rows(const ModelArguments& arguments, int64_t tokens,
+                const std::function<std::vector<int32_t>(const std::string&, const RowReader&)>& parse,
+                const std::function<std::vector<std::string>(const std::vector<ModelRow>&)>& answer) {
+  RowReader rows(arguments.file);
+  RowWriter out;
+  int status = 0;
+  std::vector<ModelRow> group;
+  int64_t waiting = 0;
+  const auto flush = [&] {
+    for (const std::string& line : answer(group)) out.write(line);
+    group.clear();
+    waiting = 0;
+  };
+  for (std::string line; rows.next(line);) {
+    const bool blank = line.find_first_not_of(" \t\r") == std::string::npos;
+    if (blank && arguments.json) continue;  // no row
+    ModelRow row;
+    try {
+      row.ids = parse(line, rows);
+    } catch (const Error& error) {
+      row.error = error.what();
+      if (!row.error.starts_with(rows.name())) row.error = rows.place() + ": " + row.error;
+      status = 1;
+    }
+    const auto length = static_cast<int64_t>(row.ids.size());
+    if (!group.empty() && waiting + length > tokens) flush();
+    waiting += length;
+    group.push_back(std::move(row));
+  }
+  if (!group.empty()) flush();
+  out.finish();
+  return status;
+}
+
+}  // namespace xrun

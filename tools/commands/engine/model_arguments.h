@@ -1,0 +1,55 @@
+#pragma once
+// What score and sample share: a model and its tokenizer by name, and rows that fail one by one.
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/model/model.h"
+#include "core/text/tokenizer.h"
+#include "tools/commands/row_stream.h"
+
+namespace xrun {
+
+struct ModelArguments {
+  std::string model;
+  std::string dtype;  // "": the checkpoint's own
+  std::string file;   // "": standard input
+  int threads = 0;    // 0: all
+  bool json = false;
+  std::filesystem::path dir;  // set by open_model
+};
+
+void add_model_arguments(CLI::App& app, ModelArguments& arguments);
+
+// Loads the model, not to be trained.
+std::shared_ptr<Model> open_model(ModelArguments& arguments);
+
+// Loads the tokenizer of the same folder. Throws Error if its ids do not fit the model.
+std::shared_ptr<const Tokenizer> open_tokenizer(const ModelArguments& arguments,
+                                                const Model& model);
+
+// The ids of a row's field "ids". Throws Error unless they lie in the model's vocabulary.
+std::vector<int32_t> row_ids(const Json& value, const ModelConfig& config);
+
+// One input row: its ids, or why it has none.
+struct ModelRow {
+  std::vector<int32_t> ids;
+  std::string error;  // "" if the row is good
+};
+
+// Reads rows and gives them to `answer` in groups of about `tokens` tokens, in order. `parse` turns
+// a line into ids; what it throws becomes the row's error. Returns the exit status, 1 if a row was
+// bad; `answer` returns one output line for each row of its group.
+int answer_rows(const ModelArguments& arguments, int64_t tokens,
+                const std::function<std::vector<int32_t>(const std::string& line, const RowReader&)>& parse,
+                const std::function<std::vector<std::string>(const std::vector<ModelRow>&)>& answer);
+
+// {"error": message} as a line.
+std::string error_line(const std::string& message);
+
+}  // namespace xrun
