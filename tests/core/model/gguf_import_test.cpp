@@ -1,6 +1,8 @@
 #include "core/model/gguf_import.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/model/model.h"
 #include "core/model/safetensors.h"
 #include "core/text/tokenizer.h"
 
@@ -86,6 +89,22 @@ TEST_F(GgufImportTest, WeightsAreThoseThatTransformersLoads) {
   EXPECT_EQ(report.parameters, parameters);
   EXPECT_EQ(report.tensors, 20);
   EXPECT_EQ(report.vocab, 271);
+}
+
+TEST_F(GgufImportTest, LogProbsAreThoseOfTransformersOnTheSameFile) {
+  const Json golden = read_json((kGolden / "gguf.json").string());
+  std::vector<int32_t> ids;
+  for (const Json& id : golden.at("ids").as_array()) ids.push_back(static_cast<int32_t>(id.as_int()));
+  import_gguf(kGolden / "tiny.gguf", dir_ / "out");
+  const auto model = Model::load(dir_ / "out", at::kFloat, false);
+  const int64_t rows = static_cast<int64_t>(ids.size()) - 1;
+  const std::vector<int64_t> target(ids.begin() + 1, ids.end());
+  const at::Tensor logprobs =
+      model->token_logprob(pack_sequences({ids}), at::arange(rows), at::tensor(target, at::kLong));
+  for (int64_t i = 0; i < rows; ++i) {
+    const double want = golden.at("logprobs").as_array()[static_cast<size_t>(i)].as_double();
+    EXPECT_NEAR(logprobs.const_data_ptr<float>()[i], want, 1e-5);
+  }
 }
 
 TEST_F(GgufImportTest, ConfigSaysWhatTheFileSays) {
