@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/model/gguf_import.h"
+#include "tools/commands/engine/engine_commands.h"
 
 namespace xrun {
 

@@ -12,6 +12,7 @@
 #include "core/base/json.h"
 #include "core/base/suggest.h"
 #include "core/model/model_registry.h"
+#include "tools/commands/engine/engine_commands.h"
 
 namespace xrun {
 

@@ -1,0 +1,70 @@
+// xrun models and xrun import as a user calls them.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/base/child_process.h"
+#include "core/base/file.h"
+
+namespace xrun {
+namespace {
+
+const std::string kBinary = std::string(XRUN_BINARY_DIR) + "/xrun";
+const std::string kTiny = std::string(XRUN_SOURCE_DIR) + "/tests/golden/tiny.gguf";
+
+class ModelCommands : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = std::filesystem::temp_directory_path() / ("xrun_cli_" + std::to_string(::getpid()));
+    std::filesystem::remove_all(dir_);
+    make_dirs(dir_);
+    ::setenv("XRUN_CACHE", (dir_ / "cache").c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("XRUN_CACHE");
+    std::filesystem::remove_all(dir_);
+  }
+  ChildResult xrun(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), kBinary);
+    return run_child(arguments, dir_ / "output");
+  }
+  std::string out() const { return read_file(dir_ / "output"); }
+
+  std::filesystem::path dir_;
+};
+
+TEST_F(ModelCommands, ImportMakesAFolderAndTellsWhatIsInIt) {
+  EXPECT_EQ(xrun({"import", kTiny, (dir_ / "out").string()}).status, 0) << out();
+  EXPECT_NE(out().find("20 tensors, 67008 parameters, 271 tokens"), std::string::npos) << out();
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "out/model.safetensors"));
+}
+
+TEST_F(ModelCommands, ATruncatedFileEndsWithStatusOneAndItsName) {
+  write_file_atomic(dir_ / "cut.gguf", read_file(kTiny).substr(0, 5000));
+  EXPECT_EQ(xrun({"import", (dir_ / "cut.gguf").string(), (dir_ / "out").string()}).status, 1);
+  EXPECT_NE(out().find("cut.gguf: byte "), std::string::npos) << out();
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "out"));
+}
+
+TEST_F(ModelCommands, ModelsAreListedWithTheirState) {
+  EXPECT_EQ(xrun({"models"}).status, 0);
+  EXPECT_NE(out().find("not here: xrun models get smollm2-135m-instruct"), std::string::npos)
+      << out();
+  EXPECT_EQ(xrun({"models", "--json"}).status, 0);
+  EXPECT_NE(out().find("\"fetched\":false"), std::string::npos) << out();
+}
+
+TEST_F(ModelCommands, AnUnknownModelIsBadUsage) {
+  EXPECT_EQ(xrun({"models", "get", "smollm2-135m-instrct"}).status, 2);
+  EXPECT_NE(out().find("did you mean smollm2-135m-instruct?"), std::string::npos) << out();
+  EXPECT_EQ(xrun({"import", kTiny}).status, 2);
+  EXPECT_EQ(xrun({"import", "--help"}).status, 0);
+}
+
+}  // namespace
+}  // namespace xrun
