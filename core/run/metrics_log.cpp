@@ -112,8 +112,6 @@ void MetricsLog::write_line(int64_t step, const std::string& line) {
   }
 }
 
-void MetricsLog::drop() { pending_.clear(); }
-
 void MetricsLog::sync() {
   if (file_ != nullptr) file_->sync();
   tensorboard_.sync();

@@ -36,8 +36,6 @@ class MetricsLog {
   // Writes and flushes the object of `step`; returns it. Steps must grow. An empty object is
   // written too: every body has its line. After a failure the same step may be written again.
   Json write(int64_t step);
-  // Forgets what was logged since the last write.
-  void drop();
   // Makes everything written durable; a checkpoint does so before it commits.
   void sync();
 

@@ -221,8 +221,7 @@ std::filesystem::path Run::save_after_error(const Json& state) {
   if (replaying()) return last_checkpoint_;
   const bool before_update = in_body_ && !updated_;
   if (before_update) {
-    if (metrics_ != nullptr) metrics_->drop();
-    in_body_ = false;
+    in_body_ = false;  // its step was not done, so what it logged is not written
   } else if (in_body_) {
     close_body();
   } else if (metrics_ != nullptr && !metrics_->empty()) {

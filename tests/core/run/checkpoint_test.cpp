@@ -180,8 +180,8 @@ void fail_each(const std::string& operation) {
     ASSERT_TRUE(checkpoint.has_value()) << operation << " " << n;
     Toy other;
     checkpoint->restore(other.objects);
-    if (checkpoint->step() == 10) EXPECT_EQ(other.weights->first(), saved_first);
-    if (checkpoint->step() == 11) EXPECT_EQ(other.weights->first(), toy.weights->first());
+    const bool is_new = checkpoint->step() == 11;
+    EXPECT_EQ(other.weights->first(), is_new ? toy.weights->first() : saved_first);
     for (const std::string& name : names_in(folder.path())) {
       EXPECT_TRUE(name == "latest" || name.starts_with("step_")) << name;
     }
