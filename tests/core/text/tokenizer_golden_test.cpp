@@ -1,0 +1,142 @@
+// Every tokenizer against Hugging Face's: tests/golden/make/tokenizer_goldens.py says what is
+// checksummed.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/text/tokenizer.h"
+#include "core/text/utf8_cursor.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kSource = XRUN_SOURCE_DIR;
+
+fs::path shared_data() {
+  const char* set = std::getenv("XRUN_TEST_DATA");
+  return set != nullptr ? fs::path(set) : kSource / "../shared/data";
+}
+
+// CRC-32 as in zlib.
+uint32_t crc32(std::string_view bytes, uint32_t crc = 0) {
+  static const std::array<uint32_t, 256> table = [] {
+    std::array<uint32_t, 256> t{};
+    for (uint32_t i = 0; i < 256; ++i) {
+      uint32_t c = i;
+      for (int k = 0; k < 8; ++k) c = c & 1 ? 0xEDB88320u ^ (c >> 1) : c >> 1;
+      t[i] = c;
+    }
+    return t;
+  }();
+  crc = ~crc;
+  for (const unsigned char b : bytes) crc = table[(crc ^ b) & 0xFF] ^ (crc >> 8);
+  return ~crc;
+}
+
+// Widens a range to whole characters, as Hugging Face's code points are.
+ByteRange widened(std::string_view text, ByteRange range) {
+  const bool empty = range.begin == range.end;
+  while (range.end < text.size() && is_continuation(text[range.end])) ++range.end;
+  if (empty) return {range.end, range.end};
+  while (range.begin > 0 && is_continuation(text[range.begin])) --range.begin;
+  return range;
+}
+
+std::string described(const Tokenizer& tokenizer, const std::string& text,
+                      const EncodeOptions& options) {
+  const Encoding e = tokenizer.encode(text, options);
+  std::string ids, offsets;
+  for (size_t i = 0; i < e.ids.size(); ++i) {
+    const ByteRange range = widened(text, e.offsets[i]);
+    ids += (i > 0 ? "," : "") + std::to_string(e.ids[i]);
+    offsets += (i > 0 ? "," : "") + std::to_string(range.begin) + "-" + std::to_string(range.end);
+  }
+  return ids + "|" + offsets + "|" + tokenizer.decode(e.ids) + "|" + tokenizer.decode(e.ids, true) +
+         "\n";
+}
+
+// The three ways of encoding, one after the other.
+std::string described_all(const Tokenizer& tokenizer, const std::string& text) {
+  EncodeOptions plain, special, post;
+  special.all_special = true;
+  post.all_special = post.add_post_processor = true;
+  return described(tokenizer, text, plain) + described(tokenizer, text, special) +
+         described(tokenizer, text, post);
+}
+
+std::string hex(uint32_t crc) { return fmt::format("{:08x}", crc); }
+
+const Json& goldens() {
+  static const Json json = read_json((kSource / "tests/golden/tokenizer_checksums.json").string());
+  return json;
+}
+
+fs::path folder_of(const std::string& name) {
+  return name.starts_with("test/") ? kSource / "tests/data/tokenizers" / name.substr(5)
+                                   : shared_data() / "tokenizers" / name;
+}
+
+class TokenizerGolden : public testing::TestWithParam<const char*> {};
+
+TEST_P(TokenizerGolden, MatchesHuggingFaceOnStringsOverAllOfUnicode) {
+  const fs::path folder = folder_of(GetParam());
+  if (!fs::exists(folder)) GTEST_SKIP() << folder << " is missing";
+  const auto tokenizer = Tokenizer::load(folder);
+  const Json texts = read_json((kSource / "tests/golden/tokenizer_strings.json").string());
+  std::istringstream wanted(goldens().at("strings").at(GetParam()).as_string());
+  int wrong = 0;
+  for (const Json& text : texts.as_array()) {
+    std::string crc;
+    ASSERT_TRUE(wanted >> crc);
+    if (hex(crc32(described_all(*tokenizer, text.as_string()))) == crc || ++wrong > 5) continue;
+    ADD_FAILURE() << dump_json(text, {.ascii = true}) << " gives "
+                  << described_all(*tokenizer, text.as_string());
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TokenizerGolden,
+                         testing::Values("test/smol", "test/llama3", "test/llama2",
+                                         "test/metaspace", "test/regexes", "gpt2", "llama2",
+                                         "qwen"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           for (char& c : name) c = c == '/' ? '_' : c;
+                           return name;
+                         });
+
+TEST(TokenizerGoldenFiles, MatchHuggingFaceOnEveryLineOfTheSharedData) {
+  if (!fs::exists(shared_data() / "tokenizers")) GTEST_SKIP() << shared_data() << " is missing";
+  EncodeOptions options;
+  options.all_special = true;
+  for (const auto& [name, crc] : goldens().at("files").as_object()) {
+    const size_t space = name.find(' ');
+    const auto tokenizer = Tokenizer::load(folder_of(name.substr(0, space)));
+    std::ifstream file(shared_data() / name.substr(space + 1), std::ios::binary);
+    ASSERT_TRUE(file) << name;
+    std::stringstream bytes;
+    bytes << file.rdbuf();
+    const std::string text = bytes.str();
+    uint32_t sum = 0;
+    for (size_t at = 0; at <= text.size();) {  // the text after the last '\n' is a line, too
+      const size_t end = std::min(text.find('\n', at), text.size());
+      sum = crc32(described(*tokenizer, text.substr(at, end - at), options), sum);
+      at = end + 1;
+    }
+    EXPECT_EQ(hex(sum), crc.as_string()) << name;
+  }
+}
+
+}  // namespace
+
+}  // namespace xrun

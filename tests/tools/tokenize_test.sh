@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# xrun tokenize and the executable's own behaviour: rows, exit status, messages, start-up time.
+set -euo pipefail
+xrun=${XRUN_BUILD:?}/bin/xrun
+tokenizers=${XRUN_ROOT:?}/tests/data/tokenizers
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() { echo "$1"; exit 1; }
+is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
+# STATUS PATTERN COMMAND...: the exit status, and what standard error holds.
+refuses() {
+  local status=0
+  "${@:3}" >out 2>err </dev/null || status=$?
+  [ $status = "$1" ] || fail "${*:3}: exit $status, wanted $1"
+  grep -q -- "$2" err || fail "${*:3}: got $(cat err), wanted $2"
+}
+
+tokenize() { "$xrun" tokenize --tokenizer "$tokenizers/smol" "$@"; }
+
+# A plain line is a row; a last line needs no newline; an empty line is a row without tokens.
+is "$(printf 'a\n\nb<|im_end|>' | tokenize --count | tr '\n' ' ')" "1 0 8 "
+is "$(printf 'ab' | tokenize --json 2>&1)" \
+  '{"error":"<stdin>:1:1: is not valid JSON: expected a value"}'
+is "$(printf '\n{"text":"!\\u00e9"}\n' | tokenize --json)" '{"ids":[3,130,105],"offsets":[[0,1],[1,2],[2,3]]}'
+
+# A bad row is said in its place, the others go on, and the status tells.
+printf '{"text":"!"}\n{"txt":1}\n{"text":"!!"}\n' >rows
+status=0; tokenize --json --count rows >out || status=$?
+is $status 1
+is "$(sed -n 2p out)" '{"error":"rows:2: wanted an object with the field \"text\""}'
+is "$(sed -n '1p;3p' out | tr '\n' ' ')" "1 2 "
+
+# --specials adds the post-processor's tokens.
+is "$(echo hi | "$xrun" tokenize --tokenizer "$tokenizers/llama2" --specials | cut -c1-9)" '{"ids":[1'
+
+refuses 2 'tokenizer is required' "$xrun" tokenize
+refuses 2 'did you mean tokenize?' "$xrun" tokenise
+refuses 2 'there is no command' "$xrun" xyzzy
+refuses 1 'xrun: error: nowhere: there is no such folder' "$xrun" tokenize --tokenizer nowhere
+refuses 1 'missing: cannot be opened' tokenize missing
+"$xrun" help | grep -q tokenize
+"$xrun" --version | grep -q '^xrun [0-9]'
+"$xrun" tokenize --help | grep -q -- --count
+
+# A reader that goes away is no error message; a full disk is one.
+yes 'some words' | head -20000 >many
+tokenize many 2>err | head -1 >out || true
+[ ! -s err ] || fail "a closed pipe says: $(cat err)"
+if [ -c /dev/full ]; then
+  status=0; tokenize many >/dev/full 2>err || status=$?
+  is $status 1
+  grep -q 'No space left' err || fail "a full disk says: $(cat err)"
+fi
+
+# Start-up, with a public vocabulary of 50,257 pieces where it is at hand: the best of ten within 30 ms.
+data=${XRUN_TEST_DATA:-$XRUN_ROOT/../shared/data}
+folder=$data/tokenizers/gpt2
+[ -d "$folder" ] || folder=$tokenizers/smol
+: >empty
+best=1000000
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+  begin=$(date +%s%N)
+  "$xrun" tokenize --tokenizer "$folder" empty >out
+  took=$(( ($(date +%s%N) - begin) / 1000 ))
+  [ $took -ge $best ] || best=$took
+done
+[ ! -s out ] || fail "an empty file has rows"
+[ $best -lt 30000 ] || fail "an empty file takes $best us, wanted less than 30000"
