@@ -1,10 +1,10 @@
 #include "core/console/progress.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-
-#include <fmt/core.h>
 
 #include "core/data/ledger.h"
 
@@ -12,8 +12,8 @@ namespace xrun {
 
 namespace {
 
-constexpr double kMeanWeight = 0.1;   // of the newest step
-constexpr double kPlainLineS = 30;    // between lines where nothing can be redrawn
+constexpr double kMeanWeight = 0.1;  // of the newest step
+constexpr double kPlainLineS = 30;   // between lines where nothing can be redrawn
 constexpr double kShowTaskAfterS = 2;
 constexpr double kRedrawS = 0.1;
 
@@ -24,8 +24,7 @@ void move_mean(double& mean, double value, bool first) {
 }  // namespace
 
 double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 std::string format_duration(double seconds) {
@@ -65,9 +64,8 @@ void RunProgress::start() {
 }
 
 std::string RunProgress::line(const StepProgress& progress) const {
-  std::string text = progress.total > 0
-                         ? fmt::format("step {}/{}", progress.done, progress.total)
-                         : fmt::format("step {}", progress.done);
+  std::string text = progress.total > 0 ? fmt::format("step {}/{}", progress.done, progress.total)
+                                        : fmt::format("step {}", progress.done);
   text += "  loss " + format_metric(progress.loss);
   if (progress.accuracy) text += fmt::format("  accuracy {:.2f}", *progress.accuracy);
   if (step_seconds_ > 0 && tokens_per_step_ > 0) {
@@ -120,8 +118,8 @@ void TaskProgress::update(int64_t done, int64_t total) {
   if (total > 0) text += "/" + count_text(total);
   text += " " + unit_;
   if (done > 0 && total > done) {
-    const double left = (now - began_) / static_cast<double>(done) *
-                        static_cast<double>(total - done);
+    const double left =
+        (now - began_) / static_cast<double>(done) * static_cast<double>(total - done);
     text += fmt::format("  {} left", format_duration(left));
   }
   if (terminal) {

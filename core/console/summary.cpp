@@ -1,9 +1,9 @@
 #include "core/console/summary.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
-
-#include <fmt/core.h>
 
 #include "core/console/progress.h"
 #include "core/console/table.h"
@@ -54,8 +54,8 @@ std::string metric_text(const Json& object, const std::string& prefix) {
   for (const char* name : {"loss", "accuracy"}) {
     const Json* value = object.find(prefix + name);
     if (value == nullptr || !value->is_number()) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name,
-                        format_metric(value->as_double()));
+    text +=
+        fmt::format("{}{} {}", text.empty() ? "" : ", ", name, format_metric(value->as_double()));
   }
   return text;
 }
@@ -116,8 +116,8 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
   Facts facts(console);
   facts.add("steps", step_text(summary));
   facts.add("stopped", summary.stopped);
-  facts.add("train", summary.last_train.is_object() ? metric_text(summary.last_train, "train/")
-                                                    : "");
+  facts.add("train",
+            summary.last_train.is_object() ? metric_text(summary.last_train, "train/") : "");
   add_valid(facts, summary.last_valid);
   std::string time = format_duration(summary.seconds);
   if (summary.tokens > 0 && summary.seconds > 0) {

@@ -16,15 +16,15 @@ class RunDir;
 
 // The report before step 0. Empty or negative fields are left out.
 struct OpeningReport {
-  std::string recipe;             // "recipes/dpo.lua"
-  std::string model;              // "smollm2-135m-instruct (llama, 30 layers, fp32)"
+  std::string recipe;  // "recipes/dpo.lua"
+  std::string model;   // "smollm2-135m-instruct (llama, 30 layers, fp32)"
   int64_t parameters = -1;
   int64_t trainable = -1;
-  std::string ledger;             // Ledger::text() of each data set
+  std::string ledger;                                      // Ledger::text() of each data set
   std::vector<std::pair<std::string, std::string>> facts;  // further "name: text" lines, in order
   int64_t steps = -1;
-  int64_t tokens = -1;            // of all kept rows
-  std::string output;             // the run folder
+  int64_t tokens = -1;               // of all kept rows
+  std::string output;                // the run folder
   std::vector<std::string> notices;  // things said aloud: a chosen template, partial batch, ...
 };
 std::string opening_report(const OpeningReport& report, const Console& console);

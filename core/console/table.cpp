@@ -11,8 +11,8 @@ namespace xrun {
 
 namespace {
 
-constexpr int kGap = 2;          // columns between cells
-constexpr int kNarrowest = 8;    // a cut column keeps at least this much
+constexpr int kGap = 2;        // columns between cells
+constexpr int kNarrowest = 8;  // a cut column keeps at least this much
 
 struct Range {
   uint32_t first, last;

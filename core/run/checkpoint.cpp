@@ -37,7 +37,8 @@ void check_name(const std::string& name) {
   });
   XRUN_CHECK(plain && !name.empty() && name != "run" && name != "manifest",
              "\"{}\" cannot name a saved object: use letters, digits and underscores, and neither "
-             "\"run\" nor \"manifest\"", name);
+             "\"run\" nor \"manifest\"",
+             name);
 }
 
 void write_synced(const std::filesystem::path& path, std::string_view bytes) {
@@ -157,8 +158,10 @@ void Checkpoint::restore(const SavedObjects& objects) const {
   std::vector<std::string> a = given, b = names_;
   std::sort(a.begin(), a.end());
   std::sort(b.begin(), b.end());
-  XRUN_CHECK(a == b, "{}: holds {}; the recipe gives its run {}; give it the same objects under "
-             "the same names", path_.string(), join(names_), join(given));
+  XRUN_CHECK(a == b,
+             "{}: holds {}; the recipe gives its run {}; give it the same objects under "
+             "the same names",
+             path_.string(), join(names_), join(given));
   for (const auto& [name, object] : objects) {
     const SafetensorsFile file(path_ / (name + ".safetensors"));
     const Json state = read_json((path_ / (name + ".json")).string());
@@ -253,9 +256,9 @@ std::optional<Checkpoint> CheckpointStore::load_latest() {
   const Manifest manifest = read_manifest(checkpoint.path_);
   if (!manifest.damage.empty()) {
     const auto it = std::lower_bound(whole.begin(), whole.end(), step);
-    const std::string way_out =
-        it == whole.begin() ? "start from the beginning"
-                            : fmt::format("continue from step {}", *(it - 1));
+    const std::string way_out = it == whole.begin()
+                                    ? "start from the beginning"
+                                    : fmt::format("continue from step {}", *(it - 1));
     throw Error(fmt::format("{}; the checkpoint is damaged: remove {} to {}", manifest.damage,
                             checkpoint.path_.string(), way_out));
   }

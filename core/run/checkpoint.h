@@ -26,9 +26,9 @@ using SavedObjects = std::vector<std::pair<std::string, std::shared_ptr<Saveable
 // A whole, verified checkpoint.
 class Checkpoint {
  public:
-  int64_t step() const { return step_; }                        // loop bodies done before it
+  int64_t step() const { return step_; }  // loop bodies done before it
   const std::filesystem::path& path() const { return path_; }
-  const Json& run() const { return run_; }                      // as given to save
+  const Json& run() const { return run_; }  // as given to save
   // Gives each object its tensors and state. Throws Error if the checkpoint holds other names.
   void restore(const SavedObjects& objects) const;
 

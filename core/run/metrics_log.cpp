@@ -65,7 +65,8 @@ void MetricsLog::log(MetricSpan metrics) {
   for (const auto& metric : metrics) {
     XRUN_CHECK(metric.first != "step" && metric.first != "nonfinite",
                "a metric cannot be named \"{}\": every line of metrics.jsonl has that key already; "
-               "choose another name", metric.first);
+               "choose another name",
+               metric.first);
     const auto same = std::find_if(pending_.begin(), pending_.end(),
                                    [&](const auto& old) { return old.first == metric.first; });
     if (same != pending_.end()) {

@@ -127,8 +127,10 @@ void Run::check_phase(size_t index, const PhasePlan& plan) {
     refuse(fmt::format("loop {} has {} steps, was {}: it may grow, not shrink\n", index + 1,
                        plan.steps, saved.total));
   } else if (plan.steps > saved.total && another_follows) {
-    refuse(fmt::format("loop {} has {} steps, was {}, and loop {} has begun since: a loop that is "
-                       "done cannot grow\n", index + 1, plan.steps, saved.total, index + 2));
+    refuse(
+        fmt::format("loop {} has {} steps, was {}, and loop {} has begun since: a loop that is "
+                    "done cannot grow\n",
+                    index + 1, plan.steps, saved.total, index + 2));
   }
 }
 
@@ -143,9 +145,8 @@ bool Run::phase_is_over() const {
 
 bool Run::cut_by_limit() const {
   if (!limit_reached() || !stopped_.empty()) return false;
-  return std::any_of(phases_.begin(), phases_.end(), [](const Phase& phase) {
-    return !phase.left && phase.done < phase.total;
-  });
+  return std::any_of(phases_.begin(), phases_.end(),
+                     [](const Phase& phase) { return !phase.left && phase.done < phase.total; });
 }
 
 std::optional<Body> Run::begin_body(const Json& state) {

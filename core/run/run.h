@@ -29,7 +29,7 @@
 namespace xrun {
 
 struct RunSettings {
-  int64_t save_every = 0;    // bodies between checkpoints; 0: only at the end of each phase
+  int64_t save_every = 0;  // bodies between checkpoints; 0: only at the end of each phase
   int64_t save_keep = 2;
   int64_t steps_limit = -1;  // --steps: bodies of the whole run; -1: no limit
 };
@@ -37,12 +37,12 @@ struct RunSettings {
 // One loop, known before it starts.
 struct PhasePlan {
   int64_t steps = 0;  // bodies of the whole phase
-  Json data;          // what identifies its data: an object of cache keys and the fields behind them
+  Json data;          // identifies its data: an object of cache keys and the fields behind them
 };
 
 // One turn of a loop.
 struct Body {
-  int64_t step = 0;         // bodies of the run done before it; the recipe's `step`, metrics' "step"
+  int64_t step = 0;         // bodies of the run before it; the recipe's `step`, metrics' "step"
   int64_t phase_step = 0;   // bodies of its phase done before it; the index into its data
   int64_t phase_steps = 0;  // bodies of the whole phase, whatever --steps says
 };
@@ -50,18 +50,18 @@ struct Body {
 // What the progress line and the closing summary are made of.
 struct RunSummary {
   std::filesystem::path dir;
-  std::filesystem::path exported;  // the exported model, empty if none
-  int64_t steps = 0;               // bodies done, earlier processes included
-  int64_t total_steps = 0;         // of the phases begun so far, whatever --steps says
-  int64_t first_step = 0;          // where this process began
+  std::filesystem::path exported;    // the exported model, empty if none
+  int64_t steps = 0;                 // bodies done, earlier processes included
+  int64_t total_steps = 0;           // of the phases begun so far, whatever --steps says
+  int64_t first_step = 0;            // where this process began
   std::filesystem::path checkpoint;  // the last one, empty if none
-  double seconds = 0;              // in bodies, of this process
-  int64_t tokens = 0;              // counted by this process
+  double seconds = 0;                // in bodies, of this process
+  int64_t tokens = 0;                // counted by this process
   double peak_rss_mb = 0;
-  int64_t nonfinite = 0;           // metrics written as null
-  std::string stopped;             // why it ended early: a reason given to stop(), or "--steps 5"
-  Json last_train;                 // the last object with a train/ key, null if there was none
-  Json last_valid;                 // the last object with a valid/ key, null if there was none
+  int64_t nonfinite = 0;  // metrics written as null
+  std::string stopped;    // why it ended early: a reason given to stop(), or "--steps 5"
+  Json last_train;        // the last object with a train/ key, null if there was none
+  Json last_valid;        // the last object with a valid/ key, null if there was none
 };
 
 class Run {

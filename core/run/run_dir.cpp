@@ -21,9 +21,11 @@ constexpr std::array<std::string_view, 5> kBeforeBegin = {"lock", "log.txt", "le
 
 // True for what a process that was killed before begin() may have left.
 bool stands_before_begin(const std::string& name) {
-  return std::any_of(kBeforeBegin.begin(), kBeforeBegin.end(), [&](std::string_view own) {
-    return name == own || name.starts_with(std::string(own) + ".tmp");
-  }) || name.starts_with("run.json.tmp");
+  return std::any_of(kBeforeBegin.begin(), kBeforeBegin.end(),
+                     [&](std::string_view own) {
+                       return name == own || name.starts_with(std::string(own) + ".tmp");
+                     }) ||
+         name.starts_with("run.json.tmp");
 }
 
 std::string time_text(const char* format) {
@@ -72,8 +74,8 @@ void RunDir::enter() {
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {
       const std::string name = entry.path().filename().string();
       if (std::filesystem::exists(file("run.json")) || stands_before_begin(name)) continue;
-      throw UsageError(fmt::format("{}: holds {} and no run; {}", path_.string(), name,
-                                   kElsewhere));
+      throw UsageError(
+          fmt::format("{}: holds {} and no run; {}", path_.string(), name, kElsewhere));
     }
   } else {
     try {
@@ -96,9 +98,10 @@ void RunDir::read_run(const RunDirOptions& options) {
   record_ = Json::object();
   if (!std::filesystem::exists(file("run.json"))) return;
   if (!options.resume) {
-    throw UsageError(fmt::format("{}: holds a run already; --resume continues it, --run DIR starts "
-                                 "in another folder",
-                                 path_.string()));
+    throw UsageError(
+        fmt::format("{}: holds a run already; --resume continues it, --run DIR starts "
+                    "in another folder",
+                    path_.string()));
   }
   record_ = read_json(file("run.json").string());
   resuming_ = true;
@@ -125,9 +128,9 @@ void RunDir::compare(const RunIdentity& before) {
   }
   const auto machine = find_differences(before.machine, identity_.machine, "machine");
   if (!machine.empty()) {
-    notices_.push_back(fmt::format(
-        "the machine or its settings changed, so the last digits may differ:\n{}",
-        describe_differences(machine)));
+    notices_.push_back(
+        fmt::format("the machine or its settings changed, so the last digits may differ:\n{}",
+                    describe_differences(machine)));
   }
 }
 
@@ -148,8 +151,7 @@ RunDir::RunDir(RunDir&&) noexcept = default;
 
 bool RunDir::finished() const {
   const Json* finished = record_.find("finished");
-  return resuming_ && !longer_ && finished != nullptr && finished->is_bool() &&
-         finished->as_bool();
+  return resuming_ && !longer_ && finished != nullptr && finished->is_bool() && finished->as_bool();
 }
 
 void RunDir::begin() {

@@ -89,9 +89,9 @@ class RunDir {
   std::vector<Difference> changed_;  // under --force
   bool resuming_ = false;
   bool force_ = false;
-  bool longer_ = false;       // steps or epochs are other numbers than before
-  bool begun_ = false;        // run.json stands there
-  bool recorded_ = false;     // by this object
+  bool longer_ = false;    // steps or epochs are other numbers than before
+  bool begun_ = false;     // run.json stands there
+  bool recorded_ = false;  // by this object
   bool made_folder_ = false;
 };
 

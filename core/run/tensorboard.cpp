@@ -104,8 +104,7 @@ std::string event_start(double wall_time, int64_t step) {
 }
 
 double wall_time_now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 std::optional<uint64_t> take_varint(std::string_view& bytes) {

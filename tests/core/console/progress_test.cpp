@@ -6,8 +6,8 @@ namespace xrun {
 namespace {
 
 struct Screen {
-  explicit Screen(bool terminal) : console([this](std::string_view text) { out += text; },
-                                           {terminal, false, 200}) {}
+  explicit Screen(bool terminal)
+      : console([this](std::string_view text) { out += text; }, {terminal, false, 200}) {}
   std::string out;
   Console console;
   double now = 0;

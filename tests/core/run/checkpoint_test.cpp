@@ -89,14 +89,14 @@ TEST(Checkpoint, ADamagedFileIsNamedWithTheWayOut) {
   CheckpointStore store(folder.path(), 2);
   save_steps(store, toy, {10, 20});
   const auto dir = folder / "step_0000020";
-  const std::string way_out = "; the checkpoint is damaged: remove " + dir.string() +
-                              " to continue from step 10";
+  const std::string way_out =
+      "; the checkpoint is damaged: remove " + dir.string() + " to continue from step 10";
   const std::string whole = text_of(dir / "weights.safetensors");
   const auto load = [&] { CheckpointStore(folder.path(), 2).load_latest(); };
   put_text(dir / "weights.safetensors", whole.substr(0, whole.size() - 1));
   EXPECT_EQ(message_of<Error>(load), (dir / "weights.safetensors").string() + ": has " +
-            std::to_string(whole.size() - 1) + " bytes, wanted " + std::to_string(whole.size()) +
-            way_out);
+                                         std::to_string(whole.size() - 1) + " bytes, wanted " +
+                                         std::to_string(whole.size()) + way_out);
   std::string flipped = whole;
   flipped.back() ^= 1;
   put_text(dir / "weights.safetensors", flipped);
@@ -145,8 +145,9 @@ TEST(Checkpoint, OtherObjectsThanTheSavedOnesAreRefused) {
   const auto checkpoint = store.load_latest();
   const SavedObjects renamed{{"policy", toy.weights}};
   EXPECT_EQ(message_of<Error>([&] { checkpoint->restore(renamed); }),
-            (folder / "step_0000001").string() + ": holds weights; the recipe gives its run policy; "
-            "give it the same objects under the same names");
+            (folder / "step_0000001").string() +
+                ": holds weights; the recipe gives its run policy; "
+                "give it the same objects under the same names");
   const SavedObjects reserved{{"run", toy.weights}};
   EXPECT_THROW(store.save(2, run_json(2), reserved), Error);
 }

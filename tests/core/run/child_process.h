@@ -13,7 +13,7 @@ extern char** environ;
 
 namespace xrun {
 
-// A test "Child.DISABLED_<name>" with `folder` in $XRUN_CHILD_FOLDER. Its standard output is a pipe.
+// The test Child.DISABLED_<name>, with `folder` in $XRUN_CHILD_FOLDER and its output in a pipe.
 class ChildProcess {
  public:
   ChildProcess(const std::string& name, const std::string& folder) {

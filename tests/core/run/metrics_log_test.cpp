@@ -40,7 +40,9 @@ TEST(MetricsLog, CountsWhatIsNotFiniteAndWritesNull) {
 TEST(MetricsLog, RefusesTheNamesOfItsOwnKeys) {
   const ScratchFolder folder;
   MetricsLog log(folder.path(), 0);
-  EXPECT_EQ(message_of<Error>([&] { log.log(Values{{"step", 1}}); }),
+  EXPECT_EQ(message_of<Error>([&] {
+              log.log(Values{{"step", 1}});
+            }),
             "a metric cannot be named \"step\": every line of metrics.jsonl has that key already; "
             "choose another name");
 }

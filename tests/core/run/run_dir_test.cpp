@@ -34,8 +34,9 @@ TEST(RunDir, IsNeverReusedWithoutResume) {
   const ScratchFolder folder;
   open_dir(folder / "run").begin();
   EXPECT_EQ(message_of<UsageError>([&] { open_dir(folder / "run"); }),
-            (folder / "run").string() + ": holds a run already; --resume continues it, --run DIR "
-            "starts in another folder");
+            (folder / "run").string() +
+                ": holds a run already; --resume continues it, --run DIR "
+                "starts in another folder");
   EXPECT_TRUE(open_dir(folder / "run", true).resuming());
 }
 
@@ -43,14 +44,19 @@ TEST(RunDir, HasOneProcessAtATime) {
   const ScratchFolder folder;
   const RunDir first = open_dir(folder / "run");
   EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "run"); }),
-            (folder / "run").string() + ": another process is running in this folder; wait for it, "
-            "or choose another folder with --run DIR");
+            (folder / "run").string() +
+                ": another process is running in this folder; wait for it, "
+                "or choose another folder with --run DIR");
   EXPECT_TRUE(std::filesystem::exists(folder / "run/lock"));
 }
 
 TEST(RunDir, ARunThatNeverBeganLeavesNothing) {
   const ScratchFolder folder;
-  { RunDir dir = open_dir(folder / "run"); dir.log_line("x"); dir.write_ledger(Json::object()); }
+  {
+    RunDir dir = open_dir(folder / "run");
+    dir.log_line("x");
+    dir.write_ledger(Json::object());
+  }
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
 }
 
@@ -70,8 +76,9 @@ TEST(RunDir, LeavesFoldersOfOthersAlone) {
   std::filesystem::create_directory(folder / "thesis");
   put_text(folder / "thesis/chapter.tex", "text");
   EXPECT_EQ(message_of<UsageError>([&] { open_dir(folder / "thesis", true, true); }),
-            (folder / "thesis").string() + ": holds chapter.tex and no run; choose another folder "
-            "with --run DIR");
+            (folder / "thesis").string() +
+                ": holds chapter.tex and no run; choose another folder "
+                "with --run DIR");
   EXPECT_FALSE(std::filesystem::exists(folder / "thesis/lock"));
 }
 
@@ -79,11 +86,13 @@ TEST(RunDir, AnUnwritablePlaceIsAnErrorAtOnce) {
   const ScratchFolder folder;
   put_text(folder / "file", "");
   EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "file/run"); }),
-            (folder / "file/run").string() + ": the folder cannot be made: Not a directory; choose "
-            "another folder with --run DIR");
+            (folder / "file/run").string() +
+                ": the folder cannot be made: Not a directory; choose "
+                "another folder with --run DIR");
   EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "file"); }),
-            (folder / "file").string() + ": is a file, not a run folder; choose another folder with "
-            "--run DIR");
+            (folder / "file").string() +
+                ": is a file, not a run folder; choose another folder with "
+                "--run DIR");
 }
 
 TEST(RunDir, ResumeRefusesAnotherRecipeFieldByField) {
@@ -94,8 +103,10 @@ TEST(RunDir, ResumeRefusesAnotherRecipeFieldByField) {
   changed.binary.set("build", "bb");
   const std::string list = "  config.beta: 0.2, was 0.1\n  binary.build: \"bb\", was \"aa\"\n";
   EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "run", true, false, changed); }),
-            (folder / "run").string() + ": cannot resume, this is not the run that was saved "
-            "there:\n" + list + "--run DIR starts a new run, --force resumes with these changes");
+            (folder / "run").string() +
+                ": cannot resume, this is not the run that was saved "
+                "there:\n" +
+                list + "--run DIR starts a new run, --force resumes with these changes");
   RunDir forced = open_dir(folder / "run", true, true, changed);
   ASSERT_EQ(forced.notices().size(), 1u);
   EXPECT_EQ(forced.notices()[0], "resuming by --force with changes:\n" + list);

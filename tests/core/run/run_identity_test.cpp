@@ -66,7 +66,8 @@ TEST(Difference, CutsLongValuesBetweenCharacters) {
 
 TEST(Difference, TheOrderOfKeysIsNone) {
   EXPECT_TRUE(find_differences(parse_json(R"({"a":1,"b":[2]})", "a"),
-                               parse_json(R"({"b":[2],"a":1.0})", "b"), "").empty());
+                               parse_json(R"({"b":[2],"a":1.0})", "b"), "")
+                  .empty());
 }
 
 }  // namespace

@@ -43,10 +43,11 @@ Outcome undisturbed(const ToyLoop& loop, const RunIdentity& identity = toy_ident
 TEST(Run, WritesOneObjectABodyAndOneForWhatIsLoggedAfterTheLoop) {
   const ScratchFolder folder;
   const ToyResult toy = toy_run(folder / "run", saving(0, {2}));
-  EXPECT_EQ(text_of(folder / "run/metrics.jsonl"),
-            "{\"step\":0,\"train/loss\":1.0099999904632568,\"valid/loss\":0.5,\"perf/tokens\":7.0}\n"
-            "{\"step\":1,\"train/loss\":1.1450999975204468,\"perf/tokens\":7.0}\n"
-            "{\"step\":2,\"valid/loss\":0.5}\n");
+  EXPECT_EQ(
+      text_of(folder / "run/metrics.jsonl"),
+      "{\"step\":0,\"train/loss\":1.0099999904632568,\"valid/loss\":0.5,\"perf/tokens\":7.0}\n"
+      "{\"step\":1,\"train/loss\":1.1450999975204468,\"perf/tokens\":7.0}\n"
+      "{\"step\":2,\"valid/loss\":0.5}\n");
   EXPECT_TRUE(toy.run->dir().record().at("finished").as_bool());
   EXPECT_EQ(toy.run->last_checkpoint(), folder / "run/checkpoints/step_0000002");
 }
@@ -56,8 +57,7 @@ TEST(Run, TheLastStepOfEachPhaseIsSaved) {
   ToyLoop loop = saving(0, {3, 4});
   loop.settings.save_keep = 9;
   toy_run(folder / "run", loop);
-  EXPECT_EQ(CheckpointStore(folder / "run/checkpoints", 9).steps(),
-            (std::vector<int64_t>{3, 7}));
+  EXPECT_EQ(CheckpointStore(folder / "run/checkpoints", 9).steps(), (std::vector<int64_t>{3, 7}));
 }
 
 // An error at each moment of each body, then a resume: the same metrics, weights and state.
@@ -74,7 +74,8 @@ TEST(Run, AnErrorAnywhereAndAResumeGiveTheUndisturbedRun) {
       EXPECT_THROW(toy_run(folder / "run", failing), Error);
       const int64_t saved = moment == "begin" ? at : at + 1;
       EXPECT_EQ(std::filesystem::exists(folder / "run/checkpoints" / checkpoint_name(saved)),
-                saved > 0) << moment << at;
+                saved > 0)
+          << moment << at;
       ToyLoop resumed = loop;
       resumed.resume = true;
       const ToyResult toy = toy_run(folder / "run", resumed);
@@ -144,13 +145,15 @@ TEST(Run, AShorterLoopIsRefusedAndSoIsOneThatGrewTooLate) {
   ToyLoop resumed = saving(0, {3, 2});
   resumed.resume = true;
   EXPECT_EQ(message_of<Error>([&] { toy_run(folder / "run", resumed); }),
-            (folder / "run").string() + ": cannot resume, loop 1 has 3 steps, was 4: it may grow, "
-            "not shrink\n--run DIR starts a new run, --force resumes all the same");
+            (folder / "run").string() +
+                ": cannot resume, loop 1 has 3 steps, was 4: it may grow, "
+                "not shrink\n--run DIR starts a new run, --force resumes all the same");
   resumed.phases = {5, 2};
   EXPECT_EQ(message_of<Error>([&] { toy_run(folder / "run", resumed); }),
-            (folder / "run").string() + ": cannot resume, loop 1 has 5 steps, was 4, and loop 2 has "
-            "begun since: a loop that is done cannot grow\n--run DIR starts a new run, --force "
-            "resumes all the same");
+            (folder / "run").string() +
+                ": cannot resume, loop 1 has 5 steps, was 4, and loop 2 has "
+                "begun since: a loop that is done cannot grow\n--run DIR starts a new run, --force "
+                "resumes all the same");
 }
 
 TEST(Run, OtherDataIsRefusedFieldByFieldBeforeAnythingIsCut) {
@@ -161,10 +164,13 @@ TEST(Run, OtherDataIsRefusedFieldByFieldBeforeAnythingIsCut) {
   RunDirOptions options{folder / "run", true, false};
   xrun::Run run(RunDir::open(toy_identity(2), options), {}, {{"weights", weights}});
   const Json other = parse_json(R"({"key":"d2","tokenizer":"t"})", "data");
-  EXPECT_EQ(message_of<Error>([&] { run.begin_phase({8, other}, Json()); }),
-            (folder / "run").string() + ": cannot resume, the data of loop 1 is not what it was "
-            "trained on:\n  data.key: \"d2\", was \"d1\"\n  data.tokenizer: \"t\", was absent\n"
-            "--run DIR starts a new run, --force resumes all the same");
+  EXPECT_EQ(message_of<Error>([&] {
+              run.begin_phase({8, other}, Json());
+            }),
+            (folder / "run").string() +
+                ": cannot resume, the data of loop 1 is not what it was "
+                "trained on:\n  data.key: \"d2\", was \"d1\"\n  data.tokenizer: \"t\", was absent\n"
+                "--run DIR starts a new run, --force resumes all the same");
   EXPECT_EQ(text_of(folder / "run/metrics.jsonl"), before);
 }
 

@@ -54,7 +54,11 @@ TEST(TensorBoard, ARestartCutsEarlierFilesAndSortsAfterThem) {
 TEST(TensorBoard, CutsTornAndDamagedRecords) {
   const ScratchFolder folder;
   const Scalars scalars = {{"train/loss", 1.0}};
-  { TensorBoardWriter writer(folder.path(), 0); writer.write(0, scalars); writer.write(1, scalars); }
+  {
+    TensorBoardWriter writer(folder.path(), 0);
+    writer.write(0, scalars);
+    writer.write(1, scalars);
+  }
   const auto file = files_in(folder.path()).at(0);
   const std::string whole = text_of(file);
   put_text(file, whole.substr(0, whole.size() - 1));

@@ -45,8 +45,8 @@ class ToyWeights : public Saveable {
 inline RunIdentity toy_identity(int64_t epochs = 1) {
   RunIdentity identity;
   identity.recipe_name = "toy";
-  identity.recipe_text = "local cfg = xrun.config {\n  epochs = " + std::to_string(epochs) +
-                         ",\n  beta = 0.1,\n}\n";
+  identity.recipe_text =
+      "local cfg = xrun.config {\n  epochs = " + std::to_string(epochs) + ",\n  beta = 0.1,\n}\n";
   identity.config = parse_json("{\"beta\":0.1}", "config");
   identity.config.set("epochs", epochs);
   identity.origins = Json::object();
@@ -80,8 +80,8 @@ inline void toy_body(const ToyLoop& loop, const Body& body, ToyResult& toy) {
   toy.weights->update(body.step);
   toy.run->mark_updated();
   at("updated");
-  const std::vector<std::pair<std::string, double>> metrics = {
-      {"train/loss", toy.weights->first()}, {"perf/tokens", 7.0}};
+  const std::vector<std::pair<std::string, double>> metrics = {{"train/loss", toy.weights->first()},
+                                                               {"perf/tokens", 7.0}};
   toy.run->log(metrics);
   at("logged");
 }
