@@ -44,12 +44,22 @@ void take_position(lua_State* L, std::string_view text, ErrorReport& report) {
     if (frame.source == nullptr || frame.currentline <= 0) continue;
     const std::string prefix = fmt::format("{}:{}: ", frame.short_src, frame.currentline);
     if (!text.starts_with(prefix)) continue;
-    set_message(report, text.substr(prefix.size()));
     if (frame.source[0] == '@') {
       report.file = frame.source + 1;
       report.line = frame.currentline;
     }
-    return;
+    text.remove_prefix(prefix.size());  // a coroutine's own position may follow: it is nearer
+    break;
+  }
+  // The frame is gone with its coroutine; a file that was loaded will do.
+  for (const auto& [chunk, source] : LuaState::of(L).service<SourceTexts>().by_chunk) {
+    const std::string prefix = chunk.substr(1) + ":";
+    if (!text.starts_with(prefix)) continue;
+    const size_t end = text.find(": ", prefix.size());
+    if (end == std::string_view::npos) continue;
+    report.file = chunk.substr(1);
+    report.line = std::atoi(std::string(text.substr(prefix.size(), end)).c_str());
+    return set_message(report, text.substr(end + 2));
   }
   set_message(report, text);
 }
@@ -137,10 +147,12 @@ namespace {
 void find_tail_call(lua_State* L, int level, ErrorReport& report) {
   if (display_name(report.operation).empty() || !report.file.empty()) return;
   lua_Debug frame{};
-  if (lua_getstack(L, level + 1, &frame) == 0) return;
-  lua_getinfo(L, "Sl", &frame);
+  if (lua_getstack(L, level + 1, &frame) != 0) {
+    lua_getinfo(L, "Sl", &frame);
+    if (is_user_frame(frame)) return;
+  }
   const auto& entered = LuaState::of(L).service<EnteredFunctions>().stack;
-  if (is_user_frame(frame) || entered.empty()) return;
+  if (entered.empty()) return;
   const EnteredFunction& function = entered.back();
   if (function.source.empty() || function.source[0] != '@') return;
   const std::string& text = source_text(L, function.source);

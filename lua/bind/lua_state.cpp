@@ -48,7 +48,8 @@ void interrupt_hook(lua_State* L, lua_Debug*) {
 }
 
 void arm_hook(lua_State* L, int count) {
-  lua_sethook(L, interrupt_hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, count);
+  // Counts alone: a call hook would also fire on the message handler of the error it raised.
+  lua_sethook(L, interrupt_hook, LUA_MASKCOUNT, count);
 }
 
 // Leaves the Lua error value of a failed binding on the stack.

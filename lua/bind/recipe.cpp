@@ -6,7 +6,6 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
-#include "core/run/signals.h"
 #include "lua/bind/args.h"
 #include "lua/bind/modules.h"
 
@@ -59,10 +58,14 @@ Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modu
   open_strict_globals(*state_);
   seed_lua_random(*state_, 0, 0);
 
+  // xpcall inside the coroutine: a dead coroutine no longer knows the line of its top frame.
   thread_ = lua_newthread(L);
   thread_ref_ = LuaRef(L, -1);
   lua_pop(L, 1);
-  lua_xmove(L, thread_, 1);
+  lua_getglobal(L, "xpcall");
+  lua_insert(L, -2);
+  lua_pushcfunction(L, message_handler);
+  lua_xmove(L, thread_, 3);
 }
 
 Recipe::~Recipe() = default;
@@ -70,13 +73,15 @@ Recipe::~Recipe() = default;
 RecipeContext& Recipe::context() { return recipe_context(*state_); }
 
 bool Recipe::resume() {
-  const int status = lua_resume(thread_, 0);
+  const int status = lua_resume(thread_, started_ ? 0 : 2);
+  started_ = true;
   if (status == LUA_YIELD) {
     lua_settop(thread_, 0);
     return true;
   }
-  if (status == 0) return false;
-  throw_report(report_of(thread_, -1));
+  if (status != 0) throw_report(report_of(thread_, -1));
+  if (lua_toboolean(thread_, 1) == 0) throw_report(report_of(thread_, 2));
+  return false;
 }
 
 void set_up_torch(int threads) {
@@ -93,19 +98,6 @@ void seed_lua_random(LuaState& state, uint64_t seed, uint64_t step) {
   // 53 bits: what a Lua number holds.
   push(L, static_cast<double>(philox_u64(seed, kStreamLua, step, 0) >> 11));
   protected_call(L, 1, 0);
-}
-
-int run_recipe(const RecipeOptions& options) {
-  set_up_torch(options.threads);
-  Recipe recipe(options, engine_modules());
-  LuaState::set_interruptible(&recipe.state());
-  set_signal_hook(LuaState::interrupt_from_signal);
-  install_signal_handlers();
-  const bool yielded = recipe.resume();
-  XRUN_CHECK(!yielded, "{}: coroutine.yield outside a coroutine of the recipe's own",
-             options.recipe);
-  LuaState::set_interruptible(nullptr);
-  return 0;
 }
 
 }  // namespace xrun

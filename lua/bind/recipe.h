@@ -66,11 +66,8 @@ class Recipe {
   std::unique_ptr<LuaState> state_;
   LuaRef thread_ref_;
   lua_State* thread_ = nullptr;
+  bool started_ = false;
 };
-
-// Runs a recipe to its end with the engine's modules, SIGINT and SIGTERM arming the state's hook.
-// Sets threads and deterministic algorithms. Returns 0; throws as Recipe does.
-int run_recipe(const RecipeOptions& options);
 
 // Threads and determinism as every command that computes wants them: deterministic algorithms,
 // without filling uninitialised memory. threads 0 leaves LibTorch's choice.

@@ -148,7 +148,7 @@ TEST_F(OpCall, NoOverloadShowsTheBestCandidatesAndWhatFailed) {
             "  matmul(Tensor self, Tensor other): argument `other` got \"w\", wanted Tensor\n"
             "     3 | return x:matmul('w')\n"
             "       |          ^^^^^^\n"
-            "  x = f32[2,3] cpu");
+            "  operand 1 = f32[2,3] cpu");
 }
 
 TEST_F(OpCall, AGeneratedNamespaceReachesLibrariesOfOurOwn) {

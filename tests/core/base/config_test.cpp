@@ -1,0 +1,177 @@
+// The config as read from a recipe's text. Messages are verbatim: they are what the user has.
+
+#include "core/base/config.h"
+#include "core/base/config_field.h"
+#include "core/base/error.h"
+
+#include <gtest/gtest.h>
+
+namespace xrun {
+namespace {
+
+Config read(const std::string& body, std::vector<std::string> sets = {}) {
+  return Config::resolve(read_recipe_text("dpo.lua", body), sets);
+}
+
+// The first line of the UsageError.
+std::string error(const std::string& body, std::vector<std::string> sets = {}) {
+  try {
+    read(body, std::move(sets));
+  } catch (const UsageError& e) {
+    const std::string text = e.what();
+    return text.substr(0, text.find('\n'));
+  }
+  return "no error";
+}
+
+std::string config(const std::string& inside, const std::string& after = "") {
+  return "local cfg = xrun.config {\n" + inside + "\n}\n" + after;
+}
+
+}  // namespace
+
+TEST(RecipeConfig, ReadsLiteralsWithTheirLines) {
+  const Config c = read(config("beta = -0.5, name = 'a\\n\\x41', -- comment\n"
+                               "list = { 1, 2; 3 }, flag = true, long = [==[x]]y]==],",
+                               "print(cfg.beta, cfg.name, cfg.list, cfg[\"flag\"], cfg.long)"));
+  EXPECT_EQ(c.number("beta"), -0.5);
+  EXPECT_EQ(c.text("name"), "a\nA");
+  EXPECT_EQ(c.at("list").size(), 3u);
+  EXPECT_EQ(c.text("long"), "x]]y");
+  EXPECT_EQ(c.origin("beta"), "dpo.lua:2");
+  EXPECT_EQ(c.origin("list.3"), "dpo.lua:3");
+  EXPECT_EQ(c.origin("optim.schedule"), "default");
+}
+
+TEST(RecipeConfig, AnyLocalNameAndParenthesesDo) {
+  EXPECT_EQ(read("local c = x.config({ beta = 2 })\nprint(c.beta)").number("beta"), 2);
+  EXPECT_EQ(read("print('no config at all')").text("template"), "auto");
+}
+
+TEST(RecipeConfig, RejectsWhatIsNoLiteral) {
+  EXPECT_EQ(error(config("beta = f(1)", "print(cfg.beta)")),
+            "dpo.lua:2: `beta`: config values are literals (a number, text, true, false, a table of "
+            "them), so that they can be read without running the recipe; got `f`");
+  EXPECT_EQ(error(config("beta = 2 * 3", "print(cfg.beta)")).substr(0, 16), "dpo.lua:2: `beta");
+  EXPECT_EQ(error(config("beta = nil")), "dpo.lua:2: `beta`: leave a key out instead of setting it "
+                                         "to nil");
+  EXPECT_EQ(error(config("beta = 1,\nbeta = 2", "print(cfg.beta)")),
+            "dpo.lua:3: `beta`: the key stands there twice, also in line 2");
+  EXPECT_EQ(error(config("list = { 1, a = 2 }")),
+            "dpo.lua:2: `list`: a table has either named keys or a list, not both");
+  EXPECT_EQ(error("local a = xrun.config {}\nlocal b = xrun.config {}"),
+            "dpo.lua:2: a second config; the first is in line 1");
+  EXPECT_NE(error("local a = xrun.config { b = {"), "no error");
+}
+
+TEST(RecipeConfig, NamesAKeyThatIsNeverReadAndTheReadThatMeantIt) {
+  EXPECT_EQ(error(config("betta = 0.1,", "\nlocal b = cfg.beta")),
+            "dpo.lua:2: `betta` is never read; line 5 reads `cfg.beta`");
+  EXPECT_EQ(error(config("epoch = 2")),
+            "dpo.lua:2: `epoch` is never read: no line says `cfg.epoch`; did you mean `epochs`?");
+  EXPECT_EQ(error(config("warmup = 2")),
+            "dpo.lua:2: `warmup` is never read: no line says `cfg.warmup`; the engine's key of that "
+            "name is `optim.warmup`");
+}
+
+TEST(RecipeConfig, NamesAReadThatNoKeyAnswers) {
+  EXPECT_EQ(error(config("beta = 1", "print(cfg.beta)\nprint(cfg.bta)")),
+            "dpo.lua:5: `cfg.bta` is read, and the config has no `bta`; did you mean `cfg.beta`?");
+  EXPECT_EQ(error(config("", "print(cfg.optim.lrr)")),
+            "dpo.lua:4: `cfg.optim.lrr` is read, and `optim` has no `lrr`; did you mean "
+            "`cfg.optim.lr`?");
+  EXPECT_EQ(error(config("", "-- cfg.none\nprint('cfg.none', x.cfg.none)")), "no error");
+}
+
+TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
+  EXPECT_EQ(error(config("optim = { lrr = 1 }")),
+            "dpo.lua:2: there is no key `optim.lrr`; did you mean `optim.lr`?");
+  EXPECT_EQ(error(config("optim = { epochs = 1 }")),
+            "dpo.lua:2: there is no key `optim.epochs`; the engine's key of that name is `epochs`");
+  EXPECT_EQ(error(config("optim = { beta = 1 }", "print(cfg.beta)")),
+            "dpo.lua:2: there is no key `optim.beta`; did you mean `optim.betas`?");
+  EXPECT_EQ(error(config("optim = { lr = 'x' }")),
+            "dpo.lua:2: optim.lr: got \"x\", wanted a number above 0");
+  EXPECT_EQ(error(config("optim = { lr = 0 }")), "dpo.lua:2: optim.lr: got 0, wanted a number above 0");
+  EXPECT_EQ(error(config("over_length = 'skip'")),
+            "dpo.lua:2: over_length: got \"skip\", wanted \"raise\", \"drop\" or \"cut\"");
+  EXPECT_EQ(error(config("valid = { fraction = 2 }")),
+            "dpo.lua:2: valid.fraction: got 2, wanted a number from 0 to 1");
+  EXPECT_EQ(error(config("max_length = 1.5")),
+            "dpo.lua:2: max_length: got 1.5, wanted a whole number of at least 1");
+  EXPECT_EQ(error(config("data = 'a.jsonl'")),
+            "dpo.lua:2: data: got \"a.jsonl\", wanted a list of tables, { { path = \"...\" } }");
+  EXPECT_EQ(error(config("data = { { pth = 'a' } }")),
+            "dpo.lua:2: there is no key `data.1.pth`; did you mean `data.1.path`?");
+  EXPECT_EQ(error(config("data = { { weight = 1 } }")), "dpo.lua:2: data.1 has no `path`");
+  EXPECT_EQ(error(config("laws = { bos = 1 }")),
+            "dpo.lua:2: laws: got {\"bos\":1}, wanted a table of name = true or false");
+}
+
+TEST(RecipeConfig, WantsWhatIsReadAndHasNoDefault) {
+  EXPECT_EQ(error(config("", "print(cfg.model)")),
+            "dpo.lua:4: `model` has no value: A folder in Hugging Face form, or a name from `xrun "
+            "models`. Add it to the config, or --set model=...");
+  EXPECT_EQ(error(config("optim = { clip = 1 }")).substr(0, 35), "dpo.lua:2: `optim.lr` has no value:");
+  EXPECT_EQ(error(config("batch = { max_tokens = 5 }")),
+            "dpo.lua:2: `batch` needs the size of a step: one of pairs, sequences, prompts, tokens");
+  EXPECT_EQ(error(config("batch = { pairs = 5, tokens = 3 }")),
+            "dpo.lua:2: `batch` has both `pairs` and `tokens`; a step has one size");
+}
+
+TEST(RecipeConfig, SetTakesLiteralsBareTextAndListElements) {
+  const std::string text = config("beta = 1, data = { { path = 'a' } }", "print(cfg.beta)");
+  const Config c = read(text, {"beta=0.2", "data.1.path=b.jsonl", "model=123", "optim.lr=1e-4",
+                               "data.2.path='c d'", "valid={fraction = 0.5}", "shuffle=false"});
+  EXPECT_EQ(c.number("beta"), 0.2);
+  EXPECT_EQ(c.text("data.1.path"), "b.jsonl");
+  EXPECT_EQ(c.text("data.2.path"), "c d");
+  EXPECT_EQ(c.whole("data.2.weight"), 1);
+  EXPECT_EQ(c.text("model"), "123");
+  EXPECT_EQ(c.number("valid.fraction"), 0.5);
+  EXPECT_FALSE(c.flag("shuffle"));
+  EXPECT_EQ(c.origin("beta"), "--set");
+  EXPECT_EQ(c.origin("optim.lr"), "--set");
+}
+
+TEST(RecipeConfig, SetRefusesWhatIsNoKey) {
+  const std::string text = config("beta = 1", "print(cfg.beta)");
+  EXPECT_EQ(error(text, {"betta=2"}),
+            "--set betta=2: there is no key `betta`; did you mean `beta`?");
+  EXPECT_EQ(error(text, {"optim.lrr=2"}),
+            "--set optim.lrr=2: there is no key `optim.lrr`; did you mean `optim.lr`?");
+  EXPECT_EQ(error(text, {"beta"}), "--set beta: wanted key=value, as in --set beta=0.2");
+  EXPECT_EQ(error(text, {"valid.fraction=3"}),
+            "--set: valid.fraction: got 3, wanted a number from 0 to 1");
+  EXPECT_EQ(error(text, {"data.3.path=x"}), "--set data.3.path=x: there is no key `data.3`");
+}
+
+TEST(RecipeConfig, TheErrorShowsTheLineWithAMark) {
+  try {
+    read(config("  betta = 0.1,", "print(cfg.beta)"));
+    FAIL();
+  } catch (const UsageError& e) {
+    EXPECT_STREQ(e.what(),
+                 "dpo.lua:2: `betta` is never read; line 4 reads `cfg.beta`\n"
+                 "     2 |   betta = 0.1,\n"
+                 "       |   ^^^^^");
+  }
+}
+
+TEST(RecipeConfig, JsonHasValuesAndOrigins) {
+  const Json json = read(config("beta = 1", "print(cfg.beta)")).to_json();
+  EXPECT_EQ(json.at("values").at("beta").as_int(), 1);
+  EXPECT_EQ(json.at("origins").at("beta").as_string(), "dpo.lua:2");
+  EXPECT_EQ(json.at("origins").at("save.keep").as_string(), "default");
+}
+
+TEST(ConfigFields, DeclareEachPathOnceWithADoc) {
+  std::vector<std::string> seen;
+  for (const ConfigField& field : config_fields()) {
+    EXPECT_FALSE(field.doc.empty()) << field.path;
+    EXPECT_EQ(find_config_field(field.path), &field) << "twice: " << field.path;
+    EXPECT_TRUE(field.otherwise.is_null() || fits(field, field.otherwise)) << field.path;
+  }
+}
+
+}  // namespace xrun

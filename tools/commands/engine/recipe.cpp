@@ -1,0 +1,27 @@
+// xrun RECIPE.lua: runs a recipe.
+
+#include "lua/bind/session.h"
+#include "tools/commands/engine/engine_commands.h"
+#include "lua/bind/session.h"
+#include "tools/commands/engine/recipe_arguments.h"
+
+namespace xrun {
+
+int command_recipe(int argc, char** argv) {
+  RecipeOptions options;
+  CLI::App app("Runs a recipe: data, an objective and a loop, written in Lua.", "xrun");
+  add_recipe_arguments(app, options);
+  app.add_flag("--resume", options.resume, "go on from the newest checkpoint of the run's folder");
+  app.add_flag("--force", options.force, "resume although recipe, data or binary changed");
+  app.add_option("--steps", options.steps, "stop after so many steps; schedules stay as they are")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--jit", options.jit, "compile Lua; a loop of Lua can then not be interrupted");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return run_session(options);
+}
+
+}  // namespace xrun
