@@ -1,4 +1,5 @@
-// t counts a weight's updates from 1. With g clipped to norm c: g *= min(1, c / (norm + 1e-6)), then
+// t counts a weight's updates from 1. With g clipped to norm c: g *= min(1, c / (norm + 1e-6)),
+// then
 //   p *= 1 - lr wd;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 //   p -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 

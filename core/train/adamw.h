@@ -15,13 +15,13 @@
 namespace xrun {
 
 struct AdamWOptions {
-  double lr = 0.0;                        // required, > 0
+  double lr = 0.0;  // required, > 0
   Schedule schedule = Schedule::kLinear;
-  double warmup = 0.0;                    // steps; below 1 a share of the steps
+  double warmup = 0.0;  // steps; below 1 a share of the steps
   double beta1 = 0.9, beta2 = 0.999;
   double eps = 1e-8;
-  double weight_decay = 0.0;              // never applied to 1-D weights
-  double clip = 1.0;                      // largest global gradient norm; 0 is off
+  double weight_decay = 0.0;  // never applied to 1-D weights
+  double clip = 1.0;          // largest global gradient norm; 0 is off
 };
 
 // The optimizer of some trained weights: two fp32 moments and a count for each. The arithmetic is

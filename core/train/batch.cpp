@@ -6,7 +6,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/tensor.h>
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -71,8 +70,8 @@ std::vector<int64_t> inverse(const std::vector<int64_t>& order) {
 Batch::Batch(BatchInfo info, std::vector<PackedBatch> packs)
     : info_(std::make_shared<const BatchInfo>(std::move(info))) {
   for (PackedBatch& pack : packs) {
-    micros_.push_back(std::make_shared<MicroBatch>(std::move(pack), info_,
-                                                   static_cast<int64_t>(micros_.size())));
+    micros_.push_back(
+        std::make_shared<MicroBatch>(std::move(pack), info_, static_cast<int64_t>(micros_.size())));
   }
   for (const Place& place : find_places(micros_)) {
     segment_order_.push_back(place.segment);

@@ -27,9 +27,9 @@ class Batch {
   int64_t total_steps() const { return info_->total_steps; }
   Unit unit() const { return info_->unit; }
   const BatchInfo& info() const { return *info_; }
-  int64_t size() const { return static_cast<int64_t>(segment_order_.size()); }      // n segments
-  int64_t row_count() const { return static_cast<int64_t>(row_order_.size()); }     // R
-  int64_t token_count() const;                                                      // T
+  int64_t size() const { return static_cast<int64_t>(segment_order_.size()); }   // n segments
+  int64_t row_count() const { return static_cast<int64_t>(row_order_.size()); }  // R
+  int64_t token_count() const;                                                   // T
   const std::vector<std::shared_ptr<MicroBatch>>& micros() const { return micros_; }
 
   // Assigns a field, [n] or [R] in batch order ([P] for pairs: both sides get their pair's value);

@@ -14,8 +14,8 @@ class LogprobSource;
 class PreferenceSet;
 
 struct EvaluateOptions {
-  std::function<void()> poll;              // called between micro-batches; may throw
-  const LogprobSource* policy = nullptr;   // whose logprob_<view> is reported; null: the first asked
+  std::function<void()> poll;             // called between micro-batches; may throw
+  const LogprobSource* policy = nullptr;  // whose logprob_<view> is reported; null: the first asked
 };
 
 // Gives the next batch, or null at the end.

@@ -4,7 +4,6 @@
 
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/stack.h>
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -137,8 +136,7 @@ WeightedLoss weighted_loss(const ObjectiveResult& result, const MicroBatch& micr
   WeightedLoss out;
   for (const auto& [unit, loss] : result.losses) {
     const double scale = coefficient(part_weight, totals.at(unit));
-    const at::Tensor weight =
-        micro.unit_weight(unit).to(loss.device(), at::kDouble).mul_(scale);
+    const at::Tensor weight = micro.unit_weight(unit).to(loss.device(), at::kDouble).mul_(scale);
     const at::Tensor graph = loss.mul(weight.to(loss.scalar_type())).sum();
     const at::Tensor value = loss.detach().to(at::kDouble).mul(weight).sum();
     out.graph = out.graph.defined() ? out.graph.add(graph) : graph;

@@ -21,14 +21,18 @@ at::Tensor to_tensor(const std::vector<T>& values, at::ScalarType from, at::Scal
   const at::Tensor view = at::from_blob(const_cast<T*>(values.data()), {size}, from);
   return to == from ? view.clone() : view.to(to);
 }
-at::Tensor ids(const std::vector<int64_t>& values) { return to_tensor(values, at::kLong, at::kLong); }
-at::Tensor ids(const std::vector<int32_t>& values) { return to_tensor(values, at::kInt, at::kLong); }
+at::Tensor ids(const std::vector<int64_t>& values) {
+  return to_tensor(values, at::kLong, at::kLong);
+}
+at::Tensor ids(const std::vector<int32_t>& values) {
+  return to_tensor(values, at::kInt, at::kLong);
+}
 at::Tensor floats(const std::vector<float>& values) {
   return to_tensor(values, at::kFloat, at::kFloat);
 }
 
-constexpr const char* kOwnFields[] = {"group", "length", "pair", "row", "source", "tokens",
-                                      "weight"};
+constexpr const char* kOwnFields[] = {"group",  "length", "pair",  "row",
+                                      "source", "tokens", "weight"};
 
 }  // namespace
 

@@ -74,7 +74,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   void set_field(const std::string& name, at::Tensor value, bool by_row);
   // Fields as View::field; [n] or [R] of the whole micro-batch. *by_row says which.
   at::Tensor field(std::string_view name, bool* by_row) const;
-  std::vector<std::string> field_names() const;  // sorted
+  std::vector<std::string> field_names() const;       // sorted
   static std::vector<std::string> own_field_names();  // those of the data: row, weight, ...
 
   // Notes that `source` scored a view since the last close, and what it gave; the step turns these

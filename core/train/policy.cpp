@@ -41,8 +41,9 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
 }
 
 const std::shared_ptr<const Tokenizer>& Policy::tokenizer() const {
-  XRUN_CHECK(tokenizer_, "{}: there is no tokenizer in this folder; copy the model's tokenizer.json "
-                         "into it",
+  XRUN_CHECK(tokenizer_,
+             "{}: there is no tokenizer in this folder; copy the model's tokenizer.json "
+             "into it",
              dir_.string());
   return tokenizer_;
 }

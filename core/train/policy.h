@@ -40,9 +40,9 @@ class Policy : public LogprobSource,
   // Throws Error if the folder has no tokenizer.
   const std::shared_ptr<const Tokenizer>& tokenizer() const;
 
-  Model& model();                                    // loads the weights at the first call
+  Model& model();  // loads the weights at the first call
   bool loaded() const override { return model_ != nullptr; }
-  int64_t update_count() const;                      // 0 before the weights are loaded
+  int64_t update_count() const;  // 0 before the weights are loaded
   // Digest of the weights before any update, as a frozen model of the compute type has it. Loads
   // the weights.
   const std::string& initial_digest();

@@ -1,6 +1,6 @@
 // Two sources of one number. While the policy has not moved, its own forward; afterwards a forward
-// of the frozen weights over the pair alone, cut out of the micro-batch that asks, so that the value
-// is a function of (weights, tokens, settings) and nothing else.
+// of the frozen weights over the pair alone, cut out of the micro-batch that asks, so that the
+// value is a function of (weights, tokens, settings) and nothing else.
 
 #include "core/train/reference.h"
 

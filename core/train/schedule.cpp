@@ -12,8 +12,8 @@ Schedule schedule_of(std::string_view name) {
   if (name == "constant") return Schedule::kConstant;
   if (name == "linear") return Schedule::kLinear;
   if (name == "cosine") return Schedule::kCosine;
-  throw UsageError(fmt::format(
-      "\"{}\" is no schedule; the schedules are constant, linear and cosine", name));
+  throw UsageError(
+      fmt::format("\"{}\" is no schedule; the schedules are constant, linear and cosine", name));
 }
 
 int64_t warmup_steps(double warmup, int64_t total_steps) {

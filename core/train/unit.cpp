@@ -24,9 +24,10 @@ Unit unit_of(std::string_view name) {
   for (Unit unit : kUnits) {
     if (name == unit_name(unit)) return unit;
   }
-  throw Error(fmt::format("\"{}\" is no unit of a loss; the units are pair, token, sequence, group "
-                          "and chunk",
-                          name));
+  throw Error(
+      fmt::format("\"{}\" is no unit of a loss; the units are pair, token, sequence, group "
+                  "and chunk",
+                  name));
 }
 
 }  // namespace xrun

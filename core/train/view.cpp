@@ -3,7 +3,6 @@
 #include <ATen/ops/index_add.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/zeros.h>
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -60,9 +59,7 @@ at::Tensor View::sum(const at::Tensor& x) const {
   return at::index_add(at::zeros({size()}, x.options()), 0, rows_->row_segment, x);
 }
 
-at::Tensor View::mean(const at::Tensor& x) const {
-  return sum(x).div(rows_->length.clamp_min(1));
-}
+at::Tensor View::mean(const at::Tensor& x) const { return sum(x).div(rows_->length.clamp_min(1)); }
 
 at::Tensor View::spread(const at::Tensor& x) const {
   check_open();

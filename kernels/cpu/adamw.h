@@ -14,7 +14,7 @@ struct AdamWFactors {
   float step;        // lr / (1 - beta1^t)
   float root;        // sqrt(1 - beta2^t)
   float eps;
-  float clip;        // factor of the gradient
+  float clip;  // factor of the gradient
 };
 
 // Updates n elements in place: p *= decay; m += (g - m) (1 - beta1); v = beta2 v + (1 - beta2) g^2;

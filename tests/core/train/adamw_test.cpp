@@ -1,13 +1,12 @@
 #include "core/train/adamw.h"
 
-#include <gtest/gtest.h>
-
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
 
 #include <cmath>
 

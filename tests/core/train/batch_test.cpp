@@ -1,11 +1,10 @@
 #include "core/train/batch.h"
 
-#include <gtest/gtest.h>
-
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
 
 #include "core/base/error.h"
 #include "tests/core/train/tiny_pairs.h"
@@ -32,7 +31,8 @@ TEST(Batch, FieldsAreInStreamOrderWhateverThePacking) {
   }
   EXPECT_EQ(pieces.field("row")[0].item().toLong(), 0);
   EXPECT_EQ(pieces.size(), 14);
-  EXPECT_EQ(pieces.field("length")[1].item().toLong(), static_cast<int64_t>(pairs[0].rejected.size()));
+  EXPECT_EQ(pieces.field("length")[1].item().toLong(),
+            static_cast<int64_t>(pairs[0].rejected.size()));
 }
 
 TEST(Batch, AnAssignedFieldIsSlicedIntoTheViews) {
@@ -91,7 +91,8 @@ TEST(View, SidesArePairedAndTheirRowsAreTheirOwn) {
   for (int64_t i = 0; i < 6; ++i) {
     const TinyPair& one = pairs[static_cast<size_t>(pair[i].item().toLong())];
     EXPECT_EQ(length[i].item().toLong(), static_cast<int64_t>(one.rejected.size()));
-    EXPECT_EQ(all[i].item().toLong(), static_cast<int64_t>(one.prompt.size() + one.rejected.size()));
+    EXPECT_EQ(all[i].item().toLong(),
+              static_cast<int64_t>(one.prompt.size() + one.rejected.size()));
   }
 }
 
@@ -127,7 +128,9 @@ TEST(View, NamesShapesThatDoNotFit) {
   const View view = batch->micros()[0]->chosen();
   EXPECT_EQ(message_of([&] { view.spread(at::randn({3})); }),
             "spread takes one value per sequence: got shape [3], wanted [4]");
-  EXPECT_EQ(message_of([&] { view.sum(at::randn({2, 2})); }),
+  EXPECT_EQ(message_of([&] {
+              view.sum(at::randn({2, 2}));
+            }),
             fmt::format("sum takes one value per trained token: got shape [2, 2], wanted [{}]",
                         view.row_count()));
 }

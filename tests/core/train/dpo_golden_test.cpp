@@ -10,7 +10,7 @@
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/step.h"
-#include "tests/core/train/tiny_pairs.h"
+#include "tests/core/train/step_fixture.h"
 
 namespace xrun {
 namespace {
@@ -20,13 +20,16 @@ constexpr const char* kGolden = XRUN_SOURCE_DIR "/tests/golden/";
 PackedBatch pack_of(const Json::Array& pairs, size_t begin, size_t end) {
   PackedBatch pack;
   for (size_t i = begin; i < end; ++i) {
-    for (const auto& [name, side] : {std::pair<const char*, int8_t>{"chosen", 1}, {"rejected", -1}}) {
+    for (const auto& [name, side] :
+         {std::pair<const char*, int8_t>{"chosen", 1}, {"rejected", -1}}) {
       const Json& one = pairs[i].at(name);
       std::vector<int32_t> ids;
-      for (const Json& id : one.at("ids").as_array()) ids.push_back(static_cast<int32_t>(id.as_int()));
+      for (const Json& id : one.at("ids").as_array())
+        ids.push_back(static_cast<int32_t>(id.as_int()));
       std::vector<uint8_t> trained(ids.size(), 0);
       const Json::Array& range = one.at("trained").as_array();
-      for (int64_t t = range[0].as_int(); t < range[1].as_int(); ++t) trained[static_cast<size_t>(t)] = 1;
+      for (int64_t t = range[0].as_int(); t < range[1].as_int(); ++t)
+        trained[static_cast<size_t>(t)] = 1;
       PackedBatch::Segment segment;
       segment.row_id = segment.pair_id = segment.group_id = static_cast<int64_t>(i);
       segment.side = side;
@@ -34,14 +37,6 @@ PackedBatch pack_of(const Json::Array& pairs, size_t begin, size_t end) {
     }
   }
   return pack;
-}
-
-double value(const Metrics& metrics, const std::string& name) {
-  for (const auto& [known, value] : metrics) {
-    if (known == name) return value;
-  }
-  ADD_FAILURE() << "no metric " << name;
-  return std::nan("");
 }
 
 class DpoGolden : public testing::TestWithParam<size_t> {};
@@ -64,7 +59,8 @@ TEST_P(DpoGolden, TwentyStepsAgreeWithPlainPyTorch) {
   const at::Tensor logprob = policy->logprob(everything);
   for (size_t i = 0; i < pairs.size(); ++i) {
     for (size_t side = 0; side < 2; ++side) {
-      const double wanted = pairs[i].at(side == 0 ? "chosen" : "rejected").at("logprob").as_double();
+      const double wanted =
+          pairs[i].at(side == 0 ? "chosen" : "rejected").at("logprob").as_double();
       const double got = logprob[static_cast<int64_t>(2 * i + side)].item().toDouble();
       EXPECT_NEAR(got, wanted, 1e-5 * std::abs(wanted)) << "pair " << i << " side " << side;
     }

@@ -1,8 +1,7 @@
 #include "core/train/evaluate.h"
 
-#include <gtest/gtest.h>
-
 #include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
 
 #include <cmath>
 
@@ -10,18 +9,10 @@
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
-#include "tests/core/train/tiny_pairs.h"
+#include "tests/core/train/step_fixture.h"
 
 namespace xrun {
 namespace {
-
-double value(const Metrics& metrics, const std::string& name) {
-  for (const auto& [known, value] : metrics) {
-    if (known == name) return value;
-  }
-  ADD_FAILURE() << "no metric " << name;
-  return std::nan("");
-}
 
 // Hands out the pairs in batches of `per_batch`, each in packs of `per_pack`.
 BatchStream stream(const std::vector<TinyPair>& pairs, size_t per_batch, size_t per_pack) {

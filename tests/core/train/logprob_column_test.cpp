@@ -24,9 +24,7 @@ class LogprobColumnTest : public testing::Test {
     set_file_fault("write", 0);
     std::filesystem::remove_all(root_);
   }
-  std::filesystem::path file() const {
-    return LogprobColumn(root_, key_).dir() / "column.bin";
-  }
+  std::filesystem::path file() const { return LogprobColumn(root_, key_).dir() / "column.bin"; }
 
   std::filesystem::path root_;
   Json key_ = Json::object();

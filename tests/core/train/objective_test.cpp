@@ -1,8 +1,7 @@
 #include "core/train/objective.h"
 
-#include <gtest/gtest.h>
-
 #include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
 
 #include "core/train/batch.h"
 #include "tests/core/train/tiny_pairs.h"

@@ -1,8 +1,7 @@
 #include "core/train/preference_batch.h"
 
-#include <gtest/gtest.h>
-
 #include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -62,8 +61,10 @@ TEST_F(PreferenceBatchTest, KeepsTheOrderOfTheRowsWhateverThePacks) {
 
 TEST_F(PreferenceBatchTest, KeptNumbersAreFields) {
   const std::filesystem::path path = folder_.path() / "rows.jsonl";
-  std::ofstream(path) << R"({"prompt":"a","chosen":"b","rejected":"c","score":1.5,"who":"x"})" "\n"
-                      << R"({"prompt":"d","chosen":"e","rejected":"f","score":-2,"who":"y"})" "\n";
+  std::ofstream(path) << R"({"prompt":"a","chosen":"b","rejected":"c","score":1.5,"who":"x"})"
+                         "\n"
+                      << R"({"prompt":"d","chosen":"e","rejected":"f","score":-2,"who":"y"})"
+                         "\n";
   const auto batch = preference_batch(open(path.string(), {"score", "who"}), {1, 0}, 8192);
   const View chosen = batch->micros()[0]->chosen();
   EXPECT_EQ(chosen.field("score")[0].item().toDouble(), -2);
@@ -80,7 +81,8 @@ TEST_F(PreferenceBatchTest, EvaluationCountsEveryPairOfTheSplitOnce) {
   BatchInfo info;
   info.total_steps = 1;
   const Objective objective = dpo(policy_, reference_, 0.1);
-  train_step(*preference_batch(train, train.step_rows({8, 1, true, 0}, 0), 512, info), objective, adamw);
+  train_step(*preference_batch(train, train.step_rows({8, 1, true, 0}, 0), 512, info), objective,
+             adamw);
 
   std::vector<int64_t> seen;
   const Metrics metrics = evaluate(valid, 512, [&](MicroBatch& p) {
@@ -94,7 +96,8 @@ TEST_F(PreferenceBatchTest, EvaluationCountsEveryPairOfTheSplitOnce) {
   const Metrics packed = evaluate(valid, 8192, objective);
   ASSERT_EQ(metrics.size(), packed.size());
   for (size_t i = 0; i < metrics.size(); ++i) {
-    EXPECT_NEAR(metrics[i].second, packed[i].second, 1e-5 * std::max(1.0, std::abs(packed[i].second)))
+    EXPECT_NEAR(metrics[i].second, packed[i].second,
+                1e-5 * std::max(1.0, std::abs(packed[i].second)))
         << metrics[i].first;
   }
   EXPECT_EQ(metrics, evaluate(valid, 512, objective)) << "again the same bits";

@@ -1,10 +1,9 @@
 #include "core/train/reference.h"
 
-#include <gtest/gtest.h>
-
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
@@ -166,8 +165,9 @@ TEST_F(ReferenceTest, AFolderThatChangedIsRefused) {
     t.reference->logprob(*batch(tiny_pairs(2), 2));
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("the weights in this folder changed since the "
-                                             "reference was taken"),
+    EXPECT_NE(std::string(error.what())
+                  .find("the weights in this folder changed since the "
+                        "reference was taken"),
               std::string::npos);
   }
 }

@@ -1,72 +1,14 @@
 #include "core/train/step.h"
 
+#include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
-#include <ATen/ops/equal.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/randn.h>
-#include <ATen/ops/tensor.h>
-
 #include <cmath>
-#include <limits>
 
-#include "core/train/adamw.h"
-#include "core/train/policy.h"
-#include "core/train/reference.h"
-#include "tests/core/train/tiny_pairs.h"
+#include "tests/core/train/step_fixture.h"
 
 namespace xrun {
 namespace {
-
-double value(const Metrics& metrics, const std::string& name) {
-  for (const auto& [known, value] : metrics) {
-    if (known == name) return value;
-  }
-  ADD_FAILURE() << "no metric " << name;
-  return std::nan("");
-}
-
-class StepTest : public testing::Test {
- protected:
-  void SetUp() override {
-    policy_ = Policy::open(folder_.model());
-    reference_ = policy_->reference();
-    AdamWOptions options;
-    options.lr = 1e-2;
-    adamw_ = std::make_unique<AdamW>(std::vector<std::shared_ptr<Trainable>>{policy_}, options);
-  }
-  Objective dpo_objective() { return dpo(policy_, reference_, 0.1); }
-
-  // The gradients that a step over this batch would update with.
-  std::vector<at::Tensor> gradients(Batch& batch, const Objective& objective) {
-    std::vector<at::Tensor> out;
-    StepOptions options;
-    size_t polls = 0;
-    options.poll = [&] {
-      if (polls++ < batch.micros().size()) return;
-      for (const at::Tensor& one : adamw_->gradients()) out.push_back(one.clone());
-      throw Interrupted(15);
-    };
-    EXPECT_THROW(train_step(batch, objective, *adamw_, options), Interrupted);
-    return out;
-  }
-  static double distance(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-    double difference = 0, size = 0;
-    EXPECT_EQ(a.size(), b.size());
-    for (size_t i = 0; i < a.size(); ++i) {
-      difference += a[i].sub(b[i]).square().sum().item().toDouble();
-      size += a[i].square().sum().item().toDouble();
-    }
-    EXPECT_GT(size, 0);
-    return std::sqrt(difference / size);
-  }
-
-  TinyFolder folder_;
-  std::shared_ptr<Policy> policy_;
-  std::shared_ptr<Reference> reference_;
-  std::unique_ptr<AdamW> adamw_;
-};
 
 TEST_F(StepTest, DpoStartsAtLn2WithAccuracyOneHalfAndNoReward) {
   const auto batch = tiny_batch(tiny_pairs(7), 3);
@@ -99,7 +41,8 @@ TEST_F(StepTest, MicroBatchesChangeNeitherGradientNorMetrics) {
   std::vector<TinyPair> pairs = tiny_pairs(8);
   pairs[2].weight = 0.25;
   pairs[5].weight = 3;
-  const auto whole = tiny_batch(pairs, 8), halves = tiny_batch(pairs, 3), alone = tiny_batch(pairs, 1);
+  const auto whole = tiny_batch(pairs, 8), halves = tiny_batch(pairs, 3),
+             alone = tiny_batch(pairs, 1);
   const std::vector<at::Tensor> gradient = gradients(*whole, dpo_objective());
   EXPECT_LT(distance(gradient, gradients(*halves, dpo_objective())), 1e-5);
   EXPECT_LT(distance(gradient, gradients(*alone, dpo_objective())), 1e-5);
@@ -122,7 +65,8 @@ TEST_F(StepTest, PackedEqualsOnePairAtATime) {
   Batch reversed({}, tiny_packs(pairs, 4, /*reversed=*/true));
   const at::Tensor alone = policy_->logprob(*tiny_batch(pairs, 1));
   EXPECT_LT(packed.sub(alone).abs().div(alone.abs()).max().item().toDouble(), 1e-5);
-  EXPECT_LT(packed.sub(policy_->logprob(reversed)).abs().div(alone.abs()).max().item().toDouble(), 1e-5);
+  EXPECT_LT(packed.sub(policy_->logprob(reversed)).abs().div(alone.abs()).max().item().toDouble(),
+            1e-5);
   EXPECT_FALSE(packed.requires_grad());
 }
 
@@ -195,8 +139,8 @@ TEST_F(StepTest, ReportsLogprobsAndLengthsOfTheViewsThatThePolicyScored) {
   double length = 0;
   for (const TinyPair& pair : pairs) length += static_cast<double>(pair.rejected.size()) / 4;
   EXPECT_DOUBLE_EQ(value(metrics, "length_rejected"), length);
-  EXPECT_NEAR(value(metrics, "logprob_chosen"),
-              before.slice(0, 0, 8, 2).mean().item().toDouble(), 1e-3);
+  EXPECT_NEAR(value(metrics, "logprob_chosen"), before.slice(0, 0, 8, 2).mean().item().toDouble(),
+              1e-3);
   for (const auto& [name, number] : metrics) {
     EXPECT_NE(name, "logprob_all") << "what was scored before the step is not of the step";
   }
@@ -211,7 +155,8 @@ TEST_F(StepTest, TwoStepsFromOneStateGiveTheSameBits) {
     AdamW adamw({policy}, options);
     std::vector<Metrics> all;
     for (int step = 0; step < 3; ++step) {
-      all.push_back(train_step(*tiny_batch(tiny_pairs(6, 7), 2), dpo(policy, reference, 0.1), adamw));
+      all.push_back(
+          train_step(*tiny_batch(tiny_pairs(6, 7), 2), dpo(policy, reference, 0.1), adamw));
     }
     return std::pair(all, policy->digest());
   };
@@ -248,137 +193,6 @@ TEST_F(StepTest, RandomNumbersOfAnObjectiveAreThoseOfTheStepAndMicroBatch) {
   EXPECT_EQ(seen[1], seen[3]);
   EXPECT_NE(seen[0], seen[1]);
   EXPECT_NE(seen[0], seen[4]);
-}
-
-TEST_F(StepTest, ANonFiniteLossNamesItsRowAndChangesNothing) {
-  BatchInfo info;
-  info.step = 40;
-  info.row_name = [](int64_t row) { return fmt::format("pairs.jsonl:{}", row + 1); };
-  const auto batch = tiny_batch(tiny_pairs(5), 2, info);
-  policy_->logprob(*batch);
-  const std::string digest = policy_->digest();
-  const Objective bad = [&](MicroBatch& p) {
-    at::Tensor loss = policy_->logprob(p.chosen());
-    // Pairs 3 and 4 alone.
-    const at::Tensor third = p.chosen().field("pair").ge(3).to(at::kFloat);
-    ObjectiveResult result;
-    result.losses.emplace_back(Unit::kPair, loss.div(at::ones({}).sub(third)));
-    return result;
-  };
-  try {
-    train_step(*batch, bad, *adamw_);
-    FAIL();
-  } catch (const NonFiniteLoss& error) {
-    EXPECT_STREQ(error.what(), "pairs.jsonl:4: the loss of this pair is -inf (step 40, micro-batch "
-                               "2 of 3)");
-    EXPECT_EQ(error.micro(), 1);
-    EXPECT_EQ(error.part(), 0);
-    EXPECT_EQ(error.rows(), std::vector<int64_t>{3});
-  }
-  EXPECT_EQ(policy_->digest(), digest);
-  EXPECT_EQ(adamw_->update_count(), 0);
-  EXPECT_EQ(policy_->update_count(), 0);
-  EXPECT_TRUE(adamw_->gradients().empty());
-}
-
-TEST_F(StepTest, ANonFiniteGradientIsNoUpdateEither) {
-  const auto batch = tiny_batch(tiny_pairs(2), 2);
-  const Objective bad = [&](MicroBatch& p) {
-    // sqrt has an infinite slope at 0: 0 * inf is nan.
-    ObjectiveResult result;
-    result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()).mul(0).sqrt());
-    return result;
-  };
-  try {
-    train_step(*batch, bad, *adamw_);
-    FAIL();
-  } catch (const NonFiniteLoss& error) {
-    EXPECT_EQ(error.micro(), -1);
-    EXPECT_NE(std::string(error.what()).find("the gradient norm is"), std::string::npos);
-  }
-  EXPECT_EQ(policy_->update_count(), 0);
-}
-
-TEST_F(StepTest, ALossWithoutGradientIsSentBack) {
-  const Objective constant = [&](MicroBatch& p) {
-    ObjectiveResult result;
-    result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()).detach());
-    return result;
-  };
-  try {
-    train_step(*tiny_batch(tiny_pairs(2), 2), constant, *adamw_);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "the loss does not depend on the trained weights: it has no gradient; compute it "
-                 "from policy:logprob or policy:token_logprob, and detach only what is constant");
-  }
-}
-
-TEST_F(StepTest, AMetricOfNoUnitIsNamed) {
-  const Objective odd = [&](MicroBatch& p) {
-    ObjectiveResult result;
-    result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()));
-    result.metrics.emplace_back("odd", at::ones({3}));
-    return result;
-  };
-  const auto batch = tiny_batch(tiny_pairs(2), 2);
-  try {
-    train_step(*batch, odd, *adamw_);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.what(),
-              fmt::format("the metric \"odd\" has shape [3], wanted a single number or [2] (one per "
-                          "pair), [4] (one per sequence), [{}] (one per token)",
-                          batch->row_count()));
-  }
-}
-
-TEST_F(StepTest, AnInterruptBetweenMicroBatchesLeavesTheStateOfBefore) {
-  policy_->model();
-  const std::string digest = policy_->digest();
-  for (size_t at = 0; at < 4; ++at) {
-    const auto batch = tiny_batch(tiny_pairs(3), 1);
-    StepOptions options;
-    size_t polls = 0;
-    options.poll = [&] {
-      if (polls++ == at) throw Interrupted(2);
-    };
-    EXPECT_THROW(train_step(*batch, dpo_objective(), *adamw_, options), Interrupted);
-    EXPECT_TRUE(adamw_->gradients().empty());
-    EXPECT_EQ(policy_->digest(), digest);
-  }
-  EXPECT_EQ(policy_->update_count(), 0);
-}
-
-TEST_F(StepTest, OneForwardServesAllViewsAndEndsWithTheStep) {
-  const auto batch = tiny_batch(tiny_pairs(2), 2);
-  at::Tensor first, second;
-  std::optional<View> kept;
-  const Objective objective = [&](MicroBatch& p) {
-    kept = p.chosen();
-    first = p.token_logprob(policy_->model(), 1024);
-    policy_->logprob(p.rejected());
-    second = p.token_logprob(policy_->model(), 1024);
-    return dpo_objective()(p);
-  };
-  train_step(*batch, objective, *adamw_);
-  EXPECT_TRUE(first.is_same(second));
-  EXPECT_THROW(policy_->logprob(*kept), Error);
-}
-
-TEST_F(StepTest, ABatchMayBeSteppedTwice) {
-  const auto batch = tiny_batch(tiny_pairs(4), 2);
-  const double first = value(train_step(*batch, dpo_objective(), *adamw_), "loss");
-  EXPECT_LT(value(train_step(*batch, dpo_objective(), *adamw_), "loss"), first);
-}
-
-TEST_F(StepTest, ABatchOfWeightZeroHasNoLossAndNoGradient) {
-  std::vector<TinyPair> pairs = tiny_pairs(2);
-  for (TinyPair& pair : pairs) pair.weight = 0;
-  const Metrics metrics = train_step(*tiny_batch(pairs, 2), dpo_objective(), *adamw_);
-  EXPECT_EQ(value(metrics, "loss"), 0.0);
-  EXPECT_EQ(value(metrics, "grad_norm"), 0.0);
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 #include "tests/core/train/tiny_pairs.h"
 
-#include <unistd.h>
-
 #include <ATen/ops/log_sigmoid.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -75,7 +74,8 @@ std::shared_ptr<Batch> tiny_batch(const std::vector<TinyPair>& pairs, size_t per
 
 TinyFolder::TinyFolder() {
   static int count = 0;
-  path_ = std::filesystem::temp_directory_path() / fmt::format("xrun_train_{}_{}", getpid(), count++);
+  path_ =
+      std::filesystem::temp_directory_path() / fmt::format("xrun_train_{}_{}", getpid(), count++);
   std::filesystem::remove_all(path_);
   std::filesystem::create_directories(path_);
   setenv("XRUN_CACHE", (path_ / "cache").c_str(), 1);

@@ -1,0 +1,148 @@
+// What a step does with bad losses, interrupts and batches that come again.
+
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "core/train/step.h"
+#include "tests/core/train/step_fixture.h"
+
+namespace xrun {
+namespace {
+
+TEST_F(StepTest, ANonFiniteLossNamesItsRowAndChangesNothing) {
+  BatchInfo info;
+  info.step = 40;
+  info.row_name = [](int64_t row) { return fmt::format("pairs.jsonl:{}", row + 1); };
+  const auto batch = tiny_batch(tiny_pairs(5), 2, info);
+  policy_->logprob(*batch);
+  const std::string digest = policy_->digest();
+  const Objective bad = [&](MicroBatch& p) {
+    at::Tensor loss = policy_->logprob(p.chosen());
+    // Pairs 3 and 4 alone.
+    const at::Tensor third = p.chosen().field("pair").ge(3).to(at::kFloat);
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, loss.div(at::ones({}).sub(third)));
+    return result;
+  };
+  try {
+    train_step(*batch, bad, *adamw_);
+    FAIL();
+  } catch (const NonFiniteLoss& error) {
+    EXPECT_STREQ(error.what(),
+                 "pairs.jsonl:4: the loss of this pair is -inf (step 40, micro-batch "
+                 "2 of 3)");
+    EXPECT_EQ(error.micro(), 1);
+    EXPECT_EQ(error.part(), 0);
+    EXPECT_EQ(error.rows(), std::vector<int64_t>{3});
+  }
+  EXPECT_EQ(policy_->digest(), digest);
+  EXPECT_EQ(adamw_->update_count(), 0);
+  EXPECT_EQ(policy_->update_count(), 0);
+  EXPECT_TRUE(adamw_->gradients().empty());
+}
+
+TEST_F(StepTest, ANonFiniteGradientIsNoUpdateEither) {
+  const auto batch = tiny_batch(tiny_pairs(2), 2);
+  const Objective bad = [&](MicroBatch& p) {
+    // sqrt has an infinite slope at 0: 0 * inf is nan.
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()).mul(0).sqrt());
+    return result;
+  };
+  try {
+    train_step(*batch, bad, *adamw_);
+    FAIL();
+  } catch (const NonFiniteLoss& error) {
+    EXPECT_EQ(error.micro(), -1);
+    EXPECT_NE(std::string(error.what()).find("the gradient norm is"), std::string::npos);
+  }
+  EXPECT_EQ(policy_->update_count(), 0);
+}
+
+TEST_F(StepTest, ALossWithoutGradientIsSentBack) {
+  const Objective constant = [&](MicroBatch& p) {
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()).detach());
+    return result;
+  };
+  try {
+    train_step(*tiny_batch(tiny_pairs(2), 2), constant, *adamw_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the loss does not depend on the trained weights: it has no gradient; compute it "
+                 "from policy:logprob or policy:token_logprob, and detach only what is constant");
+  }
+}
+
+TEST_F(StepTest, AMetricOfNoUnitIsNamed) {
+  const Objective odd = [&](MicroBatch& p) {
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()));
+    result.metrics.emplace_back("odd", at::ones({3}));
+    return result;
+  };
+  const auto batch = tiny_batch(tiny_pairs(2), 2);
+  try {
+    train_step(*batch, odd, *adamw_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(
+        error.what(),
+        fmt::format("the metric \"odd\" has shape [3], wanted a single number or [2] (one per "
+                    "pair), [4] (one per sequence), [{}] (one per token)",
+                    batch->row_count()));
+  }
+}
+
+TEST_F(StepTest, AnInterruptBetweenMicroBatchesLeavesTheStateOfBefore) {
+  policy_->model();
+  const std::string digest = policy_->digest();
+  for (size_t at = 0; at < 4; ++at) {
+    const auto batch = tiny_batch(tiny_pairs(3), 1);
+    StepOptions options;
+    size_t polls = 0;
+    options.poll = [&] {
+      if (polls++ == at) throw Interrupted(2);
+    };
+    EXPECT_THROW(train_step(*batch, dpo_objective(), *adamw_, options), Interrupted);
+    EXPECT_TRUE(adamw_->gradients().empty());
+    EXPECT_EQ(policy_->digest(), digest);
+  }
+  EXPECT_EQ(policy_->update_count(), 0);
+}
+
+TEST_F(StepTest, OneForwardServesAllViewsAndEndsWithTheStep) {
+  const auto batch = tiny_batch(tiny_pairs(2), 2);
+  at::Tensor first, second;
+  std::optional<View> kept;
+  const Objective objective = [&](MicroBatch& p) {
+    kept = p.chosen();
+    first = p.token_logprob(policy_->model(), 1024);
+    policy_->logprob(p.rejected());
+    second = p.token_logprob(policy_->model(), 1024);
+    return dpo_objective()(p);
+  };
+  train_step(*batch, objective, *adamw_);
+  EXPECT_TRUE(first.is_same(second));
+  EXPECT_THROW(policy_->logprob(*kept), Error);
+}
+
+TEST_F(StepTest, ABatchMayBeSteppedTwice) {
+  const auto batch = tiny_batch(tiny_pairs(4), 2);
+  const double first = value(train_step(*batch, dpo_objective(), *adamw_), "loss");
+  EXPECT_LT(value(train_step(*batch, dpo_objective(), *adamw_), "loss"), first);
+}
+
+TEST_F(StepTest, ABatchOfWeightZeroHasNoLossAndNoGradient) {
+  std::vector<TinyPair> pairs = tiny_pairs(2);
+  for (TinyPair& pair : pairs) pair.weight = 0;
+  const Metrics metrics = train_step(*tiny_batch(pairs, 2), dpo_objective(), *adamw_);
+  EXPECT_EQ(value(metrics, "loss"), 0.0);
+  EXPECT_EQ(value(metrics, "grad_norm"), 0.0);
+}
+
+}  // namespace
+}  // namespace xrun

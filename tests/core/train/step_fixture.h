@@ -1,0 +1,68 @@
+#pragma once
+// A policy, its reference and an optimizer, for tests of the step.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/train/adamw.h"
+#include "core/train/policy.h"
+#include "core/train/reference.h"
+#include "core/train/step.h"
+#include "tests/core/train/tiny_pairs.h"
+
+namespace xrun {
+
+inline double value(const Metrics& metrics, const std::string& name) {
+  for (const auto& [known, value] : metrics) {
+    if (known == name) return value;
+  }
+  ADD_FAILURE() << "no metric " << name;
+  return std::nan("");
+}
+
+class StepTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    policy_ = Policy::open(folder_.model());
+    reference_ = policy_->reference();
+    AdamWOptions options;
+    options.lr = 1e-2;
+    adamw_ = std::make_unique<AdamW>(std::vector<std::shared_ptr<Trainable>>{policy_}, options);
+  }
+  Objective dpo_objective() { return dpo(policy_, reference_, 0.1); }
+
+  // The gradients that a step over this batch would update with.
+  std::vector<at::Tensor> gradients(Batch& batch, const Objective& objective) {
+    std::vector<at::Tensor> out;
+    StepOptions options;
+    size_t polls = 0;
+    options.poll = [&] {
+      if (polls++ < batch.micros().size()) return;
+      for (const at::Tensor& one : adamw_->gradients()) out.push_back(one.clone());
+      throw Interrupted(15);
+    };
+    EXPECT_THROW(train_step(batch, objective, *adamw_, options), Interrupted);
+    return out;
+  }
+  static double distance(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+    double difference = 0, size = 0;
+    EXPECT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      difference += a[i].sub(b[i]).square().sum().item().toDouble();
+      size += a[i].square().sum().item().toDouble();
+    }
+    EXPECT_GT(size, 0);
+    return std::sqrt(difference / size);
+  }
+
+  TinyFolder folder_;
+  std::shared_ptr<Policy> policy_;
+  std::shared_ptr<Reference> reference_;
+  std::unique_ptr<AdamW> adamw_;
+};
+
+}  // namespace xrun
