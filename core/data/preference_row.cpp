@@ -161,12 +161,11 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
 void PreferenceReader::read_kept(const Json& row, PreferenceRow& out) const {
   for (const std::string& name : keep_) {
     const Json* value = row.find(name);
-    if (value == nullptr || !(value->is_number() || value->is_string())) {
-      throw RowRefusal("kept_column",
-                       fmt::format("\"{}\" is {}, wanted a number or a string", name,
-                                   value == nullptr ? "absent" : kind_text(*value)));
+    if (value != nullptr && !(value->is_null() || value->is_number() || value->is_string())) {
+      throw RowRefusal("kept_column", fmt::format("\"{}\" is {}, wanted a number or a string", name,
+                                                  kind_text(*value)));
     }
-    out.kept.push_back(*value);
+    out.kept.push_back(value == nullptr ? Json() : *value);
   }
   const Json* weight = field(row, "weight");
   if (weight == nullptr) return;

@@ -19,7 +19,7 @@ struct PreferenceRow {
   size_t shared = 0;  // messages of the prompt: the common beginning, at most all but the last one
   uint64_t prompt_hash = 0;
   float weight = 1;
-  std::vector<Json> kept;          // numbers and strings, in the order of PreferenceReader's keep
+  std::vector<Json> kept;          // numbers, strings, null if absent; in the order of `keep`
   std::vector<std::string> notes;  // what was recognised or ignored, for the ledger
 };
 

@@ -18,7 +18,9 @@ constexpr size_t kWeight = 9;
 constexpr size_t kKeptFirst = 10;
 constexpr int64_t kNarrowVocabulary = 65536;  // ids below fit 16 bits
 
-const char* kept_type(const Json& value) { return value.is_string() ? "string" : "number"; }
+const char* kept_type(const Json& value) {
+  return value.is_null() ? "absent" : value.is_string() ? "string" : "number";
+}
 
 int64_t count_trained(const SideTokens& side) {
   return std::count(side.trained.begin(), side.trained.end(), 1);
@@ -47,9 +49,11 @@ std::vector<Column> PreferenceRowType::columns() const {
   columns.push_back({"line", ColumnType::kI64, -1});
   columns.push_back({"prompt_hash", ColumnType::kU64, -1});
   columns.push_back({"weight", ColumnType::kF32, -1});
-  for (size_t k = 0; k < kept_types_.size(); ++k) {
-    const std::string name = fmt::format("keep{}", k);
-    if (kept_types_[k] == "number") {
+  int stored = 0;
+  for (const std::string& type : kept_types_) {
+    if (type == "absent") continue;
+    const std::string name = fmt::format("keep{}", stored++);
+    if (type == "number") {
       columns.push_back({name, ColumnType::kF64, -1});
       continue;
     }
@@ -60,15 +64,27 @@ std::vector<Column> PreferenceRowType::columns() const {
   return columns;
 }
 
+// The first row says what each kept column is. One that it lacks is left out for all rows, with a
+// note, so that a recipe runs on data without the column; one that a later row lacks refuses that row.
 void PreferenceRowType::fix_kept_types() {
   if (rows_ == 0) {
     kept_types_.clear();
-    for (const Json& value : row_.kept) kept_types_.push_back(kept_type(value));
+    for (size_t k = 0; k < keep_.size(); ++k) {
+      kept_types_.push_back(kept_type(row_.kept[k]));
+      if (row_.kept[k].is_null()) {
+        row_.notes.push_back(
+            fmt::format("kept column \"{}\" is left out: the first row has none", keep_[k]));
+      }
+    }
     return;
   }
   for (size_t k = 0; k < row_.kept.size(); ++k) {
+    if (kept_types_[k] == "absent") {
+      row_.notes.push_back(fmt::format("kept column \"{}\" is left out: the first row has none", keep_[k]));
+      continue;
+    }
     if (kept_types_[k] == kept_type(row_.kept[k])) continue;
-    throw RowRefusal("kept_column", fmt::format("\"{}\" is a {}, the first row has a {} there",
+    throw RowRefusal("kept_column", fmt::format("\"{}\" is {}, the first row has a {} there",
                                                 keep_[k], kept_type(row_.kept[k]), kept_types_[k]));
   }
 }
@@ -106,7 +122,9 @@ void PreferenceRowType::append(SegmentData& segment) {
   segment.push<uint64_t>(kPromptHash, row_.prompt_hash);
   segment.push<float>(kWeight, row_.weight);
   size_t column = kKeptFirst;
-  for (const Json& value : row_.kept) {
+  for (size_t k = 0; k < keep_.size(); ++k) {
+    const Json& value = row_.kept[k];
+    if (kept_types_[k] == "absent") continue;
     if (value.is_number()) {
       segment.push<double>(column++, value.as_double());
       continue;
@@ -132,6 +150,7 @@ Json PreferenceRowType::summary() const {
   value.set("max_id", max_id_);
   Json kept = Json::array();
   for (size_t k = 0; k < kept_types_.size(); ++k) {
+    if (kept_types_[k] == "absent") continue;
     Json entry = Json::object();
     entry.set("name", keep_[k]);
     entry.set("type", kept_types_[k]);
@@ -147,9 +166,11 @@ void PreferenceRowType::restore(const Json& summary) {
   longest_tokens_ = summary.at("longest_tokens").as_int();
   max_id_row_ = summary.at("max_id_row").as_int();
   max_id_ = summary.at("max_id").as_int();
-  kept_types_.clear();
+  kept_types_.assign(keep_.size(), "absent");
   for (const Json& entry : summary.at("kept").as_array()) {
-    kept_types_.push_back(entry.at("type").as_string());
+    const auto found = std::find(keep_.begin(), keep_.end(), entry.at("name").as_string());
+    XRUN_CHECK(found != keep_.end(), "the kept column {} is not asked for", dump_json(entry));
+    kept_types_[static_cast<size_t>(found - keep_.begin())] = entry.at("type").as_string();
   }
 }
 

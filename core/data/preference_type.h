@@ -48,7 +48,7 @@ class PreferenceRowType : public RowType {
   PreferenceRow row_;  // the last one read
   PairTokens pair_;
   int64_t rows_ = 0;
-  std::vector<std::string> kept_types_;  // "number" or "string", fixed by the first kept row
+  std::vector<std::string> kept_types_;  // "number", "string", "absent"; fixed by the first row
   int64_t longest_row_ = -1, longest_tokens_ = 0;
   int64_t max_id_row_ = -1, max_id_ = -1;
 };

@@ -143,6 +143,25 @@ TEST_F(PreferenceSets, AKeptColumnOfMixedTypesDropsTheOtherRows) {
   EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("kept_column"), 1);
 }
 
+TEST_F(PreferenceSets, AKeptColumnThatTheFirstRowLacksIsLeftOutWithANote) {
+  PreferenceOptions opened = options(pair_row("q", "a", "b", ",\"tag\":\"t\"") +
+                                     pair_row("q", "c", "d", ",\"k\":1,\"tag\":\"u\""));
+  opened.sources[0].keep = {"k", "tag"};
+  const PreferenceSet set = open(opened);
+  EXPECT_EQ(set.size(), 2);
+  ASSERT_EQ(set.kept_columns().size(), 1u);
+  EXPECT_EQ(set.kept_string(1, "tag"), "u");
+  EXPECT_EQ(set.ledger().sources[0].notes.at("kept column \"k\" is left out: the first row has none"),
+            2);
+}
+
+TEST_F(PreferenceSets, ARowThatLacksAKeptColumnOfTheFirstIsDropped) {
+  PreferenceOptions opened =
+      options(pair_row("q", "a", "b", ",\"k\":1") + pair_row("q", "c", "d", ""));
+  opened.sources[0].keep = {"k"};
+  EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("kept_column"), 1);
+}
+
 TEST_F(PreferenceSets, SourcesAreMixedByWeight) {
   PreferenceOptions both = options(numbered_pairs(40), "a.jsonl");
   both.sources.push_back(options(numbered_pairs(20), "b.jsonl").sources[0]);
