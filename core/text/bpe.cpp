@@ -23,7 +23,8 @@ void push(const PieceCache::Entry& entry, uint32_t begin, std::vector<ModelToken
 }
 
 // Remembers the symbols of a word where they fit and tile it.
-void remember(std::string_view word, const std::vector<Symbol>& symbols, PieceCache::Entry& entry) {
+void remember(std::string_view word, uint64_t hash, const std::vector<Symbol>& symbols,
+              PieceCache& cache) {
   if (symbols.size() > PieceCache::kMaxTokens) return;
   uint32_t at = 0;
   for (const Symbol& s : symbols) {
@@ -31,6 +32,7 @@ void remember(std::string_view word, const std::vector<Symbol>& symbols, PieceCa
     at = s.end;
   }
   if (at != word.size()) return;
+  PieceCache::Entry& entry = cache.renew(hash);
   std::memcpy(entry.bytes, word.data(), word.size());
   entry.bytes[PieceCache::kMaxBytes] = char(word.size());
   entry.count = uint8_t(symbols.size());
@@ -96,16 +98,17 @@ void Bpe::tokenize_word(std::string_view word, uint32_t begin, PieceCache& cache
     const int32_t id = byte_ids_[static_cast<unsigned char>(word[0])];
     if (id >= 0) return out.push_back({id, begin, begin + 1});
   }
-  PieceCache::Entry* entry = nullptr;
-  if (word.size() <= PieceCache::kMaxBytes) {
-    entry = &cache.place(hash_piece(word));
-    if (PieceCache::holds(*entry, word)) return push(*entry, begin, out);
+  const bool is_short = word.size() <= PieceCache::kMaxBytes;
+  const uint64_t hash = is_short ? hash_piece(word) : 0;
+  if (is_short) {
+    const PieceCache::Entry* entry = cache.find(word, hash);
+    if (entry != nullptr) return push(*entry, begin, out);
   }
   thread_local std::vector<Symbol> symbols;
   symbols.clear();
   merge_word(word, symbols);
   for (const Symbol& s : symbols) out.push_back({s.id, begin + s.begin, begin + s.end});
-  if (entry != nullptr) remember(word, symbols, *entry);
+  if (is_short) remember(word, hash, symbols, cache);
 }
 
 void Bpe::merge_word(std::string_view word, std::vector<Symbol>& symbols) const {

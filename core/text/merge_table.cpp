@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <bit>
-#include <new>
 
 namespace xrun {
 
 MergeTable::MergeTable(size_t expected)
     : size_(std::bit_ceil(std::max<size_t>(16, expected + expected / 2))),
+      buffer_(size_ * sizeof(Slot)),
+      slots_(buffer_.as<Slot>()),
       mask_(size_ - 1),
-      shift_(64 - std::countr_zero(size_)) {
-  slots_.reset(static_cast<Slot*>(std::calloc(size_, sizeof(Slot))));
-  if (!slots_) throw std::bad_alloc();
-}
+      shift_(64 - std::countr_zero(size_)) {}
 
 void MergeTable::set(int32_t left, int32_t right, Merge merge) {
   if (count_ >= size_ / 4 * 3) grow();

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
+
+#include "core/text/zeroed_buffer.h"
 
 namespace xrun {
 
@@ -33,13 +33,10 @@ class MergeTable {
   }
 
  private:
-  static constexpr uint64_t kEmpty = 0;  // so that fresh pages of the system need no writing
+  static constexpr uint64_t kEmpty = 0;
   struct Slot {
     uint64_t key;
     Merge merge;
-  };
-  struct Free {
-    void operator()(Slot* slots) const { std::free(slots); }
   };
   static uint64_t key_of(int32_t left, int32_t right) {
     return (uint64_t(uint32_t(left)) << 32 | uint32_t(right)) + 1;
@@ -47,8 +44,9 @@ class MergeTable {
   void grow();
   uint64_t place(uint64_t key) const { return (key * 0x9E3779B97F4A7C15ull) >> shift_; }
 
-  std::unique_ptr<Slot[], Free> slots_;  // at most three quarters full
   size_t size_;
+  ZeroedBuffer buffer_;
+  Slot* slots_;  // in the buffer; at most three quarters full
   size_t count_ = 0;
   uint64_t mask_;
   int shift_;

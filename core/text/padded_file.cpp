@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 
 #include "core/base/error.h"
 
@@ -17,11 +18,9 @@ PaddedFile::PaddedFile(const std::string& path, size_t max_bytes) {
   std::rewind(file.get());
   XRUN_CHECK(size >= 0 && size_t(size) <= max_bytes, "{}: the file is larger than {} MiB", path,
              max_bytes >> 20);
-  // Not value-initialised: a vocabulary has megabytes, which are written once, by the read.
-  data_ = std::make_unique_for_overwrite<char[]>(size_t(size) + kJsonPadding);
-  size_ = std::fread(data_.get(), 1, size_t(size), file.get());
+  buffer_ = ZeroedBuffer(size_t(size) + kJsonPadding);
+  size_ = std::fread(buffer_.as<char>(), 1, size_t(size), file.get());
   XRUN_CHECK(size_ == size_t(size), "{}: cannot be read: {}", path, std::strerror(errno));
-  std::memset(data_.get() + size_, 0, kJsonPadding);
 }
 
 }  // namespace xrun

@@ -2,9 +2,10 @@
 // A file in memory as the JSON parser wants it: with readable bytes behind the end.
 
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <string_view>
+
+#include "core/text/zeroed_buffer.h"
 
 namespace xrun {
 
@@ -15,10 +16,10 @@ class PaddedFile {
   // Throws Error that names the path if it cannot be read or is larger than max_bytes.
   PaddedFile(const std::string& path, size_t max_bytes);
   // The file; kJsonPadding zero bytes follow it.
-  std::string_view bytes() const { return {data_.get(), size_}; }
+  std::string_view bytes() const { return {buffer_.as<char>(), size_}; }
 
  private:
-  std::unique_ptr<char[]> data_;
+  ZeroedBuffer buffer_;
   size_t size_ = 0;
 };
 

@@ -7,9 +7,12 @@
 #include <memory>
 #include <string_view>
 
+#include "core/text/zeroed_buffer.h"
+
 namespace xrun {
 
-// Direct-mapped: a new piece replaces the one in its place. Never changes a result, only its cost.
+// Two places for a piece: a new one takes the first and pushes what was there into the second.
+// Never changes a result, only its cost.
 class PieceCache {
  public:
   static constexpr size_t kMaxBytes = 23;  // of a piece
@@ -27,16 +30,27 @@ class PieceCache {
   // caches of the last few models that it used.
   static PieceCache& of(uint64_t serial);
 
-  // Returns the place of a piece; holds(entry, piece) says whether it is there already.
-  Entry& place(uint64_t hash) { return entries_[hash & (kEntries - 1)]; }
+  // Returns the entry of a piece of 1 to kMaxBytes bytes, or nullptr.
+  const Entry* find(std::string_view piece, uint64_t hash) const {
+    const Entry* places = places_of(hash);
+    if (holds(places[0], piece)) return places;
+    return holds(places[1], piece) ? places + 1 : nullptr;
+  }
+  // Returns the entry in which the caller writes down a piece that was not found.
+  Entry& renew(uint64_t hash) {
+    Entry* places = places_of(hash);
+    places[1] = places[0];
+    return places[0];
+  }
+
+ private:
+  static constexpr size_t kEntries = 1 << 16;  // 4 MiB
+  Entry* places_of(uint64_t hash) const { return buffer_.as<Entry>() + (hash & (kEntries - 2)); }
   static bool holds(const Entry& entry, std::string_view piece) {
     return size_t(entry.bytes[kMaxBytes]) == piece.size() &&
            std::memcmp(entry.bytes, piece.data(), piece.size()) == 0;
   }
-
- private:
-  static constexpr size_t kEntries = 1 << 15;  // 2 MiB
-  std::unique_ptr<Entry[]> entries_ = std::make_unique<Entry[]>(kEntries);
+  ZeroedBuffer buffer_{kEntries * sizeof(Entry)};
 };
 
 }  // namespace xrun

@@ -75,8 +75,10 @@ void Vocabulary::finish(const std::string& where) {
   int32_t last = -1;
   for (const Entry& entry : entries_) last = std::max(last, entry.id);
   spans_.assign(size_t(last + 1), Span{});
-  slots_.assign(std::bit_ceil(std::max<size_t>(16, entries_.size() * 4 / 3)), Slot{0, -1});
-  mask_ = slots_.size() - 1;
+  const size_t slots = std::bit_ceil(std::max<size_t>(16, entries_.size() * 4 / 3));
+  buffer_ = ZeroedBuffer(slots * sizeof(Slot));
+  slots_ = buffer_.as<Slot>();
+  mask_ = slots - 1;
   // The table does not fit a core's cache: hash a block ahead and fetch the slots meanwhile.
   constexpr size_t kBlock = 32;
   uint64_t hashes[kBlock];
@@ -101,20 +103,22 @@ void Vocabulary::insert(const Entry& entry, uint64_t hash, const std::string& wh
              entry.id, piece(entry.id), spelling);
   const uint32_t tag = uint32_t(hash >> 32);
   uint64_t at = hash & mask_;
-  for (; slots_[at].id >= 0; at = (at + 1) & mask_) {
-    XRUN_CHECK(slots_[at].tag != tag || !same(piece(slots_[at].id), spelling),
-               "{}: the piece \"{}\" appears twice, as ids {} and {}", where, spelling,
-               slots_[at].id, entry.id);
+  for (; slots_[at].next_id > 0; at = (at + 1) & mask_) {
+    const int32_t id = slots_[at].next_id - 1;
+    XRUN_CHECK(slots_[at].tag != tag || !same(piece(id), spelling),
+               "{}: the piece \"{}\" appears twice, as ids {} and {}", where, spelling, id,
+               entry.id);
   }
-  slots_[at] = {tag, entry.id};
+  slots_[at] = {tag, entry.id + 1};
   span = entry.span;
 }
 
 std::optional<int32_t> Vocabulary::find(std::string_view piece, uint64_t hash) const {
-  if (slots_.empty()) return {};
+  if (slots_ == nullptr) return {};
   const uint32_t tag = uint32_t(hash >> 32);
-  for (uint64_t at = hash & mask_; slots_[at].id >= 0; at = (at + 1) & mask_) {
-    if (slots_[at].tag == tag && same(this->piece(slots_[at].id), piece)) return slots_[at].id;
+  for (uint64_t at = hash & mask_; slots_[at].next_id > 0; at = (at + 1) & mask_) {
+    const int32_t id = slots_[at].next_id - 1;
+    if (slots_[at].tag == tag && same(this->piece(id), piece)) return id;
   }
   return {};
 }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/text/zeroed_buffer.h"
+
 namespace xrun {
 
 // Returns a hash of a short string; the same in every run.
@@ -32,12 +34,12 @@ class Vocabulary {
   // it names, the bytes of the span.
   void prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[hash & mask_]); }
   void prefetch_span(uint64_t hash) const {
-    const int32_t id = slots_[hash & mask_].id;
-    if (id >= 0) __builtin_prefetch(&spans_[size_t(id)]);
+    const int32_t next_id = slots_[hash & mask_].next_id;
+    if (next_id > 0) __builtin_prefetch(&spans_[size_t(next_id - 1)]);
   }
   void prefetch_bytes(uint64_t hash) const {
-    const int32_t id = slots_[hash & mask_].id;
-    if (id >= 0) __builtin_prefetch(arena_.data() + spans_[size_t(id)].begin);
+    const int32_t next_id = slots_[hash & mask_].next_id;
+    if (next_id > 0) __builtin_prefetch(arena_.data() + spans_[size_t(next_id - 1)].begin);
   }
   // Returns the spelling of an id, "" for one that no piece has. Requires 0 <= id < size().
   std::string_view piece(int32_t id) const {
@@ -58,14 +60,15 @@ class Vocabulary {
   };
   struct Slot {
     uint32_t tag;  // high bits of the hash
-    int32_t id;    // -1: empty
+    int32_t next_id;  // the id + 1; 0: empty
   };
   void insert(const Entry& entry, uint64_t hash, const std::string& where);
 
   std::string arena_;
   std::vector<Entry> entries_;  // until finish()
   std::vector<Span> spans_;     // by id
-  std::vector<Slot> slots_;     // open addressing, at most three quarters full
+  ZeroedBuffer buffer_;
+  Slot* slots_ = nullptr;       // in the buffer: open addressing, at most three quarters full
   uint64_t mask_ = 0;
   int64_t count_ = 0;
 };
