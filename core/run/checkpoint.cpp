@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <future>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -31,14 +32,8 @@ std::optional<int64_t> step_of(const std::string& name) {
   return step;
 }
 
-void check_name(const std::string& name) {
-  const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  });
-  XRUN_CHECK(plain && !name.empty() && name != "run" && name != "manifest",
-             "\"{}\" cannot name a saved object: use letters, digits and underscores, and neither "
-             "\"run\" nor \"manifest\"",
-             name);
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
 void write_synced(const std::filesystem::path& path, std::string_view bytes) {
@@ -152,6 +147,18 @@ std::string join(const std::vector<std::string>& names) {
 
 std::string checkpoint_name(int64_t step) { return fmt::format("{}{:07}", kStep, step); }
 
+void check_saved_names(const SavedObjects& objects) {
+  std::set<std::string> seen;
+  for (const auto& [name, object] : objects) {
+    const bool plain = std::all_of(name.begin(), name.end(), is_name_character);
+    XRUN_CHECK(plain && !name.empty() && name != "run" && name != "manifest",
+               "\"{}\" cannot name a saved object: use letters, digits and underscores, and "
+               "neither \"run\" nor \"manifest\"",
+               name);
+    XRUN_CHECK(seen.insert(name).second, "two saved objects are named \"{}\"", name);
+  }
+}
+
 void Checkpoint::restore(const SavedObjects& objects) const {
   std::vector<std::string> given;
   for (const auto& [name, object] : objects) given.push_back(name);
@@ -186,7 +193,7 @@ std::filesystem::path CheckpointStore::save(int64_t step, const Json& run,
   const std::string name = checkpoint_name(step);
   const auto target = dir_ / name;
   if (step == last_step_) return target;
-  for (const auto& [object_name, object] : objects) check_name(object_name);
+  check_saved_names(objects);
   const auto temporary = dir_ / (std::string(kTemporary) + name);
   remove_folder(temporary);
   try {

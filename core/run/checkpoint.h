@@ -23,6 +23,9 @@ class Saveable;
 // "manifest".
 using SavedObjects = std::vector<std::pair<std::string, std::shared_ptr<Saveable>>>;
 
+// Throws Error that names the first name that cannot be saved under, or that occurs twice.
+void check_saved_names(const SavedObjects& objects);
+
 // A whole, verified checkpoint.
 class Checkpoint {
  public:

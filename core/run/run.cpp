@@ -28,7 +28,8 @@ double seconds_since(SteadyClock::time_point moment) {
 
 // A fresh folder is recorded before anything else appears in it; a resumed one only once its
 // checkpoint is restored.
-RunDir recorded(RunDir dir) {
+RunDir recorded(RunDir dir, const SavedObjects& saved) {
+  check_saved_names(saved);
   if (!dir.resuming()) dir.begin();
   return dir;
 }
@@ -47,7 +48,7 @@ double peak_rss_mb() {
 }  // namespace
 
 Run::Run(RunDir dir, RunSettings settings, SavedObjects saved)
-    : dir_(recorded(std::move(dir))),
+    : dir_(recorded(std::move(dir), saved)),
       settings_(settings),
       saved_(std::move(saved)),
       checkpoints_(dir_.checkpoints(), settings.save_keep) {

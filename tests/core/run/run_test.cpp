@@ -52,6 +52,24 @@ TEST(Run, WritesOneObjectABodyAndOneForWhatIsLoggedAfterTheLoop) {
   EXPECT_EQ(toy.run->last_checkpoint(), folder / "run/checkpoints/step_0000002");
 }
 
+TEST(Run, ANameThatCannotBeSavedIsRefusedBeforeTheRunBegins) {
+  const ScratchFolder folder;
+  const auto weights = std::make_shared<ToyWeights>();
+  const auto open = [&](const SavedObjects& saved) {
+    xrun::Run run(RunDir::open(toy_identity(), {folder / "run"}), {}, saved);
+  };
+  EXPECT_EQ(message_of<Error>([&] {
+              open({{"run", weights}});
+            }),
+            "\"run\" cannot name a saved object: use letters, digits and underscores, and neither "
+            "\"run\" nor \"manifest\"");
+  EXPECT_EQ(message_of<Error>([&] {
+              open({{"a", weights}, {"a", weights}});
+            }),
+            "two saved objects are named \"a\"");
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+}
+
 TEST(Run, TheLastStepOfEachPhaseIsSaved) {
   const ScratchFolder folder;
   ToyLoop loop = saving(0, {3, 4});
