@@ -162,8 +162,9 @@ void PreferenceReader::read_kept(const Json& row, PreferenceRow& out) const {
   for (const std::string& name : keep_) {
     const Json* value = row.find(name);
     if (value != nullptr && !(value->is_null() || value->is_number() || value->is_string())) {
-      throw RowRefusal("kept_column", fmt::format("\"{}\" is {}, wanted a number or a string", name,
-                                                  kind_text(*value)));
+      out.notes.push_back(fmt::format("kept column \"{}\" is {} and is taken as absent", name,
+                                      kind_text(*value)));
+      value = nullptr;
     }
     out.kept.push_back(value == nullptr ? Json() : *value);
   }

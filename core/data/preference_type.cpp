@@ -65,7 +65,8 @@ std::vector<Column> PreferenceRowType::columns() const {
 }
 
 // The first row says what each kept column is. One that it lacks is left out for all rows, with a
-// note, so that a recipe runs on data without the column; one that a later row lacks refuses that row.
+// note, so that a recipe runs on data without the column. Where a later row lacks one, a string is
+// empty and noted; a number may be part of the loss, so that row is refused.
 void PreferenceRowType::fix_kept_types() {
   if (rows_ == 0) {
     kept_types_.clear();
@@ -82,6 +83,10 @@ void PreferenceRowType::fix_kept_types() {
     if (kept_types_[k] == "absent") {
       row_.notes.push_back(fmt::format("kept column \"{}\" is left out: the first row has none", keep_[k]));
       continue;
+    }
+    if (kept_types_[k] == "string" && row_.kept[k].is_null()) {
+      row_.kept[k] = "";
+      row_.notes.push_back(fmt::format("kept column \"{}\" is empty: absent", keep_[k]));
     }
     if (kept_types_[k] == kept_type(row_.kept[k])) continue;
     throw RowRefusal("kept_column", fmt::format("\"{}\" is {}, the first row has a {} there",

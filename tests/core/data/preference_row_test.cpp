@@ -170,12 +170,14 @@ const Refused kRefused[] = {
 
 INSTANTIATE_TEST_SUITE_P(Every, RefusedRows, testing::ValuesIn(kRefused));
 
-TEST(PreferenceRow, AKeptColumnOfAnotherTypeIsRefused) {
+TEST(PreferenceRow, AKeptColumnOfAnotherTypeIsAbsentWithANote) {
   for (const char* value : {"true", "[1]", "{}"}) {
-    const std::string row = std::string(R"({"prompt":"hi","chosen":"yes","rejected":"no","k":)") +
-                            value + "}";
-    EXPECT_NE(error_of([&] { read(row, {}, {"k"}); }).find("wanted a number or a string"),
-              std::string::npos);
+    const std::string text = std::string(R"({"prompt":"hi","chosen":"yes","rejected":"no","k":)") +
+                             value + "}";
+    const PreferenceRow row = read(text, {}, {"k"});
+    EXPECT_TRUE(row.kept.at(0).is_null());
+    ASSERT_FALSE(row.notes.empty());
+    EXPECT_NE(row.notes.back().find("taken as absent"), std::string::npos);
   }
 }
 

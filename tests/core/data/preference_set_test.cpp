@@ -155,7 +155,14 @@ TEST_F(PreferenceSets, AKeptColumnThatTheFirstRowLacksIsLeftOutWithANote) {
             2);
 }
 
-TEST_F(PreferenceSets, ARowThatLacksAKeptColumnOfTheFirstIsDropped) {
+TEST_F(PreferenceSets, ARowThatLacksAKeptStringKeepsAnEmptyOne) {
+  PreferenceOptions opened =
+      options(pair_row("q", "a", "b", ",\"k\":\"x\"") + pair_row("q", "c", "d", ""));
+  opened.sources[0].keep = {"k"};
+  EXPECT_EQ(open(opened).kept_string(1, "k"), "");
+}
+
+TEST_F(PreferenceSets, ARowThatLacksAKeptNumberOfTheFirstIsDropped) {
   PreferenceOptions opened =
       options(pair_row("q", "a", "b", ",\"k\":1") + pair_row("q", "c", "d", ""));
   opened.sources[0].keep = {"k"};
