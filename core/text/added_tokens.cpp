@@ -62,6 +62,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
   for (size_t i = 0; i < tokens_.size(); ++i) {
     const AddedToken& token = tokens_[i];
     by_id_.emplace(token.id, i);
+    by_content_.emplace(token.content, i);
     AlignedText form(token.content, 0);
     if (token.normalized && normalizer != nullptr) normalizer->apply(form);
     normal_forms_.emplace_back(form.text());
@@ -97,9 +98,8 @@ const AddedToken* AddedTokens::find(int32_t id) const {
 }
 
 const AddedToken* AddedTokens::find(std::string_view content) const {
-  const auto found = std::find_if(tokens_.begin(), tokens_.end(),
-                                  [&](const AddedToken& t) { return t.content == content; });
-  return found == tokens_.end() ? nullptr : &*found;
+  const auto found = by_content_.find(content);
+  return found == by_content_.end() ? nullptr : &tokens_[found->second];
 }
 
 const std::string& AddedTokens::decoded(const AddedToken& token) const {

@@ -46,6 +46,8 @@ class SpecialRanges {
 class AddedTokens {
  public:
   AddedTokens() = default;
+  AddedTokens(AddedTokens&&) = default;  // by_content_ has views into tokens_, which stay valid
+  AddedTokens& operator=(AddedTokens&&) = default;
   // The normalizer (may be nullptr) gives the normalised forms.
   AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer);
 
@@ -79,6 +81,7 @@ class AddedTokens {
   std::vector<AddedToken> tokens_;
   std::vector<std::string> normal_forms_;  // one a token; the content where it is not normalised
   std::unordered_map<int32_t, size_t> by_id_;
+  std::unordered_map<std::string_view, size_t> by_content_;
   Trie tries_[2];  // not normalised, normalised
 };
 

@@ -169,8 +169,8 @@ std::unique_ptr<const TokenModel> make_bpe(Vocabulary vocabulary, LoadedMerges m
 
 std::string text_option(const ModelSource& source, std::string_view key) {
   const Json json = source.option(key);
-  XRUN_CHECK(json.is_null() || json.is_string(), "{}.{}: got {}, wanted a string", source.where, key,
-             json.kind_name());
+  XRUN_CHECK(json.is_null() || json.is_string(), "{}.{}: got {}, wanted a string", source.where,
+             key, json.kind_name());
   return json.is_null() ? "" : json.as_string();
 }
 
@@ -187,8 +187,8 @@ BpeOptions read_options(const ModelSource& source) {
              "{}.dropout: random merges are not supported; set it to null", source.where);
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     const std::string affix = text_option(source, key);
-    XRUN_CHECK(affix.empty(), "{}.{}: got \"{}\", only an empty one is supported", source.where, key,
-               affix);
+    XRUN_CHECK(affix.empty(), "{}.{}: got \"{}\", only an empty one is supported", source.where,
+               key, affix);
   }
   BpeOptions options;
   options.unk_token = text_option(source, "unk_token");

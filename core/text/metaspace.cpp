@@ -13,7 +13,8 @@ MetaspaceOptions read_metaspace(const ComponentSpec& spec) {
   if (spec.has("prepend_scheme")) {
     const std::string& scheme = spec.text("prepend_scheme");
     XRUN_CHECK(scheme == "first" || scheme == "never" || scheme == "always",
-               "{}.prepend_scheme: got \"{}\", wanted first, never or always", spec.where(), scheme);
+               "{}.prepend_scheme: got \"{}\", wanted first, never or always", spec.where(),
+               scheme);
     options.scheme = scheme == "first"   ? PrependScheme::kFirst
                      : scheme == "never" ? PrependScheme::kNever
                                          : PrependScheme::kAlways;

@@ -45,8 +45,8 @@ void decompose(uint32_t c, std::vector<Part>& out) {
     return;
   }
   const Decomposition* end = kDecompositions + kDecompositionsSize;
-  const Decomposition* found = std::lower_bound(
-      kDecompositions, end, c, [](const Decomposition& d, uint32_t value) { return d.from < value; });
+  const auto less = [](const Decomposition& d, uint32_t value) { return d.from < value; };
+  const Decomposition* found = std::lower_bound(kDecompositions, end, c, less);
   if (found == end || found->from != c) return add(c, true);
   for (int i = 0; i < 4 && found->to[i] != 0; ++i) add(found->to[i], i == 0);
 }

@@ -1,5 +1,5 @@
-// ByteLevel: with trim_offsets, the spaces at the ends of a token do not count as its bytes. Each of
-// them takes one character off the range, also where the range is not theirs (a space that
+// ByteLevel: with trim_offsets, the spaces at the ends of a token do not count as its bytes. Each
+// of them takes one character off the range, also where the range is not theirs (a space that
 // add_prefix_space put there stands for the character after it).
 
 #include "core/base/utf8.h"

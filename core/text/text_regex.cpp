@@ -65,6 +65,17 @@ std::string pcre2_message(int code) {
   return reinterpret_cast<const char*>(buffer);
 }
 
+// The JIT's own stack, one a thread: the 32 KiB that it takes otherwise are too few for patterns
+// that go back far.
+pcre2_jit_stack* thread_stack(void*) {
+  struct Free {
+    void operator()(pcre2_jit_stack* p) const { pcre2_jit_stack_free(p); }
+  };
+  thread_local const std::unique_ptr<pcre2_jit_stack, Free> stack(
+      pcre2_jit_stack_create(64 << 10, 16 << 20, nullptr));
+  return stack.get();
+}
+
 struct FreePcre2 {
   void operator()(pcre2_code* p) const { pcre2_code_free(p); }
   void operator()(pcre2_match_context* p) const { pcre2_match_context_free(p); }
@@ -84,6 +95,7 @@ class RegexPattern : public TextPattern {
     XRUN_CHECK(code_ != nullptr, "{}: the regex {} cannot be compiled: {} (at byte {})", where,
                regex, pcre2_message(error), at);
     pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // without it the interpreter runs
+    pcre2_jit_stack_assign(context_.get(), thread_stack, nullptr);
     pcre2_set_match_limit(context_.get(), kMatchLimit);
   }
 
@@ -102,7 +114,8 @@ class RegexPattern : public TextPattern {
                  text.size(), pcre2_message(found));
       const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data.get());
       const size_t begin = ends[0], end = ends[1];
-      XRUN_CHECK(begin <= end && begin >= done, "the tokenizer's regex {} matches backwards", regex_);
+      XRUN_CHECK(begin <= end && begin >= done, "the tokenizer's regex {} matches backwards",
+                 regex_);
       if (begin > done) out.push_back({uint32_t(done), uint32_t(begin), false});
       out.push_back({uint32_t(begin), uint32_t(end), true});
       done = end;

@@ -22,7 +22,8 @@ constexpr const char* kQwen2Stages = R"json({
   "normalizer": {"type": "NFC"},
   "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
     {"type": "Split", "behavior": "Isolated", "invert": false, "pattern": {"Regex":
-      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
+      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|)json"
+      R"json( ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
     {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]},
   "decoder": {"type": "ByteLevel"}
 })json";

@@ -1,5 +1,5 @@
 #pragma once
-// The parts that tokenizer.json names by "type", and the tables in which each part's file enters it.
+// The parts that tokenizer.json names by "type", and the tables which their files enter.
 
 #include "core/base/error.h"
 #include "core/base/json.h"

@@ -3,8 +3,8 @@
 #include "core/base/file.h"
 #include "core/text/tokenizer_pipeline.h"
 
-#include <algorithm>
 #include <charconv>
+#include <unordered_set>
 
 namespace xrun {
 
@@ -41,17 +41,6 @@ void read_ids(const Json& config, const std::string& key, const std::string& fil
   named.id = id.as_int();
 }
 
-// Puts a token into the list, over an earlier one with the same content.
-void put(std::vector<AddedToken>& added, AddedToken token) {
-  for (AddedToken& known : added) {
-    if (known.content != token.content) continue;
-    if (token.id < 0) token.id = known.id;
-    known = std::move(token);
-    return;
-  }
-  added.push_back(std::move(token));
-}
-
 // tokenizer_config.json: {"added_tokens_decoder": {"151643": {...}}}.
 void read_added_decoder(const Json& config, const std::string& file,
                         std::vector<AddedToken>& added) {
@@ -65,40 +54,33 @@ void read_added_decoder(const Json& config, const std::string& file,
     XRUN_CHECK(error == std::errc() && end == key.data() + key.size() && token.id >= 0 &&
                    token.id <= Vocabulary::kMaxId,
                "{}: the key \"{}\" is not an id of 0 to {}", where, key, Vocabulary::kMaxId);
-    put(added, std::move(token));
+    added.push_back(std::move(token));
   }
 }
 
-// added_tokens.json: {"<pad>": 32000}.
+// added_tokens.json: {"<pad>": 32000}, for tokens of which no more is known.
 void read_added_map(const fs::path& path, std::vector<AddedToken>& added) {
   const Json json = read_object(path);
+  std::unordered_set<std::string> known;
+  for (const AddedToken& token : added) known.insert(token.content);
   for (const auto& [content, id] : json.as_object()) {
     XRUN_CHECK(id.is_int() && id.as_int() >= 0 && id.as_int() <= Vocabulary::kMaxId,
                "{}: the id of \"{}\" is not an integer of 0 to {}", path.string(), content,
                Vocabulary::kMaxId);
-    const bool known = std::any_of(added.begin(), added.end(),
-                                   [&](const AddedToken& t) { return t.content == content; });
-    if (known) continue;
+    if (known.contains(content)) continue;
     AddedToken token = read_added_token(Json(content), path.string());
     token.id = int32_t(id.as_int());
-    put(added, std::move(token));
+    added.push_back(std::move(token));
   }
 }
 
-// The roles and lists of special tokens in one file.
+// The roles and lists of special tokens in one file. They have no ids of their own.
 void read_special(const Json& json, const std::string& file, std::vector<AddedToken>& added) {
   const auto add = [&](const Json& value, const std::string& where) {
     AddedToken token = read_added_token(value, where);
     token.special = true;
     if (value.is_string() || value.find("normalized") == nullptr) token.normalized = false;
-    const auto known = std::find_if(added.begin(), added.end(), [&](const AddedToken& t) {
-      return t.content == token.content;
-    });
-    if (known == added.end()) {
-      added.push_back(std::move(token));
-    } else {
-      known->special = true;
-    }
+    added.push_back(std::move(token));
   };
   for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
                           "cls_token", "mask_token"}) {

@@ -20,7 +20,9 @@ struct FolderSettings {
   Json tokenizer_config = Json::object();
   Json config = Json::object();           // config.json
   NamedToken bos, eos, pad, unk;
-  std::vector<AddedToken> added;          // to add or to change; id -1: the next free one
+  // To add or to change, in order, a content perhaps more than once; id -1: the one it has, else
+  // the next free one.
+  std::vector<AddedToken> added;
   std::string chat_template;
   std::vector<std::pair<std::string, std::string>> hashed;  // name and text that enter the digest
 };

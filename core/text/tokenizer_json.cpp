@@ -52,7 +52,8 @@ Sections read_sections(od::document& document, const std::string& name) {
       sections.stages.set(key, parse_json(raw, fmt::format("{}: {}", name, key)));
     }
   }
-  XRUN_CHECK(document.current_location().error() == simdjson::OUT_OF_BOUNDS, "{}: there is text after the end of the object", name);
+  XRUN_CHECK(document.current_location().error() == simdjson::OUT_OF_BOUNDS,
+             "{}: there is text after the end of the object", name);
   XRUN_CHECK(!sections.model.members.empty(), "{}: the key \"model\" is missing", name);
   return sections;
 }

@@ -8,6 +8,7 @@
 #include "core/text/tokenizer_parts.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace xrun {
 
@@ -25,7 +26,7 @@ bool spells_all_bytes(std::string_view vocab_json) {
 }
 
 // Says which class a folder with vocab.json and merges.txt is of: tokenizer_class, else the
-// model_type of config.json, else GPT-2, whose file layout this is, if the vocabulary is byte-level.
+// model_type of config.json, else GPT-2, whose files these are, if the vocabulary is byte-level.
 const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings& settings,
                                       std::string_view vocab_json) {
   const Json* named = settings.tokenizer_config.find("tokenizer_class");
@@ -110,27 +111,23 @@ class AddedTokenList {
       : vocabulary_(vocabulary), where_(std::move(where)), next_(vocabulary.size()) {}
 
   void put(const AddedToken& token) {
-    const auto same = std::find_if(list_.begin(), list_.end(), [&](const AddedToken& t) {
-      return t.content == token.content;
-    });
-    if (same == list_.end()) {
+    const auto [place, is_new] = by_content_.emplace(token.content, list_.size());
+    if (is_new) {
       AddedToken added = token;
       added.id = id_for(token);
+      by_id_.emplace(added.id, list_.size());
       list_.push_back(std::move(added));
       next_ = std::max(next_, int64_t(list_.back().id) + 1);
       return;
     }
-    XRUN_CHECK(token.id < 0 || token.id == same->id,
-               "{}: the added token \"{}\" has two ids, {} and {}", where_, token.content, same->id,
+    AddedToken& same = list_[place->second];
+    XRUN_CHECK(token.id < 0 || token.id == same.id,
+               "{}: the added token \"{}\" has two ids, {} and {}", where_, token.content, same.id,
                token.id);
-    const int32_t id = same->id;
     // A file that only names the token as special leaves its other flags as they are.
-    if (token.id < 0) {
-      same->special = same->special || token.special;
-    } else {
-      *same = token;
-    }
-    same->id = id;
+    const bool special = token.special || (token.id < 0 && same.special);
+    if (token.id >= 0) same = token;
+    same.special = special;
   }
   std::vector<AddedToken> take() { return std::move(list_); }
   int64_t end() const { return next_; }
@@ -147,16 +144,17 @@ class AddedTokenList {
                token.content);
     XRUN_CHECK(!vocabulary_.has(int32_t(id)), "{}: the added token \"{}\" has the id {} of the "
                "piece \"{}\"", where_, token.content, id, vocabulary_.piece(int32_t(id)));
-    for (const AddedToken& other : list_) {
-      XRUN_CHECK(other.id != id, "{}: the added tokens \"{}\" and \"{}\" share the id {}", where_,
-                 other.content, token.content, id);
-    }
+    const auto other = by_id_.find(int32_t(id));
+    XRUN_CHECK(other == by_id_.end(), "{}: the added tokens \"{}\" and \"{}\" share the id {}",
+               where_, list_[other->second].content, token.content, id);
     return int32_t(id);
   }
 
   const Vocabulary& vocabulary_;
   std::string where_;
   std::vector<AddedToken> list_;
+  std::unordered_map<std::string, size_t> by_content_;  // places in list_
+  std::unordered_map<int32_t, size_t> by_id_;
   int64_t next_;
 };
 

@@ -28,7 +28,9 @@ class Vocabulary {
   // Returns the largest id + 1, and how many pieces there are.
   int64_t size() const { return int64_t(spans_.size()); }
   int64_t count() const { return count_; }
-  std::optional<int32_t> find(std::string_view piece) const { return find(piece, hash_piece(piece)); }
+  std::optional<int32_t> find(std::string_view piece) const {
+    return find(piece, hash_piece(piece));
+  }
   std::optional<int32_t> find(std::string_view piece, uint64_t hash) const;
   // Ask the processor to fetch what find() will read, one after the other: the slot, the span that
   // it names, the bytes of the span.
