@@ -40,9 +40,9 @@ refuses 2 'did you mean tokenize?' "$xrun" tokenise
 refuses 2 'there is no command' "$xrun" xyzzy
 refuses 1 'xrun: error: nowhere: there is no such folder' "$xrun" tokenize --tokenizer nowhere
 refuses 1 'missing: cannot be opened' tokenize missing
-"$xrun" help | grep -q tokenize
-"$xrun" --version | grep -q '^xrun [0-9]'
-"$xrun" tokenize --help | grep -q -- --count
+[[ $("$xrun" help) == *tokenize* ]] || fail "help does not name tokenize"
+[[ $("$xrun" --version) == "xrun "[0-9]* ]] || fail "--version"
+[[ $("$xrun" tokenize --help) == *--count* ]] || fail "tokenize --help"
 
 # A reader that goes away is no error message; a full disk is one.
 yes 'some words' | head -20000 >many
@@ -54,17 +54,18 @@ if [ -c /dev/full ]; then
   grep -q 'No space left' err || fail "a full disk says: $(cat err)"
 fi
 
-# Start-up, with a public vocabulary of 50,257 pieces where it is at hand: the best of ten within 30 ms.
+# Start-up, with a public vocabulary of 50,257 pieces where it is at hand: within 30 ms, as time of
+# the processor (the tests share the machine), the best of ten.
 data=${XRUN_TEST_DATA:-$XRUN_ROOT/../shared/data}
 folder=$data/tokenizers/gpt2
 [ -d "$folder" ] || folder=$tokenizers/smol
 : >empty
-best=1000000
+best=1000
+TIMEFORMAT='%U %S'
 for _ in 1 2 3 4 5 6 7 8 9 10; do
-  begin=$(date +%s%N)
-  "$xrun" tokenize --tokenizer "$folder" empty >out
-  took=$(( ($(date +%s%N) - begin) / 1000 ))
-  [ $took -ge $best ] || best=$took
+  took=$({ time "$xrun" tokenize --tokenizer "$folder" empty >out; } 2>&1 |
+    awk '{ print int(1000 * ($1 + $2)) }')
+  [ "$took" -ge $best ] || best=$took
 done
 [ ! -s out ] || fail "an empty file has rows"
-[ $best -lt 30000 ] || fail "an empty file takes $best us, wanted less than 30000"
+[ $best -lt 30 ] || fail "an empty file takes $best ms, wanted less than 30"
