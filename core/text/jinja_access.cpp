@@ -76,7 +76,7 @@ Value loop_attribute(const Value& object, std::string_view name) {
 bool element(const Value& object, int64_t index, Value& out, Budget& budget) {
   if (object.is_text()) {
     const Text& text = object.text();
-    if (!text.ascii) budget.charge_bytes(text.bytes.size());
+    if (!text.ascii) budget.charge(static_cast<int64_t>(text.bytes.size() / 16));
     const int64_t length = text_length(text);
     if (index < 0) index += length;
     if (index < 0 || index >= length) return false;

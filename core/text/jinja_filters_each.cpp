@@ -163,7 +163,7 @@ Value Interpreter::apply_filter(const std::string& name, const Value& input, Arg
   for (const FilterTable* table : {&text_filters(), &list_filters(), &each_filters()}) {
     const auto it = table->find(name);
     if (it == table->end()) continue;
-    if (input.is_text()) budget_.charge_bytes(input.bytes().size());
+    if (input.is_text()) budget_.charge(static_cast<int64_t>(input.bytes().size() / 8));
     return it->second(*this, input, arguments);
   }
   throw Fault(fmt::format("No filter named '{}'.", name));

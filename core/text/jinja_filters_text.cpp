@@ -30,6 +30,9 @@ Value trim(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   const TextPtr chars = reader.text("chars");
   reader.finish();
   const Value text = soft_text(interpreter, input);
+  if (chars != nullptr) {
+    interpreter.budget().charge_bytes(text.bytes().size() * chars->bytes.size());
+  }
   return Value::text(strip_text(text.as_text(), Side::kBoth, chars.get()), text.markup());
 }
 

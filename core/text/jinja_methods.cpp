@@ -20,7 +20,9 @@ struct BoundMethod : Function {
   Value call(Interpreter& interpreter, Arguments& arguments) override {
     XRUN_JINJA_CHECK(body != nullptr, "the method '{}' of '{}' is not supported in templates", name,
                      type_name(self));
-    if (self.is_text()) interpreter.budget().charge_bytes(self.bytes().size());
+    if (self.is_text()) {
+      interpreter.budget().charge(static_cast<int64_t>(self.bytes().size() / 8));
+    }
     return body(interpreter, self, arguments);
   }
   std::string repr() const override {

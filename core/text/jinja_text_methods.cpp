@@ -27,10 +27,13 @@ Value list_of(const Value& self, const std::vector<TextPtr>& parts,
 }
 
 template <Side side>
-Value strip(Interpreter&, const Value& self, Arguments& arguments) {
+Value strip(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   ArgumentReader reader("strip", arguments);
   const TextPtr chars = reader.text("chars");
   reader.finish();
+  if (chars != nullptr) {
+    interpreter.budget().charge_bytes(self.bytes().size() * chars->bytes.size());
+  }
   return like(self, strip_text(self.as_text(), side, chars.get()));
 }
 

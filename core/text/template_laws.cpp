@@ -138,12 +138,6 @@ std::string role_of(const Json& message) {
   return role != nullptr && role->is_string() ? role->as_string() : "nameless";
 }
 
-// Where side s begins to be trained behind the shared messages; the end of its text if nowhere.
-size_t trained_begin(const ChatTokens& side, size_t shared_turns) {
-  const auto& turns = side.rendering.turns;
-  return shared_turns < turns.size() ? turns[shared_turns].begin : side.rendering.text.size();
-}
-
 Breach check_shared_prompt(const Case& at) {
   if (at.sides.size() < 2) return {};
   const Json& chosen = *at.messages[0];
@@ -159,7 +153,8 @@ Breach check_shared_prompt(const Case& at) {
   std::vector<int32_t> ids[2];
   for (size_t s = 0; s < 2; ++s) {
     const ChatTokens& side = at.sides[s];
-    const size_t begin = trained_begin(side, turns);
+    if (turns >= side.rendering.turns.size()) return {};  // nothing is trained: another law's affair
+    const size_t begin = side.rendering.turns[turns].begin;
     prompts[s] = std::string_view(side.rendering.text).substr(0, begin);
     for (size_t i = 0; i < side.ids.size() && side.offsets[i].end <= begin; ++i) {
       ids[s].push_back(side.ids[i]);

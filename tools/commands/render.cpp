@@ -1,25 +1,25 @@
 // xrun render: conversations through the tokenizer's chat template, to text, ids and mask.
 
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <ctime>
+#include <string>
+
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/text/chat_tokens.h"
 #include "tools/commands/commands.h"
-
-#include <CLI/CLI.hpp>
-#include <fmt/core.h>
-
-#include <ctime>
-#include <fstream>
-#include <iostream>
+#include "tools/commands/row_stream.h"
 
 namespace xrun {
 
 namespace {
 
-struct RenderOptions {
+struct RenderArguments {
   std::string tokenizer;
   std::string chat_template = "auto";
-  std::string input = "-";
+  std::string file;  // "": standard input
   std::string date;
   bool json = false;
 };
@@ -34,7 +34,7 @@ std::string now() {
   return text;
 }
 
-Json ids_array(const auto& values) {
+Json number_array(const auto& values) {
   Json::Array out;
   out.reserve(values.size());
   for (const auto value : values) out.emplace_back(static_cast<int64_t>(value));
@@ -54,75 +54,70 @@ ChatTokens render_row(const Json& row, const Tokenizer& tokenizer,
   return encode_chat(tokenizer, chat_template, *messages, kwargs);
 }
 
-// Returns false if the row was bad; the others still count.
-bool write_row(const std::string& line, const std::string& place, int64_t number,
-               const RenderOptions& options, const Tokenizer& tokenizer,
-               const ChatTemplate& chat_template) {
-  Json out = Json::object();
+// The row's line of output; throws Error that names the place.
+std::string render_line(const std::string& line, const RowReader& rows, bool json,
+                        const Tokenizer& tokenizer, const ChatTemplate& chat_template) {
+  const Json row = parse_json(line, rows.name(), rows.line());
+  ChatTokens tokens;
   try {
-    const Json row = parse_json(line, place, number);
-    const ChatTokens tokens = render_row(row, tokenizer, chat_template);
-    if (!options.json) {
-      std::cout << tokens.rendering.text << '\n';
-      return true;
-    }
-    out.set("text", tokens.rendering.text);
-    out.set("ids", ids_array(tokens.ids));
-    out.set("mask", chat_template.marks_generation() ? ids_array(tokens.mask) : Json());
-    std::cout << dump_json(out) << '\n';
-    return true;
+    tokens = render_row(row, tokenizer, chat_template);
   } catch (const Error& error) {
-    std::string message = error.what();
-    const std::string at = fmt::format("{}:{}:", place, number);
-    if (!message.starts_with(at)) message = at + " " + message;  // a parse error names it already
-    out.set("error", message);
-    if (options.json) {
-      std::cout << dump_json(out) << '\n';
-    } else {
-      std::cerr << message << '\n';
-    }
-    return false;
+    throw Error(fmt::format("{}: {}", rows.place(), error.what()));
   }
+  if (!json) return tokens.rendering.text;
+  Json out = Json::object();
+  out.set("text", tokens.rendering.text);
+  out.set("ids", number_array(tokens.ids));
+  out.set("mask", chat_template.marks_generation() ? number_array(tokens.mask) : Json());
+  return dump_json(out);
 }
 
-int render_all(const RenderOptions& options, std::istream& input, const std::string& place) {
-  const auto tokenizer = Tokenizer::load(options.tokenizer);
-  const std::string date = options.date.empty() ? now() : options.date;
-  const ResolvedTemplate resolved = resolve_template(*tokenizer, options.chat_template, date, true);
-  std::cerr << resolved.notice << '\n';
-  bool good = true;
-  std::string line;
-  for (int64_t number = 1; std::getline(input, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    good = write_row(line, place, number, options, *tokenizer, *resolved.chat_template) && good;
+// Returns the exit status: 1 if a row was bad, which is said in its place.
+int render_rows(const RenderArguments& arguments) {
+  const auto tokenizer = Tokenizer::load(arguments.tokenizer);
+  const ResolvedTemplate resolved =
+      resolve_template(*tokenizer, arguments.chat_template,
+                       arguments.date.empty() ? now() : arguments.date, true);
+  std::fprintf(stderr, "%s\n", resolved.notice.c_str());
+  RowReader rows(arguments.file == "-" ? "" : arguments.file);
+  RowWriter out;
+  int status = 0;
+  for (std::string line; rows.next(line);) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;  // a blank line is no row
+    try {
+      out.write(render_line(line, rows, arguments.json, *tokenizer, *resolved.chat_template));
+    } catch (const Error& error) {
+      status = 1;
+      if (arguments.json) {
+        out.write(dump_json(Json(Json::Object{{"error", std::string(error.what())}})));
+      } else {
+        std::fprintf(stderr, "xrun: error: %s\n", error.what());
+      }
+    }
   }
-  std::cout.flush();
-  XRUN_CHECK(std::cout.good(), "the output cannot be written");
-  return good ? 0 : 1;
+  out.finish();
+  return status;
 }
 
 }  // namespace
 
 int command_render(int argc, char** argv) {
-  RenderOptions options;
-  CLI::App app("Renders conversations, one JSON object a line: {\"messages\", \"tools\"?, "
-               "add_generation_prompt?, ...}. A bad row gives an error and exit status 1.",
-               "xrun render");
-  app.add_option("--tokenizer", options.tokenizer, "folder of the tokenizer")->required();
-  app.add_option("--template", options.chat_template,
-                 "a template file or the name of a built-in one; by default the tokenizer's own");
-  app.add_option("FILE", options.input, "rows; - or nothing is standard input");
-  app.add_option("--date", options.date, "the date that strftime_now sees, like 2024-07-26");
-  app.add_flag("--json", options.json, "one object a line: {\"text\", \"ids\", \"mask\"}");
+  CLI::App app("Renders conversations, a JSON object a line: \"messages\", and every other key (tools, "
+               "add_generation_prompt, ...) an argument of the template", "xrun render");
+  RenderArguments arguments;
+  app.add_option("--tokenizer", arguments.tokenizer, "folder of the tokenizer")->required();
+  app.add_option("--template", arguments.chat_template,
+                 "a template file, or a built-in name; the tokenizer's own if not given");
+  app.add_option("FILE", arguments.file, "rows; standard input if not given");
+  app.add_option("--date", arguments.date, "what strftime_now reads: 2024-07-26; now if not given");
+  app.add_flag("--json", arguments.json,
+               "write objects with \"text\", \"ids\" and \"mask\" (null without generation marks)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (options.input == "-") return render_all(options, std::cin, "stdin");
-  std::ifstream file(options.input, std::ios::binary);
-  XRUN_CHECK(file.is_open(), "{}: cannot be opened", options.input);
-  return render_all(options, file, options.input);
+  return render_rows(arguments);
 }
 
 }  // namespace xrun

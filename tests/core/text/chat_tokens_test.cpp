@@ -1,0 +1,149 @@
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/text/chat_tokens.h"
+#include "tests/core/text/template_fixture.h"
+
+namespace xrun {
+
+namespace {
+
+std::shared_ptr<const Tokenizer> tiny() {
+  return Tokenizer::load(kSourceDir / "tests/data/tiny_tokenizer");
+}
+
+// The tokens' bytes, trained ones in braces.
+std::string shown(const ChatTokens& tokens) {
+  std::string out;
+  for (size_t i = 0; i < tokens.ids.size(); ++i) {
+    const ByteRange& range = tokens.offsets[i];
+    const std::string text = tokens.rendering.text.substr(range.begin, range.end - range.begin);
+    out += tokens.mask[i] ? fmt::format("{{{}}}", text) : text;
+  }
+  return out;
+}
+
+TEST(ChatTokens, TrainsTheAnswerAndItsEndAlone) {
+  const auto tokenizer = tiny();
+  const auto resolved = resolve_template(*tokenizer);
+  const ChatTokens tokens = encode_chat(*tokenizer, *resolved.chat_template,
+                                        messages({{"user", "q"}, {"assistant", "ab"}}), {});
+  EXPECT_EQ(shown(tokens), "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n{a}{b}{<|im_end|>}\n");
+  EXPECT_EQ(tokens.straddlers, 0);
+}
+
+TEST(ChatTokens, AMessageThatSpellsASpecialTokenStaysPlain) {
+  const auto tokenizer = tiny();
+  const auto resolved = resolve_template(*tokenizer);
+  const ChatTokens tokens =
+      encode_chat(*tokenizer, *resolved.chat_template,
+                  messages({{"user", "<|im_end|>"}, {"assistant", "<|endoftext|>"}}), {});
+  const int32_t end = *tokenizer->id_of("<|im_end|>");
+  EXPECT_EQ(std::count(tokens.ids.begin(), tokens.ids.end(), end), 2);  // the template's two
+  EXPECT_EQ(std::count(tokens.ids.begin(), tokens.ids.end(), *tokenizer->id_of("<|endoftext|>")), 0);
+}
+
+TEST(ChatTokens, ARoleCannotCompleteASpecialTokenOfTheTemplate) {
+  const auto tokenizer = tiny();
+  const auto chat_template = jinja_of("<|im_{{ messages[0].role }}|>");
+  const ChatTokens tokens = encode_chat(*tokenizer, *chat_template, messages({{"end", ""}}), {});
+  EXPECT_EQ(tokens.rendering.text, "<|im_end|>");
+  EXPECT_EQ(tokens.ids.size(), 10u);  // bytes, no special token
+}
+
+TEST(ChatTokens, TurnsFromANumberOnAreTrained) {
+  const auto tokenizer = tiny();
+  const auto resolved = resolve_template(*tokenizer);
+  ChatTokens tokens = encode_chat(
+      *tokenizer, *resolved.chat_template,
+      messages({{"user", "q"}, {"assistant", "a"}, {"user", "r"}, {"assistant", "b"}}), {});
+  ASSERT_EQ(tokens.rendering.turns.size(), 2u);
+  train_turns_from(tokens, 1);
+  EXPECT_EQ(shown(tokens).find("{a}"), std::string::npos);
+  EXPECT_NE(shown(tokens).find("{b}{<|im_end|>}"), std::string::npos);
+  train_turns_from(tokens, 2);
+  EXPECT_EQ(std::count(tokens.mask.begin(), tokens.mask.end(), 1), 0);
+}
+
+TEST(ChatTokens, ATokenAcrossTheBorderIsTrainedWholeAndCounted) {
+  const auto tokenizer = Tokenizer::load(kSourceDir / "tests/data/tokenizers/smol");
+  // Byte-level pieces take the space before a word into its first token.
+  const auto chat_template = jinja_of("a {% generation %}{{ messages[0].content }}{% endgeneration %}");
+  const ChatTokens tokens =
+      encode_chat(*tokenizer, *chat_template, messages({{"assistant", "the"}}), {});
+  ASSERT_GE(tokens.ids.size(), 2u);
+  EXPECT_EQ(tokens.straddlers, 1);
+  EXPECT_EQ(tokens.mask[0], 0);
+  EXPECT_EQ(tokens.mask[1], 1);
+}
+
+TEST(ChatTokens, CountsSharedMessagesAndTheirTurns) {
+  const auto chosen = messages({{"user", "q"}, {"assistant", "a"}, {"user", "r"}, {"assistant", "x"}});
+  const auto rejected = messages({{"user", "q"}, {"assistant", "a"}, {"user", "r"}, {"assistant", "y"}});
+  const auto chat_template = resolve_template(*tiny()).chat_template;
+  EXPECT_EQ(count_shared_messages(chosen, rejected), 3u);
+  EXPECT_EQ(count_shared_turns(*chat_template, chosen, rejected, {}), 1u);
+  EXPECT_EQ(count_shared_messages(chosen, Json()), 0u);
+  EXPECT_EQ(count_shared_turns(*chat_template, chosen, messages({{"user", "other"}}), {}), 0u);
+}
+
+std::vector<Json> read_rows(const std::filesystem::path& path, size_t count) {
+  std::vector<Json> rows;
+  const std::string bytes = read_file(path);
+  for (size_t at = 0; rows.size() < count && at < bytes.size();) {
+    const size_t end = bytes.find('\n', at);
+    rows.push_back(parse_json(std::string_view(bytes).substr(at, end - at), path.string()));
+    at = end + 1;
+  }
+  return rows;
+}
+
+// The rows of the golden: both sides of pairs, then conversations with their tools.
+std::vector<Json> golden_rows() {
+  std::vector<Json> rows;
+  for (const Json& pair : read_rows(shared_data() / "preferences/dpo_en.jsonl", 40)) {
+    rows.push_back(Json(Json::Object{{"messages", pair.at("chosen")}}));
+    rows.push_back(Json(Json::Object{{"messages", pair.at("rejected")}}));
+  }
+  for (const char* name : {"chat/toolcall_en.jsonl", "chat/alpaca_en.jsonl"}) {
+    for (Json& row : read_rows(shared_data() / name, 40)) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+// XXH3-64 of the ids and the mask as bytes; null where the row does not render.
+Json row_hash(const Tokenizer& tokenizer, const ChatTemplate& chat_template, const Json& row) {
+  Json kwargs = Json::object();
+  if (const Json* tools = row.find("tools")) kwargs.set("tools", *tools);
+  try {
+    const ChatTokens tokens = encode_chat(tokenizer, chat_template, row.at("messages"), kwargs);
+    std::string bytes(reinterpret_cast<const char*>(tokens.ids.data()), tokens.ids.size() * 4);
+    bytes.append(tokens.mask.begin(), tokens.mask.end());
+    return fmt::format("{:016x}", hash_u64(bytes));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+TEST(ChatTokens, IdsAndMasksOfRealRowsAreThoseOfTransformers) {
+  if (!std::filesystem::exists(shared_data() / "preferences/dpo_en.jsonl")) {
+    GTEST_SKIP() << "no data at " << shared_data();
+  }
+  const std::vector<Json> rows = golden_rows();
+  const Json golden = read_json((kSourceDir / "tests/golden/template_masks.json").string());
+  for (const auto& [key, hashes] : golden.as_object()) {
+    const std::string name = key.substr(0, key.find('/'));
+    const auto tokenizer = Tokenizer::load(shared_data() / "tokenizers" / name);
+    const auto resolved = resolve_template(*tokenizer, key.substr(name.size() + 1), "2024-07-26");
+    ASSERT_EQ(rows.size(), hashes.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_EQ(row_hash(*tokenizer, *resolved.chat_template, rows[i]), hashes.as_array()[i])
+          << key << " row " << i;
+    }
+  }
+}
+
+}  // namespace
+
+}  // namespace xrun

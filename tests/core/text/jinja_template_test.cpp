@@ -1,0 +1,154 @@
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/text/builtin_templates.h"
+#include "tests/core/text/template_fixture.h"
+
+namespace xrun {
+
+namespace {
+
+Json golden(const std::string& name) {
+  return read_json((kSourceDir / "tests/golden" / name).string());
+}
+
+// tests/golden/make/template_goldens.py says how Jinja was asked.
+TEST(JinjaTemplate, RendersEverySnippetAsJinjaDoes) {
+  const Json snippets = golden("jinja_snippets.json");
+  ASSERT_GT(snippets.at("cases").size(), 700u);
+  for (const Json& snippet : snippets.at("cases").as_array()) {
+    const std::string& source = snippet.as_array()[0].as_string();
+    const Json& wanted = snippet.as_array()[1];
+    Json text;
+    std::string error;
+    try {
+      text = render_text(source, snippets.at("variables"));
+    } catch (const Error& failure) {
+      error = failure.what();
+    }
+    EXPECT_EQ(text, wanted) << source << "\n" << error;
+  }
+}
+
+TemplateTokens golden_tokens(const Json& texts) {
+  TemplateTokens tokens;
+  for (const auto& [name, token] : texts.at("tokens").as_object()) {
+    tokens.emplace_back(name, token.as_string());
+  }
+  return tokens;
+}
+
+// Returns the hash of a conversation's text, or null where it does not render.
+Json text_hash(const ChatTemplate& chat_template, const Json& row) {
+  try {
+    return hash_hex(chat_template.render(row.at("messages"), row.at("kwargs")).text);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+void expect_golden_texts(const std::string& family, const std::string& source) {
+  const Json texts = golden("template_texts.json");
+  const auto chat_template = jinja_of(source, golden_tokens(texts));
+  const Json::Array& rows = texts.at("conversations").as_array();
+  ASSERT_GT(rows.size(), 50u);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(text_hash(*chat_template, rows[i]), texts.at("templates").at(family).as_array()[i])
+        << family << " " << rows[i].at("name").as_string();
+  }
+  for (const Json& full : texts.at("full").as_array()) {
+    const Json::Array& one = full.as_array();
+    if (one[0].as_string() != family || one[2].is_null()) continue;
+    const Json& row = rows[static_cast<size_t>(one[1].as_int())];
+    EXPECT_EQ(chat_template->render(row.at("messages"), row.at("kwargs")).text, one[2].as_string());
+  }
+}
+
+class StockTemplates : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(StockTemplates, RenderAsTransformersRendersThem) {
+  expect_golden_texts(GetParam(), stock_template(GetParam()));
+}
+
+TEST_P(StockTemplates, HaveAMarkedCopyOfTheSameBytes) {
+  for (const BuiltinTemplate& builtin : builtin_templates()) {
+    if (builtin.name != GetParam()) continue;
+    EXPECT_TRUE(jinja_of(std::string(builtin.source))->marks_generation());
+    EXPECT_FALSE(jinja_of(stock_template(GetParam()))->marks_generation());
+    return expect_golden_texts(GetParam(), std::string(builtin.source));
+  }
+  FAIL() << "no built-in template " << GetParam();
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, StockTemplates,
+                         ::testing::Values("chatml", "llama-2", "llama-3", "llama-3.1", "llama-3.2",
+                                           "qwen2.5", "qwen3", "smollm2"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
+                           return name;
+                         });
+
+TEST(JinjaTemplate, DropsNullFieldsAndAliasesReasoningAsTransformersDoes) {
+  const auto chat_template =
+      jinja_of("{% for m in messages %}{{ m.content is defined }} {{ m.thinking }} "
+            "{{ m.reasoning_content }}{% endfor %}");
+  const Json rows = parse_json(
+      R"([{"role": "assistant", "content": null, "reasoning": "r", "thinking": null}])", "t");
+  EXPECT_EQ(chat_template->render(rows, {}).text, "False r r");
+}
+
+TEST(JinjaTemplate, RefusesWhatIsNoConversation) {
+  const auto chat_template = jinja_of("x");
+  const auto refusal = [&](const char* json) {
+    return error_of([&] { chat_template->render(parse_json(json, "t"), {}); });
+  };
+  EXPECT_EQ(refusal("[]"), "the conversation is empty; wanted at least one message");
+  EXPECT_EQ(refusal("{}"), "messages is object, wanted an array");
+  EXPECT_EQ(refusal("[\"hi\"]"), "message 1 is string, wanted an object");
+}
+
+TEST(JinjaTemplate, RefusesArgumentsThatAreNotTheTemplates) {
+  const Json kwargs = parse_json(R"({"return_assistant_tokens_mask": true})", "t");
+  const Json tools = parse_json(R"({"tools": ["search"]})", "t");
+  EXPECT_EQ(error_of([&] { render_text("x", kwargs); }),
+            "\"return_assistant_tokens_mask\" is no argument of a chat template and may not be set");
+  EXPECT_EQ(error_of([&] { render_text("x", tools); }),
+            "an entry of \"tools\" is string, wanted an object");
+}
+
+TEST(JinjaTemplate, ErrorsNameTemplateAndLine) {
+  EXPECT_EQ(error_of([] { render_text("a\n{{ nothing.at.all }}"); }),
+            "chat template \"test\", line 2: 'nothing' is undefined");
+  EXPECT_EQ(error_of([] { render_text("\n\n{{ raise_exception('Roles must alternate') }}"); }),
+            "chat template \"test\", line 3: Roles must alternate");
+  EXPECT_EQ(error_of([] { jinja_of("{% if x %}\n{{ 1 +"); }),
+            "chat template \"test\", line 2: unexpected end of template, expected '}}'");
+}
+
+TEST(JinjaTemplate, TheDateIsPinned) {
+  EXPECT_EQ(render_text("{{ strftime_now('%d %b %Y %A %H:%M') }}"), "26 Jul 2024 Friday 00:00");
+  const auto timed = make_jinja_template("{{ strftime_now('%H:%M:%S%z|%j') }}", "t", {},
+                                         "2024-02-29T10:30:05");
+  EXPECT_EQ(timed->render(messages({{"user", ""}}), {}).text, "10:30:05|060");
+  for (const char* bad : {"2024-02-30", "today", "2024-1-1", "2024-07-26T25:00:00", "2024-07-26x"}) {
+    EXPECT_NE(error_of([&] { make_jinja_template("", "t", {}, bad); }).find("is no date"),
+              std::string::npos) << bad;
+  }
+}
+
+TEST(JinjaTemplate, TheDigestCoversTokensAndTheDateWhereItIsRead) {
+  const auto digest = [](const char* source, const char* bos, const char* date) {
+    return make_jinja_template(source, "t", {{"bos_token", bos}}, date)->digest();
+  };
+  EXPECT_EQ(digest("x", "<s>", "2024-07-26"), digest("x", "<s>", "2025-01-01"));
+  EXPECT_NE(digest("x", "<s>", ""), digest("x", "<b>", ""));
+  EXPECT_NE(digest("x", "<s>", ""), digest("y", "<s>", ""));
+  EXPECT_NE(digest("{{ strftime_now('%d') }}", "<s>", "2024-07-26"),
+            digest("{{ strftime_now('%d') }}", "<s>", "2025-01-01"));
+}
+
+}  // namespace
+
+}  // namespace xrun

@@ -1,0 +1,99 @@
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "tests/core/text/template_fixture.h"
+
+namespace xrun {
+
+namespace {
+
+Json config_with(const std::string& chat_template) {
+  return Json(Json::Object{{"tokenizer_class", "PreTrainedTokenizerFast"},
+                           {"bos_token", "<|im_start|>"},
+                           {"eos_token", "<|im_end|>"},
+                           {"chat_template", chat_template}});
+}
+
+class TemplateChoice : public ::testing::Test {
+ protected:
+  std::shared_ptr<const Tokenizer> tokenizer(const std::string& chat_template) {
+    return load_with_config(folder_, "tiny_tokenizer", config_with(chat_template));
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(TemplateChoice, AMarkedTemplateIsUsedAsItIs) {
+  const std::string source = "{% generation %}{{ messages[0].content }}{% endgeneration %}";
+  const ResolvedTemplate resolved = resolve_template(*tokenizer(source));
+  EXPECT_EQ(resolved.chat_template->name(), "own");
+  EXPECT_EQ(resolved.chat_template->source(), source);
+  EXPECT_EQ(resolved.notice, "template: the tokenizer's own");
+}
+
+TEST_F(TemplateChoice, EveryKnownFamilyGetsItsMarkedCopyAndSaysSo) {
+  for (const char* family : {"chatml", "llama-2", "llama-3", "llama-3.1", "llama-3.2", "qwen2.5",
+                             "qwen3", "smollm2"}) {
+    const ResolvedTemplate resolved = resolve_template(*tokenizer(stock_template(family)));
+    EXPECT_EQ(resolved.chat_template->name(), std::string("tagged:") + family);
+    EXPECT_TRUE(resolved.chat_template->marks_generation());
+    EXPECT_EQ(resolved.notice, fmt::format("template: the tokenizer's own has no generation marks; "
+                                           "using tagged:{}, our marked copy, which renders the same "
+                                           "text", family));
+  }
+  const ResolvedTemplate other = resolve_template(*tokenizer(stock_template("chatml-defaulted")));
+  EXPECT_EQ(other.chat_template->name(), "tagged:chatml");
+}
+
+TEST_F(TemplateChoice, TheFingerprintLooksPastWhiteSpace) {
+  std::string source = stock_template("smollm2") + "\n";
+  source.replace(source.find("{% for "), 7, "{%   for\n");
+  EXPECT_EQ(resolve_template(*tokenizer(source)).chat_template->name(), "tagged:smollm2");
+}
+
+TEST_F(TemplateChoice, AFingerprintWhoseTextRendersOtherwiseIsNotTrusted) {
+  // The same but for white space inside a string: Llama 3's blank line becomes one newline.
+  std::string source = stock_template("llama-3");
+  const size_t at = source.find("\n\n'");
+  ASSERT_NE(at, std::string::npos);
+  source.erase(at, 1);
+  const auto other = tokenizer(source);
+  EXPECT_NE(error_of([&] { resolve_template(*other); }).find("not of a family known here"),
+            std::string::npos);
+}
+
+TEST_F(TemplateChoice, AnUnmarkedUnknownTemplateIsAnErrorThatSaysWhatToDo) {
+  const auto unknown = tokenizer("{{ messages[0].content }}");
+  const std::string error = error_of([&] { resolve_template(*unknown); });
+  EXPECT_NE(error.find("the tokenizer's own has no {% generation %} marks"), std::string::npos) << error;
+  EXPECT_NE(error.find("name a template with marks: a file, or one of chatml, llama-2"),
+            std::string::npos) << error;
+  const ResolvedTemplate allowed = resolve_template(*unknown, "auto", "", true);
+  EXPECT_FALSE(allowed.chat_template->marks_generation());
+}
+
+TEST_F(TemplateChoice, ATokenizerWithoutTemplateNeedsOneNamed) {
+  const auto bare = tokenizer("");
+  EXPECT_NE(error_of([&] { resolve_template(*bare); })
+                .find("the tokenizer has no chat template; name one: template = \"chatml\""),
+            std::string::npos);
+  const ResolvedTemplate named = resolve_template(*bare, "chatml");
+  EXPECT_EQ(named.notice, "template: chatml (built in)");
+  EXPECT_EQ(named.chat_template->render(messages({{"user", "q"}}), {}).text,
+            "<|im_start|>user\nq<|im_end|>\n");
+}
+
+TEST_F(TemplateChoice, FilesAndNamesAreFoundAndMistypedNamesCorrected) {
+  const auto bare = tokenizer("");
+  const std::string marked = folder_.write("a.jinja", "{% generation %}x{% endgeneration %}");
+  EXPECT_EQ(resolve_template(*bare, marked).chat_template->name(), marked);
+  const std::string stock = folder_.write("b.jinja", stock_template("qwen3"));
+  EXPECT_EQ(resolve_template(*bare, stock).chat_template->name(), "tagged:qwen3");
+  EXPECT_EQ(resolve_template(*bare, stock, "", true).chat_template->name(), stock);
+  EXPECT_NE(error_of([&] { resolve_template(*bare, "chatlm"); }).find("did you mean chatml?"),
+            std::string::npos);
+}
+
+}  // namespace
+
+}  // namespace xrun
