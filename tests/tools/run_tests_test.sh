@@ -69,8 +69,8 @@ wants 1 '2 passed, 1 failed, 2 skipped' --quick 'Cache.*'
 says 'filter Cache.*-*Slow*'
 rm "$tree/build/bin/test_bad"
 
-printf 'exit 77\n' >"$tree/tests/tools/skips.sh"
-printf 'echo broken; exit 1\n' >"$tree/tests/tools/slow_fails.sh"
+printf 'exit 77\n' >"$tree/tests/tools/skips_test.sh"
+printf 'echo broken; exit 1\n' >"$tree/tests/tools/slow_fails_test.sh"
 wants 1 '2 passed, 1 failed, 3 skipped'
 says broken
 wants 0 '2 passed, 0 failed, 3 skipped' --quick
