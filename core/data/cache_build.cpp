@@ -123,7 +123,8 @@ class Build {
     bytes_before_ += file.bytes;
     XRUN_CHECK(reader.cursor().offset == file.bytes,
                "{}: has {} bytes, had {} when it was opened; do not write to a data file while it "
-               "is read", file.name, reader.cursor().offset, file.bytes);
+               "is read",
+               file.name, reader.cursor().offset, file.bytes);
   }
 
   bool next(JsonlReader& reader, JsonLine& line) {
@@ -180,8 +181,8 @@ class Build {
 
   void finish() {
     for (const DataFile& file : source_.files) {
-      XRUN_CHECK(hash_file(file.name) == file.digest,
-                 "{}: changed while it was read; run again", file.name);
+      XRUN_CHECK(hash_file(file.name) == file.digest, "{}: changed while it was read; run again",
+                 file.name);
     }
     manifest_.summary = row_type_.summary();
     write_file_atomic(dir_ / kManifestName, encode_manifest(manifest_));

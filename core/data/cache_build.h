@@ -33,9 +33,9 @@ class RowType {
 };
 
 struct CacheSource {
-  std::string name;              // of the ledger
+  std::string name;  // of the ledger
   std::vector<DataFile> files;
-  Json key_document;             // all that decides a byte of the cache
+  Json key_document;                 // all that decides a byte of the cache
   uint64_t segment_bytes = 8 << 20;  // a segment ends with the row that reaches them
   std::function<void(int64_t rows, double fraction)> progress;  // at most every 0.2 s; may throw
 };

@@ -112,7 +112,8 @@ std::vector<Column> read_columns(const Json& list) {
     }
     XRUN_CHECK(column.type != ColumnType{}, "column \"{}\" has the unknown type \"{}\"",
                column.name, type);
-    if (const Json* offsets = entry.find("offsets")) column.offsets = index_of(offsets->as_string());
+    if (const Json* offsets = entry.find("offsets"))
+      column.offsets = index_of(offsets->as_string());
     columns.push_back(std::move(column));
   }
   return columns;
@@ -202,8 +203,7 @@ CacheManifest read_manifest(const std::filesystem::path& dir, const std::string&
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}; {}", path, error.what(), kWayOut));
   }
-  const std::string folder =
-      std::filesystem::weakly_canonical(dir).filename().string();
+  const std::string folder = std::filesystem::weakly_canonical(dir).filename().string();
   XRUN_CHECK(manifest.key == cache_key(manifest.key_document),
              "{}: its key document hashes to {}, it says {}; {}", path,
              cache_key(manifest.key_document), manifest.key, kWayOut);

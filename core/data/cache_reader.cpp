@@ -20,8 +20,7 @@ struct CacheReader::Segment {
   SegmentHeader header;
   std::vector<std::atomic<bool>> checked;  // a page
 
-  Segment(const fs::path& path, uint64_t pages)
-      : name(path.string()), map(path), checked(pages) {}
+  Segment(const fs::path& path, uint64_t pages) : name(path.string()), map(path), checked(pages) {}
 };
 
 CacheReader::CacheReader(const fs::path& dir, const std::string& row_type) : dir_(dir) {
@@ -44,11 +43,13 @@ void CacheReader::open_segment(const SegmentEntry& entry) {
   const std::string_view bytes = segment->map.bytes();
   XRUN_CHECK(bytes.size() == entry.bytes,
              "{}: has {} bytes, the manifest says {}; remove the folder and the next run builds it "
-             "anew", segment->name, bytes.size(), entry.bytes);
+             "anew",
+             segment->name, bytes.size(), entry.bytes);
   const uint64_t header_bytes = segment_header_bytes(manifest_.columns.size());
   XRUN_CHECK(hash_u64(bytes.substr(0, header_bytes)) == entry.header_xxh3,
              "{}: its header (bytes 0 to {}) is damaged; remove the folder and the next run builds "
-             "it anew", segment->name, header_bytes);
+             "it anew",
+             segment->name, header_bytes);
   segment->header = read_segment_header(bytes, bytes.size(), manifest_.columns, segment->name);
   const SegmentHeader& header = segment->header;
   XRUN_CHECK(header.key == manifest_.key && header.index == segments_.size() &&
@@ -120,12 +121,11 @@ CacheReader::Elements CacheReader::elements(const Place& place, size_t column) c
              "{}: the offsets of row {} end at {}, column \"{}\" has {} elements", segment.name,
              place.row, found.end, schema.name, span.elements);
   const bool bits = schema.type == ColumnType::kBits;
-  const uint64_t begin = span.begin + (bits ? found.begin / 8
-                                            : column_bytes(schema.type, found.begin));
+  const uint64_t begin =
+      span.begin + (bits ? found.begin / 8 : column_bytes(schema.type, found.begin));
   const uint64_t end = span.begin + column_bytes(schema.type, found.end);
   if (found.end > found.begin) touch(place.segment, begin, end);
-  return {segment.map.bytes().data() + begin, found.end - found.begin,
-          bits ? found.begin % 8 : 0};
+  return {segment.map.bytes().data() + begin, found.end - found.begin, bits ? found.begin % 8 : 0};
 }
 
 void CacheReader::touch(size_t segment, uint64_t begin, uint64_t end) const {
@@ -144,9 +144,9 @@ void CacheReader::check_page(size_t segment, uint64_t page) const {
   const uint64_t want = manifest_.segments[segment].page_xxh3[page];
   XRUN_CHECK(got == want,
              "{}: page {} (bytes {} to {}, {}) is damaged: its checksum is {:016x}, the manifest "
-             "says {:016x}; remove the folder and the next run builds it anew", file.name, page,
-             page * kPageBytes, page * kPageBytes + bytes.size(), rows_of_page(segment, page), got,
-             want);
+             "says {:016x}; remove the folder and the next run builds it anew",
+             file.name, page, page * kPageBytes, page * kPageBytes + bytes.size(),
+             rows_of_page(segment, page), got, want);
 }
 
 // The page is damaged, so its offsets may be: they only narrow the answer if they lie elsewhere.
@@ -172,8 +172,8 @@ std::string CacheReader::rows_of_page(size_t segment, uint64_t page) const {
       break;
     }
     const uint64_t begin = header.columns[c].begin;
-    const char* offsets = file.map.bytes().data() +
-                          header.columns[static_cast<size_t>(schema.offsets)].begin;
+    const char* offsets =
+        file.map.bytes().data() + header.columns[static_cast<size_t>(schema.offsets)].begin;
     for (uint64_t row = 0; row < header.rows; ++row) {
       uint64_t ends[2];
       std::memcpy(ends, offsets + 8 * row, sizeof(ends));

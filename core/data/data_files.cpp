@@ -21,12 +21,15 @@ struct Refused {
 
 // What users bring and what turns it into lines of JSON.
 constexpr Refused kRefused[] = {
-    {".parquet", "python3 -c \"import pandas; pandas.read_parquet('{0}').to_json('{0}.jsonl', "
-                 "orient='records', lines=True)\""},
-    {".json", "python3 -c \"import json; [print(json.dumps(r)) for r in json.load(open('{0}'))]\" "
-              "> {0}l"},
-    {".csv", "python3 -c \"import pandas; pandas.read_csv('{0}').to_json('{0}.jsonl', "
-             "orient='records', lines=True)\""},
+    {".parquet",
+     "python3 -c \"import pandas; pandas.read_parquet('{0}').to_json('{0}.jsonl', "
+     "orient='records', lines=True)\""},
+    {".json",
+     "python3 -c \"import json; [print(json.dumps(r)) for r in json.load(open('{0}'))]\" "
+     "> {0}l"},
+    {".csv",
+     "python3 -c \"import pandas; pandas.read_csv('{0}').to_json('{0}.jsonl', "
+     "orient='records', lines=True)\""},
     {".gz", "gunzip -k '{0}'"},
     {".zst", "unzstd '{0}'"},
 };
@@ -40,7 +43,7 @@ void refuse_other_kinds(const std::string& path) {
 }
 
 std::vector<std::string> expand_glob(const std::string& pattern) {
-  glob_t found {};
+  glob_t found{};
   std::vector<std::string> paths;
   if (::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
     paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);

@@ -10,7 +10,7 @@
 namespace xrun {
 
 struct DataFile {
-  std::string name;    // as the recipe spells it; a glob's files as it expands
+  std::string name;  // as the recipe spells it; a glob's files as it expands
   uint64_t bytes = 0;
   std::string digest;  // of the content, 32 hexadecimal digits
 };

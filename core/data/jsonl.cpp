@@ -83,8 +83,8 @@ bool JsonlReader::fill() {
     begin_ = 0;
   }
   XRUN_CHECK(buffer_.size() <= kMaxLineBytes,
-             "{}:{}: the line is longer than {} bytes; a row is one line", name_,
-             cursor_.lines + 1, kMaxLineBytes);
+             "{}:{}: the line is longer than {} bytes; a row is one line", name_, cursor_.lines + 1,
+             kMaxLineBytes);
   const size_t size = buffer_.size();
   buffer_.resize(size + std::max(kReadBytes, size));
   ssize_t n = 0;

@@ -16,7 +16,7 @@ struct JsonlCursor {
 };
 
 struct JsonLine {
-  int64_t line = 0;     // from 1
+  int64_t line = 0;  // from 1
   Json value;
   int64_t repairs = 0;  // invalid UTF-8 pieces and lone surrogates that became U+FFFD
 };
@@ -46,7 +46,7 @@ class JsonlReader {
   uint64_t file_bytes_ = 0;
   JsonlCursor cursor_;
   std::string buffer_;
-  size_t begin_ = 0;  // of what is not yet returned, in buffer_
+  size_t begin_ = 0;    // of what is not yet returned, in buffer_
   size_t scanned_ = 0;  // up to here buffer_ holds no line end
 };
 

@@ -74,8 +74,8 @@ void append_source_text(std::string& out, const SourceLedger& source, size_t lis
     out += fmt::format("  {}  {}: {}\n", source.place(row.at), row.reason, row.detail);
   }
   const auto filtered = source.dropped.find("filtered");
-  const int64_t bad = source.dropped_total() -
-                      (filtered == source.dropped.end() ? 0 : filtered->second);
+  const int64_t bad =
+      source.dropped_total() - (filtered == source.dropped.end() ? 0 : filtered->second);
   const int64_t more = bad - static_cast<int64_t>(shown);
   if (shown > 0 && more > 0) {
     out += fmt::format("  and {} more; ledger.json lists the first {}\n", count_text(more),
@@ -153,10 +153,10 @@ SourceLedger SourceLedger::from_json(const Json& value) {
   ledger.dropped = read_counts(value.at("dropped"));
   ledger.notes = read_counts(value.at("notes"));
   for (const Json& entry : value.at("bad").as_array()) {
-    ledger.bad.push_back({{static_cast<int32_t>(entry.at("file").as_int()),
-                           entry.at("line").as_int()},
-                          entry.at("reason").as_string(),
-                          entry.at("detail").as_string()});
+    ledger.bad.push_back(
+        {{static_cast<int32_t>(entry.at("file").as_int()), entry.at("line").as_int()},
+         entry.at("reason").as_string(),
+         entry.at("detail").as_string()});
   }
   return ledger;
 }

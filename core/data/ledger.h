@@ -41,20 +41,20 @@ struct SourceLedger {
   static constexpr size_t kListedRows = 1000;  // bad rows beyond are counted, not listed
 
   std::string name;
-  std::vector<std::string> files;           // as the recipe spells them
-  int64_t lines = 0;                        // blank ones included
-  int64_t rows = 0;                         // non-blank lines
+  std::vector<std::string> files;  // as the recipe spells them
+  int64_t lines = 0;               // blank ones included
+  int64_t rows = 0;                // non-blank lines
   int64_t kept = 0;
-  std::map<std::string, int64_t> dropped;   // by reason
-  int64_t cut = 0;                          // rows that over_length = "cut" shortened
+  std::map<std::string, int64_t> dropped;  // by reason
+  int64_t cut = 0;                         // rows that over_length = "cut" shortened
   int64_t cut_tokens = 0;
-  int64_t repaired = 0;                     // rows with invalid UTF-8, kept or not
-  int64_t repairs = 0;                      // replacement characters written
-  int64_t straddlers = 0;                   // tokens half inside a generation span, trained
-  int64_t tokens = 0;                       // of the kept rows
+  int64_t repaired = 0;    // rows with invalid UTF-8, kept or not
+  int64_t repairs = 0;     // replacement characters written
+  int64_t straddlers = 0;  // tokens half inside a generation span, trained
+  int64_t tokens = 0;      // of the kept rows
   int64_t trained_tokens = 0;
-  std::vector<BadRow> bad;                  // the first kListedRows
-  std::map<std::string, int64_t> notes;     // what was recognised or ignored -> rows
+  std::vector<BadRow> bad;               // the first kListedRows
+  std::map<std::string, int64_t> notes;  // what was recognised or ignored -> rows
 
   int64_t dropped_total() const;
   // Counts and lists a dropped row; one without a detail (filtered on purpose) is only counted.

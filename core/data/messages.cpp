@@ -19,8 +19,8 @@ constexpr std::pair<const char*, const char*> kSpeakers[] = {
 
 // What the engine itself decides about a rendering.
 constexpr std::string_view kOwnArguments[] = {
-    "add_generation_prompt",        "chat_template",      "continue_final_message", "messages",
-    "return_assistant_tokens_mask", "return_dict",        "return_message_spans",   "tokenize",
+    "add_generation_prompt",        "chat_template", "continue_final_message", "messages",
+    "return_assistant_tokens_mask", "return_dict",   "return_message_spans",   "tokenize",
 };
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
@@ -29,8 +29,7 @@ constexpr std::string_view kOwnArguments[] = {
 
 Json read_message(const Json& value, const std::string& where, bool& spelled_from_value) {
   if (!value.is_object()) {
-    refuse(where, fmt::format("is {}, wanted a message with role and content",
-                              kind_text(value)));
+    refuse(where, fmt::format("is {}, wanted a message with role and content", kind_text(value)));
   }
   const bool from_value = value.find("role") == nullptr && value.find("from") != nullptr;
   spelled_from_value |= from_value;
@@ -42,11 +41,12 @@ Json read_message(const Json& value, const std::string& where, bool& spelled_fro
   }
   Json message = Json::object();
   // An unknown role passes in the role/content spelling: it is the template that knows its roles.
-  const auto known = std::find_if(std::begin(kSpeakers), std::end(kSpeakers),
-                                  [&](const auto& entry) { return role->as_string() == entry.first; });
+  const auto known =
+      std::find_if(std::begin(kSpeakers), std::end(kSpeakers),
+                   [&](const auto& entry) { return role->as_string() == entry.first; });
   if (from_value && known == std::end(kSpeakers)) {
-    refuse(where, fmt::format("is from \"{}\", wanted system, human, gpt or tool",
-                              role->as_string()));
+    refuse(where,
+           fmt::format("is from \"{}\", wanted system, human, gpt or tool", role->as_string()));
   }
   message.set("role", from_value ? Json(known->second) : *role);
   const Json* content = value.find(content_key);
@@ -82,8 +82,8 @@ Json read_messages(const Json& value, const std::string& field, bool& spelled_fr
   }
   if (value.size() == 0) throw RowRefusal("empty_list", field + " has no messages");
   for (size_t i = 0; i < value.size(); ++i) {
-    messages.push_back(read_message(value.as_array()[i], fmt::format("{}[{}]", field, i),
-                                    spelled_from_value));
+    messages.push_back(
+        read_message(value.as_array()[i], fmt::format("{}[{}]", field, i), spelled_from_value));
   }
   return messages;
 }
@@ -125,8 +125,8 @@ Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json*
     for (const Json::Member& member : kwargs->as_object()) {
       if (std::find(std::begin(kOwnArguments), std::end(kOwnArguments), member.first) !=
           std::end(kOwnArguments)) {
-        throw RowRefusal("refused_kwargs", fmt::format("chat_template_kwargs may not set \"{}\"",
-                                                       member.first));
+        throw RowRefusal("refused_kwargs",
+                         fmt::format("chat_template_kwargs may not set \"{}\"", member.first));
       }
       merged.set(member.first, member.second);
     }

@@ -38,7 +38,8 @@ Mixture::Mixture(const std::vector<double>& weights, uint64_t seed, bool shuffle
   for (size_t d = 0; d < weights.size(); ++d) {
     XRUN_CHECK(weights[d] == 0 || counts[d] > 0,
                "data[{}].weight is {} of {}: less than one row in {}, so it is never drawn; raise "
-               "it, or set it to 0", d + 1, weights[d], total, block);
+               "it, or set it to 0",
+               d + 1, weights[d], total, block);
     begin_.push_back(begin_.back() + counts[d]);
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
-// A weighted mixture of sources: which source gives the i-th row of a stream, and which of its rows.
+// A weighted mixture of sources: which source gives the i-th row of a stream, and which of its
+// rows.
 
 #include <cstdint>
 #include <vector>
@@ -30,7 +31,8 @@ class Mixture {
  private:
   int64_t slot(int64_t block, int64_t place) const;  // place in the block's order, unshuffled
 
-  std::vector<int64_t> begin_;  // first slot of each source in an unshuffled block; block at the end
+  std::vector<int64_t>
+      begin_;  // first slot of each source in an unshuffled block; block at the end
   int64_t block_;
   uint64_t seed_;
   bool shuffle_;

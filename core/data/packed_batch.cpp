@@ -60,9 +60,10 @@ void check_rows(const PackedBatch& batch) {
     const int64_t begin = batch.cu_seqlens[static_cast<size_t>(s)];
     const int64_t end = batch.cu_seqlens[static_cast<size_t>(s) + 1];
     const int64_t t = rows.hidden[r];
-    XRUN_CHECK(t >= begin && t + 1 < end,
-               "batch: rows.hidden[{}] is {}, wanted a slot before the last of segment {}: {} to {}",
-               r, t, s, begin, end - 2);
+    XRUN_CHECK(
+        t >= begin && t + 1 < end,
+        "batch: rows.hidden[{}] is {}, wanted a slot before the last of segment {}: {} to {}", r, t,
+        s, begin, end - 2);
     const int32_t token = batch.tokens[static_cast<size_t>(t) + 1];
     XRUN_CHECK(rows.target[r] == token, "batch: rows.target[{}] is {}, token {} is {}", r,
                rows.target[r], t + 1, token);
@@ -83,7 +84,8 @@ void check_pairs(const PackedBatch& batch) {
                    batch.pair_id[s] == batch.pair_id[s + 1] &&
                    batch.row_id[s] == batch.row_id[s + 1],
                "batch: side[{}] is {} of pair_id {}, wanted a chosen segment with the rejected one "
-               "of its pair behind it", s, side, batch.pair_id[s]);
+               "of its pair behind it",
+               s, side, batch.pair_id[s]);
     ++s;  // the rejected segment
   }
 }
@@ -126,7 +128,8 @@ void PackedBatch::validate(int64_t vocab_size) const {
   for (size_t t = 0; t < tokens.size(); ++t) {
     XRUN_CHECK(tokens[t] >= 0 && tokens[t] < vocab_size,
                "batch: tokens[{}] is {}, the vocabulary has {} ids; the tokenizer belongs to "
-               "another model", t, tokens[t], vocab_size);
+               "another model",
+               t, tokens[t], vocab_size);
   }
   const int64_t segments = segment_count();
   check_length(row_id, "row_id", segments, "S");

@@ -23,17 +23,17 @@ struct LossRows {
 // T tokens in S segments with R loss rows. Segments never see each other. A plain value; the empty
 // batch (T = S = R = 0, cu_seqlens = {0}) is legal and contributes nothing.
 struct PackedBatch {
-  std::vector<int32_t> tokens;               // [T]
-  std::vector<int32_t> cu_seqlens = {0};     // [S + 1], strictly increasing, 0 first and T last
-  std::vector<int32_t> position_ids;         // [T], 0 to n - 1 in each segment
-  LossRows rows;                             // [R]
-  std::vector<int64_t> row_id;               // [S], the row of the data set, in every split alike
-  std::vector<int64_t> pair_id;              // [S], place of the pair in its step; -1 for no pair
-  std::vector<int64_t> group_id;             // [S], what shares a prompt; for pairs the pair_id
-  std::vector<int64_t> sample_id;            // [S], place of the segment in its step
-  std::vector<int32_t> source;               // [S], index of the data source
-  std::vector<int8_t> side;                  // [S], +1 chosen, -1 rejected, 0 none
-  std::vector<float> weight;                 // [S], loss weight of the data row, >= 0
+  std::vector<int32_t> tokens;            // [T]
+  std::vector<int32_t> cu_seqlens = {0};  // [S + 1], strictly increasing, 0 first and T last
+  std::vector<int32_t> position_ids;      // [T], 0 to n - 1 in each segment
+  LossRows rows;                          // [R]
+  std::vector<int64_t> row_id;            // [S], the row of the data set, in every split alike
+  std::vector<int64_t> pair_id;           // [S], place of the pair in its step; -1 for no pair
+  std::vector<int64_t> group_id;          // [S], what shares a prompt; for pairs the pair_id
+  std::vector<int64_t> sample_id;         // [S], place of the segment in its step
+  std::vector<int32_t> source;            // [S], index of the data source
+  std::vector<int8_t> side;               // [S], +1 chosen, -1 rejected, 0 none
+  std::vector<float> weight;              // [S], loss weight of the data row, >= 0
   std::map<std::string, std::vector<float>> row_streams;      // by name, [R]: old_logprob, ...
   std::map<std::string, std::vector<float>> segment_streams;  // by name, [S]: reward, ...
 

@@ -70,14 +70,14 @@ PairCache::PairCache(const std::filesystem::path& dir)
   weight_ = reader_->column("weight", ColumnType::kF32);
   for (size_t k = 0; k < kept_.size(); ++k) {
     const std::string name = fmt::format("keep{}", k);
-    kept_places_.push_back(
-        kept_[k].is_number
-            ? KeptPlace{0, reader_->column(name, ColumnType::kF64)}
-            : KeptPlace{reader_->column(name + "_offsets", ColumnType::kI64),
-                        reader_->column(name, ColumnType::kU8)});
+    kept_places_.push_back(kept_[k].is_number
+                               ? KeptPlace{0, reader_->column(name, ColumnType::kF64)}
+                               : KeptPlace{reader_->column(name + "_offsets", ColumnType::kI64),
+                                           reader_->column(name, ColumnType::kU8)});
     const Column& values = manifest.columns[kept_places_[k].values];
-    XRUN_CHECK(kept_[k].is_number || values.offsets == static_cast<int32_t>(kept_places_[k].offsets),
-               "{}: column \"{}\" has no offsets", dir.string(), name);
+    XRUN_CHECK(
+        kept_[k].is_number || values.offsets == static_cast<int32_t>(kept_places_[k].offsets),
+        "{}: column \"{}\" has no offsets", dir.string(), name);
   }
 }
 

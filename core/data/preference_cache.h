@@ -40,12 +40,12 @@ class PairCache {
   int64_t pair_tokens(int64_t row) const;
   // Token ids; and a flag per token, 1 where it is trained (0 at the first token, always).
   void read(int64_t row, Side side, std::vector<int32_t>& ids, std::vector<uint8_t>& trained) const;
-  SourceLine at(int64_t row) const;        // file and line
-  uint64_t prompt_hash(int64_t row) const; // equal for equal shared prompts
-  float weight(int64_t row) const;         // loss weight of the row
+  SourceLine at(int64_t row) const;         // file and line
+  uint64_t prompt_hash(int64_t row) const;  // equal for equal shared prompts
+  float weight(int64_t row) const;          // loss weight of the row
 
   const std::vector<KeptColumn>& kept_columns() const;
-  double kept_number(int64_t row, size_t column) const;       // requires is_number
+  double kept_number(int64_t row, size_t column) const;            // requires is_number
   std::string_view kept_string(int64_t row, size_t column) const;  // requires !is_number
 
   // Extremes over all rows, known without reading any; row -1 for an empty cache.
@@ -56,8 +56,8 @@ class PairCache {
   Extreme longest_pair() const;  // tokens of both sides
   Extreme max_token_id() const;
 
-  const std::string& key() const;      // the folder's name
-  const Json& key_document() const;    // what the key is a hash of
+  const std::string& key() const;    // the folder's name
+  const Json& key_document() const;  // what the key is a hash of
   const SourceLedger& ledger() const;
   const std::filesystem::path& dir() const;
   // Checks every page of every file. Throws Error at the first damaged one.

@@ -12,9 +12,9 @@ namespace xrun {
 
 namespace {
 
-const std::vector<std::string> kOurNames = {"prompt",   "system", "conversations",
-                                            "messages", "chosen", "rejected",
-                                            "tools",    "chat_template_kwargs", "weight"};
+const std::vector<std::string> kOurNames = {
+    "prompt",   "system", "conversations",        "messages", "chosen",
+    "rejected", "tools",  "chat_template_kwargs", "weight"};
 
 bool is_opening_role(const std::string& role) {
   return role == "system" || role == "user" || role == "developer";
@@ -34,8 +34,8 @@ Json concatenate(const Json& first, const Json& second) {
 
 // The common prompt, without the last message of either side: an answer is never a prompt.
 size_t shared_messages(const Json& chosen, const Json& rejected) {
-  return std::min({count_shared_messages(chosen, rejected), chosen.size() - 1,
-                   rejected.size() - 1});
+  return std::min(
+      {count_shared_messages(chosen, rejected), chosen.size() - 1, rejected.size() - 1});
 }
 
 void check_side(const Json& messages, const std::string& side) {
@@ -57,10 +57,10 @@ void check_side(const Json& messages, const std::string& side) {
 }  // namespace
 
 struct PreferenceReader::Prompt {
-  Json messages;          // null: there is none
-  bool is_text = false;   // came as a string: one user turn
+  Json messages;         // null: there is none
+  bool is_text = false;  // came as a string: one user turn
   std::string system;
-  std::string name;       // the field it came from
+  std::string name;  // the field it came from
 };
 
 PreferenceReader::PreferenceReader(const std::vector<std::pair<std::string, std::string>>& fields,
@@ -71,8 +71,8 @@ PreferenceReader::PreferenceReader(const std::vector<std::pair<std::string, std:
     const std::string near = nearest_name(ours, kOurNames);
     throw UsageError(fmt::format(
         "data.fields has \"{}\"{}; the fields of a preference row are prompt, system, "
-        "conversations, messages, chosen, rejected, tools, chat_template_kwargs, weight", ours,
-        near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near)));
+        "conversations, messages, chosen, rejected, tools, chat_template_kwargs, weight",
+        ours, near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near)));
   }
 }
 
@@ -109,12 +109,11 @@ PreferenceReader::Prompt PreferenceReader::read_prompt(const Json& row, Preferen
   if (text != nullptr && prompt.messages.is_null()) {
     prompt.name = spelled("prompt");
     prompt.is_text = text->is_string();
-    prompt.messages = prompt.is_text
-                          ? Json(Json::Array{make_message("user", text->as_string())})
-                          : read_messages(*text, prompt.name, from_value);
+    prompt.messages = prompt.is_text ? Json(Json::Array{make_message("user", text->as_string())})
+                                     : read_messages(*text, prompt.name, from_value);
   } else if (text != nullptr) {
-    out.notes.push_back(fmt::format("\"{}\" is ignored beside \"{}\"", spelled("prompt"),
-                                    prompt.name));
+    out.notes.push_back(
+        fmt::format("\"{}\" is ignored beside \"{}\"", spelled("prompt"), prompt.name));
   }
   if (from_value) out.notes.push_back("messages spelled from/value");
   return prompt;
@@ -135,8 +134,8 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
   const bool whole = !is_text && is_opening_role(message_role(side.as_array().front()));
   if (!whole && prompt.messages.is_null()) {
     if (is_text) {
-      throw RowRefusal("no_prompt", fmt::format("\"{}\" is a string and the row has no prompt",
-                                                name));
+      throw RowRefusal("no_prompt",
+                       fmt::format("\"{}\" is a string and the row has no prompt", name));
     }
   } else if (!whole) {
     if (prompt.is_text && prompt.messages.as_array()[0].at("content").as_string().empty()) {
@@ -162,8 +161,8 @@ void PreferenceReader::read_kept(const Json& row, PreferenceRow& out) const {
   for (const std::string& name : keep_) {
     const Json* value = row.find(name);
     if (value != nullptr && !(value->is_null() || value->is_number() || value->is_string())) {
-      out.notes.push_back(fmt::format("kept column \"{}\" is {} and is taken as absent", name,
-                                      kind_text(*value)));
+      out.notes.push_back(
+          fmt::format("kept column \"{}\" is {} and is taken as absent", name, kind_text(*value)));
       value = nullptr;
     }
     out.kept.push_back(value == nullptr ? Json() : *value);

@@ -13,7 +13,7 @@ namespace xrun {
 
 struct PreferenceRow {
   SourceLine at;
-  Json chosen;        // whole conversations, prompt included
+  Json chosen;  // whole conversations, prompt included
   Json rejected;
   Json kwargs;        // of the template; an object
   size_t shared = 0;  // messages of the prompt: the common beginning, at most all but the last one
@@ -31,13 +31,14 @@ struct PreferenceRow {
 // that begin with a system or user turn is ignored, with a note.
 class PreferenceReader {
  public:
-  // fields: (our name, the file's name). Throws UsageError with the nearest name for an unknown one.
+  // fields: (our name, the file's name). Throws UsageError with the nearest name for an unknown
+  // one.
   PreferenceReader(const std::vector<std::pair<std::string, std::string>>& fields,
                    std::vector<std::string> keep, Json template_kwargs);
 
   // Throws RowRefusal with the reason: not_an_object, missing_side, empty_list, wrong_type,
-  // no_prompt, prompt_mismatch, no_assistant, last_not_assistant, empty_answer, same_answers, refused_kwargs,
-  // kept_column, bad_weight.
+  // no_prompt, prompt_mismatch, no_assistant, last_not_assistant, empty_answer, same_answers,
+  // refused_kwargs, kept_column, bad_weight.
   PreferenceRow read(const Json& value, const SourceLine& at) const;
 
  private:

@@ -59,15 +59,15 @@ void PreferenceSet::State::merge_kept() {
       }
       XRUN_CHECK(same->is_number == column.is_number,
                  "the kept column \"{}\" holds numbers in one source and strings in another "
-                 "({}); rename one of them", column.name, source.cache->ledger().name);
+                 "({}); rename one of them",
+                 column.name, source.cache->ledger().name);
     }
   }
   for (Source& source : sources) {
     const std::vector<KeptColumn>& own = source.cache->kept_columns();
     for (const Kept& column : kept) {
-      const auto found = std::find_if(own.begin(), own.end(), [&](const KeptColumn& k) {
-        return k.name == column.name;
-      });
+      const auto found = std::find_if(own.begin(), own.end(),
+                                      [&](const KeptColumn& k) { return k.name == column.name; });
       source.kept.push_back(found == own.end() ? -1 : static_cast<int32_t>(found - own.begin()));
     }
   }
@@ -77,8 +77,8 @@ size_t PreferenceSet::State::kept_index(const std::string& name) const {
   for (size_t k = 0; k < kept.size(); ++k) {
     if (kept[k].name == name) return k;
   }
-  throw Error(fmt::format("\"{0}\" is no kept column; name it in data.keep: keep = {{ \"{0}\" }}",
-                          name));
+  throw Error(
+      fmt::format("\"{0}\" is no kept column; name it in data.keep: keep = {{ \"{0}\" }}", name));
 }
 
 PreferenceSet PreferenceSet::open(const PreferenceOptions& options, const Tokenizer& tokenizer,
@@ -167,7 +167,8 @@ RowStream PreferenceSet::stream(const StepPlan& plan) const {
 
 int64_t PreferenceSet::steps_total(const StepPlan& plan) const {
   const std::optional<int64_t> length = stream(plan).length();
-  XRUN_CHECK(length, "the stream of rows has no end (epochs = {}, mixture.stop = \"{}\"); set steps",
+  XRUN_CHECK(length,
+             "the stream of rows has no end (epochs = {}, mixture.stop = \"{}\"); set steps",
              plan.epochs, state_->stop == MixtureStop::kRestart ? "restart" : "all");
   return *length / plan.pairs + (*length % plan.pairs != 0);
 }
@@ -189,8 +190,8 @@ std::vector<int64_t> PreferenceSet::step_rows(const StepPlan& plan, int64_t step
 void PreferenceSet::fail_too_long(int64_t row, int64_t tokens, int64_t max_tokens) const {
   throw Error(fmt::format(
       "{}: the pair has {} tokens ({} chosen, {} rejected), batch.max_tokens is {}; raise "
-      "batch.max_tokens, or lower max_length with over_length = \"drop\" or \"cut\"", place(row),
-      count_text(tokens), count_text(length(row, Side::kChosen)),
+      "batch.max_tokens, or lower max_length with over_length = \"drop\" or \"cut\"",
+      place(row), count_text(tokens), count_text(length(row, Side::kChosen)),
       count_text(length(row, Side::kRejected)), count_text(max_tokens)));
 }
 
@@ -272,9 +273,7 @@ uint64_t PreferenceSet::prompt_hash(int64_t row) const {
   return at.source.cache->prompt_hash(at.row);
 }
 
-const std::vector<PreferenceSet::Kept>& PreferenceSet::kept_columns() const {
-  return state_->kept;
-}
+const std::vector<PreferenceSet::Kept>& PreferenceSet::kept_columns() const { return state_->kept; }
 
 double PreferenceSet::kept_number(int64_t row, const std::string& name) const {
   const size_t k = state_->kept_index(name);

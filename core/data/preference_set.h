@@ -42,7 +42,7 @@ class RowMap {
 };
 
 struct PreferenceSource {
-  std::string path;  // a .jsonl file, or a glob of them
+  std::string path;   // a .jsonl file, or a glob of them
   double weight = 1;  // share of the rows drawn among several sources; 0: never drawn
   // (our name, the file's name) for prompt, system, chosen, rejected, tools, chat_template_kwargs,
   // weight; weight is read only if it is named here.
@@ -63,13 +63,13 @@ struct PreferenceOptions {
   int64_t max_length = 0;  // tokens of one side; 0: no limit
   OverLength over_length = OverLength::kRaise;
   TrainOn train_on = TrainOn::kAssistant;
-  Json template_kwargs = Json::object();    // for every row, below the row's own
+  Json template_kwargs = Json::object();  // for every row, below the row's own
   std::vector<std::string> disabled_laws;
-  bool strict = false;                      // a dropped, cut or repaired row is an Error
-  int64_t vocab_limit = 0;                  // ids must be below; 0: unknown
+  bool strict = false;      // a dropped, cut or repaired row is an Error
+  int64_t vocab_limit = 0;  // ids must be below; 0: unknown
   MixtureStop stop = MixtureStop::kAll;
-  std::filesystem::path cache_root;         // "": $XRUN_CACHE, else ~/.cache/xrun
-  uint64_t segment_bytes = 8 << 20;         // of a cache file; what a kill during a build may lose
+  std::filesystem::path cache_root;  // "": $XRUN_CACHE, else ~/.cache/xrun
+  uint64_t segment_bytes = 8 << 20;  // of a cache file; what a kill during a build may lose
   std::function<void(const BuildProgress&)> progress;  // called at most every 0.2 s of a build
 };
 
@@ -97,10 +97,10 @@ class PreferenceSet {
   static PreferenceSet open(const PreferenceOptions& options, const Tokenizer& tokenizer,
                             const ChatTemplate& chat_template);
 
-  int64_t size() const;             // rows of this split
-  int64_t row(int64_t index) const; // the row id at a place of this split, in file order
-  int64_t total_rows() const;       // rows of the whole set; ids are 0 to total_rows() - 1
-  const Ledger& ledger() const;     // of the whole set
+  int64_t size() const;              // rows of this split
+  int64_t row(int64_t index) const;  // the row id at a place of this split, in file order
+  int64_t total_rows() const;        // rows of the whole set; ids are 0 to total_rows() - 1
+  const Ledger& ledger() const;      // of the whole set
   // Of the whole set's tokens, masks, weights and order; equal for equal caches wherever they lie.
   const std::string& fingerprint() const;
   std::vector<std::filesystem::path> cache_dirs() const;

@@ -17,9 +17,9 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kLawRows = 64;       // rows on which the laws are tried
-constexpr int64_t kLawLines = 1000;   // lines in which they are looked for
-constexpr size_t kListedRows = 10;    // bad rows in an error message
+constexpr size_t kLawRows = 64;      // rows on which the laws are tried
+constexpr int64_t kLawLines = 1000;  // lines in which they are looked for
+constexpr size_t kListedRows = 10;   // bad rows in an error message
 
 const char* over_length_name(OverLength mode) {
   constexpr const char* kNames[] = {"raise", "drop", "cut"};
@@ -83,8 +83,8 @@ std::vector<LawSample> sample_rows(const PreferenceReader& reader, const Prefere
       try {
         if (source.map && !source.map->apply(line.value)) continue;
         PreferenceRow row = reader.read(line.value, {static_cast<int32_t>(f), line.line});
-        samples.push_back({place, std::move(row.chosen), std::move(row.rejected),
-                           std::move(row.kwargs)});
+        samples.push_back(
+            {place, std::move(row.chosen), std::move(row.rejected), std::move(row.kwargs)});
       } catch (const RowRefusal&) {
         continue;
       }
@@ -129,8 +129,8 @@ void check_ledger(const PairCache& cache, bool strict) {
              count_text(ledger.rows), list_bad_rows(ledger));
   if (!strict) return;
   const auto filtered = ledger.dropped.find("filtered");
-  const int64_t bad = ledger.dropped_total() -
-                      (filtered == ledger.dropped.end() ? 0 : filtered->second);
+  const int64_t bad =
+      ledger.dropped_total() - (filtered == ledger.dropped.end() ? 0 : filtered->second);
   XRUN_CHECK(bad == 0 && ledger.cut == 0 && ledger.repaired == 0,
              "{}: {} of {} rows would be dropped, {} cut, {} repaired, and strict = true{}",
              ledger.name, count_text(bad), count_text(ledger.rows), count_text(ledger.cut),
@@ -142,7 +142,8 @@ void check_vocabulary(const PairCache& cache, int64_t vocab_limit) {
   if (vocab_limit <= 0 || largest.value < vocab_limit) return;
   throw Error(fmt::format(
       "{}: has the token id {}, the model's vocabulary has {} ids; the tokenizer belongs to "
-      "another model", cache.ledger().place(cache.at(largest.row)), largest.value, vocab_limit));
+      "another model",
+      cache.ledger().place(cache.at(largest.row)), largest.value, vocab_limit));
 }
 
 }  // namespace
@@ -174,8 +175,8 @@ std::shared_ptr<const PairCache> open_preference_source(const PreferenceOptions&
     check_template(options, reader, source, build.files, tokenizer, chat_template);
   }
   PreferenceRowType row_type(reader, source.keep,
-                             {options.max_length, options.over_length, options.train_on},
-                             tokenizer, chat_template, source.map);
+                             {options.max_length, options.over_length, options.train_on}, tokenizer,
+                             chat_template, source.map);
   std::shared_ptr<const PairCache> cache = PairCache::open(ensure_cache(root, build, row_type));
   check_ledger(*cache, options.strict);
   check_vocabulary(*cache, options.vocab_limit);

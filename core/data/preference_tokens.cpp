@@ -27,12 +27,13 @@ size_t first_turn_behind(const ChatTokens& tokens, const ChatTemplate& chat_temp
     return assistants;
   }
   const Json::Array& list = messages.as_array();
-  const Json prefix(Json::Array(list.begin(),
-                                list.begin() + static_cast<std::ptrdiff_t>(first_messages)));
+  const Json prefix(
+      Json::Array(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(first_messages)));
   const size_t turns = count_shared_turns(chat_template, messages, prefix, kwargs);
   if (turns == 0) {
-    throw RowRefusal("template_error", "the template does not render the shared turns alone, so "
-                                       "they cannot be told from the answer");
+    throw RowRefusal("template_error",
+                     "the template does not render the shared turns alone, so "
+                     "they cannot be told from the answer");
   }
   return turns;
 }
@@ -72,14 +73,16 @@ int64_t cut(SideTokens& side, int64_t max_length) {
   return over;
 }
 
-// Cuts both sides from the same end, so that what is left is the prompt and the head of each answer.
+// Cuts both sides from the same end, so that what is left is the prompt and the head of each
+// answer.
 void cut_pair(PairTokens& pair, int64_t max_length, const std::string& place) {
   pair.cut_tokens = cut(pair.chosen, max_length) + cut(pair.rejected, max_length);
   for (const SideTokens* side : {&pair.chosen, &pair.rejected}) {
-    XRUN_CHECK(is_trained(*side),
-               "{}: cut to max_length = {}, the {} side has no trained token left: its prompt alone "
-               "is as long; raise max_length or set over_length = \"drop\"", place,
-               count_text(max_length), side == &pair.chosen ? "chosen" : "rejected");
+    XRUN_CHECK(
+        is_trained(*side),
+        "{}: cut to max_length = {}, the {} side has no trained token left: its prompt alone "
+        "is as long; raise max_length or set over_length = \"drop\"",
+        place, count_text(max_length), side == &pair.chosen ? "chosen" : "rejected");
   }
 }
 

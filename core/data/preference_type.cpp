@@ -32,8 +32,12 @@ PreferenceRowType::PreferenceRowType(PreferenceReader reader, std::vector<std::s
                                      PairSettings settings, const Tokenizer& tokenizer,
                                      const ChatTemplate& chat_template,
                                      std::shared_ptr<const RowMap> map)
-    : reader_(std::move(reader)), keep_(std::move(keep)), settings_(settings),
-      tokenizer_(tokenizer), chat_template_(chat_template), map_(std::move(map)) {}
+    : reader_(std::move(reader)),
+      keep_(std::move(keep)),
+      settings_(settings),
+      tokenizer_(tokenizer),
+      chat_template_(chat_template),
+      map_(std::move(map)) {}
 
 std::vector<Column> PreferenceRowType::columns() const {
   const ColumnType ids =
@@ -81,7 +85,8 @@ void PreferenceRowType::fix_kept_types() {
   }
   for (size_t k = 0; k < row_.kept.size(); ++k) {
     if (kept_types_[k] == "absent") {
-      row_.notes.push_back(fmt::format("kept column \"{}\" is left out: the first row has none", keep_[k]));
+      row_.notes.push_back(
+          fmt::format("kept column \"{}\" is left out: the first row has none", keep_[k]));
       continue;
     }
     if (kept_types_[k] == "string" && row_.kept[k].is_null()) {

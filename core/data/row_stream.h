@@ -25,12 +25,13 @@ class RowStream {
   };
 
   // epochs = 0 is without end, and so is kRestart over several sources; kFirst ends when the first
-  // source has given its rows `epochs` times, kAll when every one has. Throws Error as Mixture does.
+  // source has given its rows `epochs` times, kAll when every one has. Throws Error as Mixture
+  // does.
   RowStream(std::vector<Source> sources, MixtureStop stop, uint64_t seed, bool shuffle,
             int64_t epochs);
 
   std::optional<int64_t> length() const { return length_; }  // no value: without end
-  Place at(int64_t index) const;  // requires 0 <= index < length
+  Place at(int64_t index) const;                             // requires 0 <= index < length
 
  private:
   std::vector<Source> sources_;

@@ -112,7 +112,7 @@ uint64_t segment_header_bytes(size_t columns) {
 
 SegmentHeader read_segment_header(std::string_view bytes, uint64_t file_bytes,
                                   std::span<const Column> columns, const std::string& name) {
-  FileHeader file {};
+  FileHeader file{};
   const uint64_t size = segment_header_bytes(columns.size());
   XRUN_CHECK(bytes.size() >= size && file_bytes >= size,
              "{}: is cut short: {} bytes, its header has {}", name, file_bytes, size);
@@ -122,11 +122,11 @@ SegmentHeader read_segment_header(std::string_view bytes, uint64_t file_bytes,
   XRUN_CHECK(file.version <= kSegmentVersion,
              "{}: is of format {}, written by a newer xrun; this one reads up to {}", name,
              file.version, kSegmentVersion);
-  XRUN_CHECK(file.columns == columns.size() && file.file_bytes == file_bytes &&
-                 file.rows <= file_bytes,
-             "{}: its header ({} columns, {} bytes, {} rows) does not fit the file ({} columns, "
-             "{} bytes)", name, file.columns, file.file_bytes, file.rows, columns.size(),
-             file_bytes);
+  XRUN_CHECK(
+      file.columns == columns.size() && file.file_bytes == file_bytes && file.rows <= file_bytes,
+      "{}: its header ({} columns, {} bytes, {} rows) does not fit the file ({} columns, "
+      "{} bytes)",
+      name, file.columns, file.file_bytes, file.rows, columns.size(), file_bytes);
   SegmentHeader header;
   header.rows = file.rows;
   header.first_row = file.first_row;
@@ -134,7 +134,7 @@ SegmentHeader read_segment_header(std::string_view bytes, uint64_t file_bytes,
   header.index = file.index;
   header.key = key_from_bytes(file.key);
   for (size_t c = 0; c < columns.size(); ++c) {
-    FileColumn column {};
+    FileColumn column{};
     std::memcpy(&column, bytes.data() + sizeof(file) + c * sizeof(column), sizeof(column));
     check_column(column, columns, c, header, name);
     header.columns.push_back({column.begin, column.elements});
@@ -171,7 +171,8 @@ void SegmentData::push_bits(size_t column, std::span<const uint8_t> flags) {
   ColumnData& data = columns_[column];
   for (const uint8_t flag : flags) {
     if (data.elements % 8 == 0) data.bytes.push_back('\0');
-    if (flag != 0) data.bytes.back() = static_cast<char>(data.bytes.back() | (1 << data.elements % 8));
+    if (flag != 0)
+      data.bytes.back() = static_cast<char>(data.bytes.back() | (1 << data.elements % 8));
     ++data.elements;
   }
 }
@@ -192,7 +193,7 @@ uint64_t SegmentData::bytes() const {
 }
 
 std::string SegmentData::encode(uint64_t index, uint64_t first_row, const std::string& key) const {
-  FileHeader header {};
+  FileHeader header{};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
   header.version = kSegmentVersion;
   header.columns = static_cast<uint32_t>(schema_.size());
@@ -205,7 +206,8 @@ std::string SegmentData::encode(uint64_t index, uint64_t first_row, const std::s
   for (size_t c = 0; c < schema_.size(); ++c) {
     const uint64_t elements = columns_[c].elements;
     XRUN_CHECK(elements == wanted_elements(schema_, c, rows_, elements),
-               "cache: column \"{}\" has {} elements for {} rows", schema_[c].name, elements, rows_);
+               "cache: column \"{}\" has {} elements for {} rows", schema_[c].name, elements,
+               rows_);
     FileColumn& column = table[c];
     std::memset(&column, 0, sizeof(column));
     std::memcpy(column.name, schema_[c].name.data(), schema_[c].name.size());

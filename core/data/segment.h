@@ -11,7 +11,14 @@
 namespace xrun {
 
 enum class ColumnType : uint32_t {
-  kU8 = 1, kU16 = 2, kU32 = 3, kI32 = 4, kI64 = 5, kU64 = 6, kF32 = 7, kF64 = 8,
+  kU8 = 1,
+  kU16 = 2,
+  kU32 = 3,
+  kI32 = 4,
+  kI64 = 5,
+  kU64 = 6,
+  kF32 = 7,
+  kF64 = 8,
   kBits = 9,  // one bit an element, the lowest bit of a byte first
 };
 
@@ -43,7 +50,7 @@ struct SegmentHeader {
   uint64_t first_row = 0;
   uint64_t file_bytes = 0;
   uint64_t index = 0;
-  std::string key;                  // of the cache
+  std::string key;  // of the cache
   std::vector<ColumnSpan> columns;
 };
 

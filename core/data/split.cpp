@@ -47,7 +47,8 @@ std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, dou
   const std::vector<PromptGroup> groups = group_prompts(prompt_hash);
   XRUN_CHECK(groups.size() > 1,
              "valid.by = \"prompt\": all {} rows share one prompt, so none can be held out; "
-             "use by = \"row\" or valid.data", prompt_hash.size());
+             "use by = \"row\" or valid.data",
+             prompt_hash.size());
   std::unordered_map<uint64_t, bool> taken;
   int64_t rows = 0;
   for (const PromptGroup& group : groups) {

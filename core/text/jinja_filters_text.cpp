@@ -148,7 +148,7 @@ Value tojson(Interpreter& interpreter, const Value& input, Arguments& arguments)
                      type_name(*indent));
     const int64_t width = indent->is_integral() ? std::clamp<int64_t>(indent->as_int(), 0, 1000) : 0;
     style.indent = indent->is_text() ? indent->bytes() : std::string(static_cast<size_t>(width), ' ');
-    style.item_separator = ",";
+    style.item_separator = std::string(",");
   }
   if (separators != nullptr && !separators->is_none()) {
     const std::vector<Value> parts = iterate(*separators, interpreter.budget());

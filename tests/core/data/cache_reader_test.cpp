@@ -65,8 +65,9 @@ TEST_F(ToyCache, ADamagedPageIsFoundAtFirstTouchAndOthersAreRead) {
   const SegmentEntry& entry = reader.manifest().segments[1];
   const std::string message =
       error_of([&] { reader.value<int64_t>(reader.place(entry.first_row), line); });
-  EXPECT_NE(message.find(fmt::format("rows {} to {}", entry.first_row,
-                                     entry.first_row + entry.rows - 1)), std::string::npos)
+  EXPECT_NE(
+      message.find(fmt::format("rows {} to {}", entry.first_row, entry.first_row + entry.rows - 1)),
+      std::string::npos)
       << message;
   EXPECT_NE(message.find("page 0"), std::string::npos);
 }
@@ -100,8 +101,9 @@ TEST_F(ToyCache, RefusesANewerFormat) {
   std::string body = text.substr(0, text.rfind(",\"xxh3\""));
   body.replace(body.find("\"version\":1"), 11, "\"version\":9");
   write_file_atomic(dir_ / kManifestName, body + ",\"xxh3\":\"" + hash_hex(body) + "\"}\n");
-  EXPECT_NE(error_of([&] { CacheReader(dir_, "toy"); })
-                .find("is of format 9, written by a newer xrun"), std::string::npos);
+  EXPECT_NE(
+      error_of([&] { CacheReader(dir_, "toy"); }).find("is of format 9, written by a newer xrun"),
+      std::string::npos);
 }
 
 TEST_F(ToyCache, RefusesASegmentOfAnotherPlace) {
@@ -119,8 +121,7 @@ TEST_F(ToyCache, RefusesASegmentOfAnotherPlace) {
   }
   write_file_atomic(dir_ / "segment_000000.bin", second);
   write_file_atomic(dir_ / kManifestName, encode_manifest(manifest));
-  EXPECT_NE(open_and_verify().find("segment_000000.bin: is segment 1 of cache"),
-            std::string::npos);
+  EXPECT_NE(open_and_verify().find("segment_000000.bin: is segment 1 of cache"), std::string::npos);
 }
 
 TEST_F(ToyCache, RefusesAnotherRowType) {

@@ -105,14 +105,17 @@ TEST(DataFiles, AGlobGivesItsFilesInOrder) {
 TEST(DataFiles, WhatIsNoFileIsNamed) {
   const ScratchFolder folder;
   const std::string missing = (folder.path() / "none.jsonl").string();
-  EXPECT_TRUE(error_of([&] { find_data_files(missing); })
-                  .starts_with(missing + ": there is no such data file"));
+  EXPECT_TRUE(error_of([&] {
+                find_data_files(missing);
+              }).starts_with(missing + ": there is no such data file"));
   EXPECT_NE(error_of([&] { find_data_files(folder.path().string()); }).find("is a folder"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { find_data_files((folder.path() / "*.x").string()); })
-                .find("no file matches"), std::string::npos);
-  EXPECT_NE(error_of([&] { find_data_files(folder.write("p.parquet", "PAR1")); })
-                .find("read_parquet"), std::string::npos);
+  EXPECT_NE(
+      error_of([&] { find_data_files((folder.path() / "*.x").string()); }).find("no file matches"),
+      std::string::npos);
+  EXPECT_NE(
+      error_of([&] { find_data_files(folder.write("p.parquet", "PAR1")); }).find("read_parquet"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -14,12 +14,12 @@ namespace {
 // order: the figures are those of Levanter's test_mixture.
 TEST(Mixture, UnshuffledBlocksGiveTheReferencesLengths) {
   const Mixture mixture({0.5, 0.3, 0.2}, 0, false, 10);
-  EXPECT_EQ(mixture.length_for(0, 5), 5);    // first_exhausted
-  EXPECT_EQ(mixture.length_for(2, 5), 29);   // all_exhausted
+  EXPECT_EQ(mixture.length_for(0, 5), 5);   // first_exhausted
+  EXPECT_EQ(mixture.length_for(2, 5), 29);  // all_exhausted
   EXPECT_EQ(mixture(10).source, 0);
-  EXPECT_EQ(mixture(10).draw % 5, 0);        // item 10 is 1
+  EXPECT_EQ(mixture(10).draw % 5, 0);  // item 10 is 1
   EXPECT_EQ(mixture(28).source, 2);
-  EXPECT_EQ(mixture(28).draw % 5, 4);        // item 28 is 500
+  EXPECT_EQ(mixture(28).draw % 5, 4);  // item 28 is 500
 }
 
 TEST(Mixture, EveryBlockHoldsItsShareOfEverySource) {
@@ -50,7 +50,9 @@ TEST(Mixture, TheStreamOfALengthHoldsTheDrawsAskedFor) {
 }
 
 TEST(Mixture, NamesAWeightThatIsNeverDrawn) {
-  EXPECT_NE(error_of([] { Mixture({1, 1e-5}, 0, true); }).find("data[2].weight is 1e-05"),
+  EXPECT_NE(error_of([] {
+              Mixture({1, 1e-5}, 0, true);
+            }).find("data[2].weight is 1e-05"),
             std::string::npos);
   EXPECT_NE(error_of([] { Mixture({0, 0}, 0, true); }), "");
   EXPECT_NE(error_of([] { Mixture({1, -1}, 0, true); }), "");

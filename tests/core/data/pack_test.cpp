@@ -28,7 +28,9 @@ TEST(BestFitDecreasing, AcceptsAPackThatIsExactlyFull) {
 }
 
 TEST(BestFitDecreasing, NamesAnItemBeyondTheCapacity) {
-  EXPECT_EQ(error_of([] { best_fit_decreasing(std::vector<int64_t>{3, 11}, 10); }),
+  EXPECT_EQ(error_of([] {
+              best_fit_decreasing(std::vector<int64_t>{3, 11}, 10);
+            }),
             "packing: item 1 has size 11, the capacity is 10");
 }
 

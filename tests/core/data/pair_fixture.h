@@ -1,5 +1,6 @@
 #pragma once
-// What tests of preference sets stand on: the tokenizer of bytes, ChatML written by hand, and files.
+// What tests of preference sets stand on: the tokenizer of bytes, ChatML written by hand, and
+// files.
 
 #include <gtest/gtest.h>
 
@@ -78,9 +79,9 @@ class PairFixture : public testing::Test {
     std::string bytes;
     for (int i = 0; i < n; ++i) {
       const std::string number = std::to_string(i % 3 == 2 ? i - 1 : i);
-      bytes += pair_row("q" + number, "yes" + std::to_string(i), std::string(1 + i % 5, 'n'),
-                        ",\"score\":" + std::to_string(i) + ",\"tag\":\"t" + std::to_string(i) +
-                            "\"");
+      bytes +=
+          pair_row("q" + number, "yes" + std::to_string(i), std::string(1 + i % 5, 'n'),
+                   ",\"score\":" + std::to_string(i) + ",\"tag\":\"t" + std::to_string(i) + "\"");
     }
     return bytes;
   }

@@ -53,25 +53,28 @@ const Spelling kSpellings[] = {
      "user:hi|assistant:yes", "user:hi|assistant:no", 1},
     {"MessageSides", R"({"prompt":[)" USER R"(],"chosen":)" YES R"(,"rejected":)" NO "}",
      "user:hi|assistant:yes", "user:hi|assistant:no", 1},
-    {"PromptRepeated", R"({"prompt":[)" USER R"(],"chosen":[)" USER "," YES R"(],"rejected":[)" USER
-     "," NO "]}", "user:hi|assistant:yes", "user:hi|assistant:no", 1},
+    {"PromptRepeated",
+     R"({"prompt":[)" USER R"(],"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," NO "]}",
+     "user:hi|assistant:yes", "user:hi|assistant:no", 1},
     {"FromValue", R"({"conversations":[{"from":"system","value":"s"},{"from":"human","value":"hi"}],
      "chosen":{"from":"gpt","value":"yes"},"rejected":{"from":"gpt","value":"no"}})",
      "system:s|user:hi|assistant:yes", "system:s|user:hi|assistant:no", 2},
     {"System", R"({"system":"s","prompt":"hi","chosen":"yes","rejected":"no"})",
      "system:s|user:hi|assistant:yes", "system:s|user:hi|assistant:no", 2},
-    {"OneSideLonger", R"({"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," YES "," USER ","
-     NO "]}", "user:hi|assistant:yes", "user:hi|assistant:yes|user:hi|assistant:no", 1},
+    {"OneSideLonger",
+     R"({"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," YES "," USER "," NO "]}",
+     "user:hi|assistant:yes", "user:hi|assistant:yes|user:hi|assistant:no", 1},
 };
 
 INSTANTIATE_TEST_SUITE_P(Every, Spellings, testing::ValuesIn(kSpellings),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(PreferenceRow, AStringPromptBesideWholeConversationsIsIgnoredAloud) {
-  const PreferenceRow row = read(R"({"prompt":"other","chosen":[)" USER "," YES R"(],"rejected":[)"
-                                 USER "," NO "]}");
+  const PreferenceRow row =
+      read(R"({"prompt":"other","chosen":[)" USER "," YES R"(],"rejected":[)" USER "," NO "]}");
   EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
-  EXPECT_EQ(row.notes, std::vector<std::string>{"\"prompt\" is ignored beside whole conversations"});
+  EXPECT_EQ(row.notes,
+            std::vector<std::string>{"\"prompt\" is ignored beside whole conversations"});
 }
 
 TEST(PreferenceRow, AStringPromptBeforeAnAssistantTurnIsItsUserTurn) {
@@ -89,7 +92,9 @@ TEST(PreferenceRow, FieldsAreRenamed) {
 }
 
 TEST(PreferenceRow, AnUnknownFieldNameIsRefusedWithTheNearest) {
-  EXPECT_NE(error_of([] { read("{}", {{"choosen", "x"}}); }).find("did you mean \"chosen\"?"),
+  EXPECT_NE(error_of([] {
+              read("{}", {{"choosen", "x"}});
+            }).find("did you mean \"chosen\"?"),
             std::string::npos);
 }
 
@@ -98,9 +103,9 @@ TEST(PreferenceRow, AColumnCalledWeightIsNoWeightUnlessNamed) {
 }
 
 TEST(PreferenceRow, KeepsNumbersAndStrings) {
-  const PreferenceRow row = read(
-      R"({"prompt":"hi","chosen":"yes","rejected":"no","score":1.5,"tag":"t"})", {},
-      {"tag", "score"});
+  const PreferenceRow row =
+      read(R"({"prompt":"hi","chosen":"yes","rejected":"no","score":1.5,"tag":"t"})", {},
+           {"tag", "score"});
   ASSERT_EQ(row.kept.size(), 2u);
   EXPECT_EQ(row.kept[0].as_string(), "t");
   EXPECT_EQ(row.kept[1].as_double(), 1.5);
@@ -110,7 +115,9 @@ TEST(PreferenceRow, KwargsAndToolsReachTheTemplate) {
   const PreferenceReader reader({}, {}, parse_json(R"({"a":1,"b":1})", ""));
   const PreferenceRow row = reader.read(
       parse_json(R"({"prompt":"hi","chosen":"yes","rejected":"no","tools":[{"name":"f"}],
-                     "chat_template_kwargs":{"b":2}})", ""), {0, 1});
+                     "chat_template_kwargs":{"b":2}})",
+                 ""),
+      {0, 1});
   EXPECT_EQ(dump_json(row.kwargs), R"({"a":1,"b":2,"tools":[{"name":"f"}]})");
 }
 
@@ -154,26 +161,32 @@ const Refused kRefused[] = {
      "is from \"x\""},
     {"no_prompt", R"({"chosen":"yes","rejected":"no"})", "the row has no prompt"},
     {"no_prompt", R"({"prompt":"","chosen":"yes","rejected":"no"})", "\"prompt\" is empty"},
-    {"prompt_mismatch", R"({"prompt":[{"role":"user","content":"ho"}],"chosen":[)" USER "," YES
-     R"(],"rejected":[)" USER "," NO "]}", "not the beginning of \"chosen\""},
+    {"prompt_mismatch",
+     R"({"prompt":[{"role":"user","content":"ho"}],"chosen":[)" USER "," YES
+     R"(],"rejected":[)" USER "," NO "]}",
+     "not the beginning of \"chosen\""},
     {"no_assistant", R"({"chosen":[)" USER R"(],"rejected":[)" USER "," NO "]}", "the chosen side"},
-    {"last_not_assistant", R"({"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," NO "," USER
-     "]}", "the rejected side ends with a turn of \"user\""},
+    {"last_not_assistant",
+     R"({"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," NO "," USER "]}",
+     "the rejected side ends with a turn of \"user\""},
     {"empty_answer", R"({"prompt":"hi","chosen":"yes","rejected":" \n"})", "the rejected side"},
     {"same_answers", R"({"prompt":"hi","chosen":"yes","rejected":"yes"})", "are the same"},
     {"refused_kwargs", R"({"prompt":"hi","chosen":"yes","rejected":"no",
-     "chat_template_kwargs":{"tokenize":true}})", "may not set \"tokenize\""},
+     "chat_template_kwargs":{"tokenize":true}})",
+     "may not set \"tokenize\""},
     {"refused_kwargs", R"({"prompt":"hi","chosen":"yes","rejected":"no",
-     "chat_template_kwargs":{"add_generation_prompt":true}})", "add_generation_prompt"},
-    {"wrong_type", R"({"prompt":"hi","chosen":"yes","rejected":"no","tools":{}})", "tools is an object"},
+     "chat_template_kwargs":{"add_generation_prompt":true}})",
+     "add_generation_prompt"},
+    {"wrong_type", R"({"prompt":"hi","chosen":"yes","rejected":"no","tools":{}})",
+     "tools is an object"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Every, RefusedRows, testing::ValuesIn(kRefused));
 
 TEST(PreferenceRow, AKeptColumnOfAnotherTypeIsAbsentWithANote) {
   for (const char* value : {"true", "[1]", "{}"}) {
-    const std::string text = std::string(R"({"prompt":"hi","chosen":"yes","rejected":"no","k":)") +
-                             value + "}";
+    const std::string text =
+        std::string(R"({"prompt":"hi","chosen":"yes","rejected":"no","k":)") + value + "}";
     const PreferenceRow row = read(text, {}, {"k"});
     EXPECT_TRUE(row.kept.at(0).is_null());
     ASSERT_FALSE(row.notes.empty());

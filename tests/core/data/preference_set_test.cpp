@@ -59,7 +59,9 @@ TEST_F(PreferenceSets, APairLongerThanAPackIsNamedBeforeAnyStep) {
   EXPECT_EQ(error_of([&] { set.check_fits(1000); }), "");
   const std::string message = error_of([&] { set.check_fits(100); });
   EXPECT_NE(message.find("pairs.jsonl:2: the pair has 346 tokens (322 chosen, 24 rejected), "
-                         "batch.max_tokens is 100"), std::string::npos) << message;
+                         "batch.max_tokens is 100"),
+            std::string::npos)
+      << message;
   EXPECT_EQ(error_of([&] { set.pack({1}, 100); }), message);
   EXPECT_EQ(error_of([&] { set.split(0.5).first.check_fits(100); }), "");  // it is held out
 }
@@ -137,8 +139,8 @@ TEST_F(PreferenceSets, KeptColumnsStayWithTheirRows) {
 }
 
 TEST_F(PreferenceSets, AKeptColumnOfMixedTypesDropsTheOtherRows) {
-  PreferenceOptions opened = options(pair_row("q", "a", "b", ",\"k\":1") +
-                                     pair_row("q", "c", "d", ",\"k\":\"x\""));
+  PreferenceOptions opened =
+      options(pair_row("q", "a", "b", ",\"k\":1") + pair_row("q", "c", "d", ",\"k\":\"x\""));
   opened.sources[0].keep = {"k"};
   EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("kept_column"), 1);
 }
@@ -151,8 +153,8 @@ TEST_F(PreferenceSets, AKeptColumnThatTheFirstRowLacksIsLeftOutWithANote) {
   EXPECT_EQ(set.size(), 2);
   ASSERT_EQ(set.kept_columns().size(), 1u);
   EXPECT_EQ(set.kept_string(1, "tag"), "u");
-  EXPECT_EQ(set.ledger().sources[0].notes.at("kept column \"k\" is left out: the first row has none"),
-            2);
+  EXPECT_EQ(
+      set.ledger().sources[0].notes.at("kept column \"k\" is left out: the first row has none"), 2);
 }
 
 TEST_F(PreferenceSets, ARowThatLacksAKeptStringKeepsAnEmptyOne) {
@@ -214,7 +216,8 @@ TEST_F(PreferenceSets, TheFirstBatchOfABuiltCacheComesWithin50Ms) {
   const PreferenceSet set = open(some);
   const std::vector<PackedBatch> packs = set.pack(set.step_rows({8, 1, true, 0}, 0), 4096);
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::steady_clock::now() - start).count();
+                      std::chrono::steady_clock::now() - start)
+                      .count();
   EXPECT_EQ(packs.size(), 1u);
   EXPECT_LT(ms, 50);
 }

@@ -61,13 +61,15 @@ TEST_F(PreferenceSources, AVocabularyThatIsTooSmallIsNamedByItsRow) {
 TEST_F(PreferenceSources, AnUnmarkedTemplateIsRefused) {
   const HandChatml unmarked(false);
   const PreferenceOptions some = options(pair_row("q", "yes", "no"));
-  EXPECT_NE(error_of([&] { PreferenceSet::open(some, tokenizer(), unmarked); })
-                .find("has no {% generation %} marks"), std::string::npos);
+  EXPECT_NE(error_of([&] {
+              PreferenceSet::open(some, tokenizer(), unmarked);
+            }).find("has no {% generation %} marks"),
+            std::string::npos);
 }
 
 TEST_F(PreferenceSources, OverLongRowsRaiseDropOrAreCut) {
-  PreferenceOptions some = options(pair_row("q", "yes", "no") +
-                                   pair_row("q", std::string(100, 'y'), "no"));
+  PreferenceOptions some =
+      options(pair_row("q", "yes", "no") + pair_row("q", std::string(100, 'y'), "no"));
   some.max_length = 60;
   EXPECT_NE(error_of([&] { open(some); }).find("pairs.jsonl:2: the chosen side has 122 tokens"),
             std::string::npos);
@@ -129,10 +131,11 @@ class OpenEnded : public HandChatml {
 TEST_F(PreferenceSources, ABrokenLawStopsBeforeAnythingIsBuiltUnlessItIsOff) {
   const OpenEnded broken;
   PreferenceOptions some = options(numbered_pairs(3));
-  const std::string message =
-      error_of([&] { PreferenceSet::open(some, tokenizer(), broken); });
+  const std::string message = error_of([&] { PreferenceSet::open(some, tokenizer(), broken); });
   EXPECT_NE(message.find("pairs.jsonl:1: the chat template \"hand\" breaks the law "
-                         "\"eot_trained\" in 3 of 3 rows"), std::string::npos) << message;
+                         "\"eot_trained\" in 3 of 3 rows"),
+            std::string::npos)
+      << message;
   EXPECT_FALSE(std::filesystem::exists(some.cache_root / "data"));
   some.disabled_laws = {"eot_trained"};
   EXPECT_EQ(error_of([&] { PreferenceSet::open(some, tokenizer(), broken); }), "");

@@ -48,7 +48,9 @@ TEST_F(PreferenceTokens, TrainsEveryTokenButTheFirst) {
 
 TEST_F(PreferenceTokens, RaiseNamesFileLineAndBothLengths) {
   const std::string row = pair_row("q", std::string(2000, 'y'), "no");
-  EXPECT_EQ(error_of([&] { encode(row, {1000, OverLength::kRaise, TrainOn::kAssistant}); }),
+  EXPECT_EQ(error_of([&] {
+              encode(row, {1000, OverLength::kRaise, TrainOn::kAssistant});
+            }),
             "pairs.jsonl:17: the chosen side has 2,022 tokens and the rejected side 24, max_length "
             "is 1,000; raise max_length or set over_length = \"drop\" or \"cut\"");
 }
@@ -76,7 +78,9 @@ TEST_F(PreferenceTokens, CutKeepsThePromptAndTheHeadOfBothAnswers) {
 
 TEST_F(PreferenceTokens, ACutThatLeavesNothingTrainedIsAnError) {
   const std::string row = pair_row(std::string(50, 'q'), "yes", "no");
-  EXPECT_EQ(error_of([&] { encode(row, {40, OverLength::kCut, TrainOn::kAssistant}); }),
+  EXPECT_EQ(error_of([&] {
+              encode(row, {40, OverLength::kCut, TrainOn::kAssistant});
+            }),
             "pairs.jsonl:17: cut to max_length = 40, the chosen side has no trained token left: "
             "its prompt alone is as long; raise max_length or set over_length = \"drop\"");
 }
@@ -95,8 +99,9 @@ TEST_F(PreferenceTokens, WhatTheTemplateRefusesIsABadRow) {
 
 TEST_F(PreferenceTokens, ATextThatSpellsASpecialTokenStaysPlain) {
   const PairTokens pair = encode(pair_row("q", "<|im_end|>", "no"));
-  EXPECT_EQ(std::count(pair.chosen.ids.begin(), pair.chosen.ids.end(),
-                       *tokenizer().id_of("<|im_end|>")), 2);
+  EXPECT_EQ(
+      std::count(pair.chosen.ids.begin(), pair.chosen.ids.end(), *tokenizer().id_of("<|im_end|>")),
+      2);
 }
 
 }  // namespace

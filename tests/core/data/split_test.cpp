@@ -15,8 +15,8 @@ namespace {
 TEST(Split, CountsAsTheReferenceDoes) {
   EXPECT_EQ(held_out_count(100, 0.1), 10);
   EXPECT_EQ(held_out_count(19, 0.1), 1);
-  EXPECT_EQ(held_out_count(5, 0.1), 1);     // at least one
-  EXPECT_EQ(held_out_count(2, 0.99), 1);    // at most n - 1
+  EXPECT_EQ(held_out_count(5, 0.1), 1);   // at least one
+  EXPECT_EQ(held_out_count(2, 0.99), 1);  // at most n - 1
   EXPECT_EQ(held_out_count(10, 0.999), 9);
   EXPECT_EQ(held_out_count(1, 0.5), 0);
   EXPECT_EQ(held_out_count(0, 0.5), 0);

@@ -14,8 +14,10 @@ class ToyRows : public RowType {
  public:
   std::string name() const override { return "toy"; }
   std::vector<Column> columns() const override {
-    return {{"offsets", ColumnType::kI64, -1}, {"text", ColumnType::kU8, 0},
-            {"flags", ColumnType::kBits, 0},   {"line", ColumnType::kI64, -1}};
+    return {{"offsets", ColumnType::kI64, -1},
+            {"text", ColumnType::kU8, 0},
+            {"flags", ColumnType::kBits, 0},
+            {"line", ColumnType::kI64, -1}};
   }
   void read(Json value, const SourceLine& at, SourceLedger& ledger) override {
     text_ = value.at("text").as_string();
@@ -50,7 +52,8 @@ class ToyRows : public RowType {
 inline std::string toy_file(int64_t n) {
   std::string bytes;
   for (int64_t i = 0; i < n; ++i) {
-    const std::string text = hash_hex(std::to_string(i)).substr(0, 10 + static_cast<size_t>(i % 23));
+    const std::string text =
+        hash_hex(std::to_string(i)).substr(0, 10 + static_cast<size_t>(i % 23));
     bytes += "{\"text\":\"" + std::string(i % 7 == 3 ? "bad" : "") + text + "\"}\n";
     if (i % 11 == 5) bytes += "\n";
   }
