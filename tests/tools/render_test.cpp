@@ -1,0 +1,106 @@
+// xrun render as a user calls it.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/base/child_process.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "tests/core/data/scratch_folder.h"
+
+namespace xrun {
+
+namespace {
+
+const std::string kTokenizer = std::string(XRUN_SOURCE_DIR) + "/tests/data/tiny_tokenizer";
+const char* const kRow = R"({"messages": [{"role": "user", "content": "q"}, )"
+                         R"({"role": "assistant", "content": "a"}]})";
+
+class Render : public testing::Test {
+ protected:
+  int xrun(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(),
+                     {std::string(XRUN_BINARY_DIR) + "/xrun", "render", "--tokenizer", kTokenizer});
+    return run_child(arguments, folder_.path() / "output").status;
+  }
+  // Standard output and standard error together.
+  std::string out() const { return read_file(folder_.path() / "output"); }
+  // The line of output that is an object, the nth one.
+  Json row(size_t n = 0) const {
+    const std::string text = out();
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      if (text[at] == '{' && n-- == 0) return parse_json(text.substr(at, end - at), "output");
+      at = end + 1;
+    }
+    return {};
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(Render, WritesTextIdsAndMask) {
+  const std::string rows = folder_.write("rows.jsonl", std::string(kRow) + "\n\n");
+  ASSERT_EQ(xrun({"--json", rows}), 0) << out();
+  EXPECT_EQ(row().at("text").as_string(),
+            "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\na<|im_end|>\n");
+  const Json::Array& ids = row().at("ids").as_array();
+  const Json::Array& mask = row().at("mask").as_array();
+  ASSERT_EQ(ids.size(), mask.size());
+  int64_t trained = 0;
+  for (const Json& bit : mask) trained += bit.as_int();
+  EXPECT_EQ(trained, 2);  // the answer and its end
+  EXPECT_EQ(mask[mask.size() - 2].as_int(), 1);
+  EXPECT_EQ(mask.back().as_int(), 0);
+}
+
+TEST_F(Render, PrintsTheTextAloneWithoutJson) {
+  const std::string rows = folder_.write("rows.jsonl", kRow);
+  ASSERT_EQ(xrun({rows}), 0);
+  EXPECT_NE(out().find("<|im_start|>assistant\na<|im_end|>\n"), std::string::npos) << out();
+  EXPECT_NE(out().find("template: the tokenizer's own"), std::string::npos) << out();
+}
+
+TEST_F(Render, TheMaskIsNullWhereTheTemplateHasNoMarks) {
+  const std::string rows = folder_.write("rows.jsonl", kRow);
+  const std::string plain = folder_.write("plain.jinja", "{{ messages[0].content }}");
+  ASSERT_EQ(xrun({"--json", "--template", plain, rows}), 0) << out();
+  EXPECT_EQ(row().at("text").as_string(), "q");
+  EXPECT_TRUE(row().at("mask").is_null());
+}
+
+TEST_F(Render, TopLevelKeysAreArgumentsAndTheDateIsPinned) {
+  const std::string rows = folder_.write(
+      "rows.jsonl", R"({"messages": [{"role": "user", "content": "q"}], "tools": [{"name": "f"}], )"
+                    R"("add_generation_prompt": true, "style": "brief"})");
+  const std::string source = folder_.write(
+      "t.jinja", "{{ tools[0].name }} {{ add_generation_prompt }} {{ style }} {{ strftime_now('%Y') }}");
+  ASSERT_EQ(xrun({"--json", "--date", "2024-07-26", "--template", source, rows}), 0) << out();
+  EXPECT_EQ(row().at("text").as_string(), "f True brief 2024");
+}
+
+TEST_F(Render, BadRowsGiveErrorsInTheirPlaceAndStatusOne) {
+  const std::string rows = folder_.write(
+      "rows.jsonl", std::string("{\"messages\": []}\n{\"text\": 1}\n{\"messages\": [\n") + kRow + "\n");
+  EXPECT_EQ(xrun({"--json", rows}), 1);
+  EXPECT_EQ(row(0).at("error").as_string(),
+            rows + ":1: the conversation is empty; wanted at least one message");
+  EXPECT_EQ(row(1).at("error").as_string(), rows + ":2: the row has no \"messages\"");
+  EXPECT_EQ(row(2).at("error").as_string().find(rows + ":3:"), 0u) << out();
+  EXPECT_NE(row(3).find("text"), nullptr) << out();
+}
+
+TEST_F(Render, BadUsageIsStatusTwoAndAMissingFileStatusOne) {
+  EXPECT_EQ(xrun({"--nope"}), 2);
+  EXPECT_EQ(xrun({"missing.jsonl"}), 1);
+  EXPECT_NE(out().find("missing.jsonl"), std::string::npos) << out();
+  const std::string rows = folder_.write("rows.jsonl", kRow);
+  EXPECT_EQ(xrun({"--template", "chatlm", rows}), 1);
+  EXPECT_NE(out().find("did you mean chatml?"), std::string::npos) << out();
+}
+
+}  // namespace
+
+}  // namespace xrun
