@@ -8,7 +8,8 @@
 
 namespace xrun {
 
-// A failure that the user can read: what, got, wanted, the way out; the user's own file and line first.
+// A failure that the user can read: what, got, wanted, the way out; the user's own file and line
+// first.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -23,8 +24,7 @@ class UsageError : public Error {
 // The run was asked to stop (SIGINT or SIGTERM); carries the signal's number.
 class Interrupted : public Error {
  public:
-  explicit Interrupted(int signal_number)
-      : Error("interrupted"), signal_number_(signal_number) {}
+  explicit Interrupted(int signal_number) : Error("interrupted"), signal_number_(signal_number) {}
   int signal_number() const { return signal_number_; }
 
  private:
@@ -34,7 +34,8 @@ class Interrupted : public Error {
 }  // namespace xrun
 
 // Throws xrun::Error with a fmt message unless cond holds.
-#define XRUN_CHECK(cond, ...)                                        \
-  do {                                                               \
-    if (!(cond)) [[unlikely]] throw ::xrun::Error(fmt::format(__VA_ARGS__)); \
+#define XRUN_CHECK(cond, ...)                        \
+  do {                                               \
+    if (!(cond)) [[unlikely]]                        \
+      throw ::xrun::Error(fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -72,7 +72,8 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
   std::string bytes;
   uint64_t size = 0;
   while (true) {
-    if (bytes.size() < size + kBufferBytes) bytes.resize(std::max(bytes.size() * 2, size + kBufferBytes));
+    if (bytes.size() < size + kBufferBytes)
+      bytes.resize(std::max(bytes.size() * 2, size + kBufferBytes));
     const ssize_t n = ::read(fd, bytes.data() + size, bytes.size() - size);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {

@@ -278,8 +278,6 @@ Json parse_json(std::string_view text, std::string_view name, int64_t first_line
   return value;
 }
 
-Json read_json(const std::string& path) {
-  return parse_json(read_file(path, kMaxFileBytes), path);
-}
+Json read_json(const std::string& path) { return parse_json(read_file(path, kMaxFileBytes), path); }
 
 }  // namespace xrun

@@ -18,13 +18,13 @@ namespace xrun {
 
 namespace {
 
-AdamWOptions read_options(lua_State *L, int i) {
-  const Options table(
-      L, i, "xrun.adamw options",
-      {"lr", "schedule", "warmup", "betas", "eps", "weight_decay", "clip"});
+AdamWOptions read_options(lua_State* L, int i) {
+  const Options table(L, i, "xrun.adamw options",
+                      {"lr", "schedule", "warmup", "betas", "eps", "weight_decay", "clip"});
   AdamWOptions options;
-  XRUN_CHECK(table.has("lr"), "xrun.adamw: optim.lr is missing; it has no "
-                              "default: write optim = {{ lr = 2e-5 }}");
+  XRUN_CHECK(table.has("lr"),
+             "xrun.adamw: optim.lr is missing; it has no "
+             "default: write optim = {{ lr = 2e-5 }}");
   options.lr = table.get<double>("lr");
   options.schedule = schedule_of(table.get<std::string>("schedule", "linear"));
   options.warmup = table.get<double>("warmup", options.warmup);
@@ -38,13 +38,12 @@ AdamWOptions read_options(lua_State *L, int i) {
     options.beta2 = betas.as_array()[1].as_double();
   }
   options.eps = table.get<double>("eps", options.eps);
-  options.weight_decay =
-      table.get<double>("weight_decay", options.weight_decay);
+  options.weight_decay = table.get<double>("weight_decay", options.weight_decay);
   options.clip = table.get<double>("clip", options.clip);
   return options;
 }
 
-int make_adamw(lua_State *L) {
+int make_adamw(lua_State* L) {
   std::vector<std::shared_ptr<Trainable>> trainables = {
       arg<std::shared_ptr<Policy>>(L, 1, "policy")};
   push(L, std::make_shared<AdamW>(std::move(trainables), read_options(L, 2)));
@@ -52,57 +51,49 @@ int make_adamw(lua_State *L) {
 }
 
 // step(batch, f) or step({ { batch, f, weight = 1 }, ... }).
-std::vector<StepPart> read_parts(lua_State *L, int *next) {
+std::vector<StepPart> read_parts(lua_State* L, int* next) {
   std::vector<StepPart> parts;
   if (class_of(L, 2) == &class_info<Batch>) {
-    parts.push_back({&arg<Batch &>(L, 2, "batch"), lua_objective(L, 3)});
+    parts.push_back({&arg<Batch&>(L, 2, "batch"), lua_objective(L, 3)});
     *next = 4;
     return parts;
   }
   if (lua_type(L, 2) != LUA_TTABLE)
-    throw_argument(L, 2, "batch",
-                   "a Batch, or a list of { batch, objective, weight = 1 }");
+    throw_argument(L, 2, "batch", "a Batch, or a list of { batch, objective, weight = 1 }");
   *next = 3;
   const int count = static_cast<int>(lua_objlen(L, 2));
   for (int k = 1; k <= count; ++k) {
     lua_rawgeti(L, 2, k);
     const int entry = lua_gettop(L);
-    XRUN_CHECK(lua_istable(L, entry),
-               "part {} of the step is {}, wanted {{ batch, objective }}", k,
+    XRUN_CHECK(lua_istable(L, entry), "part {} of the step is {}, wanted {{ batch, objective }}", k,
                type_name(L, entry));
     lua_rawgeti(L, entry, 1);
     lua_rawgeti(L, entry, 2);
-    StepPart part{&arg<Batch &>(L, entry + 1, "batch"),
-                  lua_objective(L, entry + 2)};
+    StepPart part{&arg<Batch&>(L, entry + 1, "batch"), lua_objective(L, entry + 2)};
     lua_getfield(L, entry, "weight");
-    if (!lua_isnil(L, -1))
-      part.weight = arg<double>(L, lua_gettop(L), "weight");
+    if (!lua_isnil(L, -1)) part.weight = arg<double>(L, lua_gettop(L), "weight");
     parts.push_back(std::move(part));
     // The batch stays alive in the caller's table.
     lua_settop(L, entry - 1);
   }
-  XRUN_CHECK(!parts.empty(),
-             "the step has no parts; wanted {{ {{ batch, objective }}, ... }}");
+  XRUN_CHECK(!parts.empty(), "the step has no parts; wanted {{ {{ batch, objective }}, ... }}");
   return parts;
 }
 
 // Keeps the batch of a loss that is not finite, and says where.
-[[noreturn]] void save_and_rethrow(lua_State *L, const NonFiniteLoss &error,
-                                   const std::vector<StepPart> &parts) {
-  const auto &run = session_of(L).run;
-  if (run == nullptr)
-    throw Error(error.what());
-  const Batch &batch = *parts.at(static_cast<size_t>(error.part())).batch;
-  std::vector<const PackedBatch *> packs;
-  for (const auto &micro : batch.micros())
-    packs.push_back(&micro->pack());
-  throw Error(
-      fmt::format("{}; {}", error.what(),
-                  save_failed_batch(run->run().dir().path(), batch.step(),
-                                    packs, batch.info().row_name)));
+[[noreturn]] void save_and_rethrow(lua_State* L, const NonFiniteLoss& error,
+                                   const std::vector<StepPart>& parts) {
+  const auto& run = session_of(L).run;
+  if (run == nullptr) throw Error(error.what());
+  const Batch& batch = *parts.at(static_cast<size_t>(error.part())).batch;
+  std::vector<const PackedBatch*> packs;
+  for (const auto& micro : batch.micros()) packs.push_back(&micro->pack());
+  throw Error(fmt::format(
+      "{}; {}", error.what(),
+      save_failed_batch(run->run().dir().path(), batch.step(), packs, batch.info().row_name)));
 }
 
-int step(AdamW &adamw, lua_State *L) {
+int step(AdamW& adamw, lua_State* L) {
   int next = 0;
   const std::vector<StepPart> parts = read_parts(L, &next);
   const Options table(L, next, "adamw:step options", {"lr"});
@@ -112,39 +103,35 @@ int step(AdamW &adamw, lua_State *L) {
   MetricTable metrics;
   try {
     metrics = with_prefix(train_step(parts, adamw, options), "train/");
-  } catch (const NonFiniteLoss &error) {
+  } catch (const NonFiniteLoss& error) {
     save_and_rethrow(L, error, parts);
   }
-  if (const auto &run = session_of(L).run) {
+  if (const auto& run = session_of(L).run) {
     int64_t tokens = 0;
-    for (const StepPart &part : parts)
-      tokens += part.batch->token_count();
+    for (const StepPart& part : parts) tokens += part.batch->token_count();
     run->note_update(tokens);
   }
   push(L, std::make_shared<MetricTable>(std::move(metrics)));
   return 1;
 }
 
-} // namespace
+}  // namespace
 
-void open_adamw(LuaState &state) {
-  Class<AdamW>(state, "AdamW",
-               "AdamW over a policy's weights, with a schedule and clipping.")
-      .method(
-          "step", "(batch, objective, options?) -> Metrics",
-          "One update: forward, objective and backward per micro-batch, one "
-          "global weight, clip, update. Options: lr. A list of { batch, "
-          "objective, weight = 1 } mixes several sources in one update.",
-          step)
-      .property("update_count", "number", "Updates so far.",
-                [](AdamW &self, lua_State *L) {
-                  push(L, self.update_count());
-                  return 1;
-                });
+void open_adamw(LuaState& state) {
+  Class<AdamW>(state, "AdamW", "AdamW over a policy's weights, with a schedule and clipping.")
+      .method("step", "(batch, objective, options?) -> Metrics",
+              "One update: forward, objective and backward per micro-batch, one "
+              "global weight, clip, update. Options: lr. A list of { batch, "
+              "objective, weight = 1 } mixes several sources in one update.",
+              step)
+      .property("update_count", "number", "Updates so far.", [](AdamW& self, lua_State* L) {
+        push(L, self.update_count());
+        return 1;
+      });
   state.function("adamw", "(policy, optim) -> AdamW",
                  "Makes the optimizer: lr (required), schedule, warmup, betas, "
                  "eps, weight_decay, clip.",
                  make_adamw);
 }
 
-} // namespace xrun
+}  // namespace xrun

@@ -13,48 +13,43 @@ namespace xrun {
 
 namespace {
 
-[[noreturn]] void wrong_return(lua_State *L, int i, const char *which,
-                               const char *wanted) {
-  throw Error(fmt::format("the objective's {} is {}, wanted {}", which,
-                          type_name(L, i), wanted));
+[[noreturn]] void wrong_return(lua_State* L, int i, const char* which, const char* wanted) {
+  throw Error(fmt::format("the objective's {} is {}, wanted {}", which, type_name(L, i), wanted));
 }
 
 // Every string key of the table at index i with its value as a tensor, by name:
 // the order of a Lua table must not reach an output.
-std::vector<std::pair<std::string, at::Tensor>>
-named_tensors(lua_State *L, int i, const char *which) {
+std::vector<std::pair<std::string, at::Tensor>> named_tensors(lua_State* L, int i,
+                                                              const char* which) {
   std::vector<std::pair<std::string, at::Tensor>> named;
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING) {
-      throw Error(
-          fmt::format("the objective's {} has a key that is {}, wanted names",
-                      which, type_name(L, -2)));
+      throw Error(fmt::format("the objective's {} has a key that is {}, wanted names", which,
+                              type_name(L, -2)));
     }
     const std::string name = lua_tostring(L, -2);
     const int value = lua_gettop(L);
     if (lua_type(L, value) == LUA_TNUMBER) {
-      named.emplace_back(
-          name, at::scalar_tensor(lua_tonumber(L, value), at::kDouble));
+      named.emplace_back(name, at::scalar_tensor(lua_tonumber(L, value), at::kDouble));
     } else {
       named.emplace_back(name, arg<at::Tensor>(L, value, name.c_str()));
     }
   }
   std::sort(named.begin(), named.end(),
-            [](const auto &a, const auto &b) { return a.first < b.first; });
+            [](const auto& a, const auto& b) { return a.first < b.first; });
   return named;
 }
 
-ObjectiveResult read_result(lua_State *L, int first, const MicroBatch &micro) {
+ObjectiveResult read_result(lua_State* L, int first, const MicroBatch& micro) {
   ObjectiveResult result;
   if (lua_type(L, first) == LUA_TTABLE) {
-    for (auto &[name, tensor] : named_tensors(L, first, "table of losses")) {
+    for (auto& [name, tensor] : named_tensors(L, first, "table of losses")) {
       result.losses.emplace_back(unit_of(name), tensor);
     }
   } else if (tensor_if(L, first) != nullptr) {
     result.losses.emplace_back(micro.unit(), arg<at::Tensor>(L, first, "loss"));
   } else {
-    wrong_return(L, first, "first value",
-                 "a tensor of losses or a table of them by unit");
+    wrong_return(L, first, "first value", "a tensor of losses or a table of them by unit");
   }
   if (lua_type(L, first + 1) == LUA_TTABLE) {
     result.metrics = named_tensors(L, first + 1, "table of metrics");
@@ -64,11 +59,11 @@ ObjectiveResult read_result(lua_State *L, int first, const MicroBatch &micro) {
   return result;
 }
 
-} // namespace
+}  // namespace
 
-Objective lua_objective(lua_State *L, int i) {
+Objective lua_objective(lua_State* L, int i) {
   auto function = std::make_shared<LuaRef>(read_function(L, i, "objective"));
-  return [L, function](MicroBatch &micro) {
+  return [L, function](MicroBatch& micro) {
     const StackGuard guard(L);
     const TensorScope scope(L);
     const int base = lua_gettop(L);
@@ -79,4 +74,4 @@ Objective lua_objective(lua_State *L, int i) {
   };
 }
 
-} // namespace xrun
+}  // namespace xrun

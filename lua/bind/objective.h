@@ -12,6 +12,6 @@ namespace xrun {
 // of their names). Tensors made inside are closed when it returns. The
 // objective must not outlive L's state; what the function raises passes as
 // LuaError.
-Objective lua_objective(lua_State *L, int i);
+Objective lua_objective(lua_State* L, int i);
 
-} // namespace xrun
+}  // namespace xrun

@@ -20,23 +20,21 @@ namespace xrun {
 
 namespace {
 
-int64_t setting(lua_State *L, const char *path, int64_t otherwise) {
-  const Json *value = recipe_context(L).config.find(path);
+int64_t setting(lua_State* L, const char* path, int64_t otherwise) {
+  const Json* value = recipe_context(L).config.find(path);
   return value == nullptr || value->is_null() ? otherwise : value->as_int();
 }
 
-c10::ScalarType compute_type(lua_State *L) {
-  const Json *value = recipe_context(L).config.find("dtype");
-  if (value == nullptr || value->is_null())
-    return c10::ScalarType::Float;
+c10::ScalarType compute_type(lua_State* L) {
+  const Json* value = recipe_context(L).config.find("dtype");
+  if (value == nullptr || value->is_null()) return c10::ScalarType::Float;
   return dtype_from_name(value->as_string());
 }
 
-int open_policy(lua_State *L) {
+int open_policy(lua_State* L) {
   const std::string name = arg<std::string>(L, 1, "model");
-  Console &console = *session_of(L).console;
-  const auto dir = resolve_model(
-      name, [&](const std::string &text) { console.print(text); });
+  Console& console = *session_of(L).console;
+  const auto dir = resolve_model(name, [&](const std::string& text) { console.print(text); });
   PolicyOptions options;
   options.dtype = compute_type(L);
   options.head_mb = setting(L, "head_mb", options.head_mb);
@@ -46,16 +44,17 @@ int open_policy(lua_State *L) {
 
 // A batch is scored whole and without gradient; a view is scored in the step's
 // forward.
-template <class Source> int score(Source &source, lua_State *L, bool by_token) {
+template <class Source>
+int score(Source& source, lua_State* L, bool by_token) {
   at::Tensor result;
   if (class_of(L, 2) == &class_info<Batch>) {
-    Batch &batch = arg<Batch &>(L, 2, "batch");
+    Batch& batch = arg<Batch&>(L, 2, "batch");
     result = by_token ? source.token_logprob(batch) : source.logprob(batch);
   } else if (class_of(L, 2) == &class_info<MicroBatch>) {
-    const View view = arg<MicroBatch &>(L, 2, "view").all();
+    const View view = arg<MicroBatch&>(L, 2, "view").all();
     result = by_token ? source.token_logprob(view) : source.logprob(view);
   } else {
-    const View &view = arg<View &>(L, 2, "view");
+    const View& view = arg<View&>(L, 2, "view");
     result = by_token ? source.token_logprob(view) : source.logprob(view);
   }
   push(L, result);
@@ -64,40 +63,35 @@ template <class Source> int score(Source &source, lua_State *L, bool by_token) {
 
 // Prototyping: every logit of the view's loss rows, said with its memory each
 // time it grows.
-int push_logits(Policy &policy, lua_State *L) {
-  const View view = class_of(L, 2) == &class_info<MicroBatch>
-                        ? arg<MicroBatch &>(L, 2, "view").all()
-                        : arg<View &>(L, 2, "view");
-  Model &model = policy.model();
-  const std::vector<int32_t> &slots = view.micro().pack().rows.hidden;
-  const at::Tensor index =
-      at::tensor(std::vector<int64_t>(slots.begin(), slots.end()), at::kLong);
-  const at::Tensor hidden =
-      model.forward(view.micro().input()).index_select(0, index);
+int push_logits(Policy& policy, lua_State* L) {
+  const View view = class_of(L, 2) == &class_info<MicroBatch> ? arg<MicroBatch&>(L, 2, "view").all()
+                                                              : arg<View&>(L, 2, "view");
+  Model& model = policy.model();
+  const std::vector<int32_t>& slots = view.micro().pack().rows.hidden;
+  const at::Tensor index = at::tensor(std::vector<int64_t>(slots.begin(), slots.end()), at::kLong);
+  const at::Tensor hidden = model.forward(view.micro().input()).index_select(0, index);
   const at::Tensor logits =
-      at::matmul(view.select_rows(hidden), model.head_weight().t())
-          .to(at::kFloat);
+      at::matmul(view.select_rows(hidden), model.head_weight().t()).to(at::kFloat);
   static int64_t largest = 0;
   if (logits.numel() > largest) {
     largest = logits.numel();
     session_of(L).console->print(
         fmt::format("policy:logits holds [{}, {}] = {:.0f} MB; a loss over "
                     "logprob needs none of it",
-                    logits.size(0), logits.size(1),
-                    static_cast<double>(logits.nbytes()) / 1e6));
+                    logits.size(0), logits.size(1), static_cast<double>(logits.nbytes()) / 1e6));
   }
   push(L, logits);
   return 1;
 }
 
-std::string describe_policy(const Policy &policy) {
+std::string describe_policy(const Policy& policy) {
   return "Policy " + policy.dir().filename().string();
 }
 
-} // namespace
+}  // namespace
 
-void open_policy(LuaState &state) {
-  lua_State *L = state;
+void open_policy(LuaState& state) {
+  lua_State* L = state;
   Class<Policy>(L, "Policy",
                 "A model that can be trained, with its tokenizer. Weights load "
                 "at the first forward.")
@@ -105,10 +99,9 @@ void open_policy(LuaState &state) {
               "The sum of log-probs over the trained tokens of each sequence. "
               "Of a view: in the micro-batch's one forward; of a batch: all "
               "micro-batches, without gradient, in batch order.",
-              [](Policy &self, lua_State *L) { return score(self, L, false); })
-      .method("token_logprob", "(view|batch) -> Tensor [R]",
-              "The log-prob of each trained token.",
-              [](Policy &self, lua_State *L) { return score(self, L, true); })
+              [](Policy& self, lua_State* L) { return score(self, L, false); })
+      .method("token_logprob", "(view|batch) -> Tensor [R]", "The log-prob of each trained token.",
+              [](Policy& self, lua_State* L) { return score(self, L, true); })
       .method("logits", "(view) -> Tensor [R, V]",
               "Every logit of each trained token, for prototyping; prints its "
               "memory.",
@@ -116,7 +109,7 @@ void open_policy(LuaState &state) {
       .method("reference", "() -> Reference",
               "A frozen twin of the weights as they are now: shared until the "
               "first update, then a cached column of log-probs.",
-              [](Policy &self, lua_State *L) {
+              [](Policy& self, lua_State* L) {
                 auto reference = self.reference();
                 session_of(L).references.push_back(reference);
                 push(L, std::move(reference));
@@ -125,40 +118,36 @@ void open_policy(LuaState &state) {
       .method("digest", "() -> string",
               "The XXH3-128 over names, shapes and bytes of the weights as "
               "they are now.",
-              [](Policy &self, lua_State *L) {
+              [](Policy& self, lua_State* L) {
                 push(L, self.digest());
                 return 1;
               })
       .property("dir", "string", "The Hugging Face folder it came from.",
-                [](Policy &self, lua_State *L) {
+                [](Policy& self, lua_State* L) {
                   push(L, self.dir().string());
                   return 1;
                 })
       .property("update_count", "number", "Optimizer updates so far.",
-                [](Policy &self, lua_State *L) {
+                [](Policy& self, lua_State* L) {
                   push(L, self.update_count());
                   return 1;
                 })
       .tostring(describe_policy);
-  Class<Reference>(
-      L, "Reference",
-      "The frozen twin of a policy; never trained, saved or exported.")
-      .method(
-          "logprob", "(view|batch) -> Tensor [n]",
-          "As Policy:logprob, of the frozen weights; never has a gradient.",
-          [](Reference &self, lua_State *L) { return score(self, L, false); })
-      .method(
-          "token_logprob", "(view|batch) -> Tensor [R]",
-          "As Policy:token_logprob, of the frozen weights; runs the frozen "
-          "model.",
-          [](Reference &self, lua_State *L) { return score(self, L, true); })
+  Class<Reference>(L, "Reference", "The frozen twin of a policy; never trained, saved or exported.")
+      .method("logprob", "(view|batch) -> Tensor [n]",
+              "As Policy:logprob, of the frozen weights; never has a gradient.",
+              [](Reference& self, lua_State* L) { return score(self, L, false); })
+      .method("token_logprob", "(view|batch) -> Tensor [R]",
+              "As Policy:token_logprob, of the frozen weights; runs the frozen "
+              "model.",
+              [](Reference& self, lua_State* L) { return score(self, L, true); })
       .method("digest", "() -> string", "The digest of the frozen weights.",
-              [](Reference &self, lua_State *L) {
+              [](Reference& self, lua_State* L) {
                 push(L, self.digest());
                 return 1;
               })
       .property("dir", "string", "The folder of the frozen weights.",
-                [](Reference &self, lua_State *L) {
+                [](Reference& self, lua_State* L) {
                   push(L, self.dir().string());
                   return 1;
                 });
@@ -168,4 +157,4 @@ void open_policy(LuaState &state) {
                  open_policy);
 }
 
-} // namespace xrun
+}  // namespace xrun

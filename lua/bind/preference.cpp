@@ -18,56 +18,46 @@ namespace xrun {
 namespace {
 
 // What a call leaves unsaid comes from the configuration.
-Json option_or_config(const Json &options, lua_State *L, const char *name) {
-  if (const Json *value = options.find(name))
-    return *value;
-  const Json *value = recipe_context(L).config.find(name);
+Json option_or_config(const Json& options, lua_State* L, const char* name) {
+  if (const Json* value = options.find(name)) return *value;
+  const Json* value = recipe_context(L).config.find(name);
   return value == nullptr ? Json() : *value;
 }
 
-PreferenceSource read_source(const Json &entry, size_t number) {
+PreferenceSource read_source(const Json& entry, size_t number) {
   PreferenceSource source;
-  XRUN_CHECK(entry.is_object(),
-             "data[{}] is {}, wanted a table {{ path = ... }}", number,
+  XRUN_CHECK(entry.is_object(), "data[{}] is {}, wanted a table {{ path = ... }}", number,
              entry.kind_name());
   source.path = entry.at("path").as_string();
-  if (const Json *weight = entry.find("weight"))
-    source.weight = weight->as_double();
-  if (const Json *name = entry.find("name"))
-    source.name = name->as_string();
-  if (const Json *fields = entry.find("fields");
-      fields && fields->is_object()) {
-    for (const auto &[ours, theirs] : fields->as_object()) {
+  if (const Json* weight = entry.find("weight")) source.weight = weight->as_double();
+  if (const Json* name = entry.find("name")) source.name = name->as_string();
+  if (const Json* fields = entry.find("fields"); fields && fields->is_object()) {
+    for (const auto& [ours, theirs] : fields->as_object()) {
       source.fields.emplace_back(ours, theirs.as_string());
     }
   }
-  if (const Json *keep = entry.find("keep"); keep && keep->is_array()) {
-    for (const Json &column : keep->as_array())
-      source.keep.push_back(column.as_string());
+  if (const Json* keep = entry.find("keep"); keep && keep->is_array()) {
+    for (const Json& column : keep->as_array()) source.keep.push_back(column.as_string());
   }
   return source;
 }
 
-std::vector<PreferenceSource> read_sources(const Json &data) {
+std::vector<PreferenceSource> read_sources(const Json& data) {
   std::vector<PreferenceSource> sources;
   XRUN_CHECK(data.is_array() && data.size() > 0,
              "data is {}, wanted a list of sources: {{ {{ path = "
              "\"pairs.jsonl\" }} }}",
              data.kind_name());
-  for (const Json &entry : data.as_array())
+  for (const Json& entry : data.as_array())
     sources.push_back(read_source(entry, sources.size() + 1));
   return sources;
 }
 
-PreferenceOptions read_options(lua_State *L, const Json &options,
-                               const Json &data) {
+PreferenceOptions read_options(lua_State* L, const Json& options, const Json& data) {
   PreferenceOptions result;
   result.sources = read_sources(data);
-  const auto value = [&](const char *name) {
-    return option_or_config(options, L, name);
-  };
-  if (const Json v = value("max_length"); !v.is_null())
-    result.max_length = v.as_int();
+  const auto value = [&](const char* name) { return option_or_config(options, L, name); };
+  if (const Json v = value("max_length"); !v.is_null()) result.max_length = v.as_int();
   if (const Json v = value("over_length"); v.is_string()) {
     result.over_length = parse_over_length(v.as_string());
   }
@@ -75,51 +65,42 @@ PreferenceOptions read_options(lua_State *L, const Json &options,
   // after the prompt.
   if (const Json v = value("train_on"); v.is_string())
     result.train_on = parse_train_on(v.as_string());
-  if (const Json v = value("strict"); v.is_bool())
-    result.strict = v.as_bool();
+  if (const Json v = value("strict"); v.is_bool()) result.strict = v.as_bool();
   if (const Json v = value("laws"); v.is_object()) {
-    for (const auto &[law, on] : v.as_object()) {
-      if (!on.as_bool())
-        result.disabled_laws.push_back(law);
+    for (const auto& [law, on] : v.as_object()) {
+      if (!on.as_bool()) result.disabled_laws.push_back(law);
     }
   }
   if (const Json v = value("mixture"); v.is_object()) {
-    if (const Json *stop = v.find("stop"); stop && stop->is_string()) {
+    if (const Json* stop = v.find("stop"); stop && stop->is_string()) {
       result.stop = parse_mixture_stop(stop->as_string());
     }
   }
   return result;
 }
 
-std::shared_ptr<PreferenceData> open_set(lua_State *L,
-                                         const std::shared_ptr<Policy> &policy,
-                                         const Json &data,
-                                         const Json &options) {
-  Session &session = session_of(L);
+std::shared_ptr<PreferenceData> open_set(lua_State* L, const std::shared_ptr<Policy>& policy,
+                                         const Json& data, const Json& options) {
+  Session& session = session_of(L);
   const Json setting = option_or_config(options, L, "template");
-  const ResolvedTemplate chosen = resolve_template(
-      *policy->tokenizer(), setting.is_string() ? setting.as_string() : "auto");
-  if (!chosen.notice.empty())
-    session.notices.push_back(chosen.notice);
+  const ResolvedTemplate chosen =
+      resolve_template(*policy->tokenizer(), setting.is_string() ? setting.as_string() : "auto");
+  if (!chosen.notice.empty()) session.notices.push_back(chosen.notice);
 
   const ModelConfig model = read_model_config(policy->dir());
   PreferenceOptions preference = read_options(L, options, data);
-  if (preference.max_length == 0)
-    preference.max_length = model.max_length;
+  if (preference.max_length == 0) preference.max_length = model.max_length;
   preference.vocab_limit = model.vocab;
-  TaskProgress progress(*session.console,
-                        "caching " + preference.sources[0].path, "rows");
-  preference.progress = [&](const BuildProgress &now) {
+  TaskProgress progress(*session.console, "caching " + preference.sources[0].path, "rows");
+  preference.progress = [&](const BuildProgress& now) {
     // The total is not known before the file is read; the share of its bytes
     // stands for it.
-    const double total =
-        now.fraction > 0 ? static_cast<double>(now.rows) / now.fraction : 0;
+    const double total = now.fraction > 0 ? static_cast<double>(now.rows) / now.fraction : 0;
     progress.update(now.rows, static_cast<int64_t>(total));
     check_interrupt(L);
   };
   auto result = std::make_shared<PreferenceData>(
-      PreferenceData{PreferenceSet::open(preference, *policy->tokenizer(),
-                                         *chosen.chat_template),
+      PreferenceData{PreferenceSet::open(preference, *policy->tokenizer(), *chosen.chat_template),
                      policy, preference.sources[0].path});
   if (const Json seed = option_or_config(options, L, "seed"); !seed.is_null()) {
     result->seed = static_cast<uint64_t>(seed.as_int());
@@ -129,29 +110,26 @@ std::shared_ptr<PreferenceData> open_set(lua_State *L,
   }
   session.ledger_text += result->set.ledger().text();
   const Json ledger = result->set.ledger().to_json();
-  const Json *sources = ledger.find("sources");
+  const Json* sources = ledger.find("sources");
   for (size_t i = 0; sources != nullptr && i < sources->size(); ++i) {
-    session.ledger.set(preference.sources[i].name.empty()
-                           ? preference.sources[i].path
-                           : preference.sources[i].name,
+    session.ledger.set(preference.sources[i].name.empty() ? preference.sources[i].path
+                                                          : preference.sources[i].name,
                        sources->as_array()[i]);
   }
   return result;
 }
 
-int open_preference(lua_State *L) {
+int open_preference(lua_State* L) {
   const Json data = to_json(L, 1);
   const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
   const Options known(L, 3, "xrun.preference options",
-                      {"template", "max_length", "over_length", "train_on",
-                       "strict", "laws", "mixture", "seed", "shuffle"});
-  push(L, open_set(L, policy, data,
-                   lua_istable(L, 3) ? to_json(L, 3) : Json::object()));
+                      {"template", "max_length", "over_length", "train_on", "strict", "laws",
+                       "mixture", "seed", "shuffle"});
+  push(L, open_set(L, policy, data, lua_istable(L, 3) ? to_json(L, 3) : Json::object()));
   return 1;
 }
 
-std::shared_ptr<PreferenceData> part_of(const PreferenceData &whole,
-                                        PreferenceSet set) {
+std::shared_ptr<PreferenceData> part_of(const PreferenceData& whole, PreferenceSet set) {
   PreferenceData part = whole;
   part.set = std::move(set);
   return std::make_shared<PreferenceData>(std::move(part));
@@ -159,9 +137,8 @@ std::shared_ptr<PreferenceData> part_of(const PreferenceData &whole,
 
 // split{ fraction, by } cuts rows off; split{ data } opens another set by the
 // same settings.
-int split_set(PreferenceData &self, lua_State *L) {
-  const Options options(L, 2, "split options",
-                        {"fraction", "every", "by", "data"});
+int split_set(PreferenceData& self, lua_State* L) {
+  const Options options(L, 2, "split options", {"fraction", "every", "by", "data"});
   if (options.has("data")) {
     options.push_value("data");
     const Json data = to_json(L, lua_gettop(L));
@@ -174,21 +151,20 @@ int split_set(PreferenceData &self, lua_State *L) {
       return 2;
     }
   }
-  auto [train, valid] =
-      self.set.split(options.get<double>("fraction", 0.0),
-                     parse_split_by(options.get<std::string>("by", "row")));
+  auto [train, valid] = self.set.split(options.get<double>("fraction", 0.0),
+                                       parse_split_by(options.get<std::string>("by", "row")));
   push(L, part_of(self, std::move(train)));
   push(L, part_of(self, std::move(valid)));
   return 2;
 }
 
-std::string describe_set(const PreferenceData &data) {
+std::string describe_set(const PreferenceData& data) {
   return fmt::format("Preference {} ({} rows)", data.name, data.set.size());
 }
 
-} // namespace
+}  // namespace
 
-void open_preference(LuaState &state) {
+void open_preference(LuaState& state) {
   Class<PreferenceData>(state, "Preference",
                         "A set of preference pairs, or a split of one: "
                         "tokenised, cached, counted.")
@@ -199,39 +175,36 @@ void open_preference(LuaState &state) {
               split_set)
       .method("place", "(i) -> string",
               "File and line of the i-th row of this split, counted from 0.",
-              [](PreferenceData &self, lua_State *L) {
+              [](PreferenceData& self, lua_State* L) {
                 push(L, self.set.place(self.set.row(arg<int64_t>(L, 2, "i"))));
                 return 1;
               })
       .method("verify", "()", "Checks every byte of the caches.",
-              [](PreferenceData &self, lua_State *) {
+              [](PreferenceData& self, lua_State*) {
                 self.set.verify();
                 return 0;
               })
       .property("size", "number", "Rows of this split.",
-                [](PreferenceData &self, lua_State *L) {
+                [](PreferenceData& self, lua_State* L) {
                   push(L, self.set.size());
                   return 1;
                 })
-      .property(
-          "ledger", "table",
-          "Rows in, kept, dropped by reason, cut and repaired, by source.",
-          [](PreferenceData &self, lua_State *L) {
-            push(L, self.set.ledger().to_json());
-            return 1;
-          })
+      .property("ledger", "table", "Rows in, kept, dropped by reason, cut and repaired, by source.",
+                [](PreferenceData& self, lua_State* L) {
+                  push(L, self.set.ledger().to_json());
+                  return 1;
+                })
       .metamethod("__len", "#set -> number", "Rows of this split.",
-                  [](PreferenceData &self, lua_State *L) {
+                  [](PreferenceData& self, lua_State* L) {
                     push(L, self.set.size());
                     return 1;
                   })
       .tostring(describe_set);
-  state.function(
-      "preference", "(data, policy, options?) -> Preference",
-      "Opens preference rows: renders, tokenises and caches them for the "
-      "policy. Options override the configuration's template, max_length, "
-      "over_length, train_on, strict, laws, mixture, seed, shuffle.",
-      open_preference);
+  state.function("preference", "(data, policy, options?) -> Preference",
+                 "Opens preference rows: renders, tokenises and caches them for the "
+                 "policy. Options override the configuration's template, max_length, "
+                 "over_length, train_on, strict, laws, mixture, seed, shuffle.",
+                 open_preference);
 }
 
-} // namespace xrun
+}  // namespace xrun

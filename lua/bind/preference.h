@@ -2,11 +2,11 @@
 // A preference set as Lua holds it: the rows of one split, and the policy it
 // was made for.
 
-#include "core/data/preference_set.h"
-
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "core/data/preference_set.h"
 
 namespace xrun {
 
@@ -14,11 +14,10 @@ class Policy;
 
 struct PreferenceData {
   PreferenceSet set;
-  std::shared_ptr<Policy>
-      policy;       // whose tokenizer and vocabulary it was made for
-  std::string name; // of its first source, for messages
+  std::shared_ptr<Policy> policy;  // whose tokenizer and vocabulary it was made for
+  std::string name;                // of its first source, for messages
   uint64_t seed = 0;
   bool shuffle = true;
 };
 
-} // namespace xrun
+}  // namespace xrun

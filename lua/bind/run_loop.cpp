@@ -15,42 +15,41 @@ uint64_t phase_seed(uint64_t seed, int64_t phase) {
   return seed ^ (static_cast<uint64_t>(phase) * 0x9E3779B97F4A7C15ULL);
 }
 
-std::string describe_model(const Policy &policy) {
+std::string describe_model(const Policy& policy) {
   const ModelConfig config = read_model_config(policy.dir());
-  return fmt::format("{} ({}, {} layers, width {}, {})",
-                     policy.dir().filename().string(), config.model_type,
-                     config.layers, config.hidden,
+  return fmt::format("{} ({}, {} layers, width {}, {})", policy.dir().filename().string(),
+                     config.model_type, config.layers, config.hidden,
                      dtype_name(policy.options().dtype));
 }
 
-std::optional<double> find(const Metrics &metrics, std::string_view name) {
-  for (const auto &[key, value] : metrics) {
-    if (key == name)
-      return value;
+std::optional<double> find(const Metrics& metrics, std::string_view name) {
+  for (const auto& [key, value] : metrics) {
+    if (key == name) return value;
   }
   return std::nullopt;
 }
 
-} // namespace
+}  // namespace
 
-RunLoop::RunLoop(Session &session, std::string recipe, std::unique_ptr<Run> run,
+RunLoop::RunLoop(Session& session, std::string recipe, std::unique_ptr<Run> run,
                  std::vector<std::shared_ptr<Policy>> policies)
-    : session_(session), recipe_(std::move(recipe)), run_(std::move(run)),
+    : session_(session),
+      recipe_(std::move(recipe)),
+      run_(std::move(run)),
       policies_(std::move(policies)) {
-  for (const std::string &notice : run_->dir().notices())
-    session_.notices.push_back(notice);
-  for (const auto &policy : policies_) {
+  for (const std::string& notice : run_->dir().notices()) session_.notices.push_back(notice);
+  for (const auto& policy : policies_) {
     policy->set_snapshot_dir(run_->dir().path() / "reference");
   }
 }
 
-void RunLoop::report(const StepLoop &loop) {
+void RunLoop::report(const StepLoop& loop) {
   OpeningReport report;
   report.recipe = recipe_;
   if (!policies_.empty()) {
     report.model = describe_model(*policies_[0]);
     report.parameters = 0;
-    for (const Parameter &parameter : policies_[0]->parameters()) {
+    for (const Parameter& parameter : policies_[0]->parameters()) {
       report.parameters += parameter.master.numel();
     }
     report.trainable = report.parameters;
@@ -58,23 +57,22 @@ void RunLoop::report(const StepLoop &loop) {
   report.ledger = std::move(session_.ledger_text);
   session_.ledger_text.clear();
   report.steps = loop.steps;
-  report.facts.emplace_back(
-      "data",
-      fmt::format("{} pairs, {} a step{}", count_text(loop.data->set.size()),
-                  loop.plan.pairs, loop.plan.shuffle ? ", shuffled" : ""));
+  report.facts.emplace_back("data",
+                            fmt::format("{} pairs, {} a step{}", count_text(loop.data->set.size()),
+                                        loop.plan.pairs, loop.plan.shuffle ? ", shuffled" : ""));
   report.output = run_->dir().path().string();
   report.notices = std::move(session_.notices);
   session_.notices.clear();
   session_.console->print(opening_report(report, *session_.console));
 }
 
-void RunLoop::begin(StepLoop &loop, const Json &state) {
+void RunLoop::begin(StepLoop& loop, const Json& state) {
   loop.data->set.check_fits(loop.max_tokens);
   const int64_t rest = loop.data->set.size() % loop.plan.pairs;
   if (rest != 0 && phases_ == 0 && loop.plan.epochs > 0) {
-    session_.notices.push_back(fmt::format(
-        "the last batch of the data is partial: {} of {} pairs; it trains too",
-        rest, loop.plan.pairs));
+    session_.notices.push_back(
+        fmt::format("the last batch of the data is partial: {} of {} pairs; it trains too", rest,
+                    loop.plan.pairs));
   }
   PhasePlan plan;
   plan.steps = loop.steps;
@@ -97,15 +95,12 @@ void RunLoop::begin(StepLoop &loop, const Json &state) {
   loop.begun = true;
 }
 
-std::optional<Body> RunLoop::next(StepLoop &loop, const Json &state) {
-  if (!loop.begun)
-    begin(loop, state);
-  if (loop.batch)
-    loop.batch->close();
+std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
+  if (!loop.begun) begin(loop, state);
+  if (loop.batch) loop.batch->close();
   loop.batch.reset();
   if (run_->in_body()) {
-    for (const auto &reference : session_.references)
-      reference->flush();
+    for (const auto& reference : session_.references) reference->flush();
     const int64_t done = run_->step() + 1;
     run_->end_body(state);
     show_progress(done, loop.steps);
@@ -121,9 +116,9 @@ std::optional<Body> RunLoop::next(StepLoop &loop, const Json &state) {
   info.step = body->phase_step;
   info.total_steps = body->phase_steps;
   info.seed = phase_seed(loop.plan.seed, loop.phase);
-  loop.batch = preference_batch(
-      loop.data->set, loop.data->set.step_rows(loop.plan, body->phase_step),
-      loop.max_tokens, std::move(info));
+  loop.batch =
+      preference_batch(loop.data->set, loop.data->set.step_rows(loop.plan, body->phase_step),
+                       loop.max_tokens, std::move(info));
   return body;
 }
 
@@ -137,28 +132,25 @@ void RunLoop::show_progress(int64_t done, int64_t total) {
   progress_->step(progress);
 }
 
-void RunLoop::log(const Metrics &metrics) {
+void RunLoop::log(const Metrics& metrics) {
   run_->log(metrics);
-  if (find(metrics, "train/loss"))
-    last_train_ = metrics;
+  if (find(metrics, "train/loss")) last_train_ = metrics;
 }
 
 void RunLoop::note_update(int64_t tokens) {
   body_tokens_ += tokens;
-  if (!run_->in_body())
-    return;
+  if (!run_->in_body()) return;
   run_->count_tokens(tokens);
   run_->mark_updated();
 }
 
 void RunLoop::end_progress() {
-  if (progress_)
-    progress_->finish();
+  if (progress_) progress_->finish();
 }
 
-void RunLoop::finish(const Json &state) {
+void RunLoop::finish(const Json& state) {
   end_progress();
-  for (const auto &reference : session_.references) {
+  for (const auto& reference : session_.references) {
     reference->flush();
     reference->check_digest();
   }
@@ -166,4 +158,4 @@ void RunLoop::finish(const Json &state) {
   session_.console->print(closing_summary(run_->summary(), *session_.console));
 }
 
-} // namespace xrun
+}  // namespace xrun

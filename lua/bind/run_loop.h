@@ -2,6 +2,12 @@
 // The run behind a recipe's loop: reports, progress, phases and evaluation
 // around core's Run.
 
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "core/console/progress.h"
 #include "core/run/run.h"
 #include "core/train/batch.h"
@@ -10,12 +16,6 @@
 #include "lua/bind/metrics.h"
 #include "lua/bind/preference.h"
 #include "lua/bind/session.h"
-
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace xrun {
 
@@ -32,37 +32,35 @@ struct StepLoop {
 };
 
 class RunLoop {
-public:
-  RunLoop(Session &session, std::string recipe, std::unique_ptr<Run> run,
+ public:
+  RunLoop(Session& session, std::string recipe, std::unique_ptr<Run> run,
           std::vector<std::shared_ptr<Policy>> policies);
 
-  Run &run() const { return *run_; }
-  Session &session() { return session_; }
-  const std::vector<std::shared_ptr<Policy>> &policies() const {
-    return policies_;
-  }
+  Run& run() const { return *run_; }
+  Session& session() { return session_; }
+  const std::vector<std::shared_ptr<Policy>>& policies() const { return policies_; }
 
   // Checks that every pair fits, prints the report before step 0 and starts the
   // phase.
-  void begin(StepLoop &loop, const Json &state);
+  void begin(StepLoop& loop, const Json& state);
   // Ends the body before and gives the next one's batch; null where the loop
   // ends.
-  std::optional<Body> next(StepLoop &loop, const Json &state);
-  void log(const Metrics &metrics);
+  std::optional<Body> next(StepLoop& loop, const Json& state);
+  void log(const Metrics& metrics);
   // Marks the open body's update as done and counts its tokens.
   void note_update(int64_t tokens);
-  void finish(const Json &state);
+  void finish(const Json& state);
   void end_progress();
   // run.state as Lua holds it, as JSON; set by the binding.
   std::function<Json()> read_state = [] { return Json(); };
-  std::shared_ptr<LuaRef> state_ref; // the table behind it
+  std::shared_ptr<LuaRef> state_ref;  // the table behind it
 
-private:
-  void report(const StepLoop &loop);
+ private:
+  void report(const StepLoop& loop);
   void show_progress(int64_t done, int64_t total);
 
-  Session &session_;
-  std::string recipe_; // the file, for the report
+  Session& session_;
+  std::string recipe_;  // the file, for the report
   std::unique_ptr<Run> run_;
   std::vector<std::shared_ptr<Policy>> policies_;
   std::optional<RunProgress> progress_;
@@ -71,4 +69,4 @@ private:
   Metrics last_train_;
 };
 
-} // namespace xrun
+}  // namespace xrun

@@ -15,19 +15,18 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kShownBytes = 300; // of one answer; the file has all of it
+constexpr size_t kShownBytes = 300;  // of one answer; the file has all of it
 
-Json kept_columns(const PreferenceSet &set, int64_t row) {
+Json kept_columns(const PreferenceSet& set, int64_t row) {
   Json kept = Json::object();
-  for (const PreferenceSet::Kept &column : set.kept_columns()) {
-    kept.set(column.name, column.is_number
-                              ? Json(set.kept_number(row, column.name))
-                              : Json(set.kept_string(row, column.name)));
+  for (const PreferenceSet::Kept& column : set.kept_columns()) {
+    kept.set(column.name, column.is_number ? Json(set.kept_number(row, column.name))
+                                           : Json(set.kept_string(row, column.name)));
   }
   return kept;
 }
 
-std::vector<int32_t> stop_ids(Policy &policy) {
+std::vector<int32_t> stop_ids(Policy& policy) {
   std::vector<int32_t> ids = policy.model().config().stop_ids;
   if (const auto eos = policy.tokenizer()->eos_id();
       eos && std::find(ids.begin(), ids.end(), *eos) == ids.end()) {
@@ -38,60 +37,50 @@ std::vector<int32_t> stop_ids(Policy &policy) {
 
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
-  if (text.size() <= kShownBytes)
-    return text;
+  if (text.size() <= kShownBytes) return text;
   size_t end = kShownBytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
-    --end;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   return text.substr(0, end) + "...";
 }
 
 // What is asked: the row's own `prompt` column where it was kept, else the end
 // of the prompt's text.
-std::string question(const Sample &sample) {
-  if (const Json *prompt = sample.kept.find("prompt");
-      prompt && prompt->is_string()) {
+std::string question(const Sample& sample) {
+  if (const Json* prompt = sample.kept.find("prompt"); prompt && prompt->is_string()) {
     return one_line(prompt->as_string());
   }
-  const std::string &text = sample.prompt;
+  const std::string& text = sample.prompt;
   size_t begin = text.size() > 120 ? text.size() - 120 : 0;
-  while (begin < text.size() &&
-         (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80)
-    ++begin;
+  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) ++begin;
   return one_line((begin > 0 ? "..." : "") + text.substr(begin));
 }
 
 // Answers by row of the earliest file, and its step; step -1 if there is none.
-std::pair<int64_t, std::map<int64_t, std::string>>
-read_earliest(const std::filesystem::path &dir) {
+std::pair<int64_t, std::map<int64_t, std::string>> read_earliest(const std::filesystem::path& dir) {
   std::filesystem::path earliest;
-  for (const auto &entry : std::filesystem::directory_iterator(dir)) {
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with("step_") || !name.ends_with(".jsonl"))
-      continue;
-    if (earliest.empty() || entry.path() < earliest)
-      earliest = entry.path();
+    if (!name.starts_with("step_") || !name.ends_with(".jsonl")) continue;
+    if (earliest.empty() || entry.path() < earliest) earliest = entry.path();
   }
   std::map<int64_t, std::string> answers;
-  if (earliest.empty())
-    return {-1, answers};
+  if (earliest.empty()) return {-1, answers};
   const std::string bytes = read_file(earliest);
   int64_t line = 1;
   for (size_t at = 0; at < bytes.size(); ++line) {
     const size_t end = std::min(bytes.find('\n', at), bytes.size());
-    const Json sample = parse_json(std::string_view(bytes).substr(at, end - at),
-                                   earliest.string(), line);
+    const Json sample =
+        parse_json(std::string_view(bytes).substr(at, end - at), earliest.string(), line);
     answers[sample.at("row").as_int()] = sample.at("text").as_string();
     at = end + 1;
   }
   return {std::stoll(earliest.stem().string().substr(5)), answers};
 }
 
-} // namespace
+}  // namespace
 
-std::vector<Sample> answer_prompts(Policy &policy, const PreferenceData &data,
-                                   int64_t max_tokens,
-                                   const std::function<void()> &poll) {
+std::vector<Sample> answer_prompts(Policy& policy, const PreferenceData& data, int64_t max_tokens,
+                                   const std::function<void()>& poll) {
   std::vector<std::vector<int32_t>> prompts;
   for (int64_t i = 0; i < data.set.size(); ++i) {
     prompts.push_back(data.set.prompt_ids(data.set.row(i)));
@@ -103,24 +92,23 @@ std::vector<Sample> answer_prompts(Policy &policy, const PreferenceData &data,
     poll();
     return true;
   };
-  const std::vector<Generation> generations =
-      generate(policy.model(), prompts, options);
+  const std::vector<Generation> generations = generate(policy.model(), prompts, options);
   std::vector<Sample> samples;
   for (size_t i = 0; i < generations.size(); ++i) {
     const int64_t row = data.set.row(static_cast<int64_t>(i));
     samples.push_back({row, policy.tokenizer()->decode(prompts[i], true),
                        policy.tokenizer()->decode(generations[i].ids, true),
-                       static_cast<int64_t>(generations[i].ids.size()),
-                       generations[i].finish, kept_columns(data.set, row)});
+                       static_cast<int64_t>(generations[i].ids.size()), generations[i].finish,
+                       kept_columns(data.set, row)});
   }
   return samples;
 }
 
-std::string keep_and_show(const std::filesystem::path &dir, int64_t step,
-                          const std::vector<Sample> &samples, size_t count) {
+std::string keep_and_show(const std::filesystem::path& dir, int64_t step,
+                          const std::vector<Sample>& samples, size_t count) {
   make_dirs(dir);
   std::string lines;
-  for (const Sample &sample : samples) {
+  for (const Sample& sample : samples) {
     lines += dump_json(Json(Json::Object{{"row", sample.row},
                                          {"prompt", sample.prompt},
                                          {"text", sample.text},
@@ -136,12 +124,11 @@ std::string keep_and_show(const std::filesystem::path &dir, int64_t step,
     text += fmt::format("  {}\n", question(samples[i]));
     const auto found = before.find(samples[i].row);
     if (first_step >= 0 && first_step < step && found != before.end()) {
-      text += fmt::format("    step {:<6} {}\n", first_step,
-                          one_line(found->second));
+      text += fmt::format("    step {:<6} {}\n", first_step, one_line(found->second));
     }
     text += fmt::format("    step {:<6} {}\n", step, one_line(samples[i].text));
   }
   return text;
 }
 
-} // namespace xrun
+}  // namespace xrun

@@ -2,13 +2,13 @@
 // Answers of a model to the prompts of a data set: made, kept in the run, shown
 // before and after.
 
-#include "core/base/json.h"
-#include "lua/bind/preference.h"
-
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "core/base/json.h"
+#include "lua/bind/preference.h"
 
 namespace xrun {
 
@@ -16,24 +16,23 @@ class Policy;
 
 // One greedy answer.
 struct Sample {
-  int64_t row = -1;   // of the data set
-  std::string prompt; // text of the prompt tokens, special tokens left out
-  std::string text;   // the answer, special tokens left out
-  int64_t length = 0; // its tokens, the stop token included
-  std::string finish; // "stop" or "length"
-  Json kept;          // the row's kept columns, an object
+  int64_t row = -1;    // of the data set
+  std::string prompt;  // text of the prompt tokens, special tokens left out
+  std::string text;    // the answer, special tokens left out
+  int64_t length = 0;  // its tokens, the stop token included
+  std::string finish;  // "stop" or "length"
+  Json kept;           // the row's kept columns, an object
 };
 
 // Answers every prompt of the set, in its order, with up to max_tokens new
 // tokens each. `poll` is called after every token of the batch and may throw.
-std::vector<Sample> answer_prompts(Policy &policy, const PreferenceData &data,
-                                   int64_t max_tokens,
-                                   const std::function<void()> &poll);
+std::vector<Sample> answer_prompts(Policy& policy, const PreferenceData& data, int64_t max_tokens,
+                                   const std::function<void()>& poll);
 
 // Writes the samples to `dir`/step_0000034.jsonl, and returns the text that
 // shows the first `count` of them, each beside the answer of the earliest file
 // there, if that is another step's.
-std::string keep_and_show(const std::filesystem::path &dir, int64_t step,
-                          const std::vector<Sample> &samples, size_t count);
+std::string keep_and_show(const std::filesystem::path& dir, int64_t step,
+                          const std::vector<Sample>& samples, size_t count);
 
-} // namespace xrun
+}  // namespace xrun

@@ -2,15 +2,14 @@
 // What the bindings of one recipe share: where it prints, what it has opened,
 // the run it drives.
 
-#include "core/base/json.h"
-#include "core/console/console.h"
-#include "lua/bind/recipe.h"
-
 #include <lua.hpp>
-
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "core/base/json.h"
+#include "core/console/console.h"
+#include "lua/bind/recipe.h"
 
 namespace xrun {
 
@@ -20,18 +19,17 @@ class RunLoop;
 // Belongs to a LuaState (LuaState::service). run_session sets the console
 // before the recipe runs and ends the run afterwards.
 struct Session {
-  std::shared_ptr<Console> console; // never null while a recipe runs
-  std::shared_ptr<RunLoop> run;     // the latest xrun.run; null before
-  bool already_finished = false; // --resume found a finished run: exit status 0
-  std::vector<std::string> notices; // to be said with the report before step 0
-  Json ledger = Json::object();     // of each data source opened, by name
-  std::string ledger_text;          // the same, to be said before step 0
-  std::vector<std::shared_ptr<Reference>>
-      references; // synced by saves, checked at the end
+  std::shared_ptr<Console> console;  // never null while a recipe runs
+  std::shared_ptr<RunLoop> run;      // the latest xrun.run; null before
+  bool already_finished = false;     // --resume found a finished run: exit status 0
+  std::vector<std::string> notices;  // to be said with the report before step 0
+  Json ledger = Json::object();      // of each data source opened, by name
+  std::string ledger_text;           // the same, to be said before step 0
+  std::vector<std::shared_ptr<Reference>> references;  // synced by saves, checked at the end
 };
 
 // The session of a state.
-Session &session_of(lua_State *L);
+Session& session_of(lua_State* L);
 
 // Version and digests of the running binary and its libraries: what a resume
 // compares.
@@ -41,6 +39,6 @@ Json binary_identity();
 // signals, the run's end; after an error or an interruption it saves what can
 // be saved and says where. Returns the exit status 0; throws what the recipe
 // threw, Interrupted after saving.
-int run_session(const RecipeOptions &options);
+int run_session(const RecipeOptions& options);
 
-} // namespace xrun
+}  // namespace xrun

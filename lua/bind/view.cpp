@@ -16,115 +16,99 @@ namespace {
 
 // What the objective's argument stands for: pairs are seen through their chosen
 // side, whose fields (row, weight, kept columns) are the pair's own.
-View unit_view(MicroBatch &micro) {
+View unit_view(MicroBatch& micro) {
   return micro.unit() == Unit::kPair ? micro.chosen() : micro.all();
 }
 
-int push_field(const View &view, const std::string &name, lua_State *L) {
+int push_field(const View& view, const std::string& name, lua_State* L) {
   push(L, view.field(name));
   return 1;
 }
 
-int set_batch_field(Batch &batch, const std::string &name, lua_State *L) {
+int set_batch_field(Batch& batch, const std::string& name, lua_State* L) {
   batch.set_field(name, arg<at::Tensor>(L, 3, name.c_str()));
   return 0;
 }
 
-template <at::Tensor (View::*F)(const at::Tensor &) const>
-int view_reduce(View &view, lua_State *L) {
+template <at::Tensor (View::*F)(const at::Tensor&) const>
+int view_reduce(View& view, lua_State* L) {
   push(L, (view.*F)(arg<at::Tensor>(L, 2, "x")));
   return 1;
 }
 
-template <at::Tensor (View::*F)(const at::Tensor &) const>
-int micro_reduce(MicroBatch &micro, lua_State *L) {
+template <at::Tensor (View::*F)(const at::Tensor&) const>
+int micro_reduce(MicroBatch& micro, lua_State* L) {
   push(L, (micro.all().*F)(arg<at::Tensor>(L, 2, "x")));
   return 1;
 }
 
-int push_side(View side, lua_State *L) {
+int push_side(View side, lua_State* L) {
   push(L, std::make_shared<View>(std::move(side)));
   return 1;
 }
 
-constexpr const char *kSumDoc =
-    "[R] -> [n]: the sum over each sequence's trained tokens.";
-constexpr const char *kMeanDoc =
-    "[R] -> [n]: the mean over each sequence's trained tokens.";
-constexpr const char *kSpreadDoc =
-    "[n] -> [R]: each trained token gets its sequence's value.";
+constexpr const char* kSumDoc = "[R] -> [n]: the sum over each sequence's trained tokens.";
+constexpr const char* kMeanDoc = "[R] -> [n]: the mean over each sequence's trained tokens.";
+constexpr const char* kSpreadDoc = "[n] -> [R]: each trained token gets its sequence's value.";
 
-std::string describe_view(const View &view) {
-  return fmt::format("View {} (n = {}, R = {})", view.name(), view.size(),
-                     view.row_count());
+std::string describe_view(const View& view) {
+  return fmt::format("View {} (n = {}, R = {})", view.name(), view.size(), view.row_count());
 }
 
-std::string describe_micro(const MicroBatch &micro) {
-  return fmt::format("Micro {} ({} sequences, {} tokens, {} trained)",
-                     micro.index(), micro.segment_count(), micro.token_count(),
-                     micro.row_count());
+std::string describe_micro(const MicroBatch& micro) {
+  return fmt::format("Micro {} ({} sequences, {} tokens, {} trained)", micro.index(),
+                     micro.segment_count(), micro.token_count(), micro.row_count());
 }
 
-std::string describe_batch_handle(const Batch &batch) {
-  return fmt::format(
-      "Batch {} of {} ({} sequences, {} tokens, {} micro-batches)",
-      batch.step(), batch.total_steps(), batch.size(), batch.token_count(),
-      batch.micros().size());
+std::string describe_batch_handle(const Batch& batch) {
+  return fmt::format("Batch {} of {} ({} sequences, {} tokens, {} micro-batches)", batch.step(),
+                     batch.total_steps(), batch.size(), batch.token_count(), batch.micros().size());
 }
 
-} // namespace
+}  // namespace
 
-void open_view(LuaState &state) {
-  lua_State *L = state;
+void open_view(LuaState& state) {
+  lua_State* L = state;
   Class<View>(L, "View",
               "Some sequences of a micro-batch. Fields by name: length, "
               "tokens, row, source, pair, group, weight, kept columns, and "
               "what was assigned to the batch.")
       .method("sum", "(x) -> Tensor [n]", kSumDoc, view_reduce<&View::sum>)
       .method("mean", "(x) -> Tensor [n]", kMeanDoc, view_reduce<&View::mean>)
-      .method("spread", "(x) -> Tensor [R]", kSpreadDoc,
-              view_reduce<&View::spread>)
+      .method("spread", "(x) -> Tensor [R]", kSpreadDoc, view_reduce<&View::spread>)
       .property("size", "number", "Sequences of this view, n.",
-                [](View &self, lua_State *L) {
+                [](View& self, lua_State* L) {
                   push(L, self.size());
                   return 1;
                 })
       .property("row_count", "number", "Trained tokens of this view, R.",
-                [](View &self, lua_State *L) {
+                [](View& self, lua_State* L) {
                   push(L, self.row_count());
                   return 1;
                 })
-      .fallback([](View &self, const std::string &name, lua_State *L) {
+      .fallback([](View& self, const std::string& name, lua_State* L) {
         return push_field(self, name, L);
       })
       .tostring(describe_view);
 
-  Class<MicroBatch>(
-      L, "Micro",
-      "What an objective is given: one packed micro-batch. For pairs, p.chosen "
-      "and p.rejected are its two views and fields have one value a pair.")
+  Class<MicroBatch>(L, "Micro",
+                    "What an objective is given: one packed micro-batch. For pairs, p.chosen "
+                    "and p.rejected are its two views and fields have one value a pair.")
       .property("chosen", "View", "The chosen side of each pair.",
-                [](MicroBatch &self, lua_State *L) {
-                  return push_side(self.chosen(), L);
-                })
+                [](MicroBatch& self, lua_State* L) { return push_side(self.chosen(), L); })
       .property("rejected", "View", "The rejected side of each pair.",
-                [](MicroBatch &self, lua_State *L) {
-                  return push_side(self.rejected(), L);
-                })
+                [](MicroBatch& self, lua_State* L) { return push_side(self.rejected(), L); })
       .property("all", "View", "Every sequence, both sides of pairs.",
-                [](MicroBatch &self, lua_State *L) {
-                  return push_side(self.all(), L);
-                })
+                [](MicroBatch& self, lua_State* L) { return push_side(self.all(), L); })
       .property("size", "number", "Pairs, or sequences where there are none.",
-                [](MicroBatch &self, lua_State *L) {
+                [](MicroBatch& self, lua_State* L) {
                   push(L, unit_view(self).size());
                   return 1;
                 })
       .method("sum", "(x) -> Tensor [n]", kSumDoc, micro_reduce<&View::sum>)
       .method("mean", "(x) -> Tensor [n]", kMeanDoc, micro_reduce<&View::mean>)
-      .method("spread", "(x) -> Tensor [R]", kSpreadDoc,
-              micro_reduce<&View::spread>)
-      .fallback([](MicroBatch &self, const std::string &name, lua_State *L) {
+      .method("spread", "(x) -> Tensor [R]", kSpreadDoc, micro_reduce<&View::spread>)
+      .fallback([](MicroBatch& self, const std::string& name, lua_State* L) {
         return push_field(unit_view(self), name, L);
       })
       .tostring(describe_micro);
@@ -133,32 +117,32 @@ void open_view(LuaState &state) {
                "The data of one step, in batch order. Fields as a view's; a "
                "tensor assigned to a field is sliced into the views.")
       .property("step", "number", "Loop bodies of this loop done before it.",
-                [](Batch &self, lua_State *L) {
+                [](Batch& self, lua_State* L) {
                   push(L, self.step());
                   return 1;
                 })
       .property("total_steps", "number", "Steps of the schedule.",
-                [](Batch &self, lua_State *L) {
+                [](Batch& self, lua_State* L) {
                   push(L, self.total_steps());
                   return 1;
                 })
       .property("size", "number", "Sequences, both sides of pairs.",
-                [](Batch &self, lua_State *L) {
+                [](Batch& self, lua_State* L) {
                   push(L, self.size());
                   return 1;
                 })
       .property("micro_count", "number", "Micro-batches.",
-                [](Batch &self, lua_State *L) {
+                [](Batch& self, lua_State* L) {
                   push(L, static_cast<int64_t>(self.micros().size()));
                   return 1;
                 })
       .method("close", "()", "Frees what was computed on the batch.",
-              [](Batch &self, lua_State *) {
+              [](Batch& self, lua_State*) {
                 self.close();
                 return 0;
               })
       .fallback(
-          [](Batch &self, const std::string &name, lua_State *L) {
+          [](Batch& self, const std::string& name, lua_State* L) {
             push(L, self.field(name));
             return 1;
           },
@@ -166,4 +150,4 @@ void open_view(LuaState &state) {
       .tostring(describe_batch_handle);
 }
 
-} // namespace xrun
+}  // namespace xrun
