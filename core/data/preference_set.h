@@ -47,8 +47,10 @@ struct PreferenceSource {
   // (our name, the file's name) for prompt, system, chosen, rejected, tools, chat_template_kwargs,
   // weight; weight is read only if it is named here.
   std::vector<std::pair<std::string, std::string>> fields;
-  std::vector<std::string> keep;  // columns that stay with the row
-  std::string name;               // "" is the path
+  // Columns that stay with the row, numbers or strings as the first row has them. One that the
+  // first row lacks is left out, an absent string is "", a row without a number is dropped.
+  std::vector<std::string> keep;
+  std::string name;  // "" is the path
   std::shared_ptr<const RowMap> map;
 };
 
