@@ -38,7 +38,7 @@ class PreferenceReader {
 
   // Throws RowRefusal with the reason: not_an_object, missing_side, empty_list, wrong_type,
   // no_prompt, prompt_mismatch, no_assistant, last_not_assistant, empty_answer, same_answers,
-  // refused_kwargs, kept_column, bad_weight.
+  // refused_kwargs, bad_weight. The row type adds kept_column.
   PreferenceRow read(const Json& value, const SourceLine& at) const;
 
  private:
