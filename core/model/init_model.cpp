@@ -22,7 +22,7 @@ namespace xrun {
 
 namespace {
 
-// Box-Muller on two uniforms of one Philox block.
+// Box-Muller on the two halves of 64 random bits.
 at::Tensor normal_tensor(const std::vector<int64_t>& shape, double scale, uint64_t seed,
                          uint64_t tensor) {
   at::Tensor x = at::empty(shape, at::kFloat);
@@ -30,9 +30,9 @@ at::Tensor normal_tensor(const std::vector<int64_t>& shape, double scale, uint64
   const int64_t n = x.numel(), pairs = (n + 1) / 2;
   at::parallel_for(0, pairs, 4096, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const auto place = static_cast<uint64_t>(2 * i);
-      const double u = 1.0 - philox_unit(seed, kStreamInit, tensor, place);  // in (0, 1]
-      const double v = philox_unit(seed, kStreamInit, tensor, place + 1);
+      const uint64_t bits = philox_u64(seed, kStreamInit, tensor, static_cast<uint64_t>(i));
+      const double u = static_cast<double>((bits >> 32) + 1) * 0x1p-32;  // in (0, 1]
+      const double v = static_cast<double>(bits & 0xffffffff) * 0x1p-32;
       const double radius = scale * std::sqrt(-2.0 * std::log(u));
       out[2 * i] = static_cast<float>(radius * std::cos(2 * std::numbers::pi * v));
       if (2 * i + 1 < n) {

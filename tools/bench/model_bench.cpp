@@ -1,7 +1,7 @@
 // Times the head and a training step of a small Llama; checks the head's output before it does.
 //   model_bench [head] [step] [sample]     (all of them if none is named)
-// Figures are best of several runs, in this machine's threads; GF/s count 6 R D V for the head's
-// forward and backward, and the ratio is to a plain fp32 GEMM timed in the same process.
+// Best of several runs, in OMP_NUM_THREADS threads; GF/s count 6 R D V for the head's forward and
+// backward, and ratios are to a plain fp32 GEMM timed in the same process.
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <ctime>
 #include <cstring>
 #include <functional>
 
@@ -31,33 +32,43 @@ namespace xrun {
 
 namespace {
 
-double best_seconds(int runs, const std::function<void()>& work) {
-  double best = 1e30;
+struct Seconds {
+  double wall = 1e30;
+  double cpu = 1e30;  // of the process: what one thread takes on a busy machine too
+};
+
+Seconds best_seconds(int runs, const std::function<void()>& work) {
+  Seconds best;
   work();  // first touches and caches
   for (int i = 0; i < runs; ++i) {
+    const std::clock_t cpu = std::clock();
     const auto begin = std::chrono::steady_clock::now();
     work();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    best = std::min(best, took.count());
+    best.wall = std::min(best.wall, took.count());
+    best.cpu = std::min(best.cpu, static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC);
   }
   return best;
 }
 
-double peak_gflops() {
-  const at::Tensor a = at::randn({1536, 1536}), b = at::randn({1536, 1536});
-  at::Tensor c = at::empty({1536, 1536});
-  return 2 * 1536.0 * 1536 * 1536 / best_seconds(10, [&] { at::mm_out(c, a, b); }) / 1e9;
+// 1e9 floating-point operations of one plain product; dividing by seconds gives GF/s.
+constexpr double kPlainGflop = 2 * 1.024 * 1.024 * 1.024;
+
+Seconds plain_gemm() {
+  const at::Tensor a = at::randn({1024, 1024}), b = at::randn({1024, 1024});
+  at::Tensor c = at::empty({1024, 1024});
+  return best_seconds(8, [&] { at::mm_out(c, a, b); });
 }
 
-void bench_head(int64_t rows, int64_t width, int64_t vocab, double peak) {
+void bench_head(int64_t rows, int64_t width, int64_t vocab, const Seconds& plain) {
   const at::Tensor hidden = at::randn({rows, width}).set_requires_grad(true);
   const at::Tensor weight = (at::randn({vocab, width}) * 0.05).set_requires_grad(true);
   const at::Tensor index = at::arange(rows, at::kLong);
   const at::Tensor target = at::randint(0, vocab, {rows}, at::kLong);
   const at::Tensor coefficient = at::randn({rows});
   const auto run = [&] {
-    hidden.mutable_grad() = {};
-    weight.mutable_grad() = {};
+    hidden.mutable_grad() = at::Tensor();
+    weight.mutable_grad() = at::Tensor();
     linear_logprob(hidden, weight, index, target).backward(coefficient);
   };
   run();
@@ -70,10 +81,12 @@ void bench_head(int64_t rows, int64_t width, int64_t vocab, double peak) {
     const double off = (got.to(at::kDouble) - want).abs().max().item<double>();
     if (!(off < 1e-5)) throw std::runtime_error(fmt::format("the head is off by {}", off));
   }
-  const double seconds = best_seconds(5, run);
-  const double gflops = 6.0 * static_cast<double>(rows * width * vocab) / seconds / 1e9;
-  fmt::print("head R {} D {} V {}: {:.1f} ms, {:.0f} GF/s, {:.2f} of a plain GEMM\n", rows, width,
-             vocab, seconds * 1e3, gflops, gflops / peak);
+  const Seconds seconds = best_seconds(4, run);
+  const double gflop = 6.0 * static_cast<double>(rows * width * vocab) / 1e9;
+  fmt::print("head R {} D {} V {}: {:.1f} ms, {:.0f} GF/s, {:.2f} of the GEMM; CPU {:.1f} ms, {:.2f} "
+             "of the GEMM\n", rows, width, vocab, seconds.wall * 1e3, gflop / seconds.wall,
+             gflop / seconds.wall / (kPlainGflop / plain.wall), seconds.cpu * 1e3,
+             gflop / seconds.cpu / (kPlainGflop / plain.cpu));
 }
 
 std::filesystem::path smollm_shape() {
@@ -93,34 +106,37 @@ std::vector<std::vector<int32_t>> prompts(int64_t count, int64_t length) {
   return all;
 }
 
-void bench_step(Model& model, int64_t sequences, int64_t length, int64_t trained) {
+void bench_step(Model& model, int64_t sequences, int64_t length, int64_t trained,
+                const Seconds& plain) {
   const PackInput input = pack_sequences(prompts(sequences, length));
   std::vector<at::Tensor> rows;
   const at::Tensor all = at::arange(sequences * length, at::kLong).view({sequences, length});
   const at::Tensor index = all.narrow(1, length - trained - 1, trained).reshape({-1});
   const at::Tensor target = input.tokens.index_select(0, index + 1);
   const at::Tensor coefficient = at::randn({index.size(0)});
-  double forward = 0;
-  const double seconds = best_seconds(4, [&] {
-    const auto begin = std::chrono::steady_clock::now();
-    for (Parameter& p : model.parameters()) p.master.mutable_grad() = {};
+  double forward = 1e30;
+  const Seconds seconds = best_seconds(3, [&] {
+    const std::clock_t begin = std::clock();
+    for (Parameter& p : model.parameters()) p.master.mutable_grad() = at::Tensor();
     const at::Tensor logprob = model.token_logprob(input, index, target);
-    forward = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    forward = std::min(forward, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
     logprob.backward(coefficient);
   });
   const double tokens = static_cast<double>(sequences * length);
   const double body = 106.2e6, head = 28.3e6;  // weights that each token, each loss row meets
   const double gflop = (6 * body * tokens + 6 * head * static_cast<double>(index.size(0))) / 1e9;
-  fmt::print("step {} x {} tokens, {} loss rows: {:.2f} s (forward {:.2f}), {:.0f} tokens/s, "
-             "{:.0f} GF/s\n", sequences, length, index.size(0), seconds, forward, tokens / seconds,
-             gflop / seconds);
+  fmt::print("step {} x {} tokens, {} loss rows: {:.2f} s, {:.0f} tokens/s, {:.0f} GF/s; CPU {:.2f} s "
+             "(forward {:.2f}), {:.2f} of the GEMM\n", sequences, length, index.size(0), seconds.wall,
+             tokens / seconds.wall, gflop / seconds.wall, seconds.cpu, forward,
+             gflop / seconds.cpu / (kPlainGflop / plain.cpu));
 }
 
 void bench_sample(Model& model, int64_t batch) {
   const GenerateOptions options{.max_new_tokens = 32, .batch = batch};
-  const double seconds = best_seconds(1, [&] { generate(model, prompts(batch, 40), options); });
-  fmt::print("sample batch {}: 40 + 32 tokens, {:.0f} tokens/s\n", batch,
-             static_cast<double>(batch * 32) / seconds);
+  const Seconds seconds = best_seconds(1, [&] { generate(model, prompts(batch, 40), options); });
+  const double tokens = static_cast<double>(batch * options.max_new_tokens);
+  fmt::print("sample batch {}: 40 + 32 tokens, {:.0f} tokens/s; {:.0f} tokens per CPU second\n", batch,
+             tokens / seconds.wall, tokens / seconds.cpu);
 }
 
 }  // namespace
@@ -136,17 +152,18 @@ int main(int argc, char** argv) {
   xrun::tune_allocator();
   double load = 0;
   getloadavg(&load, 1);
-  const double peak = xrun::peak_gflops();
-  fmt::print("{} threads, load {:.2f}, fp32 GEMM 1536^3 {:.0f} GF/s\n", at::get_num_threads(), load, peak);
+  const xrun::Seconds plain = xrun::plain_gemm();
+  fmt::print("{} threads, load {:.2f}, fp32 GEMM 1024^3 {:.0f} GF/s, {:.0f} GF per CPU second\n",
+             at::get_num_threads(), load, xrun::kPlainGflop / plain.wall, xrun::kPlainGflop / plain.cpu);
   if (wanted("head")) {
-    xrun::bench_head(1024, 256, 32000, peak);
-    xrun::bench_head(1024, 768, 50304, peak);
+    xrun::bench_head(1024, 256, 32000, plain);
+    xrun::bench_head(1024, 768, 50304, plain);
   }
   if (!wanted("step") && !wanted("sample")) return 0;
   const auto dir = xrun::smollm_shape();
   const auto model = xrun::Model::load(dir, at::kFloat, true);
   std::filesystem::remove_all(dir);
-  if (wanted("step")) xrun::bench_step(*model, 16, 60, 35);
+  if (wanted("step")) xrun::bench_step(*model, 16, 60, 35, plain);
   if (wanted("sample")) xrun::bench_sample(*model, 30);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -229,6 +229,7 @@ TEST_F(ModelTest, TheNumberOfThreadsChangesNothingBeyondRounding) {
   const auto model = Model::load(dir_, at::kFloat, false);
   const PackInput input = pack_sequences(three_sequences(3));
   const int threads = at::get_num_threads();
+  at::set_num_threads(2);
   const at::Tensor many = model->forward(input);
   at::set_num_threads(1);
   const at::Tensor one = model->forward(input);

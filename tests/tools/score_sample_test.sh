@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# xrun init-model, score and sample: rows in and out, bad rows, refusals with their exit status.
+set -euo pipefail
+xrun=${XRUN_BUILD:?}/bin/xrun
+golden=${XRUN_ROOT:?}/tests/golden/models/untied
+smol=$XRUN_ROOT/tests/data/tokenizers/smol
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() { echo "$1"; exit 1; }
+is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
+# STATUS PATTERN COMMAND...: the exit status, and what standard error holds.
+refuses() {
+  local status=0
+  "${@:3}" >out 2>err </dev/null || status=$?
+  [ $status = "$1" ] || fail "${*:3}: exit $status, wanted $1"
+  grep -q -- "$2" err || fail "${*:3}: got $(cat err), wanted $2"
+}
+init() { "$xrun" init-model "$@" --layers 1 --hidden 32 --heads 2 --ffn 32 --max-length 64; }
+
+# The vocabulary is the tokenizer's own, its files travel, the seed decides the weights.
+is "$(init tiny --tokenizer "$smol")" tiny
+for file in tokenizer.json tokenizer_config.json; do
+  [ ! -e "$smol/$file" ] || cmp "$smol/$file" "tiny/$file"
+done
+init again --tokenizer "$smol" >out; cmp tiny/model.safetensors again/model.safetensors
+init other --tokenizer "$smol" --seed 1 >out
+! cmp -s tiny/model.safetensors other/model.safetensors || fail "the seed changes nothing"
+refuses 1 'exists already and is not empty' init tiny --tokenizer "$smol"
+refuses 1 'cannot hold them' init b --tokenizer "$smol" --vocab 10
+refuses 2 "there is no preset 'huge'" init b --preset huge
+refuses 2 'excludes' init b --tied --untied
+[ ! -e b ] || fail "a refused folder exists"
+
+# Ids need no tokenizer; the first token has no log-probability; order is kept.
+printf '{"ids":[5,6,7]}\n\n{"ids":[9]}\n{"ids":[]}\n' >rows
+"$xrun" score --model "$golden" --json rows >out
+is "$(sed -n 1p out | cut -c1-33)" '{"ids":[5,6,7],"logprobs":[null,-'
+is "$(sed -n 2p out)" '{"ids":[9],"logprobs":[null]}'
+is "$(sed -n 3p out)" '{"ids":[],"logprobs":[]}'
+
+# A bad row is said in its place, the others go on, and the status tells.
+printf '{"ids":[1,131]}\n{"ids":"x"}\n{"a":1}\n{\n{"ids":[1,2]}\n' >rows
+status=0; "$xrun" score --model "$golden" --json rows >out || status=$?
+is $status 1
+is "$(sed -n 1p out)" '{"error":"rows:1: the field \"ids\" holds 131, outside the model'"'"'s vocabulary of 131"}'
+is "$(sed -n 2p out)" '{"error":"rows:2: the field \"ids\" is of kind string, wanted an array of token ids"}'
+is "$(sed -n 3p out)" '{"error":"rows:3: wanted an object with the field \"ids\" or \"text\""}'
+[[ $(sed -n 4p out) == '{"error":"rows:4:'* ]] || fail "$(sed -n 4p out)"
+[[ $(sed -n 5p out) == '{"ids":[1,2],"logprobs":[null,-'* ]] || fail "$(sed -n 5p out)"
+
+# Text and ids of the same tokens score alike; fp32 and bf16 do not.
+"$xrun" tokenize --tokenizer "$smol" <<<'some words' | sed 's/,"offsets.*/}/' >ids
+is "$(echo 'some words' | "$xrun" score --model tiny)" "$("$xrun" score --model tiny --json ids)"
+[ "$("$xrun" score --model tiny --json --dtype bf16 ids)" != "$("$xrun" score --model tiny --json ids)" ] ||
+  fail "--dtype changes nothing"
+
+# A model without a tokenizer can score ids and nothing else.
+echo 'hi' >text
+status=0; "$xrun" score --model "$golden" text >out || status=$?
+is $status 1
+grep -q '"error"' out || fail "a text without a tokenizer: $(cat out)"
+
+# Sampling: a continuation of the asked length, the text alone without --json.
+echo '{"prompt":"some words"}' >prompts
+"$xrun" sample --model tiny --json --max-new-tokens 3 prompts >out
+grep -q '"finish":"\(length\|stop\)"' out || fail "$(cat out)"
+is "$(grep -o '"logprobs":\[[^]]*' out | tr ',' '\n' | wc -l)" \
+  "$(grep -o '"ids":\[[^]]*' out | tr ',' '\n' | wc -l)"
+is "$(echo 'some words' | "$xrun" sample --model tiny --max-new-tokens 0)" ""
+refuses 2 'sampling is greedy so far' "$xrun" sample --model tiny --temperature 0.7
+refuses 2 'model is required' "$xrun" sample
+refuses 2 'no such folder' "$xrun" score --model nowhere
+printf '{"prompt":""}\n{"prompt":5}\n' >prompts
+status=0; "$xrun" sample --model tiny --json prompts >out || status=$?
+is $status 1
+is "$(grep -c '"error"' out)" 2
+
+# A conversation goes through the template that is named.
+echo '{"messages":[{"role":"user","content":"hi"}]}' >chat
+"$xrun" sample --model tiny --json --template chatml --max-new-tokens 2 chat >out 2>err
+grep -q '"ids":\[' out || fail "$(cat out err)"
+
+# Files that do not fit are named, and nothing crashes.
+cp -r tiny cut; truncate -s 2000 cut/model.safetensors
+refuses 1 'truncated' "$xrun" score --model cut
+cp -r tiny wide; sed -i 's/"vocab_size":[0-9]*/"vocab_size":7/' wide/config.json
+refuses 1 'misshapen' "$xrun" score --model wide
