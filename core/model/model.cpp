@@ -12,7 +12,7 @@
 #include "core/base/hash.h"
 #include "core/model/decoder.h"
 #include "core/model/family.h"
-#include "core/model/logprob.h"
+#include "core/model/linear_logprob.h"
 #include "core/model/safetensors.h"
 
 namespace xrun {

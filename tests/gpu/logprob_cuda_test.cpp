@@ -8,7 +8,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include "core/model/logprob.h"
+#include "core/model/linear_logprob.h"
 
 namespace xrun {
 namespace {

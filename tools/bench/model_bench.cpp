@@ -25,7 +25,7 @@
 #include "core/model/allocator.h"
 #include "core/model/generate.h"
 #include "core/model/init_model.h"
-#include "core/model/logprob.h"
+#include "core/model/linear_logprob.h"
 #include "core/model/model.h"
 
 namespace xrun {

@@ -3,7 +3,7 @@
 // The rows keep p - e_y, so that a is folded into the small operands: dx = -a ((p - e_y) W) and
 // dW = (p - e_y)^T (-a x). No second pass over [R, V] is needed once a is known.
 
-#include "core/model/logprob.h"
+#include "core/model/linear_logprob.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/addmm.h>

@@ -1,6 +1,6 @@
 // The head: values and gradients against fp64, kept and recomputed rows, bad ids.
 
-#include "core/model/logprob.h"
+#include "core/model/linear_logprob.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/log_softmax.h>
