@@ -44,10 +44,11 @@ class Render : public testing::Test {
 TEST_F(Render, WritesTextIdsAndMask) {
   const std::string rows = folder_.write("rows.jsonl", std::string(kRow) + "\n\n");
   ASSERT_EQ(xrun({"--json", rows}), 0) << out();
-  EXPECT_EQ(row().at("text").as_string(),
+  const Json one = row();
+  EXPECT_EQ(one.at("text").as_string(),
             "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\na<|im_end|>\n");
-  const Json::Array& ids = row().at("ids").as_array();
-  const Json::Array& mask = row().at("mask").as_array();
+  const Json::Array& ids = one.at("ids").as_array();
+  const Json::Array& mask = one.at("mask").as_array();
   ASSERT_EQ(ids.size(), mask.size());
   int64_t trained = 0;
   for (const Json& bit : mask) trained += bit.as_int();
