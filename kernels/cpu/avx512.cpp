@@ -9,18 +9,6 @@ namespace {
 constexpr int kBytes = 64;
 constexpr const char* kName = "avx512";
 
-#include "kernels/cpu/vector.inl"
-
-#include "kernels/cpu/softmax_rows.inl"
-
-#include "kernels/cpu/rms_norm.inl"
-
-#include "kernels/cpu/rope.inl"
-
-#include "kernels/cpu/swiglu.inl"
-
-#include "kernels/cpu/decode_attention.inl"
-
 #include "kernels/cpu/table.inl"
 
 }  // namespace

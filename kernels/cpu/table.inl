@@ -1,4 +1,14 @@
-// The table of one instruction set; the including source names it kName.
+// Every kernel for one instruction set, and their table. The including source sets kBytes, the width
+// of a vector, and kName, inside an unnamed namespace.
+
+// clang-format off: vectors first, and what a file uses before it
+#include "kernels/cpu/vector.inl"
+#include "kernels/cpu/softmax_rows.inl"
+#include "kernels/cpu/rms_norm.inl"
+#include "kernels/cpu/rope.inl"
+#include "kernels/cpu/swiglu.inl"
+#include "kernels/cpu/decode_attention.inl"
+// clang-format on
 
 static const CpuKernels kTable = {
     kName,
