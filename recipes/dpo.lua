@@ -3,7 +3,7 @@
 local xrun = require "xrun"
 
 local cfg = xrun.config {
-  model    = "smollm2-135m-instruct",                        -- a folder, or a name from `xrun models`
+  model    = "smollm2-135m-instruct",                        -- a folder, or one of `xrun models`
   data     = { { path = "recipes/data/preferences.jsonl", keep = { "prompt", "answer" } } },
   template = "auto",                                         -- the tokenizer's own, or a file
   valid    = { fraction = 0.1, every = 10 },
@@ -37,7 +37,7 @@ end
 
 local run = xrun.run(cfg, { policy = policy, adamw = adamw })
 
-local function answer()                                      -- before and after, on held-out prompts
+local function answer()                                      -- before and after, held-out prompts
   if cfg.answers == 0 then return end
   run:log(run:sample(policy, valid, 3, { max_tokens = cfg.answers, score = right }))
 end

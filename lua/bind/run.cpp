@@ -59,25 +59,12 @@ SavedObjects read_objects(lua_State* L, int i, std::vector<std::shared_ptr<Polic
   return saved;
 }
 
-RunDir open_dir(lua_State* L) {
-  const RecipeContext& context = recipe_context(L);
-  const RecipeOptions& options = context.options;
-  RunIdentity identity;
-  identity.recipe_name = std::filesystem::path(options.recipe).stem().string();
-  identity.recipe_text = context.text.text;
-  identity.config = context.config.values();
-  identity.origins = context.config.to_json().at("origins");
-  identity.binary = binary_identity();
-  identity.machine = Json(Json::Object{{"device", options.device},
-                                       {"threads", static_cast<int64_t>(at::get_num_threads())}});
-  return RunDir::open(std::move(identity), {options.run_dir, options.resume, options.force});
-}
-
 int make_run(lua_State* L) {
   Session& session = session_of(L);
   std::vector<std::shared_ptr<Policy>> policies;
   SavedObjects saved = read_objects(L, 2, policies);
-  RunDir dir = open_dir(L);
+  RunDir dir = session.run_dir ? std::move(*session.run_dir) : open_run_dir(L);
+  session.run_dir.reset();
   if (dir.finished()) {
     session.already_finished = true;
     session.console->print(

@@ -37,7 +37,6 @@ RunLoop::RunLoop(Session& session, std::string recipe, std::unique_ptr<Run> run,
       recipe_(std::move(recipe)),
       run_(std::move(run)),
       policies_(std::move(policies)) {
-  for (const std::string& notice : run_->dir().notices()) session_.notices.push_back(notice);
   for (const auto& policy : policies_) {
     policy->set_snapshot_dir(run_->dir().path() / "reference");
   }
@@ -63,7 +62,11 @@ void RunLoop::report(const StepLoop& loop) {
   report.output = run_->dir().path().string();
   report.notices = std::move(session_.notices);
   session_.notices.clear();
-  session_.console->print(opening_report(report, *session_.console));
+  const std::string text = opening_report(report, *session_.console);
+  session_.console->print(text);
+  if (run_->dir().resuming() || loop.phase > 0) return;
+  run_->dir().begin();
+  run_->dir().log_line(text);
 }
 
 void RunLoop::begin(StepLoop& loop, const Json& state) {
@@ -86,7 +89,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   run_->begin_phase(plan, state);
   if (loop.phase == 0) {
     run_->dir().write_ledger(session_.ledger);
-    if (run_->resumed()) {
+    if (run_->dir().resuming()) {
       session_.console->print(resume_line(run_->dir(), run_->resume_step()));
     }
   }
@@ -101,7 +104,7 @@ std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
   loop.batch.reset();
   if (run_->in_body()) {
     for (const auto& reference : session_.references) reference->flush();
-    const int64_t done = run_->step() + 1;
+    const int64_t done = loop.batch_step + 1;
     run_->end_body(state);
     show_progress(done, loop.steps);
   }
@@ -110,6 +113,7 @@ std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
     progress_->finish();
     return std::nullopt;
   }
+  loop.batch_step = body->phase_step;
   body_tokens_ = 0;
   last_train_.clear();
   BatchInfo info;
@@ -155,7 +159,9 @@ void RunLoop::finish(const Json& state) {
     reference->check_digest();
   }
   run_->finish(state);
-  session_.console->print(closing_summary(run_->summary(), *session_.console));
+  const std::string text = closing_summary(run_->summary(), *session_.console);
+  session_.console->print(text);
+  run_->dir().log_line(text);
 }
 
 }  // namespace xrun

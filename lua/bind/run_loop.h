@@ -27,6 +27,7 @@ struct StepLoop {
   int64_t steps = 0;
   int64_t max_tokens = 0;
   int64_t phase = 0;
+  int64_t batch_step = 0;  // of the batch in hand, counted in this loop
   bool begun = false;
   std::shared_ptr<Batch> batch;
 };

@@ -1,5 +1,6 @@
 #include "lua/bind/session.h"
 
+#include <ATen/Parallel.h>
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -66,6 +67,20 @@ std::shared_ptr<Console> standard_console() {
 
 }  // namespace
 
+RunDir open_run_dir(lua_State* L) {
+  const RecipeContext& context = recipe_context(L);
+  const RecipeOptions& options = context.options;
+  RunIdentity identity;
+  identity.recipe_name = std::filesystem::path(options.recipe).stem().string();
+  identity.recipe_text = context.text.text;
+  identity.config = context.config.values();
+  identity.origins = context.config.to_json().at("origins");
+  identity.binary = binary_identity();
+  identity.machine = Json(Json::Object{{"device", options.device},
+                                       {"threads", static_cast<int64_t>(at::get_num_threads())}});
+  return RunDir::open(std::move(identity), {options.run_dir, options.resume, options.force});
+}
+
 int run_session(const RecipeOptions& options) {
   set_up_torch(options.threads);
   Recipe recipe(options, engine_modules());
@@ -74,6 +89,10 @@ int run_session(const RecipeOptions& options) {
   LuaState::set_interruptible(&recipe.state());
   set_signal_hook(LuaState::interrupt_from_signal);
   install_signal_handlers();
+  // A folder that cannot be written or is in use is an error before any data are read.
+  if (recipe.context().text.text.find("xrun.run(") != std::string::npos) {
+    session.run_dir = std::make_unique<RunDir>(open_run_dir(recipe.state()));
+  }
   try {
     XRUN_CHECK(!recipe.resume(), "{}: coroutine.yield outside a coroutine of the recipe's own",
                options.recipe);

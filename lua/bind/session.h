@@ -9,6 +9,7 @@
 
 #include "core/base/json.h"
 #include "core/console/console.h"
+#include "core/run/run_dir.h"
 #include "lua/bind/recipe.h"
 
 namespace xrun {
@@ -30,6 +31,9 @@ struct Session {
 
 // The session of a state.
 Session& session_of(lua_State* L);
+
+// Opens the folder that the command line and the resolved configuration name.
+RunDir open_run_dir(lua_State* L);
 
 // Version and digests of the running binary and its libraries: what a resume
 // compares.
