@@ -1,293 +1,16 @@
-// The order: the text's own errors, --set, unknown engine keys, keys nobody reads, types, defaults.
+// Values are a JSON object: the checked literals, then the defaults of what they leave out.
 
 #include "core/base/config.h"
 
+#include <algorithm>
+
+#include "core/base/config_check.h"
 #include "core/base/config_field.h"
 #include "core/base/error.h"
-#include "core/base/excerpt.h"
 #include "core/base/file.h"
-#include "core/base/suggest.h"
-
-#include <algorithm>
-#include <set>
 
 namespace xrun {
 namespace {
-
-constexpr int kSetLine = -1;  // the line of a literal that --set made
-
-std::string join(const std::vector<std::string>& parts) {
-  std::string path;
-  for (const std::string& part : parts) path += (path.empty() ? "" : ".") + part;
-  return path;
-}
-
-std::string did_you_mean(std::string_view name, const std::vector<std::string>& known,
-                         std::string_view prefix = "") {
-  const std::string near = nearest_name(name, known);
-  return near.empty() ? "" : fmt::format("; did you mean `{}{}`?", prefix, near);
-}
-
-// "also `beta` is a key of ...": where else the engine has a field of that name.
-std::string elsewhere(std::string_view name) {
-  for (const ConfigField& field : config_fields()) {
-    const size_t dot = field.path.rfind('.');
-    const std::string last = dot == std::string::npos ? field.path : field.path.substr(dot + 1);
-    if (last == name) return fmt::format("; the engine's key of that name is `{}`", field.path);
-  }
-  return "";
-}
-
-class Resolver {
- public:
-  Resolver(const RecipeText& recipe, const std::vector<std::string>& sets)
-      : recipe_(recipe), root_(recipe.config) {
-    root_.is_table = true;
-    for (const Literal::Entry& entry : root_.entries) own_.push_back(entry.key);
-    if (root_.is_list() && !root_.entries.empty()) {
-      fail(recipe.config_line, "config", "the config has named keys, not a list");
-    }
-    for (const std::string& text : sets) apply_set(text);
-  }
-
-  void check() {
-    for (const Literal::Entry& entry : root_.entries) {
-      if (find_config_field(entry.key) != nullptr) check_known(entry.key, entry.value);
-    }
-    check_reads();
-    check_required();
-    check_batch();
-  }
-
-  Literal& root() { return root_; }
-  std::string origin(int line) const {
-    return line == kSetLine ? "--set" : fmt::format("{}:{}", recipe_.file, line);
-  }
-
- private:
-  [[noreturn]] void fail(int line, std::string_view word, const std::string& what) const {
-    if (line == kSetLine) throw UsageError("--set: " + what);
-    throw UsageError(fmt::format("{}:{}: {}{}", recipe_.file, line, what,
-                                 excerpt_of_word(recipe_.text, line, word)));
-  }
-
-  bool is_read(std::string_view key) const {
-    return std::any_of(recipe_.reads.begin(), recipe_.reads.end(),
-                       [&](const ConfigRead& read) { return read.path[0] == key; });
-  }
-
-  // ---- --set
-
-  void apply_set(const std::string& text) {
-    const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw UsageError(fmt::format("--set {}: wanted key=value, as in --set beta=0.2", text));
-    }
-    std::vector<std::string> parts;
-    for (size_t at = 0; at <= equals;) {
-      const size_t dot = std::min(text.find('.', at), equals);
-      parts.push_back(text.substr(at, dot - at));
-      at = dot + 1;
-    }
-    Literal* target = &root_;
-    std::vector<std::string> walked;
-    for (const std::string& part : parts) {
-      target = &step(*target, walked, part, text);
-      walked.push_back(part);
-    }
-    *target = set_value(join(walked), text.substr(equals + 1));
-    mark(*target);
-  }
-
-  Literal& step(Literal& table, const std::vector<std::string>& walked, const std::string& part,
-                const std::string& text) {
-    if (Literal* found = table.find(part)) return *found;
-    const std::string path = join(walked);
-    const std::string inner = path.empty() ? part : path + "." + part;
-    const bool next = table.is_list() && part == std::to_string(table.entries.size() + 1);
-    const ConfigField* around = find_config_field(path);
-    const bool element = next && around != nullptr && around->kind == FieldKind::kList;
-    if (find_config_field(inner) == nullptr && !element) {
-      std::vector<std::string> known = config_field_names(path);
-      for (const Literal::Entry& entry : table.entries) known.insert(known.begin(), entry.key);
-      const std::string where = path.empty() ? "" : path + ".";
-      throw UsageError(fmt::format("--set {}: there is no key `{}`{}", text, inner,
-                                   did_you_mean(part, known, where)));
-    }
-    if (!table.is_table) {
-      table = Literal{};
-      table.is_table = true;
-      table.line = kSetLine;
-    }
-    table.entries.push_back({.key = part, .element = element, .value = {}});
-    table.entries.back().value.line = kSetLine;
-    return table.entries.back().value;
-  }
-
-  static Literal set_value(const std::string& path, const std::string& text) {
-    std::optional<Literal> literal = parse_literal(text);
-    const ConfigField* field = find_config_field(path);
-    const bool bare = !literal || (field != nullptr && field->kind == FieldKind::kText &&
-                                   !literal->scalar.is_string());
-    if (!bare) return *literal;
-    Literal value;
-    value.scalar = Json(text);
-    return value;
-  }
-
-  static void mark(Literal& literal) {
-    literal.line = kSetLine;
-    for (Literal::Entry& entry : literal.entries) mark(entry.value);
-  }
-
-  // ---- the engine's keys: names, types, ranges
-
-  void check_known(const std::string& path, const Literal& value) {
-    const ConfigField* field = find_config_field(path);
-    const Json json = literal_json(value);
-    if (field != nullptr && !fits(*field, json)) {
-      const std::string word = path.substr(path.rfind('.') + 1);
-      fail(value.line, word, fmt::format("{}: got {}, wanted {}", path, dump_json(json),
-                                         wanted_text(*field)));
-    }
-    const bool elements = field != nullptr && field->kind == FieldKind::kList &&
-                          find_config_field(path + ".1.path") != nullptr;
-    const bool named = field != nullptr && field->kind == FieldKind::kTable &&
-                       !config_field_names(path).empty();
-    for (const Literal::Entry& entry : value.entries) {
-      const std::string inner = path + "." + entry.key;
-      if (elements) {
-        check_element(inner, entry.value);
-      } else if (named) {
-        check_name(path, entry);
-        check_known(inner, entry.value);
-      }
-    }
-  }
-
-  void check_element(const std::string& path, const Literal& element) {
-    if (!element.is_table || (element.is_list() && !element.entries.empty())) {
-      fail(element.line, "", fmt::format("{}: got {}, wanted a table, {{ path = \"...\" }}", path,
-                                         dump_json(literal_json(element))));
-    }
-    for (const Literal::Entry& entry : element.entries) {
-      check_name(path, entry);
-      check_known(path + "." + entry.key, entry.value);
-    }
-    if (element.find("path") == nullptr) fail(element.line, "", path + " has no `path`");
-  }
-
-  void check_name(const std::string& path, const Literal::Entry& entry) {
-    const std::string inner = path + "." + entry.key;
-    if (find_config_field(inner) != nullptr) return;
-    std::string hint = did_you_mean(entry.key, config_field_names(path), path + ".");
-    if (hint.empty()) hint = elsewhere(entry.key);
-    if (hint.empty() && is_read(entry.key)) {
-      hint = fmt::format("; `{}.{}` is read, so it belongs one level up", recipe_.config_name,
-                         entry.key);
-    }
-    fail(entry.value.line, entry.key, fmt::format("there is no key `{}`{}", inner, hint));
-  }
-
-  // ---- the recipe's own keys: each is read, each that is read exists
-
-  void check_reads() {
-    std::vector<std::string> missing;  // read, but neither own nor the engine's
-    for (const ConfigRead& read : recipe_.reads) {
-      const std::string& key = read.path[0];
-      const bool known = root_.find(key) != nullptr || find_config_field(key) != nullptr;
-      if (!known) missing.push_back(key);
-    }
-    for (const Literal::Entry& entry : root_.entries) {
-      if (find_config_field(entry.key) != nullptr || is_read(entry.key)) continue;
-      fail(entry.value.line, entry.key, unread(entry, missing));
-    }
-    for (const ConfigRead& read : recipe_.reads) check_read(read);
-  }
-
-  std::string unread(const Literal::Entry& entry, const std::vector<std::string>& missing) const {
-    std::string near = nearest_name(entry.key, missing);
-    if (near.empty() && missing.size() == 1) near = missing[0];
-    if (!near.empty()) {
-      for (const ConfigRead& read : recipe_.reads) {
-        if (read.path[0] != near) continue;
-        return fmt::format("`{}` is never read; line {} reads `{}.{}`", entry.key, read.line,
-                           recipe_.config_name, near);
-      }
-    }
-    std::string hint = did_you_mean(entry.key, config_field_names(""));
-    if (hint.empty()) hint = elsewhere(entry.key);
-    return fmt::format("`{}` is never read: no line says `{}.{}`{}", entry.key,
-                       recipe_.config_name, entry.key, hint);
-  }
-
-  void check_read(const ConfigRead& read) {
-    const std::string full = recipe_.config_name + "." + join(read.path);
-    const std::string& key = read.path[0];
-    if (root_.find(key) == nullptr && find_config_field(key) == nullptr) {
-      std::vector<std::string> known = config_field_names("");
-      known.insert(known.begin(), own_.begin(), own_.end());
-      fail(read.line, key,
-           fmt::format("`{}.{}` is read, and the config has no `{}`{}", recipe_.config_name, key,
-                       key, did_you_mean(key, known, recipe_.config_name + ".")));
-    }
-    const ConfigField* field = find_config_field(key);
-    if (read.path.size() < 2 || field == nullptr || field->kind != FieldKind::kTable) return;
-    const std::vector<std::string> names = config_field_names(key);
-    if (std::find(names.begin(), names.end(), read.path[1]) != names.end()) return;
-    fail(read.line, read.path[1],
-         fmt::format("`{}` is read, and `{}` has no `{}`{}", full, key, read.path[1],
-                     did_you_mean(read.path[1], names, recipe_.config_name + "." + key + ".")));
-  }
-
-  // ---- what must be there
-
-  int line_of_read(std::string_view key) const {
-    for (const ConfigRead& read : recipe_.reads) {
-      if (read.path[0] == key) return read.line;
-    }
-    return 0;
-  }
-
-  void check_required() {
-    for (const ConfigField& field : config_fields()) {
-      if (!field.required || field.path.find('[') != std::string::npos) continue;
-      const size_t dot = field.path.find('.');
-      const std::string top = field.path.substr(0, dot);
-      const Literal* table = root_.find(top);
-      const bool given =
-          dot == std::string::npos ? table != nullptr
-                                   : table != nullptr &&
-                                         table->find(field.path.substr(dot + 1)) != nullptr;
-      const bool wanted = is_read(top) || (dot != std::string::npos && table != nullptr);
-      if (given || !wanted) continue;
-      const int line = table != nullptr && table->line > 0 ? table->line : line_of_read(top);
-      fail(line > 0 ? line : recipe_.config_line, top,
-           fmt::format("`{}` has no value: {} Add it to the config, or --set {}=...", field.path,
-                       field.doc, field.path));
-    }
-  }
-
-  void check_batch() {
-    const Literal* batch = root_.find("batch");
-    std::vector<std::string> given;
-    for (const char* unit : {"pairs", "sequences", "prompts", "tokens"}) {
-      if (batch != nullptr && batch->find(unit) != nullptr) given.emplace_back(unit);
-    }
-    if (given.size() == 1 || (given.empty() && batch == nullptr && !is_read("batch"))) return;
-    const int line = batch != nullptr ? batch->line : line_of_read("batch");
-    if (given.empty()) {
-      fail(line, "batch", "`batch` needs the size of a step: one of pairs, sequences, prompts, "
-                          "tokens");
-    }
-    fail(line, "batch", fmt::format("`batch` has both `{}` and `{}`; a step has one size", given[0],
-                                    given[1]));
-  }
-
-  const RecipeText& recipe_;
-  Literal root_;
-  std::vector<std::string> own_;
-};
 
 // Adds the defaults of one table's fields that are missing.
 void add_defaults(Json& table, const std::string& path,
@@ -317,20 +40,19 @@ void add_defaults(Json& table, const std::string& path,
 }  // namespace
 
 Config Config::resolve(const RecipeText& recipe, const std::vector<std::string>& sets) {
-  Resolver resolver(recipe, sets);
-  resolver.check();
+  const Literal root = check_config(recipe, sets);
   Config config;
   const auto note = [&](auto&& again, const std::string& path, const Literal& literal) -> void {
-    if (!literal.is_table) config.origins_[path] = resolver.origin(literal.line);
+    if (!literal.is_table) config.origins_[path] = literal_origin(recipe, literal);
     for (const Literal::Entry& entry : literal.entries) {
       again(again, path.empty() ? entry.key : path + "." + entry.key, entry.value);
     }
     if (literal.is_table && literal.entries.empty() && !path.empty()) {
-      config.origins_[path] = resolver.origin(literal.line);
+      config.origins_[path] = literal_origin(recipe, literal);
     }
   };
-  note(note, "", resolver.root());
-  for (const Literal::Entry& entry : resolver.root().entries) {
+  note(note, "", root);
+  for (const Literal::Entry& entry : root.entries) {
     config.values_.set(entry.key, literal_json(entry.value));
   }
   add_defaults(config.values_, "", config.origins_);
@@ -361,8 +83,8 @@ const Json& Config::at(std::string_view path) const {
   const Json* value = find(path);
   if (value != nullptr) return *value;
   const ConfigField* field = find_config_field(path);
-  throw UsageError(fmt::format("the config has no `{}`{}", path,
-                               field == nullptr ? "" : ": " + field->doc));
+  throw UsageError(
+      fmt::format("the config has no `{}`{}", path, field == nullptr ? "" : ": " + field->doc));
 }
 
 std::string Config::origin(std::string_view path) const {

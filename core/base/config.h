@@ -1,14 +1,14 @@
 #pragma once
 // A recipe's config after the scan of its text, --set and defaults: each value with its origin.
 
-#include "core/base/json.h"
-#include "core/base/recipe_text.h"
-
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "core/base/json.h"
+#include "core/base/recipe_text.h"
 
 namespace xrun {
 
@@ -21,7 +21,8 @@ class Config {
   // Reads the file first.
   static Config resolve_file(const std::string& file, const std::vector<std::string>& sets = {});
 
-  // All values: an object. Engine tables always have their defaults; keys without a value are absent.
+  // All values: an object. Engine tables always have their defaults; keys without a value are
+  // absent.
   const Json& values() const { return values_; }
   // A value by path ("optim.lr", "data.1.path"), or nullptr if it is absent.
   const Json* find(std::string_view path) const;

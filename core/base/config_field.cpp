@@ -15,32 +15,50 @@ using K = FieldKind;
 
 ConfigField text(std::string path, Json otherwise, std::string doc,
                  std::vector<std::string> choices = {}) {
-  return {.path = std::move(path), .kind = K::kText, .otherwise = std::move(otherwise),
-          .doc = std::move(doc), .choices = std::move(choices)};
+  return {.path = std::move(path),
+          .kind = K::kText,
+          .otherwise = std::move(otherwise),
+          .doc = std::move(doc),
+          .choices = std::move(choices)};
 }
 
 ConfigField whole(std::string path, Json otherwise, double least, std::string doc) {
-  return {.path = std::move(path), .kind = K::kWhole, .otherwise = std::move(otherwise),
-          .doc = std::move(doc), .least = least};
+  return {.path = std::move(path),
+          .kind = K::kWhole,
+          .otherwise = std::move(otherwise),
+          .doc = std::move(doc),
+          .least = least};
 }
 
 ConfigField number(std::string path, Json otherwise, double least, double most, std::string doc) {
-  return {.path = std::move(path), .kind = K::kNumber, .otherwise = std::move(otherwise),
-          .doc = std::move(doc), .least = least, .most = most};
+  return {.path = std::move(path),
+          .kind = K::kNumber,
+          .otherwise = std::move(otherwise),
+          .doc = std::move(doc),
+          .least = least,
+          .most = most};
 }
 
 ConfigField above_zero(std::string path, Json otherwise, std::string doc) {
-  return {.path = std::move(path), .kind = K::kNumber, .otherwise = std::move(otherwise),
-          .doc = std::move(doc), .least = 0, .above_least = true};
+  return {.path = std::move(path),
+          .kind = K::kNumber,
+          .otherwise = std::move(otherwise),
+          .doc = std::move(doc),
+          .least = 0,
+          .above_least = true};
 }
 
 ConfigField flag(std::string path, bool otherwise, std::string doc) {
-  return {.path = std::move(path), .kind = K::kFlag, .otherwise = Json(otherwise),
+  return {.path = std::move(path),
+          .kind = K::kFlag,
+          .otherwise = Json(otherwise),
           .doc = std::move(doc)};
 }
 
 ConfigField of_kind(K kind, std::string path, Json otherwise, std::string doc) {
-  return {.path = std::move(path), .kind = kind, .otherwise = std::move(otherwise),
+  return {.path = std::move(path),
+          .kind = kind,
+          .otherwise = std::move(otherwise),
           .doc = std::move(doc)};
 }
 
@@ -76,20 +94,23 @@ std::vector<ConfigField> declare() {
       of_kind(K::kTable, "valid", Json::object(), "What is held out for validation."),
       number("valid.fraction", 0, 0, 1, "The share of rows that is held out."),
       whole("valid.every", 0, 0, "Steps between evaluations, for the recipe's loop; 0: none."),
-      text("valid.by", "row", "Hold out the last rows, or whole prompts so that none is on both sides.",
+      text("valid.by", "row",
+           "Hold out the last rows, or whole prompts so that none is on both sides.",
            {"row", "prompt"}),
       of_kind(K::kList, "valid.data", none, "Sources of their own for validation."),
       of_kind(K::kTable, "mixture", Json::object(), "How several sources are mixed."),
-      text("mixture.stop", "all", "When the mixture ends: a source restarts, the first one ends, all "
-                                  "have ended.",
+      text("mixture.stop", "all",
+           "When the mixture ends: a source restarts, the first one ends, all "
+           "have ended.",
            {"restart", "first", "all"}),
       of_kind(K::kList, "mixture.stages", none, "Other weights from a step on."),
       whole("seed", 0, 0, "Every random number of the run follows from it."),
       flag("shuffle", true, "Whether each epoch is shuffled; false keeps the files' order."),
       above_zero("epochs", 1, "How often the data is seen; one stream, each epoch reshuffled."),
       whole("steps", none, 1, "How many steps to take; without it epochs decides."),
-      text("dtype", none, "The compute type: f32 on a CPU, bf16 on a GPU unless it is set; master "
-                          "weights are always f32.",
+      text("dtype", none,
+           "The compute type: f32 on a CPU, bf16 on a GPU unless it is set; master "
+           "weights are always f32.",
            {"f32", "fp32", "float32", "bf16", "bfloat16"}),
       of_kind(K::kTable, "optim", Json::object(), "AdamW and its schedule."),
       required(above_zero("optim.lr", none, "The learning rate after warmup.")),
@@ -176,7 +197,8 @@ std::string wanted_text(const ConfigField& field) {
     case K::kText: return choices.empty() ? "text" : choices;
     case K::kFlag: return "true or false";
     case K::kTable: return "a table with named keys";
-    case K::kList: return field.path == "data" ? "a list of tables, { { path = \"...\" } }" : "a list";
+    case K::kList:
+      return field.path == "data" ? "a list of tables, { { path = \"...\" } }" : "a list";
     case K::kFlags: return "a table of name = true or false";
     case K::kAny: return "a value";
     default: break;

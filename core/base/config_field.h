@@ -1,27 +1,36 @@
 #pragma once
 // The engine's own config keys: each declared once, with type, default, range and doc.
 
-#include "core/base/json.h"
-
 #include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/json.h"
+
 namespace xrun {
 
-enum class FieldKind { kText, kWhole, kNumber, kFlag, kTable, kList, kFlags /* name = true */, kAny };
+enum class FieldKind {
+  kText,
+  kWhole,
+  kNumber,
+  kFlag,
+  kTable,
+  kList,
+  kFlags /* name = true */,
+  kAny
+};
 
 struct ConfigField {
-  std::string path;              // "optim.lr"; "data[].path" for every element of data
+  std::string path;  // "optim.lr"; "data[].path" for every element of data
   FieldKind kind = FieldKind::kAny;
-  Json otherwise;                // the default; null: none, the key is then absent
+  Json otherwise;  // the default; null: none, the key is then absent
   std::string doc;
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
-  bool above_least = false;      // least itself is out
+  bool above_least = false;               // least itself is out
   std::vector<std::string> choices = {};  // of kText; empty: any
-  bool required = false;         // if the table around it is given or read
+  bool required = false;                  // if the table around it is given or read
   std::string example = {};
 };
 

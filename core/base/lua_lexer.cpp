@@ -29,7 +29,9 @@ class Lexer {
   char peek(size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
   }
-  bool digit(size_t ahead = 0) const { return std::isdigit(static_cast<unsigned char>(peek(ahead))); }
+  bool digit(size_t ahead = 0) const {
+    return std::isdigit(static_cast<unsigned char>(peek(ahead)));
+  }
   bool name_byte() const {
     return std::isalnum(static_cast<unsigned char>(peek())) || peek() == '_';
   }

@@ -3,11 +3,11 @@
 
 #include "core/base/recipe_text.h"
 
+#include <cmath>
+
 #include "core/base/error.h"
 #include "core/base/excerpt.h"
 #include "core/base/lua_lexer.h"
-
-#include <cmath>
 
 namespace xrun {
 namespace {
@@ -181,8 +181,8 @@ RecipeText read_recipe_text(std::string file, std::string text) {
       recipe.config = reader.literal("", 0);
       continue;
     }
-    const bool field = reader.at > 0 && (tokens[reader.at - 1].text == "." ||
-                                         tokens[reader.at - 1].text == ":");
+    const bool field =
+        reader.at > 0 && (tokens[reader.at - 1].text == "." || tokens[reader.at - 1].text == ":");
     if (!recipe.config_name.empty() && !field && reader.name(recipe.config_name)) {
       note_read(reader, recipe);
     } else {

@@ -1,31 +1,31 @@
 #pragma once
 // A recipe's text read without running it: its literal config and every place that reads a key.
 
-#include "core/base/json.h"
-
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/base/json.h"
+
 namespace xrun {
 
 // One literal of a config: a number, string, boolean, or a table of literals.
 struct Literal {
   struct Entry;
-  Json scalar;                 // unless it is a table
+  Json scalar;  // unless it is a table
   bool is_table = false;
   std::vector<Entry> entries;  // in order; keys "1", "2", ... for list elements
   int line = 0;
 
-  bool is_list() const;        // a table whose entries are all list elements; {} is one
+  bool is_list() const;  // a table whose entries are all list elements; {} is one
   const Literal* find(std::string_view key) const;
   Literal* find(std::string_view key);
 };
 struct Literal::Entry {
   std::string key;
-  bool element = false;        // given without a key: its key is its number
+  bool element = false;  // given without a key: its key is its number
   Literal value;
 };
 
@@ -36,16 +36,16 @@ struct ConfigRead {
 };
 
 struct RecipeText {
-  std::string file = {};       // as the user gave it
+  std::string file = {};  // as the user gave it
   std::string text = {};
   std::string config_name = {};  // "cfg"; "" if the recipe has no `local cfg = xrun.config { ... }`
   int config_line = 0;
-  Literal config = {};              // a table
+  Literal config = {};  // a table
   std::vector<ConfigRead> reads = {};
 };
 
-// Reads a recipe's text. Throws UsageError "file:line: ..." with an excerpt if the config has a value
-// that is no literal, a key twice, both named and listed entries, or stands there twice.
+// Reads a recipe's text. Throws UsageError "file:line: ..." with an excerpt if the config has a
+// value that is no literal, a key twice, both named and listed entries, or stands there twice.
 RecipeText read_recipe_text(std::string file, std::string text);
 
 // Parses one Lua literal that spans the whole of `text`; nullopt if it is none.

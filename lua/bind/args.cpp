@@ -3,10 +3,10 @@
 
 #include "lua/bind/args.h"
 
+#include <cmath>
+
 #include "core/base/error.h"
 #include "core/base/suggest.h"
-
-#include <cmath>
 
 namespace xrun {
 

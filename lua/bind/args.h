@@ -1,9 +1,6 @@
 #pragma once
 // Arguments of bindings: typed reads with errors that say what, got, wanted; and pushes.
 
-#include "core/base/json.h"
-#include "lua/bind/class.h"
-
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -11,6 +8,9 @@
 #include <string_view>
 #include <type_traits>
 #include <vector>
+
+#include "core/base/json.h"
+#include "lua/bind/class.h"
 
 namespace at {
 class Tensor;
@@ -22,9 +22,9 @@ namespace xrun {
 [[noreturn]] void throw_argument(lua_State* L, int i, const char* what, std::string_view wanted);
 
 // Reads of one kind; each throws through throw_argument.
-int64_t read_int(lua_State* L, int i, const char* what);      // an integral number within +-2^53
+int64_t read_int(lua_State* L, int i, const char* what);  // an integral number within +-2^53
 double read_number(lua_State* L, int i, const char* what);
-bool read_bool(lua_State* L, int i, const char* what);        // a boolean, no truthiness
+bool read_bool(lua_State* L, int i, const char* what);           // a boolean, no truthiness
 std::string read_string(lua_State* L, int i, const char* what);  // a string; numbers are rejected
 const at::Tensor& read_tensor(lua_State* L, int i, const char* what);  // not closed
 LuaRef read_function(lua_State* L, int i, const char* what);
@@ -66,8 +66,7 @@ inline void push(lua_State* L, int64_t value) { lua_pushnumber(L, static_cast<do
 inline void push(lua_State* L, int value) { lua_pushnumber(L, value); }
 inline void push(lua_State* L, size_t value) { lua_pushnumber(L, static_cast<double>(value)); }
 template <class T>
-  requires(!std::is_same_v<T, Json>)
-void push(lua_State* L, const std::vector<T>& values) {
+requires(!std::is_same_v<T, Json>) void push(lua_State* L, const std::vector<T>& values) {
   lua_createtable(L, static_cast<int>(values.size()), 0);
   for (size_t i = 0; i < values.size(); ++i) {
     push(L, T(values[i]));

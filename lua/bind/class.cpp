@@ -4,12 +4,12 @@
 
 #include "lua/bind/class.h"
 
+#include <algorithm>
+#include <mutex>
+
 #include "core/base/error.h"
 #include "core/base/suggest.h"
 #include "lua/bind/args.h"
-
-#include <algorithm>
-#include <mutex>
 
 namespace xrun {
 namespace {

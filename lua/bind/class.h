@@ -10,18 +10,18 @@
 //
 // Objects are held by shared_ptr; two handles of one object are equal in Lua.
 
-#include "lua/bind/lua_state.h"
-
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "lua/bind/lua_state.h"
+
 namespace xrun {
 
 // What identifies a class: its address. One a C++ type.
 struct ClassInfo {
-  const char* name = nullptr;                        // set when the class is first registered
+  const char* name = nullptr;                             // set when the class is first registered
   std::string (*describe)(const void* object) = nullptr;  // object: the userdata's block
 };
 template <class T>
@@ -153,14 +153,14 @@ class Class {
   }
   // Adds method `close`, after which every use raises "closed".
   Class& closeable() {
-    table_.add(
-        DocKind::kMethod, "close", "()", "Frees what the object holds; any later use is an error.",
-        nullptr, [](lua_State* L, void*) {
-          auto* object = static_cast<Object<T>*>(lua_touserdata(L, 1));
-          if (object == nullptr || object->info != &class_info<T>) object_at<T>(L, 1);
-          std::shared_ptr<T> last = std::move(object->value);
-          return 0;
-        });
+    table_.add(DocKind::kMethod, "close", "()",
+               "Frees what the object holds; any later use is an error.", nullptr,
+               [](lua_State* L, void*) {
+                 auto* object = static_cast<Object<T>*>(lua_touserdata(L, 1));
+                 if (object == nullptr || object->info != &class_info<T>) object_at<T>(L, 1);
+                 std::shared_ptr<T> last = std::move(object->value);
+                 return 0;
+               });
     return *this;
   }
 

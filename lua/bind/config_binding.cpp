@@ -30,7 +30,8 @@ int missing_key(lua_State* L) {
   if (lua_type(L, 2) != LUA_TSTRING) return lua_pushnil(L), 1;
   const std::string key = lua_tostring(L, 2);
   const std::string full = path.empty() ? key : path + "." + key;
-  if (find_config_field(full) != nullptr) return lua_pushnil(L), 1;  // the engine's, without a value
+  if (find_config_field(full) != nullptr)
+    return lua_pushnil(L), 1;  // the engine's, without a value
   std::vector<std::string> known = config_field_names(path);
   lua_pushnil(L);
   while (lua_next(L, 1) != 0) {

@@ -2,11 +2,11 @@
 
 #include "lua/bind/doc.h"
 
-#include "core/base/error.h"
-
 #include <deque>
 #include <map>
 #include <mutex>
+
+#include "core/base/error.h"
 
 namespace xrun {
 namespace {

@@ -3,7 +3,6 @@
 // `xrun explain` and the LuaLS stubs.
 
 #include <lua.hpp>
-
 #include <string>
 #include <string_view>
 #include <vector>

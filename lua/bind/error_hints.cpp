@@ -1,9 +1,9 @@
 // Ways out of errors that Lua and LibTorch word without one: a piece of the message, then the hint.
 
-#include "lua/bind/error_report.h"
-
 #include <array>
 #include <utility>
+
+#include "lua/bind/error_report.h"
 
 namespace xrun {
 namespace {
@@ -25,8 +25,9 @@ constexpr std::array kHints = {
          "the first backward freed the graph; pass { retain_graph = true } to it"},
     Hint{"grad can be implicitly created only for scalar outputs",
          "reduce first (:sum(), :mean()), or pass the gradient of the output"},
-    Hint{"could not infer output dtype",
-         "whole numbers make i64 tensors, as 2 is 2.0 in Lua; pass { dtype = \"f32\" } or :float()"},
+    Hint{
+        "could not infer output dtype",
+        "whole numbers make i64 tensors, as 2 is 2.0 in Lua; pass { dtype = \"f32\" } or :float()"},
     Hint{"can't be cast to the desired output type", "convert first, as in x:float()"},
     Hint{"a leaf Variable that requires grad is being used in an in-place operation",
          "use the form without the trailing _ or wrap the change in xrun.no_grad(function() ... "

@@ -3,12 +3,12 @@
 
 #include "lua/bind/error_report.h"
 
+#include <map>
+
 #include "core/base/file.h"
 #include "lua/bind/args.h"
 #include "lua/bind/class.h"
 #include "lua/bind/source_excerpt.h"
-
-#include <map>
 
 namespace xrun {
 namespace {
@@ -73,7 +73,7 @@ int error_concat(lua_State* L) {
   std::string text;
   for (int i = 1; i <= 2; ++i) {
     const bool error = class_of(L, i) == &class_info<const ErrorReport>;
-    text += error ? object_at<const ErrorReport>(L, i)->text()
+    text += error                ? object_at<const ErrorReport>(L, i)->text()
             : lua_isstring(L, i) ? lua_tostring(L, i)
                                  : describe_value(L, i);
   }
@@ -156,8 +156,7 @@ void find_tail_call(lua_State* L, int level, ErrorReport& report) {
   const EnteredFunction& function = entered.back();
   if (function.source.empty() || function.source[0] != '@') return;
   const std::string& text = source_text(L, function.source);
-  const auto line =
-      tail_call_line(text, function.first_line, function.last_line, report.operation);
+  const auto line = tail_call_line(text, function.first_line, function.last_line, report.operation);
   if (!line) return;
   report.file = function.source.substr(1);
   report.line = *line;

@@ -1,35 +1,34 @@
 #pragma once
 // A Lua error as the user sees it: the recipe's line, its source, the values on it, a hint.
 
-#include "core/base/error.h"
-
 #include <lua.hpp>
-
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/error.h"
+
 namespace xrun {
 
 // What went wrong, where in the recipe, and with which values. Immutable once made.
 struct ErrorReport {
-  std::string message;              // what, got, wanted; without the position
-  std::string operation;            // the binding that failed: "Policy:logprob"; "" for Lua's own
-  std::string file;                 // the first file of the user's on the stack; "" if none
-  int line = 0;                     // 1-based; 0 if unknown
-  std::string source_line;          // its text; "" if unknown
-  int mark_begin = 0, mark_end = 0; // bytes of source_line that the excerpt underlines
-  std::vector<std::string> values;  // "x = f32[2,3] cpu"
+  std::string message;               // what, got, wanted; without the position
+  std::string operation;             // the binding that failed: "Policy:logprob"; "" for Lua's own
+  std::string file;                  // the first file of the user's on the stack; "" if none
+  int line = 0;                      // 1-based; 0 if unknown
+  std::string source_line;           // its text; "" if unknown
+  int mark_begin = 0, mark_end = 0;  // bytes of source_line that the excerpt underlines
+  std::vector<std::string> values;   // "x = f32[2,3] cpu"
   std::string hint;
-  std::vector<std::string> callers; // "called from dpo.lua:41", innermost first, at most 4
-  std::string traceback;            // Lua's own, for --debug and log files
-  int signal_number = 0;            // not 0: this is an interruption, not a failure
-  bool usage = false;               // bad configuration: exit status 2
+  std::vector<std::string> callers;  // "called from dpo.lua:41", innermost first, at most 4
+  std::string traceback;             // Lua's own, for --debug and log files
+  int signal_number = 0;             // not 0: this is an interruption, not a failure
+  bool usage = false;                // bad configuration: exit status 2
 
-  std::string position() const;     // "dpo.lua:22", or ""
-  std::string headline() const;     // "dpo.lua:22: matmul: mat1 and mat2 ..."
-  std::string text() const;         // headline, excerpt, values, hint, callers; no newline at the end
+  std::string position() const;  // "dpo.lua:22", or ""
+  std::string headline() const;  // "dpo.lua:22: matmul: mat1 and mat2 ..."
+  std::string text() const;      // headline, excerpt, values, hint, callers; no newline at the end
 };
 
 // A Lua error that reached C++; what() is the report's text.

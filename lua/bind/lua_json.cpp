@@ -1,11 +1,11 @@
 // Lua tables as JSON values and back. A table is a list if its keys are 1..n, an object if they are
 // all strings; nothing else is JSON. Keys of objects come out sorted: Lua's order is no order.
 
-#include "core/base/error.h"
-#include "lua/bind/args.h"
-
 #include <algorithm>
 #include <cmath>
+
+#include "core/base/error.h"
+#include "lua/bind/args.h"
 
 namespace xrun {
 namespace {
@@ -28,8 +28,9 @@ struct Reader {
       case LUA_TSTRING: return read_string(L, i, nullptr);
       case LUA_TNUMBER: return number(lua_tonumber(L, i));
       case LUA_TTABLE: return table(i, depth);
-      default: fail(fmt::format("got {}, wanted text, a number, true, false or a table of them",
-                                describe_value(L, i)));
+      default:
+        fail(fmt::format("got {}, wanted text, a number, true, false or a table of them",
+                         describe_value(L, i)));
     }
   }
 

@@ -1,11 +1,11 @@
 #pragma once
 // The modules of lua/xrun, built into the binary.
 
-#include "lua/bind/lua_state.h"
-
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "lua/bind/lua_state.h"
 
 namespace xrun {
 

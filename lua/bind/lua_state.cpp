@@ -4,13 +4,13 @@
 
 #include "lua/bind/lua_state.h"
 
-#include "lua/bind/class.h"
-
 #include <c10/util/Exception.h>
 #include <luajit.h>
 
 #include <atomic>
 #include <mutex>
+
+#include "lua/bind/class.h"
 
 namespace xrun {
 namespace {
@@ -190,7 +190,8 @@ int enter_binding(lua_State* L) {
   const auto& binding = *static_cast<const Binding*>(lua_touserdata(L, lua_upvalueindex(1)));
   const int arguments = lua_gettop(L);
   try {
-    if (pending_signal.load(std::memory_order_relaxed) != 0) [[unlikely]] check_interrupt(L);
+    if (pending_signal.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      check_interrupt(L);
     return binding.invoke(L, binding.function);
   } catch (const LuaError& error) {
     push_error(L, error.shared_report());
@@ -234,8 +235,7 @@ namespace {
 // Notes the function on top of the stack while it runs.
 class Entered {
  public:
-  Entered(lua_State* L, int function)
-      : stack_(LuaState::of(L).service<EnteredFunctions>().stack) {
+  Entered(lua_State* L, int function) : stack_(LuaState::of(L).service<EnteredFunctions>().stack) {
     EnteredFunction entered;
     if (lua_isfunction(L, function) && lua_iscfunction(L, function) == 0) {
       lua_Debug about{};

@@ -4,18 +4,17 @@
 // Every C++ function that Lua can call is entered through enter_binding, which turns C++ exceptions
 // into Lua errors after locals left scope. C++ calls Lua only through protected_call.
 
-#include "lua/bind/doc.h"
-#include "lua/bind/error_report.h"
-
-#include <lua.hpp>
-
 #include <cstddef>
 #include <functional>
+#include <lua.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "lua/bind/doc.h"
+#include "lua/bind/error_report.h"
 
 namespace xrun {
 
@@ -94,8 +93,8 @@ void push_function(lua_State* L, DocEntry entry, lua_CFunction function);
 void check_interrupt(lua_State* L);
 
 // Calls the function below its `arguments` on the stack; leaves `results` values (LUA_MULTRET: as
-// many as come). Throws LuaError, or Interrupted if that is what stopped it; the stack then is as it
-// was below the function.
+// many as come). Throws LuaError, or Interrupted if that is what stopped it; the stack then is as
+// it was below the function.
 void protected_call(lua_State* L, int arguments, int results);
 
 // A Lua value kept alive from C++; bound to its state, which must outlive it.

@@ -1,10 +1,10 @@
 #pragma once
 // Which overload the kinds of arguments chose last time: no scoring on the hot path.
 
-#include "lua/bind/op_table.h"
-
 #include <mutex>
 #include <unordered_map>
+
+#include "lua/bind/op_table.h"
 
 namespace xrun {
 

@@ -1,15 +1,13 @@
-// A call: read the kinds of the Lua values, choose the overload of least cost (cached by the kinds),
-// fill the schema's arguments, run, push the results.
+// A call: read the kinds of the Lua values, choose the overload of least cost (cached by the
+// kinds), fill the schema's arguments, run, push the results.
+
+#include <ATen/core/stack.h>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
 #include "lua/bind/args.h"
-#include "lua/bind/dtype_names.h"
 #include "lua/bind/op_cache.h"
 #include "lua/bind/op_match.h"
 #include "lua/bind/tensor.h"
-
-#include <ATen/core/stack.h>
 
 namespace xrun {
 namespace {
@@ -18,7 +16,8 @@ namespace {
 uint64_t key_of(const OpValues& values, bool as_method) {
   uint64_t hash = as_method ? 0xcbf29ce484222325ULL : 0x84222325cbf29ce4ULL;
   const auto mix = [](uint64_t at, uint64_t byte) { return (at ^ byte) * 0x100000001b3ULL; };
-  for (const OpValue& value : values.positional) hash = mix(hash, static_cast<uint64_t>(value.kind));
+  for (const OpValue& value : values.positional)
+    hash = mix(hash, static_cast<uint64_t>(value.kind));
   uint64_t named = 0;
   for (const OpValue& value : values.named) {
     uint64_t one = 0xcbf29ce484222325ULL;
@@ -35,8 +34,9 @@ OpValues read_values(lua_State* L) {
   if (top > 0 && lua_type(L, top) == LUA_TTABLE) {
     const ValueKind last = value_kind(L, top);
     if (last == ValueKind::kMixedTable) {
-      throw Error("the last table has both numbered and named elements"
-                  "\nhint: a list and keyword arguments are two tables: f({2, 3}, {dim = 0})");
+      throw Error(
+          "the last table has both numbered and named elements"
+          "\nhint: a list and keyword arguments are two tables: f({2, 3}, {dim = 0})");
     }
     if (last == ValueKind::kNamedTable) {
       luaL_checkstack(L, 64, "too many keyword arguments");
@@ -100,8 +100,8 @@ const OpOverload& choose(lua_State* L, const OpPacket& packet, const OpValues& v
   return *best;
 }
 
-torch::jit::Stack make_stack(lua_State* L, const OpPacket& packet, const OpOverload& overload,
-                             const OpValues& values, const OpMatch& match) {
+torch::jit::Stack make_stack(lua_State* L, const OpOverload& overload, const OpValues& values,
+                             const OpMatch& match) {
   torch::jit::Stack stack;
   stack.reserve(overload.arguments.size());
   const auto& schema = overload.schema().arguments();
@@ -125,7 +125,6 @@ torch::jit::Stack make_stack(lua_State* L, const OpPacket& packet, const OpOverl
     }
     stack.push_back(to_ivalue(L, value->index, value->kind, argument.kind, argument.count));
   }
-  (void)packet;
   return stack;
 }
 
@@ -164,7 +163,8 @@ int call_op(lua_State* L, const OpPacket& packet, bool as_method) {
   const bool requires_grad = take_requires_grad(L, packet, values);
   const OpOverload& overload = choose(L, packet, values, as_method);
   const OpMatch match = match_overload(packet, overload, values, as_method);
-  torch::jit::Stack stack = make_stack(L, packet, overload, values, match);
+  if (match.cost < 0) throw_no_overload(L, packet, values, as_method);  // two keys collided
+  torch::jit::Stack stack = make_stack(L, overload, values, match);
   overload.handle.callBoxed(stack);
   return push_results(L, overload, stack, match, requires_grad);
 }

@@ -3,11 +3,11 @@
 
 #include "lua/bind/op_match.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/base/suggest.h"
 #include "lua/bind/args.h"
-
-#include <algorithm>
 
 namespace xrun {
 namespace {
@@ -122,8 +122,8 @@ OpMatch match_overload(const OpPacket& packet, const OpOverload& overload, const
   Matcher matcher{packet, overload, values, explain, {}};
   matcher.match.cost = 0;
   matcher.match.value.resize(overload.arguments.size(), nullptr);
-  const bool callable = !as_method || overload.self >= 0 ||
-                        matcher.fail([] { return std::string("is no method"); });
+  const bool callable =
+      !as_method || overload.self >= 0 || matcher.fail([] { return std::string("is no method"); });
   if (callable && matcher.positional(as_method) && matcher.named()) matcher.defaults();
   return std::move(matcher.match);
 }
@@ -137,23 +137,23 @@ void throw_no_overload(lua_State* L, const OpPacket& packet, const OpValues& val
   for (const OpValue& value : values.named) {
     if (std::find(keywords.begin(), keywords.end(), value.name) != keywords.end()) continue;
     const std::string near = nearest_name(value.name, keywords);
-    throw Error(fmt::format("there is no keyword argument `{}`; the forms are\n{}{}", value.name,
-                            [&] {
-                              std::string forms;
-                              for (size_t i = 0; i < packet.overloads.size() && i < 3; ++i) {
-                                forms += (i > 0 ? "\n  " : "  ") + overload_text(packet.overloads[i]);
-                              }
-                              return forms;
-                            }(),
-                            near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
+    throw Error(fmt::format(
+        "there is no keyword argument `{}`; the forms are\n{}{}", value.name,
+        [&] {
+          std::string forms;
+          for (size_t i = 0; i < packet.overloads.size() && i < 3; ++i) {
+            forms += (i > 0 ? "\n  " : "  ") + overload_text(packet.overloads[i]);
+          }
+          return forms;
+        }(),
+        near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
   }
   std::vector<std::pair<OpMatch, const OpOverload*>> tried;
   for (const OpOverload& overload : packet.overloads) {
     tried.emplace_back(match_overload(packet, overload, values, as_method, L), &overload);
   }
-  std::stable_sort(tried.begin(), tried.end(), [](const auto& a, const auto& b) {
-    return a.first.fitted > b.first.fitted;
-  });
+  std::stable_sort(tried.begin(), tried.end(),
+                   [](const auto& a, const auto& b) { return a.first.fitted > b.first.fitted; });
   std::string got;
   for (const OpValue& value : values.positional) {
     got += (got.empty() ? "" : ", ") + describe_value(L, value.index);

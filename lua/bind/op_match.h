@@ -1,14 +1,14 @@
 #pragma once
 // How Lua's values fall on the arguments of one overload.
 
-#include "lua/bind/op_table.h"
-
 #include <c10/util/SmallVector.h>
+
+#include "lua/bind/op_table.h"
 
 namespace xrun {
 
 struct OpValue {
-  int index;         // on the Lua stack
+  int index;  // on the Lua stack
   ValueKind kind;
   const char* name;  // of a keyword argument, else nullptr
 };
@@ -19,11 +19,11 @@ struct OpValues {
 };
 
 struct OpMatch {
-  int cost = -1;                                  // -1: it does not fit
-  c10::SmallVector<const OpValue*, 12> value;     // by argument; nullptr: its default
-  int ints_from = -1;                             // first of the ints that form one list
-  int fitted = 0;                                 // arguments that fitted, to rank failures
-  std::string failure;                            // filled by explain only
+  int cost = -1;                               // -1: it does not fit
+  c10::SmallVector<const OpValue*, 12> value;  // by argument; nullptr: its default
+  int ints_from = -1;                          // first of the ints that form one list
+  int fitted = 0;                              // arguments that fitted, to rank failures
+  std::string failure;                         // filled by explain only
 };
 
 // Matches; with `explain`, L is used to say what did not fit.

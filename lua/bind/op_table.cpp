@@ -3,28 +3,46 @@
 
 #include "lua/bind/op_table.h"
 
-#include "core/base/error.h"
-#include "lua/bind/op_cache.h"
-
 #include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
 #include <unordered_map>
 
+#include "core/base/error.h"
+#include "lua/bind/op_cache.h"
+
 namespace xrun {
 namespace {
 
 // PyTorch's should_allow_numbers_as_tensors, which only the Python library has.
 constexpr std::array kNumbersAsTensors = {
-    "add", "add_", "div", "div_", "divide", "divide_", "mul", "mul_", "multiply", "multiply_",
-    "sub", "sub_", "subtract", "subtract_", "true_divide", "true_divide_", "to", "_to_copy",
-    "copy_", "copy", "floor_divide", "floor_divide_", "_conj"};
+    "add",      "add_",      "div",          "div_",          "divide", "divide_",
+    "mul",      "mul_",      "multiply",     "multiply_",     "sub",    "sub_",
+    "subtract", "subtract_", "true_divide",  "true_divide_",  "to",     "_to_copy",
+    "copy_",    "copy",      "floor_divide", "floor_divide_", "_conj"};
 
-constexpr std::array kNotPublic = {
-    "set_", "set", "set_data", "resize", "resize_", "resize_as", "resize_as_", "resize_as_sparse",
-    "resize_as_sparse_", "data", "record_stream", "requires_grad_", "retain_grad", "rename",
-    "rename_", "refine_names", "align_to", "align_as", "align_tensors", "is_leaf", "output_nr"};
+constexpr std::array kNotPublic = {"set_",
+                                   "set",
+                                   "set_data",
+                                   "resize",
+                                   "resize_",
+                                   "resize_as",
+                                   "resize_as_",
+                                   "resize_as_sparse",
+                                   "resize_as_sparse_",
+                                   "data",
+                                   "record_stream",
+                                   "requires_grad_",
+                                   "retain_grad",
+                                   "rename",
+                                   "rename_",
+                                   "refine_names",
+                                   "align_to",
+                                   "align_as",
+                                   "align_tensors",
+                                   "is_leaf",
+                                   "output_nr"};
 
 template <class List>
 bool in(const List& list, std::string_view name) {
@@ -104,8 +122,7 @@ std::optional<OpOverload> read_overload(const c10::OperatorHandle& handle) {
   }
   overload.factory = is_factory(overload);
   const int only = overload.self == 0 ? 1 : 0;
-  if (overload.positional == only + 1 &&
-      overload.arguments[only].kind == ArgumentKind::kIntList) {
+  if (overload.positional == only + 1 && overload.arguments[only].kind == ArgumentKind::kIntList) {
     overload.ints_from = only;
   }
   return overload;

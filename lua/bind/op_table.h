@@ -1,9 +1,6 @@
 #pragma once
 // Every operator that is registered with the dispatcher, indexed by name and read off its schema.
 
-#include "lua/bind/doc.h"
-#include "lua/bind/op_value.h"
-
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <memory>
@@ -11,39 +8,42 @@
 #include <string_view>
 #include <vector>
 
+#include "lua/bind/doc.h"
+#include "lua/bind/op_value.h"
+
 namespace xrun {
 
 struct OpArgument {
   std::string name;
   ArgumentKind kind = ArgumentKind::kUnsupported;
-  bool optional = false;      // may be None
+  bool optional = false;  // may be None
   bool has_default = false;
   bool keyword_only = false;
-  bool writes = false;        // the operator changes it in place
-  int count = 0;              // N of int[N]: one int stands for all
+  bool writes = false;  // the operator changes it in place
+  int count = 0;        // N of int[N]: one int stands for all
 };
 
 struct OpOverload {
   c10::OperatorHandle handle;
   std::vector<OpArgument> arguments;
-  int positional = 0;         // arguments that are not keyword-only
-  int self = -1;              // where the object before the colon goes; -1: no method
-  bool factory = false;       // makes a tensor of no other: takes requires_grad as well
+  int positional = 0;    // arguments that are not keyword-only
+  int self = -1;         // where the object before the colon goes; -1: no method
+  bool factory = false;  // makes a tensor of no other: takes requires_grad as well
   // The only positional argument (besides self) is a list of ints: x:view(2, 3) is x:view({2, 3}).
-  int ints_from = -1;         // its index, or -1
+  int ints_from = -1;  // its index, or -1
 
   const c10::FunctionSchema& schema() const { return handle.schema(); }
 };
 
 // The overloads of one name, best tried first.
 struct OpPacket {
-  std::string name;           // "aten::add"
+  std::string name;  // "aten::add"
   std::vector<OpOverload> overloads;
   bool number_as_tensor = false;
   Binding as_method, as_function;  // "Tensor:add", "xrun.add"
 
   struct Cache;
-  std::shared_ptr<Cache> cache;    // argument kinds -> overload
+  std::shared_ptr<Cache> cache;  // argument kinds -> overload
 };
 
 // The packet of namespace::name, compiled at first use; nullptr if there is none that Lua can call

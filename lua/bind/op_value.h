@@ -4,9 +4,8 @@
 
 #include <ATen/core/ivalue.h>
 
-#include <lua.hpp>
-
 #include <cstdint>
+#include <lua.hpp>
 #include <string>
 #include <string_view>
 
@@ -19,15 +18,15 @@ namespace xrun {
 // What a Lua value is.
 enum class ValueKind : uint8_t {
   kNil,
-  kNone,            // xrun.none: an explicit None
+  kNone,  // xrun.none: an explicit None
   kBool,
-  kInt,             // a whole double within 2^53: 2 is 2.0
+  kInt,  // a whole double within 2^53: 2 is 2.0
   kFloat,
-  kForcedFloat,     // xrun.f(1)
-  kInt64,           // 1LL
+  kForcedFloat,  // xrun.f(1)
+  kInt64,        // 1LL
   kTensor,
   kClosedTensor,
-  kString,          // no name of the four below
+  kString,  // no name of the four below
   kDTypeName,
   kLayoutName,
   kMemoryFormatName,
@@ -39,7 +38,7 @@ enum class ValueKind : uint8_t {
   kTensorList,
   kOptionalTensorList,  // tensors and xrun.none
   kStringList,
-  kNamedTable,      // string keys: keyword arguments when it comes last
+  kNamedTable,  // string keys: keyword arguments when it comes last
   kMixedTable,
   kOther,
 };
@@ -62,16 +61,22 @@ enum class ArgumentKind : uint8_t {
   kLayout,
   kMemoryFormat,
   kDevice,
-  kUnsupported,     // Generator, Storage, Stream, ...: only their default
+  kUnsupported,  // Generator, Storage, Stream, ...: only their default
 };
 
 ValueKind value_kind(lua_State* L, int i);
 
+constexpr int kLuaCData = 10;  // LuaJIT's type tag of FFI values
+// Reads an int64 or uint64 cdata (1LL); false if it is another one.
+bool read_cdata(lua_State* L, int i, int64_t* value);
+// The number of an xrun.f(1).
+double read_forced_float(lua_State* L, int i);
+
 // The kind of a schema argument; sets `optional` if it may be None.
 ArgumentKind argument_kind(const c10::Argument& argument, bool& optional);
 
-// How far a value is from an argument: 0 exact, larger worse, -1 impossible. broadcast: int[N] takes
-// one int. number_as_tensor: the operator is on PyTorch's list of those that wrap numbers.
+// How far a value is from an argument: 0 exact, larger worse, -1 impossible. broadcast: int[N]
+// takes one int. number_as_tensor: the operator is on PyTorch's list of those that wrap numbers.
 int conversion_cost(ArgumentKind wanted, ValueKind got, bool optional, bool broadcast,
                     bool number_as_tensor);
 

@@ -23,12 +23,11 @@ int index_namespace(lua_State* L) {
   const std::string home = read_string(L, lua_upvalueindex(2), nullptr);
   const std::string name = read_string(L, 2, "operator");
   const OpPacket* packet = find_op(home, name);
-  XRUN_CHECK(packet != nullptr, "there is no operator {}::{}{}", home, name,
-             [&]() -> std::string {
-               if (home != "aten") return "";
-               const std::string near = nearest_name(name, public_op_names());
-               return near.empty() ? "" : "\nhint: did you mean `" + near + "`?";
-             }());
+  XRUN_CHECK(packet != nullptr, "there is no operator {}::{}{}", home, name, [&]() -> std::string {
+    if (home != "aten") return "";
+    const std::string near = nearest_name(name, public_op_names());
+    return near.empty() ? "" : "\nhint: did you mean `" + near + "`?";
+  }());
   return cache_function(L, *packet);
 }
 

@@ -3,14 +3,14 @@
 
 #include "lua/bind/recipe.h"
 
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
 #include "lua/bind/args.h"
 #include "lua/bind/modules.h"
-
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
 
 namespace xrun {
 namespace {

@@ -1,35 +1,35 @@
 #pragma once
 // A recipe from its file to its end: state, modules, config, coroutine.
 
-#include "core/base/config.h"
-#include "lua/bind/lua_state.h"
-
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/config.h"
+#include "lua/bind/lua_state.h"
+
 namespace xrun {
 
 // What the command line says; see design of commands.
 struct RecipeOptions {
-  std::string recipe;                  // the file, as given
-  std::vector<std::string> sets;       // --set key=value
-  std::string run_dir;                 // --run; "": runs/<recipe>-<short hash>
+  std::string recipe;             // the file, as given
+  std::vector<std::string> sets;  // --set key=value
+  std::string run_dir;            // --run; "": runs/<recipe>-<short hash>
   bool resume = false;
   bool force = false;
-  std::optional<int64_t> steps;        // --steps: stop early
+  std::optional<int64_t> steps;  // --steps: stop early
   std::string device = "cpu";
-  int threads = 0;                     // 0: LibTorch's choice
+  int threads = 0;  // 0: LibTorch's choice
   bool jit = false;
 };
 
 // A Lua file that a recipe loaded.
 struct LoadedModule {
-  std::string name;                    // as required
-  std::string path;                    // the file; "xrun" for built-in ones
-  std::string hash;                    // of its bytes
+  std::string name;  // as required
+  std::string path;  // the file; "xrun" for built-in ones
+  std::string hash;  // of its bytes
 };
 
 // What bindings may ask about the recipe that runs in their state.

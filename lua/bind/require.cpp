@@ -1,6 +1,9 @@
-// require: "xrun" and "xrun.NAME" are built in; "./name" is beside the requiring file; any other name
-// is NAME.lua in the recipe's folder, then in the folders of $XRUN_PATH, dots being folders. Each
-// file is loaded once and recorded with its hash.
+// require: "xrun" and "xrun.NAME" are built in; "./name" is beside the requiring file; any other
+// name is NAME.lua in the recipe's folder, then in the folders of $XRUN_PATH, dots being folders.
+// Each file is loaded once and recorded with its hash.
+
+#include <cstdlib>
+#include <filesystem>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -9,9 +12,6 @@
 #include "lua/bind/lua_modules.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/recipe.h"
-
-#include <cstdlib>
-#include <filesystem>
 
 namespace xrun {
 namespace {
@@ -35,8 +35,8 @@ std::vector<fs::path> candidates(lua_State* L, const std::string& name) {
   }
   std::string relative = name;
   for (char& c : relative) c = c == '.' ? '/' : c;
-  std::vector<fs::path> found = {
-      fs::path(recipe_context(L).options.recipe).parent_path() / (relative + ".lua")};
+  std::vector<fs::path> found = {fs::path(recipe_context(L).options.recipe).parent_path() /
+                                 (relative + ".lua")};
   const char* more = std::getenv("XRUN_PATH");
   std::string_view rest = more == nullptr ? "" : more;
   while (!rest.empty()) {

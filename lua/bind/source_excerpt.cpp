@@ -2,11 +2,11 @@
 
 #include "lua/bind/source_excerpt.h"
 
-#include "lua/bind/args.h"
-#include "lua/bind/class.h"
-
 #include <algorithm>
 #include <cctype>
+
+#include "lua/bind/args.h"
+#include "lua/bind/class.h"
 
 namespace xrun {
 namespace {
@@ -39,7 +39,8 @@ std::vector<Span> names_in(std::string_view line, bool joined) {
       i = end;
     } else {
       i += 1;
-      while (std::isdigit(static_cast<unsigned char>(c)) && i < line.size() && in_name(line[i])) ++i;
+      while (std::isdigit(static_cast<unsigned char>(c)) && i < line.size() && in_name(line[i]))
+        ++i;
     }
   }
   return found;
@@ -100,9 +101,9 @@ bool worth_showing(lua_State* L, int i) {
 
 std::string_view operator_of(std::string_view event) {
   constexpr std::pair<std::string_view, std::string_view> kOperators[] = {
-      {"__add", "+"}, {"__sub", "-"}, {"__mul", "*"}, {"__div", "/"},     {"__mod", "%"},
-      {"__pow", "^"}, {"__unm", "-"}, {"__eq", "=="}, {"__concat", ".."}, {"__len", "#"},
-      {"__lt", "<"},  {"__le", "<="}};
+      {"__add", "+"},     {"__sub", "-"}, {"__mul", "*"}, {"__div", "/"},
+      {"__mod", "%"},     {"__pow", "^"}, {"__unm", "-"}, {"__eq", "=="},
+      {"__concat", ".."}, {"__len", "#"}, {"__lt", "<"},  {"__le", "<="}};
   for (const auto& [name, sign] : kOperators) {
     if (event == name) return sign;
   }

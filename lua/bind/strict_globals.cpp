@@ -23,7 +23,8 @@ std::string near_global(lua_State* L, const std::string& name) {
 }
 
 int read_undefined(lua_State* L) {
-  const std::string name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : describe_value(L, 2);
+  const std::string name =
+      lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : describe_value(L, 2);
   if (name == "xrun") {
     throw Error("`xrun` is not defined\nhint: begin with local xrun = require \"xrun\"");
   }

@@ -8,16 +8,11 @@
 #include "lua/bind/args.h"
 #include "lua/bind/dtype_names.h"
 #include "lua/bind/op_table.h"
+#include "lua/bind/tensor_entry.h"
 #include "lua/bind/tensor_modules.h"
-
 
 namespace xrun {
 namespace {
-
-template <lua_CFunction F>
-int plain(lua_State* L, void*) {
-  return F(L);
-}
 
 const at::Tensor& self(lua_State* L) { return read_tensor(L, 1, nullptr); }
 
@@ -122,86 +117,6 @@ int size(lua_State* L) {
   return 1;
 }
 
-int length(lua_State* L) {
-  const at::Tensor& tensor = self(L);
-  XRUN_CHECK(tensor.dim() > 0, "{} has no length; it is one number", describe_tensor(tensor));
-  push(L, tensor.size(0));
-  return 1;
-}
-
-// ---- operators
-
-bool is_tensor(lua_State* L, int i) { return class_of(L, i) == &class_info<at::Tensor>; }
-
-int add(lua_State* L) {
-  if (!is_tensor(L, 1)) lua_insert(L, 1);  // 1 + t
-  return call_aten(L, "add");
-}
-
-int multiply(lua_State* L) {
-  if (!is_tensor(L, 1)) lua_insert(L, 1);
-  return call_aten(L, "mul");
-}
-
-int subtract(lua_State* L) {
-  if (is_tensor(L, 1)) return call_aten(L, "sub");
-  lua_insert(L, 1);
-  return call_aten(L, "rsub");
-}
-
-int divide(lua_State* L) {
-  if (is_tensor(L, 1)) return call_aten(L, "div");
-  lua_insert(L, 1);
-  push(L, self(L).reciprocal());
-  lua_replace(L, 1);
-  return call_aten(L, "mul");
-}
-
-int modulo(lua_State* L) { return call_aten(L, "remainder"); }
-int power(lua_State* L) { return call_aten(L, "pow"); }
-
-int negate(lua_State* L) {
-  lua_settop(L, 1);  // Lua passes the operand twice
-  return call_aten(L, "neg");
-}
-
-int concat(lua_State* L) {
-  std::string text;
-  XRUN_CHECK(!(is_tensor(L, 1) && is_tensor(L, 2)),
-             "`..` joins text; xrun.cat({{a, b}}, dim) joins tensors");
-  for (int i = 1; i <= 2; ++i) {
-    if (lua_isstring(L, i)) {
-      text += lua_tostring(L, i);
-    } else {
-      const at::Tensor* tensor = tensor_if(L, i);
-      text += tensor == nullptr ? describe_value(L, i) : tensor_text(*tensor);
-    }
-  }
-  push(L, text);
-  return 1;
-}
-
-int equal(lua_State* L) {
-  const at::Tensor *a = tensor_if(L, 1), *b = tensor_if(L, 2);
-  if (a != nullptr && b != nullptr && a->is_same(*b)) return push(L, true), 1;
-  throw Error("`==` between two tensors gives one boolean, never a tensor"
-              "\nhint: a:eq(b) compares element by element, xrun.equal(a, b) gives one boolean");
-}
-
-template <const char* Name>
-int ordered(lua_State* L) {
-  const at::Tensor &a = read_tensor(L, 1, nullptr), &b = read_tensor(L, 2, nullptr);
-  XRUN_CHECK(a.numel() == 1 && b.numel() == 1,
-             "`<` and `<=` give one boolean, and these have {} and {} elements"
-             "\nhint: :lt, :le, :gt, :ge compare element by element",
-             a.numel(), b.numel());
-  call_aten(L, Name);
-  push(L, tensor_if(L, -1)->item().toBool());
-  return 1;
-}
-
-constexpr char kLess[] = "lt", kLessEqual[] = "le";
-
 // ---- properties
 
 int get_shape(lua_State* L) { return push(L, self(L).sizes().vec()), 1; }
@@ -270,15 +185,7 @@ int backward(lua_State* L) {
   return 0;
 }
 
-struct Entry {
-  DocKind kind;
-  const char* name;
-  const char* signature;
-  const char* doc;
-  int (*invoke)(lua_State*, void*);
-};
-
-constexpr Entry kEntries[] = {
+constexpr TensorEntry kEntries[] = {
     {DocKind::kProperty, "shape", "list of numbers", "The sizes of all dimensions.",
      plain<get_shape>},
     {DocKind::kProperty, "dtype", "string", "The element type: \"f32\", \"bf16\", \"i64\", ...",
@@ -293,7 +200,8 @@ constexpr Entry kEntries[] = {
      plain<get_is_leaf>},
     {DocKind::kProperty, "grad", "Tensor or nil", "What backward accumulated; may be set to nil.",
      plain<get_grad>},
-    {DocKind::kMethod, "size", "(dim?) -> number or list", "One size, or all of them.", plain<size>},
+    {DocKind::kMethod, "size", "(dim?) -> number or list", "One size, or all of them.",
+     plain<size>},
     {DocKind::kMethod, "dim", "() -> number", "How many dimensions it has.", plain<dim>},
     {DocKind::kMethod, "numel", "() -> number", "How many elements it has.", plain<numel>},
     {DocKind::kMethod, "stride", "() -> list", "Elements between neighbours, by dimension.",
@@ -322,28 +230,19 @@ constexpr Entry kEntries[] = {
     {DocKind::kMethod, "bool", "() -> Tensor", "As bool: whether elements are not 0.",
      plain<convert<at::kBool>>},
     {DocKind::kMethod, "cpu", "() -> Tensor", "On the CPU.", plain<to_cpu>},
-    {DocKind::kMetamethod, "__add", "(a, b) -> Tensor", "a + b", plain<add>},
-    {DocKind::kMetamethod, "__sub", "(a, b) -> Tensor", "a - b", plain<subtract>},
-    {DocKind::kMetamethod, "__mul", "(a, b) -> Tensor", "a * b, element by element",
-     plain<multiply>},
-    {DocKind::kMetamethod, "__div", "(a, b) -> Tensor", "a / b, true division", plain<divide>},
-    {DocKind::kMetamethod, "__mod", "(a, b) -> Tensor", "a % b with the sign of b", plain<modulo>},
-    {DocKind::kMetamethod, "__pow", "(a, b) -> Tensor", "a ^ b", plain<power>},
-    {DocKind::kMetamethod, "__unm", "(a) -> Tensor", "-a", plain<negate>},
-    {DocKind::kMetamethod, "__concat", "(a, b) -> string", "Text .. tensor, for messages.",
-     plain<concat>},
-    {DocKind::kMetamethod, "__len", "(a) -> number", "#a, the size of dimension 0",
-     plain<length>},
-    {DocKind::kMetamethod, "__lt", "(a, b) -> boolean", "a < b for tensors of one element",
-     plain<ordered<kLess>>},
-    {DocKind::kMetamethod, "__le", "(a, b) -> boolean", "a <= b for tensors of one element",
-     plain<ordered<kLessEqual>>},
-    {DocKind::kMetamethod, "__eq", "(a, b) -> boolean",
-     "true for two handles of one tensor; other tensors are an error: use :eq or xrun.equal",
-     plain<equal>},
 };
 
 }  // namespace
+
+void add_tensor_entries(ClassTable& table, std::span<const TensorEntry> entries) {
+  for (const TensorEntry& entry : entries) {
+    if (entry.kind == DocKind::kMetamethod) {
+      table.add_metamethod(entry.name, entry.signature, entry.doc, nullptr, entry.invoke);
+    } else {
+      table.add(entry.kind, entry.name, entry.signature, entry.doc, nullptr, entry.invoke);
+    }
+  }
+}
 
 void open_tensor(LuaState& state) {
   lua_State* L = state;
@@ -351,16 +250,12 @@ void open_tensor(LuaState& state) {
   class_info<at::Tensor>.describe = [](const void* block) {
     return describe_tensor(static_cast<const TensorBox*>(block)->tensor);
   };
-  ClassTable table(L, &class_info<at::Tensor>, "Tensor",
-                   "An array of numbers. Every operator of ATen is a method: dims and indices count "
-                   "from 0, keyword arguments are a last table. t[i], t[{i, {a, b}}] index it.");
-  for (const Entry& entry : kEntries) {
-    if (entry.kind == DocKind::kMetamethod) {
-      table.add_metamethod(entry.name, entry.signature, entry.doc, nullptr, entry.invoke);
-    } else {
-      table.add(entry.kind, entry.name, entry.signature, entry.doc, nullptr, entry.invoke);
-    }
-  }
+  ClassTable table(
+      L, &class_info<at::Tensor>, "Tensor",
+      "An array of numbers. Every operator of ATen is a method: dims and indices count "
+      "from 0, keyword arguments are a last table. t[i], t[{i, {a, b}}] index it.");
+  add_tensor_entries(table, kEntries);
+  add_tensor_operators(table);
   table.add_setter("requires_grad", nullptr, plain<set_requires_grad>);
   table.add_setter("grad", nullptr, plain<set_grad>);
   table.add_setter("\1get", nullptr, plain<get_other>);

@@ -2,13 +2,13 @@
 // Tensors as Lua values (class Tensor). Lua's collector does not see a tensor's bytes, so each
 // handle is on a ledger: a byte debt that triggers collection, and scopes that close their tensors.
 
-#include "lua/bind/class.h"
-
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "lua/bind/class.h"
 
 namespace xrun {
 

@@ -1,15 +1,15 @@
 // Functions over tensors that no schema gives: making them from lists, scopes, gradient mode.
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
 #include "core/base/error.h"
 #include "lua/bind/args.h"
 #include "lua/bind/dtype_names.h"
 #include "lua/bind/op_value.h"
 #include "lua/bind/tensor.h"
 #include "lua/bind/tensor_modules.h"
-
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 
 namespace xrun {
 namespace {
@@ -126,9 +126,8 @@ at::Tensor tensor_from_list(lua_State* L, int i) {
     // By way of int64: a double would round what 1LL literals are for.
     made = at::empty(shape.sizes, at::TensorOptions().dtype(at::kLong));
     auto* out = made.mutable_data_ptr<int64_t>();
-    walk(L, i, 0, shape, true, [&](int k) {
-      *out++ = to_ivalue(L, k, value_kind(L, k), ArgumentKind::kInt, 0).toInt();
-    });
+    walk(L, i, 0, shape, true,
+         [&](int k) { *out++ = to_ivalue(L, k, value_kind(L, k), ArgumentKind::kInt, 0).toInt(); });
     return made;
   }
   std::copy(values.begin(), values.end(), made.mutable_data_ptr<double>());
@@ -140,13 +139,15 @@ void open_tensor_functions(LuaState& state) {
                  "Makes a tensor of a nested list. All whole numbers make i64 (2 is 2.0 in Lua), "
                  "others f32, booleans bool; dtype = \"f32\" or xrun.f(1) decide otherwise.",
                  make_tensor);
-  state.function("no_grad", "(function, ...) -> ...",
-                 "Calls the function with the arguments, recording no gradients; returns its results.",
-                 no_grad);
-  state.function("scope", "(function, ...) -> ...",
-                 "Calls the function and then closes every tensor made inside, except those returned "
-                 "(also in returned tables).",
-                 scope);
+  state.function(
+      "no_grad", "(function, ...) -> ...",
+      "Calls the function with the arguments, recording no gradients; returns its results.",
+      no_grad);
+  state.function(
+      "scope", "(function, ...) -> ...",
+      "Calls the function and then closes every tensor made inside, except those returned "
+      "(also in returned tables).",
+      scope);
   state.function("keep", "(tensor) -> Tensor",
                  "A detached tensor that outlives the step or scope it was made in.", keep);
   state.function("manual_seed", "(seed)",

@@ -5,11 +5,6 @@
 //   Tensor        advanced indexing, as PyTorch's (i64 indices or a bool mask)
 // t[tensor] is t[{ tensor }].
 
-#include "core/base/error.h"
-#include "lua/bind/args.h"
-#include "lua/bind/op_value.h"
-#include "lua/bind/tensor.h"
-
 #include <ATen/core/List.h>
 #include <ATen/ops/copy.h>
 #include <ATen/ops/fill.h>
@@ -19,12 +14,17 @@
 #include <ATen/ops/select.h>
 #include <ATen/ops/slice.h>
 
+#include "core/base/error.h"
+#include "lua/bind/args.h"
+#include "lua/bind/op_value.h"
+#include "lua/bind/tensor.h"
+
 namespace xrun {
 namespace {
 
 struct Selection {
-  at::Tensor view;                                   // after numbers and slices
-  c10::List<std::optional<at::Tensor>> advanced{};   // empty if there are no tensors
+  at::Tensor view;                                  // after numbers and slices
+  c10::List<std::optional<at::Tensor>> advanced{};  // empty if there are no tensors
 };
 
 std::optional<int64_t> slice_end(lua_State* L, int table, int k) {
@@ -54,12 +54,14 @@ int64_t apply(lua_State* L, Selection& selection, int64_t dim, int i) {
     selection.advanced.push_back(*index);
     return index->scalar_type() == at::kBool ? std::max<int64_t>(index->dim(), 1) : 1;
   }
-  const bool whole = is_none(L, i) || (lua_type(L, i) == LUA_TSTRING &&
-                                       std::string_view(lua_tostring(L, i)) == ":");
+  const bool whole = is_none(L, i) ||
+                     (lua_type(L, i) == LUA_TSTRING && std::string_view(lua_tostring(L, i)) == ":");
   if (!whole) {
     if (lua_type(L, i) != LUA_TTABLE) {
-      throw Error(fmt::format("an index is a number, {{ start, stop, step }}, \":\" or a Tensor, "
-                              "got {}", describe_value(L, i)));
+      throw Error(
+          fmt::format("an index is a number, {{ start, stop, step }}, \":\" or a Tensor, "
+                      "got {}",
+                      describe_value(L, i)));
     }
     selection.view = slice(L, selection.view, dim, i);
   }
@@ -90,8 +92,8 @@ Selection select(lua_State* L, const at::Tensor& tensor, int key) {
 
 void index_tensor(lua_State* L, const at::Tensor& tensor, int key) {
   const Selection selection = select(L, tensor, key);
-  push(L, selection.advanced.empty() ? selection.view
-                                     : at::index(selection.view, selection.advanced));
+  push(L,
+       selection.advanced.empty() ? selection.view : at::index(selection.view, selection.advanced));
 }
 
 void assign_index(lua_State* L, const at::Tensor& tensor, int key, int value) {
@@ -104,8 +106,8 @@ void assign_index(lua_State* L, const at::Tensor& tensor, int key, int value) {
   }
   at::Tensor number;
   if (source == nullptr) {
-    const double scalar = lua_type(L, value) == LUA_TNUMBER ? lua_tonumber(L, value)
-                                                            : lua_toboolean(L, value);
+    const double scalar =
+        lua_type(L, value) == LUA_TNUMBER ? lua_tonumber(L, value) : lua_toboolean(L, value);
     number = at::scalar_tensor(scalar, tensor.options().requires_grad(false));
     source = &number;
   }

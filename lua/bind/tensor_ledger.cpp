@@ -111,8 +111,9 @@ const at::Tensor& read_tensor(lua_State* L, int i, const char* what) {
   const at::Tensor* tensor = tensor_if(L, i);
   if (tensor != nullptr) return *tensor;
   if (class_of(L, i) == &class_info<at::Tensor>) {
-    throw Error("this Tensor is closed: its scope or step has ended, or close() was called"
-                "\nhint: xrun.keep(t), called before that, detaches a tensor and keeps it");
+    throw Error(
+        "this Tensor is closed: its scope or step has ended, or close() was called"
+        "\nhint: xrun.keep(t), called before that, detaches a tensor and keeps it");
   }
   throw_argument(L, i, what, "a Tensor");
 }

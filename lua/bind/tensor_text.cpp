@@ -1,15 +1,14 @@
 // A tensor as text: "f32[4,8] cpu grad", then its values as nested lists. Dimensions longer than
 // eight show three values at each end.
 
-#include "core/base/error.h"
-#include "lua/bind/dtype_names.h"
-#include "lua/bind/tensor.h"
-
 #include <ATen/ops/select.h>
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
+
+#include "core/base/error.h"
+#include "lua/bind/dtype_names.h"
+#include "lua/bind/tensor.h"
 
 namespace xrun {
 namespace {
@@ -74,8 +73,8 @@ std::string describe_tensor(const at::Tensor& tensor) {
 
 std::string tensor_text(const at::Tensor& tensor) {
   std::string text = describe_tensor(tensor);
-  const bool readable = tensor.defined() && tensor.layout() == at::kStrided &&
-                        tensor.device().type() != at::kMeta;
+  const bool readable =
+      tensor.defined() && tensor.layout() == at::kStrided && tensor.device().type() != at::kMeta;
   if (!readable) return text;
   text += tensor.dim() == 0 ? " " : "\n ";
   append_values(text, tensor.detach().cpu(), 0);

@@ -27,12 +27,13 @@ void open_counter(lua_State* L) {
                 const std::string text(100, 'x');  // a local that must be destroyed
                 throw Error("pairs.jsonl:17: " + text + "\nhint: shorten it");
               })
-      .property("count", "number", "The count.",
-                [](Counter& self, lua_State* L) { return push(L, self.count), 1; },
-                [](Counter& self, lua_State* L) {
-                  self.count = arg<int64_t>(L, 3, "count");
-                  return 0;
-                })
+      .property(
+          "count", "number", "The count.",
+          [](Counter& self, lua_State* L) { return push(L, self.count), 1; },
+          [](Counter& self, lua_State* L) {
+            self.count = arg<int64_t>(L, 3, "count");
+            return 0;
+          })
       .fallback([](Counter&, const std::string& name, lua_State* L) {
         if (name != "column") return 0;
         push(L, 5);
@@ -56,8 +57,10 @@ class ClassBinding : public LuaTest {
 };
 
 TEST_F(ClassBinding, MethodsPropertiesAndFallbacksWork) {
-  EXPECT_EQ(run("local c = xrun.counter(); c:add(2); c:add(3, {twice = true}); c.count = c.count + 1\n"
-                "return c.count, c.column, tostring(c)"), "9, 5, Counter at 9");
+  EXPECT_EQ(
+      run("local c = xrun.counter(); c:add(2); c:add(3, {twice = true}); c.count = c.count + 1\n"
+          "return c.count, c.column, tostring(c)"),
+      "9, 5, Counter at 9");
   error_has("return xrun.counter().cuont", "Counter has no method or property `cuont`");
   error_has("return xrun.counter().cuont", "did you mean `count`?");
   error_has("xrun.counter().other = 1", "Counter has no property that can be set: `other`");

@@ -1,11 +1,11 @@
 // A signal stops any Lua code, and waits where a step must end first.
 
-#include "tests/lua/lua_fixture.h"
-
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <thread>
+
+#include "tests/lua/lua_fixture.h"
 
 namespace xrun {
 namespace {

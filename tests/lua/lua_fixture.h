@@ -1,19 +1,23 @@
 #pragma once
 // A state with tensors, and chunks that run in it as if they were a recipe called test.lua.
 
-#include "core/base/error.h"
-#include "lua/bind/args.h"
-#include "lua/bind/tensor.h"
-
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "core/base/error.h"
+#include "lua/bind/args.h"
+#include "lua/bind/tensor.h"
 
 namespace xrun {
 
 class LuaTest : public testing::Test {
  protected:
-  LuaTest() { open_tensor(state_); }
+  LuaTest() {
+    at::set_num_threads(1);  // small tensors; a busy machine makes threads wait for each other
+    open_tensor(state_);
+  }
 
   // Runs a chunk in which `xrun` is the module; returns tostring of its results, by ", ".
   std::string run(const std::string& code) {

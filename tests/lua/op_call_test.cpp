@@ -36,7 +36,8 @@ TEST_F(OpCall, AnIntStandsForAListOfInts) {
   EXPECT_EQ(run("return xrun.ones{2, 3}:view(3, 2).shape[1]"), "3");
   EXPECT_EQ(run("return xrun.ones{2, 3}:view(-1).shape[1]"), "6");
   EXPECT_EQ(run("return xrun.ones{2, 3}:permute(1, 0).shape[1]"), "3");
-  EXPECT_EQ(run("return xrun.zeros(2, 3).shape[2], xrun.view(xrun.ones(4), 2, 2).shape[2]"), "3, 2");
+  EXPECT_EQ(run("return xrun.zeros(2, 3).shape[2], xrun.view(xrun.ones(4), 2, 2).shape[2]"),
+            "3, 2");
 }
 
 TEST_F(OpCall, SeveralResultsAreSeveralValues) {
@@ -59,7 +60,8 @@ TEST_F(OpCall, DTypesAreNamesAndNeverNumbers) {
   EXPECT_EQ(run("return xrun.ones{2}:to('cpu').dtype"), "f32");
   error_has("return xrun.ones({2}, {dtype = 6})", "argument `dtype` got 6, wanted ScalarType?");
   EXPECT_EQ(run("return xrun.ones({1,2,2,2}):contiguous{memory_format = xrun.channels_last}"
-                ":is_contiguous()"), "false");
+                ":is_contiguous()"),
+            "false");
 }
 
 TEST_F(OpCall, TwoIsTwoPointZero) {
@@ -84,15 +86,18 @@ TEST_F(OpCall, NumbersBecomeTensorsOnlyWherePyTorchLetsThem) {
 
 TEST_F(OpCall, AZeroDimTensorIsANumberUnlessItWouldLoseItsGradient) {
   EXPECT_EQ(run("return xrun.ones{2}:add(xrun.ones{2}, {alpha = xrun.tensor(3)})[0]:item()"), "4");
-  error_has("local a = xrun.tensor(3.5, {requires_grad = true})\n"
-            "return xrun.ones{2}:add(xrun.ones{2}, {alpha = a})", "would lose its gradient");
+  error_has(
+      "local a = xrun.tensor(3.5, {requires_grad = true})\n"
+      "return xrun.ones{2}:add(xrun.ones{2}, {alpha = a})",
+      "would lose its gradient");
 }
 
 TEST_F(OpCall, NoneStandsWhereNilCannot) {
   EXPECT_EQ(run("local t = xrun.arange(6):view(2, 3)\n"
                 "return xrun.index(t, {xrun.none, xrun.tensor{0, 2}})"),
             "i64[2,2] cpu\n [[0, 2],\n  [3, 5]]");
-  EXPECT_EQ(run("return xrun.ones{4}:div(3, {rounding_mode = xrun.none})[0]:gt(0.3):item()"), "true");
+  EXPECT_EQ(run("return xrun.ones{4}:div(3, {rounding_mode = xrun.none})[0]:gt(0.3):item()"),
+            "true");
   EXPECT_EQ(run("return xrun.ones{2, 2}:sum(nil, true).ndim"), "2");
 }
 
@@ -117,7 +122,8 @@ TEST_F(OpCall, WhatReplacesStorageIsNoMethod) {
   for (const char* name : {"set_", "resize_", "resize_as_", "_softmax", "rename"}) {
     error_has(fmt::format("return xrun.ones(2).{}", name), "Tensor has no method or property");
   }
-  EXPECT_EQ(run("return xrun.ops.aten._softmax(xrun.zeros(2), 0, false)"), "f32[2] cpu\n [0.5, 0.5]");
+  EXPECT_EQ(run("return xrun.ops.aten._softmax(xrun.zeros(2), 0, false)"),
+            "f32[2] cpu\n [0.5, 0.5]");
 }
 
 TEST_F(OpCall, MethodsPutTheObjectWhereTheSchemaSaysSelf) {
@@ -157,7 +163,8 @@ TEST_F(OpCall, AGeneratedNamespaceReachesLibrariesOfOurOwn) {
 
 TEST_F(OpCall, RandomFactoriesFollowTheSeed) {
   EXPECT_EQ(run("xrun.manual_seed(3); local a = xrun.randn{4}\n"
-                "xrun.manual_seed(3); return xrun.equal(a, xrun.randn{4})"), "true");
+                "xrun.manual_seed(3); return xrun.equal(a, xrun.randn{4})"),
+            "true");
 }
 
 }  // namespace xrun

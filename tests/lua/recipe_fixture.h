@@ -1,16 +1,16 @@
 #pragma once
 // Recipes written to a fresh folder and run as the command does.
 
-#include "core/base/error.h"
-#include "core/base/file.h"
-#include "lua/bind/modules.h"
-#include "lua/bind/recipe.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "lua/bind/modules.h"
+#include "lua/bind/recipe.h"
 
 namespace xrun {
 

@@ -18,7 +18,9 @@ assert(cfg.data[1].path == "b.jsonl" and cfg.data[1].weight == 1 and #cfg.data =
 local n = 0
 for key in pairs(cfg) do n = n + 1 end
 assert(n > 10)
-)", {"beta=0.2", "data.1.path=b.jsonl"}), "");
+)",
+                {"beta=0.2", "data.1.path=b.jsonl"}),
+            "");
 }
 
 TEST_F(RecipeRun, AMistypedKeyNamesBothLinesBeforeAnythingLoads) {
@@ -38,10 +40,11 @@ print(cfg.beta)
 
 TEST_F(RecipeRun, ReadingAConfigNameAtRunTimeThatIsMissingIsAnError) {
   has(run(std::string(kHead) + "local cfg = xrun.config { own = { a = 1 } }\n"
-          "local t = cfg.own\nreturn t.b + 1"),
+                               "local t = cfg.own\nreturn t.b + 1"),
       "test.lua:4: the config has no `own.b`\n     4 | return t.b + 1");
   has(run(std::string(kHead) + "local cfg = xrun.config { beta = 1 }\ncfg.beat = 2\n"
-          "return cfg.beta"), "did you mean `cfg.beta`?");
+                               "return cfg.beta"),
+      "did you mean `cfg.beta`?");
 }
 
 TEST_F(RecipeRun, AnErrorShowsLineExcerptValuesAndHint) {
@@ -65,7 +68,7 @@ local r = f(xrun.ones{4, 5})
 
 TEST_F(RecipeRun, AnErrorOfLuaItselfIsShownAlike) {
   EXPECT_EQ(run(std::string(kHead) + "local p = { chosen = xrun.ones(2) }\n"
-                "local m = p.chosn + 1\n"),
+                                     "local m = p.chosn + 1\n"),
             "test.lua:3: attempt to perform arithmetic on field 'chosn' (a nil value)\n"
             "     3 | local m = p.chosn + 1\n"
             "       |             ^^^^^\n"
@@ -86,7 +89,7 @@ TEST_F(RecipeRun, AnOperatorsErrorMarksTheOperator) {
 
 TEST_F(RecipeRun, ACallInTailPositionIsStillFound) {
   has(run(std::string(kHead) + "local function f(x)\n  return x:matmul(1)\nend\n"
-          "xrun.no_grad(f, xrun.ones(2))\n"),
+                               "xrun.no_grad(f, xrun.ones(2))\n"),
       "test.lua:3: Tensor:matmul: no form of it takes");
 }
 
@@ -104,7 +107,8 @@ local ok, e = pcall(function() local y = xrun.ones(2):matmul(1) end)
 assert(not ok and e.line == 3 and e.file == "test.lua")
 assert(e.message:find("no form of it takes") and tostring(e):find("test.lua:3"))
 assert(("x" .. e):find("xtest.lua:3"))
-)"), "");
+)"),
+            "");
 }
 
 TEST_F(RecipeRun, AnErrorInsideACoroutineKeepsItsPlace) {
@@ -114,13 +118,15 @@ TEST_F(RecipeRun, AnErrorInsideACoroutineKeepsItsPlace) {
 
 TEST_F(RecipeRun, ASyntaxErrorPointsAtItsLine) {
   const std::string text = run("local a = 1\nlocal b = = 2\n");
-  EXPECT_EQ(text, "test.lua:2: unexpected symbol near '='\n     2 | local b = = 2\n"
-                  "       |         ^");
+  EXPECT_EQ(text,
+            "test.lua:2: unexpected symbol near '='\n     2 | local b = = 2\n"
+            "       |         ^");
 }
 
 TEST_F(RecipeRun, UndefinedNamesAreErrors) {
-  has(run("local a = pirnt"), "test.lua:1: `pirnt` is not defined\n     1 | local a = pirnt\n"
-                              "       |           ^^^^^\n  hint: did you mean `print`?");
+  has(run("local a = pirnt"),
+      "test.lua:1: `pirnt` is not defined\n     1 | local a = pirnt\n"
+      "       |           ^^^^^\n  hint: did you mean `print`?");
   has(run("a = 1"), "`a` is not declared\n");
   has(run("xrun.ones(2)"), "begin with local xrun = require \"xrun\"");
   has(run("local xrun = require 'xrun'\nxrun.beta = 2"), "the module xrun is read-only");
@@ -131,7 +137,8 @@ TEST_F(RecipeRun, RequireLooksBesideTheFileAndInTheRecipesFolder) {
   write("lib/b.lua", "return 7");
   write("b.lua", "return 8");
   EXPECT_EQ(run("local a = require 'lib.a'\nassert(a.b == 7)\nassert(require './b' == 8)\n"
-                "assert(require 'lib.a' == a)\nassert(require './lib/a' == a)"), "");
+                "assert(require 'lib.a' == a)\nassert(require './lib/a' == a)"),
+            "");
   ASSERT_EQ(modules_.size(), 3u);
   EXPECT_EQ(modules_[0].path, "lib/a.lua");
   EXPECT_EQ(modules_[0].hash.size(), 32u);
@@ -150,8 +157,7 @@ TEST_F(RecipeRun, MayYieldBetweenSteps) {
 }
 
 TEST_F(RecipeRun, RandomNumbersAreTheSameInEveryRun) {
-  const std::string draw =
-      "local f = io.open('out', 'w'); f:write(math.random(1, 1e6)); f:close()";
+  const std::string draw = "local f = io.open('out', 'w'); f:write(math.random(1, 1e6)); f:close()";
   EXPECT_EQ(run(draw), "");
   const std::string first = read_file("out");
   EXPECT_EQ(run(draw), "");
@@ -160,7 +166,8 @@ TEST_F(RecipeRun, RandomNumbersAreTheSameInEveryRun) {
 
 TEST_F(RecipeRun, SortedPairsGoesInOrder) {
   EXPECT_EQ(run(std::string(kHead) + "local s = ''\nfor k, v in xrun.sorted_pairs { b = 1, a = 2, "
-                "[2] = 3 } do s = s .. k .. v end\nassert(s == '23a2b1', s)"), "");
+                                     "[2] = 3 } do s = s .. k .. v end\nassert(s == '23a2b1', s)"),
+            "");
 }
 
 TEST_F(RecipeRun, AMissingFileIsOneClearError) {

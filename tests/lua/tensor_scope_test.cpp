@@ -1,11 +1,11 @@
 // Lifetimes: byte debt, scopes, and the memory of many steps.
 
-#include "core/base/file.h"
-#include "tests/lua/lua_fixture.h"
-
 #include <malloc.h>
 
 #include <sstream>
+
+#include "core/base/file.h"
+#include "tests/lua/lua_fixture.h"
 
 namespace xrun {
 namespace {
@@ -25,31 +25,40 @@ class TensorScopes : public LuaTest {
 };
 
 TEST_F(TensorScopes, CloseAllButWhatIsReturned) {
-  error_has("local kept, lost\n"
-            "kept = xrun.scope(function() lost = xrun.ones(2); return lost + 1 end)\n"
-            "assert(kept[0]:item() == 2)\n"
-            "return lost + 1", "this Tensor is closed");
+  error_has(
+      "local kept, lost\n"
+      "kept = xrun.scope(function() lost = xrun.ones(2); return lost + 1 end)\n"
+      "assert(kept[0]:item() == 2)\n"
+      "return lost + 1",
+      "this Tensor is closed");
   EXPECT_EQ(run("local a, m = xrun.scope(function()\n"
                 "  return xrun.ones(2), {margin = xrun.ones(1), list = {xrun.zeros(1)}} end)\n"
-                "return m.margin:item(), m.list[1]:item(), a[0]:item()"), "1, 0, 1");
+                "return m.margin:item(), m.list[1]:item(), a[0]:item()"),
+            "1, 0, 1");
 }
 
 TEST_F(TensorScopes, NestAndHandReturnedTensorsOutwards) {
-  error_has("local inner\n"
-            "xrun.scope(function() inner = xrun.scope(function() return xrun.ones(1) end)\n"
-            "  assert(inner:item() == 1) end)\n"
-            "return inner:item()", "closed");
+  error_has(
+      "local inner\n"
+      "xrun.scope(function() inner = xrun.scope(function() return xrun.ones(1) end)\n"
+      "  assert(inner:item() == 1) end)\n"
+      "return inner:item()",
+      "closed");
 }
 
 TEST_F(TensorScopes, EndWithAnErrorToo) {
-  error_has("local t\npcall(xrun.scope, function() t = xrun.ones(1); error('x') end)\n"
-            "return t:item()", "closed");
+  error_has(
+      "local t\npcall(xrun.scope, function() t = xrun.ones(1); error('x') end)\n"
+      "return t:item()",
+      "closed");
 }
 
 TEST_F(TensorScopes, KeptTensorsOutliveThem) {
-  EXPECT_EQ(run("local kept\n"
-                "xrun.scope(function() kept = xrun.keep(xrun.ones({1}, {requires_grad = true})) end)\n"
-                "return kept.requires_grad, kept:item()"), "false, 1");
+  EXPECT_EQ(
+      run("local kept\n"
+          "xrun.scope(function() kept = xrun.keep(xrun.ones({1}, {requires_grad = true})) end)\n"
+          "return kept.requires_grad, kept:item()"),
+      "false, 1");
 }
 
 TEST_F(TensorScopes, GiveEveryByteBack) {

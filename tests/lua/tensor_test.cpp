@@ -55,21 +55,27 @@ TEST_F(TensorValue, GradientsFlowThroughLua) {
                 "local loss = (x * x):sum(); loss:backward(); return x.grad"),
             "f32[2] cpu\n [3, 4]");
   EXPECT_EQ(run("local x = xrun.tensor({1.5, 2}, {requires_grad = true})\n"
-                "local y = x * 2; y:backward(xrun.tensor{1., 10.5}); return x.grad[1]:item()"), "21");
+                "local y = x * 2; y:backward(xrun.tensor{1., 10.5}); return x.grad[1]:item()"),
+            "21");
   EXPECT_EQ(run("local x = xrun.ones({1}, {requires_grad = true}); local y = (x * x):sum()\n"
-                "y:backward{retain_graph = true}; y:backward(); return x.grad:item()"), "4");
-  error_has("local x = xrun.ones({1}, {requires_grad = true}); local y = (x * x):sum()\n"
-            "y:backward(); y:backward()", "pass { retain_graph = true } to it");
+                "y:backward{retain_graph = true}; y:backward(); return x.grad:item()"),
+            "4");
+  error_has(
+      "local x = xrun.ones({1}, {requires_grad = true}); local y = (x * x):sum()\n"
+      "y:backward(); y:backward()",
+      "pass { retain_graph = true } to it");
   error_has("xrun.ones(1):backward()", "no input of it requires grad");
 }
 
 TEST_F(TensorValue, NoGradRecordsNothingAndPassesResultsOn) {
   EXPECT_EQ(run("local x = xrun.ones({1}, {requires_grad = true})\n"
                 "local a, b = xrun.no_grad(function(k) return x * k, k end, 3)\n"
-                "return a.requires_grad, b, (x * 2).requires_grad"), "false, 3, true");
+                "return a.requires_grad, b, (x * 2).requires_grad"),
+            "false, 3, true");
   EXPECT_EQ(run("local x = xrun.ones({1}, {requires_grad = true})\n"
                 "pcall(xrun.no_grad, function() error('x') end)\n"
-                "return (x * 2).requires_grad"), "true");
+                "return (x * 2).requires_grad"),
+            "true");
 }
 
 TEST_F(TensorValue, PropertiesThatAreReadOnlyStaySo) {

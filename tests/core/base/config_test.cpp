@@ -1,10 +1,11 @@
 // The config as read from a recipe's text. Messages are verbatim: they are what the user has.
 
 #include "core/base/config.h"
-#include "core/base/config_field.h"
-#include "core/base/error.h"
 
 #include <gtest/gtest.h>
+
+#include "core/base/config_field.h"
+#include "core/base/error.h"
 
 namespace xrun {
 namespace {
@@ -31,9 +32,10 @@ std::string config(const std::string& inside, const std::string& after = "") {
 }  // namespace
 
 TEST(RecipeConfig, ReadsLiteralsWithTheirLines) {
-  const Config c = read(config("beta = -0.5, name = 'a\\n\\x41', -- comment\n"
-                               "list = { 1, 2; 3 }, flag = true, long = [==[x]]y]==],",
-                               "print(cfg.beta, cfg.name, cfg.list, cfg[\"flag\"], cfg.long)"));
+  const Config c =
+      read(config("beta = -0.5, name = 'a\\n\\x41', -- comment\n"
+                  "list = { 1, 2; 3 }, flag = true, long = [==[x]]y]==],",
+                  "print(cfg.beta, cfg.name, cfg.list, cfg[\"flag\"], cfg.long)"));
   EXPECT_EQ(c.number("beta"), -0.5);
   EXPECT_EQ(c.text("name"), "a\nA");
   EXPECT_EQ(c.at("list").size(), 3u);
@@ -49,12 +51,14 @@ TEST(RecipeConfig, AnyLocalNameAndParenthesesDo) {
 }
 
 TEST(RecipeConfig, RejectsWhatIsNoLiteral) {
-  EXPECT_EQ(error(config("beta = f(1)", "print(cfg.beta)")),
-            "dpo.lua:2: `beta`: config values are literals (a number, text, true, false, a table of "
-            "them), so that they can be read without running the recipe; got `f`");
+  EXPECT_EQ(
+      error(config("beta = f(1)", "print(cfg.beta)")),
+      "dpo.lua:2: `beta`: config values are literals (a number, text, true, false, a table of "
+      "them), so that they can be read without running the recipe; got `f`");
   EXPECT_EQ(error(config("beta = 2 * 3", "print(cfg.beta)")).substr(0, 16), "dpo.lua:2: `beta");
-  EXPECT_EQ(error(config("beta = nil")), "dpo.lua:2: `beta`: leave a key out instead of setting it "
-                                         "to nil");
+  EXPECT_EQ(error(config("beta = nil")),
+            "dpo.lua:2: `beta`: leave a key out instead of setting it "
+            "to nil");
   EXPECT_EQ(error(config("beta = 1,\nbeta = 2", "print(cfg.beta)")),
             "dpo.lua:3: `beta`: the key stands there twice, also in line 2");
   EXPECT_EQ(error(config("list = { 1, a = 2 }")),
@@ -69,9 +73,10 @@ TEST(RecipeConfig, NamesAKeyThatIsNeverReadAndTheReadThatMeantIt) {
             "dpo.lua:2: `betta` is never read; line 5 reads `cfg.beta`");
   EXPECT_EQ(error(config("epoch = 2")),
             "dpo.lua:2: `epoch` is never read: no line says `cfg.epoch`; did you mean `epochs`?");
-  EXPECT_EQ(error(config("warmup = 2")),
-            "dpo.lua:2: `warmup` is never read: no line says `cfg.warmup`; the engine's key of that "
-            "name is `optim.warmup`");
+  EXPECT_EQ(
+      error(config("warmup = 2")),
+      "dpo.lua:2: `warmup` is never read: no line says `cfg.warmup`; the engine's key of that "
+      "name is `optim.warmup`");
 }
 
 TEST(RecipeConfig, NamesAReadThatNoKeyAnswers) {
@@ -92,7 +97,8 @@ TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
             "dpo.lua:2: there is no key `optim.beta`; did you mean `optim.betas`?");
   EXPECT_EQ(error(config("optim = { lr = 'x' }")),
             "dpo.lua:2: optim.lr: got \"x\", wanted a number above 0");
-  EXPECT_EQ(error(config("optim = { lr = 0 }")), "dpo.lua:2: optim.lr: got 0, wanted a number above 0");
+  EXPECT_EQ(error(config("optim = { lr = 0 }")),
+            "dpo.lua:2: optim.lr: got 0, wanted a number above 0");
   EXPECT_EQ(error(config("over_length = 'skip'")),
             "dpo.lua:2: over_length: got \"skip\", wanted \"raise\", \"drop\" or \"cut\"");
   EXPECT_EQ(error(config("valid = { fraction = 2 }")),
@@ -112,9 +118,11 @@ TEST(RecipeConfig, WantsWhatIsReadAndHasNoDefault) {
   EXPECT_EQ(error(config("", "print(cfg.model)")),
             "dpo.lua:4: `model` has no value: A folder in Hugging Face form, or a name from `xrun "
             "models`. Add it to the config, or --set model=...");
-  EXPECT_EQ(error(config("optim = { clip = 1 }")).substr(0, 35), "dpo.lua:2: `optim.lr` has no value:");
-  EXPECT_EQ(error(config("batch = { max_tokens = 5 }")),
-            "dpo.lua:2: `batch` needs the size of a step: one of pairs, sequences, prompts, tokens");
+  EXPECT_EQ(error(config("optim = { clip = 1 }")).substr(0, 35),
+            "dpo.lua:2: `optim.lr` has no value:");
+  EXPECT_EQ(
+      error(config("batch = { max_tokens = 5 }")),
+      "dpo.lua:2: `batch` needs the size of a step: one of pairs, sequences, prompts, tokens");
   EXPECT_EQ(error(config("batch = { pairs = 5, tokens = 3 }")),
             "dpo.lua:2: `batch` has both `pairs` and `tokens`; a step has one size");
 }

@@ -2,7 +2,6 @@
 
 #include "lua/bind/session.h"
 #include "tools/commands/engine/engine_commands.h"
-#include "lua/bind/session.h"
 #include "tools/commands/engine/recipe_arguments.h"
 
 namespace xrun {

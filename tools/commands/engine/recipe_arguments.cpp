@@ -9,8 +9,7 @@ void add_recipe_arguments(CLI::App& app, RecipeOptions& options) {
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
   app.add_option("--run", options.run_dir, "the run's folder (runs/<recipe>-<hash>)");
-  app.add_option("--device", options.device, "cpu or cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--device", options.device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--threads", options.threads, "threads of the CPU (all)")
       ->check(CLI::PositiveNumber);
 }

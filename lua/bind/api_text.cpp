@@ -1,0 +1,128 @@
+// Entries are sorted, so that the pages do not depend on the order in which modules open.
+
+#include "lua/bind/api_text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/config_field.h"
+#include "lua/bind/doc.h"
+
+namespace xrun {
+namespace {
+
+std::vector<DocEntry> sorted(std::vector<DocEntry> entries) {
+  std::sort(entries.begin(), entries.end(),
+            [](const DocEntry& a, const DocEntry& b) { return a.name < b.name; });
+  return entries;
+}
+
+// What a table of Markdown may hold.
+std::string cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {
+    text.insert(at, "\\");
+  }
+  return text;
+}
+
+std::string field_row(const ConfigField& field) {
+  const std::string otherwise = field.otherwise.is_null() ? "-" : dump_json(field.otherwise);
+  return fmt::format("| `{}` | `{}` | {} | {} |\n", field.path, otherwise, cell(wanted_text(field)),
+                     cell(field.doc));
+}
+
+bool is_operator(const DocEntry& entry) {
+  const std::string last = entry.name.substr(entry.name.find_last_of(".:") + 1);
+  return entry.kind == DocKind::kMetamethod && last.starts_with("__") && last != "__index" &&
+         last != "__newindex";
+}
+
+bool is_public(const DocEntry& entry) {
+  return entry.kind != DocKind::kMetamethod || is_operator(entry);
+}
+
+std::string owner_of(const DocEntry& entry) {
+  if (entry.kind == DocKind::kClass) return entry.name;
+  return entry.name.substr(0, entry.name.find_first_of(".:"));
+}
+
+std::string member_row(const DocEntry& entry) {
+  const bool called = entry.kind == DocKind::kMethod || entry.kind == DocKind::kFunction;
+  return fmt::format("| `{}{}` | {}{} |\n", entry.name, called ? cell(entry.signature) : "",
+                     called ? "" : "*" + cell(entry.signature) + "* ", cell(entry.doc));
+}
+
+std::string stub_type(const DocEntry& entry) {
+  if (entry.kind == DocKind::kMethod || entry.kind == DocKind::kFunction) return "fun(...): any";
+  if (entry.signature.find(' ') != std::string::npos) return "any";
+  return entry.signature == "list" ? "table" : entry.signature;
+}
+
+}  // namespace
+
+std::string lua_api_markdown(std::vector<DocEntry> entries) {
+  std::string out =
+      "# Lua API\n\nWritten from the doc strings beside each binding and each config field; a test "
+      "fails when it is stale. Beside what is listed, every operator of ATen is a method of Tensor "
+      "and a function of `xrun`: `x:log_sigmoid()`, `xrun.cat({a, b}, 0)`, with dims and indices "
+      "from 0 and keyword arguments in a last table.\n\n## Config keys\n\n"
+      "| key | default | wants | meaning |\n|---|---|---|---|\n";
+  for (const ConfigField& field : config_fields()) out += field_row(field);
+  std::map<std::string, std::string> sections, heads;
+  for (const DocEntry& entry : sorted(std::move(entries))) {
+    if (!is_public(entry)) continue;
+    if (entry.kind == DocKind::kClass) {
+      heads[entry.name] = entry.doc;
+    } else {
+      sections[owner_of(entry)] += member_row(entry);
+    }
+  }
+  out += "\n## Functions and values\n\n| name | meaning |\n|---|---|\n";
+  for (const char* free : {"require", "xrun"}) {
+    out += sections[free];
+    sections.erase(free);
+  }
+  for (const auto& [name, doc] : heads) {
+    out += fmt::format("\n## {}\n\n{}\n", name, doc);
+    if (!sections[name].empty()) out += "\n| name | meaning |\n|---|---|\n" + sections[name];
+  }
+  return out;
+}
+
+std::string lua_api_stubs(std::vector<DocEntry> entries) {
+  std::string out = "---@meta xrun\n";
+  std::map<std::string, std::string> fields;
+  for (const DocEntry& entry : sorted(std::move(entries))) {
+    const std::string owner = owner_of(entry);
+    if (entry.kind == DocKind::kClass) fields[owner];
+    if (entry.kind == DocKind::kClass || entry.kind == DocKind::kMetamethod) continue;
+    const std::string name = entry.name.substr(std::min(owner.size() + 1, entry.name.size()));
+    if (name.empty() || name.find('.') != std::string::npos) continue;
+    fields[owner] +=
+        fmt::format("---@field {} {} # {}{}\n", name, stub_type(entry),
+                    entry.signature.starts_with("(") ? entry.signature + " " : "", entry.doc);
+  }
+  for (const auto& [owner, lines] : fields) {
+    out += fmt::format("\n---@class {}\n{}", owner, lines);
+    if (owner != "xrun") out += "---@field [string] any\n";
+  }
+  return out + "\n---@type xrun\nlocal xrun = {}\nreturn xrun\n";
+}
+
+std::string explain(const std::string& name) {
+  if (const ConfigField* field = find_config_field(name)) {
+    return fmt::format("{}: {}\n  wants {}; default {}\n", field->path, field->doc,
+                       wanted_text(*field),
+                       field->otherwise.is_null() ? "none" : dump_json(field->otherwise));
+  }
+  if (const DocEntry* entry = find_doc(name)) {
+    return fmt::format("{}{}{}: {}\n", entry->name,
+                       entry->signature.starts_with("(") || entry->signature.empty() ? "" : " ",
+                       entry->signature, entry->doc);
+  }
+  return "";
+}
+
+}  // namespace xrun

@@ -1,0 +1,76 @@
+// The pages that are written from the doc strings.
+
+#include "lua/bind/api_text.h"
+
+#include <cstdlib>
+#include <set>
+
+#include "core/base/file.h"
+#include "lua/bind/modules.h"
+#include "tests/lua/recipe_fixture.h"
+
+namespace xrun {
+
+// A state with every module of the engine, as a recipe sees it.
+class LuaApi : public RecipeTest {
+ protected:
+  LuaApi() {
+    write("test.lua", "return 1");
+    RecipeOptions options;
+    options.recipe = "test.lua";
+    recipe_ = std::make_unique<Recipe>(options, engine_modules());
+  }
+  std::unique_ptr<Recipe> recipe_;
+};
+
+TEST_F(LuaApi, EveryNameOfTheModuleHasADoc) {
+  lua_State* L = recipe_->state();
+  const StackGuard guard(L);
+  recipe_->state().push_module(L);
+  std::set<std::string> found;
+  lua_pushnil(L);
+  while (lua_next(L, -2) != 0) {
+    const std::string name = "xrun." + std::string(lua_tostring(L, -2));
+    lua_pop(L, 1);
+    const DocEntry* entry = find_doc(name);
+    EXPECT_TRUE(entry != nullptr && entry->doc.size() > 3) << name << " has no doc";
+    found.insert(name);
+  }
+  for (const char* name : {"xrun.tensor", "xrun.config", "xrun.sorted_pairs", "xrun.policy"}) {
+    EXPECT_TRUE(found.contains(name)) << name;
+  }
+}
+
+TEST_F(LuaApi, ThePageInDocsIsTheOneThatTheDocStringsWrite) {
+  std::vector<DocEntry> entries = doc_entries();  // the process's: other tests add to them
+  std::erase_if(entries, [](const DocEntry& entry) {
+    return entry.name.starts_with("Counter") || entry.name == "xrun.counter";
+  });
+  const std::string page = std::string(XRUN_SOURCE_DIR) + "/docs/lua-api.md";
+  const std::string wanted = lua_api_markdown(entries);
+  if (std::getenv("XRUN_WRITE_DOCS") != nullptr) write_file_atomic(page, wanted);
+  const bool same = std::filesystem::exists(page) && read_file(page) == wanted;
+  EXPECT_TRUE(same) << page
+                    << " is stale; XRUN_WRITE_DOCS=1 in the environment of this test writes it";
+}
+
+TEST_F(LuaApi, ExplainsKeysAndNames) {
+  has(explain("optim.lr"),
+      "The learning rate after warmup.\n  wants a number above 0; default none");
+  has(explain("data.1.weight"), "share of rows");
+  has(explain("tensor"), "xrun.tensor(list or number");
+  has(explain("Tensor:item"), "Tensor:item() -> number or boolean: The value");
+  EXPECT_EQ(explain("no such name"), "");
+}
+
+TEST_F(LuaApi, StubsAreLuaThatKnowsEveryFunction) {
+  const std::string stubs = lua_api_stubs();
+  EXPECT_EQ(luaL_loadstring(recipe_->state(), stubs.c_str()), 0);
+  lua_pop(recipe_->state().get(), 1);
+  for (const char* line :
+       {"---@field config fun(...): any", "---@class Tensor", "---@field item"}) {
+    EXPECT_NE(stubs.find(line), std::string::npos) << line;
+  }
+}
+
+}  // namespace xrun
