@@ -1,15 +1,14 @@
-// Both loops are bound by memory; one compilation a vector width is worth it for sqrt and division.
+// Both loops are bound by memory; one compilation a vector width, with the vectoriser on
+// (CMakeLists.txt), is worth it for square root and division. No contraction to fused multiply-adds:
+// every width, and the scalar rest of a range, rounds alike.
 
 #include "kernels/cpu/adamw.h"
 
 #include <cmath>
 
-// The widest that the processor runs is chosen when the library is loaded. No contraction to fused
-// multiply-adds: every width, and the scalar rest of a range, rounds alike.
+// The widest that the processor runs is chosen when the library is loaded.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define XRUN_WIDTHS                                           \
-  __attribute__((target_clones("avx512f", "avx2", "default"), \
-                 optimize("O3", "no-math-errno", "fp-contract=off")))
+#define XRUN_WIDTHS __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define XRUN_WIDTHS
 #endif

@@ -130,6 +130,27 @@ TEST_F(StepTest, OneForwardServesAllViewsAndEndsWithTheStep) {
   EXPECT_THROW(policy_->logprob(*kept), Error);
 }
 
+TEST_F(StepTest, AnObjectiveThatThrowsLeavesNoViewOpenAndNoGradient) {
+  const auto batch = tiny_batch(tiny_pairs(2), 1);
+  std::optional<View> kept;
+  const Objective failing = [&](MicroBatch& p) {
+    if (p.index() == 1) {
+      kept = p.chosen();
+      throw Error("dpo.lua:24: oops");
+    }
+    return dpo_objective()(p);
+  };
+  try {
+    train_step(*batch, failing, *adamw_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "dpo.lua:24: oops");
+  }
+  EXPECT_THROW(kept->length(), Error);
+  EXPECT_TRUE(adamw_->gradients().empty());
+  EXPECT_EQ(policy_->update_count(), 0);
+}
+
 TEST_F(StepTest, ABatchMayBeSteppedTwice) {
   const auto batch = tiny_batch(tiny_pairs(4), 2);
   const double first = value(train_step(*batch, dpo_objective(), *adamw_), "loss");
