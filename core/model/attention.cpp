@@ -35,13 +35,17 @@ Shape shape_of(const at::Tensor& q, const at::Tensor& k) {
 
 // [T, H, K] -> the segment as [G, H/G, n, K].
 at::Tensor query_view(const at::Tensor& q, const Shape& s, int64_t begin, int64_t n) {
-  return q.narrow(0, begin, n).view({n, s.groups, s.heads_a_group, s.head_dim}).permute({1, 2, 0, 3});
+  return q.narrow(0, begin, n)
+      .view({n, s.groups, s.heads_a_group, s.head_dim})
+      .permute({1, 2, 0, 3});
 }
 
 // [T, G, K] -> the segment as [G, H/G (stride 0), n, K].
 at::Tensor key_view(const at::Tensor& k, const Shape& s, int64_t begin, int64_t n) {
-  return k.narrow(0, begin, n).permute({1, 0, 2}).unsqueeze(1).expand(
-      {s.groups, s.heads_a_group, n, s.head_dim});
+  return k.narrow(0, begin, n)
+      .permute({1, 0, 2})
+      .unsqueeze(1)
+      .expand({s.groups, s.heads_a_group, n, s.head_dim});
 }
 
 // The segment's part of lse [T * H], as [G, H/G, n].
@@ -163,10 +167,12 @@ at::Tensor with_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor
 
 TORCH_LIBRARY_FRAGMENT(xrun, m) {
   m.def("varlen_attention(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale) -> Tensor");
-  m.def("varlen_attention_forward(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale) "
-        "-> (Tensor, Tensor)");
-  m.def("varlen_attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, "
-        "Tensor lse, int[] cu_seqlens, float scale) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "varlen_attention_forward(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale) "
+      "-> (Tensor, Tensor)");
+  m.def(
+      "varlen_attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, "
+      "Tensor lse, int[] cu_seqlens, float scale) -> (Tensor, Tensor, Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(xrun, CPU, m) {

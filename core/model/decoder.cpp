@@ -105,8 +105,8 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count, KvCach
     const Layer& layer = layers_[i];
     x = x.add(attention(pass, static_cast<int64_t>(i),
                         rms_norm(x, weight(pass, layer.input_norm), config_.norm_eps)));
-    x = x.add(feed_forward(pass, layer,
-                           rms_norm(x, weight(pass, layer.post_norm), config_.norm_eps)));
+    x = x.add(
+        feed_forward(pass, layer, rms_norm(x, weight(pass, layer.post_norm), config_.norm_eps)));
   }
   if (cache != nullptr) cache->advance(pass.cu_seqlens);
   return rms_norm(x, weight(pass, final_norm_), config_.norm_eps);

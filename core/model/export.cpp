@@ -1,6 +1,5 @@
 #include "core/model/export.h"
 
-
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
@@ -14,9 +13,14 @@ namespace xrun {
 namespace {
 
 constexpr const char* kTokenizerFiles[] = {
-    "tokenizer.json",        "tokenizer_config.json", "special_tokens_map.json",
-    "added_tokens.json",     "vocab.json",            "merges.txt",
-    "tokenizer.model",       "chat_template.jinja",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer.model",
+    "chat_template.jinja",
 };
 
 // config.json as loaded; only the type it is saved in may differ.

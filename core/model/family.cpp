@@ -28,8 +28,8 @@ RopeConfig read_rope(const ConfigReader& reader, int64_t max_length) {
   }
   if (rope.type == "default") return rope;
   if (rope.type != "linear" && rope.type != "llama3") {
-    reader.fail(fmt::format("rope_type '{}' is not supported; supported are default, linear, llama3",
-                            rope.type));
+    reader.fail(fmt::format(
+        "rope_type '{}' is not supported; supported are default, linear, llama3", rope.type));
   }
   if (!nested.has("factor")) reader.fail(fmt::format("rope_type '{}' needs a factor", rope.type));
   rope.factor = nested.number("factor", 1.0);
@@ -37,8 +37,9 @@ RopeConfig read_rope(const ConfigReader& reader, int64_t max_length) {
   rope.high_freq_factor = nested.number("high_freq_factor", 4.0);
   rope.original_max_length = nested.integer("original_max_position_embeddings", max_length);
   if (!(rope.factor >= 1.0) || !(rope.high_freq_factor > rope.low_freq_factor)) {
-    reader.fail("the rope factors contradict each other: factor must be at least 1, "
-                "high_freq_factor above low_freq_factor");
+    reader.fail(
+        "the rope factors contradict each other: factor must be at least 1, "
+        "high_freq_factor above low_freq_factor");
   }
   return rope;
 }
@@ -54,7 +55,8 @@ void check_sizes(const ConfigReader& reader, const ModelConfig& config) {
                             config.heads, config.kv_heads));
   }
   if (config.head_dim % 2 != 0) {
-    reader.fail(fmt::format("head_dim is {}, it must be even for rotary positions", config.head_dim));
+    reader.fail(
+        fmt::format("head_dim is {}, it must be even for rotary positions", config.head_dim));
   }
 }
 
@@ -88,7 +90,8 @@ int64_t ConfigReader::integer(const char* key, int64_t otherwise) const {
 double ConfigReader::number(const char* key, double otherwise) const {
   const Json* value = find(key);
   if (value == nullptr) return otherwise;
-  if (!value->is_number()) fail(fmt::format("{} is {}, it must be a number", key, dump_json(*value)));
+  if (!value->is_number())
+    fail(fmt::format("{} is {}, it must be a number", key, dump_json(*value)));
   return value->as_double();
 }
 
@@ -104,7 +107,8 @@ bool ConfigReader::flag(const char* key, bool otherwise) const {
 std::string ConfigReader::text(const char* key, const std::string& otherwise) const {
   const Json* value = find(key);
   if (value == nullptr) return otherwise;
-  if (!value->is_string()) fail(fmt::format("{} is {}, it must be a string", key, dump_json(*value)));
+  if (!value->is_string())
+    fail(fmt::format("{} is {}, it must be a string", key, dump_json(*value)));
   return value->as_string();
 }
 
@@ -112,7 +116,8 @@ ConfigReader ConfigReader::object(const char* key) const {
   static const Json kEmpty = Json::object();
   const Json* value = find(key);
   if (value == nullptr) return ConfigReader(kEmpty, name_);
-  if (!value->is_object()) fail(fmt::format("{} is {}, it must be an object", key, dump_json(*value)));
+  if (!value->is_object())
+    fail(fmt::format("{} is {}, it must be an object", key, dump_json(*value)));
   return ConfigReader(*value, fmt::format("{}: {}", name_, key));
 }
 
@@ -134,8 +139,8 @@ const Family& family_named(const std::string& model_type, const std::string& nam
   }
   std::string known;
   for (const std::string& n : family_names()) known += (known.empty() ? "" : ", ") + n;
-  throw Error(fmt::format("{}: model_type '{}' is not supported; supported are {}", name, model_type,
-                          known));
+  throw Error(fmt::format("{}: model_type '{}' is not supported; supported are {}", name,
+                          model_type, known));
 }
 
 void read_dense_decoder(const ConfigReader& reader, ModelConfig& config) {
@@ -155,7 +160,8 @@ void read_dense_decoder(const ConfigReader& reader, ModelConfig& config) {
   config.tied = reader.flag("tie_word_embeddings", false);
   config.rope = read_rope(reader, config.max_length);
   const std::string act = reader.text("hidden_act", "silu");
-  if (act != "silu") reader.fail(fmt::format("hidden_act '{}' is not supported; it must be silu", act));
+  if (act != "silu")
+    reader.fail(fmt::format("hidden_act '{}' is not supported; it must be silu", act));
   if (reader.has("quantization_config")) {
     reader.fail("the weights are quantised; export them in a floating-point type first");
   }
@@ -164,7 +170,8 @@ void read_dense_decoder(const ConfigReader& reader, ModelConfig& config) {
 
 void refuse_sliding_window(const ConfigReader& reader) {
   bool slides = reader.flag("use_sliding_window", false);
-  if (const Json* types = reader.json().find("layer_types"); types != nullptr && types->is_array()) {
+  if (const Json* types = reader.json().find("layer_types");
+      types != nullptr && types->is_array()) {
     for (const Json& type : types->as_array()) slides |= type == Json("sliding_attention");
   }
   if (slides) reader.fail("sliding-window attention is not supported");

@@ -83,7 +83,8 @@ class Decoding {
   int64_t capacity() const {
     size_t longest = 0;
     for (const std::vector<int32_t>& prompt : prompts_) longest = std::max(longest, prompt.size());
-    const int64_t wanted = static_cast<int64_t>(longest) + std::max<int64_t>(options_.max_new_tokens, 0);
+    const int64_t wanted =
+        static_cast<int64_t>(longest) + std::max<int64_t>(options_.max_new_tokens, 0);
     return std::min(wanted, model_.config().max_length);
   }
 
@@ -167,8 +168,8 @@ void check_prompts(const Model& model, const std::vector<std::vector<int32_t>>& 
   for (size_t i = 0; i < prompts.size(); ++i) {
     const auto length = static_cast<int64_t>(prompts[i].size());
     XRUN_CHECK(length > 0, "prompt {} is empty; a continuation needs at least one token", i + 1);
-    XRUN_CHECK(length <= config.max_length, "prompt {} has {} tokens, the model's limit is {}", i + 1,
-               length, config.max_length);
+    XRUN_CHECK(length <= config.max_length, "prompt {} has {} tokens, the model's limit is {}",
+               i + 1, length, config.max_length);
     for (const int32_t id : prompts[i]) {
       XRUN_CHECK(id >= 0 && id < config.vocab,
                  "prompt {} holds the id {}, outside the model's vocabulary of {}", i + 1, id,

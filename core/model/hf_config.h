@@ -16,9 +16,9 @@ namespace xrun {
 struct RopeConfig {
   std::string type = "default";  // "default", "linear", "llama3"
   double theta = 10000.0;
-  double factor = 1.0;                              // linear, llama3
+  double factor = 1.0;                                   // linear, llama3
   double low_freq_factor = 1.0, high_freq_factor = 4.0;  // llama3
-  int64_t original_max_length = 8192;               // llama3
+  int64_t original_max_length = 8192;                    // llama3
 };
 
 // A dense decoder as data; families fill it (family.h). D = hidden, K = head_dim.
@@ -29,8 +29,8 @@ struct ModelConfig {
   double norm_eps = 1e-6;
   RopeConfig rope;
   bool qkv_bias = false, out_bias = false, mlp_bias = false;
-  bool qk_norm = false;  // RMSNorm of q and k per head, before RoPE
-  bool tied = false;     // the head is the embedding
+  bool qk_norm = false;                            // RMSNorm of q and k per head, before RoPE
+  bool tied = false;                               // the head is the embedding
   c10::ScalarType dtype = c10::ScalarType::Float;  // of the checkpoint, as config.json says
   std::vector<int32_t> stop_ids;  // eos of generation_config.json, else of config.json
   Json source;                    // config.json as read, for export

@@ -78,7 +78,8 @@ Json config_json(const InitOptions& o) {
 Json generation_json(const Json& config) {
   Json generation = Json::object();
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
-    if (const Json* id = config.find(key); id != nullptr && !id->is_null()) generation.set(key, *id);
+    if (const Json* id = config.find(key); id != nullptr && !id->is_null())
+      generation.set(key, *id);
   }
   return generation;
 }
@@ -86,9 +87,9 @@ Json generation_json(const Json& config) {
 std::vector<NamedTensor> random_weights(const ModelConfig& config, const InitOptions& options) {
   std::vector<NamedTensor> tensors;
   for (const WeightSpec& spec : weight_specs(config)) {
-    const at::Tensor x = spec.shape.size() == 1
-                             ? at::ones(spec.shape, at::kFloat)
-                             : normal_tensor(spec.shape, options.scale, options.seed, tensors.size());
+    const at::Tensor x = spec.shape.size() == 1 ? at::ones(spec.shape, at::kFloat)
+                                                : normal_tensor(spec.shape, options.scale,
+                                                                options.seed, tensors.size());
     tensors.push_back({spec.name, x.to(options.dtype)});
   }
   return tensors;

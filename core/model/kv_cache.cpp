@@ -40,15 +40,16 @@ void KvCache::use_slots(std::vector<int64_t> slots) {
 at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
                            const at::Tensor& v, const std::vector<int64_t>& cu_seqlens,
                            double scale) {
-  XRUN_CHECK(slots_.size() + 1 == cu_seqlens.size(), "the pack has {} segments, {} slots are in use",
-             cu_seqlens.size() - 1, slots_.size());
+  XRUN_CHECK(slots_.size() + 1 == cu_seqlens.size(),
+             "the pack has {} segments, {} slots are in use", cu_seqlens.size() - 1, slots_.size());
   bool single = true, fresh = true;
   for (size_t s = 0; s < slots_.size(); ++s) {
     const int64_t n = cu_seqlens[s + 1] - cu_seqlens[s];
     single &= n == 1;
     fresh &= length(slots_[s]) == 0;
-    XRUN_CHECK(length(slots_[s]) + n <= capacity_, "a sequence of {} tokens is beyond the cache's {}",
-               length(slots_[s]) + n, capacity_);
+    XRUN_CHECK(length(slots_[s]) + n <= capacity_,
+               "a sequence of {} tokens is beyond the cache's {}", length(slots_[s]) + n,
+               capacity_);
   }
   XRUN_CHECK(single || fresh, "the cache takes whole prompts or single tokens, not both at once");
   if (!single) return prefill(layer, q, k, v, cu_seqlens, scale);

@@ -12,13 +12,12 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <atomic>
-
-#include <fmt/ranges.h>
 
 #include "core/base/error.h"
 #include "core/model/op_call.h"
@@ -70,8 +69,8 @@ at::Tensor logits_of(const at::Tensor& x, const at::Tensor& weight, int64_t begi
 }
 
 // Softmax and log-probability of the rows z [n, V], whose first is row `begin` of the whole.
-void softmax_chunk(const at::Tensor& z, int64_t begin, const at::Tensor& target, at::Tensor& logprob,
-                   at::Tensor& lse, bool keep) {
+void softmax_chunk(const at::Tensor& z, int64_t begin, const at::Tensor& target,
+                   at::Tensor& logprob, at::Tensor& lse, bool keep) {
   const int64_t width = z.size(1);
   float* const x = z.mutable_data_ptr<float>();
   const int64_t* const t = target.const_data_ptr<int64_t>() + begin;
@@ -167,8 +166,8 @@ Backward backward_cpu(const at::Tensor& grad, const at::Tensor& weight, const at
   HeadGradients gradients;
   if (want_hidden) gradients.dx = at::empty({count, width}, at::kFloat);
   if (want_weight) {
-    gradients.dweight = count > 0 ? at::empty({vocab, width}, at::kFloat)
-                                  : at::zeros({vocab, width}, at::kFloat);
+    gradients.dweight =
+        count > 0 ? at::empty({vocab, width}, at::kFloat) : at::zeros({vocab, width}, at::kFloat);
   }
   const int64_t kept_rows = kept.size(0);
   if (kept_rows > 0) gradients.add(kept, 0, a, x, w);
@@ -238,7 +237,8 @@ class LinearLogprob : public torch::autograd::Function<LinearLogprob> {
 
 at::Tensor logprob_with_graph(const at::Tensor& hidden, const at::Tensor& weight,
                               const at::Tensor& index, const at::Tensor& target, int64_t head_mb) {
-  const bool graph = at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
+  const bool graph =
+      at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
   if (graph) return LinearLogprob::apply(hidden, weight, index, target, head_mb);
   at::AutoDispatchBelowADInplaceOrView below;
   return logprob_without_graph(hidden, weight, index, target, head_mb);
@@ -247,13 +247,16 @@ at::Tensor logprob_with_graph(const at::Tensor& hidden, const at::Tensor& weight
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(xrun, m) {
-  m.def("linear_logprob(Tensor hidden, Tensor weight, Tensor index, Tensor target, "
-        "int head_mb=1024) -> Tensor");
-  m.def("linear_logprob_forward(Tensor hidden, Tensor weight, Tensor index, Tensor target, "
-        "int head_mb) -> (Tensor, Tensor, Tensor, Tensor)");
-  m.def("linear_logprob_backward(Tensor grad, Tensor weight, Tensor index, Tensor target, "
-        "Tensor lse, Tensor x, Tensor kept, int tokens, bool want_hidden, bool want_weight) "
-        "-> (Tensor, Tensor)");
+  m.def(
+      "linear_logprob(Tensor hidden, Tensor weight, Tensor index, Tensor target, "
+      "int head_mb=1024) -> Tensor");
+  m.def(
+      "linear_logprob_forward(Tensor hidden, Tensor weight, Tensor index, Tensor target, "
+      "int head_mb) -> (Tensor, Tensor, Tensor, Tensor)");
+  m.def(
+      "linear_logprob_backward(Tensor grad, Tensor weight, Tensor index, Tensor target, "
+      "Tensor lse, Tensor x, Tensor kept, int tokens, bool want_hidden, bool want_weight) "
+      "-> (Tensor, Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(xrun, CPU, m) {

@@ -94,15 +94,16 @@ at::Tensor master_copy(const at::Tensor& source, at::ScalarType type) {
 
 void check_input(const PackInput& input, int64_t vocab) {
   const int64_t T = input.tokens.numel();
-  XRUN_CHECK(input.tokens.dim() == 1 && input.position_ids.dim() == 1 &&
-                 input.position_ids.size(0) == T,
-             "a pack needs as many positions as tokens; it has {} and {}",
-             input.position_ids.numel(), T);
-  XRUN_CHECK(input.tokens.scalar_type() == at::kLong && input.position_ids.scalar_type() == at::kLong,
-             "tokens and positions must be int64");
+  XRUN_CHECK(
+      input.tokens.dim() == 1 && input.position_ids.dim() == 1 && input.position_ids.size(0) == T,
+      "a pack needs as many positions as tokens; it has {} and {}", input.position_ids.numel(), T);
+  XRUN_CHECK(
+      input.tokens.scalar_type() == at::kLong && input.position_ids.scalar_type() == at::kLong,
+      "tokens and positions must be int64");
   const std::vector<int32_t>& cu = input.cu_seqlens;
-  XRUN_CHECK(!cu.empty() && cu.front() == 0 && cu.back() == T && std::is_sorted(cu.begin(), cu.end()),
-             "cu_seqlens must rise from 0 to {}, the number of tokens", T);
+  XRUN_CHECK(
+      !cu.empty() && cu.front() == 0 && cu.back() == T && std::is_sorted(cu.begin(), cu.end()),
+      "cu_seqlens must rise from 0 to {}, the number of tokens", T);
   const at::Tensor tokens = input.tokens.contiguous();
   const int64_t* id = tokens.const_data_ptr<int64_t>();
   for (int64_t t = 0; t < T; ++t) {
@@ -168,9 +169,10 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarT
 
 std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> parameters,
                                    at::ScalarType compute, bool trainable) {
-  XRUN_CHECK(compute == at::kFloat || compute == at::kBFloat16 || (compute == at::kHalf && !trainable),
-             "a model that is {} computes in fp32 or bf16{}, not in {}",
-             trainable ? "trained" : "only read", trainable ? "" : " or fp16", dtype_name(compute));
+  XRUN_CHECK(
+      compute == at::kFloat || compute == at::kBFloat16 || (compute == at::kHalf && !trainable),
+      "a model that is {} computes in fp32 or bf16{}, not in {}",
+      trainable ? "trained" : "only read", trainable ? "" : " or fp16", dtype_name(compute));
   return std::shared_ptr<Model>(
       new Model(std::move(config), std::move(parameters), compute, trainable));
 }
@@ -196,8 +198,8 @@ std::shared_ptr<Model> Model::from_weights(ModelConfig config, std::vector<Param
 std::shared_ptr<Model> Model::clone(bool trainable) const {
   std::vector<Parameter> parameters;
   for (const Parameter& parameter : parameters_) {
-    parameters.push_back({parameter.name,
-                          master_copy(parameter.master, master_type(compute_, trainable))});
+    parameters.push_back(
+        {parameter.name, master_copy(parameter.master, master_type(compute_, trainable))});
   }
   return make(config_, std::move(parameters), compute_, trainable);
 }

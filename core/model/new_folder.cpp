@@ -27,8 +27,7 @@ NewFolder::NewFolder(std::filesystem::path target, bool replace)
              "{}: exists already and is not empty; name another folder or remove it",
              target.string());
   make_dirs(target_.parent_path());
-  work_ = target_.parent_path() /
-          fmt::format(".{}.tmp{}", target_.filename().string(), ::getpid());
+  work_ = target_.parent_path() / fmt::format(".{}.tmp{}", target_.filename().string(), ::getpid());
   std::filesystem::remove_all(work_);
   make_dirs(work_);
 }

@@ -46,11 +46,11 @@ Forward forward_cpu(const at::Tensor& x_any, const at::Tensor& weight, double ep
   at::Tensor y = at::empty_like(x), rstd = at::empty({rows}, at::kFloat);
   const auto run = [&](auto kernel, auto* unit) {
     using T = std::remove_pointer_t<decltype(unit)>;
-    at::parallel_for(0, rows, std::max<int64_t>(1, kGrainElements / width),
-                     [&](int64_t begin, int64_t end) {
-      kernel({data<T>(x) + begin * width, data<float>(w), data<T>(y) + begin * width,
-              data<float>(rstd) + begin, end - begin, width, static_cast<float>(eps)});
-    });
+    at::parallel_for(
+        0, rows, std::max<int64_t>(1, kGrainElements / width), [&](int64_t begin, int64_t end) {
+          kernel({data<T>(x) + begin * width, data<float>(w), data<T>(y) + begin * width,
+                  data<float>(rstd) + begin, end - begin, width, static_cast<float>(eps)});
+        });
   };
   const kernels::CpuKernels& k = kernels::cpu_kernels();
   if (x.scalar_type() == at::kFloat) {

@@ -39,12 +39,12 @@ at::Tensor rotate_cpu(const at::Tensor& x_any, const at::Tensor& cos, const at::
   at::Tensor y = at::empty_like(x);
   const auto run = [&](auto kernel, auto* unit) {
     using T = std::remove_pointer_t<decltype(unit)>;
-    at::parallel_for(0, x.size(0), std::max<int64_t>(1, kGrainElements / row),
-                     [&](int64_t begin, int64_t end) {
-      const int64_t at = begin * (head_dim / 2);
-      kernel({data<T>(x) + begin * row, data<T>(y) + begin * row, data<float>(cos) + at,
-              data<float>(sin) + at, end - begin, heads, head_dim, inverse});
-    });
+    at::parallel_for(
+        0, x.size(0), std::max<int64_t>(1, kGrainElements / row), [&](int64_t begin, int64_t end) {
+          const int64_t at = begin * (head_dim / 2);
+          kernel({data<T>(x) + begin * row, data<T>(y) + begin * row, data<float>(cos) + at,
+                  data<float>(sin) + at, end - begin, heads, head_dim, inverse});
+        });
   };
   const kernels::CpuKernels& k = kernels::cpu_kernels();
   if (x.scalar_type() == at::kFloat) {
@@ -123,8 +123,8 @@ at::Tensor rope_inverse_frequencies(const RopeConfig& rope, int64_t head_dim) {
     if (wave < length / rope.high_freq_factor) continue;
     out[i] = base / static_cast<float>(rope.factor);
     if (wave > length / rope.low_freq_factor) continue;
-    const double smooth = (length / wave - rope.low_freq_factor) /
-                          (rope.high_freq_factor - rope.low_freq_factor);
+    const double smooth =
+        (length / wave - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
     out[i] = static_cast<float>((1 - smooth) * base / rope.factor + smooth * base);
   }
   return inverse;

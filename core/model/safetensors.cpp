@@ -24,8 +24,8 @@ struct DtypeName {
   at::ScalarType dtype;
 };
 constexpr DtypeName kDtypes[] = {
-    {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf},   {"BF16", at::kBFloat16},
-    {"I64", at::kLong},   {"I32", at::kInt},   {"I16", at::kShort},  {"I8", at::kChar},
+    {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf},  {"BF16", at::kBFloat16},
+    {"I64", at::kLong},   {"I32", at::kInt},   {"I16", at::kShort}, {"I8", at::kChar},
     {"U8", at::kByte},    {"BOOL", at::kBool},
 };
 
@@ -44,10 +44,11 @@ class EntryParser {
     require(offsets.is_array() && offsets.size() == 2, "data_offsets is not [begin, end]");
     entry.begin = number(offsets.as_array()[0], "data_offsets");
     entry.end = number(offsets.as_array()[1], "data_offsets");
-    require(entry.begin <= entry.end && entry.end <= data_bytes,
-            fmt::format("its data_offsets [{}, {}] do not lie within the {} data bytes that the file "
-                        "has; the file is truncated or damaged",
-                        entry.begin, entry.end, data_bytes));
+    require(
+        entry.begin <= entry.end && entry.end <= data_bytes,
+        fmt::format("its data_offsets [{}, {}] do not lie within the {} data bytes that the file "
+                    "has; the file is truncated or damaged",
+                    entry.begin, entry.end, data_bytes));
     require(entry.end - entry.begin == bytes,
             fmt::format("its data_offsets span {} bytes, but its dtype and shape need {}",
                         entry.end - entry.begin, bytes));
@@ -109,8 +110,9 @@ void check_tiling(const std::filesystem::path& path, const std::vector<Safetenso
                   uint64_t data_bytes) {
   uint64_t at = 0;
   for (const SafetensorsEntry& entry : entries) {
-    XRUN_CHECK(entry.begin == at, "{}: tensor '{}' begins at byte {}, but the one before it ends at {}",
-               path.string(), entry.name, entry.begin, at);
+    XRUN_CHECK(entry.begin == at,
+               "{}: tensor '{}' begins at byte {}, but the one before it ends at {}", path.string(),
+               entry.name, entry.begin, at);
     at = entry.end;
   }
   XRUN_CHECK(at == data_bytes, "{}: the header accounts for {} data bytes, the file has {}",

@@ -1,4 +1,5 @@
-// AVX-512 F, BW, DQ, VL: 64-byte vectors. Compiled with these instructions, so nothing else may live here.
+// AVX-512 F, BW, DQ, VL: 64-byte vectors. Compiled with these instructions, so nothing else may
+// live here.
 
 #include "kernels/cpu/kernels.h"
 

@@ -9,11 +9,11 @@ namespace xrun::kernels {
 // Query head h reads key head h / (heads / kv_heads).
 template <class T>
 struct DecodeAttention {
-  const T* q;           // [heads, K]
-  const T* k;           // [kv_heads, capacity, K], of which n rows are filled
-  const T* v;           // the same
-  T* y;                 // [heads, K]
-  float* scratch;       // [n]
+  const T* q;      // [heads, K]
+  const T* k;      // [kv_heads, capacity, K], of which n rows are filled
+  const T* v;      // the same
+  T* y;            // [heads, K]
+  float* scratch;  // [n]
   int64_t n, capacity, heads, kv_heads, head_dim;
   float scale;
 };

@@ -10,9 +10,8 @@ static void decode_attention(const DecodeAttention<T>& a) {
     for (int64_t j = 0; j < a.n; ++j) {
       const T* k = a.k + cache + j * a.head_dim;
       VF sum = {};
-      each_vector(a.head_dim, [&](int64_t i, int n) {
-        sum += load_some(q + i, n) * load_some(k + i, n);
-      });
+      each_vector(a.head_dim,
+                  [&](int64_t i, int n) { sum += load_some(q + i, n) * load_some(k + i, n); });
       a.scratch[j] = sum_of(sum) * a.scale;
       most = a.scratch[j] > most ? a.scratch[j] : most;
     }

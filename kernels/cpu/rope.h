@@ -13,7 +13,7 @@ struct Rope {
   const float* cos;  // [rows, K/2]
   const float* sin;  // [rows, K/2]
   int64_t rows, heads, head_dim;
-  bool inverse;      // rotate back, which is the backward
+  bool inverse;  // rotate back, which is the backward
 };
 
 }  // namespace xrun::kernels

@@ -12,7 +12,7 @@ struct SoftmaxRows {
   float* logprob;         // [rows] out: x[target] - lse
   float* lse;             // [rows] out: log sum exp, may be null
   int64_t rows, width;
-  bool keep;              // write the probabilities, minus one at the target
+  bool keep;  // write the probabilities, minus one at the target
 };
 
 // Turns logits into probabilities minus one at the target, given the row's log-sum-exp.

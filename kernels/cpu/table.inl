@@ -1,7 +1,8 @@
-// Every kernel for one instruction set, and their table. The including source sets kBytes, the width
-// of a vector, and kName, inside an unnamed namespace.
+// Every kernel for one instruction set, and their table. The including source sets kBytes, the
+// width of a vector, and kName, inside an unnamed namespace.
 
-// clang-format off: vectors first, and what a file uses before it
+// Vectors come first, and what a file uses before it.
+// clang-format off
 #include "kernels/cpu/vector.inl"
 #include "kernels/cpu/softmax_rows.inl"
 #include "kernels/cpu/rms_norm.inl"

@@ -83,8 +83,8 @@ TEST_P(RmsNormTest, BackwardInBf16StaysWithinItsRounding) {
   const float rstd = static_cast<float>(reference_rstd(wide_x.data(), width));
   std::vector<kernels::Bf16> dx(width);
   std::vector<float> wide_dx(width), dweight(width), wide_dweight(width);
-  kernels_->rms_norm_backward_bf16({grad.data(), x.data(), weight.data(), &rstd, dx.data(),
-                                    dweight.data(), 1, width});
+  kernels_->rms_norm_backward_bf16(
+      {grad.data(), x.data(), weight.data(), &rstd, dx.data(), dweight.data(), 1, width});
   kernels_->rms_norm_backward_f32({wide_grad.data(), wide_x.data(), weight.data(), &rstd,
                                    wide_dx.data(), wide_dweight.data(), 1, width});
   EXPECT_EQ(dweight, wide_dweight);

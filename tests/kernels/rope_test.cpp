@@ -10,7 +10,8 @@ INSTANTIATE_TEST_SUITE_P(Cpu, RopeTest, all_instruction_sets(), instruction_set_
 TEST_P(RopeTest, RotatesThePairsThatLieHalfAHeadApart) {
   for (const int64_t head_dim : {2, 6, 16, 32, 64, 80}) {
     const int64_t rows = 3, heads = 2, half = head_dim / 2;
-    const auto x = random_floats(rows * heads * head_dim, 1), angle = random_floats(rows * half, 2, 3);
+    const auto x = random_floats(rows * heads * head_dim, 1),
+               angle = random_floats(rows * half, 2, 3);
     std::vector<float> c, s, y(x.size());
     for (const float a : angle) c.push_back(std::cos(a)), s.push_back(std::sin(a));
     kernels_->rope_f32({x.data(), y.data(), c.data(), s.data(), rows, heads, head_dim, false});

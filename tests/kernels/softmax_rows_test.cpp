@@ -24,7 +24,8 @@ TEST_P(SoftmaxRowsTest, AgreesWithDoublePrecisionAtEveryWidth) {
     const std::vector<float> logits = random_floats(rows * width, 7, 12.0f);
     const std::vector<int64_t> target = {0, width / 2, width - 1};
     std::vector<float> x = logits, logprob(rows), lse(rows);
-    kernels_->softmax_rows({x.data(), target.data(), logprob.data(), lse.data(), rows, width, true});
+    kernels_->softmax_rows(
+        {x.data(), target.data(), logprob.data(), lse.data(), rows, width, true});
     for (int64_t r = 0; r < rows; ++r) {
       const double want = reference_lse(logits.data() + r * width, width);
       EXPECT_NEAR(lse[r], want, 1.5e-6) << width;

@@ -14,7 +14,8 @@ TEST_P(SwiGluTest, ForwardAndBackwardAgreeWithDoublePrecision) {
     const auto up = random_floats(n, 2, 2.0f), grad = random_floats(n, 3);
     std::vector<float> y(n), dgate(n), dup(n);
     kernels_->swiglu_f32({gate.data(), up.data(), y.data(), n});
-    kernels_->swiglu_backward_f32({grad.data(), gate.data(), up.data(), dgate.data(), dup.data(), n});
+    kernels_->swiglu_backward_f32(
+        {grad.data(), gate.data(), up.data(), dgate.data(), dup.data(), n});
     for (int64_t i = 0; i < n; ++i) {
       const double s = 1 / (1 + std::exp(-double{gate[i]}));
       ASSERT_NEAR(y[i], gate[i] * s * up[i], 5e-6);

@@ -7,19 +7,19 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
-#include <ATen/ops/arange.h>
 #include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <ctime>
 #include <cstring>
+#include <ctime>
 #include <functional>
 
 #include "core/model/allocator.h"
@@ -83,17 +83,25 @@ void bench_head(int64_t rows, int64_t width, int64_t vocab, const Seconds& plain
   }
   const Seconds seconds = best_seconds(4, run);
   const double gflop = 6.0 * static_cast<double>(rows * width * vocab) / 1e9;
-  fmt::print("head R {} D {} V {}: {:.1f} ms, {:.0f} GF/s, {:.2f} of the GEMM; CPU {:.1f} ms, {:.2f} "
-             "of the GEMM\n", rows, width, vocab, seconds.wall * 1e3, gflop / seconds.wall,
-             gflop / seconds.wall / (kPlainGflop / plain.wall), seconds.cpu * 1e3,
-             gflop / seconds.cpu / (kPlainGflop / plain.cpu));
+  fmt::print(
+      "head R {} D {} V {}: {:.1f} ms, {:.0f} GF/s, {:.2f} of the GEMM; CPU {:.1f} ms, {:.2f} "
+      "of the GEMM\n",
+      rows, width, vocab, seconds.wall * 1e3, gflop / seconds.wall,
+      gflop / seconds.wall / (kPlainGflop / plain.wall), seconds.cpu * 1e3,
+      gflop / seconds.cpu / (kPlainGflop / plain.cpu));
 }
 
 std::filesystem::path smollm_shape() {
   const std::filesystem::path dir =
       std::filesystem::temp_directory_path() / fmt::format("xrun_bench_{}", ::getpid());
-  init_model(dir, {.layers = 30, .hidden = 576, .heads = 9, .kv_heads = 3, .ffn = 1536,
-                   .vocab = 49152, .max_length = 8192, .rope_theta = 100000});
+  init_model(dir, {.layers = 30,
+                   .hidden = 576,
+                   .heads = 9,
+                   .kv_heads = 3,
+                   .ffn = 1536,
+                   .vocab = 49152,
+                   .max_length = 8192,
+                   .rope_theta = 100000});
   return dir;
 }
 
@@ -125,18 +133,19 @@ void bench_step(Model& model, int64_t sequences, int64_t length, int64_t trained
   const double tokens = static_cast<double>(sequences * length);
   const double body = 106.2e6, head = 28.3e6;  // weights that each token, each loss row meets
   const double gflop = (6 * body * tokens + 6 * head * static_cast<double>(index.size(0))) / 1e9;
-  fmt::print("step {} x {} tokens, {} loss rows: {:.2f} s, {:.0f} tokens/s, {:.0f} GF/s; CPU {:.2f} s "
-             "(forward {:.2f}), {:.2f} of the GEMM\n", sequences, length, index.size(0), seconds.wall,
-             tokens / seconds.wall, gflop / seconds.wall, seconds.cpu, forward,
-             gflop / seconds.cpu / (kPlainGflop / plain.cpu));
+  fmt::print(
+      "step {} x {} tokens, {} loss rows: {:.2f} s, {:.0f} tokens/s, {:.0f} GF/s; CPU {:.2f} s "
+      "(forward {:.2f}), {:.2f} of the GEMM\n",
+      sequences, length, index.size(0), seconds.wall, tokens / seconds.wall, gflop / seconds.wall,
+      seconds.cpu, forward, gflop / seconds.cpu / (kPlainGflop / plain.cpu));
 }
 
 void bench_sample(Model& model, int64_t batch) {
   const GenerateOptions options{.max_new_tokens = 32, .batch = batch};
   const Seconds seconds = best_seconds(1, [&] { generate(model, prompts(batch, 40), options); });
   const double tokens = static_cast<double>(batch * options.max_new_tokens);
-  fmt::print("sample batch {}: 40 + 32 tokens, {:.0f} tokens/s; {:.0f} tokens per CPU second\n", batch,
-             tokens / seconds.wall, tokens / seconds.cpu);
+  fmt::print("sample batch {}: 40 + 32 tokens, {:.0f} tokens/s; {:.0f} tokens per CPU second\n",
+             batch, tokens / seconds.wall, tokens / seconds.cpu);
 }
 
 }  // namespace
@@ -154,7 +163,8 @@ int main(int argc, char** argv) {
   getloadavg(&load, 1);
   const xrun::Seconds plain = xrun::plain_gemm();
   fmt::print("{} threads, load {:.2f}, fp32 GEMM 1024^3 {:.0f} GF/s, {:.0f} GF per CPU second\n",
-             at::get_num_threads(), load, xrun::kPlainGflop / plain.wall, xrun::kPlainGflop / plain.cpu);
+             at::get_num_threads(), load, xrun::kPlainGflop / plain.wall,
+             xrun::kPlainGflop / plain.cpu);
   if (wanted("head")) {
     xrun::bench_head(1024, 256, 32000, plain);
     xrun::bench_head(1024, 768, 50304, plain);

@@ -21,7 +21,8 @@ class GenerateTest : public testing::Test {
   void SetUp() override {
     dir_ = std::filesystem::temp_directory_path() / fmt::format("xrun_generate_{}", ::getpid());
     std::filesystem::remove_all(dir_);
-    init_model(dir_, {.hidden = 32, .ffn = 48, .vocab = 97, .max_length = 40, .scale = 0.3, .seed = 5});
+    init_model(dir_,
+               {.hidden = 32, .ffn = 48, .vocab = 97, .max_length = 40, .scale = 0.3, .seed = 5});
     model_ = Model::load(dir_, at::kFloat, true);
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
@@ -39,7 +40,8 @@ class GenerateTest : public testing::Test {
   std::shared_ptr<Model> model_;
 };
 
-const std::vector<std::vector<int32_t>> kPrompts = {{4, 9, 2}, {50}, {7, 7, 7, 8, 30, 31, 60, 61, 5}};
+const std::vector<std::vector<int32_t>> kPrompts = {
+    {4, 9, 2}, {50}, {7, 7, 7, 8, 30, 31, 60, 61, 5}};
 
 }  // namespace
 
@@ -118,7 +120,8 @@ TEST_F(GenerateTest, NoTokensAndNoPromptsAreLegal) {
 TEST_F(GenerateTest, RefusesPromptsThatDoNotFit) {
   EXPECT_EQ(message({{1}, {}}), "prompt 2 is empty; a continuation needs at least one token");
   EXPECT_EQ(message({{97}}), "prompt 1 holds the id 97, outside the model's vocabulary of 97");
-  EXPECT_EQ(message({std::vector<int32_t>(41, 1)}), "prompt 1 has 41 tokens, the model's limit is 40");
+  EXPECT_EQ(message({std::vector<int32_t>(41, 1)}),
+            "prompt 1 has 41 tokens, the model's limit is 40");
 }
 
 TEST_F(GenerateTest, Bf16AndFp16DecodeAsTheirOwnForwardSays) {

@@ -13,7 +13,8 @@ namespace {
 
 Json base() {
   return parse_json(R"({"model_type":"llama","hidden_size":64,"intermediate_size":128,
-    "num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100})", "base");
+    "num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100})",
+                    "base");
 }
 
 ModelConfig parse(const Json& config, const Json& generation = Json::object()) {
@@ -53,8 +54,8 @@ TEST(HfConfig, FillsTheDefaultsOfLlama) {
 TEST(HfConfig, ReadsRopeInBothSpellings) {
   Json four = with("rope_scaling", R"({"type":"linear","factor":4.0})");
   four.set("rope_theta", 5e5);
-  const Json five = with("rope_parameters",
-                         R"({"rope_type":"linear","factor":4.0,"rope_theta":500000.0})");
+  const Json five =
+      with("rope_parameters", R"({"rope_type":"linear","factor":4.0,"rope_theta":500000.0})");
   for (const Json& config : {four, five}) {
     const RopeConfig rope = parse(config).rope;
     EXPECT_EQ(rope.type, "linear");
@@ -62,7 +63,8 @@ TEST(HfConfig, ReadsRopeInBothSpellings) {
     EXPECT_EQ(rope.factor, 4.0);
   }
   const RopeConfig three = parse(with("rope_scaling", R"({"rope_type":"llama3","factor":32.0,
-    "low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192})")).rope;
+    "low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192})"))
+                               .rope;
   EXPECT_EQ(three.type, "llama3");
   EXPECT_EQ(three.factor, 32.0);
   EXPECT_EQ(three.original_max_length, 8192);
@@ -110,8 +112,9 @@ TEST(HfConfig, AnUnknownFamilyListsTheKnownOnes) {
 }
 
 TEST(HfConfig, AnUnknownRopeTypeIsRefusedByName) {
-  EXPECT_EQ(message(with("rope_scaling", R"({"type":"yarn","factor":2.0})")),
-            "config.json: rope_type 'yarn' is not supported; supported are default, linear, llama3");
+  EXPECT_EQ(
+      message(with("rope_scaling", R"({"type":"yarn","factor":2.0})")),
+      "config.json: rope_type 'yarn' is not supported; supported are default, linear, llama3");
   EXPECT_EQ(message(with("rope_scaling", R"({"type":"linear"})")),
             "config.json: rope_type 'linear' needs a factor");
   EXPECT_EQ(message(with("partial_rotary_factor", "0.5")),

@@ -136,7 +136,8 @@ TEST_F(InitModelTest, AFailedExportKeepsTheEarlierOne) {
   const std::string before = read_file(root_ / "out/model.safetensors");
   for (const char* operation : {"write", "fsync", "rename"}) {
     set_file_fault(operation, 2);
-    EXPECT_THROW(export_model(*model, root_ / "a", root_ / "out", at::kBFloat16), Error) << operation;
+    EXPECT_THROW(export_model(*model, root_ / "a", root_ / "out", at::kBFloat16), Error)
+        << operation;
     set_file_fault("", 0);
     EXPECT_EQ(read_file(root_ / "out/model.safetensors"), before) << operation;
     EXPECT_EQ(entries(), 2u);

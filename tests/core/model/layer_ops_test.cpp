@@ -4,8 +4,8 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/softmax.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/softmax.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/triu.h>
 #include <gtest/gtest.h>
@@ -51,9 +51,8 @@ at::Tensor attention_reference(const at::Tensor& q, const at::Tensor& k, const a
 
 TEST(RmsNorm, AgreesWithFiniteDifferences) {
   for (const int64_t rows : {1, 3, 130}) {  // below, and beyond, one block of the weight's sum
-    expect_gradients([](const std::vector<at::Tensor>& in) {
-      return rms_norm(in[0], in[1], 1e-5);
-    }, {random_tensor({rows, 2, 19}, 1, 2.0), random_tensor({19}, 2)});
+    expect_gradients([](const std::vector<at::Tensor>& in) { return rms_norm(in[0], in[1], 1e-5); },
+                     {random_tensor({rows, 2, 19}, 1, 2.0), random_tensor({19}, 2)});
   }
 }
 
@@ -85,7 +84,8 @@ TEST(Rope, AgreesWithFiniteDifferences) {
 TEST(Rope, ComputesAnglesInFp32WhateverTheType) {
   // at position 4099 a bf16 angle would be off by several radians
   const at::Tensor inverse = rope_inverse_frequencies({}, 4);
-  const RopeAngles angles = rope_angles(inverse, at::tensor({int64_t{4099}}, at::kLong), at::kBFloat16);
+  const RopeAngles angles =
+      rope_angles(inverse, at::tensor({int64_t{4099}}, at::kLong), at::kBFloat16);
   EXPECT_NEAR(angles.cos[0][0].item<float>(), std::cos(4099.0), 0.005);
   EXPECT_NEAR(angles.sin[0][1].item<float>(), std::sin(40.99), 0.005);
 }
@@ -129,9 +129,11 @@ TEST(VarlenAttention, AgreesWithAMaskedSoftmaxInValueAndGradient) {
 }
 
 TEST(VarlenAttention, AgreesWithFiniteDifferences) {
-  expect_gradients([](const std::vector<at::Tensor>& in) {
-    return varlen_attention(in[0], in[1], in[2], {0, 3, 10}, 0.5);
-  }, {random_tensor({10, 4, 6}, 1), random_tensor({10, 2, 6}, 2), random_tensor({10, 2, 6}, 3)});
+  expect_gradients(
+      [](const std::vector<at::Tensor>& in) {
+        return varlen_attention(in[0], in[1], in[2], {0, 3, 10}, 0.5);
+      },
+      {random_tensor({10, 4, 6}, 1), random_tensor({10, 2, 6}, 2), random_tensor({10, 2, 6}, 3)});
 }
 
 TEST(VarlenAttention, LongSegmentsBesideShortOnesGiveTheSameAsAlone) {
@@ -141,11 +143,11 @@ TEST(VarlenAttention, LongSegmentsBesideShortOnesGiveTheSameAsAlone) {
   const auto part = [&](const at::Tensor& x, int64_t begin, int64_t n) {
     return x.narrow(0, begin, n);
   };
-  const at::Tensor alone = varlen_attention(part(q, 0, 600), part(k, 0, 600), part(k, 0, 600),
-                                            {0, 600}, 0.4);
+  const at::Tensor alone =
+      varlen_attention(part(q, 0, 600), part(k, 0, 600), part(k, 0, 600), {0, 600}, 0.4);
   EXPECT_TRUE(part(both, 0, 600).equal(alone));
-  const at::Tensor brief = varlen_attention(part(q, 650, 50), part(k, 650, 50), part(k, 650, 50),
-                                            {0, 50}, 0.4);
+  const at::Tensor brief =
+      varlen_attention(part(q, 650, 50), part(k, 650, 50), part(k, 650, 50), {0, 50}, 0.4);
   EXPECT_TRUE(part(both, 650, 50).equal(brief));
 }
 
@@ -154,8 +156,9 @@ TEST(VarlenAttention, RefusesBoundariesThatDoNotCoverThePack) {
   EXPECT_THROW(varlen_attention(q, q, q, {0, 3}, 1.0), Error);
   EXPECT_THROW(varlen_attention(q, q, q, {0, 3, 2, 4}, 1.0), Error);
   EXPECT_THROW(varlen_attention(q, random_tensor({4, 3, 8}, 2), q, {0, 4}, 1.0), Error);
-  EXPECT_EQ(varlen_attention(q.narrow(0, 0, 0), q.narrow(0, 0, 0), q.narrow(0, 0, 0), {0}, 1.0)
-                .size(0), 0);
+  EXPECT_EQ(
+      varlen_attention(q.narrow(0, 0, 0), q.narrow(0, 0, 0), q.narrow(0, 0, 0), {0}, 1.0).size(0),
+      0);
 }
 
 }  // namespace xrun

@@ -79,9 +79,11 @@ TEST(LinearLogprob, AgreesWithDoublePrecisionInValueAndGradient) {
 
 TEST(LinearLogprob, AgreesWithFiniteDifferences) {
   const Problem p = make_problem(6, 9, 21, 5);
-  expect_gradients([&](const std::vector<at::Tensor>& in) {
-    return linear_logprob(in[0], in[1], p.index, p.target);
-  }, {p.hidden, p.weight});
+  expect_gradients(
+      [&](const std::vector<at::Tensor>& in) {
+        return linear_logprob(in[0], in[1], p.index, p.target);
+      },
+      {p.hidden, p.weight});
 }
 
 TEST(LinearLogprob, RowsBeyondTheMemoryAreRecomputedWithTheSameResult) {

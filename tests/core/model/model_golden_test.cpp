@@ -90,7 +90,8 @@ TEST_P(ModelGoldenTest, GreedyContinuationsAreIdentical) {
     ASSERT_EQ(got[s].ids.size(), 12u);
     EXPECT_EQ(got[s].finish, "length");
     for (size_t t = 0; t < 12; ++t) {
-      EXPECT_EQ(got[s].ids[t], greedy[static_cast<int64_t>(s)][static_cast<int64_t>(t)].item<int64_t>())
+      EXPECT_EQ(got[s].ids[t],
+                greedy[static_cast<int64_t>(s)][static_cast<int64_t>(t)].item<int64_t>())
           << "sequence " << s << ", token " << t;
     }
   }

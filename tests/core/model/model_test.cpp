@@ -44,7 +44,8 @@ class ModelTest : public testing::Test {
     std::vector<NamedTensor> tensors;
     {
       const SafetensorsFile file(dir_ / "model.safetensors");
-      for (const SafetensorsEntry& e : file.entries()) tensors.push_back({e.name, file.read(e.name)});
+      for (const SafetensorsEntry& e : file.entries())
+        tensors.push_back({e.name, file.read(e.name)});
     }
     change(tensors);
     write_safetensors(dir_ / "model.safetensors", tensors);
@@ -95,7 +96,8 @@ TEST_F(ModelTest, PackedLogProbsAreThoseOfOneSequenceAtATime) {
   const auto model = Model::load(dir_, at::kFloat, false);
   const auto sequences = three_sequences(3);
   const at::Tensor index = at::tensor({int64_t{0}, int64_t{5}, int64_t{8}, int64_t{13}}, at::kLong);
-  const at::Tensor target = at::tensor({int64_t{6}, int64_t{11}, int64_t{21}, int64_t{44}}, at::kLong);
+  const at::Tensor target =
+      at::tensor({int64_t{6}, int64_t{11}, int64_t{21}, int64_t{44}}, at::kLong);
   const at::Tensor packed = model->token_logprob(pack_sequences(sequences), index, target);
   const std::vector<std::pair<size_t, int64_t>> places = {{0, 0}, {0, 5}, {1, 1}, {2, 3}};
   for (size_t i = 0; i < places.size(); ++i) {
@@ -139,8 +141,7 @@ TEST_F(ModelTest, RefusesTokensAndPacksThatDoNotFit) {
     model->forward(pack_sequences({{1, 97}}));
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "token 1 of the pack is 97, outside the model's vocabulary of 97");
+    EXPECT_STREQ(error.what(), "token 1 of the pack is 97, outside the model's vocabulary of 97");
   }
   EXPECT_THROW(model->forward(pack_sequences({{-1}})), Error);
   PackInput wrong = pack_sequences({{1, 2, 3}});
@@ -160,12 +161,13 @@ TEST_F(ModelTest, OneErrorListsMissingUnexpectedAndMisshapen) {
       if (t.name == "model.layers.1.mlp.down_proj.weight") t.tensor = t.tensor.t();
     }
   });
-  EXPECT_EQ(load_message(),
-            dir_.string() +
-                ": the weights do not fit config.json (model_type llama):"
-                "\n  1 missing: model.norm.weight"
-                "\n  1 unexpected: model.layers.7.mlp.up_proj.weight"
-                "\n  1 misshapen: model.layers.1.mlp.down_proj.weight is [48, 32], wanted [32, 48]");
+  EXPECT_EQ(
+      load_message(),
+      dir_.string() +
+          ": the weights do not fit config.json (model_type llama):"
+          "\n  1 missing: model.norm.weight"
+          "\n  1 unexpected: model.layers.7.mlp.up_proj.weight"
+          "\n  1 misshapen: model.layers.1.mlp.down_proj.weight is [48, 32], wanted [32, 48]");
 }
 
 TEST_F(ModelTest, ATiedHeadInTheFileMustEqualTheEmbedding) {

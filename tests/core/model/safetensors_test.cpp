@@ -22,8 +22,7 @@ namespace {
 class SafetensorsTest : public testing::Test {
  protected:
   void SetUp() override {
-    dir_ = std::filesystem::temp_directory_path() /
-           fmt::format("xrun_safetensors_{}", ::getpid());
+    dir_ = std::filesystem::temp_directory_path() / fmt::format("xrun_safetensors_{}", ::getpid());
     std::filesystem::create_directories(dir_);
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
@@ -81,7 +80,8 @@ TEST_F(SafetensorsTest, LargerElementsComeFirstThenNames) {
   std::vector<std::string> order;
   const SafetensorsFile file(path());
   for (const SafetensorsEntry& e : file.entries()) order.push_back(e.name);
-  EXPECT_EQ(order, (std::vector<std::string>{"count", "a", "b", "none", "scalar", "half", "bytes"}));
+  EXPECT_EQ(order,
+            (std::vector<std::string>{"count", "a", "b", "none", "scalar", "half", "bytes"}));
   const std::string bytes = read_file(path());
   uint64_t header = 0;
   std::memcpy(&header, bytes.data(), 8);
@@ -110,7 +110,8 @@ TEST_F(SafetensorsTest, NamesTheNearestTensor) {
     SafetensorsFile(path()).read("model.nrom.weight");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("did you mean 'model.norm.weight'?"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("did you mean 'model.norm.weight'?"),
+              std::string::npos);
   }
 }
 
@@ -132,7 +133,8 @@ TEST_F(SafetensorsTest, RefusesHeadersThatLie) {
   write_raw(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}})", data);
   EXPECT_EQ(open_message(), ": tensor 'a': its shape overflows");
   write_raw(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
-            R"("b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})", data);
+            R"("b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})",
+            data);
   EXPECT_EQ(open_message(), ": tensor 'b' begins at byte 2, but the one before it ends at 4");
   write_raw(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", data);
   EXPECT_EQ(open_message(), ": tensor 'a' begins at byte 4, but the one before it ends at 0");

@@ -12,7 +12,8 @@ void add_model_arguments(CLI::App& app, ModelArguments& arguments) {
   app.add_option("--model", arguments.model, "a model folder, or a name from `xrun models`")
       ->required();
   app.add_option("FILE", arguments.file, "rows; standard input if not given");
-  app.add_option("--dtype", arguments.dtype, "fp32, bf16 or fp16; the checkpoint's own if not given");
+  app.add_option("--dtype", arguments.dtype,
+                 "fp32, bf16 or fp16; the checkpoint's own if not given");
   app.add_option("--threads", arguments.threads, "threads to compute with; all if not given")
       ->check(CLI::PositiveNumber);
   app.add_flag("--json", arguments.json, "one object a line, in and out");
@@ -20,9 +21,8 @@ void add_model_arguments(CLI::App& app, ModelArguments& arguments) {
 
 std::shared_ptr<Model> open_model(ModelArguments& arguments) {
   if (arguments.threads > 0) at::set_num_threads(arguments.threads);
-  arguments.dir = resolve_model(arguments.model, [](const std::string& line) {
-    fmt::print(stderr, "xrun: {}\n", line);
-  });
+  arguments.dir = resolve_model(
+      arguments.model, [](const std::string& line) { fmt::print(stderr, "xrun: {}\n", line); });
   const at::ScalarType type = arguments.dtype.empty() ? read_model_config(arguments.dir).dtype
                                                       : dtype_from_name(arguments.dtype);
   return Model::load(arguments.dir, type, /*trainable=*/false);
@@ -57,9 +57,10 @@ std::string error_line(const std::string& message) {
   return dump_json(row);
 }
 
-int answer_rows(const ModelArguments& arguments, int64_t tokens,
-                const std::function<std::vector<int32_t>(const std::string&, const RowReader&)>& parse,
-                const std::function<std::vector<std::string>(const std::vector<ModelRow>&)>& answer) {
+int answer_rows(
+    const ModelArguments& arguments, int64_t tokens,
+    const std::function<std::vector<int32_t>(const std::string&, const RowReader&)>& parse,
+    const std::function<std::vector<std::string>(const std::vector<ModelRow>&)>& answer) {
   RowReader rows(arguments.file);
   RowWriter out;
   int status = 0;

@@ -2,7 +2,6 @@
 // What score and sample share: a model and its tokenizer by name, and rows that fail one by one.
 
 #include <CLI/CLI.hpp>
-
 #include <functional>
 #include <memory>
 #include <string>
@@ -45,9 +44,10 @@ struct ModelRow {
 // Reads rows and gives them to `answer` in groups of about `tokens` tokens, in order. `parse` turns
 // a line into ids; what it throws becomes the row's error. Returns the exit status, 1 if a row was
 // bad; `answer` returns one output line for each row of its group.
-int answer_rows(const ModelArguments& arguments, int64_t tokens,
-                const std::function<std::vector<int32_t>(const std::string& line, const RowReader&)>& parse,
-                const std::function<std::vector<std::string>(const std::vector<ModelRow>&)>& answer);
+int answer_rows(
+    const ModelArguments& arguments, int64_t tokens,
+    const std::function<std::vector<int32_t>(const std::string& line, const RowReader&)>& parse,
+    const std::function<std::vector<std::string>(const std::vector<ModelRow>&)>& answer);
 
 // {"error": message} as a line.
 std::string error_line(const std::string& message);

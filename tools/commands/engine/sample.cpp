@@ -62,8 +62,8 @@ class SampleRows {
 
   std::vector<int32_t> from_messages(const Json& messages, Json kwargs) {
     if (!chat_template_) {
-      const ResolvedTemplate resolved = resolve_template(
-          *tokenizer_, arguments_.chat_template, "", /*allow_unmarked=*/true);
+      const ResolvedTemplate resolved =
+          resolve_template(*tokenizer_, arguments_.chat_template, "", /*allow_unmarked=*/true);
       fmt::print(stderr, "{}\n", resolved.notice);
       chat_template_ = resolved.chat_template;
     }
@@ -115,9 +115,10 @@ std::vector<std::string> answer_group(Model& model, const Tokenizer& tokenizer,
 }  // namespace
 
 int command_sample(int argc, char** argv) {
-  CLI::App app("Continues each row greedily: lines of text (questions with --chat), or with --json "
-               "{\"prompt\"} or {\"messages\"} -> {\"ids\", \"text\", \"logprobs\", \"finish\"}.",
-               "xrun sample");
+  CLI::App app(
+      "Continues each row greedily: lines of text (questions with --chat), or with --json "
+      "{\"prompt\"} or {\"messages\"} -> {\"ids\", \"text\", \"logprobs\", \"finish\"}.",
+      "xrun sample");
   SampleArguments arguments;
   add_model_arguments(app, arguments.model);
   app.add_flag("--chat", arguments.chat, "a prompt is a user's message, put through the template");

@@ -95,9 +95,10 @@ class ScoreRows {
 }  // namespace
 
 int command_score(int argc, char** argv) {
-  CLI::App app("Writes {\"ids\", \"logprobs\"} for each row: natural logarithms, null for the first "
-               "token. Rows are lines of text, or with --json {\"ids\"} or {\"text\"}.",
-               "xrun score");
+  CLI::App app(
+      "Writes {\"ids\", \"logprobs\"} for each row: natural logarithms, null for the first "
+      "token. Rows are lines of text, or with --json {\"ids\"} or {\"text\"}.",
+      "xrun score");
   ModelArguments arguments;
   bool specials = false;
   add_model_arguments(app, arguments);
