@@ -1,6 +1,6 @@
 // Both loops are bound by memory; one compilation a vector width, with the vectoriser on
-// (CMakeLists.txt), is worth it for square root and division. No contraction to fused multiply-adds:
-// every width, and the scalar rest of a range, rounds alike.
+// (CMakeLists.txt), is worth it for square root and division. No contraction to fused
+// multiply-adds: every width, and the scalar rest of a range, rounds alike.
 
 #include "kernels/cpu/adamw.h"
 
