@@ -7,7 +7,7 @@
 namespace xrun {
 
 struct BuiltinTemplate {
-  std::string_view name;    // the file's name without .jinja
+  std::string_view name;  // the file's name without .jinja
   std::string_view source;
 };
 

@@ -1,8 +1,6 @@
 #pragma once
-// Chat templates: messages to text that knows, byte by byte, where it came from and what is trained.
-
-#include "core/base/json.h"
-#include "core/text/tokenizer.h"
+// Chat templates: messages to text that knows, byte by byte, where it came from and what is
+// trained.
 
 #include <cstdint>
 #include <memory>
@@ -10,6 +8,9 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "core/base/json.h"
+#include "core/text/tokenizer.h"
 
 namespace xrun {
 
@@ -72,10 +73,10 @@ struct ResolvedTemplate {
   std::string notice;
 };
 
-// Finds the template of a setting: "auto" (the tokenizer's own, or our tagged variant of it where it
-// is a known family's without generation marks), a built-in name ("chatml"), or a file.
-// Throws Error with the way out if the tokenizer has no template, if its template is unmarked and
-// unknown (unless `allow_unmarked`), or if the setting names nothing.
+// Finds the template of a setting: "auto" (the tokenizer's own, or our tagged variant of it where
+// it is a known family's without generation marks), a built-in name ("chatml"), or a file. Throws
+// Error with the way out if the tokenizer has no template, if its template is unmarked and unknown
+// (unless `allow_unmarked`), or if the setting names nothing.
 ResolvedTemplate resolve_template(const Tokenizer& tokenizer, const std::string& setting = "auto",
                                   const std::string& date = "", bool allow_unmarked = false);
 

@@ -1,11 +1,11 @@
-// A token is trained if it touches a generation span, so a token across a border counts whole; those
-// are the straddlers.
+// A token is trained if it touches a generation span, so a token across a border counts whole;
+// those are the straddlers.
 
 #include "core/text/chat_tokens.h"
 
-#include "core/base/error.h"
-
 #include <algorithm>
+
+#include "core/base/error.h"
 
 namespace xrun {
 
@@ -85,7 +85,8 @@ size_t count_shared_turns(const ChatTemplate& chat_template, const Json& chosen,
   if (shared == 0) return 0;
   const Json::Array& messages = chosen.as_array();
   try {
-    const Json prompt(Json::Array(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(shared)));
+    const Json prompt(
+        Json::Array(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(shared)));
     return chat_template.render(prompt, kwargs).turns.size();
   } catch (const Error&) {
     return 0;

@@ -1,11 +1,11 @@
 #pragma once
 // A conversation as token ids with the mask of what is trained.
 
-#include "core/text/chat_template.h"
-#include "core/text/tokenizer.h"
-
 #include <cstdint>
 #include <vector>
+
+#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
 
 namespace xrun {
 
@@ -14,7 +14,7 @@ struct ChatTokens {
   std::vector<uint8_t> mask;       // 1: the token touches a generation span
   std::vector<ByteRange> offsets;  // bytes of rendering.text
   Rendering rendering;
-  int64_t straddlers = 0;          // tokens partly inside a generation span; trained whole
+  int64_t straddlers = 0;  // tokens partly inside a generation span; trained whole
 };
 
 // Renders and tokenises as one string, without the post-processor. Special tokens come from the

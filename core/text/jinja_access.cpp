@@ -1,5 +1,6 @@
-// `a.b` looks for Python's attribute first and for the key second; `a["b"]` the other way round. What
-// a sandbox would refuse (names with an underscore, methods that change a list or dict) is undefined.
+// `a.b` looks for Python's attribute first and for the key second; `a["b"]` the other way round.
+// What a sandbox would refuse (names with an underscore, methods that change a list or dict) is
+// undefined.
 
 #include "core/text/jinja_interpreter.h"
 #include "core/text/jinja_print.h"
@@ -120,7 +121,8 @@ Value Interpreter::get_attribute(const Value& object, std::string_view name) {
 Value Interpreter::get_item(const Value& object, const Value& key) {
   XRUN_JINJA_CHECK(!object.is_undefined(), "{}", object.undefined_message());
   if (object.is_dict()) {
-    if (const Value* value = is_hashable(key) ? object.dict().find(key, budget_) : nullptr) return *value;
+    if (const Value* value = is_hashable(key) ? object.dict().find(key, budget_) : nullptr)
+      return *value;
   } else if (subscriptable(object) && key.is_integral()) {
     Value out;
     if (element(object, key.as_int(), out, budget_)) return out;

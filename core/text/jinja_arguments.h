@@ -1,9 +1,9 @@
 #pragma once
 // Reads the arguments of a filter, test, method or function in the order of its signature.
 
-#include "core/text/jinja_value.h"
-
 #include <string_view>
+
+#include "core/text/jinja_value.h"
 
 namespace xrun::jinja {
 

@@ -1,11 +1,11 @@
 #pragma once
 // The tree of a template: one node type, whose fields each kind uses as the comments say.
 
-#include "core/text/jinja_value.h"
-
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "core/text/jinja_value.h"
 
 namespace xrun::jinja {
 
@@ -32,26 +32,30 @@ enum class NodeKind : uint8_t {
   kCall,       // a(arguments)
   kFilter,     // a|name(arguments); a is null in front of a block
   kTest,       // a is name(arguments)
-  kNot, kNegative, kPositive,  // a
-  kAnd, kOr,   // a, b
-  kBinary,     // a name b, name is the operator
-  kConcat,     // items
-  kCompare,    // a, then names[i] items[i]
-  kCondition,  // a if b else c (c may be null)
+  kNot,
+  kNegative,
+  kPositive,  // a
+  kAnd,
+  kOr,               // a, b
+  kBinary,           // a name b, name is the operator
+  kConcat,           // items
+  kCompare,          // a, then names[i] items[i]
+  kCondition,        // a if b else c (c may be null)
   kNamespaceTarget,  // symbol.name, only as a target
   // Statements.
-  kData,       // constant
-  kOutput,     // a
-  kIf,         // tests in items, bodies; one body more is the else
-  kFor,        // target a, iterable b, filter c or null; bodies[0], bodies[1] is the else
-  kSet,        // target a, value b
-  kSetBlock,   // target a, filter b or null, bodies[0]
-  kMacro,      // symbol, name, parameters, bodies[0]
-  kCallBlock,  // call a, parameters, bodies[0]
+  kData,         // constant
+  kOutput,       // a
+  kIf,           // tests in items, bodies; one body more is the else
+  kFor,          // target a, iterable b, filter c or null; bodies[0], bodies[1] is the else
+  kSet,          // target a, value b
+  kSetBlock,     // target a, filter b or null, bodies[0]
+  kMacro,        // symbol, name, parameters, bodies[0]
+  kCallBlock,    // call a, parameters, bodies[0]
   kFilterBlock,  // filter b, bodies[0]
-  kWith,       // targets and values alternate in items, bodies[0]
+  kWith,         // targets and values alternate in items, bodies[0]
   kGeneration,   // bodies[0]
-  kBreak, kContinue,
+  kBreak,
+  kContinue,
 };
 
 struct Node;

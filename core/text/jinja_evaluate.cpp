@@ -69,8 +69,9 @@ Value Interpreter::dispatch(const Node& node) {
     case NodeKind::kCondition: {
       if (is_truthy(evaluate(*node.b))) return evaluate(*node.a);
       if (node.c != nullptr) return evaluate(*node.c);
-      return Value::undefined("the inline if-expression evaluated to false and no else section "
-                              "was defined.");
+      return Value::undefined(
+          "the inline if-expression evaluated to false and no else section "
+          "was defined.");
     }
     default: throw Fault("this is no expression");
   }
@@ -174,8 +175,9 @@ Value Interpreter::call(const Value& callee, Arguments& arguments) {
   XRUN_JINJA_CHECK(!callee.is_undefined(), "{}", callee.undefined_message());
   if (callee.is(Kind::kLoop)) {  // loop(...) of a recursive loop
     const Value again = callee.loop().body;
-    XRUN_JINJA_CHECK(!again.is_undefined(), "The loop must have the 'recursive' marker to be called "
-                                            "recursively.");
+    XRUN_JINJA_CHECK(!again.is_undefined(),
+                     "The loop must have the 'recursive' marker to be called "
+                     "recursively.");
     return again.function().call(*this, arguments);
   }
   XRUN_JINJA_CHECK(callee.is(Kind::kFunction), "'{}' object is not callable", type_name(callee));

@@ -1,10 +1,10 @@
 #pragma once
 // Filters and tests of the environment, found by name.
 
-#include "core/text/jinja_value.h"
-
 #include <map>
 #include <string_view>
+
+#include "core/text/jinja_value.h"
 
 namespace xrun::jinja {
 
@@ -14,6 +14,7 @@ using TestBody = bool (*)(Interpreter&, const Value& input, Arguments&);
 using TestTable = std::map<std::string_view, TestBody>;
 
 const FilterTable& text_filters();
+const FilterTable& number_filters();
 const FilterTable& list_filters();
 const TestTable& tests();
 

@@ -1,12 +1,12 @@
 // Filters that apply a path, a filter or a test to each item, and the lookup of filters by name.
 
+#include <algorithm>
+
 #include "core/text/jinja_arguments.h"
 #include "core/text/jinja_filters.h"
 #include "core/text/jinja_interpreter.h"
 #include "core/text/jinja_operators.h"
 #include "core/text/jinja_strings.h"
-
-#include <algorithm>
 
 namespace xrun::jinja {
 
@@ -23,7 +23,8 @@ Value path_attribute(Interpreter& interpreter, const Value& item, const Value& p
     const bool index = !part->bytes.empty() && part->bytes.size() < 10 &&
                        std::all_of(part->bytes.begin(), part->bytes.end(),
                                    [](char c) { return c >= '0' && c <= '9'; });
-    at = interpreter.get_item(at, index ? Value::integer(std::stoll(part->bytes)) : Value::text(part));
+    at = interpreter.get_item(at,
+                              index ? Value::integer(std::stoll(part->bytes)) : Value::text(part));
   }
   return at;
 }
@@ -109,7 +110,8 @@ Value pick(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   for (Value& item : iterate(input, interpreter.budget())) {
     const Value value = by_attribute ? path_attribute(interpreter, item, attribute) : item;
     Arguments rest = arguments;
-    rest.positional.erase(rest.positional.begin(), rest.positional.begin() + static_cast<ptrdiff_t>(used));
+    rest.positional.erase(rest.positional.begin(),
+                          rest.positional.begin() + static_cast<ptrdiff_t>(used));
     interpreter.budget().charge(2);
     const bool passed = test.empty() ? is_truthy(value) : interpreter.apply_test(test, value, rest);
     if (passed == wanted) kept.push_back(std::move(item));
@@ -142,17 +144,22 @@ Value group_by(Interpreter& interpreter, const Value& input, Arguments& argument
     for (; i < keyed.size() && equal(key_of(keyed[begin]), key_of(keyed[i]), budget); ++i) {
       members.push_back(keyed[i].second);
     }
-    groups.push_back(Value::list({keyed[begin].first, Value::list(std::move(members))},
-                                 ListStyle::kTuple));
+    groups.push_back(
+        Value::list({keyed[begin].first, Value::list(std::move(members))}, ListStyle::kTuple));
   }
   return Value::list(std::move(groups));
 }
 
 const FilterTable& each_filters() {
   static const FilterTable table = {
-      {"map", map}, {"sum", sum}, {"attr", attribute_of}, {"groupby", group_by},
-      {"select", pick<true, false>}, {"reject", pick<false, false>},
-      {"selectattr", pick<true, true>}, {"rejectattr", pick<false, true>},
+      {"map", map},
+      {"sum", sum},
+      {"attr", attribute_of},
+      {"groupby", group_by},
+      {"select", pick<true, false>},
+      {"reject", pick<false, false>},
+      {"selectattr", pick<true, true>},
+      {"rejectattr", pick<false, true>},
   };
   return table;
 }
@@ -160,7 +167,8 @@ const FilterTable& each_filters() {
 }  // namespace
 
 Value Interpreter::apply_filter(const std::string& name, const Value& input, Arguments& arguments) {
-  for (const FilterTable* table : {&text_filters(), &list_filters(), &each_filters()}) {
+  for (const FilterTable* table :
+       {&text_filters(), &number_filters(), &list_filters(), &each_filters()}) {
     const auto it = table->find(name);
     if (it == table->end()) continue;
     if (input.is_text()) budget_.charge(static_cast<int64_t>(input.bytes().size() / 8));

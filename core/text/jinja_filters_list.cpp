@@ -1,5 +1,7 @@
-// Filters over sequences and mappings. Those that Python writes as generators give generators: always
-// true, without length, gone once read.
+// Filters over sequences and mappings. Those that Python writes as generators give generators:
+// always true, without length, gone once read.
+
+#include <algorithm>
 
 #include "core/text/jinja_arguments.h"
 #include "core/text/jinja_filters.h"
@@ -7,15 +9,14 @@
 #include "core/text/jinja_print.h"
 #include "core/text/jinja_strings.h"
 
-#include <algorithm>
-
 namespace xrun::jinja {
 
 namespace {
 
 Value length(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader("length", arguments).finish();
-  if (input.is_text() && !input.text().ascii) interpreter.budget().charge_bytes(input.bytes().size());
+  if (input.is_text() && !input.text().ascii)
+    interpreter.budget().charge_bytes(input.bytes().size());
   return Value::integer(length_of(input));
 }
 
@@ -168,8 +169,9 @@ Value extreme(Interpreter& interpreter, const Value& input, Arguments& arguments
   Value best_key;
   bool some = false;
   for (const Value& item : iterate(input, interpreter.budget())) {
-    const Value key = sort_key(
-        attribute == nullptr ? item : path_attribute(interpreter, item, *attribute), case_sensitive);
+    const Value key =
+        sort_key(attribute == nullptr ? item : path_attribute(interpreter, item, *attribute),
+                 case_sensitive);
     Budget& budget = interpreter.budget();
     if (some && !(largest ? less(best_key, key, budget) : less(key, best_key, budget))) continue;
     best = item;
@@ -188,7 +190,8 @@ Value batch(Interpreter& interpreter, const Value& input, Arguments& arguments) 
   std::vector<Value> lines;
   std::vector<Value> line;
   for (const Value& item : iterate(input, interpreter.budget())) {
-    if (static_cast<int64_t>(line.size()) == size) lines.push_back(Value::list(std::exchange(line, {})));
+    if (static_cast<int64_t>(line.size()) == size)
+      lines.push_back(Value::list(std::exchange(line, {})));
     line.push_back(item);
   }
   if (!line.empty()) {
@@ -202,10 +205,10 @@ Value batch(Interpreter& interpreter, const Value& input, Arguments& arguments) 
 
 const FilterTable& list_filters() {
   static const FilterTable table = {
-      {"length", length}, {"count", length}, {"list", list}, {"first", first}, {"last", last},
-      {"reverse", reverse}, {"join", join}, {"default", otherwise}, {"d", otherwise},
-      {"items", items}, {"dictsort", dict_sort}, {"sort", sort}, {"unique", unique},
-      {"min", extreme<false>}, {"max", extreme<true>}, {"batch", batch},
+      {"length", length}, {"count", length},       {"list", list},          {"first", first},
+      {"last", last},     {"reverse", reverse},    {"join", join},          {"default", otherwise},
+      {"d", otherwise},   {"items", items},        {"dictsort", dict_sort}, {"sort", sort},
+      {"unique", unique}, {"min", extreme<false>}, {"max", extreme<true>},  {"batch", batch},
   };
   return table;
 }

@@ -1,14 +1,14 @@
 // printf-style % and str.format: the parts of the format keep their marks, and so do the arguments.
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
 #include "core/text/jinja_interpreter.h"
 #include "core/text/jinja_methods.h"
 #include "core/text/jinja_operators.h"
 #include "core/text/jinja_print.h"
 #include "core/text/jinja_strings.h"
-
-#include <algorithm>
-#include <charconv>
-#include <cmath>
 
 namespace xrun::jinja {
 
@@ -46,9 +46,7 @@ class Percent {
   }
 
  private:
-  bool is_tuple() const {
-    return values_.is_list() && values_.list().style == ListStyle::kTuple;
-  }
+  bool is_tuple() const { return values_.is_list() && values_.list().style == ListStyle::kTuple; }
 
   char peek() const {
     XRUN_JINJA_CHECK(at_ < format_.bytes.size(), "incomplete format");
@@ -57,7 +55,8 @@ class Percent {
 
   const Value& take() {
     if (is_tuple()) {
-      XRUN_JINJA_CHECK(next_ < values_.list().items.size(), "not enough arguments for format string");
+      XRUN_JINJA_CHECK(next_ < values_.list().items.size(),
+                       "not enough arguments for format string");
       return values_.list().items[next_++];
     }
     XRUN_JINJA_CHECK(next_++ == 0, "not enough arguments for format string");
@@ -72,7 +71,8 @@ class Percent {
       XRUN_JINJA_CHECK(given.is_integral(), "* wants int");
       value = static_cast<int>(std::clamp<int64_t>(given.as_int(), -kMaxWidth - 1, kMaxWidth + 1));
     } else {
-      for (; peek() >= '0' && peek() <= '9'; ++at_) value = std::min(value * 10 + peek() - '0', 99999);
+      for (; peek() >= '0' && peek() <= '9'; ++at_)
+        value = std::min(value * 10 + peek() - '0', 99999);
     }
     XRUN_JINJA_CHECK(std::abs(value) <= kMaxWidth, "width or precision beyond {}", kMaxWidth);
     return value;
@@ -129,10 +129,21 @@ class Percent {
     const Value& value = *one.value;
     switch (one.type) {
       case 's': return cut(to_text(value, budget_), one.precision);
-      case 'r': case 'a': return cut(make_text(repr(value, budget_)), one.precision);
+      case 'r':
+      case 'a': return cut(make_text(repr(value, budget_)), one.precision);
       case 'c': return character(value);
-      case 'd': case 'i': case 'u': case 'x': case 'X': case 'o': return integer(one);
-      case 'e': case 'E': case 'f': case 'F': case 'g': case 'G': return real(one);
+      case 'd':
+      case 'i':
+      case 'u':
+      case 'x':
+      case 'X':
+      case 'o': return integer(one);
+      case 'e':
+      case 'E':
+      case 'f':
+      case 'F':
+      case 'g':
+      case 'G': return real(one);
       default: throw Fault(fmt::format("unsupported format character '{}'", one.type));
     }
   }
@@ -163,12 +174,17 @@ class Percent {
       XRUN_JINJA_CHECK(std::abs(value.as_double()) < 9e18, "cannot convert float to integer");
       number = static_cast<int64_t>(value.as_double());
     }
-    const uint64_t size = number < 0 ? ~static_cast<uint64_t>(number) + 1 : static_cast<uint64_t>(number);
+    const uint64_t size =
+        number < 0 ? ~static_cast<uint64_t>(number) + 1 : static_cast<uint64_t>(number);
     std::string digits;
-    if (one.type == 'x') digits = fmt::format("{}{:x}", one.alternate ? "0x" : "", size);
-    else if (one.type == 'X') digits = fmt::format("{}{:X}", one.alternate ? "0X" : "", size);
-    else if (one.type == 'o') digits = fmt::format("{}{:o}", one.alternate ? "0o" : "", size);
-    else digits = std::to_string(size);
+    if (one.type == 'x')
+      digits = fmt::format("{}{:x}", one.alternate ? "0x" : "", size);
+    else if (one.type == 'X')
+      digits = fmt::format("{}{:X}", one.alternate ? "0X" : "", size);
+    else if (one.type == 'o')
+      digits = fmt::format("{}{:o}", one.alternate ? "0o" : "", size);
+    else
+      digits = std::to_string(size);
     if (const int missing = one.precision - static_cast<int>(digits.size()); missing > 0) {
       digits.insert(0, static_cast<size_t>(missing), '0');
     }
@@ -204,8 +220,10 @@ Value field_value(Interpreter& interpreter, const std::string& field, Arguments&
   Value value;
   if (first.empty() || (first[0] >= '0' && first[0] <= '9')) {
     size_t index = next;
-    if (first.empty()) ++next;
-    else std::from_chars(first.data(), first.data() + first.size(), index);
+    if (first.empty())
+      ++next;
+    else
+      std::from_chars(first.data(), first.data() + first.size(), index);
     XRUN_JINJA_CHECK(index < arguments.positional.size(),
                      "Replacement index {} out of range for positional args tuple", index);
     value = arguments.positional[index];

@@ -1,4 +1,5 @@
-// The environment's functions: range, dict, namespace, cycler, joiner, raise_exception, strftime_now.
+// The environment's functions: range, dict, namespace, cycler, joiner, raise_exception,
+// strftime_now.
 
 #include "core/text/jinja_arguments.h"
 #include "core/text/jinja_interpreter.h"
@@ -54,8 +55,10 @@ std::shared_ptr<Dict> make_members(Interpreter& interpreter, Arguments& argument
   } else if (!arguments.positional.empty()) {
     for (const Value& pair : iterate(arguments.positional[0], budget)) {
       std::vector<Value> parts = iterate(pair, budget);
-      XRUN_JINJA_CHECK(parts.size() == 2, "dictionary update sequence element has length {}; 2 is "
-                       "required", parts.size());
+      XRUN_JINJA_CHECK(parts.size() == 2,
+                       "dictionary update sequence element has length {}; 2 is "
+                       "required",
+                       parts.size());
       dict->set(parts[0], parts[1], budget);
     }
   }
@@ -149,9 +152,8 @@ Value strftime_now(Interpreter& interpreter, Arguments& arguments) {
 
 void add_globals(Interpreter& interpreter) {
   static constexpr std::pair<std::string_view, Implementation> kFunctions[] = {
-      {"range", make_range},           {"dict", make_dict},
-      {"namespace", make_space},       {"joiner", make_joiner},
-      {"cycler", make_cycler},         {"raise_exception", raise_exception},
+      {"range", make_range},          {"dict", make_dict},     {"namespace", make_space},
+      {"joiner", make_joiner},        {"cycler", make_cycler}, {"raise_exception", raise_exception},
       {"strftime_now", strftime_now},
   };
   for (const auto& [name, implementation] : kFunctions) {

@@ -1,15 +1,15 @@
 #pragma once
 // Walks a template's tree and renders it; one object renders once.
 
-#include "core/text/jinja_ast.h"
-#include "core/text/jinja_value.h"
-
 #include <ctime>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "core/text/jinja_ast.h"
+#include "core/text/jinja_value.h"
 
 namespace xrun::jinja {
 
@@ -58,7 +58,24 @@ class Interpreter {
 
  private:
   enum class Flow { kNormal, kBreak, kContinue };
-  class ScopeGuard;
+  // Opens a scope below `parent` until destruction.
+  class ScopeGuard {
+   public:
+    ScopeGuard(Interpreter& interpreter, std::shared_ptr<Scope> parent)
+        : interpreter_(interpreter), outer_(interpreter.scope_) {
+      interpreter_.scope_ = std::make_shared<Scope>();
+      interpreter_.scope_->parent = std::move(parent);
+    }
+    explicit ScopeGuard(Interpreter& interpreter) : ScopeGuard(interpreter, interpreter.scope_) {}
+    ~ScopeGuard() {
+      if (interpreter_.scope_->captured) interpreter_.captured_.push_back(interpreter_.scope_);
+      interpreter_.scope_ = outer_;
+    }
+
+   private:
+    Interpreter& interpreter_;
+    std::shared_ptr<Scope> outer_;
+  };
   // One level of statements, expressions and calls.
   class Descent {
    public:
@@ -109,7 +126,7 @@ class Interpreter {
   Budget budget_;
   std::shared_ptr<Scope> scope_;
   TextBuilder* out_ = nullptr;
-  std::vector<std::shared_ptr<Scope>> captured_;       // emptied at the end: macros and their
+  std::vector<std::shared_ptr<Scope>> captured_;        // emptied at the end: macros and their
   std::vector<std::shared_ptr<Namespace>> namespaces_;  // scopes may hold each other in a ring
   int line_ = 1;
   int depth_ = 0;
@@ -120,8 +137,8 @@ class Interpreter {
 // Fills a scope with range, namespace, raise_exception and the other functions of the environment.
 void add_globals(Interpreter& interpreter);
 
-// Returns a bound method of a text, list, dict or function, or an undefined value whose use says why
-// there is none; `found` tells whether the type has an attribute of this name.
+// Returns a bound method of a text, list, dict or function, or an undefined value whose use says
+// why there is none; `found` tells whether the type has an attribute of this name.
 Value bind_method(const Value& self, std::string_view name, bool& found);
 
 }  // namespace xrun::jinja

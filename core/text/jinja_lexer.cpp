@@ -1,14 +1,14 @@
-// The rules are those of Jinja's own lexer: a tag's sign decides about the space beside it ("-" strips
-// all, "+" keeps all), else a block or comment takes the blanks before it on its line and one newline
-// behind it. Brackets are counted, so that "}}" inside a dict literal ends nothing.
+// The rules are those of Jinja's own lexer: a tag's sign decides about the space beside it ("-"
+// strips all, "+" keeps all), else a block or comment takes the blanks before it on its line and
+// one newline behind it. Brackets are counted, so that "}}" inside a dict literal ends nothing.
 
 #include "core/text/jinja_lexer.h"
 
-#include "core/base/utf8.h"
-#include "core/text/jinja_ast.h"
-
 #include <algorithm>
 #include <array>
+
+#include "core/base/utf8.h"
+#include "core/text/jinja_ast.h"
 
 namespace xrun::jinja {
 
@@ -82,8 +82,8 @@ class Lexer {
     return end;
   }
 
-  // Eats what belongs to a tag's end at `at_`: its sign and its brackets, then space as the sign says.
-  // Returns false if no end stands here.
+  // Eats what belongs to a tag's end at `at_`: its sign and its brackets, then space as the sign
+  // says. Returns false if no end stands here.
   bool close(std::string_view end, bool variable) {
     size_t at = at_;
     char sign = 0;
@@ -217,7 +217,8 @@ class Lexer {
       kind = TokenKind::kFloat;
     }
     if (!based && end < source_.size() && (source_[end] | 0x20) == 'e') {
-      const bool sign = end + 1 < source_.size() && (source_[end + 1] == '-' || source_[end + 1] == '+');
+      const bool sign =
+          end + 1 < source_.size() && (source_[end + 1] == '-' || source_[end + 1] == '+');
       if (digit_at(end + (sign ? 2 : 1))) {
         end = digits(end + (sign ? 2 : 1), is_digit);
         kind = TokenKind::kFloat;
@@ -267,51 +268,7 @@ class Lexer {
   std::vector<Token> tokens_;
 };
 
-// Reads up to `most` digits of a base at text[at]; returns how many there were.
-size_t read_digits(std::string_view text, size_t at, size_t most, int base, uint32_t& value) {
-  size_t count = 0;
-  value = 0;
-  for (; count < most && at + count < text.size(); ++count) {
-    const char c = text[at + count];
-    const int digit = is_digit(c) ? c - '0' : (c | 0x20) >= 'a' ? (c | 0x20) - 'a' + 10 : 99;
-    if (digit >= base) break;
-    value = value * static_cast<uint32_t>(base) + static_cast<uint32_t>(digit);
-  }
-  return count;
-}
-
 }  // namespace
-
-std::string unescape_literal(std::string_view literal, int line) {
-  std::string out;
-  for (size_t at = 0; at < literal.size();) {
-    if (literal[at] != '\\' || at + 1 >= literal.size()) {
-      out += literal[at++];
-      continue;
-    }
-    const char c = literal[at + 1];
-    static constexpr std::string_view kFrom = "ntr\\'\"abfv\n";
-    static constexpr std::string_view kTo("\n\t\r\\'\"\a\b\f\v", 10);
-    uint32_t point = 0;
-    if (const size_t simple = kFrom.find(c); simple != std::string_view::npos) {
-      if (simple < kTo.size()) out += kTo[simple];  // a backslash before a newline joins lines
-      at += 2;
-    } else if (c == 'x' || c == 'u' || c == 'U') {
-      const size_t wanted = c == 'x' ? 2 : c == 'u' ? 4 : 8;
-      if (read_digits(literal, at + 2, wanted, 16, point) != wanted || point > 0x10FFFF) {
-        throw SyntaxFault(fmt::format("the string has a malformed \\{} escape", c), line);
-      }
-      append_utf8(out, point);
-      at += 2 + wanted;
-    } else if (const size_t octal = read_digits(literal, at + 1, 3, 8, point); octal > 0) {
-      append_utf8(out, point);
-      at += 1 + octal;
-    } else {
-      out += literal[at++];
-    }
-  }
-  return out;
-}
 
 std::vector<Token> tokenize_template(std::string_view source) {
   if (source.size() > kMaxSourceBytes) throw SyntaxFault("the template is larger than 4 MiB", 1);

@@ -12,10 +12,10 @@ enum class TokenKind : uint8_t {
   kData,           // text outside of tags
   kVariableBegin,  // {{
   kVariableEnd,
-  kBlockBegin,     // {%
+  kBlockBegin,  // {%
   kBlockEnd,
   kName,
-  kString,         // text is the value, escapes resolved
+  kString,  // text is the value, escapes resolved
   kInteger,
   kFloat,
   kOperator,
@@ -29,7 +29,8 @@ struct Token {
 };
 
 // Throws SyntaxFault with the line on what is no template. One trailing newline of the source is
-// dropped, newlines become "\n", trim_blocks and lstrip_blocks are on; comments and raw are resolved.
+// dropped, newlines become "\n", trim_blocks and lstrip_blocks are on; comments and raw are
+// resolved.
 std::vector<Token> tokenize_template(std::string_view source);
 
 // Returns a string literal's value, escapes as in Python. Unknown escapes keep their backslash.

@@ -3,10 +3,10 @@
 
 #include "core/text/jinja_methods.h"
 
+#include <algorithm>
+
 #include "core/text/jinja_arguments.h"
 #include "core/text/jinja_interpreter.h"
-
-#include <algorithm>
 
 namespace xrun::jinja {
 
@@ -121,8 +121,8 @@ const MethodTable& dict_methods() {
 Value bind_method(const Value& self, std::string_view name, bool& found) {
   found = true;
   if (changes_object(self, name)) {
-    return Value::undefined(fmt::format("access to attribute '{}' of '{}' object is unsafe.", name,
-                                        type_name(self)));
+    return Value::undefined(
+        fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(self)));
   }
   const MethodTable* table = nullptr;
   if (self.is_text()) table = &text_methods();

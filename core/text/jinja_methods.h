@@ -1,10 +1,10 @@
 #pragma once
 // Methods of the template's values, found by name.
 
-#include "core/text/jinja_value.h"
-
 #include <map>
 #include <string_view>
+
+#include "core/text/jinja_value.h"
 
 namespace xrun::jinja {
 
@@ -12,9 +12,9 @@ namespace xrun::jinja {
 using MethodBody = Value (*)(Interpreter&, const Value& self, Arguments&);
 using MethodTable = std::map<std::string_view, MethodBody>;
 
-const MethodTable& text_methods();   // str
-const MethodTable& list_methods();   // list, tuple
-const MethodTable& dict_methods();   // dict
+const MethodTable& text_methods();  // str
+const MethodTable& list_methods();  // list, tuple
+const MethodTable& dict_methods();  // dict
 
 // Returns text.format(arguments): {}, {0}, {name} and doubled braces; no format specifications.
 Value format_braces(Interpreter& interpreter, const Value& text, Arguments& arguments);

@@ -2,10 +2,10 @@
 
 #include "core/text/jinja_operators.h"
 
-#include "core/text/jinja_print.h"
-
 #include <algorithm>
 #include <cmath>
+
+#include "core/text/jinja_print.h"
 
 namespace xrun::jinja {
 
@@ -176,8 +176,8 @@ bool compare(std::string_view op, const Value& a, const Value& b, Budget& budget
   if (op == "not in") return !contains(b, a, budget);
   if (op == "<") return less(a, b, budget, "<");
   if (op == ">") return less(b, a, budget, ">");
-  const bool nan = a.is_number() && b.is_number() &&
-                   (std::isnan(a.as_double()) || std::isnan(b.as_double()));
+  const bool nan =
+      a.is_number() && b.is_number() && (std::isnan(a.as_double()) || std::isnan(b.as_double()));
   if (nan) return false;
   return op == "<=" ? !less(b, a, budget, "<=") : !less(a, b, budget, ">=");
 }
@@ -202,7 +202,8 @@ int64_t bound(const Value& value, int64_t length, int64_t low, int64_t high, int
 Stride resolve(const Value& start, const Value& stop, const Value& step, int64_t length) {
   XRUN_JINJA_CHECK(step.is_none() || step.is_integral(), "slice indices must be integers or None");
   // A step longer than any list takes one item, as would a larger one that could overflow.
-  const int64_t by = step.is_none() ? 1 : std::clamp(step.as_int(), -(int64_t{1} << 40), int64_t{1} << 40);
+  const int64_t by =
+      step.is_none() ? 1 : std::clamp(step.as_int(), -(int64_t{1} << 40), int64_t{1} << 40);
   XRUN_JINJA_CHECK(by != 0, "slice step cannot be zero");
   if (by > 0) {
     const int64_t first = bound(start, length, 0, length, 0);

@@ -1,14 +1,14 @@
 #pragma once
 // Python's operators on template values.
 
-#include "core/text/jinja_value.h"
-
 #include <string_view>
+
+#include "core/text/jinja_value.h"
 
 namespace xrun::jinja {
 
-// Returns a op b for + - * / // % **. Throws Fault with Python's words on types that do not fit, on a
-// division by zero, and where an integer leaves 64 bits.
+// Returns a op b for + - * / // % **. Throws Fault with Python's words on types that do not fit, on
+// a division by zero, and where an integer leaves 64 bits.
 Value apply_binary(std::string_view op, const Value& a, const Value& b, Budget& budget);
 
 // Returns -a (or +a).

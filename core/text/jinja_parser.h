@@ -1,14 +1,14 @@
 #pragma once
 // The recursive-descent parser of templates; statements and expressions have a source file each.
 
-#include "core/text/jinja_ast.h"
-#include "core/text/jinja_lexer.h"
-
 #include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "core/text/jinja_ast.h"
+#include "core/text/jinja_lexer.h"
 
 namespace xrun::jinja {
 

@@ -3,11 +3,11 @@
 
 #include "core/text/jinja_print.h"
 
-#include "core/base/utf8.h"
-#include "core/text/unicode.h"
-
 #include <algorithm>
 #include <cmath>
+
+#include "core/base/utf8.h"
+#include "core/text/unicode.h"
 
 namespace xrun::jinja {
 
@@ -17,8 +17,13 @@ namespace {
 bool is_printable(uint32_t point) {
   if (point == ' ') return true;
   switch (category(point)) {
-    case Category::kCn: case Category::kCc: case Category::kCf: case Category::kCo:
-    case Category::kZl: case Category::kZp: case Category::kZs: return false;
+    case Category::kCn:
+    case Category::kCc:
+    case Category::kCf:
+    case Category::kCo:
+    case Category::kZl:
+    case Category::kZp:
+    case Category::kZs: return false;
     default: return true;
   }
 }
@@ -110,8 +115,8 @@ class Printer {
   }
 
   void list(const List& list, int depth) {
-    static constexpr std::string_view kOpen[] = {"[", "(", "", "", "dict_keys([", "dict_values([",
-                                                 "dict_items(["};
+    static constexpr std::string_view kOpen[] = {
+        "[", "(", "", "", "dict_keys([", "dict_values([", "dict_items(["};
     static constexpr std::string_view kClose[] = {"]", ")", "", "", "])", "])", "])"};
     const Mark mark{list.origin, 0};
     if (list.style == ListStyle::kGenerator) return plain("<generator object>", mark);
@@ -188,7 +193,8 @@ class JsonPrinter {
   void text(const Text& text) {
     out_.append("\"", mark_at(text, 0));
     append_replaced(out_, text, [&](uint32_t point) -> std::string {
-      if (point >= 0x20 && point != '"' && point != '\\' && (point < 0x7F || !style_.ascii)) return "";
+      if (point >= 0x20 && point != '"' && point != '\\' && (point < 0x7F || !style_.ascii))
+        return "";
       if (point == 0x7F) return "\\u007f";
       std::string quoted;
       std::string bytes;

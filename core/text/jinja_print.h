@@ -1,15 +1,15 @@
 #pragma once
 // Values as text: Python's str and repr, and json.dumps as transformers' `tojson` calls it.
 
-#include "core/text/jinja_value.h"
-
 #include <optional>
 #include <string>
 
+#include "core/text/jinja_value.h"
+
 namespace xrun::jinja {
 
-// Appends str(value); an undefined value is empty. Numbers count as the template's text, brackets of
-// data as data. Throws Fault beyond the size or depth limits.
+// Appends str(value); an undefined value is empty. Numbers count as the template's text, brackets
+// of data as data. Throws Fault beyond the size or depth limits.
 void print(TextBuilder& out, const Value& value, Budget& budget);
 // Returns str(value) with its marks; a text comes back as it is.
 TextPtr to_text(const Value& value, Budget& budget);

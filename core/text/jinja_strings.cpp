@@ -2,11 +2,11 @@
 
 #include "core/text/jinja_strings.h"
 
+#include <algorithm>
+
 #include "core/base/utf8.h"
 #include "core/text/letter_case.h"
 #include "core/text/unicode.h"
-
-#include <algorithm>
 
 namespace xrun::jinja {
 

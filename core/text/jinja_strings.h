@@ -1,10 +1,10 @@
 #pragma once
 // Python's str methods as functions of marked texts; filters and methods share them.
 
-#include "core/text/jinja_value.h"
-
 #include <functional>
 #include <string_view>
+
+#include "core/text/jinja_value.h"
 
 namespace xrun::jinja {
 

@@ -1,13 +1,13 @@
-// Chat templates in Jinja: messages and arguments as transformers' apply_chat_template hands them to
-// the template, and the rope that comes out as spans.
+// Chat templates in Jinja: messages and arguments as transformers' apply_chat_template hands them
+// to the template, and the rope that comes out as spans.
+
+#include <array>
+#include <ctime>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/text/chat_template.h"
 #include "core/text/jinja_interpreter.h"
-
-#include <array>
-#include <ctime>
 
 namespace xrun {
 
@@ -16,11 +16,18 @@ namespace {
 using jinja::Value;
 
 // Arguments of apply_chat_template itself; a row that sets one does not mean the template.
-constexpr std::array<std::string_view, 12> kReserved = {
-    "messages",      "conversation",      "chat_template",
-    "tokenize",      "padding",           "truncation",
-    "return_tensors", "return_dict",      "return_assistant_tokens_mask",
-    "tokenizer_kwargs", "continue_final_message", "sanitize_control_tokens"};
+constexpr std::array<std::string_view, 12> kReserved = {"messages",
+                                                        "conversation",
+                                                        "chat_template",
+                                                        "tokenize",
+                                                        "padding",
+                                                        "truncation",
+                                                        "return_tensors",
+                                                        "return_dict",
+                                                        "return_assistant_tokens_mask",
+                                                        "tokenizer_kwargs",
+                                                        "continue_final_message",
+                                                        "sanitize_control_tokens"};
 
 std::tm clock_of(const std::string& date) {
   std::tm clock{};
@@ -33,12 +40,14 @@ std::tm clock_of(const std::string& date) {
   }
   int used = 0;
   const bool day = std::sscanf(date.c_str(), "%4d-%2d-%2d%n", &clock.tm_year, &clock.tm_mon,
-                               &clock.tm_mday, &used) == 3 && used == 10;
+                               &clock.tm_mday, &used) == 3 &&
+                   used == 10;
   bool whole = day && date.size() == 10;
   if (day && !whole) {
     int more = 0;
     whole = std::sscanf(date.c_str() + 10, "%*1[T ]%2d:%2d:%2d%n", &clock.tm_hour, &clock.tm_min,
-                        &clock.tm_sec, &more) == 3 && more == 9 && date.size() == 19;
+                        &clock.tm_sec, &more) == 3 &&
+            more == 9 && date.size() == 19;
   }
   const std::tm given = clock;
   clock.tm_year -= 1900;
@@ -87,7 +96,8 @@ Json normalise(const Json& messages) {
 
 void check_argument(const std::string& name, const Json& value) {
   for (std::string_view reserved : kReserved) {
-    XRUN_CHECK(name != reserved, "\"{}\" is no argument of a chat template and may not be set", name);
+    XRUN_CHECK(name != reserved, "\"{}\" is no argument of a chat template and may not be set",
+               name);
   }
   if ((name != "tools" && name != "documents") || value.is_null()) return;
   XRUN_CHECK(value.is_array(), "\"{}\" is {}, wanted an array of objects", name, value.kind_name());
@@ -122,13 +132,18 @@ class JinjaTemplate final : public ChatTemplate {
  public:
   JinjaTemplate(std::string source, std::string name, TemplateTokens tokens,
                 const std::string& date)
-      : source_(std::move(source)), name_(std::move(name)), tokens_(std::move(tokens)),
-        clock_(clock_of(date)), tree_(parse()) {}
+      : source_(std::move(source)),
+        name_(std::move(name)),
+        tokens_(std::move(tokens)),
+        clock_(clock_of(date)),
+        tree_(parse()) {}
 
   Rendering render(const Json& messages, const Json& kwargs) const override {
     const Json normal = normalise(messages);
-    XRUN_CHECK(kwargs.is_null() || kwargs.is_object(), "the template's arguments are {}, wanted an "
-               "object", kwargs.kind_name());
+    XRUN_CHECK(kwargs.is_null() || kwargs.is_object(),
+               "the template's arguments are {}, wanted an "
+               "object",
+               kwargs.kind_name());
     jinja::Interpreter interpreter(tree_, clock_);
     try {
       set_variables(interpreter, normal, kwargs);
@@ -160,8 +175,8 @@ class JinjaTemplate final : public ChatTemplate {
     try {
       return jinja::parse_template(source_);
     } catch (const jinja::SyntaxFault& fault) {
-      throw Error(fmt::format("chat template \"{}\", line {}: {}", name_, fault.line(),
-                              fault.what()));
+      throw Error(
+          fmt::format("chat template \"{}\", line {}: {}", name_, fault.line(), fault.what()));
     }
   }
 

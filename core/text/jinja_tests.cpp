@@ -72,8 +72,8 @@ bool is_case(Interpreter& interpreter, const Value& input, Arguments& arguments)
 }
 
 // The comparisons by name; the template strings are static so that they can be parameters.
-constexpr char kEqual[] = "==", kUnequal[] = "!=", kLess[] = "<", kLessEqual[] = "<=",
-               kGreater[] = ">", kGreaterEqual[] = ">=", kIn[] = "in";
+constexpr char kEqual[] = "==", kUnequal[] = "!=", kLess[] = "<",
+               kLessEqual[] = "<=", kGreater[] = ">", kGreaterEqual[] = ">=", kIn[] = "in";
 
 template <const char* op>
 bool compares(Interpreter& interpreter, const Value& input, Arguments& arguments) {
@@ -87,20 +87,43 @@ bool compares(Interpreter& interpreter, const Value& input, Arguments& arguments
 
 const TestTable& tests() {
   static const TestTable table = {
-      {"defined", plain<is_defined>}, {"undefined", plain<is_undefined>},
-      {"none", plain<is_none>}, {"boolean", plain<is_boolean>}, {"true", plain<is_true>},
-      {"false", plain<is_false>}, {"integer", plain<is_integer>}, {"float", plain<is_float>},
-      {"number", plain<is_number>}, {"string", plain<is_string>},
-      {"mapping", plain<is_mapping>}, {"callable", plain<is_callable>},
-      {"escaped", plain<is_escaped>}, {"iterable", plain<is_iterable>},
-      {"sequence", plain<is_sequence>}, {"sameas", is_same}, {"odd", has_rest<2, 1>},
-      {"even", has_rest<2, 0>}, {"divisibleby", is_divisible}, {"lower", is_case<lower_text, upper_text>},
-      {"upper", is_case<upper_text, lower_text>}, {"eq", compares<kEqual>}, {"equalto", compares<kEqual>},
-      {"==", compares<kEqual>}, {"ne", compares<kUnequal>}, {"!=", compares<kUnequal>},
-      {"lt", compares<kLess>}, {"lessthan", compares<kLess>}, {"<", compares<kLess>},
-      {"le", compares<kLessEqual>}, {"<=", compares<kLessEqual>}, {"gt", compares<kGreater>},
-      {"greaterthan", compares<kGreater>}, {">", compares<kGreater>},
-      {"ge", compares<kGreaterEqual>}, {">=", compares<kGreaterEqual>}, {"in", compares<kIn>},
+      {"defined", plain<is_defined>},
+      {"undefined", plain<is_undefined>},
+      {"none", plain<is_none>},
+      {"boolean", plain<is_boolean>},
+      {"true", plain<is_true>},
+      {"false", plain<is_false>},
+      {"integer", plain<is_integer>},
+      {"float", plain<is_float>},
+      {"number", plain<is_number>},
+      {"string", plain<is_string>},
+      {"mapping", plain<is_mapping>},
+      {"callable", plain<is_callable>},
+      {"escaped", plain<is_escaped>},
+      {"iterable", plain<is_iterable>},
+      {"sequence", plain<is_sequence>},
+      {"sameas", is_same},
+      {"odd", has_rest<2, 1>},
+      {"even", has_rest<2, 0>},
+      {"divisibleby", is_divisible},
+      {"lower", is_case<lower_text, upper_text>},
+      {"upper", is_case<upper_text, lower_text>},
+      {"eq", compares<kEqual>},
+      {"equalto", compares<kEqual>},
+      {"==", compares<kEqual>},
+      {"ne", compares<kUnequal>},
+      {"!=", compares<kUnequal>},
+      {"lt", compares<kLess>},
+      {"lessthan", compares<kLess>},
+      {"<", compares<kLess>},
+      {"le", compares<kLessEqual>},
+      {"<=", compares<kLessEqual>},
+      {"gt", compares<kGreater>},
+      {"greaterthan", compares<kGreater>},
+      {">", compares<kGreater>},
+      {"ge", compares<kGreaterEqual>},
+      {">=", compares<kGreaterEqual>},
+      {"in", compares<kIn>},
   };
   return table;
 }

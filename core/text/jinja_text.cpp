@@ -1,12 +1,12 @@
-// Runs never hold two neighbours of the same mark, so a text from one place has a single run however
-// often it was sliced and joined.
+// Runs never hold two neighbours of the same mark, so a text from one place has a single run
+// however often it was sliced and joined.
 
 #include "core/text/jinja_text.h"
 
-#include "core/base/utf8.h"
-
 #include <algorithm>
 #include <cstring>
+
+#include "core/base/utf8.h"
 
 namespace xrun::jinja {
 
@@ -115,7 +115,8 @@ size_t find_bytes(std::string_view bytes, std::string_view needle, size_t from) 
   if (from > bytes.size()) return std::string_view::npos;
   if (needle.empty()) return from;
   // memmem is linear where string_view::find is quadratic on input made for it.
-  const void* found = memmem(bytes.data() + from, bytes.size() - from, needle.data(), needle.size());
+  const void* found =
+      memmem(bytes.data() + from, bytes.size() - from, needle.data(), needle.size());
   if (found == nullptr) return std::string_view::npos;
   return static_cast<size_t>(static_cast<const char*>(found) - bytes.data());
 }

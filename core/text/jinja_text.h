@@ -1,14 +1,14 @@
 #pragma once
 // Strings of the template engine: bytes that remember who wrote them and which turn they belong to.
 
-#include "core/base/error.h"
-#include "core/text/chat_template.h"
-
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "core/base/error.h"
+#include "core/text/chat_template.h"
 
 namespace xrun::jinja {
 
@@ -18,9 +18,10 @@ class Fault : public Error {
   using Error::Error;
 };
 
-#define XRUN_JINJA_CHECK(cond, ...)                                                    \
-  do {                                                                                 \
-    if (!(cond)) [[unlikely]] throw ::xrun::jinja::Fault(fmt::format(__VA_ARGS__));    \
+#define XRUN_JINJA_CHECK(cond, ...)                         \
+  do {                                                      \
+    if (!(cond)) [[unlikely]]                               \
+      throw ::xrun::jinja::Fault(fmt::format(__VA_ARGS__)); \
   } while (false)
 
 // Work that a rendering may still do, so that a hostile template ends. One step is about one node
@@ -31,7 +32,8 @@ class Budget {
   // Throws Fault when the budget is spent.
   void charge(int64_t steps) {
     left_ -= steps;
-    if (left_ < 0) [[unlikely]] throw Fault("the template does not come to an end (too many steps)");
+    if (left_ < 0) [[unlikely]]
+      throw Fault("the template does not come to an end (too many steps)");
   }
   void charge_bytes(size_t bytes) { charge(static_cast<int64_t>(bytes / 64)); }
 

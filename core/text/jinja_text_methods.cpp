@@ -1,5 +1,7 @@
 // The methods of str that chat templates meet; positions count code points.
 
+#include <algorithm>
+
 #include "core/base/utf8.h"
 #include "core/text/jinja_arguments.h"
 #include "core/text/jinja_interpreter.h"
@@ -9,8 +11,6 @@
 #include "core/text/jinja_strings.h"
 #include "core/text/letter_case.h"
 #include "core/text/unicode.h"
-
-#include <algorithm>
 
 namespace xrun::jinja {
 
@@ -85,9 +85,9 @@ Value affix_test(Interpreter& interpreter, const Value& self, Arguments& argumen
   const Value* start = reader.next("start");
   const Value* stop = reader.next("end");
   reader.finish();
-  const Value part = slice(self, start == nullptr ? Value::none() : *start,
-                           stop == nullptr ? Value::none() : *stop, Value::none(),
-                           interpreter.budget());
+  const Value part =
+      slice(self, start == nullptr ? Value::none() : *start,
+            stop == nullptr ? Value::none() : *stop, Value::none(), interpreter.budget());
   std::vector<Value> wanted = {affix};
   if (affix.is_list() && affix.list().style == ListStyle::kTuple) wanted = affix.list().items;
   return Value::boolean(std::any_of(wanted.begin(), wanted.end(), [&](const Value& one) {
@@ -251,27 +251,54 @@ Value is_case(Interpreter&, const Value& self, Arguments& arguments) {
 
 const MethodTable& text_methods() {
   static const MethodTable table = {
-      {"strip", strip<Side::kBoth>}, {"lstrip", strip<Side::kLeft>},
-      {"rstrip", strip<Side::kRight>}, {"split", split<false>}, {"rsplit", split<true>},
-      {"splitlines", split_lines_method}, {"partition", partition<false>},
-      {"rpartition", partition<true>}, {"startswith", affix_test<false>},
-      {"endswith", affix_test<true>}, {"replace", replace},
-      {"find", find<Search::kFind, false>}, {"rfind", find<Search::kFindLast, false>},
-      {"index", find<Search::kFind, true>}, {"rindex", find<Search::kFindLast, true>},
-      {"count", find<Search::kCount, false>}, {"upper", changed<upper_text>},
-      {"lower", changed<lower_text>}, {"casefold", changed<lower_text>},
-      {"capitalize", changed<capitalize_text>}, {"title", changed<title_text>},
-      {"swapcase", changed<swap_case>}, {"join", join}, {"center", pad<Side::kBoth>},
-      {"ljust", pad<Side::kRight>}, {"rjust", pad<Side::kLeft>}, {"zfill", zfill},
-      {"removeprefix", remove_affix<false>}, {"removesuffix", remove_affix<true>},
-      {"isalpha", all_points<is_alpha>}, {"isdigit", all_points<is_digit>},
-      {"isdecimal", all_points<is_decimal>}, {"isnumeric", all_points<is_number>},
-      {"isalnum", all_points<is_alnum>}, {"isspace", all_points<is_space_point>},
-      {"islower", is_case<false>}, {"isupper", is_case<true>}, {"format", format_braces},
+      {"strip", strip<Side::kBoth>},
+      {"lstrip", strip<Side::kLeft>},
+      {"rstrip", strip<Side::kRight>},
+      {"split", split<false>},
+      {"rsplit", split<true>},
+      {"splitlines", split_lines_method},
+      {"partition", partition<false>},
+      {"rpartition", partition<true>},
+      {"startswith", affix_test<false>},
+      {"endswith", affix_test<true>},
+      {"replace", replace},
+      {"find", find<Search::kFind, false>},
+      {"rfind", find<Search::kFindLast, false>},
+      {"index", find<Search::kFind, true>},
+      {"rindex", find<Search::kFindLast, true>},
+      {"count", find<Search::kCount, false>},
+      {"upper", changed<upper_text>},
+      {"lower", changed<lower_text>},
+      {"casefold", changed<lower_text>},
+      {"capitalize", changed<capitalize_text>},
+      {"title", changed<title_text>},
+      {"swapcase", changed<swap_case>},
+      {"join", join},
+      {"center", pad<Side::kBoth>},
+      {"ljust", pad<Side::kRight>},
+      {"rjust", pad<Side::kLeft>},
+      {"zfill", zfill},
+      {"removeprefix", remove_affix<false>},
+      {"removesuffix", remove_affix<true>},
+      {"isalpha", all_points<is_alpha>},
+      {"isdigit", all_points<is_digit>},
+      {"isdecimal", all_points<is_decimal>},
+      {"isnumeric", all_points<is_number>},
+      {"isalnum", all_points<is_alnum>},
+      {"isspace", all_points<is_space_point>},
+      {"islower", is_case<false>},
+      {"isupper", is_case<true>},
+      {"format", format_braces},
       // Known to Python, without use in a chat template.
-      {"encode", nullptr}, {"expandtabs", nullptr}, {"format_map", nullptr},
-      {"isascii", nullptr}, {"isidentifier", nullptr}, {"isprintable", nullptr},
-      {"istitle", nullptr}, {"maketrans", nullptr}, {"translate", nullptr},
+      {"encode", nullptr},
+      {"expandtabs", nullptr},
+      {"format_map", nullptr},
+      {"isascii", nullptr},
+      {"isidentifier", nullptr},
+      {"isprintable", nullptr},
+      {"istitle", nullptr},
+      {"maketrans", nullptr},
+      {"translate", nullptr},
   };
   return table;
 }

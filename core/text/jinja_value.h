@@ -1,8 +1,6 @@
 #pragma once
 // Values of the template engine: Python's, as far as a chat template can see them.
 
-#include "core/text/jinja_text.h"
-
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,12 +8,24 @@
 #include <utility>
 #include <vector>
 
+#include "core/text/jinja_text.h"
+
 namespace xrun::jinja {
 
 class Interpreter;
 
 enum class Kind : uint8_t {
-  kUndefined, kNone, kBool, kInt, kFloat, kText, kList, kDict, kNamespace, kLoop, kFunction
+  kUndefined,
+  kNone,
+  kBool,
+  kInt,
+  kFloat,
+  kText,
+  kList,
+  kDict,
+  kNamespace,
+  kLoop,
+  kFunction
 };
 
 // What a list is in Python: it decides printing, indexing and truth.
@@ -125,9 +135,9 @@ struct Loop : Object {
   std::vector<Value> items;
   size_t index = 0;
   int depth = 1;
-  Value body;         // recursive loops: calls the loop again
-  Value last_seen;    // of loop.changed()
-  int nesting = 1;    // as List::depth
+  Value body;       // recursive loops: calls the loop again
+  Value last_seen;  // of loop.changed()
+  int nesting = 1;  // as List::depth
   bool has_seen = false;
 };
 

@@ -2,9 +2,9 @@
 
 #include "core/text/letter_case.h"
 
-#include "core/base/utf8.h"
-
 #include <algorithm>
+
+#include "core/base/utf8.h"
 
 namespace xrun {
 

@@ -1,8 +1,12 @@
-// Which template a setting means. A family is known by the fingerprint of its stock template: the hash
-// of its text with each run of white space as one blank. The text that fits is not trusted alone: both
-// templates must render the same probe conversations, or the tokenizer's own counts as unknown.
+// Which template a setting means. A family is known by the fingerprint of its stock template: the
+// hash of its text with each run of white space as one blank. The text that fits is not trusted
+// alone: both templates must render the same probe conversations, or the tokenizer's own counts as
+// unknown.
 //
 // A new family is one file in core/text/templates and one line in kFamilies.
+
+#include <algorithm>
+#include <filesystem>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -10,9 +14,6 @@
 #include "core/base/suggest.h"
 #include "core/text/builtin_templates.h"
 #include "core/text/chat_template.h"
-
-#include <algorithm>
-#include <filesystem>
 
 namespace xrun {
 
@@ -41,8 +42,10 @@ std::string fingerprint(std::string_view source) {
   std::string text;
   for (char c : source) {
     const bool blank = c == ' ' || (c >= '\t' && c <= '\r');
-    if (!blank) text += c;
-    else if (!text.empty() && text.back() != ' ') text += ' ';
+    if (!blank)
+      text += c;
+    else if (!text.empty() && text.back() != ' ')
+      text += ' ';
   }
   if (text.ends_with(' ')) text.pop_back();
   return hash_hex(text);
@@ -71,7 +74,8 @@ std::shared_ptr<const ChatTemplate> make_builtin(const BuiltinTemplate& builtin,
 }
 
 // The text, or the word that it failed: what a probe is compared by.
-std::string probe_text(const ChatTemplate& chat_template, const Json& messages, const Json& kwargs) {
+std::string probe_text(const ChatTemplate& chat_template, const Json& messages,
+                       const Json& kwargs) {
   try {
     return chat_template.render(messages, kwargs).text;
   } catch (const Error&) {
@@ -88,7 +92,8 @@ bool renders_alike(const ChatTemplate& a, const ChatTemplate& b) {
     [{"role": "user", "content": "q"}, {"role": "assistant", "content": "", "tool_calls": [
       {"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}]},
      {"role": "tool", "content": "y"}]
-  ])json", "probes");
+  ])json",
+                                         "probes");
   const Json prompted = Json(Json::Object{{"add_generation_prompt", true}});
   return std::all_of(kProbes.as_array().begin(), kProbes.as_array().end(), [&](const Json& probe) {
     return probe_text(a, probe, {}) == probe_text(b, probe, {}) &&
@@ -118,7 +123,8 @@ ResolvedTemplate with_marks(std::shared_ptr<const ChatTemplate> found, const std
   if (found->marks_generation()) return {found, fmt::format("template: {}", whose)};
   if (auto tagged = swap ? tagged_copy(*found, tokenizer, date) : nullptr) {
     return {tagged, fmt::format("template: {} has no generation marks; using {}, our marked copy, "
-                                "which renders the same text", whose, tagged->name())};
+                                "which renders the same text",
+                                whose, tagged->name())};
   }
   XRUN_CHECK(allow_unmarked,
              "{} has no {{% generation %}} marks and is not of a family known here (fingerprint "
@@ -155,8 +161,10 @@ ResolvedTemplate resolve_template(const Tokenizer& tokenizer, const std::string&
   if (setting.empty() || setting == "auto") {
     XRUN_CHECK(!tokenizer.chat_template().empty(),
                "the tokenizer has no chat template; name one: template = \"chatml\" (or {}), or a "
-               "file", joined_names());
-    auto own = make_jinja_template(tokenizer.chat_template(), "own", template_tokens(tokenizer), date);
+               "file",
+               joined_names());
+    auto own =
+        make_jinja_template(tokenizer.chat_template(), "own", template_tokens(tokenizer), date);
     return with_marks(std::move(own), "the tokenizer's own", tokenizer, date, true, allow_unmarked);
   }
   if (const BuiltinTemplate* builtin = find_builtin(setting)) {
@@ -172,7 +180,8 @@ ResolvedTemplate resolve_template(const Tokenizer& tokenizer, const std::string&
   }
   auto file = make_jinja_template(read_file(setting, kMaxFileBytes), setting,
                                   template_tokens(tokenizer), date);
-  // Who asks for a file's text alone gets the file; who trains gets its marked copy, if there is one.
+  // Who asks for a file's text alone gets the file; who trains gets its marked copy, if there is
+  // one.
   return with_marks(std::move(file), fmt::format("the file {}", setting), tokenizer, date,
                     !allow_unmarked, allow_unmarked);
 }

@@ -1,15 +1,15 @@
-// Each law looks at one sample and returns what is wrong with it, or nothing. A sample that a template
-// refuses to render breaks no law.
+// Each law looks at one sample and returns what is wrong with it, or nothing. A sample that a
+// template refuses to render breaks no law.
 
 #include "core/text/template_laws.h"
+
+#include <algorithm>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/suggest.h"
 #include "core/text/chat_tokens.h"
 #include "core/text/text_difference.h"
-
-#include <algorithm>
-#include <optional>
 
 namespace xrun {
 
@@ -20,8 +20,8 @@ struct Case {
   const Tokenizer& tokenizer;
   const ChatTemplate& chat_template;
   const LawSample& sample;
-  std::vector<ChatTokens> sides;       // the conversation, or chosen and rejected
-  std::vector<const Json*> messages;   // of each side
+  std::vector<ChatTokens> sides;      // the conversation, or chosen and rejected
+  std::vector<const Json*> messages;  // of each side
 };
 
 using Breach = std::optional<std::string>;
@@ -55,17 +55,21 @@ Breach check_bos(const Case& at) {
     const std::vector<int32_t>& ids = at.sides[s].ids;
     // A token that opens every message is a turn marker, whatever else it is named.
     const auto count = static_cast<size_t>(std::count(ids.begin(), ids.end(), *bos));
-    if (count >= at.messages[s]->size() && count > 1 && !(ids.size() > 1 && ids[1] == *bos)) continue;
+    if (count >= at.messages[s]->size() && count > 1 && !(ids.size() > 1 && ids[1] == *bos))
+      continue;
     size_t leading = 0;
     while (leading < ids.size() && ids[leading] == *bos) ++leading;
     if (leading > 1) {
-      return fmt::format("the rendering starts with the BOS {} {} times, wanted once; the template "
-                         "writes it twice\n  {}", at.tokenizer.piece(*bos), leading, head(at.sides[s]));
+      return fmt::format(
+          "the rendering starts with the BOS {} {} times, wanted once; the template "
+          "writes it twice\n  {}",
+          at.tokenizer.piece(*bos), leading, head(at.sides[s]));
     }
     if (leading < expected.size()) {
-      return fmt::format("the rendering does not start with the BOS {} that the tokenizer's own "
-                         "encoding adds; write {{{{ bos_token }}}} at the head of the template\n  {}",
-                         at.tokenizer.piece(*bos), head(at.sides[s]));
+      return fmt::format(
+          "the rendering does not start with the BOS {} that the tokenizer's own "
+          "encoding adds; write {{{{ bos_token }}}} at the head of the template\n  {}",
+          at.tokenizer.piece(*bos), head(at.sides[s]));
     }
   }
   return {};
@@ -73,9 +77,9 @@ Breach check_bos(const Case& at) {
 
 // The origin of the byte at `at`.
 Origin origin_at(const Rendering& rendering, size_t at) {
-  const auto span = std::upper_bound(
-      rendering.spans.begin(), rendering.spans.end(), at,
-      [](size_t value, const RenderSpan& one) { return value < one.end; });
+  const auto span =
+      std::upper_bound(rendering.spans.begin(), rendering.spans.end(), at,
+                       [](size_t value, const RenderSpan& one) { return value < one.end; });
   return span == rendering.spans.end() ? Origin::kMessage : span->origin;
 }
 
@@ -91,11 +95,12 @@ Breach check_eot_trained(const Case& at) {
       }
       const std::string_view behind = std::string_view(side.rendering.text).substr(turn.end, 30);
       const size_t shown = text.size() > 40 ? text.size() - 40 : 0;
-      return fmt::format("a trained turn ends with the message's own text, so the model never learns "
-                         "to stop; put the end-of-turn token inside the generation block\n"
-                         "  trained  {}\n  behind   {}",
-                         visible_blanks(text.substr(shown)),
-                         behind.empty() ? "(nothing)" : visible_blanks(behind));
+      return fmt::format(
+          "a trained turn ends with the message's own text, so the model never learns "
+          "to stop; put the end-of-turn token inside the generation block\n"
+          "  trained  {}\n  behind   {}",
+          visible_blanks(text.substr(shown)),
+          behind.empty() ? "(nothing)" : visible_blanks(behind));
     }
   }
   return {};
@@ -109,14 +114,16 @@ Breach check_prefix(const Case& at) {
       if (!is_assistant(messages[turn])) continue;
       std::string prompt;
       try {
-        prompt = at.chat_template.render(first_messages(*at.messages[s], turn), at.sample.kwargs).text;
+        prompt =
+            at.chat_template.render(first_messages(*at.messages[s], turn), at.sample.kwargs).text;
       } catch (const Error&) {
         continue;  // some templates refuse to stop there
       }
       if (whole.starts_with(prompt)) continue;
-      return fmt::format("the first {} of {} messages render differently when they stand alone, so "
-                         "the model would be trained on prompts that it never sees\n{}",
-                         turn, messages.size(), text_difference("alone", prompt, "whole", whole));
+      return fmt::format(
+          "the first {} of {} messages render differently when they stand alone, so "
+          "the model would be trained on prompts that it never sees\n{}",
+          turn, messages.size(), text_difference("alone", prompt, "whole", whole));
     }
   }
   return {};
@@ -127,8 +134,10 @@ Breach check_mask_not_empty(const Case& at) {
     if (!has_assistant(*at.messages[s])) continue;
     const std::vector<uint8_t>& mask = at.sides[s].mask;
     if (std::find(mask.begin(), mask.end(), 1) != mask.end()) continue;
-    return fmt::format("nothing is trained: no generation block of the template covers an assistant "
-                       "turn\n  {}", head(at.sides[s]));
+    return fmt::format(
+        "nothing is trained: no generation block of the template covers an assistant "
+        "turn\n  {}",
+        head(at.sides[s]));
   }
   return {};
 }
@@ -145,15 +154,18 @@ Breach check_shared_prompt(const Case& at) {
   const size_t shared = count_shared_messages(chosen, rejected);
   for (const Json* side : at.messages) {
     if (shared >= side->size() || is_assistant(side->as_array()[shared])) continue;
-    return fmt::format("chosen and rejected part in message {}, a {} turn; wanted the same messages up "
-                       "to an assistant turn", shared + 1, role_of(side->as_array()[shared]));
+    return fmt::format(
+        "chosen and rejected part in message {}, a {} turn; wanted the same messages up "
+        "to an assistant turn",
+        shared + 1, role_of(side->as_array()[shared]));
   }
   const size_t turns = count_shared_turns(at.chat_template, chosen, rejected, at.sample.kwargs);
   std::string_view prompts[2];
   std::vector<int32_t> ids[2];
   for (size_t s = 0; s < 2; ++s) {
     const ChatTokens& side = at.sides[s];
-    if (turns >= side.rendering.turns.size()) return {};  // nothing is trained: another law's affair
+    if (turns >= side.rendering.turns.size())
+      return {};  // nothing is trained: another law's affair
     const size_t begin = side.rendering.turns[turns].begin;
     prompts[s] = std::string_view(side.rendering.text).substr(0, begin);
     for (size_t i = 0; i < side.ids.size() && side.offsets[i].end <= begin; ++i) {
@@ -166,8 +178,10 @@ Breach check_shared_prompt(const Case& at) {
   }
   // A token across the border may belong to one side alone; the rest must agree.
   const size_t common = std::min(ids[0].size(), ids[1].size());
-  if (!std::equal(ids[0].begin(), ids[0].begin() + static_cast<ptrdiff_t>(common), ids[1].begin())) {
-    return std::string("the prompt has other tokens on the two sides, although the text is the same");
+  if (!std::equal(ids[0].begin(), ids[0].begin() + static_cast<ptrdiff_t>(common),
+                  ids[1].begin())) {
+    return std::string(
+        "the prompt has other tokens on the two sides, although the text is the same");
   }
   return {};
 }
@@ -191,8 +205,7 @@ bool prepare(Case& at) {
   if (!at.sample.rejected.is_null()) at.messages.push_back(&at.sample.rejected);
   try {
     for (const Json* messages : at.messages) {
-      at.sides.push_back(
-          encode_chat(at.tokenizer, at.chat_template, *messages, at.sample.kwargs));
+      at.sides.push_back(encode_chat(at.tokenizer, at.chat_template, *messages, at.sample.kwargs));
     }
   } catch (const Error&) {
     return false;

@@ -1,20 +1,22 @@
 #pragma once
-// Laws that a chat template must keep before anything is trained through it, checked on sample rows.
+// Laws that a chat template must keep before anything is trained through it, checked on sample
+// rows.
 //
 //   bos             the tokens start with exactly the BOS that the tokenizer's own encoding would
 //                   add, never two; a BOS that is also a turn marker is exempt
-//   eot_trained     the last non-space token of every generation block is the template's own, not the
+//   eot_trained     the last non-space token of every generation block is the template's own, not
+//   the
 //                   message's: the end of the turn is inside, and so is trained
-//   prefix          the messages before each assistant turn render as a prefix of the whole rendering
-//   mask_not_empty  something is trained
-//   shared_prompt   chosen and rejected have the same prompt, in messages and in tokens
-
-#include "core/text/chat_template.h"
-#include "core/text/tokenizer.h"
+//   prefix          the messages before each assistant turn render as a prefix of the whole
+//   rendering mask_not_empty  something is trained shared_prompt   chosen and rejected have the
+//   same prompt, in messages and in tokens
 
 #include <span>
 #include <string>
 #include <vector>
+
+#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
 
 namespace xrun {
 

@@ -2,11 +2,11 @@
 
 #include "core/text/text_difference.h"
 
-#include "core/base/utf8.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
+
+#include "core/base/utf8.h"
 
 namespace xrun {
 
@@ -33,11 +33,16 @@ std::string visible_blanks(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const CodePoint point = read_utf8(text, at);
     at += point.size;
-    if (point.value == ' ') out += "␣";
-    else if (point.value == '\n') out += "⏎";
-    else if (point.value == '\t') out += "→";
-    else if (point.value < 0x20) append_utf8(out, 0x2400 + point.value);
-    else append_utf8(out, point.value);
+    if (point.value == ' ')
+      out += "␣";
+    else if (point.value == '\n')
+      out += "⏎";
+    else if (point.value == '\t')
+      out += "→";
+    else if (point.value < 0x20)
+      append_utf8(out, 0x2400 + point.value);
+    else
+      append_utf8(out, point.value);
   }
   return out;
 }
@@ -56,7 +61,9 @@ std::string text_difference(std::string_view label_a, std::string_view a, std::s
     const size_t end = begin_of_point(text, std::min(text.size(), at + kBehind));
     const std::string behind = at < text.size() ? visible_blanks(text.substr(at, end - at)) : "";
     out += fmt::format("  {:<{}}  {}{}{}{}\n", label, width, dots, before, behind,
-                       end < text.size() ? "…" : at >= text.size() ? "(ends here)" : "");
+                       end < text.size()   ? "…"
+                       : at >= text.size() ? "(ends here)"
+                                           : "");
   }
   const size_t column = count_points(dots) + count_points(before);
   out += fmt::format("  {:<{}}  {}^", "", width, std::string(column, ' '));

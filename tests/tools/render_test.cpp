@@ -77,14 +77,16 @@ TEST_F(Render, TopLevelKeysAreArgumentsAndTheDateIsPinned) {
       "rows.jsonl", R"({"messages": [{"role": "user", "content": "q"}], "tools": [{"name": "f"}], )"
                     R"("add_generation_prompt": true, "style": "brief"})");
   const std::string source = folder_.write(
-      "t.jinja", "{{ tools[0].name }} {{ add_generation_prompt }} {{ style }} {{ strftime_now('%Y') }}");
+      "t.jinja",
+      "{{ tools[0].name }} {{ add_generation_prompt }} {{ style }} {{ strftime_now('%Y') }}");
   ASSERT_EQ(xrun({"--json", "--date", "2024-07-26", "--template", source, rows}), 0) << out();
   EXPECT_EQ(row().at("text").as_string(), "f True brief 2024");
 }
 
 TEST_F(Render, BadRowsGiveErrorsInTheirPlaceAndStatusOne) {
   const std::string rows = folder_.write(
-      "rows.jsonl", std::string("{\"messages\": []}\n{\"text\": 1}\n{\"messages\": [\n") + kRow + "\n");
+      "rows.jsonl",
+      std::string("{\"messages\": []}\n{\"text\": 1}\n{\"messages\": [\n") + kRow + "\n");
   EXPECT_EQ(xrun({"--json", rows}), 1);
   EXPECT_EQ(row(0).at("error").as_string(),
             rows + ":1: the conversation is empty; wanted at least one message");

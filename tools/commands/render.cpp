@@ -1,7 +1,6 @@
 // xrun render: conversations through the tokenizer's chat template, to text, ids and mask.
 
 #include <CLI/CLI.hpp>
-
 #include <cstdio>
 #include <ctime>
 #include <string>
@@ -75,9 +74,8 @@ std::string render_line(const std::string& line, const RowReader& rows, bool jso
 // Returns the exit status: 1 if a row was bad, which is said in its place.
 int render_rows(const RenderArguments& arguments) {
   const auto tokenizer = Tokenizer::load(arguments.tokenizer);
-  const ResolvedTemplate resolved =
-      resolve_template(*tokenizer, arguments.chat_template,
-                       arguments.date.empty() ? now() : arguments.date, true);
+  const ResolvedTemplate resolved = resolve_template(
+      *tokenizer, arguments.chat_template, arguments.date.empty() ? now() : arguments.date, true);
   std::fprintf(stderr, "%s\n", resolved.notice.c_str());
   RowReader rows(arguments.file == "-" ? "" : arguments.file);
   RowWriter out;
@@ -102,8 +100,10 @@ int render_rows(const RenderArguments& arguments) {
 }  // namespace
 
 int command_render(int argc, char** argv) {
-  CLI::App app("Renders conversations, a JSON object a line: \"messages\", and every other key (tools, "
-               "add_generation_prompt, ...) an argument of the template", "xrun render");
+  CLI::App app(
+      "Renders conversations, a JSON object a line: \"messages\", and every other key (tools, "
+      "add_generation_prompt, ...) an argument of the template",
+      "xrun render");
   RenderArguments arguments;
   app.add_option("--tokenizer", arguments.tokenizer, "folder of the tokenizer")->required();
   app.add_option("--template", arguments.chat_template,

@@ -1,8 +1,9 @@
+#include "core/text/chat_tokens.h"
+
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/text/chat_tokens.h"
 #include "tests/core/text/template_fixture.h"
 
 namespace xrun {
@@ -29,7 +30,8 @@ TEST(ChatTokens, TrainsTheAnswerAndItsEndAlone) {
   const auto resolved = resolve_template(*tokenizer);
   const ChatTokens tokens = encode_chat(*tokenizer, *resolved.chat_template,
                                         messages({{"user", "q"}, {"assistant", "ab"}}), {});
-  EXPECT_EQ(shown(tokens), "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n{a}{b}{<|im_end|>}\n");
+  EXPECT_EQ(shown(tokens),
+            "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n{a}{b}{<|im_end|>}\n");
   EXPECT_EQ(tokens.straddlers, 0);
 }
 
@@ -41,7 +43,8 @@ TEST(ChatTokens, AMessageThatSpellsASpecialTokenStaysPlain) {
                   messages({{"user", "<|im_end|>"}, {"assistant", "<|endoftext|>"}}), {});
   const int32_t end = *tokenizer->id_of("<|im_end|>");
   EXPECT_EQ(std::count(tokens.ids.begin(), tokens.ids.end(), end), 2);  // the template's two
-  EXPECT_EQ(std::count(tokens.ids.begin(), tokens.ids.end(), *tokenizer->id_of("<|endoftext|>")), 0);
+  EXPECT_EQ(std::count(tokens.ids.begin(), tokens.ids.end(), *tokenizer->id_of("<|endoftext|>")),
+            0);
 }
 
 TEST(ChatTokens, ARoleCannotCompleteASpecialTokenOfTheTemplate) {
@@ -69,7 +72,8 @@ TEST(ChatTokens, TurnsFromANumberOnAreTrained) {
 TEST(ChatTokens, ATokenAcrossTheBorderIsTrainedWholeAndCounted) {
   const auto tokenizer = Tokenizer::load(kSourceDir / "tests/data/tokenizers/smol");
   // Byte-level pieces take the space before a word into its first token.
-  const auto chat_template = jinja_of("a {% generation %}{{ messages[0].content }}{% endgeneration %}");
+  const auto chat_template =
+      jinja_of("a {% generation %}{{ messages[0].content }}{% endgeneration %}");
   const ChatTokens tokens =
       encode_chat(*tokenizer, *chat_template, messages({{"assistant", "the"}}), {});
   ASSERT_GE(tokens.ids.size(), 2u);
@@ -79,8 +83,10 @@ TEST(ChatTokens, ATokenAcrossTheBorderIsTrainedWholeAndCounted) {
 }
 
 TEST(ChatTokens, CountsSharedMessagesAndTheirTurns) {
-  const auto chosen = messages({{"user", "q"}, {"assistant", "a"}, {"user", "r"}, {"assistant", "x"}});
-  const auto rejected = messages({{"user", "q"}, {"assistant", "a"}, {"user", "r"}, {"assistant", "y"}});
+  const auto chosen =
+      messages({{"user", "q"}, {"assistant", "a"}, {"user", "r"}, {"assistant", "x"}});
+  const auto rejected =
+      messages({{"user", "q"}, {"assistant", "a"}, {"user", "r"}, {"assistant", "y"}});
   const auto chat_template = resolve_template(*tiny()).chat_template;
   EXPECT_EQ(count_shared_messages(chosen, rejected), 3u);
   EXPECT_EQ(count_shared_turns(*chat_template, chosen, rejected, {}), 1u);

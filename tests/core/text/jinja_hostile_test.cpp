@@ -33,7 +33,8 @@ std::string short_failure(const std::string& source) {
 }
 
 TEST(JinjaHostile, EndlessWorkIsCutOff) {
-  const std::string loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}";
+  const std::string loops =
+      "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}";
   EXPECT_NE(failure(loops).find("line 1: the template does not come to an end"), std::string::npos);
   const std::string loop = "{% for a in range(99999) %}";
   for (const std::string& source : {
@@ -41,9 +42,11 @@ TEST(JinjaHostile, EndlessWorkIsCutOff) {
            loop + "{% set x = 5000000 in range(99999) %}{% endfor %}",
            "{% set s = 'a' * 1000000 %}" + loop + "{% set x = s.count('b') %}{% endfor %}",
            "{% set s = 'é' * 1000000 %}" + loop + "{% set x = s[a] %}{% endfor %}",
-           "{% set s = 'é' * 20000 %}" + loop + "{% set x = s.strip('a' * 20000 ~ 'é') %}{% endfor %}",
+           "{% set s = 'é' * 20000 %}" + loop +
+               "{% set x = s.strip('a' * 20000 ~ 'é') %}{% endfor %}",
            "{% set s = 'a' * 1000000 %}" + loop + "{% set x = s.rfind('b' ~ s) %}{% endfor %}",
-           "{% set s = 'a b ' * 100000 %}" + loop + "{% set x = s.split()|map('upper')|list %}{% endfor %}",
+           "{% set s = 'a b ' * 100000 %}" + loop +
+               "{% set x = s.split()|map('upper')|list %}{% endfor %}",
        }) {
     EXPECT_NE(short_failure(source).find("does not come to an end"), std::string::npos) << source;
   }
@@ -54,7 +57,8 @@ TEST(JinjaHostile, RecursionIsCutOff) {
             std::string::npos);
   EXPECT_NE(failure("{% for x in [[]] recursive %}{{ loop([[]]) }}{% endfor %}").find("recursion"),
             std::string::npos);
-  const std::string nested = repeated("{% if 1 %}", 100) + "{{ m() }}" + repeated("{% endif %}", 100);
+  const std::string nested =
+      repeated("{% if 1 %}", 100) + "{{ m() }}" + repeated("{% endif %}", 100);
   EXPECT_NE(failure("{% macro m() %}" + nested + "{% endmacro %}{{ m() }}").find("recursion"),
             std::string::npos);
 }
@@ -73,53 +77,69 @@ TEST(JinjaHostile, DeepSourceIsRefused) {
 
 TEST(JinjaHostile, TextAndListsHaveLimits) {
   EXPECT_NE(failure("{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}"
-                    "{% set ns.s = ns.s ~ ns.s %}{% endfor %}").find("grows beyond"), std::string::npos);
+                    "{% set ns.s = ns.s ~ ns.s %}{% endfor %}")
+                .find("grows beyond"),
+            std::string::npos);
   EXPECT_NE(failure("{{ ('a' * 99999999999)|length }}").find("grows beyond"), std::string::npos);
   EXPECT_NE(failure("{{ ([0] * 99999999999)|length }}").find("grows beyond"), std::string::npos);
   EXPECT_NE(failure("{% set ns = namespace(l=[1]) %}{% for i in range(60) %}"
-                    "{% set ns.l = ns.l + ns.l %}{% endfor %}").find("grows beyond"), std::string::npos);
+                    "{% set ns.l = ns.l + ns.l %}{% endfor %}")
+                .find("grows beyond"),
+            std::string::npos);
   EXPECT_NE(failure("{{ '%99999999d' % 1 }}").find("beyond"), std::string::npos);
   EXPECT_NE(failure("{{ 'x'.center(99999999999) }}"), "");
 }
 
 TEST(JinjaHostile, ValuesThatNestWithoutEndAreRefused) {
   EXPECT_NE(failure("{% set ns = namespace(l=[]) %}{% for i in range(5000) %}"
-                    "{% set ns.l = [ns.l] %}{% endfor %}").find("nest deeper"), std::string::npos);
+                    "{% set ns.l = [ns.l] %}{% endfor %}")
+                .find("nest deeper"),
+            std::string::npos);
   EXPECT_NE(failure("{% set ns = namespace(l={}) %}{% for i in range(5000) %}"
-                    "{% set ns.l = {'k': ns.l} %}{% endfor %}").find("nest deeper"), std::string::npos);
+                    "{% set ns.l = {'k': ns.l} %}{% endfor %}")
+                .find("nest deeper"),
+            std::string::npos);
   EXPECT_NE(failure("{% set ns = namespace(l=[]) %}{% for i in range(5000) %}"
-                    "{% set ns.l = [ns.l.count] %}{% endfor %}").find("nest deeper"), std::string::npos);
+                    "{% set ns.l = [ns.l.count] %}{% endfor %}")
+                .find("nest deeper"),
+            std::string::npos);
   EXPECT_NE(failure("{% set ns = namespace(l=[]) %}{% for i in range(5000) %}{% for x in [ns.l] %}"
-                    "{% set ns.l = loop %}{% endfor %}{% endfor %}").find("nest deeper"),
+                    "{% set ns.l = loop %}{% endfor %}{% endfor %}")
+                .find("nest deeper"),
             std::string::npos);
 }
 
 TEST(JinjaHostile, DoublingThroughSharedValuesEnds) {
   const std::string doubling =
-      "{% set ns = namespace(l=[1]) %}{% for i in range(100) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}";
+      "{% set ns = namespace(l=[1]) %}{% for i in range(100) %}{% set ns.l = [ns.l, ns.l] %}{% "
+      "endfor %}";
   EXPECT_NE(failure(doubling + "{{ ns.l }}"), "");
   EXPECT_NE(failure(doubling + "{{ ns.l|tojson }}"), "");
   EXPECT_NE(failure("{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(100) %}"
                     "{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}"
-                    "{{ ns.a == ns.b }}"), "");
+                    "{{ ns.a == ns.b }}"),
+            "");
 }
 
 TEST(JinjaHostile, RingsOfNamespacesAndMacrosAreNeitherWalkedNorLeaked) {
   EXPECT_NE(failure("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns }}"), "");
-  EXPECT_EQ(render_text("{% set ns = namespace() %}{% for i in range(9) %}"
-                        "{% macro m() %}{{ i }}{% endmacro %}{% set ns.m = m %}{% endfor %}{{ ns.m() }}"),
-            "8");
+  EXPECT_EQ(
+      render_text("{% set ns = namespace() %}{% for i in range(9) %}"
+                  "{% macro m() %}{{ i }}{% endmacro %}{% set ns.m = m %}{% endfor %}{{ ns.m() }}"),
+      "8");
 }
 
 TEST(JinjaHostile, ArithmeticAtTheEdgesOfIntegersIsAnError) {
   for (const char* expression :
        {"9223372036854775807 + 1", "-9223372036854775807 - 2", "9223372036854775807 * 2", "2 ** 64",
-        "(-9223372036854775807 - 1) // -1", "-(-9223372036854775807 - 1)", "1 % 0", "9223372036854775808"}) {
+        "(-9223372036854775807 - 1) // -1", "-(-9223372036854775807 - 1)", "1 % 0",
+        "9223372036854775808"}) {
     EXPECT_NE(failure(std::string("{{ ") + expression + " }}"), "") << expression;
   }
   EXPECT_EQ(render_text("{{ (-9223372036854775807 - 1) % -1 }}"), "0");
   EXPECT_EQ(render_text("{{ 'abc'[9223372036854775807:] }}{{ 'abc'[::9223372036854775807] }}"
-                        "{{ 'abc'[-9223372036854775807:1] }}{{ 'abc'[::-9223372036854775807] }}"), "aac");
+                        "{{ 'abc'[-9223372036854775807:1] }}{{ 'abc'[::-9223372036854775807] }}"),
+            "aac");
 }
 
 // Renders with a small budget; whatever comes out, it comes out.
@@ -127,7 +147,8 @@ void try_render(const std::string& source) {
   static const Json kMessages = parse_json(
       R"([{"role": "system", "content": "s"}, {"role": "user", "content": "Größe"},
           {"role": "assistant", "content": "a", "tool_calls": [{"function": {"name": "f",
-           "arguments": {"x": [1, 2.5, null]}}}]}, {"role": "tool", "content": "t"}])", "t");
+           "arguments": {"x": [1, 2.5, null]}}}]}, {"role": "tool", "content": "t"}])",
+      "t");
   static const Json kTools = parse_json(R"([{"function": {"name": "f", "parameters": {}}}])", "t");
   try {
     const jinja::Tree tree = jinja::parse_template(source);
@@ -147,12 +168,58 @@ class Mutator {
   uint64_t below(uint64_t n) { return philox_u64(seed_, kStreamShuffle, 0, count_++) % n; }
 
   std::string mutate(std::string text) {
-    static const std::string kPieces[] = {
-        "{{", "}}", "{%", "%}", "{#", "#}", "-%}", "{%-", "(", ")", "[", "]", "{", "}", "|", ".", "'",
-        "\"", " if ", " for x in messages ", "else", " endif ", " endfor ", " is ", " not ", " in ",
-        "loop", "messages", "::-1", "~", "*", "**", "//", "9999999999", "-1", "0", "|tojson", "|list",
-        "[0]", " generation ", " endgeneration ", " macro m(a, b=a) ", " endmacro ", " set x = ",
-        "namespace()", "range(99)", ".split('')", "\xF0\x9F", "\x80", std::string(1, '\0'), "\\x", "\r\n"};
+    static const std::string kPieces[] = {"{{",
+                                          "}}",
+                                          "{%",
+                                          "%}",
+                                          "{#",
+                                          "#}",
+                                          "-%}",
+                                          "{%-",
+                                          "(",
+                                          ")",
+                                          "[",
+                                          "]",
+                                          "{",
+                                          "}",
+                                          "|",
+                                          ".",
+                                          "'",
+                                          "\"",
+                                          " if ",
+                                          " for x in messages ",
+                                          "else",
+                                          " endif ",
+                                          " endfor ",
+                                          " is ",
+                                          " not ",
+                                          " in ",
+                                          "loop",
+                                          "messages",
+                                          "::-1",
+                                          "~",
+                                          "*",
+                                          "**",
+                                          "//",
+                                          "9999999999",
+                                          "-1",
+                                          "0",
+                                          "|tojson",
+                                          "|list",
+                                          "[0]",
+                                          " generation ",
+                                          " endgeneration ",
+                                          " macro m(a, b=a) ",
+                                          " endmacro ",
+                                          " set x = ",
+                                          "namespace()",
+                                          "range(99)",
+                                          ".split('')",
+                                          "\xF0\x9F",
+                                          "\x80",
+                                          std::string(1, '\0'),
+                                          "\\x",
+                                          "\r\n"};
     for (uint64_t edits = 1 + below(4); edits > 0 && !text.empty(); --edits) {
       const size_t at = below(text.size());
       const size_t size = below(20);

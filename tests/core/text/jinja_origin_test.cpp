@@ -65,8 +65,9 @@ TEST(JinjaOrigin, PrintedDataIsDataWithItsBracketsAndQuotes) {
 TEST(JinjaOrigin, SurvivesMacrosSetBlocksAndCallBlocks) {
   EXPECT_EQ(shown("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(word)|upper }}"), "<[KW]>");
   EXPECT_EQ(shown("{% set b %}<{{ word }}>{% endset %}{{ b[1:] }}"), "[kw]>");
-  EXPECT_EQ(shown("{% macro m() %}({{ caller() }}){% endmacro %}{% call m() %}{{ word }}{% endcall %}"),
-            "([kw])");
+  EXPECT_EQ(
+      shown("{% macro m() %}({{ caller() }}){% endmacro %}{% call m() %}{{ word }}{% endcall %}"),
+      "([kw])");
   EXPECT_EQ(shown("{% filter upper %}a{{ word }}{% endfilter %}"), "A[KW]");
 }
 
@@ -80,14 +81,17 @@ TEST(JinjaOrigin, GenerationMarksWhatIsPrintedInside) {
 }
 
 TEST(JinjaOrigin, GenerationSurvivesMacrosSetBlocksAndStrip) {
-  EXPECT_EQ(shown("{% macro m() %}h{% generation %}{{ word }}.{% endgeneration %}{% endmacro %}x{{ m() }}y"),
+  EXPECT_EQ(shown("{% macro m() %}h{% generation %}{{ word }}.{% endgeneration %}{% endmacro %}x{{ "
+                  "m() }}y"),
             "xh{[kw]}{.}y");
-  EXPECT_EQ(shown("{% set b %} {% generation %} {{ word }}! {% endgeneration %} {% endset %}<{{ b|trim }}>"),
+  EXPECT_EQ(shown("{% set b %} {% generation %} {{ word }}! {% endgeneration %} {% endset %}<{{ "
+                  "b|trim }}>"),
             "<{[kw]}{!}>");
 }
 
 TEST(JinjaOrigin, GenerationIsAScopeOfItsOwn) {
-  EXPECT_EQ(shown("{% generation %}{% set x = 1 %}{% endgeneration %}[{{ x is defined }}]"), "[False]");
+  EXPECT_EQ(shown("{% generation %}{% set x = 1 %}{% endgeneration %}[{{ x is defined }}]"),
+            "[False]");
 }
 
 TEST(JinjaOrigin, EachExecutedBlockIsATurn) {

@@ -91,9 +91,9 @@ INSTANTIATE_TEST_SUITE_P(Families, StockTemplates,
                          });
 
 TEST(JinjaTemplate, DropsNullFieldsAndAliasesReasoningAsTransformersDoes) {
-  const auto chat_template =
-      jinja_of("{% for m in messages %}{{ m.content is defined }} {{ m.thinking }} "
-            "{{ m.reasoning_content }}{% endfor %}");
+  const auto chat_template = jinja_of(
+      "{% for m in messages %}{{ m.content is defined }} {{ m.thinking }} "
+      "{{ m.reasoning_content }}{% endfor %}");
   const Json rows = parse_json(
       R"([{"role": "assistant", "content": null, "reasoning": "r", "thinking": null}])", "t");
   EXPECT_EQ(chat_template->render(rows, {}).text, "False r r");
@@ -112,8 +112,9 @@ TEST(JinjaTemplate, RefusesWhatIsNoConversation) {
 TEST(JinjaTemplate, RefusesArgumentsThatAreNotTheTemplates) {
   const Json kwargs = parse_json(R"({"return_assistant_tokens_mask": true})", "t");
   const Json tools = parse_json(R"({"tools": ["search"]})", "t");
-  EXPECT_EQ(error_of([&] { render_text("x", kwargs); }),
-            "\"return_assistant_tokens_mask\" is no argument of a chat template and may not be set");
+  EXPECT_EQ(
+      error_of([&] { render_text("x", kwargs); }),
+      "\"return_assistant_tokens_mask\" is no argument of a chat template and may not be set");
   EXPECT_EQ(error_of([&] { render_text("x", tools); }),
             "an entry of \"tools\" is string, wanted an object");
 }
@@ -129,12 +130,14 @@ TEST(JinjaTemplate, ErrorsNameTemplateAndLine) {
 
 TEST(JinjaTemplate, TheDateIsPinned) {
   EXPECT_EQ(render_text("{{ strftime_now('%d %b %Y %A %H:%M') }}"), "26 Jul 2024 Friday 00:00");
-  const auto timed = make_jinja_template("{{ strftime_now('%H:%M:%S%z|%j') }}", "t", {},
-                                         "2024-02-29T10:30:05");
+  const auto timed =
+      make_jinja_template("{{ strftime_now('%H:%M:%S%z|%j') }}", "t", {}, "2024-02-29T10:30:05");
   EXPECT_EQ(timed->render(messages({{"user", ""}}), {}).text, "10:30:05|060");
-  for (const char* bad : {"2024-02-30", "today", "2024-1-1", "2024-07-26T25:00:00", "2024-07-26x"}) {
+  for (const char* bad :
+       {"2024-02-30", "today", "2024-1-1", "2024-07-26T25:00:00", "2024-07-26x"}) {
     EXPECT_NE(error_of([&] { make_jinja_template("", "t", {}, bad); }).find("is no date"),
-              std::string::npos) << bad;
+              std::string::npos)
+        << bad;
   }
 }
 

@@ -32,14 +32,16 @@ TEST_F(TemplateChoice, AMarkedTemplateIsUsedAsItIs) {
 }
 
 TEST_F(TemplateChoice, EveryKnownFamilyGetsItsMarkedCopyAndSaysSo) {
-  for (const char* family : {"chatml", "llama-2", "llama-3", "llama-3.1", "llama-3.2", "qwen2.5",
-                             "qwen3", "smollm2"}) {
+  for (const char* family :
+       {"chatml", "llama-2", "llama-3", "llama-3.1", "llama-3.2", "qwen2.5", "qwen3", "smollm2"}) {
     const ResolvedTemplate resolved = resolve_template(*tokenizer(stock_template(family)));
     EXPECT_EQ(resolved.chat_template->name(), std::string("tagged:") + family);
     EXPECT_TRUE(resolved.chat_template->marks_generation());
-    EXPECT_EQ(resolved.notice, fmt::format("template: the tokenizer's own has no generation marks; "
-                                           "using tagged:{}, our marked copy, which renders the same "
-                                           "text", family));
+    EXPECT_EQ(resolved.notice,
+              fmt::format("template: the tokenizer's own has no generation marks; "
+                          "using tagged:{}, our marked copy, which renders the same "
+                          "text",
+                          family));
   }
   const ResolvedTemplate other = resolve_template(*tokenizer(stock_template("chatml-defaulted")));
   EXPECT_EQ(other.chat_template->name(), "tagged:chatml");
@@ -65,17 +67,20 @@ TEST_F(TemplateChoice, AFingerprintWhoseTextRendersOtherwiseIsNotTrusted) {
 TEST_F(TemplateChoice, AnUnmarkedUnknownTemplateIsAnErrorThatSaysWhatToDo) {
   const auto unknown = tokenizer("{{ messages[0].content }}");
   const std::string error = error_of([&] { resolve_template(*unknown); });
-  EXPECT_NE(error.find("the tokenizer's own has no {% generation %} marks"), std::string::npos) << error;
+  EXPECT_NE(error.find("the tokenizer's own has no {% generation %} marks"), std::string::npos)
+      << error;
   EXPECT_NE(error.find("name a template with marks: a file, or one of chatml, llama-2"),
-            std::string::npos) << error;
+            std::string::npos)
+      << error;
   const ResolvedTemplate allowed = resolve_template(*unknown, "auto", "", true);
   EXPECT_FALSE(allowed.chat_template->marks_generation());
 }
 
 TEST_F(TemplateChoice, ATokenizerWithoutTemplateNeedsOneNamed) {
   const auto bare = tokenizer("");
-  EXPECT_NE(error_of([&] { resolve_template(*bare); })
-                .find("the tokenizer has no chat template; name one: template = \"chatml\""),
+  EXPECT_NE(error_of([&] {
+              resolve_template(*bare);
+            }).find("the tokenizer has no chat template; name one: template = \"chatml\""),
             std::string::npos);
   const ResolvedTemplate named = resolve_template(*bare, "chatml");
   EXPECT_EQ(named.notice, "template: chatml (built in)");

@@ -16,7 +16,7 @@ namespace xrun {
 inline const std::filesystem::path kSourceDir = XRUN_SOURCE_DIR;
 
 inline std::shared_ptr<const ChatTemplate> jinja_of(const std::string& source,
-                                                 TemplateTokens tokens = {}) {
+                                                    TemplateTokens tokens = {}) {
   return make_jinja_template(source, "test", std::move(tokens), "2024-07-26");
 }
 
@@ -37,7 +37,8 @@ inline std::string render_text(const std::string& source, const Json& kwargs = {
 inline std::shared_ptr<const Tokenizer> load_with_config(const ScratchFolder& folder,
                                                          const std::string& tokenizer,
                                                          const Json& config) {
-  folder.write("tokenizer.json", read_file(kSourceDir / "tests/data" / tokenizer / "tokenizer.json"));
+  folder.write("tokenizer.json",
+               read_file(kSourceDir / "tests/data" / tokenizer / "tokenizer.json"));
   folder.write("tokenizer_config.json", dump_json(config));
   return Tokenizer::load(folder.path());
 }

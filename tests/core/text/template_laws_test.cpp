@@ -1,7 +1,8 @@
+#include "core/text/template_laws.h"
+
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/text/template_laws.h"
 #include "core/text/text_difference.h"
 #include "tests/core/text/template_fixture.h"
 
@@ -23,13 +24,17 @@ std::shared_ptr<const Tokenizer> llama() {
 }
 
 LawSample conversation() {
-  return {"rows.jsonl:1", messages({{"user", "q"}, {"assistant", "a"}, {"user", "r"},
-                                    {"assistant", "b"}}), {}, {}};
+  return {"rows.jsonl:1",
+          messages({{"user", "q"}, {"assistant", "a"}, {"user", "r"}, {"assistant", "b"}}),
+          {},
+          {}};
 }
 
 LawSample pair() {
-  return {"pairs.jsonl:7", messages({{"user", "q"}, {"assistant", "good"}}),
-          messages({{"user", "q"}, {"assistant", "bad"}}), {}};
+  return {"pairs.jsonl:7",
+          messages({{"user", "q"}, {"assistant", "good"}}),
+          messages({{"user", "q"}, {"assistant", "bad"}}),
+          {}};
 }
 
 // The laws that a template breaks, joined by commas.
@@ -42,8 +47,8 @@ std::string broken(const Tokenizer& tokenizer, const std::string& source,
   return out;
 }
 
-LawBreach only_breach(const Tokenizer& tokenizer, const std::string& source, const LawSample& sample,
-                      TemplateTokens tokens = {}) {
+LawBreach only_breach(const Tokenizer& tokenizer, const std::string& source,
+                      const LawSample& sample, TemplateTokens tokens = {}) {
   const auto breaches = check_laws(tokenizer, *jinja_of(source, std::move(tokens)), {{sample}});
   EXPECT_EQ(breaches.size(), 1u);
   return breaches.empty() ? LawBreach{} : breaches[0];
@@ -58,8 +63,8 @@ TEST(TemplateLaws, EveryBuiltinTemplateKeepsThemOnPlainConversations) {
   for (const std::string& name : builtin_template_names()) {
     ScratchFolder folder;
     const auto with_tokens = load_with_config(
-        folder, "tiny_tokenizer", Json(Json::Object{{"bos_token", "<|endoftext|>"},
-                                                    {"eos_token", "<|im_end|>"}}));
+        folder, "tiny_tokenizer",
+        Json(Json::Object{{"bos_token", "<|endoftext|>"}, {"eos_token", "<|im_end|>"}}));
     const auto resolved = resolve_template(*with_tokens, name, "2024-07-26");
     const LawSample samples[] = {conversation(), pair()};
     for (const LawBreach& breach : check_laws(*with_tokens, *resolved.chat_template, samples)) {
@@ -70,11 +75,13 @@ TEST(TemplateLaws, EveryBuiltinTemplateKeepsThemOnPlainConversations) {
 
 TEST(TemplateLaws, AMissingBosIsABreach) {
   const LawBreach breach = only_breach(
-      *llama(), "{% for m in messages %}{% generation %}{{ m.content }}</s>{% endgeneration %}{% endfor %}",
+      *llama(),
+      "{% for m in messages %}{% generation %}{{ m.content }}</s>{% endgeneration %}{% endfor %}",
       pair());
   EXPECT_EQ(breach.law, "bos");
   EXPECT_EQ(breach.where, "pairs.jsonl:7");
-  EXPECT_NE(breach.message.find("does not start with the BOS <s>"), std::string::npos) << breach.message;
+  EXPECT_NE(breach.message.find("does not start with the BOS <s>"), std::string::npos)
+      << breach.message;
 }
 
 TEST(TemplateLaws, ADoubledBosIsABreachAndASingleOneIsNot) {
@@ -97,8 +104,10 @@ TEST(TemplateLaws, ABosThatOpensEveryTurnIsExempt) {
 
 TEST(TemplateLaws, AnEndOfTurnOutsideTheBlockIsABreach) {
   const LawBreach breach = only_breach(
-      *tiny(), "{% for m in messages %}<|im_start|>{% generation %}{{ m.content }}\n{% endgeneration %}"
-               "<|im_end|>{% endfor %}", pair());
+      *tiny(),
+      "{% for m in messages %}<|im_start|>{% generation %}{{ m.content }}\n{% endgeneration %}"
+      "<|im_end|>{% endfor %}",
+      pair());
   EXPECT_EQ(breach.law, "eot_trained");
   EXPECT_NE(breach.message.find("  trained  q⏎\n  behind   <|im_end|>"), std::string::npos)
       << breach.message;
@@ -107,22 +116,25 @@ TEST(TemplateLaws, AnEndOfTurnOutsideTheBlockIsABreach) {
 TEST(TemplateLaws, APromptThatChangesWithWhatFollowsIsABreachWithADiff) {
   const LawBreach breach = only_breach(*tiny(), "{{ messages|length }} " + kMarked, pair());
   EXPECT_EQ(breach.law, "prefix");
-  EXPECT_EQ(breach.message,
-            "the first 1 of 2 messages render differently when they stand alone, so the model would "
-            "be trained on prompts that it never sees\n"
-            "  alone  1␣<|im_start|>user⏎q<|im_end|>⏎\n"
-            "  whole  2␣<|im_start|>user⏎q<|im_end|>⏎<|im_start|>assista…\n"
-            "         ^");
+  EXPECT_EQ(
+      breach.message,
+      "the first 1 of 2 messages render differently when they stand alone, so the model would "
+      "be trained on prompts that it never sees\n"
+      "  alone  1␣<|im_start|>user⏎q<|im_end|>⏎\n"
+      "  whole  2␣<|im_start|>user⏎q<|im_end|>⏎<|im_start|>assista…\n"
+      "         ^");
 }
 
 TEST(TemplateLaws, StrippedThoughtsBreakThePrefixOnlyWhereThereAreThoughts) {
   const auto resolved = resolve_template(*tiny(), "qwen3");
-  const Json plain = messages({{"user", "q"}, {"assistant", "a"}, {"user", "r"}, {"assistant", "b"}});
+  const Json plain =
+      messages({{"user", "q"}, {"assistant", "a"}, {"user", "r"}, {"assistant", "b"}});
   const Json tool = parse_json(R"([{"role": "user", "content": "q"},
     {"role": "assistant", "content": "", "reasoning_content": "hm",
      "tool_calls": [{"function": {"name": "f", "arguments": {}}}]},
     {"role": "tool", "content": "t"}, {"role": "assistant", "content": "a"},
-    {"role": "user", "content": "r"}, {"role": "assistant", "content": "b"}])", "t");
+    {"role": "user", "content": "r"}, {"role": "assistant", "content": "b"}])",
+                               "t");
   EXPECT_TRUE(check_laws(*tiny(), *resolved.chat_template, {{{"p", plain, {}, {}}}}).empty());
   const auto breaches = check_laws(*tiny(), *resolved.chat_template, {{{"t", tool, {}, {}}}});
   ASSERT_EQ(breaches.size(), 1u);
@@ -139,7 +151,8 @@ TEST(TemplateLaws, SidesThatPartInAUserTurnAreABreach) {
   sample.rejected = messages({{"user", "other"}, {"assistant", "bad"}});
   const LawBreach breach = only_breach(*tiny(), kMarked, sample);
   EXPECT_EQ(breach.law, "shared_prompt");
-  EXPECT_NE(breach.message.find("part in message 1, a user turn"), std::string::npos) << breach.message;
+  EXPECT_NE(breach.message.find("part in message 1, a user turn"), std::string::npos)
+      << breach.message;
 }
 
 TEST(TemplateLaws, APromptThatDependsOnTheAnswerIsABreach) {
@@ -148,29 +161,33 @@ TEST(TemplateLaws, APromptThatDependsOnTheAnswerIsABreach) {
   const auto breaches = check_laws(*tiny(), *jinja_of(source), {{pair()}}, {"prefix"});
   ASSERT_EQ(breaches.size(), 1u);
   EXPECT_EQ(breaches[0].law, "shared_prompt");
-  EXPECT_NE(breaches[0].message.find("chosen    g<|im_start|>"), std::string::npos) << breaches[0].message;
+  EXPECT_NE(breaches[0].message.find("chosen    g<|im_start|>"), std::string::npos)
+      << breaches[0].message;
 }
 
 TEST(TemplateLaws, DisabledLawsAreNotLookedAtAndUnknownNamesAreErrors) {
   EXPECT_TRUE(check_laws(*tiny(), *jinja_of("x"), {{pair()}}, {"mask_not_empty"}).empty());
-  EXPECT_EQ(error_of([] { require_law_names({"bos", "prefx"}); }),
-            "\"prefx\" is no template law; did you mean prefix? the laws are bos, eot_trained, prefix, "
-            "mask_not_empty, shared_prompt");
+  EXPECT_EQ(
+      error_of([] {
+        require_law_names({"bos", "prefx"});
+      }),
+      "\"prefx\" is no template law; did you mean prefix? the laws are bos, eot_trained, prefix, "
+      "mask_not_empty, shared_prompt");
 }
 
 TEST(TemplateLaws, CountsTheSamplesOfABreachAndSkipsRowsThatDoNotRender) {
   LawSample refused = pair();
   refused.messages = messages({{"user", ""}});
   refused.rejected = Json();
-  const std::string source = "{% if not messages[0].content %}{{ raise_exception('no') }}{% endif %}x";
+  const std::string source =
+      "{% if not messages[0].content %}{{ raise_exception('no') }}{% endif %}x";
   const auto breaches = check_laws(*tiny(), *jinja_of(source), {{pair(), refused, pair()}});
   ASSERT_EQ(breaches.size(), 1u);
   EXPECT_EQ(breaches[0].samples, 2);
 }
 
 TEST(TextDifference, ShowsBlanksAndMarksThePlace) {
-  EXPECT_EQ(text_difference("a", "x y\tz", "bb", "x y\nz"),
-            "  a   x␣y→z\n  bb  x␣y⏎z\n         ^");
+  EXPECT_EQ(text_difference("a", "x y\tz", "bb", "x y\nz"), "  a   x␣y→z\n  bb  x␣y⏎z\n         ^");
   EXPECT_EQ(text_difference("a", "xy", "b", "x"), "  a  xy\n  b  x(ends here)\n      ^");
   EXPECT_EQ(text_difference("a", "é", "b", "è"), "  a  é\n  b  è\n     ^");
   EXPECT_EQ(text_difference("a", "s", "b", "s"), "both texts are equal");
