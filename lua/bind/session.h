@@ -21,6 +21,7 @@ class RunLoop;
 // before the recipe runs and ends the run afterwards.
 struct Session {
   std::shared_ptr<Console> console;  // never null while a recipe runs
+  std::unique_ptr<RunDir> run_dir;   // opened before any work, until xrun.run takes it
   std::shared_ptr<RunLoop> run;      // the latest xrun.run; null before
   bool already_finished = false;     // --resume found a finished run: exit status 0
   std::vector<std::string> notices;  // to be said with the report before step 0
