@@ -73,6 +73,8 @@ int make_run(lua_State* L) {
                     dir.path().string()));
     throw Error("finished");
   }
+  // Weights that do not load are an error before the folder holds a run.
+  for (const auto& policy : policies) policy->model();
   RunSettings settings;
   settings.save_every = config_int(L, "save.every", settings.save_every);
   settings.save_keep = config_int(L, "save.keep", settings.save_keep);
