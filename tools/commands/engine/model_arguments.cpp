@@ -2,6 +2,9 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/core.h>
+#include <unistd.h>
+
+#include <cstdio>
 
 #include "core/base/error.h"
 #include "core/model/model_registry.h"
@@ -49,6 +52,13 @@ std::vector<int32_t> row_ids(const Json& value, const ModelConfig& config) {
     ids.push_back(static_cast<int32_t>(id.as_int()));
   }
   return ids;
+}
+
+Console& error_console() {
+  static Console console(
+      [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); },
+      console_traits(STDERR_FILENO));
+  return console;
 }
 
 std::string error_line(const std::string& message) {

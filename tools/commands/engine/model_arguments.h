@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/console/console.h"
 #include "core/model/model.h"
 #include "core/text/tokenizer.h"
 #include "tools/commands/row_stream.h"
@@ -48,6 +49,9 @@ int answer_rows(
     const ModelArguments& arguments, int64_t tokens,
     const std::function<std::vector<int32_t>(const std::string& line, const RowReader&)>& parse,
     const std::function<std::vector<std::string>(const std::vector<ModelRow>&)>& answer);
+
+// Standard error, for progress.
+Console& error_console();
 
 // {"error": message} as a line.
 std::string error_line(const std::string& message);

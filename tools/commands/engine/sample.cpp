@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "core/base/error.h"
+#include "core/console/progress.h"
 #include "core/model/generate.h"
 #include "core/text/chat_tokens.h"
 #include "tools/commands/engine/engine_commands.h"
@@ -91,8 +92,12 @@ std::string answer_line(const Generation& generation, const Tokenizer& tokenizer
 
 std::vector<std::string> answer_group(Model& model, const Tokenizer& tokenizer,
                                       const SampleArguments& arguments,
-                                      const std::vector<ModelRow>& rows) {
+                                      const std::vector<ModelRow>& rows, TaskProgress& progress) {
   GenerateOptions options;
+  options.progress = [&](int64_t tokens) {
+    progress.update(tokens, 0);
+    return true;
+  };
   options.max_new_tokens = arguments.max_new_tokens;
   options.batch = arguments.batch;
   options.stop_ids = model.config().stop_ids;
@@ -140,6 +145,7 @@ int command_sample(int argc, char** argv) {
   const auto model = open_model(arguments.model);
   SampleRows rows(arguments, *model);
   const int64_t limit = model->config().max_length;
+  TaskProgress progress(error_console(), "sampling", "tokens");
   return answer_rows(
       arguments.model, arguments.batch * 256,
       [&](const std::string& line, const RowReader& at) {
@@ -149,7 +155,7 @@ int command_sample(int argc, char** argv) {
         return ids;
       },
       [&](const std::vector<ModelRow>& group) {
-        return answer_group(*model, rows.tokenizer(), arguments, group);
+        return answer_group(*model, rows.tokenizer(), arguments, group, progress);
       });
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include "core/base/error.h"
+#include "core/console/progress.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/model_arguments.h"
 
@@ -111,10 +112,15 @@ int command_score(int argc, char** argv) {
   const auto model = open_model(arguments);
   const at::NoGradGuard no_grad;
   ScoreRows rows(arguments, *model, specials);
+  TaskProgress progress(error_console(), "scoring", "rows");
+  int64_t done = 0;
   return answer_rows(
       arguments, kPackTokens,
       [&](const std::string& line, const RowReader& at) { return rows.parse(line, at); },
-      [&](const std::vector<ModelRow>& group) { return score_group(*model, group); });
+      [&](const std::vector<ModelRow>& group) {
+        progress.update(done += static_cast<int64_t>(group.size()), 0);
+        return score_group(*model, group);
+      });
 }
 
 }  // namespace xrun
