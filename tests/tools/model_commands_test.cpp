@@ -40,7 +40,7 @@ class ModelCommands : public testing::Test {
 
 TEST_F(ModelCommands, ImportMakesAFolderAndTellsWhatIsInIt) {
   EXPECT_EQ(xrun({"import", kTiny, (dir_ / "out").string()}).status, 0) << out();
-  EXPECT_NE(out().find("20 tensors, 67008 parameters, 271 tokens"), std::string::npos) << out();
+  EXPECT_NE(out().find("20 tensors, 79104 parameters, 271 tokens"), std::string::npos) << out();
   EXPECT_TRUE(std::filesystem::exists(dir_ / "out/model.safetensors"));
 }
 
