@@ -54,10 +54,13 @@ std::tm clock_of(const std::string& date) {
   clock.tm_mon -= 1;
   // timegm fills in the day of the week and of the year, and shows what is no date.
   if (whole) timegm(&clock);
-  XRUN_CHECK(whole && clock.tm_mday == given.tm_mday && clock.tm_mon == given.tm_mon - 1 &&
-                 clock.tm_hour == given.tm_hour && clock.tm_min == given.tm_min &&
-                 clock.tm_sec == given.tm_sec,
-             "\"{}\" is no date; wanted one like 2024-07-26 or 2024-07-26T10:30:00", date);
+  const bool same = clock.tm_mday == given.tm_mday && clock.tm_mon == given.tm_mon - 1 &&
+                    clock.tm_hour == given.tm_hour && clock.tm_min == given.tm_min &&
+                    clock.tm_sec == given.tm_sec;
+  if (!whole || !same) {
+    throw UsageError(
+        fmt::format("\"{}\" is no date; wanted one like 2024-07-26 or 2024-07-26T10:30:00", date));
+  }
   return clock;
 }
 

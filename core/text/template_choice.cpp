@@ -159,10 +159,11 @@ std::vector<std::string> builtin_template_names() {
 ResolvedTemplate resolve_template(const Tokenizer& tokenizer, const std::string& setting,
                                   const std::string& date, bool allow_unmarked) {
   if (setting.empty() || setting == "auto") {
-    XRUN_CHECK(!tokenizer.chat_template().empty(),
-               "the tokenizer has no chat template; name one: template = \"chatml\" (or {}), or a "
-               "file",
-               joined_names());
+    XRUN_CHECK(
+        !tokenizer.chat_template().empty(),
+        "the tokenizer has no chat template; name one: template = \"chatml\", another of {}, or "
+        "a file",
+        joined_names());
     auto own =
         make_jinja_template(tokenizer.chat_template(), "own", template_tokens(tokenizer), date);
     return with_marks(std::move(own), "the tokenizer's own", tokenizer, date, true, allow_unmarked);
@@ -174,9 +175,9 @@ ResolvedTemplate resolve_template(const Tokenizer& tokenizer, const std::string&
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(setting, ignored)) {
     const std::string near = nearest_name(setting, builtin_template_names());
-    throw Error(fmt::format("template \"{}\" is neither a file nor one of {}{}", setting,
-                            joined_names(),
-                            near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+    throw UsageError(fmt::format("template \"{}\" is neither a file nor one of {}{}", setting,
+                                 joined_names(),
+                                 near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
   auto file = make_jinja_template(read_file(setting, kMaxFileBytes), setting,
                                   template_tokens(tokenizer), date);

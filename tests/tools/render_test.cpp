@@ -100,7 +100,8 @@ TEST_F(Render, BadUsageIsStatusTwoAndAMissingFileStatusOne) {
   EXPECT_EQ(xrun({"missing.jsonl"}), 1);
   EXPECT_NE(out().find("missing.jsonl"), std::string::npos) << out();
   const std::string rows = folder_.write("rows.jsonl", kRow);
-  EXPECT_EQ(xrun({"--template", "chatlm", rows}), 1);
+  EXPECT_EQ(xrun({"--date", "today", rows}), 2);
+  EXPECT_EQ(xrun({"--template", "chatlm", rows}), 2);
   EXPECT_NE(out().find("did you mean chatml?"), std::string::npos) << out();
 }
 
