@@ -6,11 +6,11 @@ local cfg = xrun.config {
   model    = "smollm2-135m-instruct",                        -- a folder, or one of `xrun models`
   data     = { { path = "recipes/data/preferences.jsonl", keep = { "prompt", "answer" } } },
   template = "auto",                                         -- the tokenizer's own, or a file
-  valid    = { fraction = 0.1, every = 10 },
+  valid    = { fraction = 0.1, every = 8 },
   beta     = 0.1,
-  optim    = { lr = 5e-6, warmup = 0.1, clip = 1.0 },
+  optim    = { lr = 1e-5, warmup = 0.1, clip = 1.0 },
   batch    = { pairs = 8, max_tokens = 4096 },
-  epochs   = 1,
+  steps    = 16,                                             -- more steps cost right answers
   answers  = 128,                                            -- tokens of a greedy answer; 0: none
 }
 
@@ -30,9 +30,10 @@ local function dpo(p)                                        -- one loss per pai
   }
 end
 
-local function right(sample)                                 -- is the `answer` column in the reply?
-  local answer = sample.answer or sample.text                -- rows without one count as right
-  return sample.text:lower():find(answer:lower(), 1, true) and 1 or 0
+local function right(sample)                                 -- the row's `answer`, as whole words?
+  if not sample.answer then return 0 end
+  local answer = sample.answer:lower():gsub("%p", "%%%0")
+  return sample.text:lower():find("%f[%w]" .. answer .. "%f[%W]") and 1 or 0
 end
 
 local run = xrun.run(cfg, { policy = policy, adamw = adamw })

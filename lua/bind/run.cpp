@@ -132,7 +132,14 @@ int steps(RunLoop&, lua_State* L) {
   loop->plan.seed = loop->data->seed;
   loop->plan.epochs = batch.get<int64_t>("epochs", config_int(L, "epochs", 1));
   const int64_t limit = batch.get<int64_t>("steps", config_int(L, "steps", 0));
-  if (limit > 0) loop->plan.epochs = 0;
+  if (limit > 0) {
+    loop->plan.epochs = 0;
+    const std::string origin = recipe_context(L).config.origin("epochs");
+    if (!origin.empty() && origin != "default") {
+      session_of(L).notices.push_back(
+          fmt::format("steps = {} decides the length; epochs ({}) is not used", limit, origin));
+    }
+  }
   loop->steps = limit > 0 ? limit : loop->data->set.steps_total(loop->plan);
   XRUN_CHECK(loop->data->set.size() > 0, "run:steps: the set has no rows; nothing can be trained");
   push_function(L,

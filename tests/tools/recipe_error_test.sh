@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 # NAME LOSS-LINE: the shipped recipe with another first line of its objective's return.
 variant() { sed "s|^  return -margin:log_sigmoid(), {|  $2\n  return -margin:log_sigmoid(), {|" "$root/recipes/dpo.lua" >"$1"; }
 run() { # RECIPE ARGUMENT...
-  "$xrun" "$1" --set model=tiny --set answers=0 --set valid.every=100 --set epochs=6 \
+  "$xrun" "$1" --set model=tiny --set answers=0 --set valid.every=100 --set steps=66 \
     --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2 "${@:2}"
 }
 

@@ -19,7 +19,7 @@ wants() {
 }
 # The shipped recipe on the tiny model; further arguments follow.
 dpo() {
-  "$xrun" "$root/recipes/dpo.lua" --set model=tiny --set answers=0 \
+  "$xrun" "$root/recipes/dpo.lua" --set model=tiny --set answers=0 --set steps=11 \
     --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2 "$@"
 }
 # RUN RUN: equal metrics (perf/* aside) and equal weights.

@@ -2,7 +2,7 @@
 # kill -9 at 30 random moments of a run with several checkpoints: each time resumed, the metrics
 # (perf/* aside) and the final weights are those of the undisturbed run.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
-run() { dpo --set save.every=4 --set epochs=4 "$@"; }
+run() { dpo --set save.every=4 --set steps=44 "$@"; }
 began=$(date +%s%N)
 run --run whole >/dev/null
 took_ms=$((($(date +%s%N) - began) / 1000000))
@@ -12,7 +12,7 @@ for trial in $(seq 1 10); do
   # Three kills a trial, at moments spread over the run's own length.
   for kill in 1 2 3; do
     "$xrun" "$root/recipes/dpo.lua" --set model=tiny --set answers=0 --set save.every=4 \
-      --set epochs=4 --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2 \
+      --set steps=44 --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2 \
       --run "run$trial" --resume >"log$trial.$kill" 2>&1 &
     pid=$!
     sleep "$(awk -v r=$RANDOM -v t=$took_ms 'BEGIN {printf "%.3f", (0.1 + 0.9 * r / 32768) * t / 1000}')"
