@@ -61,6 +61,7 @@ class Gguf : public testing::Test {
   void TearDown() override { std::filesystem::remove(path_); }
 
   void write(std::string_view bytes) {
+    std::filesystem::remove(path_);  // a truncated old file would be flushed to the disk on close
     FileWriter writer(path_);
     writer.write(bytes);
     writer.close();
