@@ -39,12 +39,12 @@ Result run(at::Tensor hidden, at::Tensor weight, const at::Tensor& index, const 
 
 void expect_close(const at::Tensor& got, const at::Tensor& wanted, double tolerance) {
   const double scale = wanted.abs().max().item<double>() + 1e-12;
-  EXPECT_LT((got.cpu() - wanted).abs().max().item<double>() / scale, tolerance);
+  EXPECT_LT(got.cpu().sub(wanted).abs().max().item<double>() / scale, tolerance);
 }
 
 TEST(LogprobCuda, AgreesWithTheCpuKeptAndRecomputed) {
   if (!load_plugin()) GTEST_SKIP() << "no CUDA driver";
-  const at::Tensor hidden = at::randn({37, 64}), weight = at::randn({1003, 64}) * 0.1;
+  const at::Tensor hidden = at::randn({37, 64}), weight = at::randn({1003, 64}).mul(0.1);
   const at::Tensor index = at::randint(37, {29}, at::kLong);
   const at::Tensor target = at::randint(1003, {29}, at::kLong), grad = at::randn({29});
   const Result wanted = run(hidden, weight, index, target, grad, 64);
