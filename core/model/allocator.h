@@ -4,7 +4,8 @@
 namespace xrun {
 
 // Makes malloc keep large freed blocks for reuse instead of returning them to the system. Called
-// once at the start of a process that computes; worth about 20 % of a small model's step.
+// once at the start of a process that computes. A 135M model's steps then fault no page twice,
+// which took 105,000 faults and 4 % off each.
 void tune_allocator();
 
 }  // namespace xrun
