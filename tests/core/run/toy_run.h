@@ -33,7 +33,7 @@ class ToyWeights : public Saveable {
     return state;
   }
   void restore(const TensorSource& tensor, const Json& state) override {
-    weight_ = tensor("weight");
+    weight_ = tensor("weight").clone();  // the source may reuse its storage
     updates_ = state.at("updates").as_int();
   }
 
