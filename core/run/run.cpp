@@ -101,8 +101,8 @@ void Run::begin_phase(const PhasePlan& plan, const Json& state) {
     phases_.emplace_back();
   }
   Phase& phase = phases_[index];
-  phase.left = phase.left || index + 1 < phases_.size();
-  phase.total = plan.steps;
+  const bool past = index + 1 < phases_.size();
+  if (!past) phase.total = plan.steps;  // of a past loop the steps that it had stand
   phase.data = plan.data;
   Json data = Json::array();
   for (const Phase& known : phases_) data.push_back(known.data);
@@ -141,7 +141,8 @@ bool Run::limit_reached() const {
 
 bool Run::phase_is_over() const {
   const Phase& phase = phases_[phases_begun_ - 1];
-  return phase.left || phase.done >= phase.total || !stopped_.empty();
+  const bool past = phases_begun_ < phases_.size();
+  return phase.left || past || phase.done >= phase.total || !stopped_.empty();
 }
 
 bool Run::cut_by_limit() const {

@@ -126,7 +126,7 @@ class Run {
   struct Phase {
     int64_t done = 0;
     int64_t total = 0;
-    bool left = false;  // by `break`, or a later phase has begun
+    bool left = false;  // by `break`
     Json data;
   };
 

@@ -16,15 +16,17 @@ struct Outcome {
   std::string metrics;
   double first;
   std::string state;
+  std::string position;  // run.json of the last checkpoint
   bool operator==(const Outcome&) const = default;
 };
 
 std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
-  return out << outcome.metrics << outcome.first << outcome.state;
+  return out << outcome.metrics << outcome.first << outcome.state << outcome.position;
 }
 
 Outcome outcome_of(const std::filesystem::path& dir, const ToyResult& toy) {
-  return {text_of(dir / "metrics.jsonl"), toy.weights->first(), dump_json(toy.state)};
+  return {text_of(dir / "metrics.jsonl"), toy.weights->first(), dump_json(toy.state),
+          text_of(toy.run->last_checkpoint() / "run.json")};
 }
 
 ToyLoop saving(int64_t every, std::vector<int64_t> phases = {10}) {
