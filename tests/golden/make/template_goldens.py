@@ -1,10 +1,12 @@
 """Writes the goldens of chat templates with transformers' own environment as the oracle.
 
-    python template_goldens.py [DATA]      DATA holds tokenizers/, preferences/ and chat/
+    python template_goldens.py [DATA [MODELS]]
+DATA holds tokenizers/, preferences/ and chat/; MODELS is the folder of `xrun models get`.
 
 jinja_snippets.json     small templates and their texts (null: Jinja fails)
 template_texts.json     conversations, and the hash of each under each stock template
-template_masks.json     hashes of ids and assistant masks of real rows under our marked templates
+template_masks.json     ids and assistant masks of every shared row under our marked templates and
+                        under SmolLM2's own (its mask all zero), one hash for each 20 rows
 Made with transformers 5.23.0, jinja2 3.1.6, tokenizers 0.23.3, xxhash (Python).
 """
 import datetime
@@ -24,6 +26,7 @@ GOLDEN = pathlib.Path(__file__).resolve().parent.parent
 ROOT = GOLDEN.parent.parent
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 DATE = datetime.datetime(2024, 7, 26)
+BLOCK = 20  # rows of one hash
 
 
 class PinnedDate(datetime.datetime):
@@ -77,19 +80,20 @@ def write_texts():
 
 
 def real_rows(data):
-    def lines(path, count):
-        with open(path) as file:
-            return [json.loads(line) for _, line in zip(range(count), file)]
+    def lines(path):
+        return [json.loads(line) for line in open(path, encoding="utf-8")]
 
-    for row in lines(data / "preferences/dpo_en.jsonl", 40):
+    for row in lines(data / "preferences/dpo_en.jsonl"):
         yield {"messages": row["chosen"]}
         yield {"messages": row["rejected"]}
     for name in ("toolcall_en", "alpaca_en"):
-        for row in lines(data / f"chat/{name}.jsonl", 40):
+        for row in lines(data / f"chat/{name}.jsonl"):
             yield {key: row[key] for key in ("messages", "tools") if row.get(key) is not None}
 
 
-def load_tokenizer(data, name):
+def load_tokenizer(data, models, name):
+    if name == "smollm2-135m-instruct":
+        return AutoTokenizer.from_pretrained(models / name)
     folder = data / "tokenizers" / name
     if name == "qwen":
         return AutoTokenizer.from_pretrained(folder)
@@ -97,26 +101,33 @@ def load_tokenizer(data, name):
     return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), **named)
 
 
-def row_hash(tokenizer, source, row):
+def row_bytes(tokenizer, source, row):
+    """Ids as int32 and the mask as bytes; "null" where the row does not render."""
     try:
         out = tokenizer.apply_chat_template(
             row["messages"], tools=row.get("tools"), chat_template=source, tokenize=True,
             return_dict=True, return_assistant_tokens_mask=True)
     except Exception:
-        return None
+        return b"null"
     ids, mask = out["input_ids"], out["assistant_masks"]
-    return xxhash.xxh3_64_hexdigest(struct.pack("<%di" % len(ids), *ids) + bytes(mask))
+    return struct.pack("<%di" % len(ids), *ids) + bytes(mask)
 
 
-def write_masks(data):
+def write_masks(data, models):
     rows = list(real_rows(data))
     out = {}
     for name, templates in (("gpt2", ["chatml"]), ("qwen", ["chatml", "qwen2.5", "qwen3", "smollm2"]),
-                            ("llama2", ["llama-2", "llama-3", "llama-3.1"])):
-        tokenizer = load_tokenizer(data, name)
+                            ("llama2", ["llama-2", "llama-3", "llama-3.1"]),
+                            ("smollm2-135m-instruct", ["own", "smollm2"])):
+        tokenizer = load_tokenizer(data, models, name)
         for template in templates:
-            source = (ROOT / f"core/text/templates/{template}.jinja").read_text()
-            out[f"{name}/{template}"] = [row_hash(tokenizer, source, row) for row in rows]
+            source = None if template == "own" else (
+                ROOT / f"core/text/templates/{template}.jinja").read_text()
+            parts = [row_bytes(tokenizer, source, row) for row in rows]
+            out[f"{name}/{template}"] = [
+                xxhash.xxh3_64_hexdigest(b"".join(parts[i:i + BLOCK]))
+                for i in range(0, len(parts), BLOCK)]
+            print(name, template, sum(part == b"null" for part in parts), "rows do not render")
     write("template_masks.json", out)
 
 
@@ -125,7 +136,8 @@ def main():
     data = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT.parent / "shared/data")
     write_snippets()
     write_texts()
-    write_masks(data)
+    write_masks(data, pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else
+                                   pathlib.Path.home() / ".cache/xrun/models"))
 
 
 if __name__ == "__main__":
