@@ -1,0 +1,76 @@
+// Times opening a data set of preference pairs up to the packs of its first step, after checking
+// that the packs hold the tokens that the rows have.
+//   first_batch_bench TOKENIZER_DIR PAIRS.jsonl [RUNS]
+// "build" makes the cache in an empty folder; "open" opens the built one; median (lowest, highest).
+
+#include <fmt/core.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/data/preference_cache.h"
+#include "core/data/preference_set.h"
+#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
+#include "tools/bench/spread.h"
+
+namespace xrun {
+namespace {
+
+constexpr StepPlan kPlan{.pairs = 8, .epochs = 1, .shuffle = true, .seed = 0};
+
+int64_t first_step_tokens(const PreferenceOptions& options, const Tokenizer& tokenizer,
+                          const ChatTemplate& chat_template) {
+  const PreferenceSet set = PreferenceSet::open(options, tokenizer, chat_template);
+  const std::vector<int64_t> rows = set.step_rows(kPlan, 0);
+  int64_t packed = 0, wanted = 0;
+  for (const PackedBatch& pack : set.pack(rows, 8192)) packed += pack.tokens.size();
+  for (const int64_t row : rows) {
+    wanted += set.length(row, Side::kChosen) + set.length(row, Side::kRejected);
+  }
+  XRUN_CHECK(packed == wanted, "the packs hold {} tokens, the rows {}", packed, wanted);
+  return packed;
+}
+
+void bench(const std::string& tokenizer_dir, const std::string& pairs, int runs) {
+  char scratch[] = "/tmp/first_batch.XXXXXX";
+  XRUN_CHECK(mkdtemp(scratch) != nullptr, "/tmp: no folder can be made");
+  PreferenceOptions options;
+  options.sources.emplace_back().path = pairs;
+  std::vector<double> load_ms, build_ms, open_ms;
+  for (int i = 0; i < runs; ++i) {
+    options.cache_root = std::filesystem::path(scratch) / std::to_string(i);
+    Stopwatch watch;
+    const auto tokenizer = Tokenizer::load(tokenizer_dir);
+    const auto resolved = resolve_template(*tokenizer);
+    load_ms.push_back(watch.lap_ms());
+    const int64_t built = first_step_tokens(options, *tokenizer, *resolved.chat_template);
+    build_ms.push_back(watch.lap_ms());
+    const int64_t opened = first_step_tokens(options, *tokenizer, *resolved.chat_template);
+    open_ms.push_back(watch.lap_ms());
+    XRUN_CHECK(built == opened, "{} tokens when built, {} when opened", built, opened);
+  }
+  std::filesystem::remove_all(scratch);
+  fmt::print("tokenizer and template {}\n", spread_of(load_ms, "ms"));
+  fmt::print("build and first batch  {}\n", spread_of(build_ms, "ms"));
+  fmt::print("open and first batch   {}\n", spread_of(open_ms, "ms"));
+}
+
+}  // namespace
+}  // namespace xrun
+
+int main(int count, char** arguments) {
+  if (count != 3 && count != 4) {
+    fmt::print(stderr, "usage: first_batch_bench TOKENIZER_DIR PAIRS.jsonl [RUNS]\n");
+    return 2;
+  }
+  try {
+    xrun::bench(arguments[1], arguments[2], count == 4 ? std::stoi(arguments[3]) : 11);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "first_batch_bench: {}\n", error.what());
+    return 1;
+  }
+}
