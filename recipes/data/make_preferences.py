@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes preferences.jsonl: pairs that prefer a terse answer to a rambling one.
+"""Writes preferences.jsonl and fresh.jsonl: pairs that prefer a terse answer to a rambling one.
 
 Both sides of a pair begin with the same right sentence; the chosen one ends there, the rejected
 one goes on and on. What is preferred is a form, never a fact, and the shared first sentence
@@ -10,9 +10,11 @@ what training breaks. A right answer has the `answer` column in it, as whole wor
 elements whose symbol is an English word are left out.
 
 The last HELD_OUT rows ask about facts that no other row mentions: `valid = { fraction = 0.1 }`.
+fresh.jsonl asks about facts of FRESH alone, one prompt each, written down before any model was
+asked and never used to choose facts, learning rate or steps.
 Standard library only, no random numbers: the same bytes on every machine.
 
-    python3 recipes/data/make_preferences.py        # rewrites recipes/data/preferences.jsonl
+    python3 recipes/data/make_preferences.py        # rewrites both files beside it
 """
 
 import hashlib
@@ -51,6 +53,20 @@ easy:difficult front:back male:female king:queen north:south east:west tall:shor
 warm:cool awake:asleep positive:negative entrance:exit success:failure simple:complex odd:even
 public:private ancient:modern accept:reject increase:decrease victory:defeat maximum:minimum
 remember:forget import:export interior:exterior"""
+
+# topic: facts of fresh.jsonl, as common as those above; what the model knows of them was not asked
+FRESH = {
+    "capital": """Poland:Warsaw Finland:Helsinki Turkey:Ankara Egypt:Cairo India:New_Delhi Peru:Lima
+Vietnam:Hanoi Iran:Tehran Iraq:Baghdad Iceland:Reykjavik Croatia:Zagreb Serbia:Belgrade
+Ethiopia:Addis_Ababa Ghana:Accra""",
+    "state capital": """Texas:Austin Colorado:Denver Georgia:Atlanta Ohio:Columbus
+Utah:Salt_Lake_City Arizona:Phoenix""",
+    "symbol": """carbon:C calcium:Ca magnesium:Mg silicon:Si neon:Ne platinum:Pt mercury:Hg""",
+    "language": """Japan:Japanese Sweden:Swedish Denmark:Danish Mexico:Spanish Brazil:Portuguese
+Thailand:Thai Iceland:Icelandic""",
+    "opposite": """empty:full rich:poor loud:quiet smooth:rough deep:shallow buy:sell love:hate
+true:false""",
+}
 
 # topic: facts, what a prompt asks about, the right sentence, facts that are held out, tails
 TOPICS = {
@@ -123,10 +139,24 @@ def pair(topic, subject, answer, prompt):
             "answer": answer, "topic": topic}
 
 
+def split_facts(facts):
+    return [[part.replace("_", " ") for part in fact.split(":")] for fact in facts.split()]
+
+
+def fresh_pairs():
+    rows = []
+    for topic, facts in FRESH.items():
+        used = {subject for subject, _ in split_facts(TOPICS[topic][0])}
+        for index, (subject, answer) in enumerate(split_facts(facts)):
+            assert subject not in used, (topic, subject)
+            rows.append(pair(topic, subject, answer, PROMPTS[index % len(PROMPTS)]))
+    return rows
+
+
 def pairs():
     first, more, held_out = [], [], []
     for topic, (facts, _, held, _) in TOPICS.items():
-        facts = [[part.replace("_", " ") for part in fact.split(":")] for fact in facts.split()]
+        facts = split_facts(facts)
         facts.sort(key=lambda fact: stable(topic + fact[0]))
         for index, (subject, answer) in enumerate(facts):
             rows = [pair(topic, subject, answer, prompt) for prompt in PROMPTS]
@@ -140,13 +170,18 @@ def pairs():
     return sorted(train, key=by_prompt) + sorted(held_out, key=by_prompt)
 
 
-def main():
-    rows = pairs()
-    assert len(rows) == ROWS and len({row["prompt"] for row in rows}) == ROWS
-    out = pathlib.Path(__file__).with_name("preferences.jsonl")
-    with open(out, "w", encoding="utf-8", newline="\n") as file:
+def write(name, rows):
+    assert len({row["prompt"] for row in rows}) == len(rows)
+    with open(pathlib.Path(__file__).with_name(name), "w", encoding="utf-8", newline="\n") as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def main():
+    rows = pairs()
+    assert len(rows) == ROWS
+    write("preferences.jsonl", rows)
+    write("fresh.jsonl", fresh_pairs())
 
 
 if __name__ == "__main__":
