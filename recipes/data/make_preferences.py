@@ -10,8 +10,8 @@ what training breaks. A right answer has the `answer` column in it, as whole wor
 elements whose symbol is an English word are left out.
 
 The last HELD_OUT rows ask about facts that no other row mentions: `valid = { fraction = 0.1 }`.
-fresh.jsonl asks about facts of FRESH alone, one prompt each, written down before any model was
-asked and never used to choose facts, learning rate or steps.
+fresh.jsonl asks about the facts of FRESH, one prompt each, which preferences.jsonl lacks, some of
+them since the model was found unsure of them: what training costs outside the chosen facts.
 Standard library only, no random numbers: the same bytes on every machine.
 
     python3 recipes/data/make_preferences.py        # rewrites both files beside it
@@ -54,7 +54,7 @@ warm:cool awake:asleep positive:negative entrance:exit success:failure simple:co
 public:private ancient:modern accept:reject increase:decrease victory:defeat maximum:minimum
 remember:forget import:export interior:exterior"""
 
-# topic: facts of fresh.jsonl, as common as those above; what the model knows of them was not asked
+# topic: facts of fresh.jsonl, chosen without regard to what the model knows of them
 FRESH = {
     "capital": """Poland:Warsaw Finland:Helsinki Turkey:Ankara Egypt:Cairo India:New_Delhi Peru:Lima
 Vietnam:Hanoi Iran:Tehran Iraq:Baghdad Iceland:Reykjavik Croatia:Zagreb Serbia:Belgrade
