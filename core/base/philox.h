@@ -25,6 +25,8 @@ enum RandomStream : uint64_t {
   kStreamMicro = 5,
   kStreamLua = 6,
   kStreamSample = 7,
+  kStreamBody = 8,      // ATen's generator in a recipe, outside steps and evaluations
+  kStreamEvaluate = 9,  // and in each micro-batch of an evaluation
 };
 
 }  // namespace xrun
