@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# The wrapper ./xrun and its set-up, in a tree of its own: builds when it must, never twice, and
+# takes no LibTorch whose checksum is wrong.
+set -euo pipefail
+root=${XRUN_ROOT:?}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() { echo "$1"; exit 1; }
+is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
+
+tree=$work/tree
+mkdir -p "$tree"/{core,kernels,lua,tests,tools/setup}
+cp "$root/xrun" "$tree/"
+echo 'project(xrun)' >"$tree/CMakeLists.txt"
+echo 'int x;' >"$tree/core/x.cpp"
+
+# A build that only notes that it was called.
+cat >"$tree/tools/setup/build.sh" <<'END'
+#!/usr/bin/env bash
+set -e
+build=$(cd "$(dirname "$0")/../.." && pwd)/build
+mkdir -p "$build/bin"
+echo "$1" >>"$build/../calls"
+printf '#!/bin/sh\necho "ran $*"\n' >"$build/bin/xrun"
+chmod +x "$build/bin/xrun"
+echo "${XRUN_TORCH:-}" >"$build/torch-setting"
+touch "$build/built-$1"
+END
+printf '#!/bin/sh\necho "tests $*"\n' >"$tree/tools/run_tests"
+chmod +x "$tree/tools/setup/build.sh" "$tree/tools/run_tests"
+find "$tree" -exec touch -d '1 hour ago' {} +
+calls() { tr '\n' ' ' <"$tree/calls"; }
+unset XRUN_TORCH
+
+is "$("$tree/xrun" a b)" "ran a b"
+is "$("$tree/xrun" again)" "ran again"
+is "$(calls)" "run "
+touch "$tree/core/x.cpp" && "$tree/xrun" >/dev/null
+is "$(calls)" "run run "
+touch "$tree/tests/new_test.cpp" && "$tree/xrun" >/dev/null # what only the tests need
+is "$(calls)" "run run "
+is "$("$tree/xrun" test --quick x)" "tests --quick x"
+is "$(calls)" "run run test "
+rm "$tree/core/x.cpp" && "$tree/xrun" >/dev/null
+is "$(calls)" "run run test run "
+XRUN_TORCH=/somewhere "$tree/xrun" >/dev/null
+is "$(calls)" "run run test run run "
+ln -s "$tree/xrun" "$work/link"
+is "$(cd / && XRUN_TORCH=/somewhere "$work/link" from elsewhere)" "ran from elsewhere"
+
+# The true set-up: refuses before it builds.
+cp "$root"/tools/setup/* "$tree/tools/setup/"
+setup() { # VARIABLE=VALUE...
+  local status=0
+  env "$@" bash "$tree/tools/setup/build.sh" run >out 2>err </dev/null || status=$?
+  echo $status
+}
+cd "$work"
+is "$(setup XRUN_TORCH=nowhere)" 1
+grep -q 'XRUN_TORCH=nowhere: no such folder' err || fail "$(cat err)"
+mkdir empty
+is "$(setup XRUN_TORCH=empty)" 1
+grep -q 'has no lib/libtorch_cpu.so' err || fail "$(cat err)"
+
+# A wheel of the right name and the wrong bytes.
+mkdir wheels
+printf 'PK' >wheels/torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl
+is "$(setup XRUN_CACHE="$work/cache" PIP_NO_INDEX=1 PIP_FIND_LINKS="$work/wheels")" 1
+grep -q 'this will be installed, once' err || fail "says nothing beforehand: $(cat err)"
+grep -q 'LibTorch could not be fetched' err || fail "$(cat err)"
+grep -qi 'hash' err || fail "no word of the checksum: $(cat err)"
+is "$(find cache -mindepth 1 | wc -l)" 0
