@@ -9,8 +9,10 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "core/base/error.h"
@@ -20,6 +22,7 @@ namespace xrun {
 namespace {
 
 constexpr uint64_t kBufferBytes = 1 << 20;
+constexpr auto kLockPoll = std::chrono::milliseconds(50);
 
 struct FileFault {
   std::string operation;
@@ -53,7 +56,7 @@ bool fails_here(const char* operation) {
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
   const int code = errno;
-  const char* hint = code == ENOSPC ? "; free some space and run again, nothing was lost" : "";
+  const char* hint = code == ENOSPC ? "; free some space and run again" : "";
   throw Error(fmt::format("{}: cannot {}: {}{}", path.string(), what, std::strerror(code), hint));
 }
 
@@ -222,18 +225,43 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
-FileLock::FileLock(const std::filesystem::path& path, bool wait) {
+FileLock::FileLock(const std::filesystem::path& path, bool wait,
+                   const std::function<void()>& waiting) {
+  try {
+    while (!try_lock(path) && wait) {
+      if (waiting) waiting();
+      std::this_thread::sleep_for(kLockPoll);
+    }
+  } catch (...) {
+    close_file();
+    throw;
+  }
+}
+
+// Takes the lock if nobody has it. A file that its holder removed meanwhile is no lock any more.
+bool FileLock::try_lock(const std::filesystem::path& path) {
+  if (path.has_parent_path()) make_dirs(path.parent_path());
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd_ < 0 && errno == ENOENT) return false;  // the folder was removed just now
   if (fd_ < 0) fail(path, "be opened for a lock");
   int result = 0;
   do {
-    result = ::flock(fd_, LOCK_EX | (wait ? 0 : LOCK_NB));
+    result = ::flock(fd_, LOCK_EX | LOCK_NB);
   } while (result != 0 && errno == EINTR);
-  held_ = result == 0;
+  if (result != 0 && errno != EWOULDBLOCK) fail(path, "be locked");
+  struct stat ours {};
+  struct stat named {};
+  held_ = result == 0 && ::fstat(fd_, &ours) == 0 && ::stat(path.c_str(), &named) == 0 &&
+          ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+  if (!held_) close_file();
+  return held_;
 }
 
-FileLock::~FileLock() {
+void FileLock::close_file() {
   if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
 }
+
+FileLock::~FileLock() { close_file(); }
 
 }  // namespace xrun

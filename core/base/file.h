@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -70,17 +71,23 @@ class MappedFile {
   uint64_t size_ = 0;
 };
 
-// An exclusive advisory lock on a file, held until destruction; freed by the system on a kill.
+// An exclusive advisory lock on a file, held until destruction; freed by the system on a kill. The
+// file's folder is made if it is not there, so that a holder may remove the folder with the lock.
 class FileLock {
  public:
-  // Returns without the lock (held() is false) if another process has it and wait is false.
-  FileLock(const std::filesystem::path& path, bool wait);
+  // Returns without the lock (held() is false) if another process has it and wait is false. While
+  // it waits it calls `waiting` (may be empty, may throw) every 50 ms. Throws Error if the file
+  // cannot be made, and where the file system has no locks.
+  FileLock(const std::filesystem::path& path, bool wait, const std::function<void()>& waiting = {});
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
   bool held() const { return held_; }
 
  private:
+  bool try_lock(const std::filesystem::path& path);
+  void close_file();
+
   int fd_ = -1;
   bool held_ = false;
 };

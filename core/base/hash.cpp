@@ -53,13 +53,20 @@ std::string hash_hex(std::string_view data) {
 uint64_t hash_u64(std::string_view data) { return XXH3_64bits(data.data(), data.size()); }
 
 std::string hash_file(const std::filesystem::path& path) {
+  return hash_file_pieces(path, [](uint64_t) {});
+}
+
+std::string hash_file_pieces(const std::filesystem::path& path,
+                             const std::function<void(uint64_t bytes)>& each) {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
                                                        &std::fclose);
   XRUN_CHECK(file, "{}: cannot be read: {}", path.string(), std::strerror(errno));
   Hasher hasher;
   std::string buffer(1 << 20, '\0');
+  uint64_t bytes = 0;
   while (size_t n = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
     hasher.bytes({buffer.data(), n});
+    each(bytes += n);
   }
   XRUN_CHECK(!std::ferror(file.get()), "{}: cannot be read: {}", path.string(),
              std::strerror(errno));

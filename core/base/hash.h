@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,5 +38,9 @@ uint64_t hash_u64(std::string_view data);
 
 // Returns the digest of a file's bytes, read in pieces. Throws Error if the file cannot be read.
 std::string hash_file(const std::filesystem::path& path);
+
+// The same for large files: `each` gets the bytes read so far after each piece, and may throw.
+std::string hash_file_pieces(const std::filesystem::path& path,
+                             const std::function<void(uint64_t bytes)>& each);
 
 }  // namespace xrun

@@ -2,11 +2,16 @@
 // fsync of the folder). The partial manifest holds all that a later build needs to go on: ledger,
 // summary, and the cursor behind the last committed row. The finished manifest has another name, so
 // an unfinished folder is never taken for a cache.
+//
+// The key names the files by digest, so the rows must be those of exactly these bytes: the reader
+// hashes what it reads. A file's end compares that with the key's digest, and a build that goes on
+// compares the bytes before its cursor with those that the committed rows were made of.
 
 #include "core/data/cache_build.h"
 
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -32,7 +37,11 @@ class Build {
 
   void run() {
     remove_strays();
-    start();
+    begin();
+    if (!go_on()) {
+      remove_build();
+      begin();
+    }
     try {
       read_rows();
     } catch (const Interrupted&) {
@@ -53,47 +62,80 @@ class Build {
     }
   }
 
-  // The data itself ends this build: these bytes never give a finished cache under this key.
+  // The data itself ends this build: these bytes never give a finished cache under this key. The
+  // lock goes with the folder; who waits for it makes both anew.
   void discard() {
+    remove_build();
+    std::error_code ignored;
+    fs::remove_all(dir_, ignored);
+  }
+
+  // The partial manifest first: without it no segment is believed.
+  void remove_build() {
     std::error_code ignored;
     fs::remove(dir_ / kPartialName, ignored);
-    for (const SegmentEntry& entry : manifest_.segments) fs::remove(dir_ / entry.file, ignored);
+    remove_files("segment_");
   }
 
   // Temporary files of a killed process; the lock is ours, so nobody writes them.
-  void remove_strays() {
+  void remove_strays() { remove_files(".tmp"); }
+
+  void remove_files(const std::string& part) {
     std::error_code ignored;
-    std::vector<fs::path> strays;
+    std::vector<fs::path> found;
     for (const fs::directory_entry& entry : fs::directory_iterator(dir_, ignored)) {
-      if (entry.path().filename().string().find(".tmp") != std::string::npos) {
-        strays.push_back(entry.path());
+      if (entry.path().filename().string().find(part) != std::string::npos) {
+        found.push_back(entry.path());
       }
     }
-    for (const fs::path& stray : strays) fs::remove(stray, ignored);
+    for (const fs::path& path : found) fs::remove(path, ignored);
   }
 
-  // Takes up the partial manifest if it and its segments are whole; else begins anew.
-  void start() {
+  void begin() {
+    manifest_ = CacheManifest();
     manifest_.key = cache_key(source_.key_document);
     manifest_.row_type = row_type_.name();
     manifest_.key_document = source_.key_document;
     manifest_.ledger.name = source_.name;
     for (const DataFile& file : source_.files) manifest_.ledger.files.push_back(file.name);
-    if (!fs::exists(dir_ / kPartialName)) return;
-    CacheManifest partial;
+    cursor_ = {};
+    bytes_before_ = 0;
+    reader_.reset();
+  }
+
+  // Takes up the partial manifest. Returns false if it or its segments are not whole, or are not of
+  // these bytes and columns: then only time is lost, every row is read again.
+  bool go_on() {
+    if (!fs::exists(dir_ / kPartialName)) return true;
+    const Json fresh = row_type_.summary();
     try {
-      partial = read_manifest(dir_, kPartialName);
-      for (const SegmentEntry& entry : partial.segments) check_segment(entry);
-      XRUN_CHECK(!partial.segments.empty(), "no segment is committed");
+      manifest_ = read_manifest(dir_, kPartialName);
+      XRUN_CHECK(!manifest_.segments.empty(), "no segment is committed");
+      for (const SegmentEntry& entry : manifest_.segments) check_segment(entry);
+      row_type_.restore(manifest_.summary);
+      XRUN_CHECK(row_type_.columns() == manifest_.columns, "its columns are others");
+      cursor_ = manifest_.segments.back().cursor;
+      const int32_t files = static_cast<int32_t>(source_.files.size());
+      XRUN_CHECK(cursor_.file >= 0 && cursor_.file <= files, "its cursor is in no file");
+      if (cursor_.file < files) open_file();
+    } catch (const Interrupted&) {
+      throw;
     } catch (const Error&) {
-      return;  // only time is lost: every row is read again
+      row_type_.restore(fresh);
+      return false;
     }
-    manifest_ = std::move(partial);
-    cursor_ = manifest_.segments.back().cursor;
     for (int32_t f = 0; f < cursor_.file; ++f) {
       bytes_before_ += source_.files[static_cast<size_t>(f)].bytes;
     }
-    row_type_.restore(manifest_.summary);
+    return true;
+  }
+
+  // Opens the cursor's file behind the bytes that are read already.
+  void open_file() {
+    const std::string& name = source_.files[static_cast<size_t>(cursor_.file)].name;
+    reader_.emplace(name, name, cursor_.at);
+    XRUN_CHECK(cursor_.at.offset == 0 || reader_->digest() == cursor_.xxh3,
+               "{}: other bytes stand before the cursor", name);
   }
 
   void check_segment(const SegmentEntry& entry) const {
@@ -103,7 +145,8 @@ class Build {
   }
 
   void read_file_rows(const DataFile& file) {
-    JsonlReader reader(file.name, file.name, cursor_.at);
+    if (!reader_) open_file();
+    JsonlReader& reader = *reader_;
     SourceLedger& ledger = manifest_.ledger;
     const int64_t lines_before = ledger.lines - cursor_.at.lines;
     JsonLine line;
@@ -121,10 +164,13 @@ class Build {
     }
     ledger.lines = lines_before + reader.cursor().lines;
     bytes_before_ += file.bytes;
-    XRUN_CHECK(reader.cursor().offset == file.bytes,
-               "{}: has {} bytes, had {} when it was opened; do not write to a data file while it "
-               "is read",
+    data_fault_ = true;
+    XRUN_CHECK(reader.digest() == file.digest,
+               "{}: changed while it was read ({} bytes, {} when it was opened); run again, and do "
+               "not write to a data file while it is read",
                file.name, reader.cursor().offset, file.bytes);
+    data_fault_ = false;
+    reader_.reset();
   }
 
   bool next(JsonlReader& reader, JsonLine& line) {
@@ -168,6 +214,7 @@ class Build {
         std::string_view(bytes).substr(0, segment_header_bytes(segment_->columns().size())));
     entry.page_xxh3 = page_checksums(bytes);
     entry.cursor = cursor_;
+    entry.cursor.xxh3 = reader_ ? reader_->digest() : "";  // behind the last file there is none
     FileWriter writer(dir_ / entry.file);
     writer.write(bytes);
     writer.sync();
@@ -180,10 +227,6 @@ class Build {
   }
 
   void finish() {
-    for (const DataFile& file : source_.files) {
-      XRUN_CHECK(hash_file(file.name) == file.digest, "{}: changed while it was read; run again",
-                 file.name);
-    }
     manifest_.summary = row_type_.summary();
     write_file_atomic(dir_ / kManifestName, encode_manifest(manifest_));
     std::error_code ignored;  // a partial manifest beside the finished one is never read
@@ -205,6 +248,7 @@ class Build {
   RowType& row_type_;
   CacheManifest manifest_;
   SourceCursor cursor_;
+  std::optional<JsonlReader> reader_;  // of the cursor's file, while it is read
   std::unique_ptr<SegmentData> segment_;
   bool data_fault_ = false;  // an Error of this moment is one of the data
   uint64_t total_bytes_ = 0;
@@ -222,8 +266,15 @@ bool is_cached(const fs::path& data_root, const CacheSource& source) {
 fs::path ensure_cache(const fs::path& data_root, const CacheSource& source, RowType& row_type) {
   const fs::path dir = data_root / cache_key(source.key_document);
   if (is_cached(data_root, source)) return dir;
-  make_dirs(dir);
-  const FileLock lock(dir / "lock", true);
+  bool said = false;
+  const FileLock lock(dir / "lock", true, [&] {
+    check_interrupt();
+    if (!said && source.notice) {
+      source.notice(fmt::format("waiting for another process that caches {} (in {})", source.name,
+                                dir.string()));
+    }
+    said = true;
+  });
   if (is_cached(data_root, source)) return dir;  // another process was first
   Build(dir, source, row_type).run();
   return dir;

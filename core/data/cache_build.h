@@ -38,6 +38,7 @@ struct CacheSource {
   Json key_document;                 // all that decides a byte of the cache
   uint64_t segment_bytes = 8 << 20;  // a segment ends with the row that reaches them
   std::function<void(int64_t rows, double fraction)> progress;  // at most every 0.2 s; may throw
+  std::function<void(const std::string&)> notice;  // says that another process builds it; once
 };
 
 // Whether the source's cache is finished.
@@ -46,8 +47,9 @@ bool is_cached(const std::filesystem::path& data_root, const CacheSource& source
 // Returns the folder of the finished cache under `data_root`, building it first if there is none.
 // One process builds, others wait. An interrupted build goes on behind its last segment; the files
 // are the same bytes as those of a build without interruption, whatever the number of processes.
-// Throws Error: malformed JSON, what RowType::read throws, a file that changes meanwhile, a full
-// disk; after each of them a later call goes on where this one stood.
+// Throws Error for a full disk, Interrupted on a signal (also while it waits): a later call goes on
+// where this one stood. Throws Error for malformed JSON, for what RowType::read throws and for a file
+// that changes meanwhile: nothing of such a build is left, and a later call begins anew.
 std::filesystem::path ensure_cache(const std::filesystem::path& data_root,
                                    const CacheSource& source, RowType& row_type);
 

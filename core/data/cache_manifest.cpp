@@ -49,6 +49,7 @@ Json segment_json(const SegmentEntry& segment) {
   cursor.set("file", segment.cursor.file);
   cursor.set("offset", segment.cursor.at.offset);
   cursor.set("lines", segment.cursor.at.lines);
+  cursor.set("xxh3", segment.cursor.xxh3);
   entry.set("cursor", std::move(cursor));
   return entry;
 }
@@ -78,6 +79,7 @@ SegmentEntry read_segment(const Json& entry, int64_t first_row, size_t index) {
   segment.cursor.file = static_cast<int32_t>(cursor.at("file").as_int());
   segment.cursor.at.offset = static_cast<uint64_t>(cursor.at("offset").as_int());
   segment.cursor.at.lines = cursor.at("lines").as_int();
+  segment.cursor.xxh3 = cursor.at("xxh3").as_string();
   return segment;
 }
 

@@ -22,6 +22,7 @@ constexpr const char* kPartialName = "manifest.partial.json";  // of an unfinish
 struct SourceCursor {
   int32_t file = 0;
   JsonlCursor at;
+  std::string xxh3;  // of the file's bytes before it, as they were read
 };
 
 struct SegmentEntry {

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/base/interrupt.h"
 
 namespace xrun {
 
@@ -53,27 +54,34 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
   return paths;
 }
 
-DataFile read_data_file(const std::string& path) {
+DataFile read_data_file(const std::string& path, const HashProgress& progress) {
   const fs::file_status status = fs::status(path);
   XRUN_CHECK(fs::exists(status), "{}: there is no such data file (the current folder is {})", path,
              fs::current_path().string());
   XRUN_CHECK(!fs::is_directory(status), "{0}: is a folder; name its files, say {0}/*.jsonl", path);
   XRUN_CHECK(fs::is_regular_file(status), "{}: is not a regular file", path);
   refuse_other_kinds(path);
-  return {path, fs::file_size(path), hash_file(path)};
+  const uint64_t bytes = fs::file_size(path);
+  const auto each = [&](uint64_t done) {
+    check_interrupt();
+    if (progress) progress(path, done, bytes);
+  };
+  return {path, bytes, hash_file_pieces(path, each)};
 }
 
 }  // namespace
 
-std::vector<DataFile> find_data_files(const std::string& path) {
+std::vector<DataFile> find_data_files(const std::string& path, const HashProgress& progress) {
   XRUN_CHECK(!path.empty(), "a data source has an empty path");
   std::vector<DataFile> files;
   std::error_code code;
   if (path.find_first_of("*?[") == std::string::npos || fs::exists(path, code)) {
-    files.push_back(read_data_file(path));
+    files.push_back(read_data_file(path, progress));
     return files;
   }
-  for (const std::string& match : expand_glob(path)) files.push_back(read_data_file(match));
+  for (const std::string& match : expand_glob(path)) {
+    files.push_back(read_data_file(match, progress));
+  }
   XRUN_CHECK(!files.empty(), "{}: no file matches (the current folder is {})", path,
              fs::current_path().string());
   return files;

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/interrupt.h"
 #include "core/base/utf8.h"
 
 namespace xrun {
@@ -64,14 +65,35 @@ JsonlReader::JsonlReader(const std::string& path, const std::string& name, Jsonl
     : name_(name), cursor_(from) {
   fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   XRUN_CHECK(fd_ >= 0, "{}: cannot be opened: {}", name, std::strerror(errno));
-  struct stat info {};
-  const bool readable = ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode) &&
-                        ::lseek(fd_, static_cast<off_t>(from.offset), SEEK_SET) >= 0;
-  if (!readable) {
+  try {
+    struct stat info {};
+    XRUN_CHECK(::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode), "{}: is not a regular file",
+               name);
+    read_prefix(from.offset);
+  } catch (...) {
     ::close(fd_);
-    throw Error(fmt::format("{}: is not a regular file", name));
+    throw;
   }
-  file_bytes_ = static_cast<uint64_t>(info.st_size);
+}
+
+void JsonlReader::read_prefix(uint64_t bytes) {
+  std::string piece(kReadBytes, '\0');
+  while (bytes > 0) {
+    check_interrupt();
+    const size_t n = read_piece(piece.data(), std::min<uint64_t>(piece.size(), bytes));
+    XRUN_CHECK(n > 0, "{}: ends {} bytes before the place where reading goes on", name_, bytes);
+    read_.bytes({piece.data(), n});
+    bytes -= n;
+  }
+}
+
+size_t JsonlReader::read_piece(char* to, size_t size) {
+  ssize_t n = 0;
+  do {
+    n = ::read(fd_, to, size);
+  } while (n < 0 && errno == EINTR);
+  XRUN_CHECK(n >= 0, "{}: cannot be read: {}", name_, std::strerror(errno));
+  return static_cast<size_t>(n);
 }
 
 JsonlReader::~JsonlReader() { ::close(fd_); }
@@ -87,12 +109,8 @@ bool JsonlReader::fill() {
              kMaxLineBytes);
   const size_t size = buffer_.size();
   buffer_.resize(size + std::max(kReadBytes, size));
-  ssize_t n = 0;
-  do {
-    n = ::read(fd_, buffer_.data() + size, buffer_.size() - size);
-  } while (n < 0 && errno == EINTR);
-  buffer_.resize(size + static_cast<size_t>(std::max<ssize_t>(n, 0)));
-  XRUN_CHECK(n >= 0, "{}: cannot be read: {}", name_, std::strerror(errno));
+  const size_t n = read_piece(buffer_.data() + size, buffer_.size() - size);
+  buffer_.resize(size + n);
   return n > 0;
 }
 
@@ -109,6 +127,7 @@ bool JsonlReader::next_line(std::string_view& line) {
   const size_t next = last ? end : end + 1;
   const bool first = cursor_.offset == 0;
   cursor_.offset += next - begin_;
+  read_.bytes(std::string_view(buffer_).substr(begin_, next - begin_));
   ++cursor_.lines;
   begin_ = scanned_ = next;
   if (first && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/hash.h"
 #include "core/base/json.h"
 
 namespace xrun {
@@ -25,7 +26,8 @@ struct JsonLine {
 // with LF or CRLF; a byte order mark is skipped; blank lines count as lines but are not returned.
 class JsonlReader {
  public:
-  // Throws Error that names the file if it cannot be opened or is no regular file.
+  // Reads the bytes before `from` for the digest alone. Throws Error that names the file if it
+  // cannot be opened, is no regular file or ends before `from`.
   JsonlReader(const std::string& path, const std::string& name, JsonlCursor from = {});
   ~JsonlReader();
   JsonlReader(const JsonlReader&) = delete;
@@ -35,16 +37,19 @@ class JsonlReader {
   bool next(JsonLine& out);
   // The place behind the last line returned; behind the last line of all at the end.
   const JsonlCursor& cursor() const { return cursor_; }
-  uint64_t file_bytes() const { return file_bytes_; }
+  // The digest of all bytes before cursor(), as they were when they were read.
+  std::string digest() const { return read_.hex(); }
 
  private:
+  void read_prefix(uint64_t bytes);
+  size_t read_piece(char* to, size_t size);  // 0 at the end of the file
   bool next_line(std::string_view& line);
   bool fill();  // reads more; false at the end of the file
 
   std::string name_;
   int fd_ = -1;
-  uint64_t file_bytes_ = 0;
   JsonlCursor cursor_;
+  Hasher read_;
   std::string buffer_;
   size_t begin_ = 0;    // of what is not yet returned, in buffer_
   size_t scanned_ = 0;  // up to here buffer_ holds no line end

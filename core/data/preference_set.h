@@ -56,8 +56,9 @@ struct PreferenceSource {
 
 struct BuildProgress {
   std::string source;
+  bool hashing = false;  // its files are read for their digests, before any row is
   int64_t rows = 0;
-  double fraction = 0;  // of the source's bytes
+  double fraction = 0;  // of the bytes: of the source, or of the file that is hashed
 };
 
 struct PreferenceOptions {
@@ -72,7 +73,9 @@ struct PreferenceOptions {
   MixtureStop stop = MixtureStop::kAll;
   std::filesystem::path cache_root;  // "": $XRUN_CACHE, else ~/.cache/xrun
   uint64_t segment_bytes = 8 << 20;  // of a cache file; what a kill during a build may lose
-  std::function<void(const BuildProgress&)> progress;  // called at most every 0.2 s of a build
+  // Called at most every 0.2 s of a build, and after each MiB that is hashed; may throw.
+  std::function<void(const BuildProgress&)> progress;
+  std::function<void(const std::string&)> notice;  // a line for the user: waiting for a process
 };
 
 // The settings' names in recipes. Throw UsageError that lists the names.

@@ -85,20 +85,27 @@ std::shared_ptr<PreferenceData> open_set(lua_State* L, const std::shared_ptr<Pol
   const Json setting = option_or_config(options, L, "template");
   const ResolvedTemplate chosen =
       resolve_template(*policy->tokenizer(), setting.is_string() ? setting.as_string() : "auto");
+  policy->use_template(chosen.chat_template);
   if (!chosen.notice.empty()) session.notices.push_back(chosen.notice);
 
   const ModelConfig model = read_model_config(policy->dir());
   PreferenceOptions preference = read_options(L, options, data);
   if (preference.max_length == 0) preference.max_length = model.max_length;
   preference.vocab_limit = model.vocab;
+  TaskProgress hashing(*session.console, "reading " + preference.sources[0].path, "%");
   TaskProgress progress(*session.console, "caching " + preference.sources[0].path, "rows");
   preference.progress = [&](const BuildProgress& now) {
     // The total is not known before the file is read; the share of its bytes
     // stands for it.
     const double total = now.fraction > 0 ? static_cast<double>(now.rows) / now.fraction : 0;
-    progress.update(now.rows, static_cast<int64_t>(total));
+    if (now.hashing) {
+      hashing.update(static_cast<int64_t>(100 * now.fraction), 100);
+    } else {
+      progress.update(now.rows, static_cast<int64_t>(total));
+    }
     check_interrupt(L);
   };
+  preference.notice = [&](const std::string& line) { session.console->print(line); };
   auto result = std::make_shared<PreferenceData>(
       PreferenceData{PreferenceSet::open(preference, *policy->tokenizer(), *chosen.chat_template),
                      policy, preference.sources[0].path});

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "core/base/error.h"
 #include "core/base/hash.h"
 
@@ -85,6 +87,22 @@ TEST_F(File, ASecondLockIsNotHeld) {
   const FileLock second(dir_ / "lock", false);
   EXPECT_TRUE(first.held());
   EXPECT_FALSE(second.held());
+}
+
+TEST_F(File, ALockWhoseFileWasRemovedIsNoLock) {
+  int waits = 0;
+  std::optional<FileLock> first(std::in_place, dir_ / "sub" / "lock", false);
+  const FileLock second(dir_ / "sub" / "lock", true, [&] {
+    if (++waits < 3) return;
+    std::filesystem::remove_all(dir_ / "sub");  // as a holder does that leaves nothing behind
+    first.reset();
+  });
+  EXPECT_TRUE(second.held());
+  EXPECT_FALSE(FileLock(dir_ / "sub" / "lock", false).held());
+}
+
+TEST_F(File, ALockCannotBeTakenOnAFolder) {
+  EXPECT_THROW(FileLock(dir_, false), Error);
 }
 
 TEST(Hash, FieldsDoNotRunTogether) {
