@@ -16,6 +16,9 @@ const std::vector<std::string> kOurNames = {
     "prompt",   "system", "conversations",        "messages", "chosen",
     "rejected", "tools",  "chat_template_kwargs", "weight"};
 
+constexpr int64_t kExactInteger = int64_t{1} << 53;  // numbers are kept as doubles
+constexpr size_t kColumnsText = 150;  // of column names in a row's refusal
+
 bool is_opening_role(const std::string& role) {
   return role == "system" || role == "user" || role == "developer";
 }
@@ -54,6 +57,30 @@ void check_side(const Json& messages, const std::string& side) {
   }
 }
 
+// A prompt says something, and so does each user turn; an empty system text or tool result may be.
+void check_prompt(const PreferenceRow& row) {
+  if (row.shared == 0) throw RowRefusal("no_prompt", "no turn stands before the answers");
+  for (const Json* side : {&row.chosen, &row.rejected}) {
+    for (size_t i = 0; i < side->size(); ++i) {
+      const Json& message = side->as_array()[i];
+      if (message_role(message) != "user" || says_something(message)) continue;
+      throw RowRefusal("empty_prompt", fmt::format("turn {} is a user turn without text", i + 1));
+    }
+  }
+}
+
+// Which answer is better is a question only after the same prompt.
+void check_same_prompt(const PreferenceRow& row) {
+  for (const Json* side : {&row.chosen, &row.rejected}) {
+    const std::string& role = message_role(side->as_array()[row.shared]);
+    if (role == "assistant") continue;
+    throw RowRefusal("prompts_differ",
+                     fmt::format("chosen and rejected part in turn {}, a turn of \"{}\"; wanted "
+                                 "the same turns up to an answer",
+                                 row.shared + 1, role));
+  }
+}
+
 }  // namespace
 
 struct PreferenceReader::Prompt {
@@ -74,6 +101,31 @@ PreferenceReader::PreferenceReader(const std::vector<std::pair<std::string, std:
         "conversations, messages, chosen, rejected, tools, chat_template_kwargs, weight",
         ours, near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near)));
   }
+  for (auto name = keep_.begin(); name != keep_.end(); ++name) {
+    if (std::find(keep_.begin(), name, *name) == name) continue;
+    throw UsageError(fmt::format("data.keep names \"{}\" twice; once is enough", *name));
+  }
+}
+
+// "; the row has question, good, bad: say fields = { prompt = "question" }"
+std::string PreferenceReader::other_columns(const Json& row, const std::string& ours) const {
+  std::string names;
+  std::string example;
+  size_t more = 0;
+  for (const Json::Member& member : row.as_object()) {
+    if (!is_unread(member.first)) continue;
+    if (example.empty()) example = member.first;
+    if (names.size() > kColumnsText) {
+      ++more;
+    } else {
+      names += (names.empty() ? "" : ", ") + member.first;
+    }
+  }
+  if (names.empty()) return "";
+  if (more > 0) names += fmt::format(" and {} more", more);
+  return fmt::format("; columns that are not read: {}; name the right one, say fields = {{ {} = "
+                     "\"{}\" }}",
+                     names, ours, example);
 }
 
 std::string PreferenceReader::spelled(const std::string& ours) const {
@@ -124,7 +176,8 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
   const std::string name = spelled(ours);
   const Json* value = field(row, ours);
   if (value == nullptr) {
-    throw RowRefusal("missing_side", fmt::format("has no \"{}\"", name));
+    throw RowRefusal("missing_side",
+                     fmt::format("has no \"{}\"{}", name, other_columns(row, ours)));
   }
   bool from_value = false;
   const bool is_text = value->is_string();
@@ -135,12 +188,10 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
   if (!whole && prompt.messages.is_null()) {
     if (is_text) {
       throw RowRefusal("no_prompt",
-                       fmt::format("\"{}\" is a string and the row has no prompt", name));
+                       fmt::format("\"{}\" is a string and the row has no prompt{}", name,
+                                   other_columns(row, "prompt")));
     }
   } else if (!whole) {
-    if (prompt.is_text && prompt.messages.as_array()[0].at("content").as_string().empty()) {
-      throw RowRefusal("no_prompt", fmt::format("\"{}\" is empty", prompt.name));
-    }
     side = concatenate(prompt.messages, side);
   } else if (prompt.is_text) {
     out.notes.push_back(fmt::format("\"{}\" is ignored beside whole conversations", prompt.name));
@@ -165,6 +216,12 @@ void PreferenceReader::read_kept(const Json& row, PreferenceRow& out) const {
           fmt::format("kept column \"{}\" is {} and is taken as absent", name, kind_text(*value)));
       value = nullptr;
     }
+    if (value != nullptr && value->is_int() && std::abs(value->as_int()) > kExactInteger) {
+      throw RowRefusal("kept_column",
+                       fmt::format("\"{}\" is {}: whole numbers beyond 2^53 are not kept exactly; "
+                                   "write it as a string",
+                                   name, value->as_int()));
+    }
     out.kept.push_back(value == nullptr ? Json() : *value);
   }
   const Json* weight = field(row, "weight");
@@ -177,13 +234,16 @@ void PreferenceReader::read_kept(const Json& row, PreferenceRow& out) const {
   }
 }
 
+bool PreferenceReader::is_unread(const std::string& column) const {
+  return std::none_of(kOurNames.begin(), kOurNames.end(),
+                      [&](const std::string& ours) { return spelled(ours) == column; }) &&
+         std::find(keep_.begin(), keep_.end(), column) == keep_.end();
+}
+
 void PreferenceReader::note_unread(const Json& row, PreferenceRow& out) const {
   for (const Json::Member& member : row.as_object()) {
-    const std::string& name = member.first;
-    const bool read = std::any_of(kOurNames.begin(), kOurNames.end(),
-                                  [&](const std::string& ours) { return spelled(ours) == name; }) ||
-                      std::find(keep_.begin(), keep_.end(), name) != keep_.end();
-    if (!read) out.notes.push_back(fmt::format("column \"{}\" is not read", name));
+    if (!is_unread(member.first)) continue;
+    out.notes.push_back(fmt::format("column \"{}\" is not read", member.first));
   }
 }
 
@@ -202,11 +262,13 @@ PreferenceRow PreferenceReader::read(const Json& value, const SourceLine& at) co
   if (row.chosen == row.rejected) {
     throw RowRefusal("same_answers", "chosen and rejected are the same");
   }
+  row.shared = shared_messages(row.chosen, row.rejected);
+  check_same_prompt(row);
+  check_prompt(row);
   row.kwargs = merge_template_kwargs(template_kwargs_, field(value, "chat_template_kwargs"),
                                      field(value, "tools"));
   read_kept(value, row);
   note_unread(value, row);
-  row.shared = shared_messages(row.chosen, row.rejected);
   Json shared = Json::array();
   for (size_t i = 0; i < row.shared; ++i) shared.push_back(row.chosen.as_array()[i]);
   row.prompt_hash = hash_u64(dump_json(shared));

@@ -32,19 +32,21 @@ struct PreferenceRow {
 class PreferenceReader {
  public:
   // fields: (our name, the file's name). Throws UsageError with the nearest name for an unknown
-  // one.
+  // one, and for a column that is kept twice.
   PreferenceReader(const std::vector<std::pair<std::string, std::string>>& fields,
                    std::vector<std::string> keep, Json template_kwargs);
 
   // Throws RowRefusal with the reason: not_an_object, missing_side, empty_list, wrong_type,
-  // no_prompt, prompt_mismatch, no_assistant, last_not_assistant, empty_answer, same_answers,
-  // refused_kwargs, bad_weight. The row type adds kept_column.
+  // no_prompt, empty_prompt, prompt_mismatch, prompts_differ, no_assistant, last_not_assistant,
+  // empty_answer, same_answers, refused_kwargs, bad_weight, kept_column.
   PreferenceRow read(const Json& value, const SourceLine& at) const;
 
  private:
   struct Prompt;
   const Json* field(const Json& row, const std::string& ours) const;
   std::string spelled(const std::string& ours) const;
+  std::string other_columns(const Json& row, const std::string& ours) const;
+  bool is_unread(const std::string& column) const;
   Prompt read_prompt(const Json& row, PreferenceRow& out) const;
   Json read_side(const Json& row, const std::string& ours, const Prompt& prompt,
                  PreferenceRow& out) const;

@@ -12,7 +12,7 @@
 namespace xrun {
 
 constexpr const char* kPreferenceRowType = "preference";
-constexpr int64_t kPreferenceVersion = 1;  // raised when the same input gives other bytes
+constexpr int64_t kPreferenceVersion = 2;  // raised when the same input gives other bytes
 
 // Names of the columns that every preference cache has; kept column k is "keep<k>" (f64), or
 // "keep<k>_offsets" and "keep<k>" (u8) for strings.

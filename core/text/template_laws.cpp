@@ -142,23 +142,10 @@ Breach check_mask_not_empty(const Case& at) {
   return {};
 }
 
-std::string role_of(const Json& message) {
-  const Json* role = message.find("role");
-  return role != nullptr && role->is_string() ? role->as_string() : "nameless";
-}
-
 Breach check_shared_prompt(const Case& at) {
   if (at.sides.size() < 2) return {};
   const Json& chosen = *at.messages[0];
   const Json& rejected = *at.messages[1];
-  const size_t shared = count_shared_messages(chosen, rejected);
-  for (const Json* side : at.messages) {
-    if (shared >= side->size() || is_assistant(side->as_array()[shared])) continue;
-    return fmt::format(
-        "chosen and rejected part in message {}, a {} turn; wanted the same messages up "
-        "to an assistant turn",
-        shared + 1, role_of(side->as_array()[shared]));
-  }
   const size_t turns = count_shared_turns(at.chat_template, chosen, rejected, at.sample.kwargs);
   std::string_view prompts[2];
   std::vector<int32_t> ids[2];

@@ -5,11 +5,11 @@
 //   bos             the tokens start with exactly the BOS that the tokenizer's own encoding would
 //                   add, never two; a BOS that is also a turn marker is exempt
 //   eot_trained     the last non-space token of every generation block is the template's own, not
-//   the
-//                   message's: the end of the turn is inside, and so is trained
+//                   the message's: the end of the turn is inside, and so is trained
 //   prefix          the messages before each assistant turn render as a prefix of the whole
-//   rendering mask_not_empty  something is trained shared_prompt   chosen and rejected have the
-//   same prompt, in messages and in tokens
+//   mask_not_empty  something is trained
+//   shared_prompt   the messages that chosen and rejected share render the same on both sides, in
+//                   text and in tokens
 
 #include <span>
 #include <string>

@@ -160,7 +160,28 @@ const Refused kRefused[] = {
     {"wrong_type", R"({"conversations":[{"from":"x","value":"y"}],"chosen":"a","rejected":"b"})",
      "is from \"x\""},
     {"no_prompt", R"({"chosen":"yes","rejected":"no"})", "the row has no prompt"},
-    {"no_prompt", R"({"prompt":"","chosen":"yes","rejected":"no"})", "\"prompt\" is empty"},
+    {"missing_side", R"({"question":"hi","good":"a","bad":"b"})",
+     "has no \"chosen\"; columns that are not read: question, good, bad; name the right one, say "
+     "fields = { chosen = \"question\" }"},
+    {"no_prompt", R"({"question":"hi","chosen":"yes","rejected":"no"})",
+     "fields = { prompt = \"question\" }"},
+    {"no_prompt", R"({"chosen":[)" YES R"(],"rejected":[)" NO "]}", "no turn stands before"},
+    {"empty_prompt", R"({"prompt":"","chosen":"yes","rejected":"no"})",
+     "turn 1 is a user turn without text"},
+    {"empty_prompt", R"({"prompt":" \n","chosen":"yes","rejected":"no"})", "turn 1"},
+    {"empty_prompt", R"({"prompt":[{"role":"user","content":""}],"chosen":"yes","rejected":"no"})",
+     "turn 1"},
+    {"empty_prompt",
+     R"({"chosen":[)" USER "," NO R"(,{"role":"user","content":""},)" YES R"(],"rejected":[)" USER
+     "," NO R"(,{"role":"user","content":""},)" NO "]}",
+     "turn 3"},
+    {"prompts_differ",
+     R"({"chosen":[{"role":"user","content":"ho"},)" YES R"(],"rejected":[)" USER "," NO "]}",
+     "part in turn 1, a turn of \"user\""},
+    {"prompts_differ",
+     R"({"chosen":[)" USER "," NO "," USER "," YES R"(],"rejected":[)" USER "," NO
+     R"(,{"role":"user","content":"ho"},)" NO "]}",
+     "part in turn 3, a turn of \"user\""},
     {"prompt_mismatch",
      R"({"prompt":[{"role":"user","content":"ho"}],"chosen":[)" USER "," YES
      R"(],"rejected":[)" USER "," NO "]}",
@@ -192,6 +213,17 @@ TEST(PreferenceRow, AKeptColumnOfAnotherTypeIsAbsentWithANote) {
     ASSERT_FALSE(row.notes.empty());
     EXPECT_NE(row.notes.back().find("taken as absent"), std::string::npos);
   }
+}
+
+TEST(PreferenceRow, AKeptNumberIsExact) {
+  const std::string row = R"({"prompt":"hi","chosen":"yes","rejected":"no","id":9007199254740)";
+  EXPECT_EQ(read(row + "992}", {}, {"id"}).kept.at(0).as_int(), 9007199254740992);
+  EXPECT_NE(error_of([&] { read(row + "993}", {}, {"id"}); }).find("write it as a string"),
+            std::string::npos);
+}
+
+TEST(PreferenceRow, AColumnKeptTwiceIsBadUsage) {
+  EXPECT_THROW(PreferenceReader({}, {"id", "tag", "id"}, Json::object()), UsageError);
 }
 
 }  // namespace

@@ -146,15 +146,6 @@ TEST(TemplateLaws, AMaskWithoutTrainedTokensIsABreach) {
             "mask_not_empty");
 }
 
-TEST(TemplateLaws, SidesThatPartInAUserTurnAreABreach) {
-  LawSample sample = pair();
-  sample.rejected = messages({{"user", "other"}, {"assistant", "bad"}});
-  const LawBreach breach = only_breach(*tiny(), kMarked, sample);
-  EXPECT_EQ(breach.law, "shared_prompt");
-  EXPECT_NE(breach.message.find("part in message 1, a user turn"), std::string::npos)
-      << breach.message;
-}
-
 TEST(TemplateLaws, APromptThatDependsOnTheAnswerIsABreach) {
   const std::string source = "{{ messages[-1].content[0] if messages|length > 1 }}" + kMarked;
   EXPECT_EQ(broken(*tiny(), source, {pair()}), "prefix,shared_prompt");
