@@ -1,8 +1,8 @@
 // Times the AdamW update and the gradient norm against the same through ATen's operators, after
 // checking that both give the same weights.
 //   adamw_bench [million elements, 32 if absent]
-// Best of several runs; GB/s count 28 bytes an element for the update (p, g, m, v read; p, m, v
-// written) and 4 for the norm. The ratio's other side is a plain copy timed in the same process.
+// Runs alternate; median (lowest to highest) and the ratio of each pair. GB/s count 28 bytes an
+// element for the update (p, g, m, v read; p, m, v written) and 4 for the norm; a copy's count 8.
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
@@ -12,13 +12,12 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/core.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 
 #include "core/train/adamw.h"
 #include "core/train/trainable.h"
+#include "tools/bench/spread.h"
 
 namespace xrun {
 namespace {
@@ -47,18 +46,6 @@ void update_by_operators(at::Tensor p, at::Tensor g, at::Tensor m, at::Tensor v,
   p.addcdiv_(m, v.sqrt().div_(root).add_(1e-8), -1e-3 / (1 - std::pow(0.9, t)));
 }
 
-double best_seconds(const std::function<void()>& prepare, const std::function<void()>& work) {
-  double best = 1e30;
-  for (int i = 0; i < 16; ++i) {
-    prepare();
-    const auto begin = std::chrono::steady_clock::now();
-    work();
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    if (i > 0) best = std::min(best, took.count());  // the first touches the memory
-  }
-  return best;
-}
-
 int run(int64_t n) {
   const at::NoGradGuard no_grad;
   const at::Tensor start = at::randn({n / 1024, 1024}), gradient = at::randn({n / 1024, 1024});
@@ -69,9 +56,10 @@ int run(int64_t n) {
   at::Tensor p = start.clone(), g = gradient.clone();
   at::Tensor m = at::zeros_like(p), v = at::zeros_like(p);
 
-  const auto give = [&] { weight->master().mutable_grad() = gradient; };
-  const auto ours = [&] { adamw.update(1e-3, adamw.grad_norm().item().toDouble()); };
-  give();
+  const auto ours = [&] {
+    weight->master().mutable_grad() = gradient;  // an update lets go of it
+    adamw.update(1e-3, adamw.grad_norm().item().toDouble());
+  };
   ours();
   update_by_operators(p, g, m, v, 1);
   const double apart = p.sub(weight->master()).abs().max().item().toDouble();
@@ -82,16 +70,15 @@ int run(int64_t n) {
 
   int t = 1;
   at::Tensor copy = at::zeros_like(p);
-  const double ours_s = best_seconds(give, ours);
-  const double theirs_s =
-      best_seconds([&] { g.copy_(gradient); }, [&] { update_by_operators(p, g, m, v, ++t); });
-  const double copy_s = best_seconds([] {}, [&] { copy.copy_(p); });
-  const double elements = static_cast<double>(p.numel());
-  const double copy_rate = elements * 8 / copy_s * 1e-9, rate = elements * 32 / ours_s * 1e-9;
+  const Pairs operators = interleave(11, ours, [&] { update_by_operators(p, g, m, v, ++t); });
+  const Pairs copies = interleave(11, ours, [&] { copy.copy_(p); });
+  std::vector<double> shares;
+  for (const double ratio : copies.ratio) shares.push_back(32.0 / 8 / ratio);
   fmt::print("{} M elements, {} threads\n", p.numel() >> 20, at::get_num_threads());
-  fmt::print("norm and update {:7.1f} ms  {:5.1f} GB/s, {:.2f} of a copy's {:.1f} GB/s\n",
-             ours_s * 1e3, rate, rate / copy_rate, copy_rate);
-  fmt::print("ATen operators  {:7.1f} ms, {:.2f} times ours\n", theirs_s * 1e3, theirs_s / ours_s);
+  fmt::print("norm and update {}\n", spread_of(operators.a_ms, "ms"));
+  fmt::print("ATen operators  {}\n", spread_of(operators.b_ms, "ms"));
+  fmt::print("ratio           {}\n", spread_of(operators.ratio, "of the operators"));
+  fmt::print("bandwidth       {}\n", spread_of(shares, "of a copy's"));
   return 0;
 }
 

@@ -1,12 +1,11 @@
 // Times the head and a training step of a small Llama; checks the head's output before it does.
 //   model_bench [head] [step] [sample]     (all of them if none is named)
-// Best of several runs, in OMP_NUM_THREADS threads; GF/s count 6 R D V for the head's forward and
-// backward, and ratios are to a plain fp32 GEMM timed in the same process.
+// In OMP_NUM_THREADS threads. Runs alternate with those of the peer, eager PyTorch for the head and
+// a plain fp32 GEMM for the step; median (lowest to highest), and the ratio of each pair.
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/log_softmax.h>
@@ -17,78 +16,91 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstring>
-#include <ctime>
-#include <functional>
 
 #include "core/model/allocator.h"
 #include "core/model/generate.h"
 #include "core/model/init_model.h"
 #include "core/model/linear_logprob.h"
 #include "core/model/model.h"
+#include "tools/bench/spread.h"
 
 namespace xrun {
 
 namespace {
 
-struct Seconds {
-  double wall = 1e30;
-  double cpu = 1e30;  // of the process: what one thread takes on a busy machine too
-};
-
-Seconds best_seconds(int runs, const std::function<void()>& work) {
-  Seconds best;
-  work();  // first touches and caches
-  for (int i = 0; i < runs; ++i) {
-    const std::clock_t cpu = std::clock();
-    const auto begin = std::chrono::steady_clock::now();
-    work();
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    best.wall = std::min(best.wall, took.count());
-    best.cpu = std::min(best.cpu, static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC);
-  }
-  return best;
-}
-
 // 1e9 floating-point operations of one plain product; dividing by seconds gives GF/s.
 constexpr double kPlainGflop = 2 * 1.024 * 1.024 * 1.024;
 
-Seconds plain_gemm() {
-  const at::Tensor a = at::randn({1024, 1024}), b = at::randn({1024, 1024});
-  at::Tensor c = at::empty({1024, 1024});
-  return best_seconds(8, [&] { at::mm_out(c, a, b); });
+// Some plain products, for the machine's peak: 16 of 1024 x 1024 x 1024.
+class PlainGemm {
+ public:
+  void operator()() {
+    for (int i = 0; i < 16; ++i) at::mm_out(c_, a_, b_);
+  }
+  static double gflop() { return 16 * kPlainGflop; }
+
+ private:
+  at::Tensor a_ = at::randn({1024, 1024}), b_ = at::randn({1024, 1024}),
+             c_ = at::empty({1024, 1024});
+};
+
+// Prints a work of `gflop` as rates, and as the share of the machine's peak that each pair shows.
+void print_share(const Pairs& against_gemm, double gflop) {
+  std::vector<double> rates, shares;
+  for (const double ms : against_gemm.a_ms) rates.push_back(gflop / ms * 1e3);
+  for (const double ratio : against_gemm.ratio) {
+    shares.push_back(gflop / PlainGemm::gflop() / ratio);
+  }
+  fmt::print("  {}; of a plain GEMM's rate {}\n", spread_of(rates, "GF/s"), spread_of(shares, ""));
 }
 
-void bench_head(int64_t rows, int64_t width, int64_t vocab, const Seconds& plain) {
-  const at::Tensor hidden = at::randn({rows, width}).set_requires_grad(true);
-  const at::Tensor weight = (at::randn({vocab, width}) * 0.05).set_requires_grad(true);
-  const at::Tensor index = at::arange(rows, at::kLong);
-  const at::Tensor target = at::randint(0, vocab, {rows}, at::kLong);
-  const at::Tensor coefficient = at::randn({rows});
-  const auto run = [&] {
+struct Head {
+  at::Tensor hidden, weight, index, target, coefficient;
+
+  void clear() {
     hidden.mutable_grad() = at::Tensor();
     weight.mutable_grad() = at::Tensor();
-    linear_logprob(hidden, weight, index, target).backward(coefficient);
-  };
-  run();
-  {
-    const at::NoGradGuard no_grad;
-    const at::Tensor z = hidden.narrow(0, 0, 4).to(at::kDouble).mm(weight.to(at::kDouble).t());
-    const at::Tensor want =
-        at::log_softmax(z, 1).gather(1, target.narrow(0, 0, 4).unsqueeze(1)).squeeze(1);
-    const at::Tensor got = linear_logprob(hidden, weight, index, target).narrow(0, 0, 4);
-    const double off = (got.to(at::kDouble) - want).abs().max().item<double>();
-    if (!(off < 1e-5)) throw std::runtime_error(fmt::format("the head is off by {}", off));
   }
-  const Seconds seconds = best_seconds(4, run);
-  const double gflop = 6.0 * static_cast<double>(rows * width * vocab) / 1e9;
-  fmt::print(
-      "head R {} D {} V {}: {:.1f} ms, {:.0f} GF/s, {:.2f} of the GEMM; CPU {:.1f} ms, {:.2f} "
-      "of the GEMM\n",
-      rows, width, vocab, seconds.wall * 1e3, gflop / seconds.wall,
-      gflop / seconds.wall / (kPlainGflop / plain.wall), seconds.cpu * 1e3,
-      gflop / seconds.cpu / (kPlainGflop / plain.cpu));
+  void ours() {
+    clear();
+    linear_logprob(hidden, weight, index, target).backward(coefficient);
+  }
+  void eager() {
+    clear();
+    at::log_softmax(hidden.mm(weight.t()), 1)
+        .gather(1, target.unsqueeze(1))
+        .squeeze(1)
+        .backward(coefficient);
+  }
+};
+
+// Both must give the same log-probs and gradients.
+void check_head(Head& head) {
+  head.ours();
+  const at::Tensor hidden = head.hidden.grad().clone(), weight = head.weight.grad().clone();
+  head.eager();
+  const double off = std::max((hidden - head.hidden.grad()).abs().max().item<double>(),
+                              (weight - head.weight.grad()).abs().max().item<double>());
+  const double size = head.weight.grad().abs().max().item<double>();
+  if (!(off < 1e-5 * std::max(1.0, size))) {
+    throw std::runtime_error(fmt::format("the head's gradient is off by {}", off));
+  }
+}
+
+void bench_head(int64_t rows, int64_t width, int64_t vocab) {
+  Head head{at::randn({rows, width}).set_requires_grad(true),
+            (at::randn({vocab, width}) * 0.05).set_requires_grad(true),
+            at::arange(rows, at::kLong), at::randint(0, vocab, {rows}, at::kLong),
+            at::randn({rows})};
+  check_head(head);
+  const Pairs eager = interleave(7, [&] { head.ours(); }, [&] { head.eager(); });
+  fmt::print("head R {} D {} V {}, forward and backward\n  ours  {}\n  eager {}\n  ratio {}\n",
+             rows, width, vocab, spread_of(eager.a_ms, "ms"), spread_of(eager.b_ms, "ms"),
+             spread_of(eager.ratio, "of eager"));
+  PlainGemm gemm;
+  print_share(interleave(5, [&] { head.ours(); }, [&] { gemm(); }),
+              6.0 * static_cast<double>(rows * width * vocab) / 1e9);
 }
 
 std::filesystem::path smollm_shape() {
@@ -114,38 +126,41 @@ std::vector<std::vector<int32_t>> prompts(int64_t count, int64_t length) {
   return all;
 }
 
-void bench_step(Model& model, int64_t sequences, int64_t length, int64_t trained,
-                const Seconds& plain) {
+void bench_step(Model& model, int64_t sequences, int64_t length, int64_t trained) {
   const PackInput input = pack_sequences(prompts(sequences, length));
-  std::vector<at::Tensor> rows;
   const at::Tensor all = at::arange(sequences * length, at::kLong).view({sequences, length});
   const at::Tensor index = all.narrow(1, length - trained - 1, trained).reshape({-1});
   const at::Tensor target = input.tokens.index_select(0, index + 1);
   const at::Tensor coefficient = at::randn({index.size(0)});
-  double forward = 1e30;
-  const Seconds seconds = best_seconds(3, [&] {
-    const std::clock_t begin = std::clock();
-    for (Parameter& p : model.parameters()) p.master.mutable_grad() = at::Tensor();
-    const at::Tensor logprob = model.token_logprob(input, index, target);
-    forward = std::min(forward, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
-    logprob.backward(coefficient);
-  });
+  PlainGemm gemm;
+  const Pairs pairs = interleave(
+      5,
+      [&] {
+        for (Parameter& p : model.parameters()) p.master.mutable_grad() = at::Tensor();
+        model.token_logprob(input, index, target).backward(coefficient);
+      },
+      [&] { gemm(); });
   const double tokens = static_cast<double>(sequences * length);
   const double body = 106.2e6, head = 28.3e6;  // weights that each token, each loss row meets
-  const double gflop = (6 * body * tokens + 6 * head * static_cast<double>(index.size(0))) / 1e9;
-  fmt::print(
-      "step {} x {} tokens, {} loss rows: {:.2f} s, {:.0f} tokens/s, {:.0f} GF/s; CPU {:.2f} s "
-      "(forward {:.2f}), {:.2f} of the GEMM\n",
-      sequences, length, index.size(0), seconds.wall, tokens / seconds.wall, gflop / seconds.wall,
-      seconds.cpu, forward, gflop / seconds.cpu / (kPlainGflop / plain.cpu));
+  std::vector<double> rates;
+  for (const double ms : pairs.a_ms) rates.push_back(tokens / ms * 1e3);
+  fmt::print("forward and backward of {} x {} tokens, {} loss rows\n  {}\n", sequences, length,
+             index.size(0), spread_of(rates, "tokens/s"));
+  print_share(pairs,
+              (6 * body * tokens + 6 * head * static_cast<double>(index.size(0))) / 1e9);
 }
 
 void bench_sample(Model& model, int64_t batch) {
   const GenerateOptions options{.max_new_tokens = 32, .batch = batch};
-  const Seconds seconds = best_seconds(1, [&] { generate(model, prompts(batch, 40), options); });
   const double tokens = static_cast<double>(batch * options.max_new_tokens);
-  fmt::print("sample batch {}: 40 + 32 tokens, {:.0f} tokens/s; {:.0f} tokens per CPU second\n",
-             batch, tokens / seconds.wall, tokens / seconds.cpu);
+  std::vector<double> rates;
+  for (int i = 0; i < 4; ++i) {
+    Stopwatch watch;
+    generate(model, prompts(batch, 40), options);
+    const double ms = watch.lap_ms();
+    if (i > 0) rates.push_back(tokens / ms * 1e3);
+  }
+  fmt::print("sample batch {}, 40 + 32 tokens\n  {}\n", batch, spread_of(rates, "tokens/s"));
 }
 
 }  // namespace
@@ -161,19 +176,16 @@ int main(int argc, char** argv) {
   xrun::tune_allocator();
   double load = 0;
   getloadavg(&load, 1);
-  const xrun::Seconds plain = xrun::plain_gemm();
-  fmt::print("{} threads, load {:.2f}, fp32 GEMM 1024^3 {:.0f} GF/s, {:.0f} GF per CPU second\n",
-             at::get_num_threads(), load, xrun::kPlainGflop / plain.wall,
-             xrun::kPlainGflop / plain.cpu);
+  fmt::print("{} threads, load {:.2f}\n", at::get_num_threads(), load);
   if (wanted("head")) {
-    xrun::bench_head(1024, 256, 32000, plain);
-    xrun::bench_head(1024, 768, 50304, plain);
+    xrun::bench_head(1024, 256, 32000);
+    xrun::bench_head(1024, 768, 50304);
   }
   if (!wanted("step") && !wanted("sample")) return 0;
   const auto dir = xrun::smollm_shape();
   const auto model = xrun::Model::load(dir, at::kFloat, true);
   std::filesystem::remove_all(dir);
-  if (wanted("step")) xrun::bench_step(*model, 16, 60, 35, plain);
+  if (wanted("step")) xrun::bench_step(*model, 16, 60, 35);
   if (wanted("sample")) xrun::bench_sample(*model, 30);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -32,4 +32,27 @@ inline std::string spread_of(std::vector<double> values, std::string_view unit) 
                      values.front(), values.back(), unit, values.size());
 }
 
+// Milliseconds of two works that alternate, and the ratio of each pair.
+struct Pairs {
+  std::vector<double> a_ms, b_ms, ratio;  // ratio is a / b
+};
+
+// Runs a, b, a, b, ... `runs` times each, after one of each that is not counted.
+template <class A, class B>
+Pairs interleave(int runs, const A& a, const B& b) {
+  Pairs pairs;
+  for (int i = -1; i < runs; ++i) {
+    Stopwatch watch;
+    a();
+    const double a_ms = watch.lap_ms();
+    b();
+    const double b_ms = watch.lap_ms();
+    if (i < 0) continue;
+    pairs.a_ms.push_back(a_ms);
+    pairs.b_ms.push_back(b_ms);
+    pairs.ratio.push_back(a_ms / b_ms);
+  }
+  return pairs;
+}
+
 }  // namespace xrun
