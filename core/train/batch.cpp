@@ -128,6 +128,19 @@ bool Batch::has_field(std::string_view name) const {
   return std::binary_search(names.begin(), names.end(), name);
 }
 
+std::optional<std::vector<std::string>> Batch::strings(std::string_view name) const {
+  std::vector<std::string> packed;
+  for (const auto& micro : micros_) {
+    const std::vector<std::string>* values = micro->strings(name);
+    if (values == nullptr) return std::nullopt;
+    packed.insert(packed.end(), values->begin(), values->end());
+  }
+  if (packed.empty()) return std::nullopt;
+  std::vector<std::string> out;
+  for (int64_t place : segment_order_) out.push_back(packed[static_cast<size_t>(place)]);
+  return out;
+}
+
 std::vector<std::string> Batch::field_names() const {
   return micros_.empty() ? std::vector<std::string>() : micros_.front()->field_names();
 }

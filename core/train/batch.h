@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,8 @@ class Batch {
   // A field in batch order: an assigned one as it was given, otherwise as View::field.
   at::Tensor field(std::string_view name) const;
   bool has_field(std::string_view name) const;
+  // A kept column of strings in batch order; nullopt if there is none of this name.
+  std::optional<std::vector<std::string>> strings(std::string_view name) const;
   std::vector<std::string> field_names() const;  // sorted
 
   // Brings tensors, one a micro-batch and concatenated over them, into batch order.

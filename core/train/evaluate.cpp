@@ -1,14 +1,17 @@
 #include "core/train/evaluate.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/philox.h"
 #include "core/data/preference_set.h"
 #include "core/train/batch.h"
 #include "core/train/metric_sums.h"
 #include "core/train/preference_batch.h"
+#include "core/train/random_scope.h"
 
 namespace xrun {
 namespace {
@@ -56,6 +59,9 @@ bool all_finite(const ObjectiveResult& result) {
 Metrics evaluate(const BatchStream& next, const Objective& objective,
                  const EvaluateOptions& options) {
   const at::NoGradGuard no_grad;
+  const RandomScope random;
+  const auto number = static_cast<uint64_t>(options.number) << 32;
+  uint64_t seeds = 0;
   MetricSums sums;
   UnitLosses losses;
   while (const std::shared_ptr<Batch> batch = next()) {
@@ -63,8 +69,10 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
       if (options.poll) options.poll();
       if (micro->token_count() == 0) continue;
       micro->clear_scored();
+      at::manual_seed(philox_u64(options.seed, kStreamEvaluate,
+                                 static_cast<uint64_t>(options.step), number | seeds++));
       const ObjectiveResult result = objective(*micro);
-      check_losses(result, *micro);
+      check_result(result, *micro);
       if (!all_finite(result)) check_finite(result, *micro, 0, batch->micros().size());
       losses.add(result, *micro);
       sums.add_metrics(result, *micro);
@@ -83,13 +91,17 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
 Metrics evaluate(const PreferenceSet& set, int64_t max_tokens, const Objective& objective,
                  const EvaluateOptions& options) {
   int64_t done = 0;
+  const KeptColumns kept(set);
   const BatchStream next = [&]() -> std::shared_ptr<Batch> {
     if (done >= set.size()) return nullptr;
     std::vector<int64_t> rows;
     for (const int64_t end = std::min(set.size(), done + kRowsAtOnce); done < end; ++done) {
       rows.push_back(set.row(done));
     }
-    return preference_batch(set, rows, max_tokens);
+    BatchInfo info;
+    info.step = options.step;
+    info.seed = options.seed;
+    return preference_batch(set, kept, rows, max_tokens, std::move(info));
   };
   return evaluate(next, objective, options);
 }

@@ -16,6 +16,9 @@ class PreferenceSet;
 struct EvaluateOptions {
   std::function<void()> poll;             // called between micro-batches; may throw
   const LogprobSource* policy = nullptr;  // whose logprob_<view> is reported; null: the first asked
+  uint64_t seed = 0;                      // of the run
+  int64_t step = 0;                       // bodies of the run done before it
+  int64_t number = 0;                     // of this evaluation among those of its step
 };
 
 // Gives the next batch, or null at the end.
@@ -24,6 +27,10 @@ using BatchStream = std::function<std::shared_ptr<Batch>()>;
 // Returns loss, the objective's metrics, logprob_<view> and length_<view> over every unit of the
 // stream: sums and weights in double, divided once at the end. An empty stream gives no metrics.
 // Throws NonFiniteLoss as a step does.
+//
+// ATen's generator is seeded for each micro-batch from Philox(seed, stream, step, number and
+// micro-batch) and put back at the end: what an objective draws is the same in every run, and the
+// recipe's own draws do not depend on how many evaluations it makes.
 Metrics evaluate(const BatchStream& next, const Objective& objective,
                  const EvaluateOptions& options = {});
 

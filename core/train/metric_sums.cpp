@@ -159,8 +159,10 @@ void check_finite(const ObjectiveResult& result, const MicroBatch& micro, int64_
       if (rows.empty() || rows.back() != row) rows.push_back(row);
     }
     if (rows.empty()) continue;
+    const size_t others = rows.size() - 1;
     const std::string more =
-        rows.size() > 1 ? fmt::format(" and of {} more rows", rows.size() - 1) : std::string();
+        others > 0 ? fmt::format(" and of {} more row{}", others, others == 1 ? "" : "s") : "";
+    if (std::isnan(bad)) bad = std::fabs(bad);  // the sign of a NaN means nothing
     throw NonFiniteLoss(
         fmt::format("{}: the loss of this {}{} is {} (step {}, micro-batch {} of {})",
                     micro.row_name(rows.front()), unit_name(unit), more, bad, micro.info().step,

@@ -138,7 +138,9 @@ int64_t MicroBatch::unit_count(Unit unit) const {
       XRUN_CHECK(info_->unit == Unit::kPair || pair_count() > 0,
                  "a loss per pair, but this batch is not made of pairs");
       return pair_count();
-    default: throw Error(fmt::format("a loss per {}: this batch has none", unit_name(unit)));
+    default:
+      throw Error(fmt::format("a loss per {}: this batch has none; it has {}tokens and sequences",
+                              unit_name(unit), pair_count() > 0 ? "pairs, " : ""));
   }
 }
 
@@ -170,7 +172,17 @@ std::string MicroBatch::row_name(int64_t row) const {
 }
 
 void MicroBatch::set_field(const std::string& name, at::Tensor value, bool by_row) {
+  strings_.erase(name);
   fields_[name] = {std::move(value), by_row};
+}
+
+void MicroBatch::set_strings(const std::string& name, std::vector<std::string> values) {
+  strings_[name] = std::move(values);
+}
+
+const std::vector<std::string>* MicroBatch::strings(std::string_view name) const {
+  const auto found = strings_.find(name);
+  return found == strings_.end() ? nullptr : &found->second;
 }
 
 at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
@@ -193,6 +205,7 @@ at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
     for (int32_t s : pack_.rows.segment) ++length[static_cast<size_t>(s)];
     return ids(length);
   }
+  XRUN_CHECK(strings(name) == nullptr, "the field \"{}\" holds strings, which no tensor can", name);
   const std::string near = nearest_name(name, field_names());
   throw Error(fmt::format("this batch has no field \"{}\"{}", name,
                           near.empty() ? std::string("; assign it to the batch first")
@@ -206,6 +219,7 @@ std::vector<std::string> MicroBatch::own_field_names() {
 std::vector<std::string> MicroBatch::field_names() const {
   std::vector<std::string> names = own_field_names();
   for (const auto& [name, field] : fields_) names.push_back(name);
+  for (const auto& [name, values] : strings_) names.push_back(name);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -72,9 +72,12 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
 
   // A field that was assigned to the batch and sliced for this micro-batch: [n] or [R].
   void set_field(const std::string& name, at::Tensor value, bool by_row);
+  // A kept column of strings, one a segment; no tensor holds them. nullptr if there is none.
+  void set_strings(const std::string& name, std::vector<std::string> values);
+  const std::vector<std::string>* strings(std::string_view name) const;
   // Fields as View::field; [n] or [R] of the whole micro-batch. *by_row says which.
   at::Tensor field(std::string_view name, bool* by_row) const;
-  std::vector<std::string> field_names() const;       // sorted
+  std::vector<std::string> field_names() const;       // sorted, those of strings too
   static std::vector<std::string> own_field_names();  // those of the data: row, weight, ...
 
   // Notes that `source` scored a view since the last close, and what it gave; the step turns these
@@ -108,6 +111,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   PackInput input_;
   at::Tensor row_hidden_, row_target_;  // [R] int64
   std::map<std::string, Field, std::less<>> fields_;
+  std::map<std::string, std::vector<std::string>, std::less<>> strings_;
   std::map<std::string, std::shared_ptr<const ViewRows>> views_;
   std::vector<Forward> forwards_;
   std::vector<Scored> scored_;

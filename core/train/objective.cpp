@@ -11,9 +11,31 @@ std::string plural(int64_t n, const char* noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
+// Whether a step or an evaluation writes this name itself: another value would hide its own.
+bool is_reserved(std::string_view name) {
+  for (const char* own : {"loss", "grad_norm", "lr"}) {
+    if (name == own) return true;
+  }
+  for (const char* view : {"chosen", "rejected", "all"}) {
+    if (name == fmt::format("logprob_{}", view) || name == fmt::format("length_{}", view)) {
+      return true;
+    }
+  }
+  return name.starts_with("train/") || name.starts_with("valid/");
+}
+
+void check_metric_names(const ObjectiveResult& result) {
+  for (const auto& [name, value] : result.metrics) {
+    XRUN_CHECK(!is_reserved(name),
+               "the metric \"{}\" has a name that the step itself writes; choose another name",
+               name);
+  }
+}
+
 }  // namespace
 
-void check_losses(const ObjectiveResult& result, const MicroBatch& micro) {
+void check_result(const ObjectiveResult& result, const MicroBatch& micro) {
+  check_metric_names(result);
   XRUN_CHECK(!result.losses.empty(),
              "the objective returned no loss; return a tensor with one loss per {}",
              unit_name(micro.unit()));

@@ -43,8 +43,8 @@ class NonFiniteLoss : public Error {
   std::vector<int64_t> rows_;
 };
 
-// Throws Error unless the losses have the micro-batch's unit counts: "the loss has 12 elements,
-// wanted 8 (one per pair of this micro-batch)".
-void check_losses(const ObjectiveResult& result, const MicroBatch& micro);
+// Throws Error unless the losses have the micro-batch's unit counts ("the loss has 12 elements,
+// wanted 8 (one per pair of this micro-batch)") and no metric has a name that the step gives itself.
+void check_result(const ObjectiveResult& result, const MicroBatch& micro);
 
 }  // namespace xrun

@@ -85,7 +85,7 @@ class Gatherer {
       at::manual_seed(philox_u64(micro->info().seed, kStreamMicro,
                                  static_cast<uint64_t>(micro->info().step), seeds_++));
       ObjectiveResult result = part.objective(*micro);
-      check_losses(result, *micro);
+      check_result(result, *micro);
       const WeightedLoss loss = weighted_loss(result, *micro, totals, part.weight);
       XRUN_CHECK(loss.graph.requires_grad() || micro->token_count() == 0,
                  "the loss does not depend on the trained weights: it has no gradient; compute it "

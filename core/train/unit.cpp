@@ -25,8 +25,8 @@ Unit unit_of(std::string_view name) {
     if (name == unit_name(unit)) return unit;
   }
   throw Error(
-      fmt::format("\"{}\" is no unit of a loss; the units are pair, token, sequence, group "
-                  "and chunk",
+      fmt::format("\"{}\" is no unit of a loss; the units are pair, token and sequence (group and "
+                  "chunk where the data have them)",
                   name));
 }
 

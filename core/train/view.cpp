@@ -46,6 +46,15 @@ bool View::has_field(std::string_view name) const {
   return std::binary_search(names.begin(), names.end(), name);
 }
 
+std::optional<std::vector<std::string>> View::strings(std::string_view name) const {
+  check_open();
+  const std::vector<std::string>* all = micro_->strings(name);
+  if (all == nullptr) return std::nullopt;
+  std::vector<std::string> out;
+  for (int64_t s : rows_->segments) out.push_back((*all)[static_cast<size_t>(s)]);
+  return out;
+}
+
 std::vector<std::string> View::field_names() const {
   check_open();
   return micro_->field_names();

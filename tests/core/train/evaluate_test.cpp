@@ -1,6 +1,8 @@
 #include "core/train/evaluate.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/rand.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -77,6 +79,26 @@ TEST_F(EvaluateTest, WeightsAreThoseOfTheRows) {
 
 TEST_F(EvaluateTest, NothingToEvaluateGivesNoMetrics) {
   EXPECT_TRUE(evaluate([] { return nullptr; }, dpo(policy_, reference_, 0.1)).empty());
+}
+
+TEST_F(EvaluateTest, WhatAnObjectiveDrawsIsTheSameEachTimeAndLeavesNoTrace) {
+  const Objective draws = [&](MicroBatch& p) {
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, at::rand({p.pair_count()}));
+    return result;
+  };
+  const auto loss = [&](const EvaluateOptions& options) {
+    return value(evaluate(stream(tiny_pairs(4), 4, 1), draws, options), "loss");
+  };
+  EvaluateOptions second;
+  second.number = 1;
+  at::manual_seed(3);
+  const double once = loss({}), other = loss(second);
+  const double after = at::rand({1}).item().toDouble();
+  at::manual_seed(3);
+  EXPECT_EQ(at::rand({1}).item().toDouble(), after);
+  EXPECT_EQ(loss({}), once);
+  EXPECT_NE(other, once);
 }
 
 TEST_F(EvaluateTest, HasNoGradientAndLeavesNone) {

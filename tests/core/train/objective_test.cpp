@@ -12,7 +12,7 @@ namespace {
 std::string breach(std::vector<std::pair<Unit, at::Tensor>> losses) {
   const auto batch = tiny_batch(tiny_pairs(8), 8);
   try {
-    check_losses({std::move(losses), {}}, *batch->micros()[0]);
+    check_result({std::move(losses), {}}, *batch->micros()[0]);
   } catch (const Error& error) {
     return error.what();
   }
@@ -49,11 +49,23 @@ TEST(Objective, ALossIsNeeded) {
 }
 
 TEST(Objective, AUnitThatTheDataLackIsNamed) {
-  EXPECT_EQ(breach({{Unit::kChunk, at::ones({8})}}), "a loss per chunk: this batch has none");
+  EXPECT_EQ(breach({{Unit::kChunk, at::ones({8})}}),
+            "a loss per chunk: this batch has none; it has pairs, tokens and sequences");
 }
 
 TEST(Objective, TheRightLengthsPass) {
   EXPECT_EQ(breach({{Unit::kPair, at::ones({8})}, {Unit::kSequence, at::ones({16})}}), "");
+}
+
+TEST(Objective, AMetricCannotHideOneOfTheSteps) {
+  const auto batch = tiny_batch(tiny_pairs(2), 2);
+  const auto named = [&](const std::string& name) {
+    check_result({{{Unit::kPair, at::ones({2})}}, {{name, at::ones({2})}}}, *batch->micros()[0]);
+  };
+  for (const char* name : {"loss", "lr", "grad_norm", "logprob_chosen", "length_all", "train/x"}) {
+    EXPECT_THROW(named(name), Error) << name;
+  }
+  for (const char* name : {"margin", "loss_nll", "logprob_gap"}) EXPECT_NO_THROW(named(name));
 }
 
 TEST(Unit, NamesGoThereAndBack) {

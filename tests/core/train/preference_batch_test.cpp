@@ -59,17 +59,24 @@ TEST_F(PreferenceBatchTest, KeepsTheOrderOfTheRowsWhateverThePacks) {
   EXPECT_EQ(one->info().data_key, set.fingerprint());
 }
 
-TEST_F(PreferenceBatchTest, KeptNumbersAreFields) {
+TEST_F(PreferenceBatchTest, KeptColumnsAreFieldsAsTheRowsHaveThem) {
   const std::filesystem::path path = folder_.path() / "rows.jsonl";
-  std::ofstream(path) << R"({"prompt":"a","chosen":"b","rejected":"c","score":1.5,"who":"x"})"
+  std::ofstream(path) << R"({"prompt":"a","chosen":"b","rejected":"c","score":1.5,"who":"x","id":16777217})"
                          "\n"
-                      << R"({"prompt":"d","chosen":"e","rejected":"f","score":-2,"who":"y"})"
+                      << R"({"prompt":"d","chosen":"e","rejected":"f","score":-2,"who":"y","id":3})"
                          "\n";
-  const auto batch = preference_batch(open(path.string(), {"score", "who"}), {1, 0}, 8192);
+  const auto batch = preference_batch(open(path.string(), {"score", "who", "id"}), {1, 0}, 8192);
   const View chosen = batch->micros()[0]->chosen();
   EXPECT_EQ(chosen.field("score")[0].item().toDouble(), -2);
   EXPECT_EQ(chosen.field("score")[1].item().toDouble(), 1.5);
-  EXPECT_FALSE(chosen.has_field("who"));
+  EXPECT_EQ(chosen.field("score").scalar_type(), at::kFloat);
+  EXPECT_EQ(chosen.field("id").scalar_type(), at::kLong);
+  EXPECT_EQ(chosen.field("id")[1].item().toLong(), 16777217) << "float32 would round it";
+  EXPECT_EQ(chosen.strings("who"), (std::vector<std::string>{"y", "x"}));
+  EXPECT_EQ(batch->strings("who"), (std::vector<std::string>{"y", "y", "x", "x"}));
+  EXPECT_TRUE(chosen.has_field("who"));
+  EXPECT_THROW(chosen.field("who"), Error);
+  EXPECT_EQ(batch->strings("score"), std::nullopt);
 }
 
 TEST_F(PreferenceBatchTest, EvaluationCountsEveryPairOfTheSplitOnce) {
