@@ -54,7 +54,8 @@ void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::pa
 }
 
 void export_model(const Model& model, const std::filesystem::path& source,
-                  const std::filesystem::path& out, c10::ScalarType dtype) {
+                  const std::filesystem::path& out, c10::ScalarType dtype,
+                  const std::string& chat_template) {
   const bool earlier = std::filesystem::exists(out / "config.json") &&
                        std::filesystem::exists(out / "model.safetensors");
   std::error_code code;
@@ -63,6 +64,9 @@ void export_model(const Model& model, const std::filesystem::path& source,
              out.string());
   NewFolder folder(out, earlier);
   copy_tokenizer(source, folder.path());
+  if (!chat_template.empty()) {
+    write_file_atomic(folder.path() / "chat_template.jinja", chat_template);
+  }
   if (std::filesystem::exists(source / "generation_config.json")) {
     copy_over(source / "generation_config.json", folder.path() / "generation_config.json");
   }

@@ -13,10 +13,12 @@ class Model;
 
 // Writes config.json (as loaded, with the dtype it is saved in), model.safetensors, and copies
 // generation_config.json and the tokenizer's files, template included, from `source`, the folder
-// the model came from. `out` appears whole or not at all; an existing folder is replaced only if
-// it is an earlier export or empty. Throws Error.
+// the model came from. A `chat_template` that is not empty becomes chat_template.jinja, which
+// transformers and we prefer to any other. `out` appears whole or not at all; an existing folder is
+// replaced only if it is an earlier export or empty. Throws Error.
 void export_model(const Model& model, const std::filesystem::path& source,
-                  const std::filesystem::path& out, c10::ScalarType dtype = c10::ScalarType::Float);
+                  const std::filesystem::path& out, c10::ScalarType dtype = c10::ScalarType::Float,
+                  const std::string& chat_template = "");
 
 // The tokenizer files that `dir` holds, template included, of those that travel with a model.
 std::vector<std::string> tokenizer_files(const std::filesystem::path& dir);

@@ -6,6 +6,7 @@
 #include "core/base/file.h"
 #include "core/model/export.h"
 #include "core/model/hf_config.h"
+#include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 #include "core/train/micro_batch.h"
 #include "core/train/reference.h"
@@ -17,6 +18,16 @@ namespace {
 std::string frozen_digest(const Model& model) {
   if (model.compute_type() == at::kFloat) return model.digest();
   return model.clone(/*trainable=*/false)->digest();
+}
+
+// What an export must carry besides the tokenizer's files, "" for nothing. A marked copy of the
+// tokenizer's own template renders the same text, so the own one stays.
+std::string template_to_export(const ChatTemplate& used, const Tokenizer& tokenizer) {
+  if (!tokenizer.chat_template().empty()) {
+    const ResolvedTemplate own = resolve_template(tokenizer, "auto", "", /*allow_unmarked=*/true);
+    if (own.chat_template->source() == used.source()) return "";
+  }
+  return used.source();
 }
 
 }  // namespace
@@ -48,6 +59,15 @@ const std::shared_ptr<const Tokenizer>& Policy::tokenizer() const {
   return tokenizer_;
 }
 
+void Policy::use_template(std::shared_ptr<const ChatTemplate> chat_template) {
+  if (!chat_template_) chat_template_ = std::move(chat_template);
+}
+
+void Policy::export_to(const std::filesystem::path& out, c10::ScalarType dtype) {
+  export_model(model(), dir_, out, dtype,
+               chat_template_ ? template_to_export(*chat_template_, *tokenizer()) : "");
+}
+
 Model& Policy::model() {
   if (!model_) {
     std::shared_ptr<Model> model = Model::load(dir_, options_.dtype, /*trainable=*/true);
@@ -77,7 +97,7 @@ std::filesystem::path Policy::reference_dir(size_t k, const Taken& taken) const 
 void Policy::write_snapshot(const std::filesystem::path& dir) {
   if (std::filesystem::exists(dir)) return;
   make_dirs(dir.parent_path());
-  export_model(model(), dir_, dir, options_.dtype);
+  export_to(dir, options_.dtype);
 }
 
 std::shared_ptr<Reference> Policy::reference() {

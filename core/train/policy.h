@@ -15,6 +15,7 @@
 
 namespace xrun {
 
+class ChatTemplate;
 class Reference;
 class Tokenizer;
 
@@ -39,6 +40,12 @@ class Policy : public LogprobSource,
   const PolicyOptions& options() const { return options_; }
   // Throws Error if the folder has no tokenizer.
   const std::shared_ptr<const Tokenizer>& tokenizer() const;
+
+  // The template that renders the policy's data; the first one stands. An export carries it where
+  // the tokenizer's own template would render otherwise.
+  void use_template(std::shared_ptr<const ChatTemplate> chat_template);
+  // Writes the weights as they are now as a Hugging Face folder (core/model/export.h).
+  void export_to(const std::filesystem::path& out, c10::ScalarType dtype = c10::ScalarType::Float);
 
   Model& model();  // loads the weights at the first call
   bool loaded() const override { return model_ != nullptr; }
@@ -81,6 +88,7 @@ class Policy : public LogprobSource,
   std::filesystem::path dir_, snapshot_dir_;
   PolicyOptions options_;
   std::shared_ptr<const Tokenizer> tokenizer_;
+  std::shared_ptr<const ChatTemplate> chat_template_;  // null: none was used
   std::shared_ptr<Model> model_;
   std::string initial_digest_;
   std::vector<Taken> restored_, taken_;

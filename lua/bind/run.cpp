@@ -6,7 +6,6 @@
 
 #include "core/base/error.h"
 #include "core/console/summary.h"
-#include "core/model/export.h"
 #include "core/run/failed_batch.h"
 #include "core/train/adamw.h"
 #include "core/train/evaluate.h"
@@ -238,7 +237,7 @@ int sample(RunLoop& run, lua_State* L) {
 
 int export_policy(RunLoop& run, lua_State* L) {
   Policy& policy = arg<Policy&>(L, 2, "policy");
-  export_model(policy.model(), policy.dir(), run.run().dir().hf());
+  policy.export_to(run.run().dir().hf());
   run.run().set_exported(run.run().dir().hf());
   push(L, run.run().dir().hf().string());
   return 1;

@@ -277,25 +277,5 @@ TEST_F(ReferenceTest, Bfloat16KeepsTheSameStepZero) {
   for (const Parameter& p : t.policy->parameters()) EXPECT_EQ(p.master.scalar_type(), at::kFloat);
 }
 
-TEST(Policy, NeedsAModelFolder) { EXPECT_THROW(Policy::open("/nonexistent/model"), Error); }
-
-TEST(Policy, LoadsNothingUntilItIsAsked) {
-  TinyFolder folder;
-  const auto policy = Policy::open(folder.model());
-  AdamWOptions options;
-  options.lr = 1;
-  AdamW adamw({policy}, options);
-  const auto reference = policy->reference();
-  EXPECT_FALSE(policy->loaded());
-  policy->logprob(*tiny_batch(tiny_pairs(1), 1));
-  EXPECT_TRUE(policy->loaded());
-}
-
-TEST(Policy, ATokenizerThatIsMissingIsNamedWhenAskedFor) {
-  TinyFolder folder;
-  const auto policy = Policy::open(folder.model());
-  EXPECT_THROW(policy->tokenizer(), Error);
-}
-
 }  // namespace
 }  // namespace xrun
