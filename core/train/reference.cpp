@@ -144,9 +144,11 @@ Json Reference::column_key(const std::string& data_key) {
 }
 
 LogprobColumn& Reference::column(const std::string& data_key) {
-  std::unique_ptr<LogprobColumn>& column = columns_[data_key];
-  if (!column) column = std::make_unique<LogprobColumn>(columns_dir(), column_key(data_key));
-  return *column;
+  const auto known = columns_.find(data_key);
+  if (known != columns_.end()) return *known->second;
+  // Opened before it is entered: a column that cannot be opened leaves no empty place behind.
+  auto opened = std::make_unique<LogprobColumn>(columns_dir(), column_key(data_key));
+  return *columns_.emplace(data_key, std::move(opened)).first->second;
 }
 
 std::vector<float> Reference::column_values(const View& view) {
