@@ -7,7 +7,6 @@
 #include "core/base/config_check.h"
 #include "core/base/config_field.h"
 #include "core/base/error.h"
-#include "core/base/file.h"
 
 namespace xrun {
 namespace {
@@ -27,7 +26,7 @@ void add_defaults(Json& table, const std::string& path,
     Json& value = *table.find(name);
     if (field.kind == FieldKind::kTable && !config_field_names(inner).empty()) {
       add_defaults(value, inner, origins);
-    } else if (field.kind == FieldKind::kFlags && value.is_array()) {
+    } else if (takes_free_names(field) && value.is_array()) {
       value = Json::object();
     } else if (find_config_field(inner + ".1.path") != nullptr && value.is_array()) {
       for (size_t i = 0; i < value.size(); ++i) {
@@ -57,10 +56,6 @@ Config Config::resolve(const RecipeText& recipe, const std::vector<std::string>&
   }
   add_defaults(config.values_, "", config.origins_);
   return config;
-}
-
-Config Config::resolve_file(const std::string& file, const std::vector<std::string>& sets) {
-  return resolve(read_recipe_text(file, read_file(file)), sets);
 }
 
 const Json* Config::find(std::string_view path) const {

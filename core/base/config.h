@@ -18,8 +18,6 @@ class Config {
   // "key=value" with the value a Lua literal or bare text. Throws UsageError that begins with
   // "file:line:" or with "--set key=value:", with did-you-mean.
   static Config resolve(const RecipeText& recipe, const std::vector<std::string>& sets = {});
-  // Reads the file first.
-  static Config resolve_file(const std::string& file, const std::vector<std::string>& sets = {});
 
   // All values: an object. Engine tables always have their defaults; keys without a value are
   // absent.

@@ -55,7 +55,6 @@ class Resolver {
     }
     check_reads();
     check_required();
-    check_batch();
   }
 
   Literal& root() { return root_; }
@@ -91,7 +90,7 @@ class Resolver {
       target = &step(*target, walked, part, text);
       walked.push_back(part);
     }
-    *target = set_value(join(walked), text.substr(equals + 1));
+    *target = set_value(join(walked), *target, text);
     mark(*target);
   }
 
@@ -100,10 +99,13 @@ class Resolver {
     if (Literal* found = table.find(part)) return *found;
     const std::string path = join(walked);
     const std::string inner = path.empty() ? part : path + "." + part;
-    const bool next = table.is_list() && part == std::to_string(table.entries.size() + 1);
     const ConfigField* around = find_config_field(path);
-    const bool element = next && around != nullptr && around->kind == FieldKind::kList;
-    if (find_config_field(inner) == nullptr && !element) {
+    const bool list = around != nullptr && (!table.is_table || table.is_list()) &&
+                      (around->kind == FieldKind::kList || around->kind == FieldKind::kTexts);
+    const bool element = list && part == std::to_string(table.entries.size() + 1);
+    const bool free = around != nullptr && takes_free_names(*around);
+    const ConfigField* field = find_config_field(inner);
+    if (field == nullptr && !element && !free) {
       std::vector<std::string> known = config_field_names(path);
       for (const Literal::Entry& entry : table.entries) known.insert(known.begin(), entry.key);
       const std::string where = path.empty() ? "" : path + ".";
@@ -116,19 +118,43 @@ class Resolver {
       table.line = kSetLine;
     }
     table.entries.push_back({.key = part, .element = element, .value = {}});
-    table.entries.back().value.line = kSetLine;
-    return table.entries.back().value;
+    Literal& made = table.entries.back().value;
+    made.line = kSetLine;
+    if (field != nullptr && field->kind == FieldKind::kNumbers) fill(made, field->otherwise);
+    return made;
   }
 
-  static Literal set_value(const std::string& path, const std::string& text) {
-    std::optional<Literal> literal = parse_literal(text);
+  // The elements of a default, so that one of them can be set alone.
+  static void fill(Literal& list, const Json& otherwise) {
+    list.is_table = true;
+    for (const Json& element : otherwise.as_array()) {
+      const std::string key = std::to_string(list.entries.size() + 1);
+      list.entries.push_back({.key = key, .element = true, .value = {}});
+      list.entries.back().value.scalar = element;
+    }
+  }
+
+  // The engine's keys are checked by their fields later; the recipe's own keep the type of what
+  // they replace.
+  static std::string kind_of(const Literal& literal) {
+    if (literal.is_table) return "a table";
+    if (literal.scalar.is_bool()) return "true or false";
+    return literal.scalar.is_number() ? "a number" : "text";
+  }
+
+  Literal set_value(const std::string& path, const Literal& before, const std::string& set) const {
+    const std::string text = set.substr(set.find('=') + 1);
+    const std::optional<Literal> literal = parse_literal(text);
+    const bool engine = find_config_field(path.substr(0, path.find('.'))) != nullptr;
     const ConfigField* field = find_config_field(path);
-    const bool bare = !literal || (field != nullptr && field->kind == FieldKind::kText &&
-                                   !literal->scalar.is_string());
-    if (!bare) return *literal;
+    const bool wants_text =
+        engine ? field != nullptr && field->kind == FieldKind::kText : kind_of(before) == "text";
     Literal value;
     value.scalar = Json(text);
-    return value;
+    if (literal && !(wants_text && !literal->scalar.is_string())) value = *literal;
+    if (engine || kind_of(value) == kind_of(before)) return value;
+    throw UsageError(fmt::format("--set {}: `{}` is {} in {}, got {}", set, path, kind_of(before),
+                                 literal_origin(recipe_, before), text.empty() ? "nothing" : text));
   }
 
   static void mark(Literal& literal) {
@@ -263,23 +289,6 @@ class Resolver {
            fmt::format("`{}` has no value: {} Add it to the config, or --set {}=...", field.path,
                        field.doc, field.path));
     }
-  }
-
-  void check_batch() {
-    const Literal* batch = root_.find("batch");
-    std::vector<std::string> given;
-    for (const char* unit : {"pairs", "sequences", "prompts", "tokens"}) {
-      if (batch != nullptr && batch->find(unit) != nullptr) given.emplace_back(unit);
-    }
-    if (given.size() == 1 || (given.empty() && batch == nullptr && !is_read("batch"))) return;
-    const int line = batch != nullptr ? batch->line : line_of_read("batch");
-    if (given.empty()) {
-      fail(line, "batch",
-           "`batch` needs the size of a step: one of pairs, sequences, prompts, "
-           "tokens");
-    }
-    fail(line, "batch",
-         fmt::format("`batch` has both `{}` and `{}`; a step has one size", given[0], given[1]));
   }
 
   const RecipeText& recipe_;

@@ -67,6 +67,23 @@ ConfigField required(ConfigField field) {
   return field;
 }
 
+ConfigField below(ConfigField field) {
+  field.below_most = true;
+  return field;
+}
+
+// Two numbers from 0 to below 1.
+ConfigField betas(std::string path, Json otherwise, std::string doc) {
+  return {.path = std::move(path),
+          .kind = K::kNumbers,
+          .otherwise = std::move(otherwise),
+          .doc = std::move(doc),
+          .least = 0,
+          .most = 1,
+          .below_most = true,
+          .elements = 2};
+}
+
 std::vector<ConfigField> declare() {
   const double most = std::numeric_limits<double>::infinity();
   const Json none;
@@ -76,10 +93,11 @@ std::vector<ConfigField> declare() {
            "The chat template: \"auto\" is the tokenizer's own (or our tagged variant of it), else "
            "a file or a built-in name such as \"chatml\"."),
       required(of_kind(K::kList, "data", none, "The sources of rows, mixed by weight.")),
-      required(text("data[].path", none, "A .jsonl, .json or .txt file, also .gz or .zst; globs.")),
+      required(text("data[].path", none,
+                    "A .jsonl file, one JSON object a line; or a glob: \"pairs/*.jsonl\".")),
       above_zero("data[].weight", 1, "This source's share of rows, relative to the others."),
-      of_kind(K::kTable, "data[].fields", none, "Renames columns: fields = { prompt = \"q\" }."),
-      of_kind(K::kList, "data[].keep", Json::array(),
+      of_kind(K::kRenames, "data[].fields", none, "Renames columns: fields = { prompt = \"q\" }."),
+      of_kind(K::kTexts, "data[].keep", Json::array(),
               "Columns that stay with the row and are fields of batches and views."),
       text("data[].name", none, "What ledger and metrics call this source."),
       whole("max_length", none, 1, "Tokens of one sequence; by default the model's limit."),
@@ -88,11 +106,11 @@ std::vector<ConfigField> declare() {
            "the prompt and the head of the response).",
            {"raise", "drop", "cut"}),
       text("train_on", none,
-           "Which tokens are trained. Chat: \"assistant\"; preferences: the assistant turns after "
-           "the shared prompt; text: \"all\".",
+           "Which tokens are trained: \"assistant\" (the default; of pairs, the assistant turns "
+           "after the shared prompt), the \"last\" turn, or \"all\".",
            {"assistant", "last", "all"}),
       of_kind(K::kTable, "valid", Json::object(), "What is held out for validation."),
-      number("valid.fraction", 0, 0, 1, "The share of rows that is held out."),
+      below(number("valid.fraction", 0, 0, 1, "The share of rows that is held out.")),
       whole("valid.every", 0, 0, "Steps between evaluations, for the recipe's loop; 0: none."),
       text("valid.by", "row",
            "Hold out the last rows, or whole prompts so that none is on both sides.",
@@ -103,10 +121,9 @@ std::vector<ConfigField> declare() {
            "When the mixture ends: a source restarts, the first one ends, all "
            "have ended.",
            {"restart", "first", "all"}),
-      of_kind(K::kList, "mixture.stages", none, "Other weights from a step on."),
       whole("seed", 0, 0, "Every random number of the run follows from it."),
       flag("shuffle", true, "Whether each epoch is shuffled; false keeps the files' order."),
-      above_zero("epochs", 1, "How often the data is seen; one stream, each epoch reshuffled."),
+      whole("epochs", 1, 1, "How often the data is seen; one stream, each epoch reshuffled."),
       whole("steps", none, 1, "How many steps to take; without it epochs decides."),
       text("dtype", none,
            "The compute type: f32 on a CPU, bf16 on a GPU unless it is set; master "
@@ -117,22 +134,19 @@ std::vector<ConfigField> declare() {
       text("optim.schedule", "linear", "How the rate falls after warmup.",
            {"constant", "linear", "cosine"}),
       number("optim.warmup", 0, 0, most, "Steps of warmup; below 1 a share of all steps."),
-      of_kind(K::kList, "optim.betas", Json(Json::Array{0.9, 0.999}), "Decay of the two moments."),
+      betas("optim.betas", Json(Json::Array{0.9, 0.999}), "Decay of the two moments."),
       above_zero("optim.eps", 1e-8, "Added to the root of the second moment."),
       number("optim.weight_decay", 0, 0, most, "Decoupled; never on 1-D weights."),
       number("optim.clip", 1, 0, most, "The largest norm of the gradient; 0 is off."),
       of_kind(K::kTable, "batch", Json::object(), "What one step takes."),
-      whole("batch.pairs", none, 1, "Preference pairs a step."),
-      whole("batch.sequences", none, 1, "Sequences a step."),
-      whole("batch.prompts", none, 1, "Prompts a step."),
-      whole("batch.tokens", none, 1, "Tokens a step: windows of a text stream."),
+      required(whole("batch.pairs", none, 1, "Preference pairs a step.")),
       whole("batch.max_tokens", 8192, 1,
-            "Tokens of one micro-batch; a longer pair or sequence is an error before step 0."),
+            "Tokens of one micro-batch; a longer pair is an error before step 0."),
       of_kind(K::kTable, "save", Json::object(), "When checkpoints are taken."),
       whole("save.every", 0, 0, "Steps between checkpoints; the last step is always saved."),
       whole("save.keep", 2, 1, "How many checkpoints stay."),
       of_kind(K::kFlags, "laws", Json::object(),
-              "Template laws that are switched off, as { bos = false }."),
+              "Template laws: { bos = false } switches one off."),
       flag("strict", false, "Any dropped, cut or repaired row is an error."),
       whole("head_mb", 1024, 1, "Memory for kept softmax rows; rows beyond it are recomputed."),
   };
@@ -157,8 +171,23 @@ std::string canonical(std::string_view path) {
 bool number_fits(const ConfigField& field, const Json& value) {
   if (!value.is_number()) return false;
   const double got = value.as_double();
-  if (std::isnan(got) || got > field.most) return false;
+  if (!std::isfinite(got) || got > field.most || (field.below_most && got == field.most)) {
+    return false;
+  }
   return field.above_least ? got > field.least : got >= field.least;
+}
+
+bool is_list(const Json& value, const auto& element_fits) {
+  return value.is_array() &&
+         std::all_of(value.as_array().begin(), value.as_array().end(), element_fits);
+}
+
+// A table with named keys; { } is one.
+bool is_named(const Json& value, const auto& member_fits) {
+  return (value.is_array() && value.size() == 0) ||
+         (value.is_object() &&
+          std::all_of(value.as_object().begin(), value.as_object().end(),
+                      [&](const Json::Member& member) { return member_fits(member.second); }));
 }
 
 }  // namespace
@@ -187,30 +216,38 @@ std::vector<std::string> config_field_names(std::string_view path) {
   return names;
 }
 
+bool takes_free_names(const ConfigField& field) {
+  return field.kind == K::kFlags || field.kind == K::kRenames;
+}
+
 std::string wanted_text(const ConfigField& field) {
   std::string choices;
   for (size_t i = 0; i < field.choices.size(); ++i) {
     const bool last = i + 1 == field.choices.size();
     choices += (i == 0 ? "" : last ? " or " : ", ") + ("\"" + field.choices[i] + "\"");
   }
+  std::string range;
+  if (field.above_least) {
+    range = fmt::format(" above {}", field.least);
+  } else if (std::isfinite(field.least) && field.below_most) {
+    range = fmt::format(" from {} to below {}", field.least, field.most);
+  } else if (std::isfinite(field.least)) {
+    range = std::isfinite(field.most) ? fmt::format(" from {} to {}", field.least, field.most)
+                                      : fmt::format(" of at least {}", field.least);
+  }
   switch (field.kind) {
     case K::kText: return choices.empty() ? "text" : choices;
     case K::kFlag: return "true or false";
     case K::kTable: return "a table with named keys";
-    case K::kList:
-      return field.path == "data" ? "a list of tables, { { path = \"...\" } }" : "a list";
+    case K::kList: return "a list of tables, { { path = \"...\" } }";
+    case K::kNumbers: return fmt::format("a list of {} numbers{}", field.elements, range);
+    case K::kTexts: return "a list of text, { \"...\" }";
+    case K::kRenames: return "a table of name = \"text\"";
     case K::kFlags: return "a table of name = true or false";
-    case K::kAny: return "a value";
-    default: break;
+    case K::kWhole: return "a whole number" + range;
+    case K::kNumber: return "a number" + range;
   }
-  std::string wanted = field.kind == K::kWhole ? "a whole number" : "a number";
-  if (field.above_least) {
-    wanted += fmt::format(" above {}", field.least);
-  } else if (std::isfinite(field.least)) {
-    wanted += std::isfinite(field.most) ? fmt::format(" from {} to {}", field.least, field.most)
-                                        : fmt::format(" of at least {}", field.least);
-  }
-  return wanted;
+  return "";
 }
 
 bool fits(const ConfigField& field, const Json& value) {
@@ -222,14 +259,15 @@ bool fits(const ConfigField& field, const Json& value) {
     case K::kWhole: return value.is_int() && number_fits(field, value);
     case K::kNumber: return number_fits(field, value);
     case K::kFlag: return value.is_bool();
-    case K::kTable: return value.is_object() || (value.is_array() && value.size() == 0);
-    case K::kList: return value.is_array();
-    case K::kFlags:
-      return (value.is_array() && value.size() == 0) ||
-             (value.is_object() &&
-              std::all_of(value.as_object().begin(), value.as_object().end(),
-                          [](const Json::Member& member) { return member.second.is_bool(); }));
-    case K::kAny: return true;
+    case K::kTable: return is_named(value, [](const Json&) { return true; });
+    case K::kList: return value.is_array() && (field.path != "data" || value.size() > 0);
+    case K::kNumbers:
+      return (field.elements == 0 || value.size() == field.elements) &&
+             is_list(value, [&](const Json& element) { return number_fits(field, element); });
+    case K::kTexts: return is_list(value, [](const Json& element) { return element.is_string(); });
+    case K::kRenames:
+      return is_named(value, [](const Json& element) { return element.is_string(); });
+    case K::kFlags: return is_named(value, [](const Json& element) { return element.is_bool(); });
   }
   return false;
 }

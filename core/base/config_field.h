@@ -17,21 +17,24 @@ enum class FieldKind {
   kFlag,
   kTable,
   kList,
-  kFlags /* name = true */,
-  kAny
+  kNumbers,  // a list of numbers
+  kTexts,    // a list of text
+  kRenames,  // name = "text"
+  kFlags,    // name = true
 };
 
 struct ConfigField {
   std::string path;  // "optim.lr"; "data[].path" for every element of data
-  FieldKind kind = FieldKind::kAny;
+  FieldKind kind = FieldKind::kText;
   Json otherwise;  // the default; null: none, the key is then absent
   std::string doc;
-  double least = -std::numeric_limits<double>::infinity();
+  double least = -std::numeric_limits<double>::infinity();  // of a list: of its elements
   double most = std::numeric_limits<double>::infinity();
   bool above_least = false;               // least itself is out
+  bool below_most = false;                // most itself is out
   std::vector<std::string> choices = {};  // of kText; empty: any
   bool required = false;                  // if the table around it is given or read
-  std::string example = {};
+  size_t elements = 0;                    // of a list: how many there must be; 0: any number
 };
 
 // All fields, tables before what they hold.
@@ -43,6 +46,9 @@ const ConfigField* find_config_field(std::string_view path);
 
 // Names of the fields directly inside `path` ("" for the top level), for did-you-mean.
 std::vector<std::string> config_field_names(std::string_view path);
+
+// Whether the names inside the field are the user's: { bos = false }, { prompt = "question" }.
+bool takes_free_names(const ConfigField& field);
 
 // "a number above 0", "\"raise\", \"drop\" or \"cut\"": what a field wants.
 std::string wanted_text(const ConfigField& field);

@@ -1,9 +1,14 @@
-// Strings keep their bytes; of escapes those of Lua 5.1 and \xXX, \z of LuaJIT are read.
+// Strings keep their bytes; escapes are those of LuaJIT: Lua 5.1's, \xXX, \z and \u{XXX}.
 
 #include "core/base/lua_lexer.h"
 
+#include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cmath>
 #include <cstdlib>
+
+#include "core/base/utf8.h"
 
 namespace xrun {
 namespace {
@@ -20,8 +25,7 @@ class Lexer {
     std::vector<LuaToken> tokens;
     do {
       tokens.push_back(next());
-    } while (tokens.back().kind != Kind::kEnd && tokens.back().kind != Kind::kBad);
-    if (tokens.back().kind == Kind::kBad) tokens.push_back(token(Kind::kEnd));
+    } while (tokens.back().kind != Kind::kEnd);
     return tokens;
   }
 
@@ -41,6 +45,9 @@ class Lexer {
   LuaToken token(Kind kind, std::string text = "") const {
     return {.kind = kind, .text = std::move(text), .number = 0, .line = line_};
   }
+  static LuaToken bad(int line, std::string what) {
+    return {.kind = Kind::kBad, .text = std::move(what), .number = 0, .line = line};
+  }
 
   LuaToken next() {
     skip_blanks();
@@ -50,7 +57,9 @@ class Lexer {
     if (peek() == '"' || peek() == '\'') return short_string();
     if (peek() == '[' && long_level() >= 0) {
       LuaToken string = token(Kind::kString);
-      return read_long(&string.text) ? string : token(Kind::kBad);
+      if (read_long(&string.text)) return string;
+      at_ = text_.size();
+      return bad(string.line, "a long text that does not end");
     }
     return sign();
   }
@@ -100,8 +109,11 @@ class Lexer {
     read.number = std::strtod(rest.c_str(), &end);
     const size_t size = static_cast<size_t>(end - rest.c_str());
     at_ += size;
-    if (size == 0 || name_byte()) return token(Kind::kBad);  // 1LL, 0x1p, 3x
-    read.text = rest.substr(0, size);
+    const size_t suffix = at_;
+    while (name_byte()) ++at_;
+    read.text = rest.substr(0, size) + std::string(text_.substr(suffix, at_ - suffix));
+    if (at_ > suffix) return bad(line_, read.text + ", which is no plain number");  // 1LL, 2i, 3x
+    if (!std::isfinite(read.number)) return bad(line_, read.text + ", which is out of range");
     return read;
   }
 
@@ -114,17 +126,20 @@ class Lexer {
   LuaToken short_string() {
     const char quote = text_[at_++];
     LuaToken read = token(Kind::kString);
+    std::string wrong;
     while (at_ < text_.size() && peek() != quote) {
-      if (peek() == '\n') return token(Kind::kBad);
+      if (peek() == '\n') break;
+      const size_t begin = at_;
       if (peek() != '\\') {
         read.text += text_[at_++];
       } else if (!escape(read.text)) {
-        return token(Kind::kBad);
+        at_ = std::max(at_, begin + 1);
+        if (wrong.empty()) wrong = text_.substr(begin, at_ + 1 - begin);
       }
     }
-    if (at_ >= text_.size()) return token(Kind::kBad);
+    if (peek() != quote) return bad(read.line, "a text that does not end");
     ++at_;
-    return read;
+    return wrong.empty() ? read : bad(read.line, wrong + ", which is no escape");
   }
 
   bool escape(std::string& out) {
@@ -140,6 +155,8 @@ class Lexer {
       out += static_cast<char>(std::strtol(hex.c_str(), &end, 16));
       if (end != hex.c_str() + 2) return false;
       at_ += 3;
+    } else if (c == 'u') {
+      return unicode_escape(out);
     } else if (c == 'z') {
       ++at_;
       while (std::isspace(static_cast<unsigned char>(peek()))) line_ += text_[at_++] == '\n';
@@ -149,11 +166,26 @@ class Lexer {
       if (value > 255) return false;
       out += static_cast<char>(value);
     } else {
+      if (std::string_view("\\\"'\n").find(c) == std::string_view::npos || c == '\0') return false;
       line_ += c == '\n';
-      if (c == '\0') return false;
       out += c;
       ++at_;
     }
+    return true;
+  }
+
+  // \u{20AC}; surrogates and what is beyond Unicode are errors.
+  bool unicode_escape(std::string& out) {
+    const size_t close = text_.find('}', at_);
+    if (peek(1) != '{' || close == std::string_view::npos) return false;
+    const std::string_view digits = text_.substr(at_ + 2, close - at_ - 2);
+    uint32_t point = 0;
+    const auto [end, code] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), point, 16);
+    if (code != std::errc() || end != digits.data() + digits.size() || digits.empty()) return false;
+    if (point > 0x10FFFF || (point >= 0xD800 && point < 0xE000)) return false;
+    append_utf8(out, point);
+    at_ = close + 1;
     return true;
   }
 

@@ -9,13 +9,14 @@ namespace xrun {
 
 struct LuaToken {
   enum class Kind { kName, kNumber, kString, kSign, kEnd, kBad } kind = Kind::kEnd;
-  std::string text;  // a string's bytes after escapes, a sign's characters
+  std::string text;  // a string's bytes after escapes, a sign's characters; what is wrong, of kBad
   double number = 0;
   int line = 0;
 };
 
-// Splits a chunk; comments vanish. The last token is kEnd; an unfinished string or an unknown byte
-// is a kBad token where it begins (Lua itself will report it), and nothing follows it but kEnd.
+// Splits a chunk; comments vanish. The last token is kEnd. What is no token of a config is kBad and
+// reading goes on behind it: LuaJIT's 1LL and 2i, a number out of range, a text with a wrong escape
+// or without an end.
 std::vector<LuaToken> lex_lua(std::string_view text);
 
 }  // namespace xrun

@@ -80,7 +80,7 @@ class Reader {
     ++at;
     int elements = 0;
     while (!sign("}")) {
-      if (now().kind == Kind::kEnd || now().kind == Kind::kBad) fail(path, "the table never ends");
+      if (now().kind == Kind::kEnd) fail(path, "the table never ends");
       Literal::Entry entry;
       const LuaToken first = now();
       if (now().kind == Kind::kName && sign("=", 1)) {

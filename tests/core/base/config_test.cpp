@@ -102,7 +102,19 @@ TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
   EXPECT_EQ(error(config("over_length = 'skip'")),
             "dpo.lua:2: over_length: got \"skip\", wanted \"raise\", \"drop\" or \"cut\"");
   EXPECT_EQ(error(config("valid = { fraction = 2 }")),
-            "dpo.lua:2: valid.fraction: got 2, wanted a number from 0 to 1");
+            "dpo.lua:2: valid.fraction: got 2, wanted a number from 0 to below 1");
+  EXPECT_EQ(error(config("valid = { fraction = 1 }")),
+            "dpo.lua:2: valid.fraction: got 1, wanted a number from 0 to below 1");
+  EXPECT_EQ(error(config("epochs = 0.5")),
+            "dpo.lua:2: epochs: got 0.5, wanted a whole number of at least 1");
+  EXPECT_EQ(error(config("data = {}")),
+            "dpo.lua:2: data: got [], wanted a list of tables, { { path = \"...\" } }");
+  EXPECT_EQ(error(config("data = { { path = 'a', keep = { 1 } } }")),
+            "dpo.lua:2: data.1.keep: got [1], wanted a list of text, { \"...\" }");
+  EXPECT_EQ(error(config("data = { { path = 'a', fields = { prompt = 1 } } }")),
+            "dpo.lua:2: data.1.fields: got {\"prompt\":1}, wanted a table of name = \"text\"");
+  EXPECT_EQ(error(config("optim = { lr = 1, betas = { 0.9, 1 } }")),
+            "dpo.lua:2: optim.betas: got [0.9,1], wanted a list of 2 numbers from 0 to below 1");
   EXPECT_EQ(error(config("max_length = 1.5")),
             "dpo.lua:2: max_length: got 1.5, wanted a whole number of at least 1");
   EXPECT_EQ(error(config("data = 'a.jsonl'")),
@@ -122,9 +134,39 @@ TEST(RecipeConfig, WantsWhatIsReadAndHasNoDefault) {
             "dpo.lua:2: `optim.lr` has no value:");
   EXPECT_EQ(
       error(config("batch = { max_tokens = 5 }")),
-      "dpo.lua:2: `batch` needs the size of a step: one of pairs, sequences, prompts, tokens");
-  EXPECT_EQ(error(config("batch = { pairs = 5, tokens = 3 }")),
-            "dpo.lua:2: `batch` has both `pairs` and `tokens`; a step has one size");
+      "dpo.lua:2: `batch.pairs` has no value: Preference pairs a step. Add it to the config, or "
+      "--set batch.pairs=...");
+}
+
+// A key that nothing honours is no key: it would be ignored in silence.
+TEST(RecipeConfig, RefusesKeysThatNothingHonours) {
+  EXPECT_EQ(error(config("mixture = { stages = { 1 } }")),
+            "dpo.lua:2: there is no key `mixture.stages`");
+  EXPECT_EQ(error(config("batch = { tokens = 3 }")), "dpo.lua:2: there is no key `batch.tokens`");
+}
+
+TEST(RecipeConfig, ReadsOnBehindWhatOnlyLuaJITReads) {
+  EXPECT_EQ(read(config("beta = 2", "local big, i = 1LL, 2e3i\nlocal s = '\\d'\nprint(cfg.beta)"))
+                .number("beta"),
+            2);
+  EXPECT_EQ(error(config("beta = 1ULL", "print(cfg.beta)")).substr(0, 22),
+            "dpo.lua:2: `beta`: con");
+  EXPECT_NE(error(config("beta = 1ULL")).find("got `1ULL, which is no plain number`"),
+            std::string::npos);
+  EXPECT_NE(error(config("beta = 1e400")).find("got `1e400, which is out of range`"),
+            std::string::npos);
+}
+
+TEST(RecipeConfig, EscapesAreThoseOfLuaJIT) {
+  EXPECT_EQ(read(config("name = 'p\\u{61}\\u{20AC}\\x41\\65\\z \n b\\\\'", "print(cfg.name)"))
+                .text("name"),
+            "pa\u20acAAb\\");
+  for (const char* wrong : {"\\d", "\\u61", "\\u{110000}", "\\u{d800}", "\\u{}", "\\xg1", "\\256"}) {
+    EXPECT_NE(error(config(fmt::format("name = '{}'", wrong), "print(cfg.name)"))
+                  .find("which is no escape"),
+              std::string::npos)
+        << wrong;
+  }
 }
 
 TEST(RecipeConfig, SetTakesLiteralsBareTextAndListElements) {
@@ -150,8 +192,44 @@ TEST(RecipeConfig, SetRefusesWhatIsNoKey) {
             "--set optim.lrr=2: there is no key `optim.lrr`; did you mean `optim.lr`?");
   EXPECT_EQ(error(text, {"beta"}), "--set beta: wanted key=value, as in --set beta=0.2");
   EXPECT_EQ(error(text, {"valid.fraction=3"}),
-            "--set: valid.fraction: got 3, wanted a number from 0 to 1");
+            "--set: valid.fraction: got 3, wanted a number from 0 to below 1");
   EXPECT_EQ(error(text, {"data.3.path=x"}), "--set data.3.path=x: there is no key `data.3`");
+}
+
+TEST(RecipeConfig, SetReachesInsideFreeTablesAndDefaultLists) {
+  const std::string text = config("data = { { path = 'a' } }");
+  const Config c = read(text, {"laws.prefix=false", "optim.lr=1", "optim.betas.2=0.95",
+                               "data.1.fields.prompt=q", "data.1.keep.1=id"});
+  EXPECT_FALSE(c.flag("laws.prefix"));
+  EXPECT_EQ(c.number("optim.betas.1"), 0.9);
+  EXPECT_EQ(c.number("optim.betas.2"), 0.95);
+  EXPECT_EQ(c.text("data.1.fields.prompt"), "q");
+  EXPECT_EQ(c.text("data.1.keep.1"), "id");
+  EXPECT_EQ(error(text, {"laws.prefix=1"}),
+            "--set: laws: got {\"prefix\":1}, wanted a table of name = true or false");
+  EXPECT_EQ(error(text, {"optim.lr=1", "optim.betas.3=0.5"}),
+            "--set optim.betas.3=0.5: there is no key `optim.betas.3`; did you mean "
+            "`optim.betas.2`?");
+}
+
+TEST(RecipeConfig, SetKeepsTheTypeOfTheRecipesOwnKeys) {
+  const std::string text =
+      config("beta = 1, name = 'x', flag = true, list = { 1 },",
+             "print(cfg.beta, cfg.name, cfg.flag, cfg.list)");
+  EXPECT_EQ(error(text, {"beta=true"}), "--set beta=true: `beta` is a number in dpo.lua:2, got true");
+  for (const char* wrong : {"nil", "1/2", "hello", "1e400", "{1}", "'1'"}) {
+    EXPECT_EQ(error(text, {fmt::format("beta={}", wrong)}),
+              fmt::format("--set beta={0}: `beta` is a number in dpo.lua:2, got {0}", wrong));
+  }
+  EXPECT_EQ(error(text, {"beta="}), "--set beta=: `beta` is a number in dpo.lua:2, got nothing");
+  EXPECT_EQ(error(text, {"flag=0"}),
+            "--set flag=0: `flag` is true or false in dpo.lua:2, got 0");
+  EXPECT_EQ(error(text, {"list=2"}), "--set list=2: `list` is a table in dpo.lua:2, got 2");
+  EXPECT_EQ(error(text, {"list.1=x"}), "--set list.1=x: `list.1` is a number in dpo.lua:2, got x");
+  const Config c = read(text, {"name=12", "beta=-2.5", "list={ 3, 4 }"});
+  EXPECT_EQ(c.text("name"), "12");
+  EXPECT_EQ(c.number("beta"), -2.5);
+  EXPECT_EQ(c.at("list").size(), 2u);
 }
 
 TEST(RecipeConfig, TheErrorShowsTheLineWithAMark) {
