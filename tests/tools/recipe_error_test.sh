@@ -35,20 +35,42 @@ wants 1 'failed_batch.json' run nan.lua --run nan
 grep -q '"tokens"' nan/failed_batch.json || fail "the batch is not saved"
 wants 1 'pairs.jsonl:' run nan.lua --run nan2
 
+# A column of reference values that cannot be written: one error with the file, the step saved, and
+# the run goes on to the same bits once there is room.
+mkdir -p cache && rm -rf cache/columns && touch cache/columns
+wants 1 'cache/columns/' run "$root/recipes/dpo.lua" --run column
+grep -q 'step_0000001' column/checkpoints/latest || fail "the step before the column is lost"
+wants 1 'cache/columns/' run "$root/recipes/dpo.lua" --run column --resume
+rm cache/columns
+run "$root/recipes/dpo.lua" --run column --resume >/dev/null
+same_run whole column
+
 # Ctrl-C and SIGTERM: saved, resumed, the same bits; also in a Lua loop that never ends.
-interrupt() { # SIGNAL STATUS RECIPE RUN SECONDS
-  local status=0
+interrupt() { # SIGNAL STATUS RECIPE RUN LINES: sent once metrics.jsonl has so many lines
+  local status=0 lines=0
   run "$3" --run "$4" >"$4.txt" 2>&1 &
   local pid=$!
-  sleep "$5"
-  kill -"$1" "$(pgrep -P $pid || echo $pid)" 2>/dev/null || true
+  for _ in $(seq 600); do
+    lines=$(cat "$4/metrics.jsonl" 2>/dev/null | wc -l || true)
+    [ "$lines" -lt "$5" ] || break
+    sleep 0.05
+  done
+  kill -"$1" "$(pgrep -P $pid || echo $pid)" || fail "$3 ended before $1"
   wait $pid || status=$?
   [ $status = "$2" ] || { cat "$4.txt"; fail "$1 ended with $status, wanted $2"; }
 }
 variant loop.lua 'if calls == 8 then while true do end end; calls = calls + 1'
 sed -i '1i local calls = 0' loop.lua
-interrupt INT 130 loop.lua loop 3
+interrupt INT 130 loop.lua loop 7
 grep -q 'step_0000007' loop/checkpoints/latest || fail "the loop saved $(cat loop/checkpoints/latest)"
 sed 's/calls == 8/calls == -1/' loop.lua >ended.lua && mv ended.lua loop.lua
 run loop.lua --run loop --resume --force >/dev/null
 same_run whole loop
+
+# SIGTERM between steps: the step is saved, the status is the signal's.
+cp "$root/recipes/dpo.lua" term.lua
+interrupt TERM 143 term.lua term 5
+[ -e term/checkpoints/latest ] || fail "SIGTERM saved nothing"
+[ "$(cat term/checkpoints/latest)" != step_0000066 ] || fail "SIGTERM came after the end"
+run term.lua --run term --resume >/dev/null
+same_run whole term

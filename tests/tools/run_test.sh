@@ -43,6 +43,13 @@ for x, y in zip(open("a/metrics.jsonl"), open("d/metrics.jsonl")):
     if "train/loss" in x: assert abs(x["train/loss"] - y["train/loss"]) < 1e-5, (x, y)
 PYTHON
 
+# An export answers a chat by the template that trained it, though its tokenizer had none.
+tokenizer=$root/tests/data/tokenizers/smol
+"$xrun" init-model bare --tokenizer "$tokenizer" --layers 1 --hidden 32 --heads 2 --ffn 64 >/dev/null
+dpo --set model=bare --set template=chatml --set steps=2 --run chat >/dev/null
+echo hi >question
+wants 0 "the tokenizer's own" "$xrun" sample --model chat/hf --chat --max-new-tokens 2 question
+
 # Bad input: one clear error, the right status, nothing lost.
 wants 2 "did you mean" dpo --run e --set bate=0.2
 wants 1 "missing.jsonl" dpo --run e --set data.1.path=missing.jsonl
