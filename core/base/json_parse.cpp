@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/utf8.h"
 
 namespace xrun {
 
@@ -105,22 +108,54 @@ class Scanner {
     const size_t start = at_++;
     while (at_ < text_.size() && text_[at_] != '"') {
       if (static_cast<unsigned char>(text_[at_]) < 0x20) fail("a control character in a string");
-      if (text_[at_] != '\\') {
-        ++at_;
+      if (text_[at_] == '\\') {
+        escape();
         continue;
       }
-      ++at_;
-      if (at_ >= text_.size()) break;
-      if (std::string_view("\"\\/bfnrtu").find(text_[at_]) == std::string_view::npos) {
-        fail("an unknown escape in a string");
-      }
-      ++at_;
+      const CodePoint point = read_utf8(text_, at_);
+      if (!point.valid) fail("a byte that is not UTF-8");
+      at_ += point.size;
     }
     if (at_ >= text_.size()) {
       at_ = start;
       fail("a string without its closing quote");
     }
     ++at_;
+  }
+
+  // Returns the code unit of an escape "\uXXXX" that stands here, or -1.
+  int unit() const {
+    if (text_.substr(at_, 2) != "\\u" || at_ + 6 > text_.size()) return -1;
+    const char* end = text_.data() + at_ + 6;
+    unsigned value = 0;
+    const auto [last, code] = std::from_chars(end - 4, end, value, 16);
+    return code == std::errc() && last == end ? static_cast<int>(value) : -1;
+  }
+
+  void escape() {
+    if (at_ + 1 >= text_.size()) {
+      at_ = text_.size();
+      return;
+    }
+    const char c = text_[at_ + 1];
+    if (std::string_view("\"\\/bfnrtu").find(c) == std::string_view::npos) {
+      fail("an unknown escape in a string");
+    }
+    if (c != 'u') {
+      at_ += 2;
+      return;
+    }
+    const int first = unit();
+    if (first < 0) fail("\\u without four hexadecimal digits");
+    const size_t start = at_;
+    at_ += 6;
+    if (first < 0xD800 || first > 0xDFFF) return;
+    const int second = unit();
+    if (first > 0xDBFF || second < 0xDC00 || second > 0xDFFF) {
+      at_ = start;
+      fail("half of a surrogate pair");
+    }
+    at_ += 6;
   }
 
   void digits() {
@@ -131,8 +166,14 @@ class Scanner {
   }
 
   void number() {
+    const size_t start = at_;
     if (text_[at_] == '-') ++at_;
+    const size_t first = at_;
     digits();
+    if (text_[first] == '0' && at_ > first + 1) {
+      at_ = first;
+      fail("a number with a leading zero");
+    }
     if (at_ < text_.size() && text_[at_] == '.') {
       ++at_;
       digits();
@@ -141,6 +182,11 @@ class Scanner {
       ++at_;
       if (at_ < text_.size() && (text_[at_] == '+' || text_[at_] == '-')) ++at_;
       digits();
+    }
+    const std::string digits_read(text_.substr(start, at_ - start));
+    if (!std::isfinite(std::strtod(digits_read.c_str(), nullptr))) {
+      at_ = start;
+      fail("a number out of range");
     }
   }
 
@@ -152,6 +198,7 @@ class Scanner {
                          simdjson::error_code code) {
   Fault fault{0, simdjson::error_message(code)};
   try {
+    if (is_utf16(text)) throw Fault{0, std::string("it is ") + kUtf16Hint};
     Scanner(text).document();
   } catch (Fault& found) {
     fault = std::move(found);
@@ -266,6 +313,8 @@ Json parse_json(std::string_view text, std::string_view name, int64_t first_line
   if (parser.max_depth() != kMaxDepth) {
     XRUN_CHECK(!parser.allocate(0, kMaxDepth), "{}: no memory for a JSON parser", name);
   }
+  // Some editors write one before the first line of a file.
+  if (first_line == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   simdjson::dom::element element;
   simdjson::error_code code = parser.parse(text.data(), text.size(), true).get(element);
   if (code == simdjson::NUMBER_ERROR) {

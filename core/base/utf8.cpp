@@ -74,6 +74,13 @@ void append_utf8(std::string& out, uint32_t code_point) {
   }
 }
 
+bool is_utf16(std::string_view beginning) {
+  if (beginning.starts_with("\xFF\xFE") || beginning.starts_with("\xFE\xFF")) return true;
+  if (beginning.size() < 4) return false;
+  const auto zeros = [&](size_t at) { return beginning[at] == '\0' && beginning[at + 2] == '\0'; };
+  return zeros(0) != zeros(1);
+}
+
 bool is_valid_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const CodePoint point = read_utf8(text, at);

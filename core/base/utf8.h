@@ -20,6 +20,12 @@ CodePoint read_utf8(std::string_view text, size_t at);
 // Appends a code point; an invalid value is written as U+FFFD.
 void append_utf8(std::string& out, uint32_t code_point);
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// Whether a file that begins so is UTF-16: by its byte order mark, or by zeros in every other byte.
+bool is_utf16(std::string_view beginning);
+constexpr const char* kUtf16Hint = "UTF-16, wanted UTF-8; convert it with iconv -f UTF-16 -t UTF-8";
+
 bool is_valid_utf8(std::string_view text);
 
 // Returns text with each maximal invalid piece replaced by U+FFFD, as Python's errors="replace"

@@ -19,7 +19,6 @@ namespace {
 
 constexpr size_t kReadBytes = 1 << 18;
 constexpr size_t kMaxLineBytes = size_t{1} << 30;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r\v\f") == std::string_view::npos;
@@ -130,6 +129,7 @@ bool JsonlReader::next_line(std::string_view& line) {
   read_.bytes(std::string_view(buffer_).substr(begin_, next - begin_));
   ++cursor_.lines;
   begin_ = scanned_ = next;
+  XRUN_CHECK(!first || !is_utf16(line), "{}:1: is {}", name_, kUtf16Hint);
   if (first && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
   return true;
 }

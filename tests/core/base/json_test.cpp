@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -34,6 +35,33 @@ TEST(Json, NamesLineAndColumnOfTheFirstFault) {
   EXPECT_EQ(error_of("{\"a\" 1}"), "f.json:1:6: is not valid JSON: expected ':'");
   EXPECT_EQ(error_of("[1,2] x"), "f.json:1:7: is not valid JSON: unexpected text after the value");
   EXPECT_EQ(error_of("\"ab"), "f.json:1:1: is not valid JSON: a string without its closing quote");
+}
+
+TEST(Json, NamesThePlaceOfFaultsInsideStringsAndNumbers) {
+  const std::pair<const char*, const char*> faults[] = {
+      {R"({"text":"\uZZZZ"})", "10: is not valid JSON: \\u without four hexadecimal digits"},
+      {R"({"text":"\u12"})", "10: is not valid JSON: \\u without four hexadecimal digits"},
+      {R"({"text":"\q"})", "10: is not valid JSON: an unknown escape in a string"},
+      {R"({"text":"\ud800"})", "10: is not valid JSON: half of a surrogate pair"},
+      {R"({"text":"\ud800\u0041"})", "10: is not valid JSON: half of a surrogate pair"},
+      {R"({"text":"x\udc00"})", "11: is not valid JSON: half of a surrogate pair"},
+      {R"({"text":"a","n":01})", "17: is not valid JSON: a number with a leading zero"},
+      {R"({"text":"a","x":-1e400})", "17: is not valid JSON: a number out of range"},
+      {"{\"text\":\"\xFF\"}", "10: is not valid JSON: a byte that is not UTF-8"},
+  };
+  for (const auto& [text, want] : faults) {
+    EXPECT_EQ(error_of(text), std::string("f.json:1:") + want);
+  }
+  EXPECT_EQ(error_of(R"(["\ud83d\ude00", 0, -0.5, 1e-400])"), "no error");
+  const std::string huge = "[1" + std::string(400, '0') + "]";
+  EXPECT_EQ(error_of(huge), "f.json:1:2: is not valid JSON: a number out of range");
+}
+
+TEST(Json, SkipsAByteOrderMarkAndNamesUtf16) {
+  EXPECT_EQ(dump_json(parse_json("\xEF\xBB\xBF[1]", "t")), "[1]");
+  EXPECT_EQ(error_of(std::string_view("\xFF\xFE[\0", 4)),
+            "f.json:1:1: is not valid JSON: it is UTF-16, wanted UTF-8; convert it with iconv -f "
+            "UTF-16 -t UTF-8");
 }
 
 TEST(Json, RefusesNestingBeyondTheLimit) {
