@@ -20,6 +20,7 @@ namespace {
 constexpr std::string_view kStep = "step_";
 constexpr std::string_view kTemporary = ".tmp_";
 constexpr std::string_view kRemoved = ".old_";
+constexpr int64_t kFormat = 1;
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kRun = "run.json";
 
@@ -80,7 +81,7 @@ class Writing {
       files.set(name, std::move(file));
     }
     Json manifest = Json::object();
-    manifest.set("format", 1);
+    manifest.set("format", kFormat);
     manifest.set("step", step);
     Json names = Json::array();
     for (const auto& name : names_) names.push_back(name);
@@ -116,12 +117,28 @@ struct Manifest {
   std::string damage;  // "" if every file is as the manifest says
 };
 
-Manifest read_manifest(const std::filesystem::path& dir) {
+// Throws Error unless the manifest is of this format and step and lists every object's files.
+void check_manifest(const Json& manifest, int64_t step) {
+  const int64_t format = manifest.at("format").as_int();
+  XRUN_CHECK(format == kFormat, "has format {}, wanted {}", format, kFormat);
+  const int64_t own = manifest.at("step").as_int();
+  XRUN_CHECK(own == step, "is of step {}, wanted {}", own, step);
+  const Json& files = manifest.at("files");
+  std::vector<std::string> wanted = {kRun};
+  for (const Json& name : manifest.at("objects").as_array()) {
+    wanted.push_back(name.as_string() + ".safetensors");
+    wanted.push_back(name.as_string() + ".json");
+  }
+  for (const std::string& file : wanted) {
+    XRUN_CHECK(files.find(file) != nullptr, "does not list {}", file);
+  }
+}
+
+Manifest read_manifest(const std::filesystem::path& dir, int64_t step) {
   Manifest manifest;
   try {
     manifest.value = read_json((dir / kManifest).string());
-    manifest.value.at("objects").as_array();
-    manifest.value.at("step").as_int();
+    check_manifest(manifest.value, step);
     for (const auto& [name, entry] : manifest.value.at("files").as_object()) {
       XRUN_CHECK(name.find('/') == std::string::npos, "{}: names the file {}",
                  (dir / kManifest).string(), name);
@@ -137,6 +154,26 @@ Manifest read_manifest(const std::filesystem::path& dir) {
   return manifest;
 }
 
+std::vector<int64_t> steps_in(const std::filesystem::path& dir) {
+  std::vector<int64_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    const auto step = step_of(entry.path().filename().string());
+    if (step && std::filesystem::exists(entry.path() / kManifest)) found.push_back(*step);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// Returns the step that `latest` names if its folder stands; who removed a damaged one wants the
+// one before.
+std::optional<int64_t> marked_step(const std::filesystem::path& dir) {
+  if (!std::filesystem::exists(dir / "latest")) return std::nullopt;
+  std::string name = read_file(dir / "latest", 4096);
+  while (!name.empty() && name.back() == '\n') name.pop_back();
+  const auto step = step_of(name);
+  return step && std::filesystem::exists(dir / name) ? step : std::nullopt;
+}
+
 std::string join(const std::vector<std::string>& names) {
   std::string text;
   for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
@@ -144,6 +181,13 @@ std::string join(const std::vector<std::string>& names) {
 }
 
 }  // namespace
+
+std::optional<int64_t> newest_checkpoint(const std::filesystem::path& checkpoints) {
+  if (!std::filesystem::is_directory(checkpoints)) return std::nullopt;
+  if (const auto marked = marked_step(checkpoints)) return marked;
+  const std::vector<int64_t> whole = steps_in(checkpoints);
+  return whole.empty() ? std::nullopt : std::optional(whole.back());
+}
 
 std::string checkpoint_name(int64_t step) { return fmt::format("{}{:07}", kStep, step); }
 
@@ -233,35 +277,17 @@ void CheckpointStore::remove_old(int64_t newest) {
   }
 }
 
-std::vector<int64_t> CheckpointStore::steps() const {
-  std::vector<int64_t> found;
-  for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
-    const auto step = step_of(entry.path().filename().string());
-    if (step && std::filesystem::exists(entry.path() / kManifest)) found.push_back(*step);
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-// Returns the step that `latest` names if its folder stands; who removed a damaged one wants the
-// one before.
-std::optional<int64_t> CheckpointStore::marked_step() const {
-  if (!std::filesystem::exists(dir_ / "latest")) return std::nullopt;
-  std::string name = read_file(dir_ / "latest", 4096);
-  while (!name.empty() && name.back() == '\n') name.pop_back();
-  const auto step = step_of(name);
-  return step && std::filesystem::exists(dir_ / name) ? step : std::nullopt;
-}
+std::vector<int64_t> CheckpointStore::steps() const { return steps_in(dir_); }
 
 std::optional<Checkpoint> CheckpointStore::load_latest() {
-  const std::vector<int64_t> whole = steps();
-  const std::optional<int64_t> marked = marked_step();
-  if (!marked && whole.empty()) return std::nullopt;
-  const int64_t step = marked ? *marked : whole.back();
+  const std::optional<int64_t> newest = newest_checkpoint(dir_);
+  if (!newest) return std::nullopt;
+  const int64_t step = *newest;
   Checkpoint checkpoint;
   checkpoint.path_ = dir_ / checkpoint_name(step);
-  const Manifest manifest = read_manifest(checkpoint.path_);
+  const Manifest manifest = read_manifest(checkpoint.path_, step);
   if (!manifest.damage.empty()) {
+    const std::vector<int64_t> whole = steps();
     const auto it = std::lower_bound(whole.begin(), whole.end(), step);
     const std::string way_out = it == whole.begin()
                                     ? "start from the beginning"

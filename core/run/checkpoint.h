@@ -66,17 +66,19 @@ class CheckpointStore {
 
   // The steps that have a whole checkpoint, ascending.
   std::vector<int64_t> steps() const;
-  int64_t last_step() const { return last_step_; }  // saved or loaded here last; -1 if none
 
  private:
   void remove_old(int64_t newest);
-  std::optional<int64_t> marked_step() const;
   void set_aside(const std::string& name);
 
   std::filesystem::path dir_;
   int64_t keep_;
-  int64_t last_step_ = -1;
+  int64_t last_step_ = -1;  // saved or loaded here last; -1 if none
 };
+
+// The step that a resume from this folder of checkpoints would begin at; nullopt if none is whole,
+// or if the folder does not exist. Reads names only.
+std::optional<int64_t> newest_checkpoint(const std::filesystem::path& checkpoints);
 
 // "step_0000100".
 std::string checkpoint_name(int64_t step);

@@ -72,6 +72,30 @@ TEST(Checkpoint, KeepsTheNewestAndForgetsACutHistory) {
   EXPECT_EQ(again.steps(), (std::vector<int64_t>{20, 25}));
 }
 
+// A manifest of another format or step, or one that leaves out an object's files.
+TEST(Checkpoint, AManifestThatDoesNotFitIsDamage) {
+  const std::pair<const char*, const char*> changes[] = {
+      {"\"format\":1", "\"format\":2"},
+      {"\"step\":3", "\"step\":7"},
+      {"\"weights.json\"", "\"others.json\""},
+      {"\"weights.safetensors\"", "\"others.safetensors\""},
+  };
+  for (const auto& [from, to] : changes) {
+    const ScratchFolder folder;
+    Toy toy;
+    CheckpointStore store(folder.path(), 2);
+    save_steps(store, toy, {3});
+    std::string text = text_of(folder / "step_0000003/manifest.json");
+    ASSERT_NE(text.find(from), std::string::npos) << text;
+    put_text(folder / "step_0000003/manifest.json",
+             text.replace(text.find(from), std::string(from).size(), to));
+    const std::string message =
+        message_of<Error>([&] { CheckpointStore(folder.path(), 2).load_latest(); });
+    EXPECT_NE(message.find("manifest.json: "), std::string::npos) << message;
+    EXPECT_NE(message.find("the checkpoint is damaged: remove"), std::string::npos) << message;
+  }
+}
+
 TEST(Checkpoint, IsNotWrittenTwiceForOneStep) {
   const ScratchFolder folder;
   Toy toy;
