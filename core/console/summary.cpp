@@ -100,11 +100,10 @@ std::string opening_report(const OpeningReport& report, const Console& console) 
 }
 
 std::string resume_line(const RunDir& dir, int64_t step) {
-  if (step < 0) {
-    return fmt::format("{}: nothing was saved there, so it starts from the beginning\n",
-                       dir.path().string());
-  }
-  std::string text = fmt::format("resumed {} at step {}\n", dir.path().string(), step);
+  std::string text =
+      step < 0 ? fmt::format("{}: nothing was saved there, so it starts from the beginning\n",
+                             dir.path().string())
+               : fmt::format("resumed {} at step {}\n", dir.path().string(), step);
   for (const std::string& notice : dir.notices()) {
     text += notice;
     if (!notice.empty() && notice.back() != '\n') text += '\n';

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <optional>
 
 #include "core/base/error.h"
+#include "core/run/checkpoint.h"
 
 namespace xrun {
 
@@ -43,6 +45,36 @@ JsonStyle indented() {
 }
 
 Json object_or(const Json* value) { return value == nullptr ? Json::object() : *value; }
+
+// The identity of the run that a folder holds.
+RunIdentity read_identity(const std::filesystem::path& dir) {
+  const Json record = read_json((dir / "run.json").string());
+  const Json* name = record.find("recipe");
+  RunIdentity identity;
+  if (name != nullptr && name->is_string()) identity.recipe_name = name->as_string();
+  identity.recipe_text = read_file(dir / "recipe.lua");
+  identity.config = object_or(read_json((dir / "config.json").string()).find("config"));
+  identity.binary = object_or(record.find("binary"));
+  identity.machine = object_or(record.find("machine"));
+  return identity;
+}
+
+// The mark of the newest checkpoint among the runs of a recipe beside `own`.
+std::optional<std::filesystem::path> newest_run_of(const std::string& recipe,
+                                                   const std::filesystem::path& own) {
+  std::optional<std::filesystem::path> newest;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    const auto mark = entry.path() / "checkpoints" / "latest";
+    if (name.size() != recipe.size() + 9 || !name.starts_with(recipe + "-")) continue;
+    if (entry.path() == own || !std::filesystem::exists(mark, ignored)) continue;
+    if (!std::filesystem::exists(entry.path() / "run.json", ignored)) continue;
+    const auto time = std::filesystem::last_write_time(mark, ignored);
+    if (!newest || time > std::filesystem::last_write_time(*newest, ignored)) newest = mark;
+  }
+  return newest;
+}
 
 }  // namespace
 
@@ -96,7 +128,10 @@ void RunDir::enter() {
 
 void RunDir::read_run(const RunDirOptions& options) {
   record_ = Json::object();
-  if (!std::filesystem::exists(file("run.json"))) return;
+  if (!std::filesystem::exists(file("run.json"))) {
+    if (options.resume && options.dir.empty()) point_to_earlier_run();
+    return;
+  }
   if (!options.resume) {
     throw UsageError(
         fmt::format("{}: holds a run already; --resume continues it, --run DIR starts "
@@ -106,13 +141,41 @@ void RunDir::read_run(const RunDirOptions& options) {
   record_ = read_json(file("run.json").string());
   resuming_ = true;
   begun_ = true;
-  RunIdentity before;
-  before.recipe_name = identity_.recipe_name;
-  before.recipe_text = read_file(file("recipe.lua"));
-  before.config = object_or(read_json(file("config.json").string()).find("config"));
-  before.binary = object_or(record_.find("binary"));
-  before.machine = object_or(record_.find("machine"));
-  compare(before);
+  const RunIdentity before = read_identity(path_);
+  if (newest_checkpoint(checkpoints()) || finished()) return compare(before);
+  // Nothing was trained there that another recipe could not make as well.
+  changed_ = identity_differences(before, identity_);
+  if (!changed_.empty()) {
+    notices_.push_back(fmt::format("it begins with changes:\n{}", describe_differences(changed_)));
+  }
+  forget_inputs();
+}
+
+// Of a run that starts over, the date and the fingerprints are taken anew.
+void RunDir::forget_inputs() {
+  Json kept = Json::object();
+  for (const auto& [key, value] : record_.as_object()) {
+    if (key == "started" || key == "resumes") kept.set(key, value);
+  }
+  record_ = std::move(kept);
+}
+
+// A recipe or configuration that was edited has another folder by default: says where its earlier
+// run stands and how to go on with it, rather than start over in silence.
+void RunDir::point_to_earlier_run() {
+  const auto earlier = newest_run_of(identity_.recipe_name, path_);
+  if (!earlier) return;
+  const std::filesystem::path dir = earlier->parent_path().parent_path();
+  const RunIdentity before = read_identity(dir);
+  const auto changed = identity_differences(before, identity_);
+  notices_.push_back(fmt::format(
+      "nothing to resume in {}: the recipe or its configuration changed\n"
+      "the newest run of {} is {} (step {}){}\n"
+      "to go on with it: --run {} --resume --force\n",
+      path_.string(), identity_.recipe_name, dir.string(),
+      newest_checkpoint(dir / "checkpoints").value_or(0),
+      changed.empty() ? "" : fmt::format("; it differs in {}", changed.front().path),
+      dir.string()));
 }
 
 void RunDir::compare(const RunIdentity& before) {

@@ -34,7 +34,9 @@ class RunDir {
   // Throws UsageError, naming the way out, if the folder holds a run and resume is false, or holds
   // other files; Error if it cannot be written, is in use by another process, or if resume finds
   // another recipe, configuration or binary and force is false (the message lists each field).
-  // With resume, a folder that does not exist or holds no begun run starts from the beginning.
+  // With resume, a folder that does not exist, holds no begun run or no checkpoint starts from the
+  // beginning (of another recipe too; a notice says so). If the folder is the default one and new,
+  // a notice names the newest other run of this recipe and how to go on with it.
   static RunDir open(RunIdentity identity, RunDirOptions options);
   ~RunDir();
   RunDir(RunDir&&) noexcept;
@@ -57,8 +59,9 @@ class RunDir {
   // Writes recipe.lua, config.json and run.json. Called by Run before its first step; idempotent.
   void begin();
 
-  // run.json, an object: {"xrun", "recipe", "hash", "binary", "machine", "seed"?, "data",
-  // "choices", "resumes", "finished", "stopped", "steps"}. Changes reach the disk by write_record.
+  // run.json, an object: {"recipe", "hash", "binary", "machine", "started", "date", "inputs",
+  // "data", "choices", "resumes", "finished", "stopped", "steps"}. Changes reach the disk by
+  // write_record.
   Json& record() { return record_; }
   const Json& record() const { return record_; }
   void write_record();
@@ -77,6 +80,8 @@ class RunDir {
   void enter();
   void read_run(const RunDirOptions& options);
   void compare(const RunIdentity& before);
+  void forget_inputs();
+  void point_to_earlier_run();
   void leave() noexcept;
   void add_resume();
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/run/checkpoint.h"
 #include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
 
@@ -95,9 +96,18 @@ TEST(RunDir, AnUnwritablePlaceIsAnErrorAtOnce) {
                 "--run DIR");
 }
 
+// What a saved checkpoint looks like from outside.
+void put_checkpoint(const std::filesystem::path& run, int64_t step) {
+  const auto dir = run / "checkpoints" / checkpoint_name(step);
+  std::filesystem::create_directories(dir);
+  put_text(dir / "manifest.json", "{}");
+  put_text(run / "checkpoints/latest", checkpoint_name(step) + "\n");
+}
+
 TEST(RunDir, ResumeRefusesAnotherRecipeFieldByField) {
   const ScratchFolder folder;
   open_dir(folder / "run").begin();
+  put_checkpoint(folder / "run", 1);
   RunIdentity changed = toy_identity();
   changed.config.set("beta", 0.2);
   changed.binary.set("build", "bb");
@@ -116,9 +126,55 @@ TEST(RunDir, ResumeRefusesAnotherRecipeFieldByField) {
             "[\"config.beta\",\"binary.build\"]");
 }
 
+TEST(RunDir, AChangedRecipeStartsOverWhereNoCheckpointStands) {
+  const ScratchFolder folder;
+  {
+    RunDir dir = open_dir(folder / "run");
+    dir.record().set("date", "2024-01-01");
+    dir.begin();
+  }
+  RunIdentity changed = toy_identity();
+  changed.config.set("beta", 0.2);
+  RunDir dir = open_dir(folder / "run", true, false, changed);
+  ASSERT_EQ(dir.notices().size(), 1u);
+  EXPECT_EQ(dir.notices()[0], "it begins with changes:\n  config.beta: 0.2, was 0.1\n");
+  EXPECT_EQ(dir.record().find("date"), nullptr) << "a new beginning has a new date";
+  dir.begin();
+  EXPECT_NE(text_of(folder / "run/config.json").find("0.2"), std::string::npos);
+}
+
+TEST(RunDir, ResumeOfAnEditedRecipeNamesTheRunThatItMeans) {
+  const ScratchFolder folder;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const std::string earlier = "runs/toy-" + short_hash(toy_identity());
+  open_dir("").begin();
+  put_checkpoint(earlier, 4);
+  RunIdentity changed = toy_identity();
+  changed.config.set("beta", 0.2);
+  const std::string own = "runs/toy-" + short_hash(changed);
+  {
+    const RunDir dir = open_dir("", true, false, changed);
+    EXPECT_FALSE(dir.resuming());
+    ASSERT_EQ(dir.notices().size(), 1u);
+    EXPECT_EQ(dir.notices()[0], "nothing to resume in " + own +
+                                    ": the recipe or its configuration changed\n"
+                                    "the newest run of toy is " +
+                                    earlier +
+                                    " (step 4); it differs in config.beta\n"
+                                    "to go on with it: --run " +
+                                    earlier + " --resume --force\n");
+  }
+  EXPECT_TRUE(open_dir("", false, false, changed).notices().empty());
+  changed.recipe_name = "other";
+  EXPECT_TRUE(open_dir("", true, false, changed).notices().empty());
+  std::filesystem::current_path(before);
+}
+
 TEST(RunDir, AnotherMachineIsSaidAndNotRefused) {
   const ScratchFolder folder;
   open_dir(folder / "run").begin();
+  put_checkpoint(folder / "run", 1);
   RunIdentity changed = toy_identity();
   changed.machine.set("threads", 8);
   const RunDir dir = open_dir(folder / "run", true, false, changed);
