@@ -1,4 +1,4 @@
-// The handler touches two atomics, the hook and write(2): everything in it is async-signal-safe.
+// The handlers touch atomics, the hook, write(2) and alarm(2): all of it is async-signal-safe.
 #include "core/run/signals.h"
 
 #include <signal.h>
@@ -16,10 +16,13 @@ namespace {
 
 // Long enough that one Ctrl-C delivered twice (to a process group and by a parent) counts once.
 constexpr int64_t kSecondSignalAfterMs = 300;
+constexpr unsigned kStillStoppingAfterS = 3;
 constexpr char kStoppingAtOnce[] =
-    "\nstopping at once; the last checkpoint stands, --resume continues from it\n";
+    "\nstopping at once; --resume goes on from the last checkpoint, if there is one\n";
+constexpr char kStillStopping[] = "\nstill stopping; another Ctrl-C stops at once, without saving\n";
 
 std::atomic<SignalHook> signal_hook = nullptr;
+std::atomic<const char*> stopping_text = nullptr;
 std::atomic<int64_t> first_signal_ms = 0;
 
 int64_t now_ms() {
@@ -28,19 +31,38 @@ int64_t now_ms() {
   return int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1000000;
 }
 
+void say(const char* text) {
+  if (write(STDERR_FILENO, text, strlen(text)) < 0) {
+    // nobody reads stderr; the process ends all the same
+  }
+}
+
 void on_signal(int signal_number) {
   const int saved_errno = errno;
   if (!interrupt_requested()) {
     first_signal_ms = now_ms();
+    if (const char* text = stopping_text) say(text);
+    alarm(kStillStoppingAfterS);
   } else if (now_ms() - first_signal_ms >= kSecondSignalAfterMs) {
-    if (write(STDERR_FILENO, kStoppingAtOnce, sizeof kStoppingAtOnce - 1) < 0) {
-      // nobody reads stderr; the process ends all the same
-    }
+    say(kStoppingAtOnce);
     _exit(interrupted_exit_status(signal_number));
   }
   request_interrupt(signal_number);
   if (const SignalHook hook = signal_hook) hook(signal_number);
   errno = saved_errno;
+}
+
+void on_alarm(int) {
+  const int saved_errno = errno;
+  if (interrupt_requested()) say(kStillStopping);
+  errno = saved_errno;
+}
+
+// One that the process was started to ignore (nohup) stays ignored.
+void handle(int signal_number, const struct sigaction& action) {
+  struct sigaction before {};
+  sigaction(signal_number, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(signal_number, &action, nullptr);
 }
 
 }  // namespace
@@ -49,16 +71,23 @@ void install_signal_handlers() {
   struct sigaction action {};
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
-  sigaddset(&action.sa_mask, SIGINT);
-  sigaddset(&action.sa_mask, SIGTERM);
+  for (const int stop : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, stop);
   // Reads of a prompt return EINTR; files are written by loops that go on.
   action.sa_flags = 0;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  handle(SIGHUP, action);
+  struct sigaction late {};
+  late.sa_handler = on_alarm;
+  sigemptyset(&late.sa_mask);
+  late.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &late, nullptr);
   signal(SIGPIPE, SIG_IGN);
 }
 
 void set_signal_hook(SignalHook hook) { signal_hook = hook; }
+
+void set_stopping_text(const char* text) { stopping_text = text; }
 
 int interrupted_exit_status(int signal_number) { return 128 + signal_number; }
 

@@ -1,5 +1,5 @@
 #pragma once
-// SIGINT and SIGTERM: stop after saving; a second one stops at once.
+// SIGINT, SIGTERM and SIGHUP: stop after saving; a second one stops at once.
 
 #include "core/base/interrupt.h"
 
@@ -8,16 +8,20 @@ namespace xrun {
 // Called inside the signal handler, so it must be async-signal-safe (lua_sethook is).
 using SignalHook = void (*)(int signal_number);
 
-// Makes SIGINT and SIGTERM raise the interrupt flag and call the hook. A second signal at least
-// 0.3 s after the first says so on stderr and ends the process at once with 128 + its number: a
-// checkpoint is whole at every moment, so nothing but the steps since the last one is lost.
+// Makes SIGINT, SIGTERM and SIGHUP (unless it is ignored, as under nohup) raise the interrupt flag
+// and call the hook. A second signal at least 0.3 s after the first says so on stderr and ends the
+// process at once with 128 + its number: a checkpoint is whole at every moment, so nothing but the
+// steps since the last one is lost. If the first is pending after 3 s, stderr is told so (SIGALRM).
 // SIGPIPE is ignored; a write to a closed pipe is then an error like any other.
 void install_signal_handlers();
 
 // Sets what a signal calls besides raising the flag; nullptr is nothing. The hook outlives its use.
 void set_signal_hook(SignalHook hook);
 
-// The exit status of a process stopped by a signal: 130 for SIGINT, 143 for SIGTERM.
+// Sets what the first signal writes to stderr at once; nullptr is nothing. A literal.
+void set_stopping_text(const char* text);
+
+// The exit status of a process stopped by a signal: 129 for SIGHUP, 130 for SIGINT, 143 for SIGTERM.
 int interrupted_exit_status(int signal_number);
 
 }  // namespace xrun

@@ -34,6 +34,13 @@ TEST(Signals, TheFirstRaisesTheFlagAndCallsTheHook) {
   EXPECT_TRUE(child.wait_for("flag 15 hook 15"));
 }
 
+TEST(Signals, ALostTerminalStopsLikeSIGTERM) {
+  ChildProcess child("WaitForSignals", "");
+  ASSERT_TRUE(child.wait_for("ready"));
+  child.kill(SIGHUP);
+  EXPECT_TRUE(child.wait_for("flag 1 hook 1"));
+}
+
 TEST(Signals, ASecondOneEndsTheProcessAtOnce) {
   ChildProcess child("WaitForSignals", "");
   ASSERT_TRUE(child.wait_for("ready"));
@@ -54,6 +61,7 @@ TEST(Interrupt, KeepsTheFirstSignalAndThrowsIt) {
   EXPECT_FALSE(interrupt_requested());
   check_interrupt();
   EXPECT_EQ(interrupted_exit_status(SIGTERM), 143);
+  EXPECT_EQ(interrupted_exit_status(SIGHUP), 129);
 }
 
 }  // namespace
