@@ -15,6 +15,7 @@
 namespace xrun {
 
 // Names and values as train_step and evaluate return them (Metrics).
+using MetricList = std::vector<std::pair<std::string, double>>;
 using MetricSpan = std::span<const std::pair<std::string, double>>;
 
 // Collects what is logged and writes it as one object a step:
@@ -44,7 +45,7 @@ class MetricsLog {
  private:
   void write_line(int64_t step, const std::string& line);
 
-  std::vector<std::pair<std::string, double>> pending_;
+  MetricList pending_;
   std::filesystem::path path_;
   std::unique_ptr<FileWriter> file_;  // null after a failed write
   TensorBoardWriter tensorboard_;

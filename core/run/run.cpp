@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/run/run_state.h"
 #include "core/run/signals.h"
 #include "core/train/saveable.h"
 
@@ -58,21 +59,6 @@ Run::Run(RunDir dir, RunSettings settings, SavedObjects saved)
 
 Run::~Run() = default;
 
-void Run::restore() {
-  const std::optional<Checkpoint> checkpoint = checkpoints_.load_latest();
-  if (!checkpoint) return;
-  checkpoint->restore(saved_);
-  const Json& run = checkpoint->run();
-  for (const Json& saved : run.at("phases").as_array()) {
-    phases_.push_back({saved.at("done").as_int(), saved.at("total").as_int(),
-                       saved.at("left").as_bool(), saved.at("data")});
-  }
-  stopped_ = run.at("stopped").as_string();
-  state_ = run.at("state");
-  resume_step_ = checkpoint->step();
-  last_checkpoint_ = checkpoint->path();
-}
-
 Json Run::position(const Json& state) const {
   Json phases = Json::array();
   for (const Phase& phase : phases_) {
@@ -87,7 +73,10 @@ Json Run::position(const Json& state) const {
   run.set("step", step_);
   run.set("phases", std::move(phases));
   run.set("stopped", stopped_);
-  run.set("state", state);
+  run.set("state", encode_state(state));
+  Json outside = Json::array();
+  for (const Outside& one : outside_) outside.push_back(one.to_json());
+  run.set("outside", std::move(outside));
   return run;
 }
 
@@ -107,32 +96,6 @@ void Run::begin_phase(const PhasePlan& plan, const Json& state) {
   Json data = Json::array();
   for (const Phase& known : phases_) data.push_back(known.data);
   dir_.record().set("data", std::move(data));
-}
-
-// Compares a phase with the one that was saved in its place.
-void Run::check_phase(size_t index, const PhasePlan& plan) {
-  const Phase& saved = phases_[index];
-  const auto refuse = [&](const std::string& what) {
-    XRUN_CHECK(dir_.force(),
-               "{}: cannot resume, {}--run DIR starts a new run, --force resumes all the same",
-               dir_.path().string(), what);
-    dir_.add_notice("resuming by --force, " + what);
-  };
-  const auto changed = find_differences(saved.data, plan.data, "data");
-  if (!changed.empty()) {
-    refuse(fmt::format("the data of loop {} is not what it was trained on:\n{}", index + 1,
-                       describe_differences(changed)));
-  }
-  const bool another_follows = index + 1 < phases_.size();
-  if (plan.steps < saved.total && !saved.left) {
-    refuse(fmt::format("loop {} has {} steps, was {}: it may grow, not shrink\n", index + 1,
-                       plan.steps, saved.total));
-  } else if (plan.steps > saved.total && another_follows) {
-    refuse(
-        fmt::format("loop {} has {} steps, was {}, and loop {} has begun since: a loop that is "
-                    "done cannot grow\n",
-                    index + 1, plan.steps, saved.total, index + 2));
-  }
 }
 
 bool Run::limit_reached() const {

@@ -81,6 +81,17 @@ class Run {
   // True while the recipe runs again through what the checkpoint already holds: what is logged is
   // dropped, and an evaluation may be skipped.
   bool replaying() const { return step_ < resume_step_; }
+  // What an evaluation outside bodies gave is saved with the run, so that a recipe that decides by
+  // it decides alike when it is replayed: remember() keeps it, recall() gives the next one back
+  // while replaying (nothing if it was of another step or name: a recipe changed under --force).
+  void remember(const std::string& what, MetricSpan metrics);
+  MetricList recall(const std::string& what);
+
+  // Notes in run.json what the run reads (`kind` "data" or "modules", `key` its name there). Throws
+  // Error on a resume if it was noted otherwise: "`what` is not what it was", with the differing
+  // fields; --force says so in notices instead.
+  void check_input(std::string_view kind, const std::string& key, const std::string& what,
+                   const Json& identity);
 
   // Starts the next loop. A body still open (a `break` in Lua) is ended, and its loop with it for
   // good, with run.state `state`. A phase that the checkpoint holds whole is skipped: begin_body
@@ -113,6 +124,8 @@ class Run {
   // Returns the folder of the last checkpoint, an empty path if nothing is saved: before the first
   // update there is nothing that a new start would not make again. Throws Error if saving fails.
   std::filesystem::path save_after_error(const Json& state);
+  // run.state at the beginning of the body that is open or was open last.
+  const Json& body_state() const { return body_state_; }
   // The recipe is done: writes what was logged last, saves if the last step is not saved, marks
   // run.json finished unless --steps ended it.
   void finish(const Json& state);
@@ -130,7 +143,18 @@ class Run {
     Json data;
   };
 
+  // The values of one evaluation outside bodies.
+  struct Outside {
+    int64_t step;
+    std::string what;
+    MetricList metrics;
+    Json to_json() const;
+    static Outside from_json(const Json& json);
+  };
+
   void restore();
+  void restore_position(const Json& run, int64_t step);
+  void refuse(const std::string& what);
   void check_phase(size_t index, const PhasePlan& plan);
   bool phase_is_over() const;
   bool limit_reached() const;
@@ -156,6 +180,8 @@ class Run {
   bool in_body_ = false;
   bool updated_ = false;
   std::string stopped_;
+  std::vector<Outside> outside_;
+  size_t recalled_ = 0;
   std::filesystem::path last_checkpoint_;
   std::filesystem::path exported_;
   std::chrono::steady_clock::time_point body_began_;
