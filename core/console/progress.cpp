@@ -66,7 +66,7 @@ void RunProgress::start() {
 std::string RunProgress::line(const StepProgress& progress) const {
   std::string text = progress.total > 0 ? fmt::format("step {}/{}", progress.done, progress.total)
                                         : fmt::format("step {}", progress.done);
-  text += "  loss " + format_metric(progress.loss);
+  if (progress.loss) text += "  loss " + format_metric(*progress.loss);
   if (progress.accuracy) text += fmt::format("  accuracy {:.2f}", *progress.accuracy);
   if (step_seconds_ > 0 && tokens_per_step_ > 0) {
     const double rate = tokens_per_step_ / step_seconds_;

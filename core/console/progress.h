@@ -18,7 +18,7 @@ double steady_seconds();
 struct StepProgress {
   int64_t done = 0;   // bodies done, this one included
   int64_t total = 0;  // of the phase; 0: unknown
-  double loss = 0;
+  std::optional<double> loss;
   std::optional<double> accuracy;
   int64_t tokens = 0;  // of this step
 };
