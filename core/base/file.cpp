@@ -69,6 +69,13 @@ void set_file_fault(std::string_view operation, int64_t nth) {
   fault.seen = 0;
 }
 
+bool path_exists(const std::filesystem::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0) return true;
+  if (errno != ENOENT && errno != ENOTDIR) fail(path, "be looked at");
+  return false;
+}
+
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) fail(path, "be opened");

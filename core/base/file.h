@@ -12,6 +12,10 @@
 
 namespace xrun {
 
+// Whether something of this name is there. Throws Error that says why if nobody can tell: a folder
+// that may not be entered, a name that is too long.
+bool path_exists(const std::filesystem::path& path);
+
 // Returns the whole file. Throws Error if it cannot be read or is larger than max_bytes.
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = UINT64_MAX);
 

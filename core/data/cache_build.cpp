@@ -155,11 +155,9 @@ class Build {
       cursor_.at = reader.cursor();
       ledger.lines = lines_before + cursor_.at.lines;
       ++ledger.rows;
-      if (line.repairs > 0) {
-        ++ledger.repaired;
-        ledger.repairs += line.repairs;
-      }
-      take({cursor_.file, line.line}, std::move(line.value));
+      const SourceLine at{cursor_.file, line.line};
+      if (line.repairs > 0) ledger.repair(at, line.repairs);
+      take(at, std::move(line.value));
       report();
     }
     ledger.lines = lines_before + reader.cursor().lines;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
 
@@ -15,32 +17,63 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Refused {
+// What users bring and what turns it into lines of JSON. {0} is the path, {1} that of the result,
+// both quoted for a shell; no command writes over a file that is there.
+struct Conversion {
   const char* ending;
-  const char* hint;  // {0} is the path
+  const char* command;
+};
+constexpr const char* kFromArray =
+    "python3 -c \"import json, sys; rows = json.load(open(sys.argv[1])); "
+    "out = open(sys.argv[2], 'x'); [print(json.dumps(row), file=out) for row in rows]\" {0} {1}";
+constexpr const char* kFromLines = "mv -n -- {0} {1}";
+constexpr Conversion kConversions[] = {
+    {".parquet",
+     "python3 -c \"import pandas, sys; pandas.read_parquet(sys.argv[1])"
+     ".to_json(open(sys.argv[2], 'x'), orient='records', lines=True)\" {0} {1}"},
+    {".csv",
+     "python3 -c \"import pandas, sys; pandas.read_csv(sys.argv[1])"
+     ".to_json(open(sys.argv[2], 'x'), orient='records', lines=True)\" {0} {1}"},
+    {".gz", "gunzip -k -- {0}"},
+    {".zst", "unzstd -- {0}"},
 };
 
-// What users bring and what turns it into lines of JSON.
-constexpr Refused kRefused[] = {
-    {".parquet",
-     "python3 -c \"import pandas; pandas.read_parquet('{0}').to_json('{0}.jsonl', "
-     "orient='records', lines=True)\""},
-    {".json",
-     "python3 -c \"import json; [print(json.dumps(r)) for r in json.load(open('{0}'))]\" "
-     "> {0}l"},
-    {".csv",
-     "python3 -c \"import pandas; pandas.read_csv('{0}').to_json('{0}.jsonl', "
-     "orient='records', lines=True)\""},
-    {".gz", "gunzip -k '{0}'"},
-    {".zst", "unzstd '{0}'"},
-};
+std::string shell_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// What the file holds decides where its name does not: an array is converted, lines are renamed.
+const char* conversion_of(const std::string& path) {
+  for (const Conversion& kind : kConversions) {
+    if (path.ends_with(kind.ending)) return kind.command;
+  }
+  std::string beginning(4096, '\0');
+  std::ifstream(path).read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  const size_t first = beginning.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) return nullptr;
+  return beginning[first] == '[' ? kFromArray : beginning[first] == '{' ? kFromLines : nullptr;
+}
 
 void refuse_other_kinds(const std::string& path) {
-  for (const Refused& kind : kRefused) {
-    if (!path.ends_with(kind.ending)) continue;
-    throw Error(fmt::format("{}: preference rows are read from .jsonl files; convert it with\n  {}",
-                            path, fmt::format(fmt::runtime(kind.hint), path)));
-  }
+  if (path.ends_with(".jsonl")) return;
+  const char* command = conversion_of(path);
+  XRUN_CHECK(command != nullptr,
+             "{}: rows are read from .jsonl files, one JSON object a line; this is no such file",
+             path);
+  const std::string target = fs::path(path).replace_extension(".jsonl").string();
+  throw Error(
+      fmt::format("{}: rows are read from .jsonl files, one JSON object a line; make it one with\n"
+                  "  {}",
+                  path,
+                  fmt::format(fmt::runtime(command), shell_quoted(path), shell_quoted(target))));
+}
+
+std::string current_folder() {
+  std::error_code code;
+  const fs::path path = fs::current_path(code);
+  return code ? "gone" : path.string();
 }
 
 std::vector<std::string> expand_glob(const std::string& pattern) {
@@ -55,13 +88,15 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
 }
 
 DataFile read_data_file(const std::string& path, const HashProgress& progress) {
-  const fs::file_status status = fs::status(path);
-  XRUN_CHECK(fs::exists(status), "{}: there is no such data file (the current folder is {})", path,
-             fs::current_path().string());
-  XRUN_CHECK(!fs::is_directory(status), "{0}: is a folder; name its files, say {0}/*.jsonl", path);
-  XRUN_CHECK(fs::is_regular_file(status), "{}: is not a regular file", path);
+  XRUN_CHECK(path_exists(path), "{}: there is no such data file (the current folder is {})", path,
+             current_folder());
+  std::error_code code;
+  XRUN_CHECK(!fs::is_directory(path, code), "{0}: is a folder; name its files, say {0}/*.jsonl",
+             path);
+  XRUN_CHECK(fs::is_regular_file(path, code), "{}: is not a regular file", path);
   refuse_other_kinds(path);
-  const uint64_t bytes = fs::file_size(path);
+  const uint64_t bytes = fs::file_size(path, code);
+  XRUN_CHECK(!code, "{}: cannot be looked at: {}", path, code.message());
   const auto each = [&](uint64_t done) {
     check_interrupt();
     if (progress) progress(path, done, bytes);
@@ -83,7 +118,7 @@ std::vector<DataFile> find_data_files(const std::string& path, const HashProgres
     files.push_back(read_data_file(match, progress));
   }
   XRUN_CHECK(!files.empty(), "{}: no file matches (the current folder is {})", path,
-             fs::current_path().string());
+             current_folder());
   return files;
 }
 

@@ -31,7 +31,19 @@ constexpr CountField kCounts[] = {
     {"straddlers", &SourceLedger::straddlers},
     {"tokens", &SourceLedger::tokens},
     {"trained_tokens", &SourceLedger::trained_tokens},
+    {"more_notes", &SourceLedger::more_notes},
 };
+
+Json place_json(const SourceLine& at) {
+  Json value = Json::object();
+  value.set("file", at.file);
+  value.set("line", at.line);
+  return value;
+}
+
+SourceLine read_place(const Json& value) {
+  return {static_cast<int32_t>(value.at("file").as_int()), value.at("line").as_int()};
+}
 
 Json count_object(const std::map<std::string, int64_t>& counts) {
   Json object = Json::object();
@@ -61,26 +73,28 @@ void append_source_text(std::string& out, const SourceLedger& source, size_t lis
   for (const auto& [reason, count] : source.dropped) {
     out += fmt::format("  dropped {:>10}  {}\n", count_text(count), reason);
   }
-  for (const auto& [note, count] : source.notes) {
-    out += fmt::format("  note    {:>10}  {}\n", count_text(count), note);
-  }
-  if (source.straddlers > 0) {
-    out += fmt::format("  note    {:>10}  tokens half inside a generation span, trained whole\n",
-                       count_text(source.straddlers));
-  }
-  const size_t shown = std::min(listed, source.bad.size());
+  const auto note = [&](int64_t count, const std::string& text) {
+    if (count > 0) out += fmt::format("  note    {:>10}  {}\n", count_text(count), text);
+  };
+  for (const auto& [text, count] : source.notes) note(count, text);
+  note(source.more_notes, "notes of other kinds, not listed");
+  note(source.straddlers, "tokens half inside a generation span, trained whole");
+  const auto list = [&](size_t shown, int64_t total) {
+    if (shown == 0 || total <= static_cast<int64_t>(shown)) return;
+    out += fmt::format("  and {} more; ledger.json lists the first {}\n",
+                       count_text(total - static_cast<int64_t>(shown)), SourceLedger::kListedRows);
+  };
+  size_t shown = std::min(listed, source.bad.size());
   for (size_t i = 0; i < shown; ++i) {
     const BadRow& row = source.bad[i];
     out += fmt::format("  {}  {}: {}\n", source.place(row.at), row.reason, row.detail);
   }
-  const auto filtered = source.dropped.find("filtered");
-  const int64_t bad =
-      source.dropped_total() - (filtered == source.dropped.end() ? 0 : filtered->second);
-  const int64_t more = bad - static_cast<int64_t>(shown);
-  if (shown > 0 && more > 0) {
-    out += fmt::format("  and {} more; ledger.json lists the first {}\n", count_text(more),
-                       SourceLedger::kListedRows);
+  list(shown, source.bad_total());
+  shown = std::min(listed, source.repaired_at.size());
+  for (size_t i = 0; i < shown; ++i) {
+    out += fmt::format("  {}  repaired: invalid UTF-8\n", source.place(source.repaired_at[i]));
   }
+  list(shown, source.repaired);
 }
 
 }  // namespace
@@ -95,6 +109,17 @@ std::string count_text(int64_t value) {
 int64_t SourceLedger::dropped_total() const {
   return std::accumulate(dropped.begin(), dropped.end(), int64_t{0},
                          [](int64_t total, const auto& entry) { return total + entry.second; });
+}
+
+int64_t SourceLedger::bad_total() const {
+  const auto filtered = dropped.find("filtered");
+  return dropped_total() - (filtered == dropped.end() ? 0 : filtered->second);
+}
+
+void SourceLedger::repair(const SourceLine& at, int64_t pieces) {
+  ++repaired;
+  repairs += pieces;
+  if (repaired_at.size() < kListedRows) repaired_at.push_back(at);
 }
 
 void SourceLedger::drop(const SourceLine& at, const std::string& reason, std::string detail) {
@@ -115,6 +140,8 @@ void SourceLedger::note(const std::string& text) {
     ++found->second;
   } else if (notes.size() < kNotes) {
     notes.emplace(text, 1);
+  } else {
+    ++more_notes;
   }
 }
 
@@ -134,14 +161,15 @@ Json SourceLedger::to_json() const {
   value.set("notes", count_object(notes));
   Json rows_listed = Json::array();
   for (const BadRow& row : bad) {
-    Json entry = Json::object();
-    entry.set("file", row.at.file);
-    entry.set("line", row.at.line);
+    Json entry = place_json(row.at);
     entry.set("reason", row.reason);
     entry.set("detail", row.detail);
     rows_listed.push_back(std::move(entry));
   }
   value.set("bad", std::move(rows_listed));
+  Json repaired_rows = Json::array();
+  for (const SourceLine& at : repaired_at) repaired_rows.push_back(place_json(at));
+  value.set("repaired_at", std::move(repaired_rows));
   return value;
 }
 
@@ -154,9 +182,10 @@ SourceLedger SourceLedger::from_json(const Json& value) {
   ledger.notes = read_counts(value.at("notes"));
   for (const Json& entry : value.at("bad").as_array()) {
     ledger.bad.push_back(
-        {{static_cast<int32_t>(entry.at("file").as_int()), entry.at("line").as_int()},
-         entry.at("reason").as_string(),
-         entry.at("detail").as_string()});
+        {read_place(entry), entry.at("reason").as_string(), entry.at("detail").as_string()});
+  }
+  for (const Json& entry : value.at("repaired_at").as_array()) {
+    ledger.repaired_at.push_back(read_place(entry));
   }
   return ledger;
 }

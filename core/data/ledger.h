@@ -54,12 +54,17 @@ struct SourceLedger {
   int64_t tokens = 0;      // of the kept rows
   int64_t trained_tokens = 0;
   std::vector<BadRow> bad;               // the first kListedRows
+  std::vector<SourceLine> repaired_at;   // the first kListedRows
   std::map<std::string, int64_t> notes;  // what was recognised or ignored -> rows
+  int64_t more_notes = 0;                // rows under notes that found no place
 
   int64_t dropped_total() const;
+  int64_t bad_total() const;  // the same without those that a recipe's own filter dropped
   // Counts and lists a dropped row; one without a detail (filtered on purpose) is only counted.
   void drop(const SourceLine& at, const std::string& reason, std::string detail);
-  // Counts a row under a note; beyond 100 different notes new ones are left out.
+  // Counts and lists a row of which `pieces` were invalid UTF-8.
+  void repair(const SourceLine& at, int64_t pieces);
+  // Counts a row under a note; beyond 100 different notes new ones only count in more_notes.
   void note(const std::string& text);
   // "pairs.jsonl:17"
   std::string place(const SourceLine& at) const;

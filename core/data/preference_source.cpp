@@ -119,6 +119,9 @@ std::string list_bad_rows(const SourceLedger& ledger) {
     const BadRow& row = ledger.bad[i];
     text += fmt::format("\n  {}  {}: {}", ledger.place(row.at), row.reason, row.detail);
   }
+  for (size_t i = 0; i < ledger.repaired_at.size() && i < kListedRows; ++i) {
+    text += fmt::format("\n  {}  repaired: invalid UTF-8", ledger.place(ledger.repaired_at[i]));
+  }
   return text;
 }
 
@@ -128,9 +131,7 @@ void check_ledger(const PairCache& cache, bool strict) {
   XRUN_CHECK(ledger.kept > 0, "{}: none of its {} rows can be used{}", ledger.name,
              count_text(ledger.rows), list_bad_rows(ledger));
   if (!strict) return;
-  const auto filtered = ledger.dropped.find("filtered");
-  const int64_t bad =
-      ledger.dropped_total() - (filtered == ledger.dropped.end() ? 0 : filtered->second);
+  const int64_t bad = ledger.bad_total();
   XRUN_CHECK(bad == 0 && ledger.cut == 0 && ledger.repaired == 0,
              "{}: {} of {} rows would be dropped, {} cut, {} repaired, and strict = true{}",
              ledger.name, count_text(bad), count_text(ledger.rows), count_text(ledger.cut),

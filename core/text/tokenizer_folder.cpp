@@ -16,7 +16,7 @@ constexpr uint64_t kMaxBytes = 64 << 20;  // of a settings file
 
 // Returns a JSON object, or an empty one if the file does not exist.
 Json read_object(const fs::path& path) {
-  if (!fs::exists(path)) return Json::object();
+  if (!path_exists(path)) return Json::object();
   Json json = parse_json(read_file(path, kMaxBytes), path.string());
   XRUN_CHECK(json.is_object(), "{}: got {}, wanted an object", path.string(), json.kind_name());
   return json;
@@ -98,7 +98,7 @@ void read_special(const Json& json, const std::string& file, std::vector<AddedTo
 
 std::string read_chat_template(const fs::path& dir, const Json& config, const std::string& file) {
   // A file of its own goes before the member, as in transformers.
-  if (fs::exists(dir / "chat_template.jinja")) {
+  if (path_exists(dir / "chat_template.jinja")) {
     return read_file(dir / "chat_template.jinja", kMaxBytes);
   }
   const Json* value = config.find("chat_template");
@@ -143,7 +143,7 @@ FolderSettings read_folder_settings(const fs::path& dir) {
     if (key != "chat_template") hashed.set(key, value);
   }
   out.hashed = {{"tokenizer_config", dump_json(hashed)}, {"special_tokens_map", dump_json(map)}};
-  if (fs::exists(dir / "added_tokens.json")) {
+  if (path_exists(dir / "added_tokens.json")) {
     out.hashed.emplace_back("added_tokens", read_file(dir / "added_tokens.json", kMaxBytes));
   }
   return out;

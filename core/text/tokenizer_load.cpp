@@ -2,6 +2,7 @@
 // which of them have a role.
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/text/padded_file.h"
 #include "core/text/tokenizer_folder.h"
@@ -87,19 +88,20 @@ TokenizerPipeline read_vocab_and_merges(const fs::path& dir, FolderSettings& set
 
 TokenizerPipeline read_pipeline(const fs::path& dir, FolderSettings& settings) {
   const fs::path json = dir / "tokenizer.json";
-  if (fs::exists(json)) {
+  if (path_exists(json)) {
     std::string digest;
     TokenizerPipeline pipeline = read_tokenizer_json(json.string(), digest);
     settings.hashed.emplace_back("tokenizer.json", digest);
     return pipeline;
   }
-  if (fs::exists(dir / "vocab.json") && fs::exists(dir / "merges.txt")) {
+  if (path_exists(dir / "vocab.json") && path_exists(dir / "merges.txt")) {
     return read_vocab_and_merges(dir, settings);
   }
-  XRUN_CHECK(fs::is_directory(dir), "{}: there is no such folder", dir.string());
+  std::error_code ignored;
+  XRUN_CHECK(fs::is_directory(dir, ignored), "{}: there is no such folder", dir.string());
   throw Error(fmt::format("{}: there is no tokenizer: neither tokenizer.json nor vocab.json and "
                           "merges.txt{}", dir.string(),
-                          fs::exists(dir / "tokenizer.model")
+                          path_exists(dir / "tokenizer.model")
                               ? "; tokenizer.model alone is not supported"
                               : ""));
 }

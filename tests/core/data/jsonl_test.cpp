@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <vector>
 
 #include "core/data/data_files.h"
@@ -9,6 +11,8 @@
 
 namespace xrun {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::vector<JsonLine> lines_of(const std::string& bytes, JsonlCursor from = {}) {
   const ScratchFolder folder;
@@ -116,6 +120,52 @@ TEST(DataFiles, WhatIsNoFileIsNamed) {
   EXPECT_NE(
       error_of([&] { find_data_files(folder.write("p.parquet", "PAR1")); }).find("read_parquet"),
       std::string::npos);
+  const std::string endless = "/" + std::string(300, 'a') + ".jsonl";
+  EXPECT_EQ(error_of([&] { find_data_files(endless); }),
+            endless + ": cannot be looked at: File name too long");
+}
+
+// The command that the message names, run in a shell.
+int run_hint(const std::string& path) {
+  const std::string message = error_of([&] { find_data_files(path); });
+  const size_t line = message.rfind("\n  ");
+  EXPECT_NE(line, std::string::npos) << message;
+  return std::system((message.substr(line) + " 2>/dev/null").c_str());
+}
+
+TEST(DataFiles, ANamedConversionWorksAndWritesOverNothing) {
+  const ScratchFolder folder;
+  const std::string array = folder.write("it's an array.json", "[{\"a\": 1}, {\"a\": 2}]");
+  EXPECT_EQ(run_hint(array), 0);
+  const fs::path made = folder.path() / "it's an array.jsonl";
+  EXPECT_EQ(read_file(made), "{\"a\": 1}\n{\"a\": 2}\n");
+  folder.write("it's an array.jsonl", "mine");
+  EXPECT_NE(run_hint(array), 0);
+  EXPECT_EQ(read_file(made), "mine");
+
+  const std::string lines = folder.write("lines.json", "{\"a\": 1}\n");
+  folder.write("lines.jsonl", "mine");
+  run_hint(lines);
+  EXPECT_EQ(read_file(folder.path() / "lines.jsonl"), "mine");
+  fs::remove(folder.path() / "lines.jsonl");
+  EXPECT_EQ(run_hint(lines), 0);
+  EXPECT_EQ(find_data_files((folder.path() / "lines.jsonl").string()).size(), 1u);
+}
+
+TEST(DataFiles, OnlyJsonLinesAreRead) {
+  const ScratchFolder folder;
+  for (const char* name : {"a.txt", "b.jsonl.gz", "c.zst", "d.csv", "e.parquet", "f"}) {
+    EXPECT_NE(error_of([&] { find_data_files(folder.write(name, "plain text")); })
+                  .find("rows are read from .jsonl files"),
+              std::string::npos)
+        << name;
+  }
+}
+
+TEST(Jsonl, Utf16IsNamedAsSuch) {
+  EXPECT_NE(error_of([] { lines_of(std::string("\xFF\xFE{\0}\0\n\0", 8)); })
+                .find("rows.jsonl:1: is UTF-16, wanted UTF-8"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ SourceLedger some_ledger() {
   ledger.tokens = 12345;
   ledger.cut = 1;
   ledger.cut_tokens = 77;
-  ledger.repaired = 2;
+  ledger.repair({0, 4}, 3);
+  ledger.repair({1, 5}, 1);
   ledger.drop({1, 17}, "empty_answer", "the chosen side's last turn has no content");
   ledger.drop({0, 3}, "filtered", "");
   ledger.note("column \"score\" is not read");
@@ -52,7 +53,9 @@ TEST(Ledger, TheTextNamesFileLineAndReason) {
             "  dropped          1  empty_answer\n"
             "  dropped          1  filtered\n"
             "  note             2  column \"score\" is not read\n"
-            "  b.jsonl:17  empty_answer: the chosen side's last turn has no content\n");
+            "  b.jsonl:17  empty_answer: the chosen side's last turn has no content\n"
+            "  a.jsonl:4  repaired: invalid UTF-8\n"
+            "  b.jsonl:5  repaired: invalid UTF-8\n");
 }
 
 TEST(Ledger, TheListOfBadRowsIsBounded) {
@@ -63,6 +66,10 @@ TEST(Ledger, TheListOfBadRowsIsBounded) {
   EXPECT_LT(dump_json(ledger.to_json()).size(), 1'000'000u);
   for (int64_t i = 0; i < 5000; ++i) ledger.note(std::to_string(i));
   EXPECT_EQ(ledger.notes.size(), 100u);
+  EXPECT_EQ(ledger.more_notes, 4900);
+  Ledger one;
+  one.sources = {ledger};
+  EXPECT_NE(one.text().find("     4,900  notes of other kinds, not listed\n"), std::string::npos);
 }
 
 TEST(Ledger, CountsAreGroupedByThousands) {
