@@ -155,22 +155,6 @@ int64_t CacheManifest::rows() const {
 
 std::string cache_key(const Json& key_document) { return hash_hex(dump_json(key_document)); }
 
-std::string key_difference(const Json& from, const Json& to) {
-  std::string out;
-  const auto text = [](const Json* value) { return value ? dump_json(*value) : "(absent)"; };
-  const auto compare = [&](const std::string& field) {
-    const Json* a = from.find(field);
-    const Json* b = to.find(field);
-    if (a != nullptr && b != nullptr && *a == *b) return;
-    out += fmt::format("{}: {} -> {}\n", field, text(a), text(b));
-  };
-  for (const Json::Member& member : from.as_object()) compare(member.first);
-  for (const Json::Member& member : to.as_object()) {
-    if (from.find(member.first) == nullptr) compare(member.first);
-  }
-  return out;
-}
-
 std::string encode_manifest(const CacheManifest& manifest) {
   Json value = Json::object();
   value.set("format", "xrun token cache");

@@ -51,10 +51,6 @@ struct CacheManifest {
 // The key of a key document: 32 hexadecimal digits.
 std::string cache_key(const Json& key_document);
 
-// Returns the top-level fields in which two key documents differ, as "field: a -> b", one a line;
-// "" if they are equal.
-std::string key_difference(const Json& from, const Json& to);
-
 std::string encode_manifest(const CacheManifest& manifest);
 
 // Reads dir/name. Throws Error that names the file if it is missing or damaged in any byte, of a

@@ -30,6 +30,7 @@ struct PreferenceSet::State {
   std::string fingerprint;
   std::vector<Kept> kept;
   MixtureStop stop = MixtureStop::kAll;
+  int64_t vocab_limit = std::numeric_limits<int32_t>::max();  // token ids are below
 
   // Where a row id lies.
   struct Place {
@@ -87,6 +88,7 @@ PreferenceSet PreferenceSet::open(const PreferenceOptions& options, const Tokeni
   auto state = std::make_shared<State>();
   auto selection = std::make_shared<RowSelection>();
   state->stop = options.stop;
+  if (options.vocab_limit > 0) state->vocab_limit = options.vocab_limit;
   Hasher hasher;
   for (size_t s = 0; s < options.sources.size(); ++s) {
     const double weight = options.sources[s].weight;
@@ -132,8 +134,8 @@ std::vector<std::filesystem::path> PreferenceSet::cache_dirs() const {
   return dirs;
 }
 
-std::vector<Json> PreferenceSet::key_documents() const {
-  std::vector<Json> documents;
+Json PreferenceSet::key_documents() const {
+  Json documents = Json::array();
   for (const State::Source& source : state_->sources) {
     documents.push_back(source.cache->key_document());
   }
@@ -235,6 +237,7 @@ std::vector<PackedBatch> PreferenceSet::pack(const std::vector<int64_t>& rows,
         batch.append(segment, ids, trained);
       }
     }
+    batch.validate(state_->vocab_limit);
   }
   return batches;
 }

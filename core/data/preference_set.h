@@ -109,9 +109,9 @@ class PreferenceSet {
   // Of the whole set's tokens, masks, weights and order; equal for equal caches wherever they lie.
   const std::string& fingerprint() const;
   std::vector<std::filesystem::path> cache_dirs() const;
-  // The key document of each source's cache; key_difference() of cache_manifest.h names the fields
-  // in which two of them differ.
-  std::vector<Json> key_documents() const;
+  // A list of what each source's cache was asked for. A run keeps it; where the fingerprint of a
+  // resume is another one, key_difference(saved, today's) names the fields.
+  Json key_documents() const;
 
   // By row: the last int(n * fraction) rows of each source, at least 1, at most n - 1; none if
   // n <= 1 or fraction is 0. By prompt: as many of the whole set, no prompt on both sides, chosen
@@ -127,7 +127,8 @@ class PreferenceSet {
   void check_fits(int64_t max_tokens) const;
   // Best-fit-decreasing packs of whole pairs, each at most max_tokens, chosen then rejected side by
   // side; pair_id is the place in `rows`. The packs and their pairs are in the order of `rows` by
-  // their first pair. Throws Error that names the row of a pair that is longer.
+  // their first pair. Throws Error that names the row of a pair that is longer, and what is wrong
+  // with a pack whose cache is damaged or of another vocabulary.
   std::vector<PackedBatch> pack(const std::vector<int64_t>& rows, int64_t max_tokens) const;
 
   int64_t length(int64_t row, Side side) const;  // tokens

@@ -42,6 +42,8 @@ PreferenceReader make_reader(const PreferenceOptions& options, const PreferenceS
   return PreferenceReader(source.fields, source.keep, options.template_kwargs);
 }
 
+// The document whose hash names the source's cache: every byte and setting that decides a token, a
+// mask or the order of rows.
 Json key_of_files(const PreferenceOptions& options, const PreferenceSource& source,
                   const std::vector<DataFile>& files, const Tokenizer& tokenizer,
                   const ChatTemplate& chat_template) {
@@ -148,11 +150,6 @@ void check_vocabulary(const PairCache& cache, int64_t vocab_limit) {
 }
 
 }  // namespace
-
-Json preference_key(const PreferenceOptions& options, const PreferenceSource& source,
-                    const Tokenizer& tokenizer, const ChatTemplate& chat_template) {
-  return key_of_files(options, source, find_data_files(source.path), tokenizer, chat_template);
-}
 
 std::shared_ptr<const PairCache> open_preference_source(const PreferenceOptions& options,
                                                         size_t index, const Tokenizer& tokenizer,

@@ -9,11 +9,6 @@
 
 namespace xrun {
 
-// Returns the document whose hash names the source's cache: every byte and setting that decides a
-// token, a mask or the order of rows.
-Json preference_key(const PreferenceOptions& options, const PreferenceSource& source,
-                    const Tokenizer& tokenizer, const ChatTemplate& chat_template);
-
 // Opens options.sources[index]. Throws as PreferenceSet::open does.
 std::shared_ptr<const PairCache> open_preference_source(const PreferenceOptions& options,
                                                         size_t index, const Tokenizer& tokenizer,

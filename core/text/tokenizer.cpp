@@ -139,7 +139,6 @@ bool Tokenizer::is_special(int32_t id) const {
 std::optional<int32_t> Tokenizer::bos_id() const { return parts_->bos.id; }
 std::optional<int32_t> Tokenizer::eos_id() const { return parts_->eos.id; }
 std::optional<int32_t> Tokenizer::pad_id() const { return parts_->pad.id; }
-std::optional<int32_t> Tokenizer::unk_id() const { return parts_->unk.id; }
 const std::string& Tokenizer::bos_token() const { return parts_->bos.text; }
 const std::string& Tokenizer::eos_token() const { return parts_->eos.text; }
 const std::string& Tokenizer::pad_token() const { return parts_->pad.text; }

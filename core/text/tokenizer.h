@@ -69,7 +69,6 @@ class Tokenizer {
   std::optional<int32_t> bos_id() const;
   std::optional<int32_t> eos_id() const;
   std::optional<int32_t> pad_id() const;
-  std::optional<int32_t> unk_id() const;
   const std::string& bos_token() const;
   const std::string& eos_token() const;
   const std::string& pad_token() const;

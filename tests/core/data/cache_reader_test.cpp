@@ -159,12 +159,5 @@ TEST(SegmentHeader, PlacesOutsideTheFileAreRefused) {
   for (size_t size = 0; size < whole.size(); ++size) EXPECT_NE(read(whole.substr(0, size)), "");
 }
 
-TEST(KeyDifference, NamesTheFieldsThatDiffer) {
-  const Json from = parse_json(R"({"a":1,"b":"x","c":[1]})", "");
-  const Json to = parse_json(R"({"a":2,"b":"x","d":null})", "");
-  EXPECT_EQ(key_difference(from, to), "a: 1 -> 2\nc: [1] -> (absent)\nd: (absent) -> null\n");
-  EXPECT_EQ(key_difference(from, from), "");
-}
-
 }  // namespace
 }  // namespace xrun

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "core/data/cache_manifest.h"
 #include "core/data/preference_cache.h"
 #include "tests/core/data/pair_fixture.h"
 
@@ -51,6 +52,19 @@ TEST_F(PreferenceSets, PacksHoldWholePairsWithTheirTrainedTokens) {
     }
   }
   EXPECT_EQ(seen.size(), 10u);
+}
+
+// A cache whose manifest denies its largest id: no number in it is believed where packs are made.
+TEST_F(PreferenceSets, AnIdBeyondTheVocabularyReachesNoPack) {
+  PreferenceOptions asked = options(numbered_pairs(2));
+  const fs::path dir = open(asked).cache_dirs()[0];
+  CacheManifest manifest = read_manifest(dir, kManifestName);
+  manifest.summary.set("max_id", 1);
+  write_file_atomic(dir / kManifestName, encode_manifest(manifest));
+  asked.vocab_limit = 5;
+  const PreferenceSet set = open(asked);
+  EXPECT_NE(error_of([&] { set.pack({0, 1}, 1000); }).find("the vocabulary has 5 ids"),
+            std::string::npos);
 }
 
 TEST_F(PreferenceSets, APairLongerThanAPackIsNamedBeforeAnyStep) {
