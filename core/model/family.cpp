@@ -157,6 +157,9 @@ void read_dense_decoder(const ConfigReader& reader, ModelConfig& config) {
   config.vocab = reader.integer("vocab_size");
   config.max_length = reader.integer("max_position_embeddings", 2048);
   config.norm_eps = reader.number("rms_norm_eps", 1e-6);
+  if (!(config.norm_eps > 0) || !std::isfinite(config.norm_eps)) {
+    reader.fail(fmt::format("rms_norm_eps is {}, it must be a positive number", config.norm_eps));
+  }
   config.tied = reader.flag("tie_word_embeddings", false);
   config.rope = read_rope(reader, config.max_length);
   const std::string act = reader.text("hidden_act", "silu");

@@ -92,6 +92,10 @@ TEST(HfConfig, NamesFileKeyAndValueOfWhatIsWrong) {
             "config.json: hidden_size (64) is no multiple of num_attention_heads (7)");
   EXPECT_EQ(message(with("head_dim", "15")),
             "config.json: head_dim is 15, it must be even for rotary positions");
+  for (const char* eps : {"-1", "0"}) {
+    EXPECT_NE(message(with("rms_norm_eps", eps)).find("it must be a positive number"),
+              std::string::npos);
+  }
   EXPECT_EQ(message(with("attention_bias", "1")),
             "config.json: attention_bias is 1, it must be true or false");
   EXPECT_EQ(message(with("hidden_act", "\"gelu\"")),
