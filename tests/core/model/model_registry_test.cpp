@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/interrupt.h"
 
 namespace xrun {
 namespace {
@@ -128,6 +130,41 @@ TEST_F(ModelRegistry, AFailedDownloadTellsWhyAndWhatToRunByHand) {
   EXPECT_TRUE(models().empty());
   play_python("");
   EXPECT_EQ(fetch_model(tiny_), dir_ / "cache/models/tiny");
+}
+
+TEST_F(ModelRegistry, ADiskTooSmallIsSaidBeforeAnythingIsFetched) {
+  KnownModel large = tiny_;
+  large.disk_mb = 2'000'000'000;
+  try {
+    fetch_model(large);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("MB are free on this disk, tiny wants 2000000001 MB"),
+              std::string::npos) << message;
+  }
+  EXPECT_EQ(calls(), "");
+}
+
+TEST_F(ModelRegistry, ASignalEndsTheDownload) {
+  play_python("exec sleep 30");
+  request_interrupt(SIGINT);
+  EXPECT_THROW(fetch_model(tiny_), Interrupted);
+  clear_interrupt();
+  EXPECT_TRUE(models().empty());
+}
+
+TEST_F(ModelRegistry, AFolderThatMayNotBeEnteredIsNoMissingOne) {
+  make_dirs(dir_ / "shut/model");
+  fs::permissions(dir_ / "shut", fs::perms::none);
+  const bool root = ::geteuid() == 0;  // whom nothing is denied
+  if (root && ::seteuid(65534) != 0) GTEST_SKIP();
+  const std::string message = error_of((dir_ / "shut/model").string());
+  if (root) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
+  fs::permissions(dir_ / "shut", fs::perms::owner_all);
+  EXPECT_NE(message.find("cannot be opened: Permission denied"), std::string::npos) << message;
 }
 
 TEST_F(ModelRegistry, LeftoversOfAKilledFetchAreReplaced) {
