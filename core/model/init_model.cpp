@@ -107,6 +107,10 @@ InitOptions init_preset(const std::string& name) {
   throw UsageError(fmt::format("there is no preset '{}'; there are tiny and mid", name));
 }
 
+void check_init_options(const InitOptions& options) {
+  parse_model_config(config_json(options), Json::object(), "the model's shape");
+}
+
 void init_model(const std::filesystem::path& out, const InitOptions& options) {
   const Json config = config_json(options);
   const Json generation = generation_json(config);

@@ -25,6 +25,9 @@ struct InitOptions {
 // vocabulary of 32,000 and 50,000. Throws UsageError that lists the presets.
 InitOptions init_preset(const std::string& name);
 
+// Throws Error if the shapes do not fit each other or an id lies outside the vocabulary.
+void check_init_options(const InitOptions& options);
+
 // Writes a Llama folder: config.json, generation_config.json, model.safetensors, and the
 // tokenizer's files. The weights are a pure function of the options. That the tokenizer's ids fit
 // into `vocab` is for the caller to check. Throws Error if the shapes do not fit each other, an id
