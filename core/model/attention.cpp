@@ -10,6 +10,7 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -17,6 +18,7 @@
 
 #include "core/base/error.h"
 #include "core/model/op_call.h"
+#include "core/model/op_check.h"
 
 namespace xrun {
 
@@ -73,8 +75,14 @@ void each_segment(at::IntArrayRef cu_seqlens, F f) {
 void check_inputs(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   at::IntArrayRef cu_seqlens) {
   XRUN_CHECK(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes() && q.size(0) == k.size(0) &&
-                 q.size(2) == k.size(2) && k.size(1) > 0 && q.size(1) % k.size(1) == 0,
-             "varlen_attention: wanted q [T, H, K] and k, v [T, G, K] with G dividing H");
+                 q.size(2) == k.size(2) && k.size(1) > 0 && q.size(1) > 0 && q.size(2) > 0 &&
+                 q.size(1) % k.size(1) == 0,
+             "varlen_attention: q is [{}], k [{}], v [{}]; wanted q [T, H, K] and k, v [T, G, K] "
+             "with G dividing H and K above 0",
+             fmt::join(q.sizes(), ", "), fmt::join(k.sizes(), ", "), fmt::join(v.sizes(), ", "));
+  check_floating("varlen_attention", "q", q);
+  check_type("varlen_attention", "k", k, q.scalar_type());
+  check_type("varlen_attention", "v", v, q.scalar_type());
   XRUN_CHECK(!cu_seqlens.empty() && cu_seqlens.front() == 0 && cu_seqlens.back() == q.size(0) &&
                  std::is_sorted(cu_seqlens.begin(), cu_seqlens.end()),
              "varlen_attention: cu_seqlens must rise from 0 to {}", q.size(0));
@@ -103,9 +111,17 @@ Forward forward_cpu(const at::Tensor& q_any, const at::Tensor& k_any, const at::
 using Backward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 Backward backward_cpu(const at::Tensor& grad_any, const at::Tensor& q_any, const at::Tensor& k_any,
-                      const at::Tensor& v_any, const at::Tensor& out, const at::Tensor& lse,
+                      const at::Tensor& v_any, const at::Tensor& out_any, const at::Tensor& lse_any,
                       at::IntArrayRef cu_seqlens, double scale) {
+  check_inputs(q_any, k_any, v_any, cu_seqlens);
+  for (const auto& [name, x] : {std::pair{"grad", &grad_any}, std::pair{"out", &out_any}}) {
+    check_type("varlen_attention", name, *x, q_any.scalar_type());
+    check_sizes("varlen_attention", name, *x, q_any.sizes());
+  }
+  check_type("varlen_attention", "lse", lse_any, at::kFloat);
+  check_sizes("varlen_attention", "lse", lse_any, {q_any.size(0) * q_any.size(1)});
   const at::Tensor grad = grad_any.contiguous();
+  const at::Tensor out = out_any.contiguous(), lse = lse_any.contiguous();
   const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
   const Shape s = shape_of(q, k);
   const at::Tensor dq = at::empty_like(q), dk = at::empty_like(k), dv = at::empty_like(v);

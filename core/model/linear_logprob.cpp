@@ -21,6 +21,7 @@
 
 #include "core/base/error.h"
 #include "core/model/op_call.h"
+#include "core/model/op_check.h"
 #include "core/model/scratch.h"
 #include "kernels/cpu/kernels.h"
 
@@ -34,17 +35,13 @@ constexpr int64_t kChunkRows = 256;
 
 std::atomic<int64_t> rows_seen = 0, rows_recomputed = 0;
 
-void check_inputs(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
-                  const at::Tensor& target) {
-  XRUN_CHECK(hidden.dim() == 2 && weight.dim() == 2 && hidden.size(1) == weight.size(1),
-             "linear_logprob: hidden is [{}], weight is [{}]; wanted [T, D] and [V, D]",
-             fmt::join(hidden.sizes(), ", "), fmt::join(weight.sizes(), ", "));
-  XRUN_CHECK(index.dim() == 1 && target.dim() == 1 && index.size(0) == target.size(0),
-             "linear_logprob: index is [{}], target is [{}]; wanted two lists of the same length",
-             fmt::join(index.sizes(), ", "), fmt::join(target.sizes(), ", "));
-  XRUN_CHECK(index.scalar_type() == at::kLong && target.scalar_type() == at::kLong,
-             "linear_logprob: index is {}, target is {}; both must be int64",
-             c10::toString(index.scalar_type()), c10::toString(target.scalar_type()));
+constexpr const char* kOp = "linear_logprob";
+
+void check_weight(const at::Tensor& weight) {
+  check_floating(kOp, "weight", weight);
+  XRUN_CHECK(weight.dim() == 2 && weight.numel() > 0,
+             "linear_logprob: weight is [{}], wanted [V, D], neither of them 0",
+             fmt::join(weight.sizes(), ", "));
 }
 
 void check_ids(const at::Tensor& ids, int64_t bound, const char* name, const char* what) {
@@ -55,8 +52,19 @@ void check_ids(const at::Tensor& ids, int64_t bound, const char* name, const cha
   }
 }
 
+// index [R] are hidden rows below `tokens`, target [R] ids below `vocab`.
+void check_rows(const at::Tensor& index, const at::Tensor& target, int64_t tokens, int64_t vocab) {
+  XRUN_CHECK(index.dim() == 1 && target.dim() == 1 && index.size(0) == target.size(0),
+             "linear_logprob: index is [{}], target is [{}]; wanted two lists of the same length",
+             fmt::join(index.sizes(), ", "), fmt::join(target.sizes(), ", "));
+  check_type(kOp, "index", index, at::kLong);
+  check_type(kOp, "target", target, at::kLong);
+  check_ids(index.contiguous(), tokens, "index", "hidden rows, a number");
+  check_ids(target.contiguous(), vocab, "target", "vocabulary");
+}
+
 int64_t rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
-  const int64_t bytes = std::max<int64_t>(head_mb, 0) << 20;
+  const int64_t bytes = std::clamp<int64_t>(head_mb, 0, int64_t{1} << 40) << 20;
   return std::min(rows, bytes / (vocab * 4));
 }
 
@@ -100,10 +108,13 @@ using Forward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 // into head_mb; n = 0 when nothing is to be kept.
 Forward forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
                     const at::Tensor& target, int64_t head_mb) {
-  check_inputs(hidden, weight, index, target);
+  check_weight(weight);
+  check_floating(kOp, "hidden", hidden);
+  XRUN_CHECK(hidden.dim() == 2 && hidden.size(1) == weight.size(1),
+             "linear_logprob: hidden is [{}], weight is [{}]; wanted [T, D] and [V, D]",
+             fmt::join(hidden.sizes(), ", "), fmt::join(weight.sizes(), ", "));
+  check_rows(index, target, hidden.size(0), weight.size(0));
   const at::Tensor rows = index.contiguous(), ids = target.contiguous();
-  check_ids(rows, hidden.size(0), "index", "hidden rows, a number");
-  check_ids(ids, weight.size(0), "target", "vocabulary");
   const int64_t count = rows.size(0), vocab = weight.size(0);
   const int64_t kept_rows = rows_within(head_mb, count, vocab);
   const at::Tensor x = at::index_select(hidden, 0, rows).to(at::kFloat).contiguous();
@@ -154,12 +165,31 @@ struct HeadGradients {
   }
 };
 
+// What a backward is given besides the inputs: grad and lse [R], x [R, D], kept [n <= R, V].
+void check_saved(const at::Tensor& grad, const at::Tensor& lse, const at::Tensor& x,
+                 const at::Tensor& kept, int64_t rows, const at::Tensor& weight) {
+  check_floating(kOp, "grad", grad);
+  check_sizes(kOp, "grad", grad, {rows});
+  check_type(kOp, "lse", lse, at::kFloat);
+  check_sizes(kOp, "lse", lse, {rows});
+  check_type(kOp, "x", x, at::kFloat);
+  check_sizes(kOp, "x", x, {rows, weight.size(1)});
+  check_type(kOp, "kept", kept, at::kFloat);
+  XRUN_CHECK(kept.dim() == 2 && kept.size(0) <= rows && kept.size(1) == weight.size(0),
+             "linear_logprob: kept is [{}], wanted at most {} rows of {}",
+             fmt::join(kept.sizes(), ", "), rows, weight.size(0));
+}
+
 using Backward = std::tuple<at::Tensor, at::Tensor>;
 
 // Returns dhidden [T, D] and dweight [V, D], each undefined if not wanted.
 Backward backward_cpu(const at::Tensor& grad, const at::Tensor& weight, const at::Tensor& index,
-                      const at::Tensor& target, const at::Tensor& lse, const at::Tensor& x,
+                      const at::Tensor& target, const at::Tensor& lse_any, const at::Tensor& x,
                       const at::Tensor& kept, int64_t tokens, bool want_hidden, bool want_weight) {
+  check_weight(weight);
+  check_rows(index, target, tokens, weight.size(0));
+  check_saved(grad, lse_any, x, kept, index.size(0), weight);
+  const at::Tensor lse = lse_any.contiguous();
   const int64_t count = x.size(0), vocab = weight.size(0), width = weight.size(1);
   const at::Tensor w = weight.to(at::kFloat).contiguous(), ids = target.contiguous();
   const at::Tensor a = grad.to(at::kFloat).neg();

@@ -8,11 +8,13 @@
 #include <ATen/ops/square.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "core/base/error.h"
 #include "core/model/op_call.h"
+#include "core/model/op_check.h"
 #include "kernels/cpu/kernels.h"
 
 namespace xrun {
@@ -33,16 +35,22 @@ T* data(const at::Tensor& x) {
   return static_cast<T*>(x.mutable_data_ptr());
 }
 
+// Returns the width of the rows.
+int64_t check_inputs(const at::Tensor& x, const at::Tensor& weight) {
+  check_kernel_type("rms_norm", "x", x);
+  XRUN_CHECK(x.dim() > 0 && x.size(-1) > 0, "rms_norm: x is [{}], wanted rows of at least one",
+             fmt::join(x.sizes(), ", "));
+  check_floating("rms_norm", "weight", weight);
+  check_sizes("rms_norm", "weight", weight, {x.size(-1)});
+  return x.size(-1);
+}
+
 using Forward = std::tuple<at::Tensor, at::Tensor>;
 
 // Returns y as x, and rstd [rows] fp32.
 Forward forward_cpu(const at::Tensor& x_any, const at::Tensor& weight, double eps) {
-  const int64_t width = x_any.size(-1);
-  XRUN_CHECK(weight.dim() == 1 && weight.size(0) == width,
-             "rms_norm: the last dimension of x is {}, the weight has {} entries", width,
-             weight.numel());
+  const int64_t width = check_inputs(x_any, weight), rows = x_any.numel() / width;
   const at::Tensor x = x_any.contiguous(), w = weight.to(at::kFloat).contiguous();
-  const int64_t rows = width == 0 ? 0 : x.numel() / width;
   at::Tensor y = at::empty_like(x), rstd = at::empty({rows}, at::kFloat);
   const auto run = [&](auto kernel, auto* unit) {
     using T = std::remove_pointer_t<decltype(unit)>;
@@ -65,8 +73,13 @@ using Backward = std::tuple<at::Tensor, at::Tensor>;
 
 // Returns dx as x, and dweight [D] fp32.
 Backward backward_cpu(const at::Tensor& grad_any, const at::Tensor& x_any, const at::Tensor& weight,
-                      const at::Tensor& rstd) {
-  const int64_t width = x_any.size(-1), rows = rstd.size(0);
+                      const at::Tensor& rstd_any) {
+  const int64_t width = check_inputs(x_any, weight), rows = x_any.numel() / width;
+  check_floating("rms_norm", "grad", grad_any);
+  check_sizes("rms_norm", "grad", grad_any, x_any.sizes());
+  check_type("rms_norm", "rstd", rstd_any, at::kFloat);
+  check_sizes("rms_norm", "rstd", rstd_any, {rows});
+  const at::Tensor rstd = rstd_any.contiguous();
   const at::Tensor x = x_any.contiguous(), w = weight.to(at::kFloat).contiguous();
   const at::Tensor grad = grad_any.to(x.scalar_type()).contiguous();
   const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;

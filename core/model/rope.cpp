@@ -7,6 +7,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/sin.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -15,6 +16,7 @@
 
 #include "core/base/error.h"
 #include "core/model/op_call.h"
+#include "core/model/op_check.h"
 #include "kernels/cpu/kernels.h"
 
 namespace xrun {
@@ -28,15 +30,24 @@ T* data(const at::Tensor& x) {
   return static_cast<T*>(x.mutable_data_ptr());
 }
 
+void check_angles(const char* name, const at::Tensor& angles, const at::Tensor& x) {
+  check_type("rope", name, angles, at::kFloat);
+  check_sizes("rope", name, angles, {x.size(0), x.size(2) / 2});
+}
+
 // x [T, H, K], cos and sin [T, K/2] fp32; `inverse` rotates back.
-at::Tensor rotate_cpu(const at::Tensor& x_any, const at::Tensor& cos, const at::Tensor& sin,
-                      bool inverse) {
-  XRUN_CHECK(x_any.dim() == 3 && cos.dim() == 2 && cos.size(0) == x_any.size(0) &&
-                 cos.size(1) * 2 == x_any.size(2),
-             "rope: x must be [T, H, K] and the angles [T, K/2]");
+at::Tensor rotate_cpu(const at::Tensor& x_any, const at::Tensor& cos_any,
+                      const at::Tensor& sin_any, bool inverse) {
+  check_kernel_type("rope", "x", x_any);
+  XRUN_CHECK(x_any.dim() == 3 && x_any.size(2) % 2 == 0,
+             "rope: x is [{}], wanted [T, H, K] with an even K", fmt::join(x_any.sizes(), ", "));
+  check_angles("cos", cos_any, x_any);
+  check_angles("sin", sin_any, x_any);
   const at::Tensor x = x_any.contiguous();
+  const at::Tensor cos = cos_any.contiguous(), sin = sin_any.contiguous();
   const int64_t heads = x.size(1), head_dim = x.size(2), row = heads * head_dim;
   at::Tensor y = at::empty_like(x);
+  if (x.numel() == 0) return y;
   const auto run = [&](auto kernel, auto* unit) {
     using T = std::remove_pointer_t<decltype(unit)>;
     at::parallel_for(

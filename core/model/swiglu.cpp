@@ -6,8 +6,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include "core/base/error.h"
 #include "core/model/op_call.h"
+#include "core/model/op_check.h"
 #include "kernels/cpu/kernels.h"
 
 namespace xrun {
@@ -21,9 +21,14 @@ T* data(const at::Tensor& x) {
   return static_cast<T*>(x.mutable_data_ptr());
 }
 
+void check_inputs(const at::Tensor& gate, const at::Tensor& up) {
+  check_kernel_type("swiglu", "gate", gate);
+  check_type("swiglu", "up", up, gate.scalar_type());
+  check_sizes("swiglu", "up", up, gate.sizes());
+}
+
 at::Tensor forward_cpu(const at::Tensor& gate_any, const at::Tensor& up_any) {
-  XRUN_CHECK(gate_any.sizes() == up_any.sizes() && gate_any.scalar_type() == up_any.scalar_type(),
-             "swiglu: gate and up differ in shape or type");
+  check_inputs(gate_any, up_any);
   const at::Tensor gate = gate_any.contiguous(), up = up_any.contiguous();
   at::Tensor y = at::empty_like(gate);
   const auto run = [&](auto kernel, auto* unit) {
@@ -45,6 +50,9 @@ using Backward = std::tuple<at::Tensor, at::Tensor>;
 
 Backward backward_cpu(const at::Tensor& grad_any, const at::Tensor& gate_any,
                       const at::Tensor& up_any) {
+  check_inputs(gate_any, up_any);
+  check_floating("swiglu", "grad", grad_any);
+  check_sizes("swiglu", "grad", grad_any, gate_any.sizes());
   const at::Tensor gate = gate_any.contiguous(), up = up_any.contiguous();
   const at::Tensor grad = grad_any.to(gate.scalar_type()).contiguous();
   at::Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);

@@ -1,7 +1,7 @@
 // The CUDA form of xrun::linear_logprob, registered beside the CPU's: library GEMMs and one row
-// kernel. The same three products as core/model/logprob.cpp; operands stay in their own type, logits
-// and softmax are fp32. Ids are not checked here, since that would wait for the device: packs are
-// validated on the host, and a target outside the vocabulary gives NaN, which stops the run.
+// kernel. The same three products as core/model/linear_logprob.cpp; operands stay in their own type,
+// logits and softmax are fp32. Ids are not checked here, since that would wait for the device: packs
+// are validated on the host, and a target outside the vocabulary gives NaN, which stops the run.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAContext.h>
@@ -44,8 +44,9 @@ Forward forward_cuda(const at::Tensor& hidden, const at::Tensor& weight, const a
                      const at::Tensor& target, int64_t head_mb) {
   const auto stream = at::cuda::getCurrentCUDAStream();
   const int64_t count = index.size(0), vocab = weight.size(0);
-  const int64_t kept_rows =
-      std::min(count, (std::max<int64_t>(head_mb, 0) << 20) / (vocab * 4));
+  TORCH_CHECK(weight.numel() > 0, "linear_logprob: weight is empty, wanted [V, D]");
+  const int64_t head_bytes = std::clamp<int64_t>(head_mb, 0, int64_t{1} << 40) << 20;
+  const int64_t kept_rows = std::min(count, head_bytes / (vocab * 4));
   const auto floats = hidden.options().dtype(at::kFloat);
   const at::Tensor ids = target.contiguous();
   const at::Tensor x = at::index_select(hidden, 0, index).to(weight.scalar_type());

@@ -1,0 +1,42 @@
+#include "core/model/op_check.h"
+
+#include <fmt/ranges.h>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+void check_dense(const char* op, const char* name, const at::Tensor& x) {
+  XRUN_CHECK(x.defined() && x.layout() == at::kStrided && x.device().is_cpu(),
+             "{}: {} is no dense tensor of the CPU", op, name);
+}
+
+}  // namespace
+
+void check_sizes(const char* op, const char* name, const at::Tensor& x, at::IntArrayRef wanted) {
+  check_dense(op, name, x);
+  XRUN_CHECK(x.sizes() == wanted, "{}: {} is [{}], wanted [{}]", op, name,
+             fmt::join(x.sizes(), ", "), fmt::join(wanted, ", "));
+}
+
+void check_floating(const char* op, const char* name, const at::Tensor& x) {
+  check_dense(op, name, x);
+  XRUN_CHECK(at::isFloatingType(x.scalar_type()), "{}: {} is {}, wanted a floating type", op, name,
+             c10::toString(x.scalar_type()));
+}
+
+void check_type(const char* op, const char* name, const at::Tensor& x, at::ScalarType wanted) {
+  check_dense(op, name, x);
+  XRUN_CHECK(x.scalar_type() == wanted, "{}: {} is {}, wanted {}", op, name,
+             c10::toString(x.scalar_type()), c10::toString(wanted));
+}
+
+void check_kernel_type(const char* op, const char* name, const at::Tensor& x) {
+  check_dense(op, name, x);
+  XRUN_CHECK(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16,
+             "{}: {} is {}, wanted Float or BFloat16", op, name, c10::toString(x.scalar_type()));
+}
+
+}  // namespace xrun
