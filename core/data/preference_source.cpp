@@ -176,6 +176,7 @@ std::shared_ptr<const PairCache> open_preference_source(const PreferenceOptions&
   const std::filesystem::path root =
       (options.cache_root.empty() ? cache_root() : options.cache_root) / "data";
   if (!is_cached(root, build)) {
+    tokenizer.finish_loading();
     check_template(options, reader, source, build.files, tokenizer, chat_template);
   }
   PreferenceRowType row_type(reader, source.keep,

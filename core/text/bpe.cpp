@@ -44,10 +44,10 @@ void remember(std::string_view word, uint64_t hash, const std::vector<Symbol>& s
 
 }  // namespace
 
-Bpe::Bpe(Vocabulary vocabulary, MergeTable merges, BpeOptions options, bool maps_bytes,
+Bpe::Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool maps_bytes,
          const std::string& where)
     : vocabulary_(std::move(vocabulary)),
-      merges_(std::move(merges)),
+      read_merges_(std::move(read_merges)),
       options_(std::move(options)),
       maps_bytes_(maps_bytes),
       serial_(next_serial++) {
@@ -68,10 +68,21 @@ Bpe::Bpe(Vocabulary vocabulary, MergeTable merges, BpeOptions options, bool maps
   }
 }
 
-void Bpe::set_word_mark(std::string mark) { word_mark_ = std::move(mark); }
+void Bpe::finish_loading() const {
+  std::call_once(loaded_, [this] {
+    BpeMerges merges = read_merges_(vocabulary_);
+    merges_ = std::move(merges.table);
+    // Words may be cut at the mark if it is a token by itself and no merge crosses its front.
+    const bool cuts = !maps_bytes_ && !options_.ignore_merges && merges.marks_begin_words &&
+                      vocabulary_.find("\u2581").has_value();
+    if (cuts) word_mark_ = "\u2581";
+    read_merges_ = {};
+  });
+}
 
 void Bpe::tokenize(std::string_view text, std::span<const ByteRange> pieces,
                    std::vector<ModelToken>& out) const {
+  finish_loading();
   PieceCache& cache = PieceCache::of(serial_);
   for (const ByteRange piece : pieces) {
     tokenize_piece(text.substr(piece.begin, piece.end - piece.begin), piece.begin, cache, out);

@@ -7,6 +7,8 @@
 #include "core/text/token_model.h"
 
 #include <array>
+#include <functional>
+#include <mutex>
 
 namespace xrun {
 
@@ -17,19 +19,24 @@ struct BpeOptions {
   bool ignore_merges = false;  // a piece that is in the vocabulary is that token
 };
 
+struct BpeMerges {
+  MergeTable table;
+  bool marks_begin_words = false;  // no merge puts a right part that begins with U+2581 behind
+                                   // another character
+};
+using ReadMerges = std::function<BpeMerges(const Vocabulary&)>;
+
 class Bpe : public TokenModel {
  public:
-  // Takes over tables that belong together. maps_bytes: see ModelSource.
-  // Throws Error that starts with `where` if the options do not fit the vocabulary.
-  Bpe(Vocabulary vocabulary, MergeTable merges, BpeOptions options, bool maps_bytes,
+  // `read_merges` is called by finish_loading(), or else by the first text. maps_bytes: see
+  // ModelSource. Throws Error that starts with `where` if the options do not fit the vocabulary.
+  Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool maps_bytes,
       const std::string& where);
 
   void tokenize(std::string_view text, std::span<const ByteRange> pieces,
                 std::vector<ModelToken>& out) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
-  // Characters before which no merge reaches: pieces are cut there, so that the cache sees words
-  // even where no pre-tokenizer cuts. Set by the loader, which sees all merges.
-  void set_word_mark(std::string mark);
+  void finish_loading() const override;
 
  private:
   void tokenize_piece(std::string_view piece, uint32_t begin, PieceCache& cache,
@@ -44,14 +51,18 @@ class Bpe : public TokenModel {
   bool is_whole_token(std::string_view word, int32_t& id) const;
 
   Vocabulary vocabulary_;
-  MergeTable merges_;
+  mutable std::once_flag loaded_;
+  mutable ReadMerges read_merges_;  // empty once they are read
+  mutable MergeTable merges_;
+  // A character before which no merge reaches: pieces are cut there, so that the cache sees words
+  // even where no pre-tokenizer cuts. "": pieces are not cut.
+  mutable std::string word_mark_;
   BpeOptions options_;
   bool maps_bytes_;
   uint64_t serial_;                       // names this model in a thread's caches
   int32_t unk_id_ = -1;
   std::array<int32_t, 256> byte_ids_;     // of a byte, or of an ASCII character; -1: none
   std::array<int32_t, 256> fallback_ids_; // of <0x00> to <0xFF>; all -1 without byte_fallback
-  std::string word_mark_;                 // "": pieces are not cut
 };
 
 }  // namespace xrun

@@ -127,13 +127,8 @@ void add_merge_line(std::string_view line, uint64_t number, const std::string& w
   reader.add(line.substr(0, space), line.substr(space + 1));
 }
 
-struct LoadedMerges {
-  MergeTable table;
-  bool marks_begin_words;
-};
-
 // Merges as ["left right", ...] or [["left", "right"], ...].
-LoadedMerges read_merges(od::array array, const Vocabulary& vocabulary, const std::string& where) {
+BpeMerges read_merges(od::array array, const Vocabulary& vocabulary, const std::string& where) {
   MergeReader reader(vocabulary, where);
   uint64_t number = 0;
   for (auto item : array) {
@@ -153,18 +148,6 @@ LoadedMerges read_merges(od::array array, const Vocabulary& vocabulary, const st
   }
   MergeTable table = reader.finish();
   return {std::move(table), reader.marks_begin_words()};
-}
-
-std::unique_ptr<const TokenModel> make_bpe(Vocabulary vocabulary, LoadedMerges merges,
-                                           BpeOptions options, bool maps_bytes,
-                                           const std::string& where) {
-  // Words may be cut at the mark if it is a token by itself and no merge crosses its front.
-  const bool cuts = !maps_bytes && !options.ignore_merges && merges.marks_begin_words &&
-                    vocabulary.find("\u2581").has_value();
-  auto model = std::make_unique<Bpe>(std::move(vocabulary), std::move(merges.table),
-                                     std::move(options), maps_bytes, where);
-  if (cuts) model->set_word_mark("\u2581");
-  return model;
 }
 
 std::string text_option(const ModelSource& source, std::string_view key) {
@@ -209,10 +192,14 @@ std::unique_ptr<const TokenModel> read_model(const ModelSource& source) {
   od::document document = parser.iterate(padded(vocab_json));
   Vocabulary vocabulary =
       read_vocabulary(document.get_object(), vocab_json.size(), source.where + ".vocab");
-  document = parser.iterate(padded(source.member("merges")));
-  LoadedMerges merges = read_merges(document.get_array(), vocabulary, source.where + ".merges");
-  return make_bpe(std::move(vocabulary), std::move(merges), std::move(options), source.maps_bytes,
-                  source.where);
+  const auto merges = [&](const Vocabulary& known) {
+    document = parser.iterate(padded(source.member("merges")));
+    return read_merges(document.get_array(), known, source.where + ".merges");
+  };
+  auto model = std::make_unique<Bpe>(std::move(vocabulary), merges, std::move(options),
+                                     source.maps_bytes, source.where);
+  model->finish_loading();  // the source's bytes do not stay
+  return model;
 }
 
 std::unique_ptr<const TokenModel> make(const ModelSource& source) {
@@ -236,24 +223,30 @@ Vocabulary read_vocab_file(const BpeFiles& files) {
   }
 }
 
-}  // namespace
-
-std::unique_ptr<const TokenModel> make_bpe_model(const BpeFiles& files, bool maps_bytes) {
-  Vocabulary vocabulary = read_vocab_file(files);
-  MergeReader reader(vocabulary, files.merges_name);
-  const std::string_view text = files.merges;
+BpeMerges read_merge_lines(std::string_view text, const Vocabulary& vocabulary,
+                           const std::string& name) {
+  MergeReader reader(vocabulary, name);
   uint64_t number = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
     std::string_view line = text.substr(at, end - at);
     if (line.ends_with('\r')) line.remove_suffix(1);
     ++number;
-    if (!line.empty()) add_merge_line(line, number, files.merges_name, reader);
+    if (!line.empty()) add_merge_line(line, number, name, reader);
     at = end + 1;
   }
   MergeTable table = reader.finish();
-  LoadedMerges merges{std::move(table), reader.marks_begin_words()};
-  return make_bpe(std::move(vocabulary), std::move(merges), {}, maps_bytes, files.vocab_name);
+  return {std::move(table), reader.marks_begin_words()};
+}
+
+}  // namespace
+
+std::unique_ptr<const TokenModel> make_bpe_model(const BpeFiles& files, bool maps_bytes) {
+  const auto merges = [file = files.merges, name = files.merges_name](const Vocabulary& known) {
+    return read_merge_lines(file->bytes(), known, name);
+  };
+  return std::make_unique<Bpe>(read_vocab_file(files), merges, BpeOptions{}, maps_bytes,
+                               files.vocab_name);
 }
 
 }  // namespace xrun

@@ -31,6 +31,8 @@ class TokenModel {
   virtual void tokenize(std::string_view text, std::span<const ByteRange> pieces,
                         std::vector<ModelToken>& out) const = 0;
   virtual const Vocabulary& vocabulary() const = 0;
+  // Reads what the model left for its first text. Throws Error that names file and place.
+  virtual void finish_loading() const {}
 };
 
 // What a model is made from: the members of the "model" object as JSON text, inside a buffer that
@@ -52,10 +54,11 @@ bool add_model_type(const char* type, MakeModel make);
 // Throws Error that names the place, the unknown type and the known ones.
 std::unique_ptr<const TokenModel> make_model(const ModelSource& source);
 
-// Makes the byte-pair model of a vocab.json and a merges.txt.
+// Makes the byte-pair model of a vocab.json and a merges.txt. The merges are read by the first text:
+// they are more than half of the work, and many commands never come so far.
 struct BpeFiles {
-  std::string_view vocab;  // their bytes, in a buffer that goes on for kJsonPadding
-  std::string_view merges;
+  std::string_view vocab;  // its bytes, in a buffer that goes on for kJsonPadding
+  std::shared_ptr<const PaddedFile> merges;
   std::string vocab_name;  // for messages
   std::string merges_name;
 };

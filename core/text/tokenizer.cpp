@@ -76,6 +76,8 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& di
   return std::shared_ptr<const Tokenizer>(new Tokenizer(load_tokenizer_parts(dir)));
 }
 
+void Tokenizer::finish_loading() const { parts_->stages.model->finish_loading(); }
+
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   XRUN_CHECK(text.size() < UINT32_MAX, "a text of {} bytes is too long to be tokenised at once",
              text.size());

@@ -41,7 +41,11 @@ class Tokenizer {
   // Loads tokenizer.json, else vocab.json + merges.txt (whose pre-tokenizer is chosen by
   // tokenizer_class in tokenizer_config.json). Throws Error naming file and key if the folder has
   // neither, if a file is malformed, or if it asks for a component that is not known.
+  // The merges of a merges.txt are read by the first text, or by finish_loading().
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& dir);
+  // Reads what load() left for the first text, so that a damaged file is not met in a row of data.
+  // Throws Error as load() does.
+  void finish_loading() const;
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;

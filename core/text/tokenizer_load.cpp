@@ -56,15 +56,16 @@ const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings&
 TokenizerPipeline read_vocab_and_merges(const fs::path& dir, FolderSettings& settings) {
   const std::string vocab_name = (dir / "vocab.json").string();
   const std::string merges_name = (dir / "merges.txt").string();
-  const PaddedFile vocab(vocab_name, kMaxBytes), merges(merges_name, kMaxBytes);
-  const BpeFiles files{vocab.bytes(), merges.bytes(), vocab_name, merges_name};
+  const PaddedFile vocab(vocab_name, kMaxBytes);
+  const BpeFiles files{vocab.bytes(), std::make_shared<PaddedFile>(merges_name, kMaxBytes),
+                       vocab_name, merges_name};
   const TokenizerClass& known = class_of_folder(dir, settings, files.vocab);
   const Json* prefix = settings.tokenizer_config.find("add_prefix_space");
   TokenizerPipeline pipeline = make_class_pipeline(
       known, files, prefix != nullptr && prefix->is_bool() && prefix->as_bool());
   settings.hashed.emplace_back("class", known.name);
   settings.hashed.emplace_back("vocab.json", hash_hex(files.vocab));
-  settings.hashed.emplace_back("merges.txt", hash_hex(files.merges));
+  settings.hashed.emplace_back("merges.txt", hash_hex(files.merges->bytes()));
 
   // The class's own default, where the folder says nothing about roles.
   if (pipeline.model->vocabulary().find(known.special)) {

@@ -14,11 +14,13 @@ namespace {
 
 constexpr size_t kFlushBytes = 1 << 16;
 
+bool is_standard_input(const std::string& path) { return path.empty() || path == "-"; }
+
 }  // namespace
 
 RowReader::RowReader(const std::string& path)
-    : name_(path.empty() ? "<stdin>" : path),
-      file_(path.empty() ? stdin : std::fopen(path.c_str(), "rbe")) {
+    : name_(is_standard_input(path) ? "<stdin>" : path),
+      file_(is_standard_input(path) ? stdin : std::fopen(path.c_str(), "rbe")) {
   XRUN_CHECK(file_ != nullptr, "{}: cannot be opened: {}", name_, std::strerror(errno));
 }
 

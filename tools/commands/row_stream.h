@@ -11,7 +11,7 @@ namespace xrun {
 // Reads lines. Not thread-safe.
 class RowReader {
  public:
-  // An empty path is standard input. Throws Error if the file cannot be opened.
+  // An empty path and "-" are standard input. Throws Error if the file cannot be opened.
   explicit RowReader(const std::string& path);
   ~RowReader();
   RowReader(const RowReader&) = delete;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/text/byte_alphabet.h"
@@ -79,6 +81,26 @@ TEST_F(TokenizerLoad, VocabAndMergesAreReadAsTheirClassSays) {
             (std::vector<int32_t>{0xC3, 0xA9}));
   EXPECT_EQ(ids(R"({"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": true})", "h"),
             (std::vector<int32_t>{' ', 'h'}));
+}
+
+TEST_F(TokenizerLoad, DamagedMergesAreAnErrorOfFinishLoadingAndOfEveryText) {
+  write_vocab_and_merges();
+  write("merges.txt", "h e\nh e l\n");
+  const auto tokenizer = load();
+  EXPECT_EQ(tokenizer->vocab_size(), 259);
+  for (int i = 0; i < 2; ++i) {
+    for (const auto& call : {std::function<void()>([&] { tokenizer->finish_loading(); }),
+                             std::function<void()>([&] { tokenizer->encode("hi"); })}) {
+      try {
+        call();
+        FAIL() << "merges were read";
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("merges.txt, merge 2: got \"h e l\""),
+                  std::string::npos)
+            << error.what();
+      }
+    }
+  }
 }
 
 TEST_F(TokenizerLoad, WithoutAClassTheModelTypeDecides) {
