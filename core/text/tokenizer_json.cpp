@@ -66,8 +66,31 @@ std::unique_ptr<const Component> make_stage(const Json& stages, const char* key,
   return ComponentTable<Component>::make({*json, name + ": " + key});
 }
 
+// Whether a normalizer or pre-tokenizer puts a space before the text.
+bool prefixes_space(const Json* stage) {
+  if (stage == nullptr || !stage->is_object()) return false;
+  for (const char* list : {"normalizers", "pretokenizers"}) {
+    const Json* stages = stage->find(list);
+    if (stages == nullptr || !stages->is_array()) continue;
+    for (const Json& inner : stages->as_array()) {
+      if (prefixes_space(&inner)) return true;
+    }
+  }
+  const auto is = [&](const char* key, const Json& value) {
+    const Json* found = stage->find(key);
+    return found != nullptr && *found == value;
+  };
+  if (is("type", "Prepend")) return is("prepend", "\u2581") || is("prepend", " ");
+  if (is("type", "ByteLevel")) return !is("add_prefix_space", false);
+  if (!is("type", "Metaspace")) return false;
+  return stage->find("prepend_scheme") != nullptr ? !is("prepend_scheme", "never")
+                                                  : !is("add_prefix_space", false);
+}
+
 TokenizerPipeline make_pipeline(Sections& sections, const std::string& name) {
   TokenizerPipeline pipeline;
+  pipeline.prefixes_space = prefixes_space(sections.stages.find("normalizer")) ||
+                            prefixes_space(sections.stages.find("pre_tokenizer"));
   pipeline.normalizer = make_stage<Normalizer>(sections.stages, "normalizer", name);
   pipeline.pre_tokenizer = make_stage<PreTokenizer>(sections.stages, "pre_tokenizer", name);
   pipeline.post_processor = make_stage<PostProcessor>(sections.stages, "post_processor", name);

@@ -87,12 +87,28 @@ TokenizerPipeline read_vocab_and_merges(const fs::path& dir, FolderSettings& set
   return pipeline;
 }
 
+// transformers rebuilds the stages of a class that it knows by name, with this setting; of other
+// classes it follows tokenizer.json, as is done here for all. Where the two differ nobody can say
+// which ids the model was trained on.
+void check_prefix_space(const fs::path& dir, const FolderSettings& settings, bool prefixes_space) {
+  const Json* asked = settings.tokenizer_config.find("add_prefix_space");
+  const Json* named = settings.tokenizer_config.find("tokenizer_class");
+  if (asked == nullptr || !asked->is_bool() || named == nullptr || !named->is_string()) return;
+  if (named->as_string().starts_with("PreTrainedTokenizer")) return;
+  XRUN_CHECK(asked->as_bool() == prefixes_space,
+             "{}: add_prefix_space is {}, but tokenizer.json {} a space before a text; make them "
+             "agree, or remove add_prefix_space to follow tokenizer.json",
+             (dir / "tokenizer_config.json").string(), asked->as_bool(),
+             prefixes_space ? "puts" : "does not put");
+}
+
 TokenizerPipeline read_pipeline(const fs::path& dir, FolderSettings& settings) {
   const fs::path json = dir / "tokenizer.json";
   if (path_exists(json)) {
     std::string digest;
     TokenizerPipeline pipeline = read_tokenizer_json(json.string(), digest);
     settings.hashed.emplace_back("tokenizer.json", digest);
+    check_prefix_space(dir, settings, pipeline.prefixes_space);
     return pipeline;
   }
   if (path_exists(dir / "vocab.json") && path_exists(dir / "merges.txt")) {

@@ -23,6 +23,7 @@ struct TokenizerPipeline {
   std::unique_ptr<const PostProcessor> post_processor;
   std::unique_ptr<const TokenDecoder> decoder;
   std::vector<AddedToken> added;  // as listed, ids not checked yet
+  bool prefixes_space = false;    // a stage of tokenizer.json puts a space before the text
 };
 
 // Reads a tokenizer.json and sets `digest` to the hash of its bytes. Throws Error naming file and

@@ -83,6 +83,34 @@ TEST_F(TokenizerLoad, VocabAndMergesAreReadAsTheirClassSays) {
             (std::vector<int32_t>{' ', 'h'}));
 }
 
+TEST_F(TokenizerLoad, APrefixSpaceThatTokenizerJsonContradictsIsRefused) {
+  const auto stages = [&](const char* pre_tokenizer) {
+    Json json = small_tokenizer();
+    json.set("pre_tokenizer", parse_json(pre_tokenizer, ""));
+    write(json);
+  };
+  const char* wanted = R"({"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": true})";
+  stages(R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": true})");
+  write("tokenizer_config.json", wanted);
+  EXPECT_EQ(failure(),
+            "DIR/tokenizer_config.json: add_prefix_space is true, but tokenizer.json does not put "
+            "a space before a text; make them agree, or remove add_prefix_space to follow "
+            "tokenizer.json");
+  write("tokenizer_config.json",
+        R"({"tokenizer_class": "PreTrainedTokenizerFast", "add_prefix_space": true})");
+  EXPECT_EQ(failure(), "");
+  write("tokenizer_config.json", wanted);
+  stages(R"({"type": "Sequence", "pretokenizers": [
+             {"type": "ByteLevel", "add_prefix_space": true, "use_regex": true}]})");
+  EXPECT_EQ(failure(), "");
+  write("tokenizer_config.json",
+        R"({"tokenizer_class": "LlamaTokenizer", "add_prefix_space": false})");
+  stages(R"({"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first"})");
+  EXPECT_NE(failure().find("tokenizer.json puts a space"), std::string::npos);
+  stages(R"({"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "never"})");
+  EXPECT_EQ(failure(), "");
+}
+
 TEST_F(TokenizerLoad, DamagedMergesAreAnErrorOfFinishLoadingAndOfEveryText) {
   write_vocab_and_merges();
   write("merges.txt", "h e\nh e l\n");
