@@ -11,46 +11,13 @@
 #include <mutex>
 
 #include "lua/bind/class.h"
+#include "lua/bind/interruption.h"
 
 namespace xrun {
 namespace {
 
 const char kStateKey = 0;   // registry[&kStateKey] = LuaState*
 const char kModuleKey = 0;  // registry[&kModuleKey] = the module table
-
-std::atomic<int> pending_signal{0};
-std::atomic<lua_State*> interruptible{nullptr};
-
-// How often the hook looks: at once, and rarely while may_interrupt says no.
-constexpr int kEveryInstruction = 1;
-constexpr int kWhileWaiting = 1000;
-
-void push_interruption(lua_State* L) {
-  auto report = std::make_shared<ErrorReport>();
-  report->signal_number = pending_signal.load();
-  report->message = "interrupted";
-  locate(L, 0, 0, *report);
-  push_error(L, std::move(report));
-}
-
-void arm_hook(lua_State* L, int count);
-
-void interrupt_hook(lua_State* L, lua_Debug*) {
-  if (pending_signal.load() == 0) {
-    lua_sethook(L, nullptr, 0, 0);
-    return;
-  }
-  const LuaState& state = LuaState::of(L);
-  if (state.may_interrupt && !state.may_interrupt()) return arm_hook(L, kWhileWaiting);
-  arm_hook(L, kEveryInstruction);  // stays armed: a pcall in the recipe cannot swallow it for good
-  push_interruption(L);
-  lua_error(L);
-}
-
-void arm_hook(lua_State* L, int count) {
-  // Counts alone: a call hook would also fire on the message handler of the error it raised.
-  lua_sethook(L, interrupt_hook, LUA_MASKCOUNT, count);
-}
 
 // Leaves the Lua error value of a failed binding on the stack.
 [[gnu::noinline]] void push_failure(lua_State* L, const Binding& binding, int arguments,
@@ -118,10 +85,11 @@ LuaState::LuaState(const LuaOptions& options) : main_(luaL_newstate()) {
   lua_setfield(main_, LUA_REGISTRYINDEX, "xrun.module");  // readable in a debugger
   lua_rawset(main_, LUA_REGISTRYINDEX);
   open_error_class(main_);
+  guard_xpcall(main_);
 }
 
 LuaState::~LuaState() {
-  if (interruptible.load() == main_) interruptible.store(nullptr);
+  forget_interruptible(main_);
   lua_close(main_);
   main_ = nullptr;
   services_.clear();
@@ -169,28 +137,11 @@ void LuaState::value(std::string_view name, std::string_view type, std::string_v
   lua_pop(main_, 1);
 }
 
-void LuaState::set_interruptible(LuaState* state) {
-  interruptible.store(state == nullptr ? nullptr : state->main_);
-}
-
-void LuaState::interrupt_from_signal(int signal_number) noexcept {
-  pending_signal.store(signal_number);
-  // Setting a hook is what lua.c does in its own signal handler.
-  if (lua_State* L = interruptible.load()) arm_hook(L, kEveryInstruction);
-}
-
-int LuaState::interrupt_pending() noexcept { return pending_signal.load(); }
-
-void LuaState::clear_interrupt() noexcept {
-  pending_signal.store(0);
-  if (lua_State* L = interruptible.load()) lua_sethook(L, nullptr, 0, 0);
-}
-
 int enter_binding(lua_State* L) {
   const auto& binding = *static_cast<const Binding*>(lua_touserdata(L, lua_upvalueindex(1)));
   const int arguments = lua_gettop(L);
   try {
-    if (pending_signal.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    if (LuaState::interrupt_pending() != 0) [[unlikely]]
       check_interrupt(L);
     return binding.invoke(L, binding.function);
   } catch (const LuaError& error) {
@@ -219,15 +170,6 @@ void push_function(lua_State* L, DocEntry entry, lua_CFunction function) {
   push_binding(L, register_binding({.entry = std::move(entry),
                                     .function = reinterpret_cast<void*>(function),
                                     .invoke = call_plain}));
-}
-
-void check_interrupt(lua_State* L) {
-  const int signal_number = pending_signal.load();
-  if (signal_number == 0) return;
-  const LuaState& state = LuaState::of(L);
-  if (interruptible.load() != state.get()) return;
-  if (state.may_interrupt && !state.may_interrupt()) return;
-  throw Interrupted(signal_number);
 }
 
 namespace {

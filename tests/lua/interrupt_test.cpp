@@ -69,6 +69,20 @@ TEST_F(Interruption, CannotBeSwallowedByPcall) {
   EXPECT_GE(stop("while true do pcall(xrun.no_grad, function() while true do end end) end"), 0);
 }
 
+TEST_F(Interruption, CannotBeHeldUpByAnErrorHandler) {
+  EXPECT_GE(stop("xpcall(function() while true do end end, function() while true do end end)"), 0);
+  LuaState::clear_interrupt();
+  EXPECT_GE(stop("xpcall(error, function() while true do end end)"), 0);
+  LuaState::clear_interrupt();
+  EXPECT_EQ(
+      run("return xpcall(function(a) error(a, 0) end, function(m) return m .. '!' end, 'no')"),
+      "false, no!");
+  EXPECT_EQ(run("local f = coroutine.wrap(function()\n"
+                "  return xpcall(function() return coroutine.yield(1) end, print) end)\n"
+                "return f(), f(2)"),
+            "1, true, 2");
+}
+
 TEST_F(Interruption, StopsACoroutineAndALoopOfBindings) {
   EXPECT_GE(stop("local f = coroutine.wrap(function() while true do end end); f()"), 0);
   LuaState::clear_interrupt();

@@ -1,0 +1,121 @@
+// A signal arms a count hook, which raises an error at the next instruction of Lua; bindings ask
+// check_interrupt. The hook stays armed, so that a pcall cannot swallow the interruption for good.
+
+#include "lua/bind/interruption.h"
+
+#include <atomic>
+
+#include "lua/bind/class.h"
+#include "lua/bind/lua_state.h"
+
+namespace xrun {
+namespace {
+
+std::atomic<int> pending_signal{0};
+std::atomic<lua_State*> interruptible{nullptr};
+
+// Where the last interruption met the recipe.
+struct Place {
+  std::string text;
+};
+
+// How often the hook looks: at once, and rarely while may_interrupt says no.
+constexpr int kEveryInstruction = 1;
+constexpr int kWhileWaiting = 1000;
+
+}  // namespace
+
+void push_interruption(lua_State* L) {
+  auto report = std::make_shared<ErrorReport>();
+  report->signal_number = pending_signal.load();
+  report->message = "interrupted";
+  locate(L, 0, 0, *report);
+  LuaState::of(L).service<Place>().text = report->position();
+  push_error(L, std::move(report));
+}
+
+namespace {
+
+void arm_hook(lua_State* L, int count);
+
+void interrupt_hook(lua_State* L, lua_Debug*) {
+  if (pending_signal.load() == 0) {
+    lua_sethook(L, nullptr, 0, 0);
+    return;
+  }
+  const LuaState& state = LuaState::of(L);
+  if (state.may_interrupt && !state.may_interrupt()) return arm_hook(L, kWhileWaiting);
+  arm_hook(L, kEveryInstruction);  // stays armed: a pcall in the recipe cannot swallow it for good
+  push_interruption(L);
+  lua_error(L);
+}
+
+void arm_hook(lua_State* L, int count) {
+  // Counts alone: a call hook would also fire on the message handler of the error it raised.
+  lua_sethook(L, interrupt_hook, LUA_MASKCOUNT, count);
+}
+
+// xpcall's handler runs while the hook that raised the error is still active, where no other hook
+// can stop it: an interruption passes by the recipe's handler.
+int handle_error(lua_State* L) {
+  const bool ours = class_of(L, 1) == &class_info<const ErrorReport>;
+  if (ours && object_at<const ErrorReport>(L, 1)->signal_number != 0) return 1;
+  lua_settop(L, 1);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+int wrap_handler(lua_State* L) {
+  lua_settop(L, 1);
+  if (lua_isfunction(L, 1)) lua_pushcclosure(L, handle_error, 1);
+  return 1;
+}
+
+}  // namespace
+
+void guard_xpcall(lua_State* L) {
+  // In Lua, so that a coroutine may yield through it.
+  constexpr std::string_view kText =
+      "local xpcall, wrap = ... return function(f, h, ...) return xpcall(f, wrap(h), ...) end";
+  luaL_loadbuffer(L, kText.data(), kText.size(), "=xpcall");
+  lua_getglobal(L, "xpcall");
+  lua_pushcfunction(L, wrap_handler);
+  lua_call(L, 2, 1);
+  lua_setglobal(L, "xpcall");
+}
+
+std::string interrupted_at(lua_State* L) { return LuaState::of(L).service<Place>().text; }
+
+void forget_interruptible(lua_State* main) noexcept {
+  if (interruptible.load() == main) interruptible.store(nullptr);
+}
+
+void LuaState::set_interruptible(LuaState* state) {
+  interruptible.store(state == nullptr ? nullptr : state->main_);
+}
+
+void LuaState::interrupt_from_signal(int signal_number) noexcept {
+  pending_signal.store(signal_number);
+  // Setting a hook is what lua.c does in its own signal handler.
+  if (lua_State* L = interruptible.load()) arm_hook(L, kEveryInstruction);
+}
+
+int LuaState::interrupt_pending() noexcept { return pending_signal.load(); }
+
+void LuaState::clear_interrupt() noexcept {
+  pending_signal.store(0);
+  if (lua_State* L = interruptible.load()) lua_sethook(L, nullptr, 0, 0);
+}
+
+void check_interrupt(lua_State* L) {
+  const int signal_number = pending_signal.load();
+  if (signal_number == 0) return;
+  const LuaState& state = LuaState::of(L);
+  if (interruptible.load() != state.get()) return;
+  if (state.may_interrupt && !state.may_interrupt()) return;
+  throw Interrupted(signal_number);
+}
+
+}  // namespace xrun
