@@ -15,12 +15,13 @@
 namespace xrun {
 namespace {
 
-// PyTorch's should_allow_numbers_as_tensors, which only the Python library has.
+// PyTorch's should_allow_numbers_as_tensors, which only the Python library has; without `to`, where
+// a bare number would be taken for a tensor whose type is meant.
 constexpr std::array kNumbersAsTensors = {
-    "add",      "add_",      "div",          "div_",          "divide", "divide_",
-    "mul",      "mul_",      "multiply",     "multiply_",     "sub",    "sub_",
-    "subtract", "subtract_", "true_divide",  "true_divide_",  "to",     "_to_copy",
-    "copy_",    "copy",      "floor_divide", "floor_divide_", "_conj"};
+    "add",          "add_",          "div",         "div_",         "divide", "divide_",
+    "mul",          "mul_",          "multiply",    "multiply_",    "sub",    "sub_",
+    "subtract",     "subtract_",     "true_divide", "true_divide_", "copy_",  "copy",
+    "floor_divide", "floor_divide_", "_conj"};
 
 constexpr std::array kNotPublic = {"set_",
                                    "set",
@@ -142,6 +143,11 @@ int invoke_function(lua_State* L, void* packet) {
   return call_op(L, *static_cast<const OpPacket*>(packet), false);
 }
 
+// The halves of our own operators that autograd calls: they trust what their forward has checked.
+bool is_internal(std::string_view name) {
+  return name.ends_with("_forward") || name.ends_with("_backward") || name == "rope_rotate";
+}
+
 std::unique_ptr<OpPacket> read_packet(const std::string& name,
                                       const std::vector<c10::OperatorName>& overloads) {
   auto packet = std::make_unique<OpPacket>();
@@ -170,6 +176,7 @@ std::unique_ptr<OpPacket> read_packet(const std::string& name,
 }  // namespace
 
 const OpPacket* find_op(std::string_view op_namespace, std::string_view name) {
+  if (op_namespace == "xrun" && is_internal(name)) return nullptr;
   Index& index = op_index();
   const std::string full = fmt::format("{}::{}", op_namespace, name);
   const std::lock_guard lock(index.mutex);

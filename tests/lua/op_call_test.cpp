@@ -167,4 +167,18 @@ TEST_F(OpCall, RandomFactoriesFollowTheSeed) {
             "true");
 }
 
+TEST_F(OpCall, TheHalvesThatAutogradCallsAreNotForRecipes) {
+  for (const char* name : {"rms_norm_backward", "swiglu_forward", "linear_logprob_backward",
+                           "varlen_attention_backward", "rope_rotate"}) {
+    error_has("xrun.ops.xrun." + std::string(name) + "()",
+              "there is no operator xrun::" + std::string(name));
+  }
+  EXPECT_EQ(run("return type(xrun.ops.xrun.rms_norm)"), "function");
+}
+
+TEST_F(OpCall, ABareNumberIsNoDType) {
+  error_has("local y = xrun.ones(2):to(5)", "Tensor:to: no form of it takes");
+  EXPECT_EQ(run("return xrun.ones(2):to('i64').dtype, (xrun.ones(2) + 5)[0]:item()"), "i64, 6");
+}
+
 }  // namespace xrun
