@@ -35,10 +35,11 @@ void add_names(lua_State* L, int table, std::vector<std::string>& names) {
   }
 }
 
-[[noreturn]] void throw_no_member(lua_State* L, const char* verb) {
+// tables: the upvalues that hold the names it could be.
+[[noreturn]] void throw_no_member(lua_State* L, const char* verb,
+                                  std::initializer_list<int> tables) {
   std::vector<std::string> names;
-  add_names(L, lua_upvalueindex(2), names);
-  add_names(L, lua_upvalueindex(3), names);
+  for (int table : tables) add_names(L, lua_upvalueindex(table), names);
   std::sort(names.begin(), names.end());
   const std::string key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : describe_value(L, 2);
   const std::string near = nearest_name(key, names);
@@ -67,7 +68,7 @@ int index_object(lua_State* L, void*) {
   if (fallback != nullptr) {
     if (const int results = fallback->invoke(L, fallback->function); results > 0) return results;
   }
-  throw_no_member(L, "method or property");
+  throw_no_member(L, "method or property", {2, 3});
 }
 
 int newindex_object(lua_State* L, void*) {
@@ -77,12 +78,20 @@ int newindex_object(lua_State* L, void*) {
   const auto* setter = static_cast<const Binding*>(lua_touserdata(L, -1));
   lua_settop(L, 3);
   if (setter != nullptr) return setter->invoke(L, setter->function);
+  lua_pushvalue(L, 2);
+  lua_rawget(L, lua_upvalueindex(3));
+  if (auto* getter = static_cast<const Binding*>(lua_touserdata(L, -1))) {
+    const bool table = getter->entry.signature == "table";
+    throw Error(fmt::format("`{}` of a {} is read-only{}", lua_tostring(L, 2), type_name(L, 1),
+                            table ? "\nhint: assign to the fields of the table that it is" : ""));
+  }
+  lua_settop(L, 3);
   lua_pushliteral(L, "\1set");
   lua_rawget(L, lua_upvalueindex(4));
   const auto* fallback = static_cast<const Binding*>(lua_touserdata(L, -1));
   lua_settop(L, 3);
   if (fallback != nullptr && fallback->invoke(L, fallback->function) > 0) return 0;
-  throw_no_member(L, "property that can be set:");
+  throw_no_member(L, "property that can be set:", {4});
 }
 
 int object_tostring(lua_State* L) {

@@ -79,7 +79,7 @@ TEST_F(TensorValue, NoGradRecordsNothingAndPassesResultsOn) {
 }
 
 TEST_F(TensorValue, PropertiesThatAreReadOnlyStaySo) {
-  error_has("xrun.ones(2).shape = {1}", "Tensor has no property that can be set: `shape`");
+  error_has("xrun.ones(2).shape = {1}", "`shape` of a Tensor is read-only");
 }
 
 TEST_F(TensorValue, RejectsUseAfterClose) {
