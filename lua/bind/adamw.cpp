@@ -3,11 +3,11 @@
 #include "core/train/adamw.h"
 
 #include "core/base/error.h"
-#include "core/run/failed_batch.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 #include "core/train/step.h"
 #include "lua/bind/args.h"
+#include "lua/bind/field_check.h"
 #include "lua/bind/metrics.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/objective.h"
@@ -19,12 +19,11 @@ namespace xrun {
 namespace {
 
 AdamWOptions read_options(lua_State* L, int i) {
-  const Options table(L, i, "xrun.adamw options",
-                      {"lr", "schedule", "warmup", "betas", "eps", "weight_decay", "clip"});
+  const Options table(L, i, {"lr", "schedule", "warmup", "betas", "eps", "weight_decay", "clip"});
   AdamWOptions options;
   XRUN_CHECK(table.has("lr"),
-             "xrun.adamw: optim.lr is missing; it has no "
-             "default: write optim = {{ lr = 2e-5 }}");
+             "optim.lr is missing; it has no default: write optim = {{ lr = 2e-5 }}");
+  check_fields(to_json(L, i), "optim");
   options.lr = table.get<double>("lr");
   options.schedule = schedule_of(table.get<std::string>("schedule", "linear"));
   options.warmup = table.get<double>("warmup", options.warmup);
@@ -69,9 +68,13 @@ std::vector<StepPart> read_parts(lua_State* L, int* next) {
                type_name(L, entry));
     lua_rawgeti(L, entry, 1);
     lua_rawgeti(L, entry, 2);
-    StepPart part{&arg<Batch&>(L, entry + 1, "batch"), lua_objective(L, entry + 2)};
+    const std::string name = fmt::format("part {} of the step: ", k);
+    StepPart part{&arg<Batch&>(L, entry + 1, (name + "batch").c_str()),
+                  lua_objective(L, entry + 2, (name + "objective").c_str())};
     lua_getfield(L, entry, "weight");
-    if (!lua_isnil(L, -1)) part.weight = arg<double>(L, lua_gettop(L), "weight");
+    if (!lua_isnil(L, -1)) {
+      part.weight = arg<double>(L, lua_gettop(L), (name + "weight").c_str());
+    }
     parts.push_back(std::move(part));
     // The batch stays alive in the caller's table.
     lua_settop(L, entry - 1);
@@ -88,15 +91,13 @@ std::vector<StepPart> read_parts(lua_State* L, int* next) {
   const Batch& batch = *parts.at(static_cast<size_t>(error.part())).batch;
   std::vector<const PackedBatch*> packs;
   for (const auto& micro : batch.micros()) packs.push_back(&micro->pack());
-  throw Error(fmt::format(
-      "{}; {}", error.what(),
-      save_failed_batch(run->run().dir().path(), batch.step(), packs, batch.info().row_name)));
+  run->throw_with_batch(error, packs, batch.info().row_name);
 }
 
 int step(AdamW& adamw, lua_State* L) {
   int next = 0;
   const std::vector<StepPart> parts = read_parts(L, &next);
-  const Options table(L, next, "adamw:step options", {"lr"});
+  const Options table(L, next, {"lr"});
   StepOptions options;
   options.lr = table.find<double>("lr");
   options.poll = [L] { check_interrupt(L); };

@@ -79,13 +79,13 @@ std::vector<std::string> read_string_list(lua_State* L, int i, const char* what)
 
 void push(lua_State* L, std::string_view value) { lua_pushlstring(L, value.data(), value.size()); }
 
-Options::Options(lua_State* L, int i, const char* what, std::initializer_list<const char*> known)
-    : state_(L), index_(i), what_(what) {
+Options::Options(lua_State* L, int i, std::initializer_list<const char*> known)
+    : state_(L), index_(i) {
   if (lua_isnoneornil(L, i)) {
     index_ = 0;
     return;
   }
-  if (lua_type(L, i) != LUA_TTABLE) throw_argument(L, i, what, "a table of options");
+  if (lua_type(L, i) != LUA_TTABLE) throw_argument(L, i, "options", "a table of options");
   const StackGuard guard(L);
   const std::vector<std::string> names(known.begin(), known.end());
   lua_pushnil(L);
@@ -99,7 +99,7 @@ Options::Options(lua_State* L, int i, const char* what, std::initializer_list<co
     const std::string near = nearest_name(key, names);
     std::string all;
     for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-    throw Error(fmt::format("{}: there is no option `{}`; options are {}{}", what, key, all,
+    throw Error(fmt::format("there is no option `{}`; options are {}{}", key, all,
                             near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
   }
 }
@@ -117,7 +117,7 @@ void Options::push_value(const char* key) const {
 }
 
 const char* Options::name_of(const char* key) const {
-  name_ = fmt::format("{}: option `{}`", what_, key);
+  name_ = fmt::format("option `{}`", key);
   return name_.c_str();
 }
 

@@ -54,6 +54,10 @@ std::optional<T> opt_arg(lua_State* L, int i, const char* what = nullptr) {
 // A value of Lua as JSON: tables with keys 1..n are arrays, an empty table is an object unless
 // `empty_array`; throws Error on functions, userdata, cycles, mixed keys, naming the path to it.
 Json to_json(lua_State* L, int i, bool empty_array = true);
+// The same for run.state at index i, and for a value that is about to stand in it under `name`:
+// errors name it ("run.state.best: got function, ...").
+Json state_to_json(lua_State* L, int i);
+void check_state_value(lua_State* L, int i, const std::string& name);
 // Pushes a JSON value; null is nil.
 void push(lua_State* L, const Json& value);
 void push(lua_State* L, std::string_view value);
@@ -76,11 +80,11 @@ requires(!std::is_same_v<T, Json>) void push(lua_State* L, const std::vector<T>&
 
 // A trailing table of options with string keys. The constructor throws Error with did-you-mean on a
 // key that is not among `known`; a missing or nil argument is an empty table.
-//   Options options(L, 3, "xrun.preference options", {"template", "map"});
+//   Options options(L, 3, {"template", "map"});
 //   std::string text = options.get<std::string>("template", "auto");
 class Options {
  public:
-  Options(lua_State* L, int i, const char* what, std::initializer_list<const char*> known);
+  Options(lua_State* L, int i, std::initializer_list<const char*> known);
 
   bool has(const char* key) const;
   template <class T>
@@ -105,7 +109,6 @@ class Options {
 
   lua_State* state_;
   int index_;
-  const char* what_;
   mutable std::string name_;
 };
 

@@ -17,8 +17,8 @@ namespace {
   throw Error(fmt::format("the objective's {} is {}, wanted {}", which, type_name(L, i), wanted));
 }
 
-// Every string key of the table at index i with its value as a tensor, by name:
-// the order of a Lua table must not reach an output.
+// Every string key of the table at index i with its value as a tensor, by name: the order of a Lua
+// table must not reach an output.
 std::vector<std::pair<std::string, at::Tensor>> named_tensors(lua_State* L, int i,
                                                               const char* which) {
   std::vector<std::pair<std::string, at::Tensor>> named;
@@ -32,7 +32,8 @@ std::vector<std::pair<std::string, at::Tensor>> named_tensors(lua_State* L, int 
     if (lua_type(L, value) == LUA_TNUMBER) {
       named.emplace_back(name, at::scalar_tensor(lua_tonumber(L, value), at::kDouble));
     } else {
-      named.emplace_back(name, arg<at::Tensor>(L, value, name.c_str()));
+      named.emplace_back(
+          name, arg<at::Tensor>(L, value, fmt::format("the {}'s `{}`", which, name).c_str()));
     }
   }
   std::sort(named.begin(), named.end(),
@@ -59,18 +60,61 @@ ObjectiveResult read_result(lua_State* L, int first, const MicroBatch& micro) {
   return result;
 }
 
+// Where a Lua function stands.
+struct FunctionText {
+  std::string chunk;  // "@dpo.lua"
+  int first, last;
+};
+
+FunctionText text_of(lua_State* L, int i) {
+  lua_Debug about{};
+  lua_pushvalue(L, i);
+  lua_getinfo(L, ">S", &about);
+  return {about.source, about.linedefined, about.lastlinedefined};
+}
+
+// The last line of the function that begins with `return`, else its first.
+int return_line(lua_State* L, const FunctionText& function) {
+  for (int line = function.last; line > function.first; --line) {
+    const std::string text = source_line(L, function.chunk, line);
+    const size_t begin = text.find_first_not_of(" \t");
+    if (begin != std::string::npos && text.compare(begin, 6, "return") == 0) return line;
+  }
+  return function.first;
+}
+
+// The user looks for a wrong loss in the objective, not in the step that met it.
+[[noreturn]] void throw_at_return(lua_State* L, const FunctionText& function,
+                                  const std::string& message) {
+  if (!function.chunk.starts_with('@')) throw Error(message);
+  auto report = std::make_shared<ErrorReport>();
+  report->file = function.chunk.substr(1);
+  report->line = return_line(L, function);
+  set_message(*report, message);
+  locate(L, 0, 0, *report);
+  throw LuaError(std::move(report));
+}
+
 }  // namespace
 
-Objective lua_objective(lua_State* L, int i) {
-  auto function = std::make_shared<LuaRef>(read_function(L, i, "objective"));
-  return [L, function](MicroBatch& micro) {
+Objective lua_objective(lua_State* L, int i, const char* what) {
+  auto function = std::make_shared<LuaRef>(read_function(L, i, what));
+  return [L, function, text = text_of(L, i)](MicroBatch& micro) {
     const StackGuard guard(L);
     const TensorScope scope(L);
     const int base = lua_gettop(L);
     function->push(L);
     push(L, micro.shared_from_this());
     protected_call(L, 1, 2);
-    return read_result(L, base + 1, micro);
+    std::string wrong;
+    try {
+      ObjectiveResult result = read_result(L, base + 1, micro);
+      check_result(result, micro);
+      return result;
+    } catch (const Error& error) {
+      wrong = error.what();
+    }
+    throw_at_return(L, text, wrong);
   };
 }
 

@@ -61,7 +61,7 @@ double element(lua_State* L, int i, ListShape& shape) {
 }
 
 int make_tensor(lua_State* L) {
-  const Options options(L, 2, "xrun.tensor", {"dtype", "device", "requires_grad"});
+  const Options options(L, 2, {"dtype", "device", "requires_grad"});
   at::Tensor made;
   if (const at::Tensor* source = tensor_if(L, 1)) {
     made = source->detach().clone();

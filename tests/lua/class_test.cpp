@@ -16,7 +16,7 @@ void open_counter(lua_State* L) {
   Class<Counter>(L, "Counter", "Counts, for tests.")
       .method("add", "(number, {twice?}) -> number", "Adds and returns the count.",
               [](Counter& self, lua_State* L) {
-                const Options options(L, 3, "Counter:add", {"twice"});
+                const Options options(L, 3, {"twice"});
                 const int64_t n = arg<int64_t>(L, 2, "number");
                 self.count += options.get<bool>("twice", false) ? 2 * n : n;
                 push(L, self.count);
