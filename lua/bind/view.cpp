@@ -1,11 +1,12 @@
-// Batches, micro-batches and views as recipes see them: fields by name, and the
-// sums between tokens [R] and sequences [n].
+// Batches, micro-batches and views as recipes see them: fields by name, and the sums between tokens
+// [R] and sequences [n].
 
 #include "core/train/view.h"
 
 #include <ATen/core/Tensor.h>
 
 #include "core/base/error.h"
+#include "core/base/suggest.h"
 #include "core/train/batch.h"
 #include "lua/bind/args.h"
 #include "lua/bind/modules.h"
@@ -14,20 +15,33 @@ namespace xrun {
 
 namespace {
 
-// What the objective's argument stands for: pairs are seen through their chosen
-// side, whose fields (row, weight, kept columns) are the pair's own.
+// What the objective's argument stands for: pairs are seen through their chosen side, whose fields
+// (row, weight, kept columns) are the pair's own.
 View unit_view(MicroBatch& micro) {
   return micro.unit() == Unit::kPair ? micro.chosen() : micro.all();
 }
 
-int push_field(const View& view, const std::string& name, lua_State* L) {
-  push(L, view.field(name));
+// A view's or a batch's field: a list of strings for a kept column of them, else a tensor.
+template <typename Fields>
+int push_field(const Fields& fields, const std::string& name, lua_State* L) {
+  if (const auto strings = fields.strings(name)) {
+    push(L, *strings);
+  } else {
+    push(L, fields.field(name));
+  }
   return 1;
 }
 
+int push_micro_field(MicroBatch& micro, const std::string& name, lua_State* L) {
+  const View view = unit_view(micro);
+  // "choosen" is a slip of a view's name rather than a field that nobody assigned.
+  const bool slip = !nearest_name(name, {"chosen", "rejected", "all"}).empty();
+  return slip && !view.has_field(name) ? 0 : push_field(view, name, L);
+}
+
 int set_batch_field(Batch& batch, const std::string& name, lua_State* L) {
-  batch.set_field(name, arg<at::Tensor>(L, 3, name.c_str()));
-  return 0;
+  batch.set_field(name, arg<at::Tensor>(L, 3, fmt::format("batch field `{}`", name).c_str()));
+  return 1;  // handled
 }
 
 template <at::Tensor (View::*F)(const at::Tensor&) const>
@@ -70,9 +84,9 @@ std::string describe_batch_handle(const Batch& batch) {
 void open_view(LuaState& state) {
   lua_State* L = state;
   Class<View>(L, "View",
-              "Some sequences of a micro-batch. Fields by name: length, "
-              "tokens, row, source, pair, group, weight, kept columns, and "
-              "what was assigned to the batch.")
+              "Some sequences of a micro-batch. Fields by name: length, tokens, row, source, pair, "
+              "group, weight, kept columns (strings as a list, whole numbers as i64, others as "
+              "f32), and what was assigned to the batch.")
       .method("sum", "(x) -> Tensor [n]", kSumDoc, view_reduce<&View::sum>)
       .method("mean", "(x) -> Tensor [n]", kMeanDoc, view_reduce<&View::mean>)
       .method("spread", "(x) -> Tensor [R]", kSpreadDoc, view_reduce<&View::spread>)
@@ -108,20 +122,18 @@ void open_view(LuaState& state) {
       .method("sum", "(x) -> Tensor [n]", kSumDoc, micro_reduce<&View::sum>)
       .method("mean", "(x) -> Tensor [n]", kMeanDoc, micro_reduce<&View::mean>)
       .method("spread", "(x) -> Tensor [R]", kSpreadDoc, micro_reduce<&View::spread>)
-      .fallback([](MicroBatch& self, const std::string& name, lua_State* L) {
-        return push_field(unit_view(self), name, L);
-      })
+      .fallback(push_micro_field)
       .tostring(describe_micro);
 
   Class<Batch>(L, "Batch",
-               "The data of one step, in batch order. Fields as a view's; a "
-               "tensor assigned to a field is sliced into the views.")
-      .property("step", "number", "Loop bodies of this loop done before it.",
+               "The data of one step, in batch order. Fields as a view's; a tensor assigned to a "
+               "field, one value a pair, sequence or trained token, is sliced into the views.")
+      .property("step", "number", "Loop bodies of the run done before it.",
                 [](Batch& self, lua_State* L) {
                   push(L, self.step());
                   return 1;
                 })
-      .property("total_steps", "number", "Steps of the schedule.",
+      .property("total_steps", "number", "Steps of its loop, the length of the schedule.",
                 [](Batch& self, lua_State* L) {
                   push(L, self.total_steps());
                   return 1;
@@ -141,12 +153,9 @@ void open_view(LuaState& state) {
                 self.close();
                 return 0;
               })
-      .fallback(
-          [](Batch& self, const std::string& name, lua_State* L) {
-            push(L, self.field(name));
-            return 1;
-          },
-          set_batch_field)
+      .fallback([](Batch& self, const std::string& name,
+                   lua_State* L) { return push_field(self, name, L); },
+                set_batch_field)
       .tostring(describe_batch_handle);
 }
 
