@@ -87,9 +87,10 @@ class Run {
   void remember(const std::string& what, MetricSpan metrics);
   MetricList recall(const std::string& what);
 
-  // Notes in run.json what the run reads (`kind` "data" or "modules", `key` its name there). Throws
-  // Error on a resume if it was noted otherwise: "`what` is not what it was", with the differing
-  // fields; --force says so in notices instead.
+  // Notes in run.json what the run reads (`kind` "data" or "modules", `key` its name there):
+  // identity has a "digest" and, for data, the "keys" behind it (PreferenceSet::key_documents).
+  // Throws Error on a resume if the digest was another one: "`what` is not what it was", with the
+  // fields of the keys that differ; --force says so in notices instead.
   void check_input(std::string_view kind, const std::string& key, const std::string& what,
                    const Json& identity);
 

@@ -19,7 +19,8 @@ constexpr int64_t kSecondSignalAfterMs = 300;
 constexpr unsigned kStillStoppingAfterS = 3;
 constexpr char kStoppingAtOnce[] =
     "\nstopping at once; --resume goes on from the last checkpoint, if there is one\n";
-constexpr char kStillStopping[] = "\nstill stopping; another Ctrl-C stops at once, without saving\n";
+constexpr char kStillStopping[] =
+    "\nstill stopping; another Ctrl-C stops at once, without saving\n";
 
 std::atomic<SignalHook> signal_hook = nullptr;
 std::atomic<const char*> stopping_text = nullptr;

@@ -21,7 +21,8 @@ void set_signal_hook(SignalHook hook);
 // Sets what the first signal writes to stderr at once; nullptr is nothing. A literal.
 void set_stopping_text(const char* text);
 
-// The exit status of a process stopped by a signal: 129 for SIGHUP, 130 for SIGINT, 143 for SIGTERM.
+// The exit status of a process stopped by a signal: 129 for SIGHUP, 130 for SIGINT, 143 for
+// SIGTERM.
 int interrupted_exit_status(int signal_number);
 
 }  // namespace xrun

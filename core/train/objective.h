@@ -44,7 +44,8 @@ class NonFiniteLoss : public Error {
 };
 
 // Throws Error unless the losses have the micro-batch's unit counts ("the loss has 12 elements,
-// wanted 8 (one per pair of this micro-batch)") and no metric has a name that the step gives itself.
+// wanted 8 (one per pair of this micro-batch)") and no metric has a name that the step gives
+// itself.
 void check_result(const ObjectiveResult& result, const MicroBatch& micro);
 
 }  // namespace xrun

@@ -32,7 +32,8 @@ at::Tensor numbers(const PreferenceSet& set, const std::string& name,
 KeptColumns::KeptColumns(const PreferenceSet& set)
     : set_(std::make_shared<const PreferenceSet>(set)) {
   for (const PreferenceSet::Kept& column : set.kept_columns()) {
-    const Kind number = column.is_number && all_whole(set, column.name) ? Kind::kWhole : Kind::kReal;
+    const Kind number =
+        column.is_number && all_whole(set, column.name) ? Kind::kWhole : Kind::kReal;
     columns_.push_back({column.name, column.is_number ? number : Kind::kString});
   }
 }

@@ -101,6 +101,16 @@ Json to_json(lua_State* L, int i, bool empty_array) {
   return Reader{L, empty_array, ""}.read(index, 0);
 }
 
+Json state_to_json(lua_State* L, int i) {
+  const StackGuard guard(L);
+  return Reader{L, true, "run.state"}.read(i, 0);
+}
+
+void check_state_value(lua_State* L, int i, const std::string& name) {
+  const StackGuard guard(L);
+  Reader{L, true, "run.state." + name}.read(i, 0);
+}
+
 void push(lua_State* L, const Json& value) {
   luaL_checkstack(L, 4, "no room to push a table");
   switch (value.kind()) {

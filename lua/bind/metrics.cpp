@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/suggest.h"
 #include "lua/bind/args.h"
 #include "lua/bind/modules.h"
 
@@ -10,15 +11,40 @@ namespace xrun {
 
 namespace {
 
-// `loss` finds "train/loss" as well: the last part of a name is enough where it
-// is unique.
+// `loss` finds "train/loss" as well: the last part of a name is enough where it is unique. Throws
+// Error if it is not.
 const double* find_metric(const Metrics& values, const std::string& name) {
-  for (const auto& [full, value] : values) {
-    const bool tail = full.size() > name.size() && full.ends_with(name) &&
-                      full[full.size() - name.size() - 1] == '/';
-    if (full == name || tail) return &value;
+  const std::pair<std::string, double>* found = nullptr;
+  for (const auto& one : values) {
+    if (one.first == name) return &one.second;
   }
-  return nullptr;
+  for (const auto& one : values) {
+    if (!one.first.ends_with("/" + name)) continue;
+    XRUN_CHECK(found == nullptr, "`{}` may be {} or {}; write m[\"{}\"]", name, found->first,
+               one.first, found->first);
+    found = &one;
+  }
+  return found == nullptr ? nullptr : &found->second;
+}
+
+int push_metric(MetricTable& self, const std::string& name, lua_State* L) {
+  if (self.values.empty()) {  // of an empty set: a recipe may ask
+    lua_pushnil(L);
+    return 1;
+  }
+  if (const double* value = find_metric(self.values, name)) {
+    push(L, *value);
+    return 1;
+  }
+  std::vector<std::string> names;
+  for (const auto& [full, value] : self.values) {
+    names.push_back(full);
+    names.push_back(full.substr(full.rfind('/') + 1));
+  }
+  const std::string near = nearest_name(name, names);
+  throw Error(fmt::format(
+      "there is no metric `{}`{}", name,
+      near.empty() ? "; tostring(m) lists them" : "\nhint: did you mean `" + near + "`?"));
 }
 
 std::string describe(const MetricTable& table) {
@@ -46,12 +72,10 @@ Metrics read_metrics(lua_State* L, int i) {
   }
   Metrics values;
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
-    XRUN_CHECK(lua_type(L, -2) == LUA_TSTRING, "run:log: a key is {}, wanted names",
-               type_name(L, -2));
+    XRUN_CHECK(lua_type(L, -2) == LUA_TSTRING, "a key is {}, wanted names", type_name(L, -2));
     const std::string name = lua_tostring(L, -2);
     XRUN_CHECK(lua_type(L, -1) == LUA_TNUMBER,
-               "run:log: {} is {}, wanted a number; a tensor gives one by :item()", name,
-               type_name(L, -1));
+               "{} is {}, wanted a number; a tensor gives one by :item()", name, type_name(L, -1));
     values.emplace_back(name, lua_tonumber(L, -1));
   }
   std::sort(values.begin(), values.end());
@@ -60,13 +84,14 @@ Metrics read_metrics(lua_State* L, int i) {
 
 void open_metrics(LuaState& state) {
   Class<MetricTable>(state, "Metrics",
-                     "Values to log, in their order. m.loss and m[\"train/loss\"] read one.")
-      .fallback([](MetricTable& self, const std::string& name, lua_State* L) {
-        const double* value = find_metric(self.values, name);
-        if (value == nullptr) return 0;
-        push(L, *value);
-        return 1;
-      })
+                     "Values to log, in their order. m.loss and m[\"train/loss\"] read one; of an "
+                     "empty set (#m == 0) every name is nil, otherwise an unknown one raises.")
+      .metamethod("__len", "#metrics -> number", "How many there are.",
+                  [](MetricTable& self, lua_State* L) {
+                    push(L, self.values.size());
+                    return 1;
+                  })
+      .fallback(push_metric)
       .tostring(describe);
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-// Values to log, in their order, as Lua sees them: what adamw:step and
-// run:evaluate return.
+// Values to log, in their order, as Lua sees them: what adamw:step and run:evaluate return.
 
 #include <string>
 
@@ -16,8 +15,8 @@ struct MetricTable {
 // Puts `prefix` before every name that has no '/' of its own.
 MetricTable with_prefix(Metrics values, const std::string& prefix);
 
-// Reads a MetricTable, or a plain table of numbers by name (in the order of the
-// names; a name without '/' is put under "recipe/"). Throws Error.
+// Reads a MetricTable, or a plain table of numbers by name (in the order of the names; a name
+// without '/' is put under "recipe/"). Throws Error.
 Metrics read_metrics(lua_State* L, int i);
 
 }  // namespace xrun

@@ -20,11 +20,6 @@ namespace xrun {
 
 namespace {
 
-int64_t setting(lua_State* L, const char* path, int64_t otherwise) {
-  const Json* value = recipe_context(L).config.find(path);
-  return value == nullptr || value->is_null() ? otherwise : value->as_int();
-}
-
 c10::ScalarType compute_type(lua_State* L) {
   const Json* value = recipe_context(L).config.find("dtype");
   if (value == nullptr || value->is_null()) return c10::ScalarType::Float;
@@ -37,7 +32,7 @@ int open_policy(lua_State* L) {
   const auto dir = resolve_model(name, [&](const std::string& text) { console.print(text); });
   PolicyOptions options;
   options.dtype = compute_type(L);
-  options.head_mb = setting(L, "head_mb", options.head_mb);
+  options.head_mb = config_whole(L, "head_mb", options.head_mb);
   push(L, Policy::open(dir, options));
   return 1;
 }

@@ -1,5 +1,4 @@
-// xrun.preference: rows of pairs through template, tokenizer and cache, and
-// their splits.
+// xrun.preference: rows of pairs through template, tokenizer and cache, and their splits.
 
 #include "lua/bind/preference.h"
 
@@ -10,6 +9,7 @@
 #include "core/text/tokenizer.h"
 #include "core/train/policy.h"
 #include "lua/bind/args.h"
+#include "lua/bind/field_check.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
 
@@ -24,32 +24,34 @@ Json option_or_config(const Json& options, lua_State* L, const char* name) {
   return value == nullptr ? Json() : *value;
 }
 
-PreferenceSource read_source(const Json& entry, size_t number) {
+PreferenceSource read_source(const Json& entry) {
   PreferenceSource source;
-  XRUN_CHECK(entry.is_object(), "data[{}] is {}, wanted a table {{ path = ... }}", number,
-             entry.kind_name());
   source.path = entry.at("path").as_string();
   if (const Json* weight = entry.find("weight")) source.weight = weight->as_double();
   if (const Json* name = entry.find("name")) source.name = name->as_string();
   if (const Json* fields = entry.find("fields"); fields && fields->is_object()) {
     for (const auto& [ours, theirs] : fields->as_object()) {
+      XRUN_CHECK(theirs.is_string(), "fields.{}: got {}, wanted the column's name", ours,
+                 dump_json(theirs));
       source.fields.emplace_back(ours, theirs.as_string());
     }
   }
-  if (const Json* keep = entry.find("keep"); keep && keep->is_array()) {
-    for (const Json& column : keep->as_array()) source.keep.push_back(column.as_string());
+  if (const Json* keep = entry.find("keep")) {
+    for (const Json& column : keep->as_array()) {
+      XRUN_CHECK(column.is_string(), "keep: got {}, wanted a column's name", dump_json(column));
+      source.keep.push_back(column.as_string());
+    }
   }
   return source;
 }
 
 std::vector<PreferenceSource> read_sources(const Json& data) {
-  std::vector<PreferenceSource> sources;
   XRUN_CHECK(data.is_array() && data.size() > 0,
-             "data is {}, wanted a list of sources: {{ {{ path = "
-             "\"pairs.jsonl\" }} }}",
-             data.kind_name());
-  for (const Json& entry : data.as_array())
-    sources.push_back(read_source(entry, sources.size() + 1));
+             "data: got {}, wanted a list of sources: {{ {{ path = \"pairs.jsonl\" }} }}",
+             data.size() == 0 ? "an empty table" : dump_json(data));
+  check_fields(data, "data");
+  std::vector<PreferenceSource> sources;
+  for (const Json& entry : data.as_array()) sources.push_back(read_source(entry));
   return sources;
 }
 
@@ -61,10 +63,10 @@ PreferenceOptions read_options(lua_State* L, const Json& options, const Json& da
   if (const Json v = value("over_length"); v.is_string()) {
     result.over_length = parse_over_length(v.as_string());
   }
-  // "assistant" is the default of every row type; for pairs it means the turns
-  // after the prompt.
-  if (const Json v = value("train_on"); v.is_string())
+  // "assistant" is the default of every row type; for pairs it means the turns after the prompt.
+  if (const Json v = value("train_on"); v.is_string()) {
     result.train_on = parse_train_on(v.as_string());
+  }
   if (const Json v = value("strict"); v.is_bool()) result.strict = v.as_bool();
   if (const Json v = value("laws"); v.is_object()) {
     for (const auto& [law, on] : v.as_object()) {
@@ -79,60 +81,68 @@ PreferenceOptions read_options(lua_State* L, const Json& options, const Json& da
   return result;
 }
 
+// What a resume compares: the content of the caches, and the settings that made them.
+Session::Input identity_of(const Session& session, const PreferenceData& data) {
+  size_t number = 1;
+  for (const Session::Input& input : session.inputs) number += input.kind == "data" ? 1 : 0;
+  Json identity(Json::Object{
+      {"name", data.name}, {"digest", data.set.fingerprint()}, {"keys", data.set.key_documents()}});
+  return {"data", std::to_string(number), fmt::format("data set {} ({})", number, data.name),
+          std::move(identity)};
+}
+
+// What a set needs besides its rows.
+PreferenceOptions options_for(lua_State* L, const Policy& policy, const Json& data,
+                              const Json& options, TaskProgress& progress) {
+  PreferenceOptions result = read_options(L, options, data);
+  const ModelConfig model = read_model_config(policy.dir());
+  if (result.max_length == 0) result.max_length = model.max_length;
+  result.vocab_limit = model.vocab;
+  result.progress = [L, &progress](const BuildProgress& now) {
+    // The total is not known before the file is read; the share of its bytes stands for it.
+    const double total = now.fraction > 0 ? static_cast<double>(now.rows) / now.fraction : 0;
+    progress.update(now.rows, static_cast<int64_t>(total));
+    check_interrupt(L);
+  };
+  return result;
+}
+
 std::shared_ptr<PreferenceData> open_set(lua_State* L, const std::shared_ptr<Policy>& policy,
                                          const Json& data, const Json& options) {
   Session& session = session_of(L);
+  const std::string name = read_sources(data)[0].path;
   const Json setting = option_or_config(options, L, "template");
   const ResolvedTemplate chosen =
-      resolve_template(*policy->tokenizer(), setting.is_string() ? setting.as_string() : "auto");
-  policy->use_template(chosen.chat_template);
+      resolve_template(*policy->tokenizer(), setting.is_string() ? setting.as_string() : "auto",
+                       template_date(session));
   if (!chosen.notice.empty()) session.notices.push_back(chosen.notice);
-
-  const ModelConfig model = read_model_config(policy->dir());
-  PreferenceOptions preference = read_options(L, options, data);
-  if (preference.max_length == 0) preference.max_length = model.max_length;
-  preference.vocab_limit = model.vocab;
-  TaskProgress hashing(*session.console, "reading " + preference.sources[0].path, "%");
-  TaskProgress progress(*session.console, "caching " + preference.sources[0].path, "rows");
-  preference.progress = [&](const BuildProgress& now) {
-    // The total is not known before the file is read; the share of its bytes
-    // stands for it.
-    const double total = now.fraction > 0 ? static_cast<double>(now.rows) / now.fraction : 0;
-    if (now.hashing) {
-      hashing.update(static_cast<int64_t>(100 * now.fraction), 100);
-    } else {
-      progress.update(now.rows, static_cast<int64_t>(total));
-    }
-    check_interrupt(L);
-  };
-  preference.notice = [&](const std::string& line) { session.console->print(line); };
+  TaskProgress progress(*session.console, "caching " + name, "rows");
   auto result = std::make_shared<PreferenceData>(
-      PreferenceData{PreferenceSet::open(preference, *policy->tokenizer(), *chosen.chat_template),
-                     policy, preference.sources[0].path});
+      PreferenceData{PreferenceSet::open(options_for(L, *policy, data, options, progress),
+                                         *policy->tokenizer(), *chosen.chat_template),
+                     policy, name, options});
   if (const Json seed = option_or_config(options, L, "seed"); !seed.is_null()) {
     result->seed = static_cast<uint64_t>(seed.as_int());
   }
   if (const Json v = option_or_config(options, L, "shuffle"); v.is_bool()) {
     result->shuffle = v.as_bool();
   }
-  session.ledger_text += result->set.ledger().text();
-  const Json ledger = result->set.ledger().to_json();
-  const Json* sources = ledger.find("sources");
-  for (size_t i = 0; sources != nullptr && i < sources->size(); ++i) {
-    session.ledger.set(preference.sources[i].name.empty() ? preference.sources[i].path
-                                                          : preference.sources[i].name,
-                       sources->as_array()[i]);
-  }
+  const Ledger& ledger = result->set.ledger();
+  session.ledger_text += ledger.text();
+  for (const SourceLedger& source : ledger.sources) session.ledger.sources.push_back(source);
+  note_input(session, identity_of(session, *result));
   return result;
 }
 
 int open_preference(lua_State* L) {
   const Json data = to_json(L, 1);
   const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
-  const Options known(L, 3, "xrun.preference options",
+  const Options known(L, 3,
                       {"template", "max_length", "over_length", "train_on", "strict", "laws",
                        "mixture", "seed", "shuffle"});
-  push(L, open_set(L, policy, data, lua_istable(L, 3) ? to_json(L, 3) : Json::object()));
+  const Json options = lua_istable(L, 3) ? to_json(L, 3, false) : Json::object();
+  for (const auto& [name, value] : options.as_object()) check_fields(value, name);
+  push(L, open_set(L, policy, data, options));
   return 1;
 }
 
@@ -142,26 +152,23 @@ std::shared_ptr<PreferenceData> part_of(const PreferenceData& whole, PreferenceS
   return std::make_shared<PreferenceData>(std::move(part));
 }
 
-// split{ fraction, by } cuts rows off; split{ data } opens another set by the
-// same settings.
+// split{ fraction, by } cuts rows off; split{ data } opens another set by the same settings.
 int split_set(PreferenceData& self, lua_State* L) {
-  const Options options(L, 2, "split options", {"fraction", "every", "by", "data"});
-  if (options.has("data")) {
-    options.push_value("data");
-    const Json data = to_json(L, lua_gettop(L));
-    lua_pop(L, 1);
-    if (data.size() > 0) {
-      XRUN_CHECK(options.get<double>("fraction", 0.0) == 0,
-                 "valid has both fraction and data; give one of them");
-      push(L, part_of(self, self.set));
-      push(L, open_set(L, self.policy, data, Json::object()));
-      return 2;
-    }
+  const Options options(L, 2, {"fraction", "every", "by", "data"});
+  const Json valid = lua_istable(L, 2) ? to_json(L, 2) : Json::object();
+  check_fields(valid, "valid");
+  const Json* data = valid.find("data");
+  if (data != nullptr && data->size() > 0) {
+    XRUN_CHECK(options.get<double>("fraction", 0.0) == 0,
+               "valid has both fraction and data; give one of them");
+    push(L, part_of(self, self.set));
+    push(L, open_set(L, self.policy, *data, self.options));
+    return 2;
   }
-  auto [train, valid] = self.set.split(options.get<double>("fraction", 0.0),
-                                       parse_split_by(options.get<std::string>("by", "row")));
+  auto [train, valid_set] = self.set.split(options.get<double>("fraction", 0.0),
+                                           parse_split_by(options.get<std::string>("by", "row")));
   push(L, part_of(self, std::move(train)));
-  push(L, part_of(self, std::move(valid)));
+  push(L, part_of(self, std::move(valid_set)));
   return 2;
 }
 

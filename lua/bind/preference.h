@@ -1,6 +1,5 @@
 #pragma once
-// A preference set as Lua holds it: the rows of one split, and the policy it
-// was made for.
+// A preference set as Lua holds it: the rows of one split, and the policy it was made for.
 
 #include <memory>
 #include <string>
@@ -16,6 +15,7 @@ struct PreferenceData {
   PreferenceSet set;
   std::shared_ptr<Policy> policy;  // whose tokenizer and vocabulary it was made for
   std::string name;                // of its first source, for messages
+  Json options;                    // those of xrun.preference, for a set that split{ data } opens
   uint64_t seed = 0;
   bool shuffle = true;
 };

@@ -56,7 +56,7 @@ Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modu
   open_lua_modules(*state_);
   open_require(*state_);
   open_strict_globals(*state_);
-  seed_lua_random(*state_, 0, 0);
+  seed_recipe(*state_, static_cast<uint64_t>(config_whole(L, "seed", 0)), 0, 0);
 
   // xpcall inside the coroutine: a dead coroutine no longer knows the line of its top frame.
   thread_ = lua_newthread(L);
@@ -90,13 +90,26 @@ void set_up_torch(int threads) {
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
-void seed_lua_random(LuaState& state, uint64_t seed, uint64_t step) {
+int64_t config_whole(lua_State* L, const char* path, int64_t otherwise) {
+  const Json* value = recipe_context(L).config.find(path);
+  return value == nullptr || value->is_null() ? otherwise : value->as_int();
+}
+
+void seed_recipe(LuaState& state, uint64_t seed, int64_t moment, int64_t part) {
+  at::manual_seed(
+      philox_u64(seed, kStreamBody, static_cast<uint64_t>(moment), static_cast<uint64_t>(part)));
+  seed_lua_random(state, seed, moment, part);
+}
+
+void seed_lua_random(LuaState& state, uint64_t seed, int64_t moment, int64_t part) {
   lua_State* L = state;
   const StackGuard guard(L);
   lua_getglobal(L, "math");
   lua_getfield(L, -1, "randomseed");
   // 53 bits: what a Lua number holds.
-  push(L, static_cast<double>(philox_u64(seed, kStreamLua, step, 0) >> 11));
+  const uint64_t bits =
+      philox_u64(seed, kStreamLua, static_cast<uint64_t>(moment), static_cast<uint64_t>(part));
+  push(L, static_cast<double>(bits >> 11));
   protected_call(L, 1, 0);
 }
 

@@ -73,7 +73,13 @@ class Recipe {
 // without filling uninitialised memory. threads 0 leaves LibTorch's choice.
 void set_up_torch(int threads);
 
-// Seeds math.random of a state from (seed, step).
-void seed_lua_random(LuaState& state, uint64_t seed, uint64_t step);
+// A whole number of the resolved configuration ("save.every"), or `otherwise` if it is absent.
+int64_t config_whole(lua_State* L, const char* path, int64_t otherwise);
+
+// Seeds what a recipe draws itself, ATen's generator and math.random, from (seed, moment, part).
+// Moment 0 is the recipe's first line.
+void seed_recipe(LuaState& state, uint64_t seed, int64_t moment, int64_t part);
+// math.random alone.
+void seed_lua_random(LuaState& state, uint64_t seed, int64_t moment, int64_t part);
 
 }  // namespace xrun

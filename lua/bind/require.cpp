@@ -12,6 +12,7 @@
 #include "lua/bind/lua_modules.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/recipe.h"
+#include "lua/bind/session.h"
 
 namespace xrun {
 namespace {
@@ -80,7 +81,10 @@ int load_file(lua_State* L, const fs::path& path, const std::string& name) {
   const std::string text = read_file(file, 16 << 20);
   XRUN_CHECK(!text.starts_with("\x1bLJ"), "{}: this is bytecode; modules are text", file.string());
   remember_source(L, key, text);
-  recipe_context(L).modules.push_back({name, file.string(), hash_hex(text)});
+  const std::string hash = hash_hex(text);
+  recipe_context(L).modules.push_back({name, file.string(), hash});
+  note_input(session_of(L), {"modules", file.string(), "the module " + file.string(),
+                             Json(Json::Object{{"digest", hash}})});
   if (luaL_loadbuffer(L, text.data(), text.size(), key.c_str()) != 0) {
     throw LuaError(syntax_report(L, -1));
   }

@@ -1,33 +1,18 @@
 // xrun.run: the loop of a recipe, what it logs, evaluates, shows, exports.
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/console/summary.h"
-#include "core/run/failed_batch.h"
 #include "core/train/adamw.h"
-#include "core/train/evaluate.h"
 #include "core/train/policy.h"
-#include "core/train/reference.h"
 #include "lua/bind/args.h"
 #include "lua/bind/modules.h"
-#include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
-#include "lua/bind/samples.h"
-#include "lua/bind/tensor.h"
+#include "lua/bind/run_methods.h"
 
 namespace xrun {
 
 namespace {
-
-constexpr int64_t kSampleTokens = 128;
-
-int64_t config_int(lua_State* L, const char* path, int64_t otherwise) {
-  const Json* value = recipe_context(L).config.find(path);
-  return value == nullptr || value->is_null() ? otherwise : value->as_int();
-}
 
 // { policy = policy, adamw = adamw }, in the order of the names.
 SavedObjects read_objects(lua_State* L, int i, std::vector<std::shared_ptr<Policy>>& policies) {
@@ -37,8 +22,7 @@ SavedObjects read_objects(lua_State* L, int i, std::vector<std::shared_ptr<Polic
   }
   SavedObjects saved;
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
-    XRUN_CHECK(lua_type(L, -2) == LUA_TSTRING,
-               "xrun.run: what is saved needs a name: {{ policy = policy }}");
+    XRUN_CHECK(lua_type(L, -2) == LUA_TSTRING, "what is saved needs a name: {{ policy = policy }}");
     const std::string name = lua_tostring(L, -2);
     const int value = lua_gettop(L);
     if (class_of(L, value) == &class_info<Policy>) {
@@ -48,7 +32,7 @@ SavedObjects read_objects(lua_State* L, int i, std::vector<std::shared_ptr<Polic
       saved.emplace_back(name, arg<std::shared_ptr<AdamW>>(L, value));
     } else {
       throw Error(
-          fmt::format("xrun.run: {} is {}, which cannot be saved; give policies and "
+          fmt::format("{} is {}, which cannot be saved; give policies and "
                       "optimizers, and keep plain values in run.state",
                       name, type_name(L, value)));
     }
@@ -56,6 +40,36 @@ SavedObjects read_objects(lua_State* L, int i, std::vector<std::shared_ptr<Polic
   std::sort(saved.begin(), saved.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   return saved;
+}
+
+// A bad value is refused at the line that sets a new name; an old name's new value and nested
+// tables are looked at when the body ends.
+int set_state(lua_State* L) {
+  check_state_value(L, 3, lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "");
+  lua_rawset(L, 1);
+  return 0;
+}
+
+// run.state: a plain table, as it was saved.
+std::shared_ptr<LuaRef> push_state(lua_State* L, const Json& saved) {
+  const StackGuard guard(L);
+  push(L, saved.is_object() ? saved : Json::object());
+  lua_newtable(L);
+  push_function(L,
+                {"Run.state.__newindex", DocKind::kMetamethod, "(name, value)",
+                 "Refuses what cannot be saved."},
+                set_state);
+  lua_setfield(L, -2, "__newindex");
+  lua_setmetatable(L, -2);
+  return std::make_shared<LuaRef>(L, lua_gettop(L));
+}
+
+RunSettings read_settings(lua_State* L) {
+  RunSettings settings;
+  settings.save_every = config_whole(L, "save.every", settings.save_every);
+  settings.save_keep = config_whole(L, "save.keep", settings.save_keep);
+  settings.steps_limit = recipe_context(L).options.steps.value_or(-1);
+  return settings;
 }
 
 int make_run(lua_State* L) {
@@ -67,171 +81,28 @@ int make_run(lua_State* L) {
   if (dir.finished()) {
     session.already_finished = true;
     session.console->print(
-        fmt::format("{} is finished; there is nothing to resume (a larger "
-                    "steps or epochs goes on)",
+        fmt::format("{} is finished; there is nothing to resume (a larger steps or epochs goes on)",
                     dir.path().string()));
     throw Error("finished");
   }
   // Weights that do not load are an error before the folder holds a run.
   for (const auto& policy : policies) policy->model();
-  RunSettings settings;
-  settings.save_every = config_int(L, "save.every", settings.save_every);
-  settings.save_keep = config_int(L, "save.keep", settings.save_keep);
-  settings.steps_limit = recipe_context(L).options.steps.value_or(-1);
+  if (!session.date.empty()) dir.record().set("date", session.date);
   auto loop = std::make_shared<RunLoop>(
-      session, recipe_context(L).options.recipe,
-      std::make_unique<Run>(std::move(dir), settings, std::move(saved)), std::move(policies));
-  push(L, loop->run().state().is_object() ? loop->run().state() : Json::object());
-  auto state = std::make_shared<LuaRef>(L, lua_gettop(L));
-  lua_pop(L, 1);
+      session, recipe_context(L).options.recipe, config_whole(L, "seed", 0),
+      std::make_unique<Run>(std::move(dir), read_settings(L), std::move(saved)),
+      std::move(policies));
   LuaState& owner = LuaState::of(L);
-  loop->read_state = [&owner, state] {
+  loop->state_ref = push_state(L, loop->run().state());
+  loop->read_state = [&owner, state = loop->state_ref] {
     const StackGuard guard(owner);
     state->push(owner);
-    return to_json(owner, lua_gettop(owner));
+    return state_to_json(owner, lua_gettop(owner));
   };
-  loop->state_ref = state;
   session.run = loop;
+  for (const Session::Input& input : session.inputs) loop->check(input);
   owner.may_interrupt = [loop = loop.get()] { return loop->run().may_interrupt_now(); };
   push(L, loop);
-  return 1;
-}
-
-// The iterator of `for step, batch in run:steps(...)`: called with the
-// StepLoop.
-int next_step(lua_State* L) {
-  const auto loop = arg<std::shared_ptr<StepLoop>>(L, 1, "steps");
-  RunLoop& run = *session_of(L).run;
-  lua_gc(L, LUA_GCCOLLECT,
-         0);  // handles of the body before; outside the step's hot part
-  const std::optional<Body> body = run.next(*loop, run.read_state());
-  if (!body) {
-    lua_pushnil(L);
-    return 1;
-  }
-  seed_lua_random(LuaState::of(L), loop->plan.seed, static_cast<uint64_t>(body->step));
-  push(L, body->step);
-  push(L, loop->batch);
-  return 2;
-}
-
-int steps(RunLoop&, lua_State* L) {
-  auto loop = std::make_shared<StepLoop>();
-  loop->data = arg<std::shared_ptr<PreferenceData>>(L, 2, "data");
-  const Options batch(L, 3, "run:steps batch",
-                      {"pairs", "sequences", "prompts", "tokens", "max_tokens", "steps", "epochs"});
-  XRUN_CHECK(batch.has("pairs"),
-             "run:steps: batch.pairs is missing; pairs are counted in pairs: "
-             "write batch = {{ pairs = 8 }}");
-  loop->plan.pairs = batch.get<int64_t>("pairs");
-  XRUN_CHECK(loop->plan.pairs >= 1, "run:steps: batch.pairs is {}, wanted 1 or more",
-             loop->plan.pairs);
-  loop->max_tokens = batch.get<int64_t>("max_tokens", 8192);
-  loop->plan.shuffle = loop->data->shuffle;
-  loop->plan.seed = loop->data->seed;
-  loop->plan.epochs = batch.get<int64_t>("epochs", config_int(L, "epochs", 1));
-  const int64_t limit = batch.get<int64_t>("steps", config_int(L, "steps", 0));
-  if (limit > 0) {
-    loop->plan.epochs = 0;
-    const std::string origin = recipe_context(L).config.origin("epochs");
-    if (!origin.empty() && origin != "default") {
-      session_of(L).notices.push_back(
-          fmt::format("steps = {} decides the length; epochs ({}) is not used", limit, origin));
-    }
-  }
-  loop->steps = limit > 0 ? limit : loop->data->set.steps_total(loop->plan);
-  XRUN_CHECK(loop->data->set.size() > 0, "run:steps: the set has no rows; nothing can be trained");
-  push_function(L,
-                {"StepLoop.next", DocKind::kFunction, "(loop) -> step, Batch",
-                 "Ends the body before and opens the next; nil where the loop ends."},
-                next_step);
-  push(L, std::move(loop));
-  return 2;
-}
-
-// Keeps the rows of a loss that is not finite, and says where.
-[[noreturn]] void save_and_rethrow(RunLoop& run, const PreferenceSet& set, int64_t max_tokens,
-                                   const NonFiniteLoss& error) {
-  const std::vector<PackedBatch> packs = set.pack(error.rows(), max_tokens);
-  std::vector<const PackedBatch*> views;
-  for (const PackedBatch& pack : packs) views.push_back(&pack);
-  throw Error(fmt::format("{}; {}", error.what(),
-                          save_failed_batch(run.run().dir().path(), run.run().step(), views,
-                                            [&](int64_t row) { return set.place(row); })));
-}
-
-int evaluate_set(RunLoop& run, lua_State* L) {
-  const auto data = arg<std::shared_ptr<PreferenceData>>(L, 2, "set");
-  const std::string name = opt_arg<std::string>(L, 4, "name").value_or("");
-  MetricTable metrics;
-  if (!run.run().replaying()) {
-    EvaluateOptions options;
-    options.poll = [L] { check_interrupt(L); };
-    if (!run.policies().empty()) options.policy = run.policies()[0].get();
-    const int64_t max_tokens = config_int(L, "batch.max_tokens", 8192);
-    data->set.check_fits(max_tokens);
-    try {
-      metrics = with_prefix(evaluate(data->set, max_tokens, lua_objective(L, 3), options),
-                            name.empty() ? "valid/" : "valid/" + name + "/");
-    } catch (const NonFiniteLoss& error) {
-      save_and_rethrow(run, data->set, max_tokens, error);
-    }
-  } else {
-    read_function(L, 3, "objective");
-  }
-  push(L, std::make_shared<MetricTable>(std::move(metrics)));
-  return 1;
-}
-
-// What the score function of run:sample is given.
-void push_sample(lua_State* L, const Sample& sample) {
-  Json table = sample.kept;
-  table.set("prompt_text", sample.prompt);
-  table.set("text", sample.text);
-  table.set("length", sample.length);
-  table.set("finish", sample.finish);
-  push(L, table);
-}
-
-double score_sample(lua_State* L, const LuaRef& function, const Sample& sample) {
-  const StackGuard guard(L);
-  function.push(L);
-  push_sample(L, sample);
-  protected_call(L, 1, 1);
-  return read_number(L, lua_gettop(L), "the score");
-}
-
-int sample(RunLoop& run, lua_State* L) {
-  const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
-  const auto data = arg<std::shared_ptr<PreferenceData>>(L, 3, "set");
-  const int64_t shown = opt_arg<int64_t>(L, 4, "shown").value_or(3);
-  const Options options(L, 5, "run:sample options", {"max_tokens", "score"});
-  MetricTable metrics;
-  if (!run.run().replaying()) {
-    TaskProgress progress(*run.session().console, "answering " + data->name, "tokens");
-    const int64_t max_tokens = options.get<int64_t>("max_tokens", kSampleTokens);
-    int64_t done = 0;
-    const std::vector<Sample> samples = answer_prompts(*policy, *data, max_tokens, [&] {
-      progress.update(++done, max_tokens);
-      check_interrupt(L);
-    });
-    double length = 0, score = 0;
-    for (const Sample& one : samples) length += static_cast<double>(one.length);
-    if (options.has("score")) {
-      const LuaRef function = options.get<LuaRef>("score");
-      for (const Sample& one : samples) score += score_sample(L, function, one);
-    }
-    const double count = static_cast<double>(std::max<size_t>(samples.size(), 1));
-    metrics.values.emplace_back("sample/length", length / count);
-    if (options.has("score")) metrics.values.emplace_back("sample/score", score / count);
-    std::string text = keep_and_show(run.run().dir().path() / "samples", run.run().step(), samples,
-                                     static_cast<size_t>(std::max<int64_t>(shown, 0)));
-    text += fmt::format("  {} greedy answers at step {}: {:.1f} tokens on average", samples.size(),
-                        run.run().step(), length / count);
-    if (options.has("score")) text += fmt::format(", score {:.3f}", score / count);
-    run.session().console->print(text);
-  }
-  push(L, std::make_shared<MetricTable>(std::move(metrics)));
   return 1;
 }
 
@@ -254,7 +125,7 @@ void open_run(LuaState& state) {
               "The training loop: batches of the shuffled stream; `batch` is { "
               "pairs, max_tokens } and may override steps and epochs. Saves, "
               "resumes and stops between bodies.",
-              steps)
+              run_steps)
       .method("log", "(metrics)",
               "Writes metrics of this body: what adamw:step and run:evaluate "
               "return, or a table of numbers.",
@@ -265,13 +136,13 @@ void open_run(LuaState& state) {
       .method("evaluate", "(set, objective, name?) -> Metrics",
               "Loss and metrics over every row of a set, each weighted once, "
               "without gradient; valid/loss, or valid/<name>/loss.",
-              evaluate_set)
+              run_evaluate)
       .method("sample", "(policy, set, shown?, options?) -> Metrics",
               "Greedy answers to every prompt of a set; shows the first `shown` "
               "(3) beside the run's earliest ones and keeps all of them in "
               "samples/. Options: max_tokens (128), score, a function of a sample "
               "{ text, length, finish, prompt_text, kept columns }.",
-              sample)
+              run_sample)
       .method("export", "(policy) -> string",
               "Writes the policy alone as a Hugging Face folder, hf/ of the "
               "run; returns its path.",

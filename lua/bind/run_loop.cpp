@@ -3,22 +3,21 @@
 #include "core/base/error.h"
 #include "core/console/summary.h"
 #include "core/model/hf_config.h"
-#include "core/train/preference_batch.h"
+#include "core/run/signals.h"
 #include "core/train/reference.h"
 
 namespace xrun {
 
 namespace {
 
-// Micro-batches of another phase draw other random numbers.
-uint64_t phase_seed(uint64_t seed, int64_t phase) {
-  return seed ^ (static_cast<uint64_t>(phase) * 0x9E3779B97F4A7C15ULL);
-}
+constexpr const char* kStopping = "\nstopping; another Ctrl-C stops at once, without saving\n";
+constexpr const char* kStoppingStep =
+    "\nstopping after this step; another Ctrl-C stops at once, without saving\n";
 
 std::string describe_model(const Policy& policy) {
   const ModelConfig config = read_model_config(policy.dir());
-  return fmt::format("{} ({}, {} layers, width {}, {})", policy.dir().filename().string(),
-                     config.model_type, config.layers, config.hidden,
+  return fmt::format("{} ({}, {} layer{}, width {}, {})", policy.dir().filename().string(),
+                     config.model_type, config.layers, config.layers == 1 ? "" : "s", config.hidden,
                      dtype_name(policy.options().dtype));
 }
 
@@ -31,15 +30,41 @@ std::optional<double> find(const Metrics& metrics, std::string_view name) {
 
 }  // namespace
 
-RunLoop::RunLoop(Session& session, std::string recipe, std::unique_ptr<Run> run,
+RunLoop::RunLoop(Session& session, std::string recipe, int64_t seed, std::unique_ptr<Run> run,
                  std::vector<std::shared_ptr<Policy>> policies)
     : session_(session),
       recipe_(std::move(recipe)),
+      seed_(static_cast<uint64_t>(seed)),
       run_(std::move(run)),
       policies_(std::move(policies)) {
   for (const auto& policy : policies_) {
     policy->set_snapshot_dir(run_->dir().path() / "reference");
   }
+}
+
+void RunLoop::seed_random(lua_State* L, int64_t part) const {
+  seed_recipe(LuaState::of(L), seed_, run_->step() + 1, part);
+}
+
+void RunLoop::seed_lua(lua_State* L, int64_t part) const {
+  seed_lua_random(LuaState::of(L), seed_, run_->step() + 1, part);
+}
+
+int64_t RunLoop::next_evaluation() {
+  if (evaluated_step_ != run_->step()) evaluations_ = 0;
+  evaluated_step_ = run_->step();
+  return evaluations_++;
+}
+
+void RunLoop::check(const Session::Input& input) {
+  run_->check_input(input.kind, input.key, input.what, input.identity);
+}
+
+void RunLoop::throw_with_batch(const NonFiniteLoss& error,
+                               std::span<const PackedBatch* const> packs,
+                               const RowName& name) const {
+  throw Error(fmt::format("{}; {}", error.what(),
+                          save_failed_batch(run_->dir().path(), run_->step(), packs, name)));
 }
 
 void RunLoop::report(const StepLoop& loop) {
@@ -57,8 +82,9 @@ void RunLoop::report(const StepLoop& loop) {
   session_.ledger_text.clear();
   report.steps = loop.steps;
   report.facts.emplace_back("data",
-                            fmt::format("{} pairs, {} a step{}", count_text(loop.data->set.size()),
-                                        loop.plan.pairs, loop.plan.shuffle ? ", shuffled" : ""));
+                            fmt::format("{} pair{}, {} a step{}", count_text(loop.data->set.size()),
+                                        loop.data->set.size() == 1 ? "" : "s", loop.plan.pairs,
+                                        loop.plan.shuffle ? ", shuffled" : ""));
   report.output = run_->dir().path().string();
   report.notices = std::move(session_.notices);
   session_.notices.clear();
@@ -88,17 +114,20 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   report(loop);
   run_->begin_phase(plan, state);
   if (loop.phase == 0) {
-    run_->dir().write_ledger(session_.ledger);
+    run_->dir().write_ledger(session_.ledger.to_json());
     if (run_->dir().resuming()) {
       session_.console->print(resume_line(run_->dir(), run_->resume_step()));
     }
   }
+  loop.kept.emplace(loop.data->set);
   progress_.emplace(*session_.console);
   progress_->start();
   loop.begun = true;
 }
 
 std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
+  XRUN_CHECK(!loop.begun || loop.phase + 1 == phases_,
+             "this loop was left when another one began; its bodies cannot go on");
   if (!loop.begun) begin(loop, state);
   if (loop.batch) loop.batch->close();
   loop.batch.reset();
@@ -109,6 +138,7 @@ std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
     show_progress(done, loop.steps);
   }
   const std::optional<Body> body = run_->begin_body(state);
+  set_stopping_text(body ? kStoppingStep : kStopping);
   if (!body) {
     progress_->finish();
     return std::nullopt;
@@ -117,12 +147,13 @@ std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
   body_tokens_ = 0;
   last_train_.clear();
   BatchInfo info;
-  info.step = body->phase_step;
+  info.step = body->step;
+  info.phase_step = body->phase_step;
   info.total_steps = body->phase_steps;
-  info.seed = phase_seed(loop.plan.seed, loop.phase);
-  loop.batch =
-      preference_batch(loop.data->set, loop.data->set.step_rows(loop.plan, body->phase_step),
-                       loop.max_tokens, std::move(info));
+  info.seed = loop.plan.seed;
+  loop.batch = preference_batch(loop.data->set, *loop.kept,
+                                loop.data->set.step_rows(loop.plan, body->phase_step),
+                                loop.max_tokens, std::move(info));
   return body;
 }
 
@@ -130,7 +161,7 @@ void RunLoop::show_progress(int64_t done, int64_t total) {
   StepProgress progress;
   progress.done = done;
   progress.total = total;
-  progress.loss = find(last_train_, "train/loss").value_or(0);
+  progress.loss = find(last_train_, "train/loss");
   progress.accuracy = find(last_train_, "train/accuracy");
   progress.tokens = body_tokens_;
   progress_->step(progress);

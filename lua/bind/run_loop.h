@@ -1,17 +1,19 @@
 #pragma once
-// The run behind a recipe's loop: reports, progress, phases and evaluation
-// around core's Run.
+// The run behind a recipe's loop: reports, progress, phases and evaluation around core's Run.
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/console/progress.h"
+#include "core/run/failed_batch.h"
 #include "core/run/run.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
+#include "core/train/preference_batch.h"
 #include "lua/bind/lua_state.h"
 #include "lua/bind/metrics.h"
 #include "lua/bind/preference.h"
@@ -19,8 +21,7 @@
 
 namespace xrun {
 
-// One `run:steps` loop: the set, the plan of its steps, and the batch in the
-// recipe's hands.
+// One `run:steps` loop: the set, the plan of its steps, and the batch in the recipe's hands.
 struct StepLoop {
   std::shared_ptr<PreferenceData> data;
   StepPlan plan;
@@ -29,30 +30,44 @@ struct StepLoop {
   int64_t phase = 0;
   int64_t batch_step = 0;  // of the batch in hand, counted in this loop
   bool begun = false;
+  std::optional<KeptColumns> kept;
   std::shared_ptr<Batch> batch;
 };
 
 class RunLoop {
  public:
-  RunLoop(Session& session, std::string recipe, std::unique_ptr<Run> run,
+  RunLoop(Session& session, std::string recipe, int64_t seed, std::unique_ptr<Run> run,
           std::vector<std::shared_ptr<Policy>> policies);
 
   Run& run() const { return *run_; }
+  uint64_t seed() const { return seed_; }
   Session& session() { return session_; }
   const std::vector<std::shared_ptr<Policy>>& policies() const { return policies_; }
 
-  // Checks that every pair fits, prints the report before step 0 and starts the
-  // phase.
+  // Seeds ATen's generator and math.random for what the recipe draws from here on. Parts of a step
+  // keep apart: 0 its body, 1 after the loop, from 2 on its evaluations.
+  void seed_random(lua_State* L, int64_t part) const;
+  void seed_lua(lua_State* L, int64_t part) const;  // math.random alone
+  // Counts the evaluations of the current step from 0.
+  int64_t next_evaluation();
+  // Compares something that the run reads with what it was when the run began.
+  void check(const Session::Input& input);
+  // Keeps the batch of a loss that is not finite; throws the error with the place of both.
+  [[noreturn]] void throw_with_batch(const NonFiniteLoss& error,
+                                     std::span<const PackedBatch* const> packs,
+                                     const RowName& name) const;
+
+  // Checks that every pair fits, prints the report before step 0 and starts the phase.
   void begin(StepLoop& loop, const Json& state);
-  // Ends the body before and gives the next one's batch; null where the loop
-  // ends.
+  // Ends the body before and gives the next one's batch; null where the loop ends.
   std::optional<Body> next(StepLoop& loop, const Json& state);
   void log(const Metrics& metrics);
   // Marks the open body's update as done and counts its tokens.
   void note_update(int64_t tokens);
   void finish(const Json& state);
   void end_progress();
-  // run.state as Lua holds it, as JSON; set by the binding.
+  // run.state as Lua holds it, as JSON; set by the binding. Throws Error that names the value that
+  // cannot be saved.
   std::function<Json()> read_state = [] { return Json(); };
   std::shared_ptr<LuaRef> state_ref;  // the table behind it
 
@@ -62,11 +77,13 @@ class RunLoop {
 
   Session& session_;
   std::string recipe_;  // the file, for the report
+  uint64_t seed_;
   std::unique_ptr<Run> run_;
   std::vector<std::shared_ptr<Policy>> policies_;
   std::optional<RunProgress> progress_;
   int64_t phases_ = 0;
   int64_t body_tokens_ = 0;
+  int64_t evaluated_step_ = -1, evaluations_ = 0;
   Metrics last_train_;
 };
 

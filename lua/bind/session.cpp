@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <ctime>
 #include <exception>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/run/signals.h"
+#include "lua/bind/interruption.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/run_loop.h"
 
@@ -31,29 +33,76 @@ Json binary_identity() {
 
 namespace {
 
-void save_after_error(Session& session) {
-  if (session.run == nullptr) return;
-  session.run->end_progress();
-  const std::filesystem::path saved =
-      session.run->run().save_after_error(session.run->read_state());
-  if (saved.empty()) return;
-  session.console->print(fmt::format("saved in {}; --resume goes on from there", saved.string()));
+// Which steps a failed save leaves behind.
+std::string unsaved_text(const Run& run) {
+  if (run.last_checkpoint().empty()) {
+    return "nothing is saved; --resume starts from the beginning";
+  }
+  return fmt::format("what came after {} is not saved; --resume goes on from there",
+                     run.last_checkpoint().string());
 }
 
-// The first error is what the user needs; a save that fails as well is said
-// beside it.
-[[noreturn]] void save_and_rethrow(Session& session) {
+// run.state as it is, or as it was when the body began if it holds what cannot be saved.
+Json state_to_save(const RunLoop& loop, Console& console) {
   try {
-    throw;
-  } catch (...) {
-    const std::exception_ptr first = std::current_exception();
-    try {
-      save_after_error(session);
-    } catch (const std::exception& error) {
-      session.console->print(fmt::format("could not save: {}", error.what()));
-    }
-    std::rethrow_exception(first);
+    return loop.read_state();
+  } catch (const Error&) {
+    console.print("run.state is saved as it was at the beginning of this step");
+    return loop.run().body_state();
   }
+}
+
+// Where an interruption met the recipe: " at dpo.lua:37", or "".
+std::string place_text(lua_State* L) {
+  const std::string place = interrupted_at(L);
+  return place.empty() ? "" : " at " + place;
+}
+
+// Saves what there is and says so. `interrupted`: by a signal, so that the user need not edit.
+void save_after_error(lua_State* L, bool interrupted) {
+  Session& session = session_of(L);
+  Console& console = *session.console;
+  if (session.run != nullptr) session.run->end_progress();
+  const bool trained = session.run != nullptr && !session.run->run().replaying();
+  std::filesystem::path saved;
+  if (trained) saved = session.run->run().save_after_error(state_to_save(*session.run, console));
+  if (interrupted && saved.empty()) {
+    const bool old = session.run != nullptr && !session.run->run().last_checkpoint().empty();
+    console.print(fmt::format("stopped{} before {} update; there was nothing{} to save",
+                              place_text(L), old ? "another" : "the first", old ? " new" : ""));
+  }
+  if (saved.empty()) return;
+  if (interrupted) {
+    console.print(fmt::format("stopped{}; saved in {}; --resume goes on from there", place_text(L),
+                              saved.string()));
+  } else {
+    console.print(fmt::format(
+        "saved in {}; --resume goes on from there, of an edited recipe --run {} --resume --force",
+        saved.string(), session.run->run().dir().path().string()));
+  }
+}
+
+// The first error is what the user needs; a save that fails for another reason is said beside it.
+[[noreturn]] void save_and_rethrow(lua_State* L) {
+  const std::exception_ptr first = std::current_exception();
+  std::string first_text;
+  bool interrupted = false;
+  try {
+    std::rethrow_exception(first);
+  } catch (const Interrupted&) {
+    interrupted = true;
+  } catch (const std::exception& error) {
+    first_text = error.what();
+  }
+  const Session& session = session_of(L);
+  try {
+    save_after_error(L, interrupted);
+  } catch (const std::exception& error) {
+    const bool known = first_text.find(error.what()) != std::string::npos;
+    if (!known) session.console->print(fmt::format("could not save: {}", error.what()));
+    session.console->print(unsaved_text(session.run->run()));
+  }
+  std::rethrow_exception(first);
 }
 
 std::shared_ptr<Console> standard_console() {
@@ -65,7 +114,27 @@ std::shared_ptr<Console> standard_console() {
       console_traits(STDOUT_FILENO));
 }
 
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  char text[16];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &parts)};
+}
+
 }  // namespace
+
+const std::string& template_date(Session& session) {
+  if (!session.date.empty()) return session.date;
+  const Json* begun = session.run_dir ? session.run_dir->record().find("date") : nullptr;
+  session.date = begun != nullptr && begun->is_string() ? begun->as_string() : today();
+  return session.date;
+}
+
+void note_input(Session& session, Session::Input input) {
+  session.inputs.push_back(std::move(input));
+  if (session.run != nullptr) session.run->check(session.inputs.back());
+}
 
 RunDir open_run_dir(lua_State* L) {
   const RecipeContext& context = recipe_context(L);
@@ -88,10 +157,14 @@ int run_session(const RecipeOptions& options) {
   session.console = standard_console();
   LuaState::set_interruptible(&recipe.state());
   set_signal_hook(LuaState::interrupt_from_signal);
+  set_stopping_text("\nstopping; another Ctrl-C stops at once\n");
   install_signal_handlers();
   // A folder that cannot be written or is in use is an error before any data are read.
   if (recipe.context().text.text.find("xrun.run(") != std::string::npos) {
     session.run_dir = std::make_unique<RunDir>(open_run_dir(recipe.state()));
+    if (!session.run_dir->resuming()) {
+      for (const std::string& notice : session.run_dir->notices()) session.console->print(notice);
+    }
   }
   try {
     XRUN_CHECK(!recipe.resume(), "{}: coroutine.yield outside a coroutine of the recipe's own",
@@ -100,7 +173,7 @@ int run_session(const RecipeOptions& options) {
   } catch (...) {
     LuaState::set_interruptible(nullptr);
     if (session.already_finished) return 0;
-    save_and_rethrow(session);
+    save_and_rethrow(recipe.state());
   }
   LuaState::set_interruptible(nullptr);
   return 0;

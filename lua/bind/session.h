@@ -1,6 +1,5 @@
 #pragma once
-// What the bindings of one recipe share: where it prints, what it has opened,
-// the run it drives.
+// What the bindings of one recipe share: where it prints, what it has opened, the run it drives.
 
 #include <lua.hpp>
 #include <memory>
@@ -9,6 +8,7 @@
 
 #include "core/base/json.h"
 #include "core/console/console.h"
+#include "core/data/ledger.h"
 #include "core/run/run_dir.h"
 #include "lua/bind/recipe.h"
 
@@ -17,33 +17,44 @@ namespace xrun {
 class Reference;
 class RunLoop;
 
-// Belongs to a LuaState (LuaState::service). run_session sets the console
-// before the recipe runs and ends the run afterwards.
+// Belongs to a LuaState (LuaState::service). run_session sets the console before the recipe runs
+// and ends the run afterwards.
 struct Session {
   std::shared_ptr<Console> console;  // never null while a recipe runs
   std::unique_ptr<RunDir> run_dir;   // opened before any work, until xrun.run takes it
   std::shared_ptr<RunLoop> run;      // the latest xrun.run; null before
   bool already_finished = false;     // --resume found a finished run: exit status 0
   std::vector<std::string> notices;  // to be said with the report before step 0
-  Json ledger = Json::object();      // of each data source opened, by name
+  Ledger ledger;                     // of every data source opened, in order
   std::string ledger_text;           // the same, to be said before step 0
   std::vector<std::shared_ptr<Reference>> references;  // synced by saves, checked at the end
+  std::string date;  // that templates see, fixed when the run began; "" until one asks
+  // What the recipe reads besides its own text, as Run::check_input takes it.
+  struct Input {
+    std::string kind, key, what;
+    Json identity;
+  };
+  std::vector<Input> inputs;
 };
 
 // The session of a state.
 Session& session_of(lua_State* L);
 
+// The day that templates see: that of the run's beginning, also when it is resumed later.
+const std::string& template_date(Session& session);
+
+// Notes an input; compares it if the run is open already.
+void note_input(Session& session, Session::Input input);
+
 // Opens the folder that the command line and the resolved configuration name.
 RunDir open_run_dir(lua_State* L);
 
-// Version and digests of the running binary and its libraries: what a resume
-// compares.
+// Version and digests of the running binary and its libraries: what a resume compares.
 Json binary_identity();
 
-// Runs a recipe from its file to its last checkpoint and summary: set-up,
-// signals, the run's end; after an error or an interruption it saves what can
-// be saved and says where. Returns the exit status 0; throws what the recipe
-// threw, Interrupted after saving.
+// Runs a recipe from its file to its last checkpoint and summary: set-up, signals, the run's end;
+// after an error or an interruption it saves what can be saved and says where. Returns the exit
+// status 0; throws what the recipe threw, Interrupted after saving.
 int run_session(const RecipeOptions& options);
 
 }  // namespace xrun

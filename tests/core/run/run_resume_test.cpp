@@ -38,7 +38,7 @@ TEST(RunResume, AnEvaluationBetweenLoopsComesBackWhileReplaying) {
   }
   RunDirOptions options{folder / "run", true, false};
   xrun::Run run(RunDir::open(toy_identity(2), options), {},
-          {{"weights", std::make_shared<ToyWeights>()}});
+                {{"weights", std::make_shared<ToyWeights>()}});
   ASSERT_TRUE(run.replaying());
   EXPECT_EQ(run.recall("evaluate"), first);
   loop(run, 2);
@@ -53,8 +53,8 @@ TEST(RunResume, AnEvaluationBetweenLoopsComesBackWhileReplaying) {
 
 TEST(RunResume, AChangedInputIsRefusedWithItsField) {
   const ScratchFolder folder;
-  const Json before = parse_json(R"({"hash":"aa","rows":3})", "input");
-  const Json now = parse_json(R"({"hash":"bb","rows":3})", "input");
+  const Json before = parse_json(R"({"digest":"aa","keys":[{"rows":3}]})", "input");
+  const Json now = parse_json(R"({"digest":"bb","keys":[{"rows":4}]})", "input");
   {
     const auto run = open_run(folder / "run");
     run->check_input("data", "2", "the data set v.jsonl", before);
@@ -67,13 +67,12 @@ TEST(RunResume, AChangedInputIsRefusedWithItsField) {
     const auto run = open_run(folder / "run");
     run->check_input("data", "2", "the data set v.jsonl", before);
     run->check_input("data", "3", "a new one", now);
-    EXPECT_EQ(message_of<Error>([&] {
-                run->check_input("data", "2", "the data set v.jsonl", now);
-              }),
-              (folder / "run").string() +
-                  ": cannot resume, the data set v.jsonl is not what it was:\n"
-                  "  data.2.hash: \"bb\", was \"aa\"\n"
-                  "--run DIR starts a new run, --force resumes all the same");
+    EXPECT_EQ(
+        message_of<Error>([&] { run->check_input("data", "2", "the data set v.jsonl", now); }),
+        (folder / "run").string() +
+            ": cannot resume, the data set v.jsonl is not what it was:\n"
+            "data[1].rows: 3 -> 4\n"
+            "--run DIR starts a new run, --force resumes all the same");
   }
   const auto run = open_run(folder / "run", true);
   run->check_input("data", "2", "the data set v.jsonl", now);

@@ -61,10 +61,11 @@ TEST_F(PreferenceBatchTest, KeepsTheOrderOfTheRowsWhateverThePacks) {
 
 TEST_F(PreferenceBatchTest, KeptColumnsAreFieldsAsTheRowsHaveThem) {
   const std::filesystem::path path = folder_.path() / "rows.jsonl";
-  std::ofstream(path) << R"({"prompt":"a","chosen":"b","rejected":"c","score":1.5,"who":"x","id":16777217})"
-                         "\n"
-                      << R"({"prompt":"d","chosen":"e","rejected":"f","score":-2,"who":"y","id":3})"
-                         "\n";
+  std::ofstream(path)
+      << R"({"prompt":"a","chosen":"b","rejected":"c","score":1.5,"who":"x","id":16777217})"
+         "\n"
+      << R"({"prompt":"d","chosen":"e","rejected":"f","score":-2,"who":"y","id":3})"
+         "\n";
   const auto batch = preference_batch(open(path.string(), {"score", "who", "id"}), {1, 0}, 8192);
   const View chosen = batch->micros()[0]->chosen();
   EXPECT_EQ(chosen.field("score")[0].item().toDouble(), -2);

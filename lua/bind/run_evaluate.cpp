@@ -1,0 +1,137 @@
+// run:evaluate and run:sample. Outside loops a resume runs through them again with weights that are
+// not theirs any more: what they gave the first time is saved with the run and given back.
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/console/progress.h"
+#include "core/train/evaluate.h"
+#include "core/train/random_scope.h"
+#include "lua/bind/args.h"
+#include "lua/bind/objective.h"
+#include "lua/bind/run_loop.h"
+#include "lua/bind/run_methods.h"
+#include "lua/bind/samples.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kSampleTokens = 128;
+
+// Runs `measure` (number -> Metrics) unless its values are known, and pushes them. math.random goes
+// on from the same place either way.
+template <typename Measure>
+int push_measured(RunLoop& loop, lua_State* L, const std::string& what, const Measure& measure) {
+  Run& run = loop.run();
+  const int64_t number = loop.next_evaluation();
+  Metrics values;
+  if (run.replaying()) {
+    values = run.recall(what);
+  } else {
+    const RandomScope random;
+    loop.seed_random(L, 2 + 2 * number);
+    values = measure(number);
+    run.remember(what, values);
+  }
+  loop.seed_lua(L, 3 + 2 * number);
+  push(L, std::make_shared<MetricTable>(MetricTable{std::move(values)}));
+  return 1;
+}
+
+// Keeps the rows of a loss that is not finite, and says where.
+[[noreturn]] void save_and_rethrow(RunLoop& run, const PreferenceSet& set, int64_t max_tokens,
+                                   const NonFiniteLoss& error) {
+  const std::vector<PackedBatch> packs = set.pack(error.rows(), max_tokens);
+  std::vector<const PackedBatch*> views;
+  for (const PackedBatch& pack : packs) views.push_back(&pack);
+  run.throw_with_batch(error, views, [&](int64_t row) { return set.place(row); });
+}
+
+// What the score function of run:sample is given.
+void push_sample(lua_State* L, const Sample& sample) {
+  Json table = sample.kept;
+  table.set("prompt_text", sample.prompt);
+  table.set("text", sample.text);
+  table.set("length", sample.length);
+  table.set("finish", sample.finish);
+  push(L, table);
+}
+
+double score_sample(lua_State* L, const LuaRef& function, const Sample& sample) {
+  const StackGuard guard(L);
+  function.push(L);
+  push_sample(L, sample);
+  protected_call(L, 1, 1);
+  return read_number(L, lua_gettop(L), "the score");
+}
+
+struct SampleSettings {
+  int64_t shown, max_tokens;
+  std::optional<LuaRef> score;
+};
+
+Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const PreferenceData& data,
+               const SampleSettings& settings) {
+  TaskProgress progress(*run.session().console, "answering " + data.name, "tokens");
+  int64_t done = 0;
+  const std::vector<Sample> samples = answer_prompts(policy, data, settings.max_tokens, [&] {
+    progress.update(++done, settings.max_tokens);
+    check_interrupt(L);
+  });
+  if (samples.empty()) return {};
+  const auto count = static_cast<double>(samples.size());
+  double length = 0, score = 0;
+  for (const Sample& one : samples) {
+    length += static_cast<double>(one.length);
+    if (settings.score) score += score_sample(L, *settings.score, one);
+  }
+  Metrics metrics = {{"sample/length", length / count}};
+  if (settings.score) metrics.emplace_back("sample/score", score / count);
+  std::string text = keep_and_show(run.run().dir().path() / "samples", run.run().step(), samples,
+                                   static_cast<size_t>(settings.shown));
+  text += fmt::format("  {} greedy answer{} at step {}: {:.1f} tokens on average", samples.size(),
+                      samples.size() == 1 ? "" : "s", run.run().step(), length / count);
+  if (settings.score) text += fmt::format(", score {:.3f}", score / count);
+  run.session().console->print(text);
+  return metrics;
+}
+
+}  // namespace
+
+int run_evaluate(RunLoop& run, lua_State* L) {
+  const auto data = arg<std::shared_ptr<PreferenceData>>(L, 2, "set");
+  const Objective objective = lua_objective(L, 3);
+  const std::string name = opt_arg<std::string>(L, 4, "name").value_or("");
+  return push_measured(run, L, "evaluate " + name, [&](int64_t number) {
+    EvaluateOptions options;
+    options.poll = [L] { check_interrupt(L); };
+    if (!run.policies().empty()) options.policy = run.policies()[0].get();
+    options.seed = run.seed();
+    options.step = run.run().step();
+    options.number = number;
+    const int64_t max_tokens = config_whole(L, "batch.max_tokens", 8192);
+    data->set.check_fits(max_tokens);
+    try {
+      return with_prefix(evaluate(data->set, max_tokens, objective, options),
+                         name.empty() ? "valid/" : "valid/" + name + "/")
+          .values;
+    } catch (const NonFiniteLoss& error) {
+      save_and_rethrow(run, data->set, max_tokens, error);
+    }
+  });
+}
+
+int run_sample(RunLoop& run, lua_State* L) {
+  const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
+  const auto data = arg<std::shared_ptr<PreferenceData>>(L, 3, "set");
+  const int64_t shown = opt_arg<int64_t>(L, 4, "shown").value_or(3);
+  const Options options(L, 5, {"max_tokens", "score"});
+  SampleSettings settings{std::max<int64_t>(shown, 0),
+                          options.get<int64_t>("max_tokens", kSampleTokens), std::nullopt};
+  if (options.has("score")) settings.score = options.get<LuaRef>("score");
+  return push_measured(run, L, "sample " + data->name,
+                       [&](int64_t) { return answer(run, L, *policy, *data, settings); });
+}
+
+}  // namespace xrun
