@@ -3,8 +3,10 @@
 
 #include <dlfcn.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -25,7 +27,6 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"check", "config, data and templates of a recipe, without training", nullptr},
     {"tokenize", "text to token ids", command_tokenize},
     {"render", "conversations through a chat template", command_render},
     {"score", "log-probabilities of tokens under a model", nullptr},
@@ -33,6 +34,7 @@ constexpr Command kCommands[] = {
     {"models", "small real models that packages carry", nullptr},
     {"import", "a GGUF file to a Hugging Face folder", nullptr},
     {"init-model", "a folder with a random-init model", nullptr},
+    {"explain", "what a config key or a name of the Lua side is", nullptr},
 };
 
 void print_help() {
@@ -66,8 +68,28 @@ int run_engine(int argc, char** argv) {
   return run(argc, argv);
 }
 
+// Options that stand before the recipe are read all the same; a command comes first.
+int run_options_first(int argc, char** argv) {
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument.ends_with(".lua")) return run_engine(argc, argv);
+    for (const Command& command : kCommands) {
+      if (argument != command.name) continue;
+      throw UsageError(
+          fmt::format("options follow the command: xrun {} {} ...", argument, argv[1]));
+    }
+  }
+  throw UsageError(fmt::format(
+      "{} stands alone; wanted a recipe or a command: xrun RECIPE.lua {} ...", argv[1], argv[1]));
+}
+
 int dispatch(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "help";
+  if (name == "help" && argc > 2) {
+    char option[] = "--help";
+    char* asked[] = {argv[0], argv[2], option, nullptr};
+    return dispatch(3, asked);
+  }
   if (name == "help" || name == "--help" || name == "-h") {
     print_help();
     return 0;
@@ -81,7 +103,14 @@ int dispatch(int argc, char** argv) {
     return command.run != nullptr ? command.run(argc - 1, argv + 1) : run_engine(argc, argv);
   }
   if (name.ends_with(".lua")) return run_engine(argc, argv);
+  if (name.starts_with('-')) return run_options_first(argc, argv);
   throw_unknown(name);
+}
+
+// What was printed has reached its file, or the command failed.
+int finish(int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  throw Error(fmt::format("standard output cannot be written: {}", std::strerror(errno)));
 }
 
 int report(const char* message, int status) {
@@ -96,7 +125,7 @@ int report(const char* message, int status) {
 
 int main(int argc, char** argv) {
   try {
-    return xrun::dispatch(argc, argv);
+    return xrun::finish(xrun::dispatch(argc, argv));
   } catch (const xrun::Interrupted& stop) {
     return 128 + stop.signal_number();
   } catch (const xrun::UsageError& error) {

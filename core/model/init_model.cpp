@@ -22,6 +22,8 @@ namespace xrun {
 
 namespace {
 
+constexpr const char* kShape = "the model's shape";  // what stands for a file in messages
+
 // Box-Muller on the two halves of 64 random bits.
 at::Tensor normal_tensor(const std::vector<int64_t>& shape, double scale, uint64_t seed,
                          uint64_t tensor) {
@@ -108,13 +110,17 @@ InitOptions init_preset(const std::string& name) {
 }
 
 void check_init_options(const InitOptions& options) {
-  parse_model_config(config_json(options), Json::object(), "the model's shape");
+  parse_model_config(config_json(options), Json::object(), kShape);
+  XRUN_CHECK(options.hidden % options.heads == 0,
+             "{}: hidden_size ({}) is no multiple of num_attention_heads ({})", kShape,
+             options.hidden, options.heads);
 }
 
 void init_model(const std::filesystem::path& out, const InitOptions& options) {
+  check_init_options(options);
   const Json config = config_json(options);
   const Json generation = generation_json(config);
-  const ModelConfig parsed = parse_model_config(config, generation, "the model's shape");
+  const ModelConfig parsed = parse_model_config(config, generation, kShape);
   NewFolder folder(out, /*replace=*/false);
   write_file_atomic(folder.path() / "config.json", dump_json(config, {.indent = 2}) + "\n");
   write_file_atomic(folder.path() / "generation_config.json",

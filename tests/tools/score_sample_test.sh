@@ -28,7 +28,7 @@ init again --tokenizer "$smol" >out; cmp tiny/model.safetensors again/model.safe
 init other --tokenizer "$smol" --seed 1 >out
 ! cmp -s tiny/model.safetensors other/model.safetensors || fail "the seed changes nothing"
 refuses 1 'exists already and is not empty' init tiny --tokenizer "$smol"
-refuses 1 'cannot hold them' init b --tokenizer "$smol" --vocab 10
+refuses 2 'cannot hold them' init b --tokenizer "$smol" --vocab 10
 refuses 2 "there is no preset 'huge'" init b --preset huge
 refuses 2 'excludes' init b --tied --untied
 [ ! -e b ] || fail "a refused folder exists"
@@ -44,7 +44,8 @@ is "$(sed -n 3p out)" '{"ids":[],"logprobs":[]}'
 printf '{"ids":[1,131]}\n{"ids":"x"}\n{"a":1}\n{\n{"ids":[1,2]}\n' >rows
 status=0; "$xrun" score --model "$golden" --json rows >out || status=$?
 is $status 1
-is "$(sed -n 1p out)" '{"error":"rows:1: the field \"ids\" holds 131, outside the model'"'"'s vocabulary of 131"}'
+is "$(sed -n 1p out)" '{"error":"rows:1: the field \"ids\" holds 131, wanted whole numbers '\
+'from 0 to 130: the model'"'"'s vocabulary"}'
 is "$(sed -n 2p out)" '{"error":"rows:2: the field \"ids\" is of kind string, wanted an array of token ids"}'
 is "$(sed -n 3p out)" '{"error":"rows:3: wanted an object with the field \"ids\" or \"text\""}'
 [[ $(sed -n 4p out) == '{"error":"rows:4:'* ]] || fail "$(sed -n 4p out)"
@@ -76,6 +77,18 @@ printf '{"prompt":""}\n{"prompt":5}\n' >prompts
 status=0; "$xrun" sample --model tiny --json prompts >out || status=$?
 is $status 1
 is "$(grep -c '"error"' out)" 2
+
+# In plain text a row is a line, whatever its answer holds; what failed is on standard error and
+# leaves its line empty.
+# A model of tied random weights says its last token again: here the newline of "assistant\n".
+is "$(echo hi | "$xrun" sample --model tiny --chat --template chatml --max-new-tokens 2 2>err)" '\n\n'
+is "$(printf '\\\n' | "$xrun" sample --model tiny --max-new-tokens 1)" '\\'
+printf 'a\n\nb\n' >plain
+status=0; "$xrun" sample --model tiny plain --max-new-tokens 20 >out 2>err || status=$?
+is "$status $(wc -l <out)" "1 3"
+is "$(sed -n 2p out)" ""
+grep -q '^xrun: error: plain:2: the prompt is empty' err || fail "$(cat err)"
+! grep -q 'error' out || fail "an error among the answers: $(cat out)"
 
 # A conversation goes through the template that is named.
 echo '{"messages":[{"role":"user","content":"hi"}]}' >chat

@@ -38,7 +38,7 @@ is "$(echo hi | "$xrun" tokenize --tokenizer "$tokenizers/llama2" --specials | c
 refuses 2 'tokenizer is required' "$xrun" tokenize
 refuses 2 'did you mean tokenize?' "$xrun" tokenise
 refuses 2 'there is no command' "$xrun" xyzzy
-refuses 1 'xrun: error: nowhere: there is no such folder' "$xrun" tokenize --tokenizer nowhere
+refuses 2 'nowhere: cannot be opened: No such file' "$xrun" tokenize --tokenizer nowhere
 refuses 1 'missing: cannot be opened' tokenize missing
 [[ $("$xrun" help) == *tokenize* ]] || fail "help does not name tokenize"
 [[ $("$xrun" --version) == "xrun "[0-9]* ]] || fail "--version"

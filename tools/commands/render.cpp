@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/text/chat_tokens.h"
+#include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/row_stream.h"
 
@@ -77,10 +78,11 @@ int render_rows(const RenderArguments& arguments) {
   const ResolvedTemplate resolved = resolve_template(
       *tokenizer, arguments.chat_template, arguments.date.empty() ? now() : arguments.date, true);
   std::fprintf(stderr, "%s\n", resolved.notice.c_str());
-  RowReader rows(arguments.file == "-" ? "" : arguments.file);
+  RowReader rows(arguments.file);
   RowWriter out;
   int status = 0;
   for (std::string line; rows.next(line);) {
+    tokenizer->finish_loading();
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;  // a blank line is no row
     try {
       out.write(render_line(line, rows, arguments.json, *tokenizer, *resolved.chat_template));
@@ -105,18 +107,16 @@ int command_render(int argc, char** argv) {
       "add_generation_prompt, ...) an argument of the template",
       "xrun render");
   RenderArguments arguments;
-  app.add_option("--tokenizer", arguments.tokenizer, "folder of the tokenizer")->required();
+  app.add_option("--tokenizer", arguments.tokenizer, "folder of the tokenizer")
+      ->required()
+      ->check(existing_folder());
   app.add_option("--template", arguments.chat_template,
                  "a template file, or a built-in name; the tokenizer's own if not given");
-  app.add_option("FILE", arguments.file, "rows; standard input if not given");
+  app.add_option("FILE", arguments.file, "rows; standard input if not given or -");
   app.add_option("--date", arguments.date, "what strftime_now reads: 2024-07-26; now if not given");
   app.add_flag("--json", arguments.json,
                "write objects with \"text\", \"ids\" and \"mask\" (null without generation marks)");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
   return render_rows(arguments);
 }
 

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/text/tokenizer.h"
+#include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/row_stream.h"
 
@@ -98,16 +99,14 @@ int command_tokenize(int argc, char** argv) {
   CLI::App app("Writes the token ids of each line, with the bytes that each token stands for",
                "xrun tokenize");
   TokenizeArguments arguments;
-  app.add_option("--tokenizer", arguments.tokenizer, "folder of the tokenizer")->required();
+  app.add_option("--tokenizer", arguments.tokenizer, "folder of the tokenizer")
+      ->required()
+      ->check(existing_folder());
   app.add_option("FILE", arguments.file, "text, a line a row; standard input if not given");
   app.add_flag("--json", arguments.json, "rows are objects with a field \"text\"");
   app.add_flag("--specials", arguments.specials, "add the tokens of the post-processor (BOS, EOS)");
   app.add_flag("--count", arguments.count, "write the number of tokens alone");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
   return tokenize_rows(arguments);
 }
 

@@ -1,13 +1,14 @@
 // xrun import: a llama-architecture GGUF file as a Hugging Face folder.
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
 
 #include "core/base/error.h"
 #include "core/model/gguf_import.h"
+#include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 
 namespace xrun {
@@ -18,11 +19,7 @@ int command_import(int argc, char** argv) {
   std::string file, out;
   app.add_option("FILE", file, "the GGUF file: F32, F16, BF16, Q8_0, Q4_0, Q4_1")->required();
   app.add_option("OUT", out, "the folder to make")->required();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
   const GgufImport report = import_gguf(file, out);
   fmt::print("{}: {} tensors, {} parameters, {} tokens\n", out, report.tensors, report.parameters,
              report.vocab);

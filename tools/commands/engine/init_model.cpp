@@ -5,14 +5,14 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <optional>
 #include <string>
 
 #include "core/base/error.h"
-#include "core/model/hf_config.h"
 #include "core/text/tokenizer.h"
+#include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
+#include "tools/commands/engine/model_arguments.h"
 
 namespace xrun {
 
@@ -40,15 +40,17 @@ InitOptions options_of(const InitArguments& a) {
   o.vocab = a.vocab.value_or(o.vocab);
   o.tied = !a.untied;
   o.seed = a.seed;
-  o.dtype = dtype_from_name(a.dtype);
+  o.dtype = *option_type(a.dtype);
   if (a.tokenizer.empty()) return o;
   const auto tokenizer = Tokenizer::load(a.tokenizer);
   o.tokenizer = a.tokenizer;
   o.vocab = a.vocab.value_or(tokenizer->vocab_size());
-  XRUN_CHECK(tokenizer->vocab_size() <= o.vocab,
-             "{}: the tokenizer has {} ids, --vocab {} cannot hold them; leave it out or use at "
-             "least {}",
-             a.tokenizer, tokenizer->vocab_size(), o.vocab, tokenizer->vocab_size());
+  if (tokenizer->vocab_size() > o.vocab) {
+    throw UsageError(
+        fmt::format("{}: the tokenizer has {} ids, --vocab {} cannot hold them; leave it out or "
+                    "use at least {}",
+                    a.tokenizer, tokenizer->vocab_size(), o.vocab, tokenizer->vocab_size()));
+  }
   o.bos_id = tokenizer->bos_id().value_or(-1);
   o.eos_id = tokenizer->eos_id().value_or(-1);
   o.pad_id = tokenizer->pad_id().value_or(-1);
@@ -62,8 +64,10 @@ int command_init_model(int argc, char** argv) {
                "xrun init-model");
   InitArguments a;
   app.add_option("OUT", a.out, "the folder to make")->required();
-  app.add_option("--preset", a.preset, "tiny (4 layers, 256 wide) or mid (8 layers, 512 wide)");
-  app.add_option("--tokenizer", a.tokenizer, "folder whose tokenizer files are copied");
+  app.add_option("--preset", a.preset, "tiny (4 layers, 256 wide) or mid (8 layers, 512 wide)")
+      ->capture_default_str();
+  app.add_option("--tokenizer", a.tokenizer, "folder whose tokenizer files are copied")
+      ->check(existing_folder());
   app.add_option("--layers", a.layers, "number of layers");
   app.add_option("--hidden", a.hidden, "width");
   app.add_option("--heads", a.heads, "query heads");
@@ -73,14 +77,12 @@ int command_init_model(int argc, char** argv) {
   app.add_option("--max-length", a.max_length, "positions");
   app.add_flag("--tied", a.tied, "the head is the embedding (the default)");
   app.add_flag("--untied", a.untied, "the head has weights of its own")->excludes("--tied");
-  app.add_option("--seed", a.seed, "seed of the weights");
-  app.add_option("--dtype", a.dtype, "fp32, bf16 or fp16");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  init_model(a.out, options_of(a));
+  app.add_option("--seed", a.seed, "seed of the weights")->capture_default_str();
+  app.add_option("--dtype", a.dtype, "fp32, bf16 or fp16")->capture_default_str();
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  const InitOptions options = options_of(a);
+  from_option([&] { check_init_options(options); });
+  init_model(a.out, options);
   fmt::print("{}\n", a.out);
   return 0;
 }

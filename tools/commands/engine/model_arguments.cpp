@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/model/model_registry.h"
+#include "tools/commands/command_line.h"
 
 namespace xrun {
 
@@ -18,16 +19,22 @@ void add_model_arguments(CLI::App& app, ModelArguments& arguments) {
   app.add_option("--dtype", arguments.dtype,
                  "fp32, bf16 or fp16; the checkpoint's own if not given");
   app.add_option("--threads", arguments.threads, "threads to compute with; all if not given")
-      ->check(CLI::PositiveNumber);
+      ->check(thread_count());
   app.add_flag("--json", arguments.json, "one object a line, in and out");
 }
 
+std::optional<at::ScalarType> option_type(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  return from_option([&] { return dtype_from_name(name); });
+}
+
 std::shared_ptr<Model> open_model(ModelArguments& arguments) {
+  const std::optional<at::ScalarType> named = option_type(arguments.dtype);
+  warn_of_threads(arguments.threads);
   if (arguments.threads > 0) at::set_num_threads(arguments.threads);
   arguments.dir = resolve_model(
       arguments.model, [](const std::string& line) { fmt::print(stderr, "xrun: {}\n", line); });
-  const at::ScalarType type = arguments.dtype.empty() ? read_model_config(arguments.dir).dtype
-                                                      : dtype_from_name(arguments.dtype);
+  const at::ScalarType type = named ? *named : read_model_config(arguments.dir).dtype;
   return Model::load(arguments.dir, type, /*trainable=*/false);
 }
 
@@ -47,8 +54,9 @@ std::vector<int32_t> row_ids(const Json& value, const ModelConfig& config) {
   std::vector<int32_t> ids;
   for (const Json& id : value.as_array()) {
     XRUN_CHECK(id.is_int() && id.as_int() >= 0 && id.as_int() < config.vocab,
-               "the field \"ids\" holds {}, outside the model's vocabulary of {}", dump_json(id),
-               config.vocab);
+               "the field \"ids\" holds {}, wanted whole numbers from 0 to {}: the model's "
+               "vocabulary",
+               dump_json(id), config.vocab - 1);
     ids.push_back(static_cast<int32_t>(id.as_int()));
   }
   return ids;
@@ -61,7 +69,11 @@ Console& error_console() {
   return console;
 }
 
-std::string error_line(const std::string& message) {
+std::string error_line(const std::string& message, bool json) {
+  if (!json) {
+    fmt::print(stderr, "xrun: error: {}\n", message);
+    return "";
+  }
   Json row = Json::object();
   row.set("error", message);
   return dump_json(row);

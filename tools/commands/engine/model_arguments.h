@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct ModelArguments {
 };
 
 void add_model_arguments(CLI::App& app, ModelArguments& arguments);
+
+// The type that an option names; nothing for "". Throws UsageError.
+std::optional<at::ScalarType> option_type(const std::string& name);
 
 // Loads the model, not to be trained.
 std::shared_ptr<Model> open_model(ModelArguments& arguments);
@@ -53,7 +57,8 @@ int answer_rows(
 // Standard error, for progress.
 Console& error_console();
 
-// {"error": message} as a line.
-std::string error_line(const std::string& message);
+// The line of a row that failed: {"error": message}; in plain text an empty one, the message going
+// to standard error.
+std::string error_line(const std::string& message, bool json);
 
 }  // namespace xrun

@@ -1,8 +1,8 @@
 // xrun models: the small real models that packages carry, and fetching one.
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -12,6 +12,8 @@
 #include "core/base/json.h"
 #include "core/base/suggest.h"
 #include "core/model/model_registry.h"
+#include "core/run/signals.h"
+#include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 
 namespace xrun {
@@ -70,12 +72,9 @@ int command_models(int argc, char** argv) {
   CLI::App* fetch = app.add_subcommand("get", "download a model once and print its folder");
   fetch->add_option("NAME", name, "a name from the list")->required();
   app.require_subcommand(0, 1);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (fetch->parsed()) {
+    install_signal_handlers();  // so that a signal ends pip too
     get(name);
   } else {
     print_list(json);

@@ -1,6 +1,7 @@
 // xrun RECIPE.lua: runs a recipe.
 
 #include "lua/bind/session.h"
+#include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/recipe_arguments.h"
 
@@ -13,13 +14,10 @@ int command_recipe(int argc, char** argv) {
   app.add_flag("--resume", options.resume, "go on from the newest checkpoint of the run's folder");
   app.add_flag("--force", options.force, "resume although recipe, data or binary changed");
   app.add_option("--steps", options.steps, "stop after so many steps; schedules stay as they are")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   app.add_flag("--jit", options.jit, "compile Lua; a loop of Lua can then not be interrupted");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  warn_of_threads(options.threads);
   return run_session(options);
 }
 

@@ -6,6 +6,7 @@
 #include "core/console/progress.h"
 #include "core/model/generate.h"
 #include "core/text/chat_tokens.h"
+#include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/model_arguments.h"
 
@@ -77,10 +78,26 @@ class SampleRows {
   std::shared_ptr<const ChatTemplate> chat_template_;
 };
 
+// One line whatever the text holds: a newline is \n, a carriage return \r, a backslash \\.
+std::string escaped(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n')
+      line += "\\n";
+    else if (c == '\r')
+      line += "\\r";
+    else if (c == '\\')
+      line += "\\\\";
+    else
+      line += c;
+  }
+  return line;
+}
+
 // {"ids","text","logprobs","finish"}, or the text alone.
 std::string answer_line(const Generation& generation, const Tokenizer& tokenizer, bool json) {
   const std::string text = tokenizer.decode(generation.ids, /*skip_special=*/true);
-  if (!json) return text;
+  if (!json) return escaped(text);
   Json::Array ids, logprobs;
   for (const int32_t id : generation.ids) ids.emplace_back(int64_t{id});
   for (const float l : generation.logprobs) logprobs.emplace_back(std::stod(fmt::format("{}", l)));
@@ -112,7 +129,7 @@ std::vector<std::string> answer_group(Model& model, const Tokenizer& tokenizer,
   for (const ModelRow& row : rows) {
     lines.push_back(row.error.empty()
                         ? answer_line(answers[next++], tokenizer, arguments.model.json)
-                        : error_line(row.error));
+                        : error_line(row.error, arguments.model.json));
   }
   return lines;
 }
@@ -121,7 +138,8 @@ std::vector<std::string> answer_group(Model& model, const Tokenizer& tokenizer,
 
 int command_sample(int argc, char** argv) {
   CLI::App app(
-      "Continues each row greedily: lines of text (questions with --chat), or with --json "
+      "Continues each row greedily, a line of output for each. Rows are lines of text (questions "
+      "with --chat), answered in text where \\n is a newline and \\\\ a backslash; or with --json "
       "{\"prompt\"} or {\"messages\"} -> {\"ids\", \"text\", \"logprobs\", \"finish\"}.",
       "xrun sample");
   SampleArguments arguments;
@@ -130,14 +148,13 @@ int command_sample(int argc, char** argv) {
   app.add_option("--template", arguments.chat_template,
                  "a template file or the name of a built-in one; by default the tokenizer's own");
   app.add_option("--max-new-tokens", arguments.max_new_tokens, "tokens of an answer at most")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--batch", arguments.batch, "rows decoded together")->check(CLI::PositiveNumber);
+      ->check(whole_number(0))
+      ->capture_default_str();
+  app.add_option("--batch", arguments.batch, "rows decoded together")
+      ->check(whole_number(1))
+      ->capture_default_str();
   app.add_option("--temperature", arguments.temperature, "0, greedy, is the only one so far");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (arguments.temperature != 0) {
     throw UsageError(fmt::format("--temperature {}: sampling is greedy so far, only 0 is possible",
                                  arguments.temperature));

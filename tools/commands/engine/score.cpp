@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/console/progress.h"
+#include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/model_arguments.h"
 
@@ -50,7 +51,8 @@ std::vector<std::string> score_group(Model& model, const std::vector<ModelRow>& 
   const float* next = logprob.const_data_ptr<float>();
   std::vector<std::string> lines;
   for (const ModelRow& row : rows) {
-    lines.push_back(row.error.empty() ? score_line(row.ids, next) : error_line(row.error));
+    lines.push_back(row.error.empty() ? score_line(row.ids, next)
+                                      : error_line(row.error, /*json=*/true));
     if (!row.ids.empty()) next += row.ids.size() - 1;
   }
   return lines;
@@ -104,11 +106,7 @@ int command_score(int argc, char** argv) {
   bool specials = false;
   add_model_arguments(app, arguments);
   app.add_flag("--specials", specials, "add the tokens of the post-processor (BOS, EOS) to texts");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
   const auto model = open_model(arguments);
   const at::NoGradGuard no_grad;
   ScoreRows rows(arguments, *model, specials);

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# The command line itself: help, options in odd places, numbers, what options name, explain, output
+# that cannot be written.
+source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
+
+# Help lists what exists, and is of the command that was asked for.
+wants 0 'usage: xrun RECIPE.lua' "$xrun" help
+for command in $("$xrun" help | sed -n '/^commands:/,$s/^  \([a-z-]*\) .*/\1/p'); do
+  case $command in help | --version) continue ;; esac
+  wants 0 'Usage:' "$xrun" "$command" --help
+done
+wants 0 '--count' "$xrun" help tokenize
+wants 2 'did you mean tokenize?' "$xrun" help tokenise
+wants 0 '=128' "$xrun" sample --help
+wants 0 '=tiny' "$xrun" init-model --help
+
+# Options before the recipe are read; before a command they are explained.
+printf '%s\n' 'local xrun = require "xrun"' 'local cfg = xrun.config { beta = 1 }' \
+  'print("ran " .. cfg.beta)' >echo.lua
+wants 0 'ran 2' "$xrun" --set beta=2 echo.lua
+wants 2 'xrun tokenize --json' "$xrun" --json tokenize
+wants 2 'xrun RECIPE.lua --resume' "$xrun" --resume
+
+# Numbers: what was got, what is wanted, in digits that can be read.
+wants 2 '--steps: got 0, wanted a whole number from 1' dpo --steps 0
+wants 2 '--steps: got abc, wanted a whole number from 1' dpo --steps abc
+wants 2 '--threads: got 99999, wanted a whole number from 1 to' dpo --threads 99999
+wants 2 '--batch: got 0, wanted a whole number from 1' "$xrun" sample --model tiny --batch 0
+wants 2 '--max-new-tokens: got -1, wanted a whole number from 0' \
+  "$xrun" sample --model tiny --max-new-tokens -1
+echo '{"ids":[1,2]}' >ids
+wants 0 'threads on a machine that runs' "$xrun" score --model tiny --json --threads 64 ids
+
+# There is one device; another is refused before anything runs or is recorded.
+wants 2 '--device: got cuda, wanted cpu' dpo --device cuda --run device
+[ ! -e device ] || fail "a refused device left a run"
+wants 0 'steps' dpo --device cpu --run device --steps 1
+
+# What an option names is bad usage when it cannot be: status 2, and nothing is made.
+wants 2 'is no multiple of' "$xrun" init-model new --layers 1 --hidden 33 --heads 2
+wants 2 "unknown dtype 'int8'" "$xrun" init-model new --dtype int8
+wants 2 "unknown dtype 'int8'" "$xrun" score --model tiny --dtype int8 ids
+for command in tokenize render "init-model new"; do
+  # shellcheck disable=SC2086
+  wants 2 'nowhere: cannot be opened: No such file' "$xrun" $command --tokenizer nowhere
+done
+[ ! -e new ] || fail "refused options made a folder"
+echo '{"ids":[1.5]}' >half
+wants 1 'holds 1.5, wanted whole numbers from 0 to' "$xrun" score --model tiny --json half
+
+# explain says what a key or a name is, and which was meant.
+wants 0 'The learning rate after warmup.' "$xrun" explain optim.lr
+wants 0 'xrun.policy(model) -> Policy: Opens the model' "$xrun" explain xrun.policy
+wants 0 'Tensor:item() -> number or boolean' "$xrun" explain Tensor:item
+wants 2 'did you mean optim.lr?' "$xrun" explain lr
+wants 2 'did you mean max_length?' "$xrun" explain max_lenght
+wants 2 'did you mean Policy:token_logprob, ' "$xrun" explain token_logprob
+wants 2 'there is no key or name "zebra"; docs/lua-api.md' "$xrun" explain zebra
+
+# Output that cannot be written is an error of any command.
+if [ -c /dev/full ]; then
+  for command in help --version models 'explain optim.lr' 'help tokenize'; do
+    status=0
+    # shellcheck disable=SC2086
+    "$xrun" $command >/dev/full 2>err || status=$?
+    [ $status = 1 ] || fail "$command to a full disk ends with $status"
+    grep -q 'standard output cannot be written: No space left' err || fail "$command says: $(cat err)"
+  done
+fi

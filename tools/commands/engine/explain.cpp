@@ -1,0 +1,73 @@
+// xrun explain: what a config key or a public name of the Lua side is.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/base/config_field.h"
+#include "core/base/suggest.h"
+#include "lua/bind/api_text.h"
+#include "lua/bind/modules.h"
+#include "tools/commands/command_line.h"
+#include "tools/commands/engine/engine_commands.h"
+
+namespace xrun {
+
+namespace {
+
+// What follows the last dot or colon: "lr" of "optim.lr".
+std::string last_part(const std::string& name) { return name.substr(name.find_last_of(".:") + 1); }
+
+std::vector<std::string> known_names() {
+  std::vector<std::string> names;
+  for (const ConfigField& field : config_fields()) names.push_back(field.path);
+  for (const DocEntry& entry : doc_entries()) {
+    if (entry.kind != DocKind::kMetamethod) names.push_back(entry.name);
+  }
+  return names;
+}
+
+// The full names that end in `name`; failing that the one that is spelt nearly so.
+std::string meant(const std::string& name) {
+  const std::vector<std::string> names = known_names();
+  std::string found;
+  for (const std::string& full : names) {
+    if (last_part(full) == name) found += (found.empty() ? "" : ", ") + full;
+  }
+  if (!found.empty()) return found;
+  found = nearest_name(name, names);
+  if (!found.empty()) return found;
+  std::vector<std::string> parts;
+  for (const std::string& full : names) parts.push_back(last_part(full));
+  const std::string part = nearest_name(name, parts);
+  const auto at = std::find(parts.begin(), parts.end(), part);
+  return part.empty() ? "" : names[static_cast<size_t>(at - parts.begin())];
+}
+
+}  // namespace
+
+int command_explain(int argc, char** argv) {
+  CLI::App app("Says what a config key (optim.lr) or a name of the Lua side (xrun.policy) is",
+               "xrun explain");
+  std::string name;
+  app.add_option("NAME", name, "a key or name, as a recipe writes it")->required();
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  // The doc strings stand beside the bindings, which register them when their module opens.
+  LuaState state;
+  for (OpenModule open : engine_modules()) open(state);
+  open_lua_modules(state);
+  const std::string text = explain(name);
+  if (text.empty()) {
+    const std::string near = meant(name);
+    throw UsageError(fmt::format(
+        "there is no key or name \"{}\"{}; docs/lua-api.md lists them, and a recipe's own keys are "
+        "explained by the recipe",
+        name, near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
+  }
+  fmt::print("{}", text);
+  return 0;
+}
+
+}  // namespace xrun
