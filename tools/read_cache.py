@@ -52,6 +52,11 @@ def read_columns(data, entry):
 
 
 def main():
+    if sys.argv[1:] in (["--help"], ["-h"]):
+        print(__doc__)
+        return
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[1])
     manifest = read_manifest(folder)
     for entry in manifest["segments"]:

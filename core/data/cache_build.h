@@ -48,8 +48,8 @@ bool is_cached(const std::filesystem::path& data_root, const CacheSource& source
 // One process builds, others wait. An interrupted build goes on behind its last segment; the files
 // are the same bytes as those of a build without interruption, whatever the number of processes.
 // Throws Error for a full disk, Interrupted on a signal (also while it waits): a later call goes on
-// where this one stood. Throws Error for malformed JSON, for what RowType::read throws and for a file
-// that changes meanwhile: nothing of such a build is left, and a later call begins anew.
+// where this one stood. Throws Error for malformed JSON, for what RowType::read throws and for a
+// file that changes meanwhile: nothing of such a build is left, and a later call begins anew.
 std::filesystem::path ensure_cache(const std::filesystem::path& data_root,
                                    const CacheSource& source, RowType& row_type);
 

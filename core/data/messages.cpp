@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/data/ledger.h"
+#include "core/text/chat_template.h"
 
 namespace xrun {
 
@@ -15,12 +16,6 @@ constexpr std::pair<const char*, const char*> kSpeakers[] = {
     {"prompter", "user"},     {"assistant", "assistant"}, {"gpt", "assistant"},
     {"chatgpt", "assistant"}, {"model", "assistant"},     {"bot", "assistant"},
     {"tool", "tool"},         {"observation", "tool"},    {"function_response", "tool"},
-};
-
-// What the engine itself decides about a rendering.
-constexpr std::string_view kOwnArguments[] = {
-    "add_generation_prompt",        "chat_template", "continue_final_message", "messages",
-    "return_assistant_tokens_mask", "return_dict",   "return_message_spans",   "tokenize",
 };
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
@@ -78,7 +73,7 @@ Json read_messages(const Json& value, const std::string& field, bool& spelled_fr
     return messages;
   }
   if (!value.is_array()) {
-    refuse(field, fmt::format("is {}, wanted a list of messages", kind_text(value)));
+    refuse(field, fmt::format("is {}, wanted a string, a message or a list of messages", kind_text(value)));
   }
   if (value.size() == 0) throw RowRefusal("empty_list", field + " has no messages");
   for (size_t i = 0; i < value.size(); ++i) {
@@ -123,8 +118,8 @@ Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json*
       refuse("chat_template_kwargs", fmt::format("is {}, wanted an object", kind_text(*kwargs)));
     }
     for (const Json::Member& member : kwargs->as_object()) {
-      if (std::find(std::begin(kOwnArguments), std::end(kOwnArguments), member.first) !=
-          std::end(kOwnArguments)) {
+      // What is trained decides whether an answer is asked for.
+      if (member.first == "add_generation_prompt" || is_reserved_argument(member.first)) {
         throw RowRefusal("refused_kwargs",
                          fmt::format("chat_template_kwargs may not set \"{}\"", member.first));
       }

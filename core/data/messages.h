@@ -27,7 +27,7 @@ bool says_something(const Json& message);
 
 // Merges a row's template arguments over `defaults`: its "chat_template_kwargs" object and its
 // "tools" list (either may be null). Throws RowRefusal for a wrong type and for an argument that is
-// the engine's own: add_generation_prompt, chat_template, tokenize and their like.
+// the engine's own: add_generation_prompt, and what is_reserved_argument() says.
 Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json* tools);
 
 }  // namespace xrun

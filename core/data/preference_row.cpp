@@ -268,12 +268,12 @@ PreferenceRow PreferenceReader::read(const Json& value, const SourceLine& at) co
   row.kwargs = merge_template_kwargs(template_kwargs_, field(value, "chat_template_kwargs"),
                                      field(value, "tools"));
   read_kept(value, row);
-  note_unread(value, row);
   Json shared = Json::array();
   for (size_t i = 0; i < row.shared; ++i) shared.push_back(row.chosen.as_array()[i]);
   row.prompt_hash = hash_u64(dump_json(shared));
   std::sort(row.notes.begin(), row.notes.end());
   row.notes.erase(std::unique(row.notes.begin(), row.notes.end()), row.notes.end());
+  note_unread(value, row);  // last: their number has no bound, and a ledger's notes do
   return row;
 }
 

@@ -72,26 +72,28 @@ std::vector<Column> PreferenceRowType::columns() const {
 // note, so that a recipe runs on data without the column. Where a later row lacks one, a string is
 // empty and noted; a number may be part of the loss, so that row is refused.
 void PreferenceRowType::fix_kept_types() {
+  // Before the notes of unread columns, which may be more than a ledger lists.
+  const auto note_first = [&](std::string note) {
+    row_.notes.insert(row_.notes.begin(), std::move(note));
+  };
   if (rows_ == 0) {
     kept_types_.clear();
     for (size_t k = 0; k < keep_.size(); ++k) {
       kept_types_.push_back(kept_type(row_.kept[k]));
       if (row_.kept[k].is_null()) {
-        row_.notes.push_back(
-            fmt::format("kept column \"{}\" is left out: the first row has none", keep_[k]));
+        note_first(fmt::format("kept column \"{}\" is left out: the first row has none", keep_[k]));
       }
     }
     return;
   }
   for (size_t k = 0; k < row_.kept.size(); ++k) {
     if (kept_types_[k] == "absent") {
-      row_.notes.push_back(
-          fmt::format("kept column \"{}\" is left out: the first row has none", keep_[k]));
+      note_first(fmt::format("kept column \"{}\" is left out: the first row has none", keep_[k]));
       continue;
     }
     if (kept_types_[k] == "string" && row_.kept[k].is_null()) {
       row_.kept[k] = "";
-      row_.notes.push_back(fmt::format("kept column \"{}\" is empty: absent", keep_[k]));
+      note_first(fmt::format("kept column \"{}\" is empty: absent", keep_[k]));
     }
     if (kept_types_[k] == kept_type(row_.kept[k])) continue;
     throw RowRefusal("kept_column", fmt::format("\"{}\" is {}, the first row has a {} there",

@@ -60,6 +60,10 @@ using TemplateTokens = std::vector<std::pair<std::string, std::string>>;
 // that it does not have stay undefined, as in transformers.
 TemplateTokens template_tokens(const Tokenizer& tokenizer);
 
+// Whether a name is an argument of transformers' apply_chat_template itself: a row that sets one does
+// not mean the template.
+bool is_reserved_argument(std::string_view name);
+
 // Compiles a Jinja template as transformers would. `date` ("2024-07-26" or "2024-07-26T10:30:00")
 // is what strftime_now reads; empty is today at midnight, read once, here.
 // Throws Error with name and line if the source does not parse, or if the date does not.

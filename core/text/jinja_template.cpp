@@ -1,7 +1,7 @@
 // Chat templates in Jinja: messages and arguments as transformers' apply_chat_template hands them
 // to the template, and the rope that comes out as spans.
 
-#include <array>
+#include <algorithm>
 #include <ctime>
 
 #include "core/base/error.h"
@@ -14,20 +14,6 @@ namespace xrun {
 namespace {
 
 using jinja::Value;
-
-// Arguments of apply_chat_template itself; a row that sets one does not mean the template.
-constexpr std::array<std::string_view, 12> kReserved = {"messages",
-                                                        "conversation",
-                                                        "chat_template",
-                                                        "tokenize",
-                                                        "padding",
-                                                        "truncation",
-                                                        "return_tensors",
-                                                        "return_dict",
-                                                        "return_assistant_tokens_mask",
-                                                        "tokenizer_kwargs",
-                                                        "continue_final_message",
-                                                        "sanitize_control_tokens"};
 
 std::tm clock_of(const std::string& date) {
   std::tm clock{};
@@ -98,10 +84,8 @@ Json normalise(const Json& messages) {
 }
 
 void check_argument(const std::string& name, const Json& value) {
-  for (std::string_view reserved : kReserved) {
-    XRUN_CHECK(name != reserved, "\"{}\" is no argument of a chat template and may not be set",
-               name);
-  }
+  XRUN_CHECK(!is_reserved_argument(name),
+             "\"{}\" is no argument of a chat template and may not be set", name);
   if ((name != "tools" && name != "documents") || value.is_null()) return;
   XRUN_CHECK(value.is_array(), "\"{}\" is {}, wanted an array of objects", name, value.kind_name());
   for (const Json& item : value.as_array()) {
@@ -205,6 +189,15 @@ class JinjaTemplate final : public ChatTemplate {
 };
 
 }  // namespace
+
+bool is_reserved_argument(std::string_view name) {
+  constexpr std::string_view kReserved[] = {
+      "messages",         "conversation",           "chat_template",
+      "tokenize",         "padding",                "truncation",
+      "return_tensors",   "return_dict",            "return_assistant_tokens_mask",
+      "tokenizer_kwargs", "continue_final_message", "sanitize_control_tokens"};
+  return std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved);
+}
 
 std::shared_ptr<const ChatTemplate> make_jinja_template(std::string source, std::string name,
                                                         TemplateTokens tokens,

@@ -161,8 +161,8 @@ ResolvedTemplate resolve_template(const Tokenizer& tokenizer, const std::string&
   if (setting.empty() || setting == "auto") {
     XRUN_CHECK(
         !tokenizer.chat_template().empty(),
-        "the tokenizer has no chat template; name one: template = \"chatml\", another of {}, or "
-        "a file",
+        "the tokenizer has no chat template; name one of {} or a file (template = \"chatml\" in a "
+        "recipe, --template chatml for a command)",
         joined_names());
     auto own =
         make_jinja_template(tokenizer.chat_template(), "own", template_tokens(tokenizer), date);

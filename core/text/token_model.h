@@ -54,8 +54,8 @@ bool add_model_type(const char* type, MakeModel make);
 // Throws Error that names the place, the unknown type and the known ones.
 std::unique_ptr<const TokenModel> make_model(const ModelSource& source);
 
-// Makes the byte-pair model of a vocab.json and a merges.txt. The merges are read by the first text:
-// they are more than half of the work, and many commands never come so far.
+// Makes the byte-pair model of a vocab.json and a merges.txt. The merges are read by the first
+// text: they are more than half of the work, and many commands never come so far.
 struct BpeFiles {
   std::string_view vocab;  // its bytes, in a buffer that goes on for kJsonPadding
   std::shared_ptr<const PaddedFile> merges;
