@@ -75,6 +75,7 @@ int tokenize_rows(const TokenizeArguments& arguments) {
   RowWriter out;
   int status = 0;
   for (std::string line; rows.next(line);) {
+    tokenizer->finish_loading();
     if (!arguments.json) {
       out.write(tokenize_row(*tokenizer, arguments, line));
       continue;
@@ -102,7 +103,7 @@ int command_tokenize(int argc, char** argv) {
   app.add_option("--tokenizer", arguments.tokenizer, "folder of the tokenizer")
       ->required()
       ->check(existing_folder());
-  app.add_option("FILE", arguments.file, "text, a line a row; standard input if not given");
+  app.add_option("FILE", arguments.file, "text, a line a row; standard input if not given or -");
   app.add_flag("--json", arguments.json, "rows are objects with a field \"text\"");
   app.add_flag("--specials", arguments.specials, "add the tokens of the post-processor (BOS, EOS)");
   app.add_flag("--count", arguments.count, "write the number of tokens alone");
