@@ -115,6 +115,7 @@ std::shared_ptr<PreferenceData> open_set(lua_State* L, const std::shared_ptr<Pol
   const ResolvedTemplate chosen =
       resolve_template(*policy->tokenizer(), setting.is_string() ? setting.as_string() : "auto",
                        template_date(session));
+  policy->use_template(chosen.chat_template);  // an export carries it
   if (!chosen.notice.empty()) session.notices.push_back(chosen.notice);
   TaskProgress progress(*session.console, "caching " + name, "rows");
   auto result = std::make_shared<PreferenceData>(
