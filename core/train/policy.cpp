@@ -71,7 +71,8 @@ void Policy::export_to(const std::filesystem::path& out, c10::ScalarType dtype) 
 Model& Policy::model() {
   if (!model_) {
     std::shared_ptr<Model> model = Model::load(dir_, options_.dtype, /*trainable=*/true);
-    initial_digest_ = frozen_digest(*model);
+    folder_digest_ = model->digest();
+    initial_digest_ = model->compute_type() == at::kFloat ? folder_digest_ : frozen_digest(*model);
     model_ = std::move(model);
   }
   return *model_;
@@ -105,6 +106,10 @@ std::shared_ptr<Reference> Policy::reference() {
   Taken taken{update_count(), ""};
   if (k < restored_.size()) {
     taken = restored_[k];  // the same call of the run that was saved
+    if (taken.updates > 0 && restored_dtype_ != dtype_name(options_.dtype)) {
+      taken.digest =
+          Model::load(reference_dir(k, taken), options_.dtype, /*trainable=*/false)->digest();
+    }
   } else if (taken.updates > 0) {
     taken.digest = digest();
   }
@@ -147,7 +152,7 @@ Json Policy::state() const {
   Json state = Json::object();
   state.set("loaded", loaded());
   state.set("updates", update_count());
-  state.set("initial_digest", initial_digest_);
+  state.set("folder_digest", folder_digest_);
   state.set("dtype", dtype_name(options_.dtype));
   state.set("references", std::move(references));
   return state;
@@ -155,6 +160,7 @@ Json Policy::state() const {
 
 void Policy::restore(const TensorSource& tensor, const Json& state) {
   restored_.clear();
+  restored_dtype_ = state.at("dtype").as_string();
   for (const Json& one : state.at("references").as_array()) {
     restored_.push_back({one.at("updates").as_int(), one.at("digest").as_string()});
   }
@@ -165,13 +171,14 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
                k + 1, restored_[k].updates);
   }
   if (!state.at("loaded").as_bool()) return;
-  const std::string initial = state.at("initial_digest").as_string();
+  const std::string saved_digest = state.at("folder_digest").as_string();
+  model();
   bool frozen_folder = false;
   for (const Taken& one : restored_) frozen_folder = frozen_folder || one.updates == 0;
-  XRUN_CHECK(!frozen_folder || initial_digest() == initial,
+  XRUN_CHECK(!frozen_folder || folder_digest_ == saved_digest,
              "{}: the weights in this folder changed since the run began (digest {}, wanted {}), "
              "and its reference is made of them; restore the folder or begin a new run",
-             dir_.string(), initial_digest(), initial);
+             dir_.string(), folder_digest_, saved_digest);
   const at::NoGradGuard no_grad;
   for (Parameter& parameter : model().parameters()) {
     const at::Tensor saved = tensor(parameter.name);
@@ -180,7 +187,6 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
                parameter.name, saved.numel(), parameter.master.numel());
     parameter.master.detach().copy_(saved);
   }
-  initial_digest_ = initial;
   // One more than the saved count would do as well, but counts are what references compare.
   model().update_count = state.at("updates").as_int();
 }

@@ -68,7 +68,8 @@ class Policy : public LogprobSource,
   std::vector<Parameter>& parameters() override;
   void count_update() override;
 
-  // Masters by name; update count, digest of the folder's weights, references taken.
+  // Masters by name; update count, digest of the folder's weights, compute type, references taken.
+  // A run restored in another compute type takes the digests of its references anew.
   std::vector<NamedTensor> tensors() const override;
   Json state() const override;
   void restore(const TensorSource& tensor, const Json& state) override;
@@ -91,7 +92,9 @@ class Policy : public LogprobSource,
   std::shared_ptr<const ChatTemplate> chat_template_;  // null: none was used
   std::shared_ptr<Model> model_;
   std::string initial_digest_;
+  std::string folder_digest_;  // of the folder's weights as masters, whatever the compute type
   std::vector<Taken> restored_, taken_;
+  std::string restored_dtype_;  // the compute type of the run that was saved; "": none was
 };
 
 }  // namespace xrun

@@ -34,6 +34,11 @@ wants 1 "config.beta: 0.5, was 0.1" dpo --run c --set save.every=3 --resume --se
 dpo --run c --set save.every=3 --resume >/dev/null
 same_run a c
 
+# --force goes on in another compute type: the weights of the folder are the same.
+dpo --run half --steps 2 >/dev/null
+wants 1 'dtype' dpo --run half --steps 4 --resume --set dtype=bf16
+wants 0 'resumed half at step 2' dpo --run half --steps 4 --resume --force --set dtype=bf16
+
 # Packing and micro-batches change nothing beyond rounding.
 dpo --run d --set batch.max_tokens=400 >/dev/null
 python3 - <<'PYTHON'

@@ -226,6 +226,26 @@ TEST_F(ReferenceTest, ResumingWithAnotherFolderIsRefused) {
   }
 }
 
+TEST_F(ReferenceTest, ResumingInAnotherComputeTypeTakesTheDigestsAnew) {
+  Trained t = open();
+  t.policy->set_snapshot_dir(folder_.path() / "references");
+  step(t);
+  t.policy->reference();
+  Saved saved;
+  take(*t.policy, saved.policy, saved.policy_state);
+  PolicyOptions options;
+  options.dtype = at::kBFloat16;
+  Trained resumed = open(options);
+  resumed.policy->set_snapshot_dir(folder_.path() / "references");
+  give(*resumed.policy, saved.policy, saved.policy_state);
+  const auto second = resumed.policy->reference();
+  const auto some = batch(tiny_pairs(2), 2);
+  step(resumed);
+  for (const auto& reference : {resumed.reference, second}) {
+    EXPECT_TRUE(reference->logprob(*some).isfinite().all().item<bool>());
+  }
+}
+
 TEST_F(ReferenceTest, OneTakenAfterTrainingBeganIsWrittenOnceAndFoundAgain) {
   Trained t = open();
   t.policy->set_snapshot_dir(folder_.path() / "references");
