@@ -91,17 +91,28 @@ Session::Input identity_of(const Session& session, const PreferenceData& data) {
           std::move(identity)};
 }
 
+// Progress of an opened set: its files are hashed, then cached where they are not.
+struct BuildLines {
+  TaskProgress hashing;
+  TaskProgress caching;
+};
+
 // What a set needs besides its rows.
 PreferenceOptions options_for(lua_State* L, const Policy& policy, const Json& data,
-                              const Json& options, TaskProgress& progress) {
+                              const Json& options, BuildLines& lines) {
   PreferenceOptions result = read_options(L, options, data);
   const ModelConfig model = read_model_config(policy.dir());
   if (result.max_length == 0) result.max_length = model.max_length;
   result.vocab_limit = model.vocab;
-  result.progress = [L, &progress](const BuildProgress& now) {
+  result.notice = [L](const std::string& line) { session_of(L).console->print(line); };
+  result.progress = [L, &lines](const BuildProgress& now) {
     // The total is not known before the file is read; the share of its bytes stands for it.
     const double total = now.fraction > 0 ? static_cast<double>(now.rows) / now.fraction : 0;
-    progress.update(now.rows, static_cast<int64_t>(total));
+    if (now.hashing) {
+      lines.hashing.update(static_cast<int64_t>(100 * now.fraction), 100);
+    } else {
+      lines.caching.update(now.rows, static_cast<int64_t>(total));
+    }
     check_interrupt(L);
   };
   return result;
@@ -117,9 +128,10 @@ std::shared_ptr<PreferenceData> open_set(lua_State* L, const std::shared_ptr<Pol
                        template_date(session));
   policy->use_template(chosen.chat_template);  // an export carries it
   if (!chosen.notice.empty()) session.notices.push_back(chosen.notice);
-  TaskProgress progress(*session.console, "caching " + name, "rows");
+  BuildLines lines{{*session.console, "reading " + name, "%"},
+                   {*session.console, "caching " + name, "rows"}};
   auto result = std::make_shared<PreferenceData>(
-      PreferenceData{PreferenceSet::open(options_for(L, *policy, data, options, progress),
+      PreferenceData{PreferenceSet::open(options_for(L, *policy, data, options, lines),
                                          *policy->tokenizer(), *chosen.chat_template),
                      policy, name, options});
   if (const Json seed = option_or_config(options, L, "seed"); !seed.is_null()) {
