@@ -168,14 +168,14 @@ void RunDir::point_to_earlier_run() {
   const std::filesystem::path dir = earlier->parent_path().parent_path();
   const RunIdentity before = read_identity(dir);
   const auto changed = identity_differences(before, identity_);
-  notices_.push_back(fmt::format(
-      "nothing to resume in {}: the recipe or its configuration changed\n"
-      "the newest run of {} is {} (step {}){}\n"
-      "to go on with it: --run {} --resume --force\n",
-      path_.string(), identity_.recipe_name, dir.string(),
-      newest_checkpoint(dir / "checkpoints").value_or(0),
-      changed.empty() ? "" : fmt::format("; it differs in {}", changed.front().path),
-      dir.string()));
+  notices_.push_back(
+      fmt::format("nothing to resume in {}: the recipe or its configuration changed\n"
+                  "the newest run of {} is {} (step {}){}\n"
+                  "to go on with it: --run {} --resume --force\n",
+                  path_.string(), identity_.recipe_name, dir.string(),
+                  newest_checkpoint(dir / "checkpoints").value_or(0),
+                  changed.empty() ? "" : fmt::format("; it differs in {}", changed.front().path),
+                  dir.string()));
 }
 
 void RunDir::compare(const RunIdentity& before) {
