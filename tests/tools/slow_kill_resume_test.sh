@@ -7,21 +7,29 @@ began=$(date +%s%N)
 run --run whole >/dev/null
 took_ms=$((($(date +%s%N) - began) / 1000000))
 RANDOM=57
-kills=0
-for trial in $(seq 1 10); do
-  # Three kills a trial, at moments spread over the run's own length.
-  for kill in 1 2 3; do
-    "$xrun" "$root/recipes/dpo.lua" --set model=tiny --set answers=0 --set save.every=4 \
-      --set steps=44 --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2 \
-      --run "run$trial" --resume >"log$trial.$kill" 2>&1 &
-    pid=$!
-    sleep "$(awk -v r=$RANDOM -v t=$took_ms 'BEGIN {printf "%.3f", (0.05 + 0.45 * r / 32768) * t / 1000}')"
-    kill -9 $pid 2>/dev/null && kills=$((kills + 1))
-    wait $pid 2>/dev/null || true
+# Kills one start of a run at a random moment; returns 1 if it had ended before.
+kill_once() { # RUN LOG
+  "$xrun" "$root/recipes/dpo.lua" --set model=tiny --set answers=0 --set save.every=4 \
+    --set steps=44 --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2 \
+    --run "$1" --resume >"$2" 2>&1 &
+  local pid=$! status=0
+  sleep "$(awk -v r=$RANDOM -v t=$took_ms \
+    'BEGIN {printf "%.3f", (0.05 + 0.45 * r / 32768) * t / 1000}')"
+  kill -9 $pid 2>/dev/null || true
+  wait $pid 2>/dev/null || status=$?
+  [ $status = 137 ]
+}
+hits=0
+for trial in $(seq 1 60); do
+  # Up to three kills a trial, so that a resume is killed too.
+  for _ in 1 2 3; do
+    [ $hits = 30 ] || ! kill_once "run$trial" "log$trial" || hits=$((hits + 1))
   done
-  run --run "run$trial" --resume >"log$trial.end" 2>&1 || { cat "log$trial.end"; fail "trial $trial does not resume"; }
+  run --run "run$trial" --resume >"log$trial" 2>&1 ||
+    { cat "log$trial"; fail "trial $trial does not resume"; }
   same_run whole "run$trial"
   rm -rf "run$trial"
+  [ $hits -lt 30 ] || break
 done
-echo "$kills kills"
-[ $kills -ge 15 ] || fail "only $kills of 30 kills hit a running process"
+echo "$hits kills"
+[ $hits = 30 ] || fail "only $hits kills of 180 hit a running process"
