@@ -29,7 +29,8 @@ std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_high, uint64_t cou
 }
 
 uint64_t philox_u64(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b) {
-  // The stream number enters the key through a Weyl step, so that streams never share a key.
+  // The stream number enters the key through a Weyl step, so that streams of one seed never
+  // share a key.
   const auto words = philox(seed ^ (stream * 0x9E3779B97F4A7C15ULL), a, b);
   return (uint64_t{words[1]} << 32) | words[0];
 }

@@ -89,7 +89,7 @@ void append_source_text(std::string& out, const SourceLedger& source, size_t lis
     const BadRow& row = source.bad[i];
     out += fmt::format("  {}  {}: {}\n", source.place(row.at), row.reason, row.detail);
   }
-  list(shown, source.bad_total());
+  list(shown, source.dropped_total());
   shown = std::min(listed, source.repaired_at.size());
   for (size_t i = 0; i < shown; ++i) {
     out += fmt::format("  {}  repaired: invalid UTF-8\n", source.place(source.repaired_at[i]));
@@ -111,11 +111,6 @@ int64_t SourceLedger::dropped_total() const {
                          [](int64_t total, const auto& entry) { return total + entry.second; });
 }
 
-int64_t SourceLedger::bad_total() const {
-  const auto filtered = dropped.find("filtered");
-  return dropped_total() - (filtered == dropped.end() ? 0 : filtered->second);
-}
-
 void SourceLedger::repair(const SourceLine& at, int64_t pieces) {
   ++repaired;
   repairs += pieces;
@@ -124,7 +119,7 @@ void SourceLedger::repair(const SourceLine& at, int64_t pieces) {
 
 void SourceLedger::drop(const SourceLine& at, const std::string& reason, std::string detail) {
   ++dropped[reason];
-  if (detail.empty() || bad.size() >= kListedRows) return;
+  if (bad.size() >= kListedRows) return;
   if (detail.size() > kDetailBytes) {
     size_t end = kDetailBytes;  // not inside a character
     while (end > 0 && (static_cast<unsigned char>(detail[end]) & 0xC0) == 0x80) --end;

@@ -59,8 +59,7 @@ struct SourceLedger {
   int64_t more_notes = 0;                // rows under notes that found no place
 
   int64_t dropped_total() const;
-  int64_t bad_total() const;  // the same without those that a recipe's own filter dropped
-  // Counts and lists a dropped row; one without a detail (filtered on purpose) is only counted.
+  // Counts and lists a dropped row.
   void drop(const SourceLine& at, const std::string& reason, std::string detail);
   // Counts and lists a row of which `pieces` were invalid UTF-8.
   void repair(const SourceLine& at, int64_t pieces);

@@ -73,7 +73,8 @@ Json read_messages(const Json& value, const std::string& field, bool& spelled_fr
     return messages;
   }
   if (!value.is_array()) {
-    refuse(field, fmt::format("is {}, wanted a string, a message or a list of messages", kind_text(value)));
+    refuse(field, fmt::format("is {}, wanted a string, a message or a list of messages",
+                              kind_text(value)));
   }
   if (value.size() == 0) throw RowRefusal("empty_list", field + " has no messages");
   for (size_t i = 0; i < value.size(); ++i) {

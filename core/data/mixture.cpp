@@ -11,18 +11,16 @@
 
 namespace xrun {
 
-namespace {
-
-constexpr uint64_t kBlockOrder = 1;  // the shuffle stream of blocks; 0 is that of rows
-
-}  // namespace
+void require_weight(size_t source, double weight) {
+  XRUN_CHECK(std::isfinite(weight) && weight >= 0,
+             "data[{}].weight is {}, wanted a finite number >= 0", source + 1, weight);
+}
 
 Mixture::Mixture(const std::vector<double>& weights, uint64_t seed, bool shuffle, int64_t block)
     : block_(block), seed_(seed), shuffle_(shuffle) {
   double total = 0;
   for (size_t d = 0; d < weights.size(); ++d) {
-    XRUN_CHECK(std::isfinite(weights[d]) && weights[d] >= 0,
-               "data[{}].weight is {}, wanted a finite number >= 0", d + 1, weights[d]);
+    require_weight(d, weights[d]);
     total += weights[d];
   }
   XRUN_CHECK(total > 0, "no source of data has a weight above 0, so none is ever drawn");
@@ -47,7 +45,7 @@ Mixture::Mixture(const std::vector<double>& weights, uint64_t seed, bool shuffle
 int64_t Mixture::slot(int64_t block, int64_t place) const {
   if (!shuffle_) return place;
   const Shuffle order(static_cast<uint64_t>(block_), seed_, static_cast<uint64_t>(block),
-                      kBlockOrder);
+                      kShuffleOfBlocks);
   return static_cast<int64_t>(order(static_cast<uint64_t>(place)));
 }
 

@@ -2,10 +2,14 @@
 // A weighted mixture of sources: which source gives the i-th row of a stream, and which of its
 // rows.
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace xrun {
+
+// Throws Error that names the source (from 0) unless its weight is finite and not negative.
+void require_weight(size_t source, double weight);
 
 // Draws come in blocks; each block holds a fixed number of draws of every source, in an order that
 // (seed, block) decides. A pure function of the index with O(1) state in its length. Thread-safe.

@@ -3,11 +3,11 @@
 #include "core/data/preference_set.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/data/mixture.h"
 #include "core/data/pack.h"
 #include "core/data/preference_cache.h"
 #include "core/data/preference_source.h"
@@ -92,8 +92,7 @@ PreferenceSet PreferenceSet::open(const PreferenceOptions& options, const Tokeni
   Hasher hasher;
   for (size_t s = 0; s < options.sources.size(); ++s) {
     const double weight = options.sources[s].weight;
-    XRUN_CHECK(std::isfinite(weight) && weight >= 0,
-               "data[{}].weight is {}, wanted a finite number >= 0", s + 1, weight);
+    require_weight(s, weight);
     const auto cache = open_preference_source(options, s, tokenizer, chat_template);
     state->sources.push_back({cache, state->rows, weight, {}});
     state->rows += cache->size();
@@ -255,10 +254,6 @@ std::vector<int32_t> PreferenceSet::prompt_ids(int64_t row) const {
   const auto first = std::find(trained.begin(), trained.end(), 1);
   ids.resize(static_cast<size_t>(first - trained.begin()));
   return ids;
-}
-
-int32_t PreferenceSet::source_of(int64_t row) const {
-  return static_cast<int32_t>(state_->place(row).index);
 }
 
 std::string PreferenceSet::place(int64_t row) const {

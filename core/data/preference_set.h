@@ -31,16 +31,6 @@ enum class SplitBy { kRow, kPrompt };
 // with the last one (the others start again).
 enum class MixtureStop { kRestart, kFirst, kAll };
 
-// A function over raw rows that runs before they are read (a recipe's filter or map). Its source
-// enters the cache key.
-class RowMap {
- public:
-  virtual ~RowMap() = default;
-  // Changes the row, or returns false to drop it (counted as "filtered"). May throw Error.
-  virtual bool apply(Json& row) const = 0;
-  virtual const std::string& source() const = 0;
-};
-
 struct PreferenceSource {
   std::string path;   // a .jsonl file, or a glob of them
   double weight = 1;  // share of the rows drawn among several sources; 0: never drawn
@@ -51,7 +41,6 @@ struct PreferenceSource {
   // first row lacks is left out, an absent string is "", a row without a number is dropped.
   std::vector<std::string> keep;
   std::string name;  // "" is the path
-  std::shared_ptr<const RowMap> map;
 };
 
 struct BuildProgress {
@@ -134,7 +123,6 @@ class PreferenceSet {
   int64_t length(int64_t row, Side side) const;  // tokens
   // The chosen side up to its first trained token: what a model is given to answer.
   std::vector<int32_t> prompt_ids(int64_t row) const;
-  int32_t source_of(int64_t row) const;
   std::string place(int64_t row) const;  // "pairs.jsonl:17"
   float weight(int64_t row) const;
   uint64_t prompt_hash(int64_t row) const;

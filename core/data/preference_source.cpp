@@ -59,7 +59,6 @@ Json key_of_files(const PreferenceOptions& options, const PreferenceSource& sour
   Json keep = Json::array();
   for (const std::string& name : source.keep) keep.push_back(name);
   key.set("keep", std::move(keep));
-  key.set("map", source.map ? Json(source.map->source()) : Json());
   key.set("tokenizer", tokenizer.digest());
   key.set("template_name", chat_template.name());
   key.set("template", chat_template.source());
@@ -74,7 +73,7 @@ Json key_of_files(const PreferenceOptions& options, const PreferenceSource& sour
 }
 
 // The first rows that can be read; bad ones are the ledger's affair.
-std::vector<LawSample> sample_rows(const PreferenceReader& reader, const PreferenceSource& source,
+std::vector<LawSample> sample_rows(const PreferenceReader& reader,
                                    const std::vector<DataFile>& files) {
   std::vector<LawSample> samples;
   for (size_t f = 0; f < files.size() && samples.size() < kLawRows; ++f) {
@@ -83,7 +82,6 @@ std::vector<LawSample> sample_rows(const PreferenceReader& reader, const Prefere
     while (samples.size() < kLawRows && lines.cursor().lines < kLawLines && lines.next(line)) {
       const std::string place = fmt::format("{}:{}", files[f].name, line.line);
       try {
-        if (source.map && !source.map->apply(line.value)) continue;
         PreferenceRow row = reader.read(line.value, {static_cast<int32_t>(f), line.line});
         samples.push_back(
             {place, std::move(row.chosen), std::move(row.rejected), std::move(row.kwargs)});
@@ -96,13 +94,13 @@ std::vector<LawSample> sample_rows(const PreferenceReader& reader, const Prefere
 }
 
 void check_template(const PreferenceOptions& options, const PreferenceReader& reader,
-                    const PreferenceSource& source, const std::vector<DataFile>& files,
-                    const Tokenizer& tokenizer, const ChatTemplate& chat_template) {
+                    const std::vector<DataFile>& files, const Tokenizer& tokenizer,
+                    const ChatTemplate& chat_template) {
   XRUN_CHECK(chat_template.marks_generation() || options.train_on == TrainOn::kAll,
              "the chat template \"{}\" has no {{% generation %}} marks, so no token of an answer "
              "would be trained; name a template that has them, say template = \"chatml\"",
              chat_template.name());
-  const std::vector<LawSample> samples = sample_rows(reader, source, files);
+  const std::vector<LawSample> samples = sample_rows(reader, files);
   std::string text;
   for (const LawBreach& breach :
        check_laws(tokenizer, chat_template, samples, options.disabled_laws)) {
@@ -133,7 +131,7 @@ void check_ledger(const PairCache& cache, bool strict) {
   XRUN_CHECK(ledger.kept > 0, "{}: none of its {} rows can be used{}", ledger.name,
              count_text(ledger.rows), list_bad_rows(ledger));
   if (!strict) return;
-  const int64_t bad = ledger.bad_total();
+  const int64_t bad = ledger.dropped_total();
   XRUN_CHECK(bad == 0 && ledger.cut == 0 && ledger.repaired == 0,
              "{}: {} of {} rows would be dropped, {} cut, {} repaired, and strict = true{}",
              ledger.name, count_text(bad), count_text(ledger.rows), count_text(ledger.cut),
@@ -177,11 +175,11 @@ std::shared_ptr<const PairCache> open_preference_source(const PreferenceOptions&
       (options.cache_root.empty() ? cache_root() : options.cache_root) / "data";
   if (!is_cached(root, build)) {
     tokenizer.finish_loading();
-    check_template(options, reader, source, build.files, tokenizer, chat_template);
+    check_template(options, reader, build.files, tokenizer, chat_template);
   }
   PreferenceRowType row_type(reader, source.keep,
                              {options.max_length, options.over_length, options.train_on}, tokenizer,
-                             chat_template, source.map);
+                             chat_template);
   std::shared_ptr<const PairCache> cache = PairCache::open(ensure_cache(root, build, row_type));
   check_ledger(*cache, options.strict);
   check_vocabulary(*cache, options.vocab_limit);

@@ -30,14 +30,12 @@ int64_t count_trained(const SideTokens& side) {
 
 PreferenceRowType::PreferenceRowType(PreferenceReader reader, std::vector<std::string> keep,
                                      PairSettings settings, const Tokenizer& tokenizer,
-                                     const ChatTemplate& chat_template,
-                                     std::shared_ptr<const RowMap> map)
+                                     const ChatTemplate& chat_template)
     : reader_(std::move(reader)),
       keep_(std::move(keep)),
       settings_(settings),
       tokenizer_(tokenizer),
-      chat_template_(chat_template),
-      map_(std::move(map)) {}
+      chat_template_(chat_template) {}
 
 std::vector<Column> PreferenceRowType::columns() const {
   const ColumnType ids =
@@ -102,7 +100,6 @@ void PreferenceRowType::fix_kept_types() {
 }
 
 void PreferenceRowType::read(Json value, const SourceLine& at, SourceLedger& ledger) {
-  if (map_ && !map_->apply(value)) throw RowRefusal("filtered", "");
   row_ = reader_.read(value, at);
   pair_ = encode_pair(row_, tokenizer_, chat_template_, settings_, ledger.place(at));
   fix_kept_types();

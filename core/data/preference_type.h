@@ -1,7 +1,6 @@
 #pragma once
 // The preference row type of token caches: its columns, and how a row fills them.
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,10 +21,9 @@ constexpr const char* kSideColumnNames[2][3] = {
 
 class PreferenceRowType : public RowType {
  public:
-  // The tokenizer and the template must outlive this; `map` may be null.
+  // The tokenizer and the template must outlive this.
   PreferenceRowType(PreferenceReader reader, std::vector<std::string> keep, PairSettings settings,
-                    const Tokenizer& tokenizer, const ChatTemplate& chat_template,
-                    std::shared_ptr<const RowMap> map);
+                    const Tokenizer& tokenizer, const ChatTemplate& chat_template);
 
   std::string name() const override { return kPreferenceRowType; }
   std::vector<Column> columns() const override;
@@ -43,7 +41,6 @@ class PreferenceRowType : public RowType {
   PairSettings settings_;
   const Tokenizer& tokenizer_;
   const ChatTemplate& chat_template_;
-  std::shared_ptr<const RowMap> map_;
 
   PreferenceRow row_;  // the last one read
   PairTokens pair_;

@@ -38,8 +38,7 @@ RowStream::Place RowStream::at(int64_t index) const {
   const uint64_t epoch = static_cast<uint64_t>(draw.draw) / rows;
   const uint64_t place = static_cast<uint64_t>(draw.draw) % rows;
   if (!shuffle_) return {draw.source, static_cast<int64_t>(place)};
-  // Even streams are those of rows; odd ones order the mixture's blocks.
-  const Shuffle order(rows, seed_, epoch, 2 * static_cast<uint64_t>(draw.source));
+  const Shuffle order(rows, seed_, epoch, shuffle_of_rows(draw.source));
   return {draw.source, static_cast<int64_t>(order(place))};
 }
 

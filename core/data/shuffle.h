@@ -6,6 +6,10 @@
 
 namespace xrun {
 
+// The streams of one seed's shuffles: the rows of a source, the draws in a mixture's blocks.
+constexpr uint64_t shuffle_of_rows(int32_t source) { return 2 * static_cast<uint64_t>(source); }
+constexpr uint64_t kShuffleOfBlocks = 1;
+
 // The order of one epoch. A pure function of (size, seed, epoch), with O(1) state and O(1) expected
 // time an index. Thread-safe.
 class Shuffle {

@@ -60,8 +60,8 @@ using TemplateTokens = std::vector<std::pair<std::string, std::string>>;
 // that it does not have stay undefined, as in transformers.
 TemplateTokens template_tokens(const Tokenizer& tokenizer);
 
-// Whether a name is an argument of transformers' apply_chat_template itself: a row that sets one does
-// not mean the template.
+// Whether a name is an argument of transformers' apply_chat_template itself: a row that sets one
+// does not mean the template.
 bool is_reserved_argument(std::string_view name);
 
 // Compiles a Jinja template as transformers would. `date` ("2024-07-26" or "2024-07-26T10:30:00")

@@ -20,7 +20,8 @@ class Template : public PostProcessor {
       }
       add_special(spec, piece, texts > 0 ? after_ : before_);
     }
-    XRUN_CHECK(texts == 1, "{}.single: the text appears {} times, wanted once", spec.where(), texts);
+    XRUN_CHECK(texts == 1, "{}.single: the text appears {} times, wanted once", spec.where(),
+               texts);
   }
 
   void apply(Encoding& encoding, const PostContext& context) const override {

@@ -161,7 +161,8 @@ TEST(RecipeConfig, EscapesAreThoseOfLuaJIT) {
   EXPECT_EQ(read(config("name = 'p\\u{61}\\u{20AC}\\x41\\65\\z \n b\\\\'", "print(cfg.name)"))
                 .text("name"),
             "pa\u20acAAb\\");
-  for (const char* wrong : {"\\d", "\\u61", "\\u{110000}", "\\u{d800}", "\\u{}", "\\xg1", "\\256"}) {
+  for (const char* wrong :
+       {"\\d", "\\u61", "\\u{110000}", "\\u{d800}", "\\u{}", "\\xg1", "\\256"}) {
     EXPECT_NE(error(config(fmt::format("name = '{}'", wrong), "print(cfg.name)"))
                   .find("which is no escape"),
               std::string::npos)
@@ -216,7 +217,8 @@ TEST(RecipeConfig, SetKeepsTheTypeOfTheRecipesOwnKeys) {
   const std::string text =
       config("beta = 1, name = 'x', flag = true, list = { 1 },",
              "print(cfg.beta, cfg.name, cfg.flag, cfg.list)");
-  EXPECT_EQ(error(text, {"beta=true"}), "--set beta=true: `beta` is a number in dpo.lua:2, got true");
+  EXPECT_EQ(error(text, {"beta=true"}),
+            "--set beta=true: `beta` is a number in dpo.lua:2, got true");
   for (const char* wrong : {"nil", "1/2", "hello", "1e400", "{1}", "'1'"}) {
     EXPECT_EQ(error(text, {fmt::format("beta={}", wrong)}),
               fmt::format("--set beta={0}: `beta` is a number in dpo.lua:2, got {0}", wrong));

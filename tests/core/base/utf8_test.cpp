@@ -17,7 +17,8 @@ TEST(Utf8, RoundTripsTheEdgesOfEachLength) {
 }
 
 TEST(Utf8, RefusesOverlongFormsSurrogatesAndValuesBeyondUnicode) {
-  for (std::string text : {"\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xFF"}) {
+  for (std::string text :
+       {"\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xFF"}) {
     EXPECT_FALSE(is_valid_utf8(text));
     EXPECT_FALSE(read_utf8(text, 0).valid);
   }

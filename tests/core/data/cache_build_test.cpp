@@ -25,16 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The files of a finished cache, apart from its lock.
-std::map<std::string, std::string> files_of(const fs::path& dir) {
-  std::map<std::string, std::string> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(dir)) {
-    const std::string name = entry.path().filename().string();
-    if (name != "lock" && name != kPartialName) files[name] = read_file(entry.path());
-  }
-  return files;
-}
-
 TEST(CacheBuild, GivesEveryRowBack) {
   const ScratchFolder folder;
   const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
@@ -95,77 +85,6 @@ TEST(CacheBuild, AnErrorOfTheRowTypeEndsTheBuild) {
       toy_source(folder.write("toys.jsonl", toy_file(3) + "{\"text\":\"stop\"}\n"));
   EXPECT_NE(error_of([&] { build_toys(folder.path(), source); }).find("toys.jsonl:4: stop"),
             std::string::npos);
-}
-
-// Raises the interrupt at a line.
-class InterruptedRows : public ToyRows {
- public:
-  explicit InterruptedRows(int64_t line = 300) : line_(line) {}
-  void read(Json value, const SourceLine& at, SourceLedger& ledger) override {
-    if (at.line == line_) request_interrupt(SIGINT);
-    ToyRows::read(std::move(value), at, ledger);
-  }
-
- private:
-  int64_t line_;
-};
-
-// The file with other letters in its last third, of the same size.
-std::string changed_file(int64_t n) {
-  std::string bytes = toy_file(n);
-  for (size_t at = bytes.size() * 2 / 3; at < bytes.size(); ++at) {
-    if (bytes[at] == '7') bytes[at] = '8';
-  }
-  return bytes;
-}
-
-TEST(CacheBuild, AFileThatChangesMeanwhileIsRefusedAndPutBackGivesItsOwnRows) {
-  const ScratchFolder folder;
-  const std::string path = folder.write("toys.jsonl", toy_file(500));
-  const CacheSource source = toy_source(path);
-  const auto clean = files_of(build_toys(folder.path() / "clean", source));
-  folder.write("toys.jsonl", changed_file(500));
-  EXPECT_NE(error_of([&] { build_toys(folder.path(), source); }).find("changed while it was read"),
-            std::string::npos);
-  EXPECT_FALSE(fs::exists(folder.path() / cache_key(source.key_document)));
-  folder.write("toys.jsonl", toy_file(500));
-  EXPECT_EQ(files_of(build_toys(folder.path(), source)), clean);
-}
-
-TEST(CacheBuild, SegmentsOfOtherBytesAreNotTakenUpAfterAKill) {
-  const ScratchFolder folder;
-  const std::string path = folder.write("toys.jsonl", toy_file(500));
-  const CacheSource source = toy_source(path);
-  const auto clean = files_of(build_toys(folder.path() / "clean", source));
-  folder.write("toys.jsonl", changed_file(500));
-  InterruptedRows rows(480);  // behind segments that hold changed rows
-  EXPECT_THROW(ensure_cache(folder.path(), source, rows), Interrupted);
-  clear_interrupt();
-  ASSERT_TRUE(fs::exists(folder.path() / cache_key(source.key_document) / kPartialName));
-  folder.write("toys.jsonl", toy_file(500));
-  EXPECT_EQ(files_of(build_toys(folder.path(), source)), clean);
-}
-
-TEST(CacheBuild, RowsOfOtherColumnsAreNotTakenUp) {
-  class WiderRows : public InterruptedRows {
-   public:
-    std::vector<Column> columns() const override {
-      std::vector<Column> columns = ToyRows::columns();
-      columns.push_back({"more", ColumnType::kU8, -1});
-      return columns;
-    }
-    void append(SegmentData& segment) override {
-      ToyRows::append(segment);
-      segment.push<uint8_t>(4, 1);
-    }
-  };
-  const ScratchFolder folder;
-  const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
-  const auto clean = files_of(build_toys(folder.path() / "clean", source));
-  WiderRows rows;
-  EXPECT_THROW(ensure_cache(folder.path(), source, rows), Interrupted);
-  clear_interrupt();
-  EXPECT_EQ(files_of(build_toys(folder.path(), source)), clean);
 }
 
 TEST(CacheBuild, AnInterruptedBuildIsNoCacheAndGoesOn) {
@@ -336,34 +255,6 @@ TEST(CacheBuild, AKillAtAnyMomentLosesAtMostASegment) {
   }
   EXPECT_GE(kills, 20);
   EXPECT_GE(resumed, 1);
-}
-
-TEST(CacheBuild, WaitingForAnotherProcessIsSaidOnceAndEndsAtAnInterrupt) {
-  const ScratchFolder folder;
-  CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(5)));
-  std::vector<std::string> notices;
-  source.notice = [&](const std::string& text) { notices.push_back(text); };
-  const FileLock other(folder.path() / cache_key(source.key_document) / "lock", false);
-  std::thread interrupt([] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));
-    request_interrupt(SIGINT);
-  });
-  EXPECT_THROW(build_toys(folder.path(), source), Interrupted);
-  interrupt.join();
-  clear_interrupt();
-  ASSERT_EQ(notices.size(), 1u);
-  EXPECT_TRUE(notices[0].starts_with("waiting for another process that caches toys")) << notices[0];
-}
-
-TEST(CacheBuild, AnInterruptEndsTheHashingOfDataFiles) {
-  const ScratchFolder folder;
-  const std::string path = folder.write("toys.jsonl", std::string(3 << 20, '\n'));
-  std::vector<uint64_t> seen;
-  find_data_files(path, [&](const std::string&, uint64_t done, uint64_t) { seen.push_back(done); });
-  EXPECT_EQ(seen, (std::vector<uint64_t>{1 << 20, 2 << 20, 3 << 20}));
-  request_interrupt(SIGINT);
-  EXPECT_THROW(find_data_files(path), Interrupted);
-  clear_interrupt();
 }
 
 TEST(CacheBuild, TwoProcessesBuildOnce) {

@@ -20,7 +20,7 @@ SourceLedger some_ledger() {
   ledger.repair({0, 4}, 3);
   ledger.repair({1, 5}, 1);
   ledger.drop({1, 17}, "empty_answer", "the chosen side's last turn has no content");
-  ledger.drop({0, 3}, "filtered", "");
+  ledger.drop({0, 3}, "no_prompt", "none");
   ledger.note("column \"score\" is not read");
   ledger.note("column \"score\" is not read");
   return ledger;
@@ -40,8 +40,8 @@ TEST(Ledger, ReadsBackFromItsJson) {
   const Json json = ledger.to_json();
   EXPECT_EQ(dump_json(SourceLedger::from_json(parse_json(dump_json(json), "")).to_json()),
             dump_json(json));
-  EXPECT_EQ(json.at("bad").size(), 1u);  // a filtered row is no bad row
-  EXPECT_EQ(json.at("dropped").at("filtered").as_int(), 1);
+  EXPECT_EQ(json.at("bad").size(), 2u);
+  EXPECT_EQ(json.at("dropped").at("no_prompt").as_int(), 1);
 }
 
 TEST(Ledger, TheTextNamesFileLineAndReason) {
@@ -51,9 +51,10 @@ TEST(Ledger, TheTextNamesFileLineAndReason) {
             "pairs: 10 rows = 8 kept + 2 dropped; 12,345 tokens, 0 trained; 1 row cut by 77 "
             "tokens; invalid UTF-8 repaired in 2 rows\n"
             "  dropped          1  empty_answer\n"
-            "  dropped          1  filtered\n"
+            "  dropped          1  no_prompt\n"
             "  note             2  column \"score\" is not read\n"
             "  b.jsonl:17  empty_answer: the chosen side's last turn has no content\n"
+            "  a.jsonl:3  no_prompt: none\n"
             "  a.jsonl:4  repaired: invalid UTF-8\n"
             "  b.jsonl:5  repaired: invalid UTF-8\n");
 }

@@ -195,7 +195,7 @@ TEST_F(PreferenceSets, SourcesAreMixedByWeight) {
   EXPECT_EQ(set.ledger().sources.size(), 2u);
   int64_t of_first = 0;
   const std::vector<int64_t> rows = set.step_rows({2048, 0, true, 1}, 0);
-  for (int64_t row : rows) of_first += set.source_of(row) == 0;
+  for (int64_t row : rows) of_first += row < 40;
   EXPECT_EQ(of_first, 1536);
   EXPECT_TRUE(std::isnan(set.kept_number(45, "score")));
   EXPECT_TRUE(set.place(45).ends_with("b.jsonl:6"));

@@ -81,30 +81,6 @@ TEST_F(PreferenceSources, OverLongRowsRaiseDropOrAreCut) {
   EXPECT_EQ(cut.length(1, Side::kChosen), 60);
 }
 
-class KeepEven : public RowMap {
- public:
-  bool apply(Json& row) const override {
-    row.set("chosen", row.at("chosen").as_string() + "!");
-    return row.at("score").as_int() % 2 == 0;
-  }
-  const std::string& source() const override { return source_; }
-
- private:
-  std::string source_ = "keep even";
-};
-
-TEST_F(PreferenceSources, AMapChangesAndFiltersRows) {
-  PreferenceOptions mapped = options(numbered_pairs(6));
-  const std::string plain = open(mapped).fingerprint();
-  mapped.sources[0].map = std::make_shared<KeepEven>();
-  mapped.strict = true;  // what is filtered on purpose is no bad row
-  const PreferenceSet set = open(mapped);
-  EXPECT_EQ(set.size(), 3);
-  EXPECT_EQ(trained_text(set.pack({1}, 200)[0], 0), "yes2!<|im_end|>");
-  EXPECT_EQ(set.ledger().sources[0].dropped.at("filtered"), 3);
-  EXPECT_NE(set.fingerprint(), plain);
-}
-
 // A template whose turns end outside of the trained span.
 class OpenEnded : public HandChatml {
  public:

@@ -1,12 +1,18 @@
 #pragma once
 // A row type small enough to see through: {"text": "..."}; texts that begin with "bad" are refused.
 
+#include <signal.h>
+
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/hash.h"
+#include "core/base/interrupt.h"
 #include "core/data/cache_build.h"
+#include "core/data/cache_manifest.h"
 
 namespace xrun {
 
@@ -48,6 +54,19 @@ class ToyRows : public RowType {
   int64_t rows_ = 0;
 };
 
+// Raises the interrupt at a line.
+class InterruptedRows : public ToyRows {
+ public:
+  explicit InterruptedRows(int64_t line = 300) : line_(line) {}
+  void read(Json value, const SourceLine& at, SourceLedger& ledger) override {
+    if (at.line == line_) request_interrupt(SIGINT);
+    ToyRows::read(std::move(value), at, ledger);
+  }
+
+ private:
+  int64_t line_;
+};
+
 // Rows of `n` texts of some twenty letters; every seventh is bad, every eleventh line is blank.
 inline std::string toy_file(int64_t n) {
   std::string bytes;
@@ -75,6 +94,16 @@ inline std::filesystem::path build_toys(const std::filesystem::path& root,
                                         const CacheSource& source) {
   ToyRows rows;
   return ensure_cache(root, source, rows);
+}
+
+// The files of a finished cache, apart from its lock.
+inline std::map<std::string, std::string> files_of(const std::filesystem::path& dir) {
+  std::map<std::string, std::string> files;
+  for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(dir)) {
+    const std::string name = entry.path().filename().string();
+    if (name != "lock" && name != kPartialName) files[name] = read_file(entry.path());
+  }
+  return files;
 }
 
 }  // namespace xrun

@@ -29,8 +29,9 @@ class Draw {
 
 // What the fuzzer knows of the format: values that matter somewhere.
 constexpr const char* kTokens[] = {
-    "null", "true", "false", "-1", "0", "1", "99999999999999999999", "1e400", "\"\"", "[]", "{}", "{\"a\":",
-    "\"type\"", "\"Sequence\"", "\"ByteLevel\"", "\"Metaspace\"", "\"Split\"", "\"Regex\":\"(a*)*b\"",
+    "null", "true", "false", "-1", "0", "1", "99999999999999999999", "1e400", "\"\"", "[]", "{}",
+    "{\"a\":", "\"type\"", "\"Sequence\"", "\"ByteLevel\"", "\"Metaspace\"", "\"Split\"",
+    "\"Regex\":\"(a*)*b\"",
     "\"Regex\":\"(\"", "\"BPE\"", "\"\\ud800\"", "\"\\u0000\"", ",", "]", "}", "\"id\":8388607",
     "\"id\":-5", "\"content\":\"\"", "\"stop\":9999999", "\"vocab\":{}", "\"merges\":[[]]"};
 
@@ -75,7 +76,7 @@ TEST(TokenizerFuzz, AMutatedFileNeverCrashes) {
   int loaded = 0, refused = 0;
   for (const char* name : {"smol", "llama2", "regexes"}) {
     std::string text =
-        read_file(std::string(XRUN_SOURCE_DIR "/tests/data/tokenizers/") + name + "/tokenizer.json");
+        read_file(fmt::format("{}/tests/data/tokenizers/{}/tokenizer.json", XRUN_SOURCE_DIR, name));
     text = with_fewer_pieces(parse_json(text, name));
     Draw draw(std::hash<std::string>()(name));
     for (int i = 0; i < kMutations; ++i) {

@@ -47,7 +47,9 @@ class TokenizerLoad : public testing::Test {
   std::string failure() const {
     std::string text = error_of([&] { load(); });
     const std::string path = folder_.path().string();
-    for (size_t at; (at = text.find(path)) != std::string::npos;) text.replace(at, path.size(), "DIR");
+    for (size_t at; (at = text.find(path)) != std::string::npos;) {
+      text.replace(at, path.size(), "DIR");
+    }
     return text;
   }
   void write(const std::string& name, const std::string& text) const { folder_.write(name, text); }
@@ -248,7 +250,8 @@ TEST_F(TokenizerLoad, APieceThatAppearsTwiceIsAnError) {
   std::string text = dump_json(small_tokenizer());
   text.replace(text.find("\"c\":2"), 5, "\"c\":2,\"a\":9");
   write("tokenizer.json", text);
-  EXPECT_EQ(failure(), "DIR/tokenizer.json: model.vocab: the piece \"a\" appears twice, as ids 0 and 9");
+  EXPECT_EQ(failure(),
+            "DIR/tokenizer.json: model.vocab: the piece \"a\" appears twice, as ids 0 and 9");
 }
 
 TEST_F(TokenizerLoad, MergesMayStandBeforeTheVocabulary) {
@@ -268,7 +271,8 @@ TEST_F(TokenizerLoad, AddedTokensMustAgreeWithTheVocabulary) {
   json.set("added_tokens", parse_json(R"([{"id": 9, "content": "ab", "special": true}])", ""));
   write(json);
   EXPECT_EQ(failure(), "DIR: the added token \"ab\" has id 9, but the vocabulary has it as 3");
-  json.set("added_tokens", parse_json(R"([{"id": 9, "content": "x"}, {"id": 9, "content": "y"}])", ""));
+  json.set("added_tokens",
+           parse_json(R"([{"id": 9, "content": "x"}, {"id": 9, "content": "y"}])", ""));
   write(json);
   EXPECT_EQ(failure(), "DIR: the added tokens \"x\" and \"y\" share the id 9");
 }
@@ -290,7 +294,8 @@ TEST_F(TokenizerLoad, AnUnknownCharacterWithoutAnUnknownTokenSaysSoWhenItIsNeede
   write(json);
   EXPECT_EQ(load()->encode("abc").ids, std::vector<int32_t>{4});
   EXPECT_EQ(error_of([&] { load()->encode("abx"); }),
-            "the tokenizer's unknown token \"<unk>\" is not in its vocabulary, but a text needs it");
+            "the tokenizer's unknown token \"<unk>\" is not in its vocabulary, but a text needs "
+            "it");
 }
 
 }  // namespace
