@@ -6,6 +6,7 @@
 
 #include "core/base/config_check.h"
 #include "core/base/config_field.h"
+#include "core/base/config_set.h"
 #include "core/base/error.h"
 
 namespace xrun {

@@ -6,26 +6,13 @@
 #include <algorithm>
 
 #include "core/base/config_field.h"
+#include "core/base/config_set.h"
 #include "core/base/error.h"
 #include "core/base/excerpt.h"
 #include "core/base/suggest.h"
 
 namespace xrun {
 namespace {
-
-constexpr int kSetLine = -1;  // the line of a literal that --set made
-
-std::string join(const std::vector<std::string>& parts) {
-  std::string path;
-  for (const std::string& part : parts) path += (path.empty() ? "" : ".") + part;
-  return path;
-}
-
-std::string did_you_mean(std::string_view name, const std::vector<std::string>& known,
-                         std::string_view prefix = "") {
-  const std::string near = nearest_name(name, known);
-  return near.empty() ? "" : fmt::format("; did you mean `{}{}`?", prefix, near);
-}
 
 // "also `beta` is a key of ...": where else the engine has a field of that name.
 std::string elsewhere(std::string_view name) {
@@ -46,7 +33,7 @@ class Resolver {
     if (root_.is_list() && !root_.entries.empty()) {
       fail(recipe.config_line, "config", "the config has named keys, not a list");
     }
-    for (const std::string& text : sets) apply_set(text);
+    for (const std::string& text : sets) apply_set(recipe, root_, text);
   }
 
   void check() {
@@ -69,97 +56,6 @@ class Resolver {
   bool is_read(std::string_view key) const {
     return std::any_of(recipe_.reads.begin(), recipe_.reads.end(),
                        [&](const ConfigRead& read) { return read.path[0] == key; });
-  }
-
-  // ---- --set
-
-  void apply_set(const std::string& text) {
-    const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw UsageError(fmt::format("--set {}: wanted key=value, as in --set beta=0.2", text));
-    }
-    std::vector<std::string> parts;
-    for (size_t at = 0; at <= equals;) {
-      const size_t dot = std::min(text.find('.', at), equals);
-      parts.push_back(text.substr(at, dot - at));
-      at = dot + 1;
-    }
-    Literal* target = &root_;
-    std::vector<std::string> walked;
-    for (const std::string& part : parts) {
-      target = &step(*target, walked, part, text);
-      walked.push_back(part);
-    }
-    *target = set_value(join(walked), *target, text);
-    mark(*target);
-  }
-
-  Literal& step(Literal& table, const std::vector<std::string>& walked, const std::string& part,
-                const std::string& text) {
-    if (Literal* found = table.find(part)) return *found;
-    const std::string path = join(walked);
-    const std::string inner = path.empty() ? part : path + "." + part;
-    const ConfigField* around = find_config_field(path);
-    const bool list = around != nullptr && (!table.is_table || table.is_list()) &&
-                      (around->kind == FieldKind::kList || around->kind == FieldKind::kTexts);
-    const bool element = list && part == std::to_string(table.entries.size() + 1);
-    const bool free = around != nullptr && takes_free_names(*around);
-    const ConfigField* field = find_config_field(inner);
-    if (field == nullptr && !element && !free) {
-      std::vector<std::string> known = config_field_names(path);
-      for (const Literal::Entry& entry : table.entries) known.insert(known.begin(), entry.key);
-      const std::string where = path.empty() ? "" : path + ".";
-      throw UsageError(fmt::format("--set {}: there is no key `{}`{}", text, inner,
-                                   did_you_mean(part, known, where)));
-    }
-    if (!table.is_table) {
-      table = Literal{};
-      table.is_table = true;
-      table.line = kSetLine;
-    }
-    table.entries.push_back({.key = part, .element = element, .value = {}});
-    Literal& made = table.entries.back().value;
-    made.line = kSetLine;
-    if (field != nullptr && field->kind == FieldKind::kNumbers) fill(made, field->otherwise);
-    return made;
-  }
-
-  // The elements of a default, so that one of them can be set alone.
-  static void fill(Literal& list, const Json& otherwise) {
-    list.is_table = true;
-    for (const Json& element : otherwise.as_array()) {
-      const std::string key = std::to_string(list.entries.size() + 1);
-      list.entries.push_back({.key = key, .element = true, .value = {}});
-      list.entries.back().value.scalar = element;
-    }
-  }
-
-  // The engine's keys are checked by their fields later; the recipe's own keep the type of what
-  // they replace.
-  static std::string kind_of(const Literal& literal) {
-    if (literal.is_table) return "a table";
-    if (literal.scalar.is_bool()) return "true or false";
-    return literal.scalar.is_number() ? "a number" : "text";
-  }
-
-  Literal set_value(const std::string& path, const Literal& before, const std::string& set) const {
-    const std::string text = set.substr(set.find('=') + 1);
-    const std::optional<Literal> literal = parse_literal(text);
-    const bool engine = find_config_field(path.substr(0, path.find('.'))) != nullptr;
-    const ConfigField* field = find_config_field(path);
-    const bool wants_text =
-        engine ? field != nullptr && field->kind == FieldKind::kText : kind_of(before) == "text";
-    Literal value;
-    value.scalar = Json(text);
-    if (literal && !(wants_text && !literal->scalar.is_string())) value = *literal;
-    if (engine || kind_of(value) == kind_of(before)) return value;
-    throw UsageError(fmt::format("--set {}: `{}` is {} in {}, got {}", set, path, kind_of(before),
-                                 literal_origin(recipe_, before), text.empty() ? "nothing" : text));
-  }
-
-  static void mark(Literal& literal) {
-    literal.line = kSetLine;
-    for (Literal::Entry& entry : literal.entries) mark(entry.value);
   }
 
   // ---- the engine's keys: names, types, ranges
@@ -245,7 +141,7 @@ class Resolver {
   }
 
   void check_read(const ConfigRead& read) {
-    const std::string full = recipe_.config_name + "." + join(read.path);
+    const std::string full = recipe_.config_name + "." + join_path(read.path);
     const std::string& key = read.path[0];
     if (root_.find(key) == nullptr && find_config_field(key) == nullptr) {
       std::vector<std::string> known = config_field_names("");
@@ -302,10 +198,6 @@ Literal check_config(const RecipeText& recipe, const std::vector<std::string>& s
   Resolver resolver(recipe, sets);
   resolver.check();
   return std::move(resolver.root());
-}
-
-std::string literal_origin(const RecipeText& recipe, const Literal& literal) {
-  return literal.line == kSetLine ? "--set" : fmt::format("{}:{}", recipe.file, literal.line);
 }
 
 }  // namespace xrun

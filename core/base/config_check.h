@@ -1,5 +1,5 @@
 #pragma once
-// The checks of a recipe's config, and --set.
+// The checks of a recipe's config.
 
 #include <string>
 #include <vector>
@@ -12,8 +12,5 @@ namespace xrun {
 // unknown engine keys, keys that nobody reads, reads that no key answers, wrong types and ranges,
 // and what is missing.
 Literal check_config(const RecipeText& recipe, const std::vector<std::string>& sets);
-
-// Where a literal stands: "dpo.lua:12", or "--set".
-std::string literal_origin(const RecipeText& recipe, const Literal& literal);
 
 }  // namespace xrun

@@ -1,5 +1,7 @@
 #include "core/base/suggest.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace xrun {
@@ -35,6 +37,12 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
     }
   }
   return nearest;
+}
+
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& known,
+                         std::string_view prefix) {
+  const std::string near = nearest_name(name, known);
+  return near.empty() ? "" : fmt::format("; did you mean `{}{}`?", prefix, near);
 }
 
 }  // namespace xrun
