@@ -59,6 +59,5 @@ std::string Console::paint(const char* code, std::string_view text) const {
 std::string Console::bold(std::string_view text) const { return paint("1", text); }
 std::string Console::dim(std::string_view text) const { return paint("2", text); }
 std::string Console::red(std::string_view text) const { return paint("31", text); }
-std::string Console::green(std::string_view text) const { return paint("32", text); }
 
 }  // namespace xrun

@@ -33,7 +33,6 @@ class Console {
   std::string bold(std::string_view text) const;
   std::string dim(std::string_view text) const;
   std::string red(std::string_view text) const;
-  std::string green(std::string_view text) const;
 
  private:
   std::string paint(const char* code, std::string_view text) const;

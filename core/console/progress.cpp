@@ -37,7 +37,7 @@ std::string format_duration(double seconds) {
 std::string format_metric(double value) {
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : (value > 0 ? "inf" : "-inf");
   const double size = std::fabs(value);
-  if (size >= 1e-4 && size < 1) return fmt::format("{:.4f}", value);
+  if (size >= 1e-4 && size < 10) return fmt::format("{:.4f}", value);
   return fmt::format("{:.4g}", value);
 }
 

@@ -121,7 +121,7 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
   std::string time = format_duration(summary.seconds);
   if (summary.tokens > 0 && summary.seconds > 0) {
     const double rate = static_cast<double>(summary.tokens) / summary.seconds;
-    time += fmt::format(", {} tokens/s", count_text(std::llround(rate)));
+    time += fmt::format(", {} tokens/s over all of it", count_text(std::llround(rate)));
   }
   facts.add("time", time);
   facts.add("peak memory", format_bytes(summary.peak_rss_mb * 1024 * 1024));

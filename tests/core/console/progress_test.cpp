@@ -34,7 +34,7 @@ TEST(RunProgress, RatesFollowAnExponentialMean) {
   screen.now = 3;  // 1 + 0.1 * (2 - 1) = 1.1 s a step
   screen.take();
   progress.step({2, 11, 1, {}, 100});
-  EXPECT_EQ(screen.take(), "\r\x1b[Kstep 2/11  loss 1  91 tokens/s  10s left");
+  EXPECT_EQ(screen.take(), "\r\x1b[Kstep 2/11  loss 1.0000  91 tokens/s  10s left");
 }
 
 TEST(RunProgress, PrintsRareLinesWhereNothingCanBeRedrawn) {
@@ -79,6 +79,7 @@ TEST(Format, DurationsMetricsAndBytes) {
   EXPECT_EQ(format_duration(11100), "3h 05m");
   EXPECT_EQ(format_metric(0.693147), "0.6931");
   EXPECT_EQ(format_metric(12.3456), "12.35");
+  EXPECT_EQ(format_metric(1), "1.0000") << "as wide as 0.5000";
   EXPECT_EQ(format_metric(1.23e-5), "1.23e-05");
   EXPECT_EQ(format_metric(0), "0");
   EXPECT_EQ(format_metric(-0.5), "-0.5000");

@@ -25,10 +25,10 @@ TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
       R"({"step":34,"valid/loss":0.2,"valid/accuracy":0.96,"valid/other/loss":3.5})", "v");
   EXPECT_EQ(closing_summary(summary, plain()),
             "steps        34\n"
-            "train        loss 0.1000, accuracy 1\n"
+            "train        loss 0.1000, accuracy 1.0000\n"
             "valid        loss 0.2000, accuracy 0.9600\n"
-            "valid/other  loss 3.5\n"
-            "time         1m 40s, 1,240 tokens/s\n"
+            "valid/other  loss 3.5000\n"
+            "time         1m 40s, 1,240 tokens/s over all of it\n"
             "peak memory  2.1 GB\n"
             "run          runs/dpo-1a2b3c4d\n"
             "model        runs/dpo-1a2b3c4d/hf\n");
