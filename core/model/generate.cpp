@@ -25,12 +25,6 @@ namespace {
 
 constexpr int64_t kPrefillTokens = 4096;  // of one forward, bounds its activations
 
-at::Tensor int64_tensor(const std::vector<int64_t>& values) {
-  return at::from_blob(const_cast<int64_t*>(values.data()), {static_cast<int64_t>(values.size())},
-                       at::kLong)
-      .clone();
-}
-
 struct Choice {
   int32_t id;
   float logprob;

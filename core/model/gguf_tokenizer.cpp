@@ -79,15 +79,15 @@ class Reader {
   }
   std::string string(const char* key) const {
     const Json* value = find(key);
-    XRUN_CHECK(value != nullptr && value->is_string(), "{}: tokenizer.ggml.{} is {}, wanted a string",
-               where_, key, value == nullptr ? "missing" : value->kind_name());
+    XRUN_CHECK(value != nullptr && value->is_string(),
+               "{}: tokenizer.ggml.{} is {}, wanted a string", where_, key, value == nullptr ? "missing" : value->kind_name());
     return value->as_string();
   }
   // A non-empty array whose elements are of one kind.
   const Json::Array& array(const char* key, Json::Kind kind) const {
     const Json* value = find(key);
-    XRUN_CHECK(value != nullptr && value->is_array(), "{}: tokenizer.ggml.{} is {}, wanted an array",
-               where_, key, value == nullptr ? "missing" : value->kind_name());
+    XRUN_CHECK(value != nullptr && value->is_array(),
+               "{}: tokenizer.ggml.{} is {}, wanted an array", where_, key, value == nullptr ? "missing" : value->kind_name());
     for (const Json& element : value->as_array()) {
       XRUN_CHECK(element.kind() == kind, "{}: tokenizer.ggml.{} holds a value that is {}", where_,
                  key, element.kind_name());
@@ -211,11 +211,13 @@ TokenizerFiles tokenizer_from_gguf(const GgufFile& file, int64_t max_length) {
   Json post_processor;
   if (in.boolean("add_bos_token", pre.adds_bos)) {
     const int64_t bos = in.id("bos_token_id", out.vocab);
-    XRUN_CHECK(bos >= 0, "{}: tokenizer.ggml.add_bos_token is set without tokenizer.ggml.bos_token_id",
+    XRUN_CHECK(bos >= 0,
+               "{}: tokenizer.ggml.add_bos_token is set without tokenizer.ggml.bos_token_id",
                in.where());
     post_processor = bos_processor(tokens[static_cast<size_t>(bos)].as_string(), bos);
   }
-  if (const Json* chat = file.find("tokenizer.chat_template"); chat != nullptr && chat->is_string()) {
+  const Json* chat = file.find("tokenizer.chat_template");
+  if (chat != nullptr && chat->is_string()) {
     config.emplace_back("chat_template", *chat);
   }
   config.emplace_back("clean_up_tokenization_spaces", false);

@@ -21,12 +21,6 @@ namespace {
 
 constexpr size_t kNamesInMessage = 12;
 
-at::Tensor int64_tensor(const std::vector<int64_t>& values) {
-  return at::from_blob(const_cast<int64_t*>(values.data()), {static_cast<int64_t>(values.size())},
-                       at::kLong)
-      .clone();
-}
-
 // One line of the error about names; empty if there are none.
 std::string name_line(const char* what, const std::vector<std::string>& names) {
   if (names.empty()) return "";
@@ -87,11 +81,6 @@ at::ScalarType master_type(at::ScalarType compute, bool trainable) {
   return trainable ? at::kFloat : compute;
 }
 
-// An own copy even where the type is right already: nobody else may hold a master's storage.
-at::Tensor master_copy(const at::Tensor& source, at::ScalarType type) {
-  return source.detach().to(type, /*non_blocking=*/false, /*copy=*/true).contiguous();
-}
-
 void check_input(const PackInput& input, int64_t vocab) {
   const int64_t T = input.tokens.numel();
   XRUN_CHECK(
@@ -113,6 +102,12 @@ void check_input(const PackInput& input, int64_t vocab) {
 }
 
 }  // namespace
+
+at::Tensor int64_tensor(const std::vector<int64_t>& values) {
+  return at::from_blob(const_cast<int64_t*>(values.data()), {static_cast<int64_t>(values.size())},
+                       at::kLong)
+      .clone();
+}
 
 PackInput pack_sequences(const std::vector<std::vector<int32_t>>& sequences) {
   std::vector<int64_t> tokens, positions;
@@ -177,29 +172,15 @@ std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> pa
       new Model(std::move(config), std::move(parameters), compute, trainable));
 }
 
-std::shared_ptr<Model> Model::from_weights(ModelConfig config, std::vector<Parameter> weights,
-                                           at::ScalarType compute, bool trainable) {
-  const std::string where = "the given weights";
-  WeightCheck check(config, where);
-  std::map<std::string, at::Tensor> by_name;
-  for (const Parameter& weight : weights) {
-    check.saw(weight.name, weight.master.sizes().vec());
-    by_name[weight.name] = weight.master;
-  }
-  check.finish();
-  std::vector<Parameter> parameters;
-  for (const WeightSpec& spec : weight_specs(config)) {
-    parameters.push_back(
-        {spec.name, master_copy(by_name[spec.name], master_type(compute, trainable))});
-  }
-  return make(std::move(config), std::move(parameters), compute, trainable);
-}
-
 std::shared_ptr<Model> Model::clone(bool trainable) const {
+  // An own copy even where the type is right already: nobody else may hold a master's storage.
   std::vector<Parameter> parameters;
   for (const Parameter& parameter : parameters_) {
     parameters.push_back(
-        {parameter.name, master_copy(parameter.master, master_type(compute_, trainable))});
+        {parameter.name,
+         parameter.master.detach()
+             .to(master_type(compute_, trainable), /*non_blocking=*/false, /*copy=*/true)
+             .contiguous()});
   }
   return make(config_, std::move(parameters), compute_, trainable);
 }

@@ -23,6 +23,9 @@ struct PackInput {
   std::vector<int32_t> cu_seqlens;  // [S+1], from 0 to T
 };
 
+// A copy of the values, [n] int64.
+at::Tensor int64_tensor(const std::vector<int64_t>& values);
+
 // Makes the input of sequences laid end to end, positions from 0.
 PackInput pack_sequences(const std::vector<std::vector<int32_t>>& sequences);
 
@@ -39,9 +42,6 @@ class Model {
   // one Error that lists all missing, unexpected and misshapen tensors.
   static std::shared_ptr<Model> load(const std::filesystem::path& dir, at::ScalarType compute,
                                      bool trainable);
-  // Makes a model from weights in memory, whose names and shapes are checked in the same way.
-  static std::shared_ptr<Model> from_weights(ModelConfig config, std::vector<Parameter> weights,
-                                             at::ScalarType compute, bool trainable);
   ~Model();
 
   const ModelConfig& config() const { return config_; }

@@ -1,5 +1,5 @@
-// Invariant: $XRUN_CACHE/models/NAME is either absent or whole, as it appears by one rename; whoever
-// makes it holds NAME.lock and works in NAME.work beside it.
+// Invariant: $XRUN_CACHE/models/NAME is either absent or whole, as it appears by one rename;
+// whoever makes it holds NAME.lock and works in NAME.work beside it.
 
 #include "core/model/model_registry.h"
 

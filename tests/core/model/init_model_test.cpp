@@ -79,8 +79,8 @@ TEST_F(InitModelTest, HonoursTiedHeadsAndTypes) {
 TEST_F(InitModelTest, RefusesShapesThatDoNotFitAndFoldersThatAreFull) {
   EXPECT_EQ(init_message(root_ / "a", {.heads = 4, .kv_heads = 3}),
             "the model's shape: num_attention_heads (4) is no multiple of num_key_value_heads (3)");
-  EXPECT_EQ(init_message(root_ / "a", {.hidden = 30, .heads = 4}),
-            "the model's shape: hidden_size (30) is no multiple of num_attention_heads (4)");
+  EXPECT_EQ(init_message(root_ / "a", {.hidden = 34, .heads = 4}),
+            "the model's shape: hidden_size (34) is no multiple of num_attention_heads (4)");
   EXPECT_EQ(init_message(root_ / "a", {.layers = 0}),
             "the model's shape: num_hidden_layers is 0, it must be a positive integer");
   EXPECT_EQ(entries(), 0u);
