@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <future>
 #include <set>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/hash.h"
+#include "core/run/checkpoint_files.h"
 #include "core/train/saveable.h"
 
 namespace xrun {
@@ -20,9 +19,6 @@ namespace {
 constexpr std::string_view kStep = "step_";
 constexpr std::string_view kTemporary = ".tmp_";
 constexpr std::string_view kRemoved = ".old_";
-constexpr int64_t kFormat = 1;
-constexpr const char* kManifest = "manifest.json";
-constexpr const char* kRun = "run.json";
 
 std::optional<int64_t> step_of(const std::string& name) {
   if (!name.starts_with(kStep) || name.size() < kStep.size() + 7) return std::nullopt;
@@ -37,128 +33,17 @@ bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-void write_synced(const std::filesystem::path& path, std::string_view bytes) {
-  FileWriter writer(path);
-  writer.write(bytes);
-  writer.sync();
-  writer.close();
-}
-
 // Removes a folder and all in it; what cannot be removed stays for the next start.
 void remove_folder(const std::filesystem::path& dir) {
   std::error_code ignored;
   std::filesystem::remove_all(dir, ignored);
 }
 
-// The files of one checkpoint while it is written. A tensor file is hashed from the page cache by
-// a second thread while the next one is written, so that the hash costs no time of its own.
-class Writing {
- public:
-  explicit Writing(std::filesystem::path dir) : dir_(std::move(dir)) {}
-
-  void add(const std::string& name, const Saveable& object) {
-    const std::string file = name + ".safetensors";
-    write_safetensors(dir_ / file, object.tensors());
-    hashes_.emplace_back(file, std::async(std::launch::async, hash_file, dir_ / file));
-    add_json(name + ".json", object.state());
-    names_.push_back(name);
-  }
-
-  void add_json(const std::string& file, const Json& value) {
-    const std::string bytes = dump_json(value) + "\n";
-    write_synced(dir_ / file, bytes);
-    std::promise<std::string> known;
-    known.set_value(hash_hex(bytes));
-    hashes_.emplace_back(file, known.get_future());
-  }
-
-  void finish(int64_t step) {
-    Json files = Json::object();
-    for (auto& [name, hash] : hashes_) {
-      Json file = Json::object();
-      file.set("bytes", static_cast<int64_t>(std::filesystem::file_size(dir_ / name)));
-      file.set("xxh3", hash.get());
-      files.set(name, std::move(file));
-    }
-    Json manifest = Json::object();
-    manifest.set("format", kFormat);
-    manifest.set("step", step);
-    Json names = Json::array();
-    for (const auto& name : names_) names.push_back(name);
-    manifest.set("objects", std::move(names));
-    manifest.set("files", std::move(files));
-    write_synced(dir_ / kManifest, dump_json(manifest) + "\n");
-    sync_dir(dir_);
-  }
-
- private:
-  std::filesystem::path dir_;
-  std::vector<std::string> names_;
-  std::vector<std::pair<std::string, std::future<std::string>>> hashes_;
-};
-
-// Returns what is wrong with a file of the manifest, or "".
-std::string damage_of(const std::filesystem::path& path, const Json& entry) {
-  std::error_code code;
-  const auto bytes = std::filesystem::file_size(path, code);
-  if (code) return fmt::format("{}: is missing", path.string());
-  const int64_t wanted = entry.at("bytes").as_int();
-  if (static_cast<int64_t>(bytes) != wanted) {
-    return fmt::format("{}: has {} bytes, wanted {}", path.string(), bytes, wanted);
-  }
-  const std::string hash = hash_file(path);
-  const std::string& wanted_hash = entry.at("xxh3").as_string();
-  if (hash == wanted_hash) return "";
-  return fmt::format("{}: has checksum {}, wanted {}", path.string(), hash, wanted_hash);
-}
-
-struct Manifest {
-  Json value;
-  std::string damage;  // "" if every file is as the manifest says
-};
-
-// Throws Error unless the manifest is of this format and step and lists every object's files.
-void check_manifest(const Json& manifest, int64_t step) {
-  const int64_t format = manifest.at("format").as_int();
-  XRUN_CHECK(format == kFormat, "has format {}, wanted {}", format, kFormat);
-  const int64_t own = manifest.at("step").as_int();
-  XRUN_CHECK(own == step, "is of step {}, wanted {}", own, step);
-  const Json& files = manifest.at("files");
-  std::vector<std::string> wanted = {kRun};
-  for (const Json& name : manifest.at("objects").as_array()) {
-    wanted.push_back(name.as_string() + ".safetensors");
-    wanted.push_back(name.as_string() + ".json");
-  }
-  for (const std::string& file : wanted) {
-    XRUN_CHECK(files.find(file) != nullptr, "does not list {}", file);
-  }
-}
-
-Manifest read_manifest(const std::filesystem::path& dir, int64_t step) {
-  Manifest manifest;
-  try {
-    manifest.value = read_json((dir / kManifest).string());
-    check_manifest(manifest.value, step);
-    for (const auto& [name, entry] : manifest.value.at("files").as_object()) {
-      XRUN_CHECK(name.find('/') == std::string::npos, "{}: names the file {}",
-                 (dir / kManifest).string(), name);
-      manifest.damage = damage_of(dir / name, entry);
-      if (!manifest.damage.empty()) break;
-    }
-  } catch (const Error& error) {
-    manifest.damage = error.what();
-    if (manifest.damage.find(kManifest) == std::string::npos) {
-      manifest.damage = fmt::format("{}: {}", (dir / kManifest).string(), error.what());
-    }
-  }
-  return manifest;
-}
-
 std::vector<int64_t> steps_in(const std::filesystem::path& dir) {
   std::vector<int64_t> found;
   for (const auto& entry : std::filesystem::directory_iterator(dir)) {
     const auto step = step_of(entry.path().filename().string());
-    if (step && std::filesystem::exists(entry.path() / kManifest)) found.push_back(*step);
+    if (step && std::filesystem::exists(entry.path() / kCheckpointManifest)) found.push_back(*step);
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -242,9 +127,9 @@ std::filesystem::path CheckpointStore::save(int64_t step, const Json& run,
   remove_folder(temporary);
   try {
     make_dirs(temporary);
-    Writing writing(temporary);
+    CheckpointWriter writing(temporary);
     for (const auto& [object_name, object] : objects) writing.add(object_name, *object);
-    writing.add_json(kRun, run);
+    writing.add_json(kCheckpointRun, run);
     writing.finish(step);
     // A later history of the run left this step behind; `latest` does not name it any more.
     if (std::filesystem::exists(target)) set_aside(name);
@@ -285,7 +170,7 @@ std::optional<Checkpoint> CheckpointStore::load_latest() {
   const int64_t step = *newest;
   Checkpoint checkpoint;
   checkpoint.path_ = dir_ / checkpoint_name(step);
-  const Manifest manifest = read_manifest(checkpoint.path_, step);
+  const CheckpointManifest manifest = read_checkpoint_manifest(checkpoint.path_, step);
   if (!manifest.damage.empty()) {
     const std::vector<int64_t> whole = steps();
     const auto it = std::lower_bound(whole.begin(), whole.end(), step);
@@ -296,7 +181,7 @@ std::optional<Checkpoint> CheckpointStore::load_latest() {
                             checkpoint.path_.string(), way_out));
   }
   checkpoint.step_ = step;
-  checkpoint.run_ = read_json((checkpoint.path_ / kRun).string());
+  checkpoint.run_ = read_json((checkpoint.path_ / kCheckpointRun).string());
   for (const auto& name : manifest.value.at("objects").as_array()) {
     checkpoint.names_.push_back(name.as_string());
   }

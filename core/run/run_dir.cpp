@@ -229,7 +229,6 @@ void RunDir::begin() {
   record_.set("binary", identity_.binary);
   record_.set("machine", identity_.machine);
   if (!resuming_) record_.set("started", time_text(kDateTime));
-  if (record_.find("choices") == nullptr) record_.set("choices", Json::object());
   if (resuming_) add_resume();
   record_.set("finished", false);
   write_record();
@@ -250,17 +249,6 @@ void RunDir::add_resume() {
 
 void RunDir::write_record() {
   write_file_atomic(file("run.json"), dump_json(record_, indented()) + "\n");
-}
-
-const Json* RunDir::choice(std::string_view name) const {
-  const Json* choices = record_.find("choices");
-  return choices == nullptr ? nullptr : choices->find(name);
-}
-
-void RunDir::set_choice(std::string_view name, Json value) {
-  if (record_.find("choices") == nullptr) record_.set("choices", Json::object());
-  record_.find("choices")->set(name, std::move(value));
-  if (begun_) write_record();
 }
 
 void RunDir::write_ledger(const Json& ledger) {

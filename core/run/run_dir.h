@@ -60,15 +60,11 @@ class RunDir {
   void begin();
 
   // run.json, an object: {"recipe", "hash", "binary", "machine", "started", "date", "inputs",
-  // "data", "choices", "resumes", "finished", "stopped", "steps"}. Changes reach the disk by
+  // "data", "resumes", "finished", "stopped", "steps"}. Changes reach the disk by
   // write_record.
   Json& record() { return record_; }
   const Json& record() const { return record_; }
   void write_record();
-
-  // Measured choices (compute type, algorithms), reused on resume. nullptr if none is recorded.
-  const Json* choice(std::string_view name) const;
-  void set_choice(std::string_view name, Json value);
 
   // ledger.json, indented.
   void write_ledger(const Json& ledger);

@@ -19,14 +19,12 @@ TEST(RunDir, WritesWhatARunIs) {
   const ScratchFolder folder;
   RunDir dir = open_dir(folder / "run");
   dir.begin();
-  dir.set_choice("dtype", "fp32");
   dir.log_line("hello");
   EXPECT_EQ(text_of(folder / "run/recipe.lua"), toy_identity().recipe_text);
   const Json config = read_json((folder / "run/config.json").string());
   EXPECT_EQ(config.at("config"), toy_identity().config);
   const Json record = read_json((folder / "run/run.json").string());
   EXPECT_EQ(record.at("hash").as_string(), short_hash(toy_identity()));
-  EXPECT_EQ(record.at("choices").at("dtype").as_string(), "fp32");
   EXPECT_FALSE(record.at("finished").as_bool());
   EXPECT_TRUE(text_of(folder / "run/log.txt").ends_with("  hello\n"));
 }

@@ -1,0 +1,113 @@
+// manifest.json: {"format":1,"step":3,"objects":["policy"],"files":{"policy.safetensors":
+// {"bytes":...,"xxh3":...},"policy.json":...,"run.json":...}}
+#include "core/run/checkpoint_files.h"
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/hash.h"
+#include "core/train/saveable.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kFormat = 1;
+
+void write_synced(const std::filesystem::path& path, std::string_view bytes) {
+  FileWriter writer(path);
+  writer.write(bytes);
+  writer.sync();
+  writer.close();
+}
+
+// Returns what is wrong with a file of the manifest, or "".
+std::string damage_of(const std::filesystem::path& path, const Json& entry) {
+  std::error_code code;
+  const auto bytes = std::filesystem::file_size(path, code);
+  if (code) return fmt::format("{}: is missing", path.string());
+  const int64_t wanted = entry.at("bytes").as_int();
+  if (static_cast<int64_t>(bytes) != wanted) {
+    return fmt::format("{}: has {} bytes, wanted {}", path.string(), bytes, wanted);
+  }
+  const std::string hash = hash_file(path);
+  const std::string& wanted_hash = entry.at("xxh3").as_string();
+  if (hash == wanted_hash) return "";
+  return fmt::format("{}: has checksum {}, wanted {}", path.string(), hash, wanted_hash);
+}
+
+// Throws Error unless the manifest is of this format and step and lists every object's files.
+void check_manifest(const Json& manifest, int64_t step) {
+  const int64_t format = manifest.at("format").as_int();
+  XRUN_CHECK(format == kFormat, "has format {}, wanted {}", format, kFormat);
+  const int64_t own = manifest.at("step").as_int();
+  XRUN_CHECK(own == step, "is of step {}, wanted {}", own, step);
+  const Json& files = manifest.at("files");
+  std::vector<std::string> wanted = {kCheckpointRun};
+  for (const Json& name : manifest.at("objects").as_array()) {
+    wanted.push_back(name.as_string() + ".safetensors");
+    wanted.push_back(name.as_string() + ".json");
+  }
+  for (const std::string& file : wanted) {
+    XRUN_CHECK(files.find(file) != nullptr, "does not list {}", file);
+  }
+}
+
+}  // namespace
+
+void CheckpointWriter::add(const std::string& name, const Saveable& object) {
+  const std::string file = name + ".safetensors";
+  write_safetensors(dir_ / file, object.tensors());
+  const auto hash = [path = dir_ / file] { return hash_file(path); };
+  hashes_.emplace_back(file, std::async(std::launch::async, hash));
+  add_json(name + ".json", object.state());
+  names_.push_back(name);
+}
+
+void CheckpointWriter::add_json(const std::string& file, const Json& value) {
+  const std::string bytes = dump_json(value) + "\n";
+  write_synced(dir_ / file, bytes);
+  std::promise<std::string> known;
+  known.set_value(hash_hex(bytes));
+  hashes_.emplace_back(file, known.get_future());
+}
+
+void CheckpointWriter::finish(int64_t step) {
+  Json files = Json::object();
+  for (auto& [name, hash] : hashes_) {
+    Json file = Json::object();
+    file.set("bytes", static_cast<int64_t>(std::filesystem::file_size(dir_ / name)));
+    file.set("xxh3", hash.get());
+    files.set(name, std::move(file));
+  }
+  Json manifest = Json::object();
+  manifest.set("format", kFormat);
+  manifest.set("step", step);
+  Json names = Json::array();
+  for (const auto& name : names_) names.push_back(name);
+  manifest.set("objects", std::move(names));
+  manifest.set("files", std::move(files));
+  write_synced(dir_ / kCheckpointManifest, dump_json(manifest) + "\n");
+  sync_dir(dir_);
+}
+
+CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& dir, int64_t step) {
+  const std::string path = (dir / kCheckpointManifest).string();
+  CheckpointManifest manifest;
+  try {
+    manifest.value = read_json(path);
+    check_manifest(manifest.value, step);
+    for (const auto& [name, entry] : manifest.value.at("files").as_object()) {
+      XRUN_CHECK(name.find('/') == std::string::npos, "{}: names the file {}", path, name);
+      manifest.damage = damage_of(dir / name, entry);
+      if (!manifest.damage.empty()) break;
+    }
+  } catch (const Error& error) {
+    manifest.damage = error.what();
+    if (manifest.damage.find(kCheckpointManifest) == std::string::npos) {
+      manifest.damage = fmt::format("{}: {}", path, error.what());
+    }
+  }
+  return manifest;
+}
+
+}  // namespace xrun
