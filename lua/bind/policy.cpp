@@ -67,10 +67,10 @@ int push_logits(Policy& policy, lua_State* L) {
   const at::Tensor hidden = model.forward(view.micro().input()).index_select(0, index);
   const at::Tensor logits =
       at::matmul(view.select_rows(hidden), model.head_weight().t()).to(at::kFloat);
-  static int64_t largest = 0;
-  if (logits.numel() > largest) {
-    largest = logits.numel();
-    session_of(L).console->print(
+  Session& session = session_of(L);
+  if (logits.numel() > session.largest_logits) {
+    session.largest_logits = logits.numel();
+    session.console->print(
         fmt::format("policy:logits holds [{}, {}] = {:.0f} MB; a loss over "
                     "logprob needs none of it",
                     logits.size(0), logits.size(1), static_cast<double>(logits.nbytes()) / 1e6));

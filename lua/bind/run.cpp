@@ -127,8 +127,8 @@ void open_run(LuaState& state) {
               "resumes and stops between bodies.",
               run_steps)
       .method("log", "(metrics)",
-              "Writes metrics of this body: what adamw:step and run:evaluate "
-              "return, or a table of numbers.",
+              "Writes metrics of this body: what adamw:step and run:evaluate return, or a table of "
+              "numbers, { foo = 3 }, written as recipe/foo.",
               [](RunLoop& self, lua_State* L) {
                 self.log(read_metrics(L, 2));
                 return 0;

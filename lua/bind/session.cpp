@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
+#include <torch/version.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -25,6 +26,7 @@ Json binary_identity() {
   Json identity = Json::object();
   if (dladdr(reinterpret_cast<const void*>(&binary_identity), &info) == 0) return identity;
   const std::filesystem::path engine = info.dli_fname;
+  identity.set("torch", TORCH_VERSION);
   identity.set("engine", hash_file(engine));
   const std::filesystem::path core = engine.parent_path() / "libxrun_core.so";
   if (std::filesystem::exists(core)) identity.set("core", hash_file(core));
@@ -98,7 +100,11 @@ void save_after_error(lua_State* L, bool interrupted) {
   try {
     save_after_error(L, interrupted);
   } catch (const std::exception& error) {
-    const bool known = first_text.find(error.what()) != std::string::npos;
+    // The same failure at another file ("a/latest.tmp1: cannot be written: No space left ...").
+    const std::string text = error.what();
+    const size_t colon = text.find(": ");
+    const bool known =
+        first_text.find(text.substr(colon == std::string::npos ? 0 : colon)) != std::string::npos;
     if (!known) session.console->print(fmt::format("could not save: {}", error.what()));
     session.console->print(unsaved_text(session.run->run()));
   }

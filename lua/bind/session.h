@@ -23,6 +23,7 @@ struct Session {
   std::shared_ptr<Console> console;  // never null while a recipe runs
   std::unique_ptr<RunDir> run_dir;   // opened before any work, until xrun.run takes it
   std::shared_ptr<RunLoop> run;      // the latest xrun.run; null before
+  int64_t largest_logits = 0;        // said by policy:logits when it grows
   bool already_finished = false;     // --resume found a finished run: exit status 0
   std::vector<std::string> notices;  // to be said with the report before step 0
   Ledger ledger;                     // of every data source opened, in order

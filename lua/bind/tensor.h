@@ -41,7 +41,6 @@ class TensorLedger {
   int64_t live_tensors() const { return live_tensors_; }
   int64_t collections() const { return collections_; }
   int64_t soft_limit() const { return soft_limit_; }
-  void set_soft_limit(int64_t bytes) { soft_limit_ = bytes; }
 
  private:
   friend class TensorScope;

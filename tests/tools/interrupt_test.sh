@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# What a run says when it is stopped: by a signal before and after its first update, by a lost
+# terminal, by a disk that is full while a checkpoint is written.
+source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
+
+# NAME STEP: the shipped recipe with a body that never ends at a step.
+endless() {
+  sed "s|^  if step == 0 then answer() end|  if step == $2 then while true do end end|" \
+    "$root/recipes/dpo.lua" >"$1"
+}
+# SIGNAL STATUS RECIPE RUN TEXT...: sent when the run has reached its loop.
+stop() {
+  local status=0
+  "$xrun" "$3" --set model=tiny --set answers=0 --set steps=9 --set batch.pairs=2 \
+    --set data.1.path="$root/tests/data/pairs.jsonl" --run "$4" >"$4.txt" 2>&1 </dev/null &
+  local pid=$!
+  for _ in $(seq 100); do grep -q "$4" "$4.txt" 2>/dev/null && break; sleep 0.1; done
+  sleep 1
+  kill -"$1" $pid
+  wait $pid || status=$?
+  [ $status = "$2" ] || { cat "$4.txt"; fail "$1 ended with $status, wanted $2"; }
+  for text in "${@:5}"; do
+    grep -qF -- "$text" "$4.txt" || { cat "$4.txt"; fail "$1 of $3 does not say '$text'"; }
+  done
+}
+
+endless first.lua 0
+stop INT 130 first.lua first "stopping after this step" \
+  "stopped at first.lua:47 before the first update; there was nothing to save"
+endless third.lua 2
+stop HUP 129 third.lua hup "stopped at third.lua:47; saved in hup/checkpoints/step_0000002"
+stop TERM 143 third.lua term "saved in term/checkpoints/step_0000002; --resume goes on from there"
+
+# A full disk at a checkpoint: said once, with what is lost. The write that fails is looked for.
+full() { # FAULT
+  XRUN_FILE_FAULT=$1 "$xrun" "$root/recipes/dpo.lua" --set model=tiny --set answers=0 \
+    --set steps=9 --set batch.pairs=2 --set valid.every=9 --set save.every=3 --run "full$1" \
+    --set data.1.path="$root/tests/data/pairs.jsonl" >"full.txt" 2>&1 </dev/null
+}
+for write in $(seq 20 2 80); do
+  full "write:$write" && fail "a full disk was not met before the run ended"
+  grep -q "No space left" full.txt || { cat full.txt; fail "the error does not name the disk"; }
+  grep -qF "step_0000003 is not saved; --resume goes on from there" full.txt && break
+done
+grep -qF "step_0000003 is not saved" full.txt || fail "no fault met the second checkpoint"
+[ "$(grep -c "No space left" full.txt)" = 1 ] || { cat full.txt; fail "the disk is named twice"; }
