@@ -67,7 +67,8 @@ class Cursor {
   uint64_t count(const char* what, uint64_t least) {
     const uint64_t value = number<uint64_t>(what);
     if (value > left() / least) {
-      fail(fmt::format("{} is {}, but only {} bytes are left; the file is truncated or damaged",
+      fail(fmt::format("{} is {}, but only {} bytes are left; the file is truncated or damaged, "
+                       "fetch it again",
                        what, value, left()));
     }
     if (value > kMaxValues - values_) {

@@ -47,7 +47,7 @@ class EntryParser {
     require(
         entry.begin <= entry.end && entry.end <= data_bytes,
         fmt::format("its data_offsets [{}, {}] do not lie within the {} data bytes that the file "
-                    "has; the file is truncated or damaged",
+                    "has; the file is truncated or damaged, fetch it again",
                     entry.begin, entry.end, data_bytes));
     require(entry.end - entry.begin == bytes,
             fmt::format("its data_offsets span {} bytes, but its dtype and shape need {}",
@@ -124,15 +124,17 @@ void check_tiling(const std::filesystem::path& path, const std::vector<Safetenso
 SafetensorsFile::SafetensorsFile(std::filesystem::path path)
     : path_(std::move(path)), file_(path_) {
   const std::string_view bytes = file_.bytes();
-  XRUN_CHECK(bytes.size() >= 8, "{}: has {} bytes, too few for a safetensors file", path_.string(),
-             bytes.size());
+  XRUN_CHECK(bytes.size() >= 8,
+             "{}: has {} bytes, too few for a safetensors file; it is truncated, fetch it again",
+             path_.string(), bytes.size());
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, bytes.data(), 8);
   XRUN_CHECK(header_bytes <= kMaxHeaderBytes,
              "{}: claims a header of {} bytes, the limit is {}; is it a safetensors file?",
              path_.string(), header_bytes, kMaxHeaderBytes);
   XRUN_CHECK(header_bytes <= bytes.size() - 8,
-             "{}: claims a header of {} bytes, but has {} bytes; the file is truncated",
+             "{}: claims a header of {} bytes, but has {} bytes; the file is truncated, fetch it "
+             "again",
              path_.string(), header_bytes, bytes.size());
   data_begin_ = 8 + header_bytes;
   const Json header = parse_json(bytes.substr(8, header_bytes), path_.string() + " (header)");

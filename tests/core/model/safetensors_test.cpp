@@ -120,7 +120,7 @@ TEST_F(SafetensorsTest, RefusesHeadersThatLie) {
   write_raw(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", data);
   EXPECT_EQ(open_message(), "no error");
   write_raw(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "xxxxxxx");
-  EXPECT_NE(open_message().find("truncated or damaged"), std::string::npos);
+  EXPECT_NE(open_message().find("truncated or damaged, fetch it again"), std::string::npos);
   write_raw(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", data + "y");
   EXPECT_EQ(open_message(), ": the header accounts for 8 data bytes, the file has 9");
   write_raw(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", data);
@@ -147,7 +147,9 @@ TEST_F(SafetensorsTest, RefusesHeadersThatLie) {
   write_raw(R"({"a":)", data);
   EXPECT_NE(open_message().find("(header):1:"), std::string::npos);
   write_file_atomic(path(), "short");
-  EXPECT_EQ(open_message(), ": has 5 bytes, too few for a safetensors file");
+  EXPECT_EQ(open_message(), ": has 5 bytes, too few for a safetensors file; it is truncated, fetch it again");
+  write_file_atomic(path(), std::string("\x40\0\0\0\0\0\0\0{}", 10));
+  EXPECT_NE(open_message().find("the file is truncated, fetch it again"), std::string::npos);
   write_file_atomic(path(), std::string(8, '\xff') + "{}");
   EXPECT_NE(open_message().find("the limit is 100000000"), std::string::npos);
 }
