@@ -1,4 +1,4 @@
-// docs/recipes.md and `xrun explain` are written from this table.
+// docs/lua-api.md and `xrun explain` are written from this table.
 
 #include "core/base/config_field.h"
 

@@ -13,7 +13,7 @@ namespace xrun {
 
 namespace {
 
-// Walks a document by the grammar of RFC 8259 and throws JsonFault at the first byte that breaks it.
+// Walks a document by its grammar and throws JsonFault at the first byte that breaks it.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}

@@ -139,6 +139,7 @@ class Build {
   }
 
   void check_segment(const SegmentEntry& entry) const {
+    check_interrupt();
     const MappedFile map(dir_ / entry.file);
     XRUN_CHECK(map.bytes().size() == entry.bytes && page_checksums(map.bytes()) == entry.page_xxh3,
                "{}: is damaged", entry.file);

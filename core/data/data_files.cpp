@@ -63,11 +63,10 @@ void refuse_other_kinds(const std::string& path) {
              "{}: rows are read from .jsonl files, one JSON object a line; this is no such file",
              path);
   const std::string target = fs::path(path).replace_extension(".jsonl").string();
-  throw Error(
-      fmt::format("{}: rows are read from .jsonl files, one JSON object a line; make it one with\n"
-                  "  {}",
-                  path,
-                  fmt::format(fmt::runtime(command), shell_quoted(path), shell_quoted(target))));
+  throw Error(fmt::format(
+      "{}: rows are read from .jsonl files, one JSON object a line; make it one with\n"
+      "  {}",
+      path, fmt::format(fmt::runtime(command), shell_quoted(path), shell_quoted(target))));
 }
 
 std::string current_folder() {

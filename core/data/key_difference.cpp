@@ -29,8 +29,8 @@ class Difference {
     if (a == b) return;
     const auto part = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
     const size_t at = static_cast<size_t>(part - a.begin());
-    out_ += fmt::format("{}{}: {} -> {}", out_.empty() ? "" : "\n", name, window(a, at),
-                        window(b, at));
+    out_ +=
+        fmt::format("{}{}: {} -> {}", out_.empty() ? "" : "\n", name, window(a, at), window(b, at));
   }
 
   void compare_fields(const std::string& name, const Json& saved, const Json& now) {

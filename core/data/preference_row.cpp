@@ -17,7 +17,7 @@ const std::vector<std::string> kOurNames = {
     "rejected", "tools",  "chat_template_kwargs", "weight"};
 
 constexpr int64_t kExactInteger = int64_t{1} << 53;  // numbers are kept as doubles
-constexpr size_t kColumnsText = 150;  // of column names in a row's refusal
+constexpr size_t kColumnsText = 150;                 // of column names in a row's refusal
 
 bool is_opening_role(const std::string& role) {
   return role == "system" || role == "user" || role == "developer";
@@ -123,9 +123,10 @@ std::string PreferenceReader::other_columns(const Json& row, const std::string& 
   }
   if (names.empty()) return "";
   if (more > 0) names += fmt::format(" and {} more", more);
-  return fmt::format("; columns that are not read: {}; name the right one, say fields = {{ {} = "
-                     "\"{}\" }}",
-                     names, ours, example);
+  return fmt::format(
+      "; columns that are not read: {}; name the right one, say fields = {{ {} = "
+      "\"{}\" }}",
+      names, ours, example);
 }
 
 std::string PreferenceReader::spelled(const std::string& ours) const {
@@ -187,9 +188,8 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
   const bool whole = !is_text && is_opening_role(message_role(side.as_array().front()));
   if (!whole && prompt.messages.is_null()) {
     if (is_text) {
-      throw RowRefusal("no_prompt",
-                       fmt::format("\"{}\" is a string and the row has no prompt{}", name,
-                                   other_columns(row, "prompt")));
+      throw RowRefusal("no_prompt", fmt::format("\"{}\" is a string and the row has no prompt{}",
+                                                name, other_columns(row, "prompt")));
     }
   } else if (!whole) {
     side = concatenate(prompt.messages, side);

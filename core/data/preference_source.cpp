@@ -158,12 +158,12 @@ std::shared_ptr<const PairCache> open_preference_source(const PreferenceOptions&
   CacheSource build;
   build.name = source.name.empty() ? source.path : source.name;
   build.notice = options.notice;
-  build.files = find_data_files(source.path, [&](const std::string& file, uint64_t done,
-                                                 uint64_t total) {
-    if (!options.progress) return;
-    const double fraction = static_cast<double>(done) / static_cast<double>(total);
-    options.progress({.source = file, .hashing = true, .fraction = fraction});
-  });
+  build.files =
+      find_data_files(source.path, [&](const std::string& file, uint64_t done, uint64_t total) {
+        if (!options.progress) return;
+        const double fraction = static_cast<double>(done) / static_cast<double>(total);
+        options.progress({.source = file, .hashing = true, .fraction = fraction});
+      });
   build.key_document = key_of_files(options, source, build.files, tokenizer, chat_template);
   build.segment_bytes = options.segment_bytes;
   if (options.progress) {

@@ -1,14 +1,14 @@
 #pragma once
 // Byte-pair encoding over bytes (GPT-2's kind) or over characters (SentencePiece's kind).
 
+#include <array>
+#include <functional>
+#include <mutex>
+
 #include "core/text/bpe_merge.h"
 #include "core/text/merge_table.h"
 #include "core/text/piece_cache.h"
 #include "core/text/token_model.h"
-
-#include <array>
-#include <functional>
-#include <mutex>
 
 namespace xrun {
 
@@ -62,7 +62,7 @@ class Bpe : public TokenModel {
   uint64_t serial_;                       // names this model in a thread's caches
   int32_t unk_id_ = -1;
   std::array<int32_t, 256> byte_ids_;     // of a byte, or of an ASCII character; -1: none
-  std::array<int32_t, 256> fallback_ids_; // of <0x00> to <0xFF>; all -1 without byte_fallback
+  std::array<int32_t, 256> fallback_ids_;  // of <0x00> to <0xFF>; all -1 without byte_fallback
 };
 
 }  // namespace xrun

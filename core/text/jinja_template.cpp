@@ -191,11 +191,18 @@ class JinjaTemplate final : public ChatTemplate {
 }  // namespace
 
 bool is_reserved_argument(std::string_view name) {
-  constexpr std::string_view kReserved[] = {
-      "messages",         "conversation",           "chat_template",
-      "tokenize",         "padding",                "truncation",
-      "return_tensors",   "return_dict",            "return_assistant_tokens_mask",
-      "tokenizer_kwargs", "continue_final_message", "sanitize_control_tokens"};
+  constexpr std::string_view kReserved[] = {"messages",
+                                            "conversation",
+                                            "chat_template",
+                                            "tokenize",
+                                            "padding",
+                                            "truncation",
+                                            "return_tensors",
+                                            "return_dict",
+                                            "return_assistant_tokens_mask",
+                                            "tokenizer_kwargs",
+                                            "continue_final_message",
+                                            "sanitize_control_tokens"};
   return std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved);
 }
 

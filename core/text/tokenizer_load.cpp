@@ -1,15 +1,15 @@
 // From a folder to a tokenizer: which files it is made from, which tokens were added to it, and
 // which of them have a role.
 
+#include <algorithm>
+#include <unordered_map>
+
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/text/padded_file.h"
 #include "core/text/tokenizer_folder.h"
 #include "core/text/tokenizer_parts.h"
-
-#include <algorithm>
-#include <unordered_map>
 
 namespace xrun {
 
@@ -116,11 +116,11 @@ TokenizerPipeline read_pipeline(const fs::path& dir, FolderSettings& settings) {
   }
   std::error_code ignored;
   XRUN_CHECK(fs::is_directory(dir, ignored), "{}: there is no such folder", dir.string());
-  throw Error(fmt::format("{}: there is no tokenizer: neither tokenizer.json nor vocab.json and "
-                          "merges.txt{}", dir.string(),
-                          path_exists(dir / "tokenizer.model")
-                              ? "; tokenizer.model alone is not supported"
-                              : ""));
+  throw Error(fmt::format(
+      "{}: there is no tokenizer: neither tokenizer.json nor vocab.json and "
+      "merges.txt{}",
+      dir.string(),
+      path_exists(dir / "tokenizer.model") ? "; tokenizer.model alone is not supported" : ""));
 }
 
 // Joins the lists of both sources, gives every token its id, and checks ids against the vocabulary.

@@ -214,9 +214,8 @@ TEST(RecipeConfig, SetReachesInsideFreeTablesAndDefaultLists) {
 }
 
 TEST(RecipeConfig, SetKeepsTheTypeOfTheRecipesOwnKeys) {
-  const std::string text =
-      config("beta = 1, name = 'x', flag = true, list = { 1 },",
-             "print(cfg.beta, cfg.name, cfg.flag, cfg.list)");
+  const std::string text = config("beta = 1, name = 'x', flag = true, list = { 1 },",
+                                  "print(cfg.beta, cfg.name, cfg.flag, cfg.list)");
   EXPECT_EQ(error(text, {"beta=true"}),
             "--set beta=true: `beta` is a number in dpo.lua:2, got true");
   for (const char* wrong : {"nil", "1/2", "hello", "1e400", "{1}", "'1'"}) {
@@ -224,8 +223,7 @@ TEST(RecipeConfig, SetKeepsTheTypeOfTheRecipesOwnKeys) {
               fmt::format("--set beta={0}: `beta` is a number in dpo.lua:2, got {0}", wrong));
   }
   EXPECT_EQ(error(text, {"beta="}), "--set beta=: `beta` is a number in dpo.lua:2, got nothing");
-  EXPECT_EQ(error(text, {"flag=0"}),
-            "--set flag=0: `flag` is true or false in dpo.lua:2, got 0");
+  EXPECT_EQ(error(text, {"flag=0"}), "--set flag=0: `flag` is true or false in dpo.lua:2, got 0");
   EXPECT_EQ(error(text, {"list=2"}), "--set list=2: `list` is a table in dpo.lua:2, got 2");
   EXPECT_EQ(error(text, {"list.1=x"}), "--set list.1=x: `list.1` is a number in dpo.lua:2, got x");
   const Config c = read(text, {"name=12", "beta=-2.5", "list={ 3, 4 }"});

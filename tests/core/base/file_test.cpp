@@ -101,9 +101,7 @@ TEST_F(File, ALockWhoseFileWasRemovedIsNoLock) {
   EXPECT_FALSE(FileLock(dir_ / "sub" / "lock", false).held());
 }
 
-TEST_F(File, ALockCannotBeTakenOnAFolder) {
-  EXPECT_THROW(FileLock(dir_, false), Error);
-}
+TEST_F(File, ALockCannotBeTakenOnAFolder) { EXPECT_THROW(FileLock(dir_, false), Error); }
 
 TEST(Hash, FieldsDoNotRunTogether) {
   Hasher a;

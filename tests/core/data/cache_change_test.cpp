@@ -1,5 +1,5 @@
-// Files that change while they are read, rows that change their columns, waits that are interrupted:
-// no wrong row reaches a cache.
+// Files that change while they are read, rows that change their columns, waits that are
+// interrupted: no wrong row reaches a cache.
 
 #include <gtest/gtest.h>
 

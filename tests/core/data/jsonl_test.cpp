@@ -155,16 +155,18 @@ TEST(DataFiles, ANamedConversionWorksAndWritesOverNothing) {
 TEST(DataFiles, OnlyJsonLinesAreRead) {
   const ScratchFolder folder;
   for (const char* name : {"a.txt", "b.jsonl.gz", "c.zst", "d.csv", "e.parquet", "f"}) {
-    EXPECT_NE(error_of([&] { find_data_files(folder.write(name, "plain text")); })
-                  .find("rows are read from .jsonl files"),
+    EXPECT_NE(error_of([&] {
+                find_data_files(folder.write(name, "plain text"));
+              }).find("rows are read from .jsonl files"),
               std::string::npos)
         << name;
   }
 }
 
 TEST(Jsonl, Utf16IsNamedAsSuch) {
-  EXPECT_NE(error_of([] { lines_of(std::string("\xFF\xFE{\0}\0\n\0", 8)); })
-                .find("rows.jsonl:1: is UTF-16, wanted UTF-8"),
+  EXPECT_NE(error_of([] {
+              lines_of(std::string("\xFF\xFE{\0}\0\n\0", 8));
+            }).find("rows.jsonl:1: is UTF-16, wanted UTF-8"),
             std::string::npos);
 }
 

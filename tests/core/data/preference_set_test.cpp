@@ -63,7 +63,9 @@ TEST_F(PreferenceSets, AnIdBeyondTheVocabularyReachesNoPack) {
   write_file_atomic(dir / kManifestName, encode_manifest(manifest));
   asked.vocab_limit = 5;
   const PreferenceSet set = open(asked);
-  EXPECT_NE(error_of([&] { set.pack({0, 1}, 1000); }).find("the vocabulary has 5 ids"),
+  EXPECT_NE(error_of([&] {
+              set.pack({0, 1}, 1000);
+            }).find("the vocabulary has 5 ids"),
             std::string::npos);
 }
 

@@ -28,12 +28,37 @@ class Draw {
 };
 
 // What the fuzzer knows of the format: values that matter somewhere.
-constexpr const char* kTokens[] = {
-    "null", "true", "false", "-1", "0", "1", "99999999999999999999", "1e400", "\"\"", "[]", "{}",
-    "{\"a\":", "\"type\"", "\"Sequence\"", "\"ByteLevel\"", "\"Metaspace\"", "\"Split\"",
-    "\"Regex\":\"(a*)*b\"",
-    "\"Regex\":\"(\"", "\"BPE\"", "\"\\ud800\"", "\"\\u0000\"", ",", "]", "}", "\"id\":8388607",
-    "\"id\":-5", "\"content\":\"\"", "\"stop\":9999999", "\"vocab\":{}", "\"merges\":[[]]"};
+constexpr const char* kTokens[] = {"null",
+                                   "true",
+                                   "false",
+                                   "-1",
+                                   "0",
+                                   "1",
+                                   "99999999999999999999",
+                                   "1e400",
+                                   "\"\"",
+                                   "[]",
+                                   "{}",
+                                   "{\"a\":",
+                                   "\"type\"",
+                                   "\"Sequence\"",
+                                   "\"ByteLevel\"",
+                                   "\"Metaspace\"",
+                                   "\"Split\"",
+                                   "\"Regex\":\"(a*)*b\"",
+                                   "\"Regex\":\"(\"",
+                                   "\"BPE\"",
+                                   "\"\\ud800\"",
+                                   "\"\\u0000\"",
+                                   ",",
+                                   "]",
+                                   "}",
+                                   "\"id\":8388607",
+                                   "\"id\":-5",
+                                   "\"content\":\"\"",
+                                   "\"stop\":9999999",
+                                   "\"vocab\":{}",
+                                   "\"merges\":[[]]"};
 
 std::string mutated(std::string text, Draw& draw) {
   const size_t edits = 1 + draw.below(2);

@@ -68,6 +68,12 @@ TEST_F(TokenizerLoad, AFolderWithoutATokenizerIsAnError) {
   EXPECT_NE(failure().find("tokenizer.model alone is not supported"), std::string::npos);
 }
 
+TEST_F(TokenizerLoad, AFolderThatCannotBeLookedAtIsNamedWithTheReason) {
+  const std::string endless = folder_.path() / std::string(300, 'a');
+  EXPECT_EQ(error_of([&] { Tokenizer::load(endless); }),
+            endless + "/tokenizer_config.json: cannot be looked at: File name too long");
+}
+
 TEST_F(TokenizerLoad, VocabAndMergesAreReadAsTheirClassSays) {
   write_vocab_and_merges();
   const auto ids = [&](const char* config, const std::string& text) {
