@@ -57,6 +57,19 @@ wants 2 'did you mean max_length?' "$xrun" explain max_lenght
 wants 2 'did you mean Policy:token_logprob, ' "$xrun" explain token_logprob
 wants 2 'there is no key or name "zebra"; docs/lua-api.md' "$xrun" explain zebra
 
+# A signal ends the download of a model too, and nothing is left of it.
+mkdir bin
+printf '#!/bin/sh\necho $$ >%s/child\nexec sleep 60\n' "$work" >bin/python3
+chmod +x bin/python3
+PATH=$work/bin:$PATH "$xrun" models get smollm2-135m-instruct 2>get.txt &
+pid=$! status=0
+for _ in $(seq 200); do [ ! -s child ] || break; sleep 0.05; done
+kill -INT $pid
+wait $pid || status=$?
+[ $status = 130 ] || fail "an interrupted fetch ends with $status: $(cat get.txt)"
+! kill -0 "$(cat child)" 2>/dev/null || fail "the download goes on"
+[ ! -e "$XRUN_CACHE"/models/*.work ] || fail "an interrupted fetch leaves its folder"
+
 # Output that cannot be written is an error of any command.
 if [ -c /dev/full ]; then
   for command in help --version models 'explain optim.lr' 'help tokenize'; do
