@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "core/base/philox.h"
 #include "core/data/preference_set.h"
@@ -69,8 +70,8 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
       if (options.poll) options.poll();
       if (micro->token_count() == 0) continue;
       micro->clear_scored();
-      at::manual_seed(philox_u64(options.seed, kStreamEvaluate,
-                                 static_cast<uint64_t>(options.step), number | seeds++));
+      at::manual_seed(philox_u64(options.seed, kStreamEvaluate, static_cast<uint64_t>(options.step),
+                                 number | seeds++));
       const ObjectiveResult result = objective(*micro);
       check_result(result, *micro);
       if (!all_finite(result)) check_finite(result, *micro, 0, batch->micros().size());
@@ -91,7 +92,8 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
 Metrics evaluate(const PreferenceSet& set, int64_t max_tokens, const Objective& objective,
                  const EvaluateOptions& options) {
   int64_t done = 0;
-  const KeptColumns kept(set);
+  std::optional<KeptColumns> own;
+  const KeptColumns& kept = options.kept != nullptr ? *options.kept : own.emplace(set);
   const BatchStream next = [&]() -> std::shared_ptr<Batch> {
     if (done >= set.size()) return nullptr;
     std::vector<int64_t> rows;

@@ -10,6 +10,7 @@
 namespace xrun {
 
 class Batch;
+class KeptColumns;
 class LogprobSource;
 class PreferenceSet;
 
@@ -19,6 +20,7 @@ struct EvaluateOptions {
   uint64_t seed = 0;                      // of the run
   int64_t step = 0;                       // bodies of the run done before it
   int64_t number = 0;                     // of this evaluation among those of its step
+  const KeptColumns* kept = nullptr;      // of the set, if they are at hand; null: made here
 };
 
 // Gives the next batch, or null at the end.

@@ -121,17 +121,17 @@ int step(AdamW& adamw, lua_State* L) {
 void open_adamw(LuaState& state) {
   Class<AdamW>(state, "AdamW", "AdamW over a policy's weights, with a schedule and clipping.")
       .method("step", "(batch, objective, options?) -> Metrics",
-              "One update: forward, objective and backward per micro-batch, one "
-              "global weight, clip, update. Options: lr. A list of { batch, "
-              "objective, weight = 1 } mixes several sources in one update.",
+              "One update: forward, objective and backward per micro-batch, one global weight, "
+              "clip, update. Options: lr. A list of { batch, objective, weight = 1 } mixes "
+              "several sources in one update.",
               step)
       .property("update_count", "number", "Updates so far.", [](AdamW& self, lua_State* L) {
         push(L, self.update_count());
         return 1;
       });
   state.function("adamw", "(policy, optim) -> AdamW",
-                 "Makes the optimizer: lr (required), schedule, warmup, betas, "
-                 "eps, weight_decay, clip.",
+                 "Makes the optimizer: lr (required), schedule, warmup, betas, eps, weight_decay, "
+                 "clip.",
                  make_adamw);
 }
 

@@ -37,8 +37,7 @@ int open_policy(lua_State* L) {
   return 1;
 }
 
-// A batch is scored whole and without gradient; a view is scored in the step's
-// forward.
+// A batch is scored whole and without gradient; a view is scored in the step's forward.
 template <class Source>
 int score(Source& source, lua_State* L, bool by_token) {
   at::Tensor result;
@@ -56,8 +55,7 @@ int score(Source& source, lua_State* L, bool by_token) {
   return 1;
 }
 
-// Prototyping: every logit of the view's loss rows, said with its memory each
-// time it grows.
+// Prototyping: every logit of the view's loss rows, said with its memory each time it grows.
 int push_logits(Policy& policy, lua_State* L) {
   const View view = class_of(L, 2) == &class_info<MicroBatch> ? arg<MicroBatch&>(L, 2, "view").all()
                                                               : arg<View&>(L, 2, "view");
@@ -88,22 +86,20 @@ std::string describe_policy(const Policy& policy) {
 void open_policy(LuaState& state) {
   lua_State* L = state;
   Class<Policy>(L, "Policy",
-                "A model that can be trained, with its tokenizer. Weights load "
-                "at the first forward.")
+                "A model that can be trained, with its tokenizer. Weights load at the first "
+                "forward.")
       .method("logprob", "(view|batch) -> Tensor [n]",
-              "The sum of log-probs over the trained tokens of each sequence. "
-              "Of a view: in the micro-batch's one forward; of a batch: all "
-              "micro-batches, without gradient, in batch order.",
+              "The sum of log-probs over the trained tokens of each sequence. Of a view: in the "
+              "micro-batch's one forward; of a batch: all micro-batches, without gradient, in "
+              "batch order.",
               [](Policy& self, lua_State* L) { return score(self, L, false); })
       .method("token_logprob", "(view|batch) -> Tensor [R]", "The log-prob of each trained token.",
               [](Policy& self, lua_State* L) { return score(self, L, true); })
       .method("logits", "(view) -> Tensor [R, V]",
-              "Every logit of each trained token, for prototyping; prints its "
-              "memory.",
-              push_logits)
+              "Every logit of each trained token, for prototyping; prints its memory.", push_logits)
       .method("reference", "() -> Reference",
-              "A frozen twin of the weights as they are now: shared until the "
-              "first update, then a cached column of log-probs.",
+              "A frozen twin of the weights as they are now: shared until the first update, then "
+              "a cached column of log-probs.",
               [](Policy& self, lua_State* L) {
                 auto reference = self.reference();
                 session_of(L).references.push_back(reference);
@@ -111,8 +107,7 @@ void open_policy(LuaState& state) {
                 return 1;
               })
       .method("digest", "() -> string",
-              "The XXH3-128 over names, shapes and bytes of the weights as "
-              "they are now.",
+              "The XXH3-128 over names, shapes and bytes of the weights as they are now.",
               [](Policy& self, lua_State* L) {
                 push(L, self.digest());
                 return 1;
@@ -133,8 +128,7 @@ void open_policy(LuaState& state) {
               "As Policy:logprob, of the frozen weights; never has a gradient.",
               [](Reference& self, lua_State* L) { return score(self, L, false); })
       .method("token_logprob", "(view|batch) -> Tensor [R]",
-              "As Policy:token_logprob, of the frozen weights; runs the frozen "
-              "model.",
+              "As Policy:token_logprob, of the frozen weights; runs the frozen model.",
               [](Reference& self, lua_State* L) { return score(self, L, true); })
       .method("digest", "() -> string", "The digest of the frozen weights.",
               [](Reference& self, lua_State* L) {
@@ -147,8 +141,8 @@ void open_policy(LuaState& state) {
                   return 1;
                 });
   state.function("policy", "(model) -> Policy",
-                 "Opens the model to train: a folder, a name from `xrun "
-                 "models`, or a repository in the local Hugging Face cache.",
+                 "Opens the model to train: a folder, a name from `xrun models`, or a repository "
+                 "in the local Hugging Face cache.",
                  open_policy);
 }
 

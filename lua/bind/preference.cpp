@@ -8,78 +8,16 @@
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 #include "core/train/policy.h"
+#include "core/train/preference_batch.h"
 #include "lua/bind/args.h"
 #include "lua/bind/field_check.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/preference_options.h"
 #include "lua/bind/session.h"
 
 namespace xrun {
 
 namespace {
-
-// What a call leaves unsaid comes from the configuration.
-Json option_or_config(const Json& options, lua_State* L, const char* name) {
-  if (const Json* value = options.find(name)) return *value;
-  const Json* value = recipe_context(L).config.find(name);
-  return value == nullptr ? Json() : *value;
-}
-
-PreferenceSource read_source(const Json& entry) {
-  PreferenceSource source;
-  source.path = entry.at("path").as_string();
-  if (const Json* weight = entry.find("weight")) source.weight = weight->as_double();
-  if (const Json* name = entry.find("name")) source.name = name->as_string();
-  if (const Json* fields = entry.find("fields"); fields && fields->is_object()) {
-    for (const auto& [ours, theirs] : fields->as_object()) {
-      XRUN_CHECK(theirs.is_string(), "fields.{}: got {}, wanted the column's name", ours,
-                 dump_json(theirs));
-      source.fields.emplace_back(ours, theirs.as_string());
-    }
-  }
-  if (const Json* keep = entry.find("keep")) {
-    for (const Json& column : keep->as_array()) {
-      XRUN_CHECK(column.is_string(), "keep: got {}, wanted a column's name", dump_json(column));
-      source.keep.push_back(column.as_string());
-    }
-  }
-  return source;
-}
-
-std::vector<PreferenceSource> read_sources(const Json& data) {
-  XRUN_CHECK(data.is_array() && data.size() > 0,
-             "data: got {}, wanted a list of sources: {{ {{ path = \"pairs.jsonl\" }} }}",
-             data.size() == 0 ? "an empty table" : dump_json(data));
-  check_fields(data, "data");
-  std::vector<PreferenceSource> sources;
-  for (const Json& entry : data.as_array()) sources.push_back(read_source(entry));
-  return sources;
-}
-
-PreferenceOptions read_options(lua_State* L, const Json& options, const Json& data) {
-  PreferenceOptions result;
-  result.sources = read_sources(data);
-  const auto value = [&](const char* name) { return option_or_config(options, L, name); };
-  if (const Json v = value("max_length"); !v.is_null()) result.max_length = v.as_int();
-  if (const Json v = value("over_length"); v.is_string()) {
-    result.over_length = parse_over_length(v.as_string());
-  }
-  // "assistant" is the default of every row type; for pairs it means the turns after the prompt.
-  if (const Json v = value("train_on"); v.is_string()) {
-    result.train_on = parse_train_on(v.as_string());
-  }
-  if (const Json v = value("strict"); v.is_bool()) result.strict = v.as_bool();
-  if (const Json v = value("laws"); v.is_object()) {
-    for (const auto& [law, on] : v.as_object()) {
-      if (!on.as_bool()) result.disabled_laws.push_back(law);
-    }
-  }
-  if (const Json v = value("mixture"); v.is_object()) {
-    if (const Json* stop = v.find("stop"); stop && stop->is_string()) {
-      result.stop = parse_mixture_stop(stop->as_string());
-    }
-  }
-  return result;
-}
 
 // What a resume compares: the content of the caches, and the settings that made them.
 Session::Input identity_of(const Session& session, const PreferenceData& data) {
@@ -100,7 +38,7 @@ struct BuildLines {
 // What a set needs besides its rows.
 PreferenceOptions options_for(lua_State* L, const Policy& policy, const Json& data,
                               const Json& options, BuildLines& lines) {
-  PreferenceOptions result = read_options(L, options, data);
+  PreferenceOptions result = read_preference_options(L, options, data);
   const ModelConfig model = read_model_config(policy.dir());
   if (result.max_length == 0) result.max_length = model.max_length;
   result.vocab_limit = model.vocab;
@@ -121,7 +59,7 @@ PreferenceOptions options_for(lua_State* L, const Policy& policy, const Json& da
 std::shared_ptr<PreferenceData> open_set(lua_State* L, const std::shared_ptr<Policy>& policy,
                                          const Json& data, const Json& options) {
   Session& session = session_of(L);
-  const std::string name = read_sources(data)[0].path;
+  const std::string name = read_preference_sources(data)[0].path;
   const Json setting = option_or_config(options, L, "template");
   const ResolvedTemplate chosen =
       resolve_template(*policy->tokenizer(), setting.is_string() ? setting.as_string() : "auto",
@@ -133,7 +71,8 @@ std::shared_ptr<PreferenceData> open_set(lua_State* L, const std::shared_ptr<Pol
   auto result = std::make_shared<PreferenceData>(
       PreferenceData{PreferenceSet::open(options_for(L, *policy, data, options, lines),
                                          *policy->tokenizer(), *chosen.chat_template),
-                     policy, name, options});
+                     policy, name, nullptr, options});
+  result->kept = std::make_shared<const KeptColumns>(result->set);
   if (const Json seed = option_or_config(options, L, "seed"); !seed.is_null()) {
     result->seed = static_cast<uint64_t>(seed.as_int());
   }
@@ -193,12 +132,10 @@ std::string describe_set(const PreferenceData& data) {
 
 void open_preference(LuaState& state) {
   Class<PreferenceData>(state, "Preference",
-                        "A set of preference pairs, or a split of one: "
-                        "tokenised, cached, counted.")
+                        "A set of preference pairs, or a split of one: tokenised, cached, counted.")
       .method("split", "(valid) -> Preference, Preference",
-              "Training and validation rows: { fraction = 0.1, by = \"row\" } "
-              "takes the last rows, by = \"prompt\" keeps prompts apart, data "
-              "= {...} opens other files.",
+              "Training and validation rows: { fraction = 0.1, by = \"row\" } takes the last "
+              "rows, by = \"prompt\" keeps prompts apart, data = {...} opens other files.",
               split_set)
       .method("place", "(i) -> string",
               "File and line of the i-th row of this split, counted from 0.",
@@ -228,9 +165,9 @@ void open_preference(LuaState& state) {
                   })
       .tostring(describe_set);
   state.function("preference", "(data, policy, options?) -> Preference",
-                 "Opens preference rows: renders, tokenises and caches them for the "
-                 "policy. Options override the configuration's template, max_length, "
-                 "over_length, train_on, strict, laws, mixture, seed, shuffle.",
+                 "Opens preference rows: renders, tokenises and caches them for the policy. "
+                 "Options override the configuration's template, max_length, over_length, "
+                 "train_on, strict, laws, mixture, seed, shuffle.",
                  open_preference);
 }
 

@@ -122,30 +122,27 @@ void open_run(LuaState& state) {
   Class<StepLoop>(state, "StepLoop", "What `for step, batch in run:steps(...)` walks over.");
   Class<RunLoop>(state, "Run", "A run: its loops, metrics, checkpoints and exports.")
       .method("steps", "(data, batch) -> iterator of step, Batch",
-              "The training loop: batches of the shuffled stream; `batch` is { "
-              "pairs, max_tokens } and may override steps and epochs. Saves, "
-              "resumes and stops between bodies.",
+              "The training loop: batches of the shuffled stream; `batch` is { pairs, max_tokens "
+              "} and may override steps and epochs. Saves, resumes and stops between bodies.",
               run_steps)
       .method("log", "(metrics)",
-              "Writes metrics of this body: what adamw:step and run:evaluate return, or a table of "
-              "numbers, { foo = 3 }, written as recipe/foo.",
+              "Writes metrics of this body: what adamw:step and run:evaluate return, or a table "
+              "of numbers, { foo = 3 }, written as recipe/foo.",
               [](RunLoop& self, lua_State* L) {
                 self.log(read_metrics(L, 2));
                 return 0;
               })
       .method("evaluate", "(set, objective, name?) -> Metrics",
-              "Loss and metrics over every row of a set, each weighted once, "
-              "without gradient; valid/loss, or valid/<name>/loss.",
+              "Loss and metrics over every row of a set, each weighted once, without gradient; "
+              "valid/loss, or valid/<name>/loss.",
               run_evaluate)
       .method("sample", "(policy, set, shown?, options?) -> Metrics",
-              "Greedy answers to every prompt of a set; shows the first `shown` "
-              "(3) beside the run's earliest ones and keeps all of them in "
-              "samples/. Options: max_tokens (128), score, a function of a sample "
-              "{ text, length, finish, prompt_text, kept columns }.",
+              "Greedy answers to every prompt of a set; shows the first `shown` (3) beside the "
+              "run's earliest ones and keeps all of them in samples/. Options: max_tokens (128), "
+              "score, a function of a sample { text, length, finish, prompt_text, kept columns }.",
               run_sample)
       .method("export", "(policy) -> string",
-              "Writes the policy alone as a Hugging Face folder, hf/ of the "
-              "run; returns its path.",
+              "Writes the policy alone as a Hugging Face folder, hf/ of the run; returns its path.",
               export_policy)
       .method("stop", "(reason?)", "Ends the loop after this body; the reason is logged.",
               [](RunLoop& self, lua_State* L) {
@@ -175,8 +172,8 @@ void open_run(LuaState& state) {
                 })
       .tostring(describe_run);
   state.function("run", "(cfg, objects) -> Run",
-                 "Opens the run's folder and restores `objects`, by name, when "
-                 "resuming: { policy = policy, adamw = adamw }.",
+                 "Opens the run's folder and restores `objects`, by name, when resuming: { policy "
+                 "= policy, adamw = adamw }.",
                  make_run);
 }
 

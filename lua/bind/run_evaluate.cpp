@@ -110,6 +110,7 @@ int run_evaluate(RunLoop& run, lua_State* L) {
     options.seed = run.seed();
     options.step = run.run().step();
     options.number = number;
+    options.kept = data->kept.get();
     const int64_t max_tokens = config_whole(L, "batch.max_tokens", 8192);
     data->set.check_fits(max_tokens);
     try {

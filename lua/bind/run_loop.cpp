@@ -4,6 +4,7 @@
 #include "core/console/summary.h"
 #include "core/model/hf_config.h"
 #include "core/run/signals.h"
+#include "core/train/preference_batch.h"
 #include "core/train/reference.h"
 
 namespace xrun {
@@ -119,7 +120,6 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
       session_.console->print(resume_line(run_->dir(), run_->resume_step()));
     }
   }
-  loop.kept.emplace(loop.data->set);
   progress_.emplace(*session_.console);
   progress_->start();
   loop.begun = true;
@@ -151,7 +151,7 @@ std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
   info.phase_step = body->phase_step;
   info.total_steps = body->phase_steps;
   info.seed = loop.plan.seed;
-  loop.batch = preference_batch(loop.data->set, *loop.kept,
+  loop.batch = preference_batch(loop.data->set, *loop.data->kept,
                                 loop.data->set.step_rows(loop.plan, body->phase_step),
                                 loop.max_tokens, std::move(info));
   return body;

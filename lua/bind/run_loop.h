@@ -13,7 +13,6 @@
 #include "core/run/run.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
-#include "core/train/preference_batch.h"
 #include "lua/bind/lua_state.h"
 #include "lua/bind/metrics.h"
 #include "lua/bind/preference.h"
@@ -30,7 +29,6 @@ struct StepLoop {
   int64_t phase = 0;
   int64_t batch_step = 0;  // of the batch in hand, counted in this loop
   bool begun = false;
-  std::optional<KeptColumns> kept;
   std::shared_ptr<Batch> batch;
 };
 

@@ -43,8 +43,8 @@ std::string one_line(std::string text) {
   return text.substr(0, end) + "...";
 }
 
-// What is asked: the row's own `prompt` column where it was kept, else the end
-// of the prompt's text.
+// What is asked: the row's own `prompt` column where it was kept, else the end of the prompt's
+// text.
 std::string question(const Sample& sample) {
   if (const Json* prompt = sample.kept.find("prompt"); prompt && prompt->is_string()) {
     return one_line(prompt->as_string());

@@ -1,6 +1,5 @@
 #pragma once
-// Answers of a model to the prompts of a data set: made, kept in the run, shown
-// before and after.
+// Answers of a model to the prompts of a data set: made, kept in the run, shown before and after.
 
 #include <filesystem>
 #include <functional>
@@ -24,14 +23,13 @@ struct Sample {
   Json kept;           // the row's kept columns, an object
 };
 
-// Answers every prompt of the set, in its order, with up to max_tokens new
-// tokens each. `poll` is called after every token of the batch and may throw.
+// Answers every prompt of the set, in its order, with up to max_tokens new tokens each. `poll` is
+// called after every token of the batch and may throw.
 std::vector<Sample> answer_prompts(Policy& policy, const PreferenceData& data, int64_t max_tokens,
                                    const std::function<void()>& poll);
 
-// Writes the samples to `dir`/step_0000034.jsonl, and returns the text that
-// shows the first `count` of them, each beside the answer of the earliest file
-// there, if that is another step's.
+// Writes the samples to `dir`/step_0000034.jsonl, and returns the text that shows the first `count`
+// of them, each beside the answer of the earliest file there, if that is another step's.
 std::string keep_and_show(const std::filesystem::path& dir, int64_t step,
                           const std::vector<Sample>& samples, size_t count);
 
