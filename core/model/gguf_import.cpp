@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/interrupt.h"
 #include "core/base/json.h"
 #include "core/model/family.h"
 #include "core/model/gguf.h"
@@ -189,6 +190,7 @@ GgufImport write_weights(const GgufFile& file, const ModelConfig& config,
   GgufImport report;
   std::vector<NamedTensor> tensors;
   for (const WeightSpec& spec : specs) {
+    check_interrupt();
     at::Tensor values = file.read(*file.find_tensor(gguf_name(spec.name)));
     if (spec.name.ends_with("q_proj.weight")) values = half_split(values, config.heads);
     if (spec.name.ends_with("k_proj.weight")) values = half_split(values, config.kv_heads);

@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <string>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/interrupt.h"
 #include "core/base/json.h"
 #include "core/model/model.h"
 #include "core/model/safetensors.h"
@@ -168,6 +170,13 @@ TEST_F(GgufImportTest, AFullDiskLeavesNothingBehind) {
       EXPECT_TRUE(std::filesystem::is_empty(dir_)) << operation << nth;
     }
   }
+}
+
+TEST_F(GgufImportTest, ASignalStopsItAndLeavesNothing) {
+  request_interrupt(SIGTERM);
+  EXPECT_THROW(import_gguf(kGolden / "tiny.gguf", dir_ / "out"), Interrupted);
+  clear_interrupt();
+  EXPECT_TRUE(std::filesystem::is_empty(dir_));
 }
 
 }  // namespace
