@@ -77,6 +77,7 @@ if [ -c /dev/full ]; then
     # shellcheck disable=SC2086
     "$xrun" $command >/dev/full 2>err || status=$?
     [ $status = 1 ] || fail "$command to a full disk ends with $status"
-    grep -q 'standard output cannot be written: No space left' err || fail "$command says: $(cat err)"
+    grep -q 'standard output cannot be written: No space left' err ||
+      fail "$command says: $(cat err)"
   done
 fi

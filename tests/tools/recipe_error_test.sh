@@ -3,7 +3,10 @@
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
 # NAME LOSS-LINE: the shipped recipe with another first line of its objective's return.
-variant() { sed "s|^  return -margin:log_sigmoid(), {|  $2\n  return -margin:log_sigmoid(), {|" "$root/recipes/dpo.lua" >"$1"; }
+variant() {
+  sed "s|^  return -margin:log_sigmoid(), {|  $2\n  return -margin:log_sigmoid(), {|" \
+    "$root/recipes/dpo.lua" >"$1"
+}
 run() { # RECIPE ARGUMENT...
   "$xrun" "$1" --set model=tiny --set answers=0 --set valid.every=100 --set steps=66 \
     --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2 "${@:2}"
@@ -18,12 +21,14 @@ wants 2 'beta' run betta.lua
 variant long.lua 'do return margin:repeat_interleave(2) end'
 wants 1 'one per pair' run long.lua --run long
 
-# A Lua error in the body of step 40 (call 41: step 0 evaluates first): the state before that step's update is saved, and goes on from there.
+# A Lua error in the body of step 40 (call 41: step 0 evaluates first): the state before that step's
+# update is saved, and goes on from there.
 run "$root/recipes/dpo.lua" --run whole >/dev/null
 variant at40.lua 'if calls == 41 then local x = nil; x.y = 1 end; calls = calls + 1'
 sed -i '1i local calls = 0' at40.lua
 wants 1 'at40.lua:' run at40.lua --run at40
-grep -q 'step_0000040' at40/checkpoints/latest || fail "saved $(cat at40/checkpoints/latest), wanted step 40"
+grep -q 'step_0000040' at40/checkpoints/latest ||
+  fail "saved $(cat at40/checkpoints/latest), wanted step 40"
 sed 's/calls == 41/calls == -1/' at40.lua >fixed.lua && mv fixed.lua at40.lua
 wants 1 'recipe.lua:28' run at40.lua --run at40 --resume
 run at40.lua --run at40 --resume --force >/dev/null
@@ -62,7 +67,8 @@ interrupt() { # SIGNAL STATUS RECIPE RUN LINES: sent once metrics.jsonl has so m
 variant loop.lua 'if calls == 8 then while true do end end; calls = calls + 1'
 sed -i '1i local calls = 0' loop.lua
 interrupt INT 130 loop.lua loop 7
-grep -q 'step_0000007' loop/checkpoints/latest || fail "the loop saved $(cat loop/checkpoints/latest)"
+grep -q 'step_0000007' loop/checkpoints/latest ||
+  fail "the loop saved $(cat loop/checkpoints/latest)"
 sed 's/calls == 8/calls == -1/' loop.lua >ended.lua && mv ended.lua loop.lua
 run loop.lua --run loop --resume --force >/dev/null
 same_run whole loop

@@ -15,7 +15,8 @@ lines = [json.loads(line) for line in open("a/metrics.jsonl")]
 assert [line["step"] for line in lines] == list(range(len(lines))), lines
 assert lines[-1]["valid/loss"] < math.log(2), lines[-1]
 PYTHON
-for file in recipe.lua config.json run.json ledger.json metrics.jsonl hf/config.json hf/tokenizer.json \
+for file in recipe.lua config.json run.json ledger.json metrics.jsonl hf/config.json \
+  hf/tokenizer.json \
   checkpoints/latest tb; do
   [ -e "a/$file" ] || fail "the run has no $file"
 done
@@ -29,7 +30,8 @@ wants 0 "finished" dpo --run a --set save.every=3 --resume
 
 # Stopped by --steps and resumed: the same bits. A changed recipe is refused with the field.
 dpo --run c --set save.every=3 --steps 4 >/dev/null
-[ "$(cat c/checkpoints/latest)" = step_0000004 ] || fail "--steps 4 saved $(cat c/checkpoints/latest)"
+[ "$(cat c/checkpoints/latest)" = step_0000004 ] ||
+  fail "--steps 4 saved $(cat c/checkpoints/latest)"
 wants 1 "config.beta: 0.5, was 0.1" dpo --run c --set save.every=3 --resume --set beta=0.5
 dpo --run c --set save.every=3 --resume >/dev/null
 same_run a c
@@ -50,7 +52,8 @@ PYTHON
 
 # An export answers a chat by the template that trained it, though its tokenizer had none.
 tokenizer=$root/tests/data/tokenizers/smol
-"$xrun" init-model bare --tokenizer "$tokenizer" --layers 1 --hidden 32 --heads 2 --ffn 64 >/dev/null
+"$xrun" init-model bare --tokenizer "$tokenizer" --layers 1 --hidden 32 --heads 2 \
+  --ffn 64 >/dev/null
 dpo --set model=bare --set template=chatml --set steps=2 --run chat >/dev/null
 echo hi >question
 wants 0 "the tokenizer's own" "$xrun" sample --model chat/hf --chat --max-new-tokens 2 question
@@ -68,4 +71,5 @@ wants 0 "dropped" dpo --run e --set max_length=135 --set over_length=drop
 mkdir shut && chmod 555 shut
 [ "$(id -u)" = 0 ] || wants 1 "shut" dpo --run shut/run
 wants 1 "No space left" env XRUN_FILE_FAULT=write:30 "$xrun" "$root/recipes/dpo.lua" --run f \
-  --set model=tiny --set answers=0 --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2
+  --set model=tiny --set answers=0 --set data.1.path="$root/tests/data/pairs.jsonl" \
+  --set batch.pairs=2

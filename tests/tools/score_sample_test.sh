@@ -46,7 +46,8 @@ status=0; "$xrun" score --model "$golden" --json rows >out || status=$?
 is $status 1
 is "$(sed -n 1p out)" '{"error":"rows:1: the field \"ids\" holds 131, wanted whole numbers '\
 'from 0 to 130: the model'"'"'s vocabulary"}'
-is "$(sed -n 2p out)" '{"error":"rows:2: the field \"ids\" is of kind string, wanted an array of token ids"}'
+is "$(sed -n 2p out)" \
+  '{"error":"rows:2: the field \"ids\" is of kind string, wanted an array of token ids"}'
 is "$(sed -n 3p out)" '{"error":"rows:3: wanted an object with the field \"ids\" or \"text\""}'
 [[ $(sed -n 4p out) == '{"error":"rows:4:'* ]] || fail "$(sed -n 4p out)"
 [[ $(sed -n 5p out) == '{"ids":[1,2],"logprobs":[null,-'* ]] || fail "$(sed -n 5p out)"
@@ -54,7 +55,8 @@ is "$(sed -n 3p out)" '{"error":"rows:3: wanted an object with the field \"ids\"
 # Text and ids of the same tokens score alike; fp32 and bf16 do not.
 "$xrun" tokenize --tokenizer "$smol" <<<'some words' | sed 's/,"offsets.*/}/' >ids
 is "$(echo 'some words' | "$xrun" score --model tiny)" "$("$xrun" score --model tiny --json ids)"
-[ "$("$xrun" score --model tiny --json --dtype bf16 ids)" != "$("$xrun" score --model tiny --json ids)" ] ||
+[ "$("$xrun" score --model tiny --json --dtype bf16 ids)" != \
+  "$("$xrun" score --model tiny --json ids)" ] ||
   fail "--dtype changes nothing"
 
 # A model without a tokenizer can score ids and nothing else.
@@ -81,7 +83,8 @@ is "$(grep -c '"error"' out)" 2
 # In plain text a row is a line, whatever its answer holds; what failed is on standard error and
 # leaves its line empty.
 # A model of tied random weights says its last token again: here the newline of "assistant\n".
-is "$(echo hi | "$xrun" sample --model tiny --chat --template chatml --max-new-tokens 2 2>err)" '\n\n'
+is "$(echo hi | "$xrun" sample --model tiny --chat --template chatml --max-new-tokens 2 2>err)" \
+  '\n\n'
 is "$(printf '\\\n' | "$xrun" sample --model tiny --max-new-tokens 1)" '\\'
 printf 'a\n\nb\n' >plain
 status=0; "$xrun" sample --model tiny plain --max-new-tokens 20 >out 2>err || status=$?

@@ -96,7 +96,9 @@ TEST_F(GgufImportTest, WeightsAreThoseThatTransformersLoads) {
 TEST_F(GgufImportTest, LogProbsAreThoseOfTransformersOnTheSameFile) {
   const Json golden = read_json((kGolden / "gguf.json").string());
   std::vector<int32_t> ids;
-  for (const Json& id : golden.at("ids").as_array()) ids.push_back(static_cast<int32_t>(id.as_int()));
+  for (const Json& id : golden.at("ids").as_array()) {
+    ids.push_back(static_cast<int32_t>(id.as_int()));
+  }
   import_gguf(kGolden / "tiny.gguf", dir_ / "out");
   const auto model = Model::load(dir_ / "out", at::kFloat, false);
   const int64_t rows = static_cast<int64_t>(ids.size()) - 1;
@@ -132,7 +134,9 @@ TEST_F(GgufImportTest, TokensAreThoseOfTheTokenizersLibrary) {
   const Json golden = read_json((kGolden / "gguf.json").string());
   for (const Json& text : golden.at("texts").as_array()) {
     std::vector<int32_t> want;
-    for (const Json& id : text.at("ids").as_array()) want.push_back(static_cast<int32_t>(id.as_int()));
+    for (const Json& id : text.at("ids").as_array()) {
+      want.push_back(static_cast<int32_t>(id.as_int()));
+    }
     EXPECT_EQ(tokenizer->encode(text.at("text").as_string() + "<tool>").ids, want)
         << text.at("text").as_string();
   }
@@ -149,7 +153,8 @@ TEST_F(GgufImportTest, RefusesByNameWhatItDoesNotImport) {
   expect_refusal(changed("th e", "th q"), "entry 2: \"th q\" joins or makes a token");
   expect_refusal(changed("blk.1.ffn_up.weight", "blk.1.ffn_oo.weight"),
                  "blk.1.ffn_up.weight is missing\n  blk.1.ffn_oo.weight is unexpected");
-  expect_refusal(changed("output_norm.weight", "rope_freqs.weight0"), "output_norm.weight is missing");
+  expect_refusal(changed("output_norm.weight", "rope_freqs.weight0"),
+                 "output_norm.weight is missing");
   expect_refusal(changed("llama.context_length", "llama.context_lenght"),
                  "llama.context_length is missing, wanted a positive integer");
 }

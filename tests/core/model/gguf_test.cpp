@@ -18,7 +18,7 @@
 namespace xrun {
 namespace {
 
-const std::filesystem::path kTiny = std::filesystem::path(XRUN_SOURCE_DIR) / "tests/golden/tiny.gguf";
+const std::filesystem::path kTiny = XRUN_SOURCE_DIR "/tests/golden/tiny.gguf";
 
 // A GGUF file put together field by field, so that each can be wrong.
 class Bytes {
@@ -178,7 +178,8 @@ TEST_F(Gguf, RefusesTensorsThatDoNotFit) {
   expect_error(Bytes::header(1, 0).tensor("a", {0}, 0, 0).raw(data), "a dimension of 0");
   expect_error(Bytes::header(1, 0).tensor("a", {1ull << 63}, 0, 0).raw(data), "a dimension of");
   expect_error(Bytes::header(1, 0).tensor("a", {1, 1, 1, 1, 1}, 0, 0).raw(data), "5 dimensions");
-  expect_error(Bytes::header(1, 0).tensor("a", {64}, 0, 1).raw(data), "no multiple of the alignment");
+  expect_error(Bytes::header(1, 0).tensor("a", {64}, 0, 1).raw(data),
+               "no multiple of the alignment");
   expect_error(Bytes::header(1, 0).tensor("a", {64}, 0, UINT64_MAX - 31).raw(data),
                "tensor a needs 256 bytes");
   expect_error(Bytes::header(2, 0).tensor("a", {16}, 0, 0).tensor("a", {16}, 0, 64).raw(data),
