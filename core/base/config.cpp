@@ -88,29 +88,12 @@ std::string Config::origin(std::string_view path) const {
   return found == origins_.end() ? "" : found->second;
 }
 
-std::string Config::label(std::string_view path) const {
-  const std::string from = origin(path);
-  return from.empty() || from == "default" ? std::string(path) : fmt::format("{}: {}", from, path);
-}
-
 Json Config::to_json() const {
   Json origins = Json::object();
   for (const auto& [path, from] : origins_) origins.set(path, from);
   Json out = Json::object();
   out.set("values", values_);
   out.set("origins", std::move(origins));
-  return out;
-}
-
-std::string Config::table() const {
-  size_t width = 0;
-  for (const auto& [path, from] : origins_) width = std::max(width, path.size());
-  std::string out;
-  for (const auto& [path, from] : origins_) {
-    const Json* value = find(path);
-    out += fmt::format("{:<{}}  {:<24}  {}\n", path, width,
-                       value == nullptr ? "" : dump_json(*value), from);
-  }
   return out;
 }
 

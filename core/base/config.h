@@ -33,12 +33,8 @@ class Config {
 
   // Where a scalar came from: "default", "dpo.lua:12", "--set"; by path. "" if it is absent.
   std::string origin(std::string_view path) const;
-  // "dpo.lua:12: optim.lr" for messages about a value; the key alone for defaults.
-  std::string label(std::string_view path) const;
   // {"values": {...}, "origins": {"beta": "dpo.lua:14", ...}}: config.json.
   Json to_json() const;
-  // "name = value   origin" lines for `check`.
-  std::string table() const;
 
  private:
   Json values_ = Json::object();
