@@ -68,16 +68,19 @@ int command_init_model(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--tokenizer", a.tokenizer, "folder whose tokenizer files are copied")
       ->check(existing_folder());
-  app.add_option("--layers", a.layers, "number of layers");
-  app.add_option("--hidden", a.hidden, "width");
-  app.add_option("--heads", a.heads, "query heads");
-  app.add_option("--kv-heads", a.kv_heads, "key and value heads");
-  app.add_option("--ffn", a.ffn, "width of the feed-forward");
-  app.add_option("--vocab", a.vocab, "vocabulary; the tokenizer's size if one is given");
-  app.add_option("--max-length", a.max_length, "positions");
+  app.add_option("--layers", a.layers, "number of layers")->check(whole_number(1));
+  app.add_option("--hidden", a.hidden, "width")->check(whole_number(1));
+  app.add_option("--heads", a.heads, "query heads")->check(whole_number(1));
+  app.add_option("--kv-heads", a.kv_heads, "key and value heads")->check(whole_number(1));
+  app.add_option("--ffn", a.ffn, "width of the feed-forward")->check(whole_number(1));
+  app.add_option("--vocab", a.vocab, "vocabulary; the tokenizer's size if one is given")
+      ->check(whole_number(1));
+  app.add_option("--max-length", a.max_length, "positions")->check(whole_number(1));
   app.add_flag("--tied", a.tied, "the head is the embedding (the default)");
   app.add_flag("--untied", a.untied, "the head has weights of its own")->excludes("--tied");
-  app.add_option("--seed", a.seed, "seed of the weights")->capture_default_str();
+  app.add_option("--seed", a.seed, "seed of the weights")
+      ->check(whole_number(0))
+      ->capture_default_str();
   app.add_option("--dtype", a.dtype, "fp32, bf16 or fp16")->capture_default_str();
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   const InitOptions options = options_of(a);
