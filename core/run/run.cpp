@@ -81,7 +81,7 @@ Json Run::position(const Json& state) const {
 }
 
 void Run::begin_phase(const PhasePlan& plan, const Json& state) {
-  if (in_body_) leave_by_break(state);
+  if (in_body_) leave_loop(state);
   const size_t index = phases_begun_++;
   if (index < phases_.size()) {
     check_phase(index, plan);
@@ -163,7 +163,7 @@ void Run::end_body(const Json& state) {
   if (interrupted) check_interrupt();
 }
 
-void Run::leave_by_break(const Json& state) {
+void Run::leave_loop(const Json& state) {
   phases_[phases_begun_ - 1].left = true;
   end_body(state);
 }
@@ -198,7 +198,7 @@ std::filesystem::path Run::save_after_error(const Json& state) {
 }
 
 void Run::finish(const Json& state) {
-  if (in_body_) leave_by_break(state);
+  if (in_body_) leave_loop(state);
   if (metrics_ != nullptr && !metrics_->empty()) write_metrics();
   if (step_ > 0 && !replaying()) save(state);
   if (metrics_ != nullptr) metrics_->sync();

@@ -113,6 +113,8 @@ class Run {
   // an interrupt asks for it. Throws Interrupted after saving if an interrupt was requested.
   void end_body(const Json& state);
   bool in_body() const { return in_body_; }
+  // Ends the open body, and its loop with it for good: a `break` left it.
+  void leave_loop(const Json& state);
 
   // Ends this loop after this body, and starts no later one. A stopped run is finished.
   void stop(std::string reason);
@@ -163,7 +165,6 @@ class Run {
   MetricsLog& metrics();
   void write_metrics();
   void close_body();
-  void leave_by_break(const Json& state);
   void save(const Json& state);
   Json position(const Json& state) const;
 

@@ -129,6 +129,7 @@ void open_run(LuaState& state) {
               "Writes metrics of this body: what adamw:step and run:evaluate return, or a table "
               "of numbers, { foo = 3 }, written as recipe/foo.",
               [](RunLoop& self, lua_State* L) {
+                leave_broken_loop(self, L);
                 self.log(read_metrics(L, 2));
                 return 0;
               })
@@ -167,6 +168,7 @@ void open_run(LuaState& state) {
                 })
       .property("step", "number", "Loop bodies done.",
                 [](RunLoop& self, lua_State* L) {
+                  leave_broken_loop(self, L);
                   push(L, self.run().step());
                   return 1;
                 })

@@ -23,6 +23,7 @@ constexpr int64_t kSampleTokens = 128;
 // on from the same place either way.
 template <typename Measure>
 int push_measured(RunLoop& loop, lua_State* L, const std::string& what, const Measure& measure) {
+  leave_broken_loop(loop, L);
   Run& run = loop.run();
   const int64_t number = loop.next_evaluation();
   Metrics values;

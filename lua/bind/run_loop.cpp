@@ -143,6 +143,7 @@ std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
     progress_->finish();
     return std::nullopt;
   }
+  open_ = &loop;
   loop.batch_step = body->phase_step;
   body_tokens_ = 0;
   last_train_.clear();
@@ -165,6 +166,12 @@ void RunLoop::show_progress(int64_t done, int64_t total) {
   progress.accuracy = find(last_train_, "train/accuracy");
   progress.tokens = body_tokens_;
   progress_->step(progress);
+}
+
+void RunLoop::leave_loop(const Json& state) {
+  for (const auto& reference : session_.references) reference->flush();
+  run_->leave_loop(state);
+  end_progress();
 }
 
 void RunLoop::log(const Metrics& metrics) {

@@ -30,6 +30,7 @@ struct StepLoop {
   int64_t batch_step = 0;  // of the batch in hand, counted in this loop
   bool begun = false;
   std::shared_ptr<Batch> batch;
+  lua_State* thread = nullptr;  // in which its `for` runs
 };
 
 class RunLoop {
@@ -59,6 +60,10 @@ class RunLoop {
   void begin(StepLoop& loop, const Json& state);
   // Ends the body before and gives the next one's batch; null where the loop ends.
   std::optional<Body> next(StepLoop& loop, const Json& state);
+  // The loop whose body is open; null outside bodies.
+  const StepLoop* open_loop() const { return run_->in_body() ? open_ : nullptr; }
+  // Ends the open body and its loop for good.
+  void leave_loop(const Json& state);
   void log(const Metrics& metrics);
   // Marks the open body's update as done and counts its tokens.
   void note_update(int64_t tokens);
@@ -80,6 +85,7 @@ class RunLoop {
   std::vector<std::shared_ptr<Policy>> policies_;
   std::optional<RunProgress> progress_;
   int64_t phases_ = 0;
+  const StepLoop* open_ = nullptr;  // the loop of the last body
   int64_t body_tokens_ = 0;
   int64_t evaluated_step_ = -1, evaluations_ = 0;
   Metrics last_train_;

@@ -11,36 +11,42 @@ namespace xrun {
 
 namespace {
 
-// The loop at a stack index, if it is one other than `own`.
-bool is_other_loop(lua_State* L, int i, const StepLoop* own) {
-  if (class_of(L, i) != &class_info<StepLoop>) return false;
-  return arg<std::shared_ptr<StepLoop>>(L, i).get() != own;
-}
-
-// Whether a `for` over another loop is under way in a function on the stack: what it walks over is
-// a local of that function while, and only while, its body runs.
-bool inside_another_loop(lua_State* L, const StepLoop* own) {
+// Calls `each` with the name and the loop of every local that holds one. What a `for` walks over is
+// a local, "(for state)", of its function while, and only while, its body runs. Returns whether one
+// call returned true.
+template <typename Each>
+bool any_local_loop(lua_State* L, const Each& each) {
   const StackGuard guard(L);
   lua_Debug frame{};
   for (int level = 0; lua_getstack(L, level, &frame) != 0; ++level) {
     int n = 1;
     while (const char* name = lua_getlocal(L, &frame, n++)) {
-      const bool walked = std::string_view(name) == "(for state)";
-      if (walked && is_other_loop(L, lua_gettop(L), own)) return true;
+      const int value = lua_gettop(L);
+      const bool loop = class_of(L, value) == &class_info<StepLoop>;
+      if (loop && each(std::string_view(name), *arg<std::shared_ptr<StepLoop>>(L, value))) {
+        return true;
+      }
       lua_pop(L, 1);
     }
   }
   return false;
 }
 
+bool inside_another_loop(lua_State* L, const StepLoop& own) {
+  return any_local_loop(L, [&](std::string_view name, const StepLoop& loop) {
+    return name == "(for state)" && &loop != &own;
+  });
+}
+
 // The iterator of `for step, batch in run:steps(...)`: called with the StepLoop.
 int next_step(lua_State* L) {
   const auto loop = arg<std::shared_ptr<StepLoop>>(L, 1, "steps");
   RunLoop& run = *session_of(L).run;
-  XRUN_CHECK(loop->begun || !inside_another_loop(L, loop.get()),
+  XRUN_CHECK(loop->begun || !inside_another_loop(L, *loop),
              "a loop inside a body of another loop; end the first one, or give adamw:step a list "
              "of {{ batch, objective }}");
   lua_gc(L, LUA_GCCOLLECT, 0);  // handles of the body before; outside the step's hot part
+  loop->thread = L;
   const std::optional<Body> body = run.next(*loop, run.read_state());
   // Part 1 is what follows the loop: whether its bodies ran or were skipped by a resume.
   run.seed_random(L, body ? 0 : 1);
@@ -70,6 +76,17 @@ void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
 }
 
 }  // namespace
+
+void leave_broken_loop(RunLoop& run, lua_State* L) {
+  const StepLoop* open = run.open_loop();
+  // Another coroutine does not see the frame of the `for`.
+  if (open == nullptr || open->thread != L) return;
+  // A recipe may also hold the loop itself and call its iterator.
+  const auto is_open = [&](std::string_view, const StepLoop& loop) { return &loop == open; };
+  if (any_local_loop(L, is_open)) return;
+  run.leave_loop(run.read_state());
+  run.seed_random(L, 1);
+}
 
 int run_steps(RunLoop&, lua_State* L) {
   auto loop = std::make_shared<StepLoop>();

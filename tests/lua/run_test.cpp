@@ -110,6 +110,25 @@ assert(run.step == 6)
             "");
 }
 
+TEST_F(RunBinding, WhatFollowsABreakResumesToTheSame) {
+  expect_same_when_resumed(head() + R"(
+for step, batch in run:steps(train, cfg.batch) do
+  run:log(adamw:step(batch, dpo))
+  coroutine.wrap(function() run:log(run:evaluate(valid, dpo, "inside")) end)()
+  if step == 1 then break end
+end
+local left = run:evaluate(valid, dpo, "left")
+run:log(left)
+run:log { at = run.step }
+local drawn = xrun.rand({1}):item()
+for step, batch in run:steps(train, cfg.batch) do
+  run:log { drawn = drawn }
+  run:log(adamw:step(batch, dpo, { lr = left.loss / 1000 }))
+end
+)" + kExport,
+                           {1, 2, 3, 5});
+}
+
 TEST_F(RunBinding, StopEndsTheRunAndSaysWhy) {
   EXPECT_EQ(run(head() + R"(
 for step, batch in run:steps(train, cfg.batch) do
@@ -121,6 +140,7 @@ assert(run.step == 2)
                 "r"),
             "");
   has(output_, "good enough");
+  EXPECT_EQ(output_.find("loss"), std::string::npos) << "none was logged, so none is shown";
   EXPECT_TRUE(read_json("r/run.json").at("finished").as_bool());
 }
 

@@ -79,6 +79,26 @@ TEST(RunResume, AChangedInputIsRefusedWithItsField) {
   EXPECT_EQ(run->dir().notices().size(), 1u);
 }
 
+TEST(RunResume, OtherDataIsRefusedFieldByFieldBeforeAnythingIsCut) {
+  const ScratchFolder folder;
+  ToyLoop four;
+  four.phases = {4};
+  toy_run(folder / "run", four);
+  const std::string before = text_of(folder / "run/metrics.jsonl");
+  auto weights = std::make_shared<ToyWeights>();
+  RunDirOptions options{folder / "run", true, false};
+  xrun::Run run(RunDir::open(toy_identity(2), options), {}, {{"weights", weights}});
+  const Json other = parse_json(R"({"key":"d2","tokenizer":"t"})", "data");
+  EXPECT_EQ(message_of<Error>([&] {
+              run.begin_phase({8, other}, Json());
+            }),
+            (folder / "run").string() +
+                ": cannot resume, the data of loop 1 is not what it was "
+                "trained on:\n  data.key: \"d2\", was \"d1\"\n  data.tokenizer: \"t\", was absent\n"
+                "--run DIR starts a new run, --force resumes all the same");
+  EXPECT_EQ(text_of(folder / "run/metrics.jsonl"), before);
+}
+
 TEST(RunResume, ADamagedPositionNamesItsFile) {
   const ScratchFolder folder;
   {

@@ -176,24 +176,6 @@ TEST(Run, AShorterLoopIsRefusedAndSoIsOneThatGrewTooLate) {
                 "resumes all the same");
 }
 
-TEST(Run, OtherDataIsRefusedFieldByFieldBeforeAnythingIsCut) {
-  const ScratchFolder folder;
-  toy_run(folder / "run", saving(0, {4}));
-  const std::string before = text_of(folder / "run/metrics.jsonl");
-  auto weights = std::make_shared<ToyWeights>();
-  RunDirOptions options{folder / "run", true, false};
-  xrun::Run run(RunDir::open(toy_identity(2), options), {}, {{"weights", weights}});
-  const Json other = parse_json(R"({"key":"d2","tokenizer":"t"})", "data");
-  EXPECT_EQ(message_of<Error>([&] {
-              run.begin_phase({8, other}, Json());
-            }),
-            (folder / "run").string() +
-                ": cannot resume, the data of loop 1 is not what it was "
-                "trained on:\n  data.key: \"d2\", was \"d1\"\n  data.tokenizer: \"t\", was absent\n"
-                "--run DIR starts a new run, --force resumes all the same");
-  EXPECT_EQ(text_of(folder / "run/metrics.jsonl"), before);
-}
-
 TEST(Run, StopEndsTheRunAfterItsBody) {
   const ScratchFolder folder;
   ToyLoop loop = saving(0, {6, 5});
