@@ -2,6 +2,8 @@
 // executable, which is loaded only then, so that a tokenizer or a template answers in milliseconds.
 
 #include <dlfcn.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -107,10 +109,15 @@ int dispatch(int argc, char** argv) {
   throw_unknown(name);
 }
 
-// What was printed has reached its file, or the command failed.
+// What was printed has reached its file, or the command failed; a reader that went away is content.
 int finish(int status) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  throw Error(fmt::format("standard output cannot be written: {}", std::strerror(errno)));
+  const bool flushed = std::fflush(stdout) == 0;
+  const int code = errno;
+  if (flushed && std::ferror(stdout) == 0) return status;
+  pollfd out = {STDOUT_FILENO, POLLOUT, 0};
+  if (::poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0) return status;
+  throw Error(flushed ? "standard output could not be written whole"
+                      : fmt::format("standard output cannot be written: {}", std::strerror(code)));
 }
 
 int report(const char* message, int status) {
