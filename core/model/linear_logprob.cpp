@@ -12,16 +12,14 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/zeros.h>
-#include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <atomic>
 
-#include "core/base/error.h"
+#include "core/model/linear_logprob_check.h"
 #include "core/model/op_call.h"
-#include "core/model/op_check.h"
 #include "core/model/scratch.h"
 #include "kernels/cpu/kernels.h"
 
@@ -34,34 +32,6 @@ namespace {
 constexpr int64_t kChunkRows = 256;
 
 std::atomic<int64_t> rows_seen = 0, rows_recomputed = 0;
-
-constexpr const char* kOp = "linear_logprob";
-
-void check_weight(const at::Tensor& weight) {
-  check_floating(kOp, "weight", weight);
-  XRUN_CHECK(weight.dim() == 2 && weight.numel() > 0,
-             "linear_logprob: weight is [{}], wanted [V, D], neither of them 0",
-             fmt::join(weight.sizes(), ", "));
-}
-
-void check_ids(const at::Tensor& ids, int64_t bound, const char* name, const char* what) {
-  const int64_t* id = ids.const_data_ptr<int64_t>();
-  for (int64_t r = 0; r < ids.size(0); ++r) {
-    XRUN_CHECK(id[r] >= 0 && id[r] < bound, "linear_logprob: {}[{}] is {}, outside the {} of {}",
-               name, r, id[r], what, bound);
-  }
-}
-
-// index [R] are hidden rows below `tokens`, target [R] ids below `vocab`.
-void check_rows(const at::Tensor& index, const at::Tensor& target, int64_t tokens, int64_t vocab) {
-  XRUN_CHECK(index.dim() == 1 && target.dim() == 1 && index.size(0) == target.size(0),
-             "linear_logprob: index is [{}], target is [{}]; wanted two lists of the same length",
-             fmt::join(index.sizes(), ", "), fmt::join(target.sizes(), ", "));
-  check_type(kOp, "index", index, at::kLong);
-  check_type(kOp, "target", target, at::kLong);
-  check_ids(index.contiguous(), tokens, "index", "hidden rows, a number");
-  check_ids(target.contiguous(), vocab, "target", "vocabulary");
-}
 
 int64_t rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
   const int64_t bytes = std::clamp<int64_t>(head_mb, 0, int64_t{1} << 40) << 20;
@@ -108,12 +78,7 @@ using Forward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 // into head_mb; n = 0 when nothing is to be kept.
 Forward forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
                     const at::Tensor& target, int64_t head_mb) {
-  check_weight(weight);
-  check_floating(kOp, "hidden", hidden);
-  XRUN_CHECK(hidden.dim() == 2 && hidden.size(1) == weight.size(1),
-             "linear_logprob: hidden is [{}], weight is [{}]; wanted [T, D] and [V, D]",
-             fmt::join(hidden.sizes(), ", "), fmt::join(weight.sizes(), ", "));
-  check_rows(index, target, hidden.size(0), weight.size(0));
+  check_head_inputs(hidden, weight, index, target);
   const at::Tensor rows = index.contiguous(), ids = target.contiguous();
   const int64_t count = rows.size(0), vocab = weight.size(0);
   const int64_t kept_rows = rows_within(head_mb, count, vocab);
@@ -165,30 +130,13 @@ struct HeadGradients {
   }
 };
 
-// What a backward is given besides the inputs: grad and lse [R], x [R, D], kept [n <= R, V].
-void check_saved(const at::Tensor& grad, const at::Tensor& lse, const at::Tensor& x,
-                 const at::Tensor& kept, int64_t rows, const at::Tensor& weight) {
-  check_floating(kOp, "grad", grad);
-  check_sizes(kOp, "grad", grad, {rows});
-  check_type(kOp, "lse", lse, at::kFloat);
-  check_sizes(kOp, "lse", lse, {rows});
-  check_type(kOp, "x", x, at::kFloat);
-  check_sizes(kOp, "x", x, {rows, weight.size(1)});
-  check_type(kOp, "kept", kept, at::kFloat);
-  XRUN_CHECK(kept.dim() == 2 && kept.size(0) <= rows && kept.size(1) == weight.size(0),
-             "linear_logprob: kept is [{}], wanted at most {} rows of {}",
-             fmt::join(kept.sizes(), ", "), rows, weight.size(0));
-}
-
 using Backward = std::tuple<at::Tensor, at::Tensor>;
 
 // Returns dhidden [T, D] and dweight [V, D], each undefined if not wanted.
 Backward backward_cpu(const at::Tensor& grad, const at::Tensor& weight, const at::Tensor& index,
                       const at::Tensor& target, const at::Tensor& lse_any, const at::Tensor& x,
                       const at::Tensor& kept, int64_t tokens, bool want_hidden, bool want_weight) {
-  check_weight(weight);
-  check_rows(index, target, tokens, weight.size(0));
-  check_saved(grad, lse_any, x, kept, index.size(0), weight);
+  check_head_saved({grad, lse_any, x, kept}, weight, index, target, tokens);
   const at::Tensor lse = lse_any.contiguous();
   const int64_t count = x.size(0), vocab = weight.size(0), width = weight.size(1);
   const at::Tensor w = weight.to(at::kFloat).contiguous(), ids = target.contiguous();
