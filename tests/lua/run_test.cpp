@@ -129,6 +129,21 @@ end
                            {1, 2, 3, 5});
 }
 
+TEST_F(RunBinding, ALoopMayBeWalkedByHand) {
+  EXPECT_EQ(run(head() + R"(
+local next_step, loop = run:steps(train, cfg.batch)
+local step, batch = next_step(loop)
+while step do
+  run:log(adamw:step(batch, dpo))
+  assert(run.step == step)
+  step, batch = next_step(loop, step)
+end
+assert(run.step == 4)
+)",
+                "r"),
+            "");
+}
+
 TEST_F(RunBinding, StopEndsTheRunAndSaysWhy) {
   EXPECT_EQ(run(head() + R"(
 for step, batch in run:steps(train, cfg.batch) do
