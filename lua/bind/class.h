@@ -33,7 +33,7 @@ struct ObjectHeader {
 };
 template <class T>
 struct Object : ObjectHeader {
-  std::shared_ptr<T> value;  // null after close
+  std::shared_ptr<T> value;  // null once finalised
 };
 
 // The class of the value at index i, or nullptr if it is none of ours.
@@ -107,7 +107,7 @@ class Class {
       : table_(L, &class_info<T>, name, doc) {
     table_.add_raw("__gc", [](lua_State* L) {
       auto* object = static_cast<Object<T>*>(lua_touserdata(L, 1));
-      // A finaliser may run while the object is being destroyed by close(): move out first.
+      // What is destroyed may run Lua: the handle is empty by then.
       std::shared_ptr<T> last = std::move(object->value);
       return 0;
     });
@@ -151,23 +151,11 @@ class Class {
     };
     return *this;
   }
-  // Adds method `close`, after which every use raises "closed".
-  Class& closeable() {
-    table_.add(DocKind::kMethod, "close", "()",
-               "Frees what the object holds; any later use is an error.", nullptr,
-               [](lua_State* L, void*) {
-                 auto* object = static_cast<Object<T>*>(lua_touserdata(L, 1));
-                 if (object == nullptr || object->info != &class_info<T>) object_at<T>(L, 1);
-                 std::shared_ptr<T> last = std::move(object->value);
-                 return 0;
-               });
-    return *this;
-  }
 
  private:
   static void* erase(Method function) { return reinterpret_cast<void*>(function); }
   static int call_method(lua_State* L, void* function) {
-    const std::shared_ptr<T> self = object_at<T>(L, 1);  // outlives a close() in the call
+    const std::shared_ptr<T> self = object_at<T>(L, 1);  // outlives its handle
     return reinterpret_cast<Method>(function)(*self, L);
   }
   static int call_fallback(lua_State* L, void* function) {
