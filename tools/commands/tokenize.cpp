@@ -2,7 +2,6 @@
 // special token stays plain.
 
 #include <CLI/CLI.hpp>
-
 #include <charconv>
 #include <string>
 
