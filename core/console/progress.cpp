@@ -17,8 +17,9 @@ constexpr double kPlainLineS = 30;   // between lines where nothing can be redra
 constexpr double kShowTaskAfterS = 2;
 constexpr double kRedrawS = 0.1;
 
-void move_mean(double& mean, double value, bool first) {
-  mean = first ? value : mean + kMeanWeight * (value - mean);
+// The mean of the values so far until the newest would weigh less than kMeanWeight.
+void move_mean(double& mean, double value, int64_t count) {
+  mean += std::max(kMeanWeight, 1 / static_cast<double>(count)) * (value - mean);
 }
 
 }  // namespace
@@ -59,8 +60,9 @@ RunProgress::~RunProgress() { finish(); }
 
 void RunProgress::start() {
   last_ = last_printed_ = clock_();
-  step_seconds_ = tokens_per_step_ = 0;
-  first_done_ = printed_done_ = -1;
+  body_s_ = update_s_ = tokens_ = 0;
+  steps_ = 0;
+  printed_done_ = -1;
 }
 
 std::string RunProgress::line(const StepProgress& progress) const {
@@ -68,23 +70,23 @@ std::string RunProgress::line(const StepProgress& progress) const {
                                         : fmt::format("step {}", progress.done);
   if (progress.loss) text += "  loss " + format_metric(*progress.loss);
   if (progress.accuracy) text += fmt::format("  accuracy {:.2f}", *progress.accuracy);
-  if (step_seconds_ > 0 && tokens_per_step_ > 0) {
-    const double rate = tokens_per_step_ / step_seconds_;
-    text += fmt::format("  {} tokens/s", count_text(std::llround(rate)));
+  if (update_s_ > 0 && tokens_ > 0) {
+    text += fmt::format("  {} tokens/s", count_text(std::llround(tokens_ / update_s_)));
   }
   if (progress.total > progress.done) {
     const auto left = static_cast<double>(progress.total - progress.done);
-    text += fmt::format("  {} left", format_duration(left * step_seconds_));
+    text += fmt::format("  {} left", format_duration(left * body_s_));
   }
   return text;
 }
 
 void RunProgress::step(const StepProgress& progress) {
   const double now = clock_();
-  const bool first = first_done_ < 0;
-  if (first) first_done_ = progress.done;
-  move_mean(step_seconds_, now - last_, first);
-  move_mean(tokens_per_step_, static_cast<double>(progress.tokens), first);
+  const double body_s = now - last_;
+  const bool first = ++steps_ == 1;
+  move_mean(body_s_, body_s, std::max<int64_t>(steps_ - 1, 1));
+  move_mean(update_s_, progress.update_s > 0 ? progress.update_s : body_s, steps_);
+  move_mean(tokens_, static_cast<double>(progress.tokens), steps_);
   last_ = now;
   if (console_.traits().terminal) {
     console_.set_status(line(progress));

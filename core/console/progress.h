@@ -20,11 +20,13 @@ struct StepProgress {
   int64_t total = 0;  // of the phase; 0: unknown
   std::optional<double> loss;
   std::optional<double> accuracy;
-  int64_t tokens = 0;  // of this step
+  int64_t tokens = 0;   // of this step
+  double update_s = 0;  // what its update took; 0: as long as the body
 };
 
-// "step 57/120  loss 0.4213  accuracy 0.81  1,240 tokens/s  2m 10s left". Tokens/s and the time
-// left come from an exponential mean over steps (weight 0.1, the first step counts in full).
+// "step 57/120  loss 0.4213  accuracy 0.81  1,240 tokens/s  2m 10s left". Tokens/s are those of
+// the updates; the time left follows whole bodies, of which the first counts only until there is a
+// second, since it often holds what precedes training. Both are exponential means, weight 0.1.
 // On a terminal every step redraws the line. Elsewhere a line is printed for the first step, the
 // last one, and whenever 30 s or a tenth of the total have passed.
 class RunProgress {
@@ -43,8 +45,8 @@ class RunProgress {
   Console& console_;
   Clock clock_;
   double last_ = 0, last_printed_ = 0;
-  double step_seconds_ = 0, tokens_per_step_ = 0;
-  int64_t first_done_ = -1, printed_done_ = -1;
+  double body_s_ = 0, update_s_ = 0, tokens_ = 0;  // means
+  int64_t steps_ = 0, printed_done_ = -1;
 };
 
 // "caching pairs.jsonl  120/300 rows  3s left", shown once a task has taken 2 seconds; on anything

@@ -165,6 +165,7 @@ void RunLoop::show_progress(int64_t done, int64_t total) {
   progress.loss = find(last_train_, "train/loss");
   progress.accuracy = find(last_train_, "train/accuracy");
   progress.tokens = body_tokens_;
+  progress.update_s = find(last_train_, "perf/step_s").value_or(0);
   progress_->step(progress);
 }
 
@@ -177,6 +178,20 @@ void RunLoop::leave_loop(const Json& state) {
 void RunLoop::log(const Metrics& metrics) {
   run_->log(metrics);
   if (find(metrics, "train/loss")) last_train_ = metrics;
+  if (run_->replaying()) return;
+  for (const auto& [name, value] : metrics) {
+    if (name.starts_with("valid/") && name.ends_with("/loss")) show_evaluation(metrics, name);
+  }
+}
+
+// "valid  loss 0.0914  accuracy 1.00", for the set whose loss has this name.
+void RunLoop::show_evaluation(const Metrics& metrics, const std::string& loss) {
+  const std::string set = loss.substr(0, loss.rfind('/'));
+  std::string text = set + "  loss " + format_metric(*find(metrics, loss));
+  if (const auto accuracy = find(metrics, set + "/accuracy")) {
+    text += fmt::format("  accuracy {:.2f}", *accuracy);
+  }
+  session_.console->print(text);
 }
 
 void RunLoop::note_update(int64_t tokens) {

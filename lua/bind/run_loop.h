@@ -77,6 +77,7 @@ class RunLoop {
  private:
   void report(const StepLoop& loop);
   void show_progress(int64_t done, int64_t total);
+  void show_evaluation(const Metrics& metrics, const std::string& loss);
 
   Session& session_;
   std::string recipe_;  // the file, for the report

@@ -26,15 +26,26 @@ TEST(RunProgress, ShowsStepLossAccuracyRateAndTimeLeft) {
   EXPECT_EQ(screen.take(), "\r\x1b[K");
 }
 
+TEST(RunProgress, TheTimeLeftForgetsTheFirstBody) {
+  Screen screen(true);
+  RunProgress progress(screen.console, screen.clock);
+  const auto line = [&](double now, int64_t done) {
+    screen.now = now;
+    progress.step({done, 11, 1, {}, 100, 0.5});
+    return screen.take();
+  };
+  EXPECT_EQ(line(60, 1), "\r\x1b[Kstep 1/11  loss 1.0000  200 tokens/s  10m 00s left");
+  EXPECT_EQ(line(62, 2), "\r\x1b[Kstep 2/11  loss 1.0000  200 tokens/s  18s left");
+  EXPECT_EQ(line(66, 3), "\r\x1b[Kstep 3/11  loss 1.0000  200 tokens/s  24s left");
+}
+
 TEST(RunProgress, RatesFollowAnExponentialMean) {
   Screen screen(true);
   RunProgress progress(screen.console, screen.clock);
-  screen.now = 1;
-  progress.step({1, 11, 1, {}, 100});
-  screen.now = 3;  // 1 + 0.1 * (2 - 1) = 1.1 s a step
+  for (int64_t step = 1; step <= 20; ++step) progress.step({step, 0, {}, {}, 100, 1});
   screen.take();
-  progress.step({2, 11, 1, {}, 100});
-  EXPECT_EQ(screen.take(), "\r\x1b[Kstep 2/11  loss 1.0000  91 tokens/s  10s left");
+  progress.step({21, 0, {}, {}, 100, 2});  // 1 + 0.1 * (2 - 1) = 1.1 s
+  EXPECT_EQ(screen.take(), "\r\x1b[Kstep 21  91 tokens/s");
 }
 
 TEST(RunProgress, PrintsRareLinesWhereNothingCanBeRedrawn) {
