@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
+#include "tests/scoped_variable.h"
 
 namespace xrun {
 namespace {
@@ -28,18 +30,13 @@ class ModelRegistry : public testing::Test {
     dir_ = fs::temp_directory_path() / ("xrun_registry_" + std::to_string(::getpid()));
     fs::remove_all(dir_);
     make_dirs(dir_ / "bin");
-    path_ = std::getenv("PATH");
-    ::setenv("PATH", ((dir_ / "bin").string() + ":" + path_).c_str(), 1);
-    ::setenv("XRUN_CACHE", (dir_ / "cache").c_str(), 1);
-    ::setenv("HF_HUB_CACHE", (dir_ / "hub").c_str(), 1);
+    const std::string path = std::getenv("PATH");
+    path_.emplace("PATH", (dir_ / "bin").string() + ":" + path);
+    cache_.emplace("XRUN_CACHE", (dir_ / "cache").string());
+    hub_.emplace("HF_HUB_CACHE", (dir_ / "hub").string());
     play_python("");
   }
-  void TearDown() override {
-    ::setenv("PATH", path_.c_str(), 1);
-    ::unsetenv("XRUN_CACHE");
-    ::unsetenv("HF_HUB_CACHE");
-    fs::remove_all(dir_);
-  }
+  void TearDown() override { fs::remove_all(dir_); }
 
   // `first` runs before the play and may end it.
   void play_python(const std::string& first) {
@@ -86,7 +83,7 @@ class ModelRegistry : public testing::Test {
                             .download_mb = 1,
                             .disk_mb = 2};
   fs::path dir_;
-  std::string path_;
+  std::optional<ScopedVariable> path_, cache_, hub_;
 };
 
 TEST_F(ModelRegistry, FetchesOnceWithACheckedHashAndSaysSoFirst) {
