@@ -110,15 +110,6 @@ class Scanner {
     ++at_;
   }
 
-  // Returns the code unit of an escape "\uXXXX" that stands here, or -1.
-  int unit() const {
-    if (text_.substr(at_, 2) != "\\u" || at_ + 6 > text_.size()) return -1;
-    const char* end = text_.data() + at_ + 6;
-    unsigned value = 0;
-    const auto [last, code] = std::from_chars(end - 4, end, value, 16);
-    return code == std::errc() && last == end ? static_cast<int>(value) : -1;
-  }
-
   void escape() {
     if (at_ + 1 >= text_.size()) {
       at_ = text_.size();
@@ -132,12 +123,12 @@ class Scanner {
       at_ += 2;
       return;
     }
-    const int first = unit();
+    const int first = json_escape_unit(text_, at_);
     if (first < 0) fail("\\u without four hexadecimal digits");
     const size_t start = at_;
     at_ += 6;
     if (first < 0xD800 || first > 0xDFFF) return;
-    const int second = unit();
+    const int second = json_escape_unit(text_, at_);
     if (first > 0xDBFF || second < 0xDC00 || second > 0xDFFF) {
       at_ = start;
       fail("half of a surrogate pair");
@@ -182,6 +173,14 @@ class Scanner {
 };
 
 }  // namespace
+
+int json_escape_unit(std::string_view text, size_t at) {
+  if (at + 6 > text.size() || text.substr(at, 2) != "\\u") return -1;
+  const char* end = text.data() + at + 6;
+  unsigned unit = 0;
+  const auto [last, code] = std::from_chars(end - 4, end, unit, 16);
+  return code == std::errc() && last == end ? static_cast<int>(unit) : -1;
+}
 
 std::optional<JsonFault> find_json_fault(std::string_view text) {
   try {

@@ -20,4 +20,7 @@ struct JsonFault {
 // is none.
 std::optional<JsonFault> find_json_fault(std::string_view text);
 
+// Returns the code unit of the escape "\uXXXX" at text[at], or -1 if none stands there.
+int json_escape_unit(std::string_view text, size_t at);
+
 }  // namespace xrun

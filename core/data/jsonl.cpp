@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
+#include "core/base/json_fault.h"
 #include "core/base/utf8.h"
 
 namespace xrun {
@@ -24,15 +24,6 @@ bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r\v\f") == std::string_view::npos;
 }
 
-// Returns the code unit of an escape "\uXXXX" at text[at], or -1.
-int escape_unit(std::string_view text, size_t at) {
-  if (at + 6 > text.size() || text[at] != '\\' || text[at + 1] != 'u') return -1;
-  int unit = 0;
-  const char* end = text.data() + at + 6;
-  const auto [last, code] = std::from_chars(text.data() + at + 2, end, unit, 16);
-  return code == std::errc() && last == end && unit >= 0 ? unit : -1;
-}
-
 bool is_high(int unit) { return unit >= 0xD800 && unit < 0xDC00; }
 bool is_low(int unit) { return unit >= 0xDC00 && unit < 0xE000; }
 
@@ -43,9 +34,9 @@ std::string repair_surrogate_escapes(std::string_view text, int64_t& repairs) {
   for (size_t at = 0; at < text.size();) {
     size_t size = 1;
     if (text[at] == '\\') {
-      const int unit = escape_unit(text, at);
+      const int unit = json_escape_unit(text, at);
       size = unit < 0 ? 2 : 6;
-      if (is_high(unit) && is_low(escape_unit(text, at + 6))) {
+      if (is_high(unit) && is_low(json_escape_unit(text, at + 6))) {
         size = 12;
       } else if (is_high(unit) || is_low(unit)) {
         out += "\\ufffd";
