@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
+#include "core/base/interrupt.h"
 
 namespace xrun {
 namespace {
@@ -44,7 +45,7 @@ LogprobColumn::LogprobColumn(const std::filesystem::path& root, const Json& key)
   const std::string document = dump_json(key);
   dir_ = root / hash_hex(document);
   make_dirs(dir_);
-  const FileLock lock(dir_ / "lock", /*wait=*/true);
+  const FileLock lock(dir_ / "lock", /*wait=*/true, check_interrupt);
   const std::filesystem::path key_file = dir_ / "key.json";
   if (!std::filesystem::exists(key_file)) {
     write_file_atomic(key_file, document);

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/interrupt.h"
 
 namespace xrun {
 namespace {
@@ -29,6 +31,14 @@ class LogprobColumnTest : public testing::Test {
   std::filesystem::path root_;
   Json key_ = Json::object();
 };
+
+TEST_F(LogprobColumnTest, WaitingForAnotherProcessEndsWithAnInterrupt) {
+  const std::filesystem::path dir = LogprobColumn(root_, key_).dir();
+  const FileLock other(dir / "lock", /*wait=*/true);
+  request_interrupt(SIGINT);
+  EXPECT_THROW(LogprobColumn(root_, key_), Interrupted);
+  clear_interrupt();
+}
 
 TEST_F(LogprobColumnTest, GivesBackWhatAnotherOpeningAdded) {
   LogprobColumn column(root_, key_);
