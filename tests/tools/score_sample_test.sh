@@ -8,15 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-fail() { echo "$1"; exit 1; }
-is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
-# STATUS PATTERN COMMAND...: the exit status, and what standard error holds.
-refuses() {
-  local status=0
-  "${@:3}" >out 2>err </dev/null || status=$?
-  [ $status = "$1" ] || fail "${*:3}: exit $status, wanted $1"
-  grep -q -- "$2" err || fail "${*:3}: got $(cat err), wanted $2"
-}
+source "$XRUN_ROOT/tests/tools/checks.sh"
 init() { "$xrun" init-model "$@" --layers 1 --hidden 32 --heads 2 --ffn 32 --max-length 64; }
 
 # The vocabulary is the tokenizer's own, its files travel, the seed decides the weights.

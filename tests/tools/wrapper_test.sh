@@ -6,8 +6,7 @@ root=${XRUN_ROOT:?}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-fail() { echo "$1"; exit 1; }
-is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
+source "$root/tests/tools/checks.sh"
 
 tree=$work/tree
 mkdir -p "$tree"/{core,kernels,lua,tests,tools/setup}

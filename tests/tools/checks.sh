@@ -1,0 +1,11 @@
+# What the shell tests check with; sourced.
+
+fail() { echo "$1"; exit 1; }
+is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
+# STATUS PATTERN COMMAND...: the exit status, and what standard error holds.
+refuses() {
+  local status=0
+  "${@:3}" >out 2>err </dev/null || status=$?
+  [ $status = "$1" ] || fail "${*:3}: exit $status, wanted $1"
+  grep -q -- "$2" err || fail "${*:3}: got $(cat err), wanted $2"
+}
