@@ -11,6 +11,9 @@
 
 namespace xrun {
 
+// Returns what a row kind's streams are called: {"chosen", "rejected"}, or {"tokens"}.
+std::vector<std::string> stream_names(RowKind kind);
+
 // Where the columns of a schema stand. Names of a pair's streams are chosen_*, rejected_*; of any
 // other row tokens_*: NAME_offsets, NAME_ids, NAME_mask and, with token weights, NAME_weights. Then
 // file, line, prompt_hash, weight, label (feedback alone), and kept column k as "keep<k>" (f64) or
@@ -39,8 +42,6 @@ class RowColumns {
  private:
   void fix_kept_types(EncodedRow& row);
   void append_stream(SegmentData& segment, size_t first_column, const TokenStream& stream);
-  size_t stream_count() const { return schema_.kind == RowKind::kPreference ? 2 : 1; }
-  size_t stream_columns() const { return schema_.has_token_weights ? 4 : 3; }
 
   RowSchema schema_;
   int64_t rows_ = 0;
