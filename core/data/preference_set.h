@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/data/data_settings.h"
 #include "core/data/ledger.h"
 #include "core/data/packed_batch.h"
 
@@ -22,14 +23,6 @@ class RowStream;
 struct RowSelection;
 class Tokenizer;
 enum class Side : int8_t;
-
-enum class OverLength { kRaise, kDrop, kCut };
-// kAssistant: assistant turns after the shared prompt; kLast: the last turn; kAll: every token.
-enum class TrainOn { kAssistant, kLast, kAll };
-enum class SplitBy { kRow, kPrompt };
-// When one pass over several weighted sources ends: never; with the first source that is used up;
-// with the last one (the others start again).
-enum class MixtureStop { kRestart, kFirst, kAll };
 
 struct PreferenceSource {
   std::string path;   // a .jsonl file, or a glob of them
@@ -66,12 +59,6 @@ struct PreferenceOptions {
   std::function<void(const BuildProgress&)> progress;
   std::function<void(const std::string&)> notice;  // a line for the user: waiting for a process
 };
-
-// The settings' names in recipes. Throw UsageError that lists the names.
-OverLength parse_over_length(const std::string& name);
-TrainOn parse_train_on(const std::string& name);
-SplitBy parse_split_by(const std::string& name);
-MixtureStop parse_mixture_stop(const std::string& name);
 
 // The stream of a phase: `epochs` passes over the set as one stream, cut into steps.
 struct StepPlan {

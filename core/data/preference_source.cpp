@@ -21,16 +21,6 @@ constexpr size_t kLawRows = 64;      // rows on which the laws are tried
 constexpr int64_t kLawLines = 1000;  // lines in which they are looked for
 constexpr size_t kListedRows = 10;   // bad rows in an error message
 
-const char* over_length_name(OverLength mode) {
-  constexpr const char* kNames[] = {"raise", "drop", "cut"};
-  return kNames[static_cast<int>(mode)];
-}
-
-const char* train_on_name(TrainOn mode) {
-  constexpr const char* kNames[] = {"assistant", "last", "all"};
-  return kNames[static_cast<int>(mode)];
-}
-
 Json sorted_list(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
   Json list = Json::array();

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "core/data/data_settings.h"
 #include "core/data/mixture.h"
-#include "core/data/preference_set.h"
 
 namespace xrun {
 

@@ -1,14 +1,17 @@
-// The names that recipes give to the settings of a preference set.
+// The names that recipes give to the settings of a data set.
 
 #include <iterator>
 
 #include "core/base/error.h"
 #include "core/base/suggest.h"
-#include "core/data/preference_set.h"
+#include "core/data/data_settings.h"
 
 namespace xrun {
 
 namespace {
+
+constexpr const char* kOverLength[] = {"raise", "drop", "cut"};
+constexpr const char* kTrainOn[] = {"assistant", "last", "all"};
 
 template <typename T, size_t N>
 T parse_setting(const char* key, const std::string& name, const char* const (&names)[N]) {
@@ -26,11 +29,11 @@ T parse_setting(const char* key, const std::string& name, const char* const (&na
 }  // namespace
 
 OverLength parse_over_length(const std::string& name) {
-  return parse_setting<OverLength>("over_length", name, {"raise", "drop", "cut"});
+  return parse_setting<OverLength>("over_length", name, kOverLength);
 }
 
 TrainOn parse_train_on(const std::string& name) {
-  return parse_setting<TrainOn>("train_on", name, {"assistant", "last", "all"});
+  return parse_setting<TrainOn>("train_on", name, kTrainOn);
 }
 
 SplitBy parse_split_by(const std::string& name) {
@@ -40,5 +43,8 @@ SplitBy parse_split_by(const std::string& name) {
 MixtureStop parse_mixture_stop(const std::string& name) {
   return parse_setting<MixtureStop>("mixture.stop", name, {"restart", "first", "all"});
 }
+
+const char* over_length_name(OverLength mode) { return kOverLength[static_cast<int>(mode)]; }
+const char* train_on_name(TrainOn mode) { return kTrainOn[static_cast<int>(mode)]; }
 
 }  // namespace xrun
