@@ -24,11 +24,6 @@ int64_t token_count(const EncodedRow& row) {
 
 }  // namespace
 
-const char* row_kind_name(RowKind kind) {
-  constexpr const char* kNames[] = {"preference", "chat", "text", "prompts", "tokens", "feedback"};
-  return kNames[static_cast<int>(kind)];
-}
-
 std::vector<std::string> stream_names(RowKind kind) {
   if (kind == RowKind::kPreference) return {"chosen", "rejected"};
   return {"tokens"};

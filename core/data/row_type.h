@@ -8,15 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/json.h"
 #include "core/data/ledger.h"
+#include "core/data/row_extras.h"
+#include "core/data/row_kind.h"
 
 namespace xrun {
-
-enum class RowKind { kPreference, kChat, kText, kPrompts, kTokens, kFeedback };
-
-// Returns "preference", "chat", "text", "prompts", "tokens" or "feedback"; what manifests call it.
-const char* row_kind_name(RowKind kind);
 
 // How a row stands in its file.
 enum class RowForm : uint8_t { kJson, kText };
@@ -37,13 +33,9 @@ struct TokenStream {
 };
 
 // One row as a worker leaves it.
-struct EncodedRow {
+struct EncodedRow : RowExtras {
   std::array<TokenStream, 2> streams;  // a pair's chosen and rejected side; else the first alone
-  uint64_t prompt_hash = 0;            // equal for equal prompts
-  float weight = 1;                    // loss weight of the row, >= 0
   int8_t label = 0;                    // feedback: 1 desirable, 0 undesirable
-  std::vector<Json> kept;              // numbers, strings, null if absent; in the order of keep
-  std::vector<std::string> notes;      // what was recognised or ignored, for the ledger
   int64_t straddlers = 0;              // tokens half inside a generation span
   int64_t cut_tokens = 0;              // that over_length = "cut" took off
   int64_t repairs = 0;                 // replacement characters written; set even if it is refused

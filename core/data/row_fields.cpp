@@ -1,0 +1,187 @@
+#include "core/data/row_fields.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/suggest.h"
+#include "core/data/ledger.h"
+#include "core/data/messages.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kExactInteger = int64_t{1} << 53;  // numbers are kept as doubles
+constexpr size_t kColumnsText = 150;                 // of column names in a row's refusal
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// "a, b, c and 4 more"
+std::string name_list(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (text.size() > kColumnsText) return text + fmt::format(" and {} more", names.size() - i);
+    text += (i == 0 ? "" : ", ") + names[i];
+  }
+  return text;
+}
+
+// Which of a format's columns the row has, a slip of the pen counting half.
+double match(const RowFormat& format, const std::vector<std::string>& columns) {
+  double found = 0;
+  for (const std::string& wanted : format.columns) {
+    if (contains(columns, wanted)) {
+      found += 1;
+    } else if (!nearest_name(wanted, columns).empty()) {
+      found += 0.5;
+    }
+  }
+  return found / static_cast<double>(format.columns.size());
+}
+
+}  // namespace
+
+const std::vector<RowFormat>& known_row_formats() {
+  static const std::vector<RowFormat> formats = {
+      {RowKind::kPreference, {"prompt", "chosen", "rejected"}},
+      {RowKind::kPreference, {"chosen", "rejected"}},
+      {RowKind::kPreference, {"conversations", "chosen", "rejected"}},
+      {RowKind::kChat, {"messages"}},
+      {RowKind::kChat, {"conversations"}},
+      {RowKind::kChat, {"instruction", "output"}},
+      {RowKind::kChat, {"prompt", "completion"}},
+      {RowKind::kFeedback, {"prompt", "completion", "label"}},
+      {RowKind::kFeedback, {"messages", "label"}},
+      {RowKind::kText, {"text"}},
+      {RowKind::kPrompts, {"prompt"}},
+      {RowKind::kTokens, {"input_ids"}},
+      {RowKind::kTokens, {"input_ids", "labels"}},
+  };
+  return formats;
+}
+
+RowFields::RowFields(RowKind kind, std::vector<std::string> ours, const RowSettings& settings)
+    : kind_(kind), ours_(std::move(ours)), fields_(settings.fields), keep_(settings.keep) {
+  for (const auto& [name, theirs] : fields_) {
+    if (contains(ours_, name)) continue;
+    const std::string near = nearest_name(name, ours_);
+    throw UsageError(fmt::format("data.fields has \"{}\"{}; the fields of a {} row are {}", name,
+                                 near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near),
+                                 row_kind_name(kind_), fmt::join(ours_, ", ")));
+  }
+  for (auto name = keep_.begin(); name != keep_.end(); ++name) {
+    if (std::find(keep_.begin(), name, *name) == name) continue;
+    throw UsageError(fmt::format("data.keep names \"{}\" twice; once is enough", *name));
+  }
+}
+
+std::string RowFields::spelled(const std::string& ours) const {
+  for (const auto& [name, theirs] : fields_) {
+    if (name == ours) return theirs;
+  }
+  return ours == "weight" ? "" : ours;
+}
+
+const Json* RowFields::find(const Json& row, const std::string& ours) const {
+  const std::string name = spelled(ours);
+  const Json* value = name.empty() ? nullptr : row.find(name);
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+void RowFields::require_object(const Json& row) {
+  if (row.is_object()) return;
+  throw RowRefusal("not_an_object",
+                   fmt::format("the row is {}, wanted an object", kind_text(row)));
+}
+
+void RowFields::refuse_format(const Json& row) const {
+  std::vector<std::string> columns;
+  for (const Json::Member& member : row.as_object()) columns.push_back(member.first);
+  std::string text = columns.empty() ? "the row has no columns"
+                                     : fmt::format("the row has {}", name_list(columns));
+  // Among equals the first one of this kind, else the first of all.
+  const RowFormat* nearest = nullptr;
+  double best = 0;
+  for (const RowFormat& format : known_row_formats()) {
+    const double fit = match(format, columns) + (format.kind == kind_ ? 0.01 : 0);
+    if (match(format, columns) > 0 && fit > best) {
+      nearest = &format;
+      best = fit;
+    }
+  }
+  const auto first = std::find_if(known_row_formats().begin(), known_row_formats().end(),
+                                  [&](const RowFormat& format) { return format.kind == kind_; });
+  if (nearest == nullptr) {
+    text += fmt::format(", wanted {}; name them, say fields = {{ {} = \"...\" }}",
+                        fmt::join(first->columns, ", "), first->columns[0]);
+  } else if (nearest->kind == kind_) {
+    text += fmt::format("; the nearest known format has {}", fmt::join(nearest->columns, ", "));
+    for (const std::string& wanted : nearest->columns) {
+      if (!contains(columns, wanted)) text += other_columns(row, wanted);
+      if (!contains(columns, wanted)) break;
+    }
+  } else {
+    text += fmt::format("; that is the format with {}, which {} reads",
+                        fmt::join(nearest->columns, ", "), row_reader_name(nearest->kind));
+  }
+  throw RowRefusal("unknown_format", text);
+}
+
+bool RowFields::is_unread(const std::string& column) const {
+  return std::none_of(ours_.begin(), ours_.end(),
+                      [&](const std::string& ours) { return spelled(ours) == column; }) &&
+         !contains(keep_, column);
+}
+
+std::string RowFields::other_columns(const Json& row, const std::string& ours) const {
+  std::vector<std::string> names;
+  for (const Json::Member& member : row.as_object()) {
+    if (is_unread(member.first)) names.push_back(member.first);
+  }
+  if (names.empty()) return "";
+  return fmt::format(
+      "; columns that are not read: {}; name the right one, say fields = {{ {} = \"{}\" }}",
+      name_list(names), ours, names[0]);
+}
+
+void RowFields::read_kept(const Json& row, RowExtras& out) const {
+  for (const std::string& name : keep_) {
+    const Json* value = row.find(name);
+    if (value != nullptr && !(value->is_null() || value->is_number() || value->is_string())) {
+      out.notes.push_back(
+          fmt::format("kept column \"{}\" is {} and is taken as absent", name, kind_text(*value)));
+      value = nullptr;
+    }
+    if (value != nullptr && value->is_int() && std::abs(value->as_int()) > kExactInteger) {
+      throw RowRefusal("kept_column",
+                       fmt::format("\"{}\" is {}: whole numbers beyond 2^53 are not kept exactly; "
+                                   "write it as a string",
+                                   name, value->as_int()));
+    }
+    out.kept.push_back(value == nullptr ? Json() : *value);
+  }
+  const Json* weight = find(row, "weight");
+  if (weight == nullptr) return;
+  const double number = weight->is_number() ? weight->as_double() : -1;
+  out.weight = static_cast<float>(number);
+  if (!std::isfinite(out.weight) || number < 0) {
+    throw RowRefusal("bad_weight", fmt::format("\"{}\" is {}, wanted a number >= 0",
+                                               spelled("weight"), dump_json(*weight)));
+  }
+}
+
+void RowFields::finish_notes(const Json& row, RowExtras& out) const {
+  std::sort(out.notes.begin(), out.notes.end());
+  out.notes.erase(std::unique(out.notes.begin(), out.notes.end()), out.notes.end());
+  // Last: their number has no bound, and a ledger's notes do.
+  for (const Json::Member& member : row.as_object()) {
+    if (!is_unread(member.first)) continue;
+    out.notes.push_back(fmt::format("column \"{}\" is not read", member.first));
+  }
+}
+
+}  // namespace xrun

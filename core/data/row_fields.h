@@ -1,0 +1,57 @@
+#pragma once
+// The columns of a JSON row under the names that a row type gives them.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/data/data_settings.h"
+#include "core/data/row_extras.h"
+#include "core/data/row_kind.h"
+
+namespace xrun {
+
+// Reads the members of rows: renamed ones, kept ones, and those that nobody reads. Immutable.
+class RowFields {
+ public:
+  // `ours`: every name that the row type reads. Throws UsageError with the nearest name if
+  // settings.fields renames another one, or if a column is kept twice.
+  RowFields(RowKind kind, std::vector<std::string> ours, const RowSettings& settings);
+
+  // The row's member for one of our names; nullptr if it is absent or null. A column that happens
+  // to be called weight is no weight: that name is read only where `fields` says so.
+  const Json* find(const Json& row, const std::string& ours) const;
+  // The file's name for one of ours.
+  std::string spelled(const std::string& ours) const;
+
+  // Throws RowRefusal "not_an_object" unless the row is a JSON object.
+  static void require_object(const Json& row);
+  // Throws RowRefusal "unknown_format": the columns seen, and the known format nearest to them.
+  [[noreturn]] void refuse_format(const Json& row) const;
+  // "; columns that are not read: question, good; name the right one, say fields = { prompt =
+  // "question" }": what a message about a missing column ends with. "" if every column is read.
+  std::string other_columns(const Json& row, const std::string& ours) const;
+
+  // Sets kept columns and the loss weight. Throws RowRefusal: kept_column, bad_weight.
+  void read_kept(const Json& row, RowExtras& out) const;
+  // Ends a row's notes: sorts them, drops repetitions, and notes the columns that nobody reads.
+  void finish_notes(const Json& row, RowExtras& out) const;
+
+ private:
+  bool is_unread(const std::string& column) const;
+
+  RowKind kind_;
+  std::vector<std::string> ours_;
+  std::vector<std::pair<std::string, std::string>> fields_;
+  std::vector<std::string> keep_;
+};
+
+// A spelling of rows that is recognised, and who reads it.
+struct RowFormat {
+  RowKind kind;
+  std::vector<std::string> columns;  // all of them are needed
+};
+const std::vector<RowFormat>& known_row_formats();
+
+}  // namespace xrun
