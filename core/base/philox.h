@@ -27,6 +27,7 @@ enum RandomStream : uint64_t {
   kStreamSample = 7,
   kStreamBody = 8,      // ATen's generator in a recipe, outside steps and evaluations
   kStreamEvaluate = 9,  // and in each micro-batch of an evaluation
+  kStreamBlockShuffle = 10,
 };
 
 }  // namespace xrun

@@ -1,19 +1,77 @@
-// Within block b the order is a bijection of its slots; slots [begin_[d], begin_[d + 1]) belong to
-// source d, so its j-th draw in block b is draw b * count_d + j of the source.
+// Row i lies in stage g, there in block b at place p. Within a block the order is a bijection of
+// its slots; slots [begin[d], begin[d + 1]) belong to source d, so its j-th one in block b is draw
+// base[d] + b * count_d + j of the source. The last stage has no end and no shorter block.
 
 #include "core/data/mixture.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "core/base/error.h"
 #include "core/data/shuffle.h"
 
 namespace xrun {
 
+namespace {
+
+constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
+
+// Returns the first slot of each source in a block of `rows`, and rows at the end.
+std::vector<int64_t> share_block(const std::vector<double>& weights, int64_t rows) {
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::vector<int64_t> begin(weights.size() + 1, 0);
+  std::vector<std::pair<double, size_t>> remainders;  // negated, so that they sort as wanted
+  int64_t left = rows;
+  for (size_t d = 0; d < weights.size(); ++d) {
+    const double exact = weights[d] / total * static_cast<double>(rows);
+    const int64_t count = static_cast<int64_t>(std::floor(exact));
+    begin[d + 1] = count;
+    left -= count;
+    if (weights[d] > 0) remainders.emplace_back(std::floor(exact) - exact, d);
+  }
+  std::sort(remainders.begin(), remainders.end());
+  for (size_t i = 0; left > 0; ++i, --left) ++begin[remainders[i % remainders.size()].second + 1];
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  return begin;
+}
+
+int64_t count_of(const std::vector<int64_t>& begin, size_t source) {
+  return begin[source + 1] - begin[source];
+}
+
+}  // namespace
+
 void require_weight(size_t source, double weight) {
   XRUN_CHECK(std::isfinite(weight) && weight >= 0,
              "data[{}].weight is {}, wanted a finite number >= 0", source + 1, weight);
+}
+
+void require_stages(const std::vector<MixtureStage>& stages, size_t sources) {
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const MixtureStage& stage = stages[s];
+    const std::string name = fmt::format("mixture.stages[{}]", s + 1);
+    if (s == 0) {
+      XRUN_CHECK(stage.start == 0, "{}.start is {}, the first stage starts at step 0", name,
+                 stage.start);
+    } else {
+      XRUN_CHECK(stage.start > stages[s - 1].start,
+                 "{}.start is {}, wanted a step after {}, where the stage before it starts", name,
+                 stage.start, stages[s - 1].start);
+    }
+    XRUN_CHECK(stage.weights.size() == sources, "{}.weights has {} numbers, data has {} sources",
+               name, stage.weights.size(), sources);
+    double total = 0;
+    for (size_t d = 0; d < sources; ++d) {
+      XRUN_CHECK(std::isfinite(stage.weights[d]) && stage.weights[d] >= 0,
+                 "{}.weights[{}] is {}, wanted a finite number >= 0", name, d + 1,
+                 stage.weights[d]);
+      total += stage.weights[d];
+    }
+    XRUN_CHECK(total > 0 && std::isfinite(total),
+               "{}.weights add up to {}, wanted a finite sum above 0", name, total);
+  }
 }
 
 Mixture::Mixture(const std::vector<double>& weights, uint64_t seed, bool shuffle, int64_t block)
@@ -24,51 +82,101 @@ Mixture::Mixture(const std::vector<double>& weights, uint64_t seed, bool shuffle
     total += weights[d];
   }
   XRUN_CHECK(total > 0, "no source of data has a weight above 0, so none is ever drawn");
-  std::vector<int64_t> counts(weights.size());
-  int64_t rest = block;
+  XRUN_CHECK(std::isfinite(total), "the weights of data add up to infinity");
+  const std::vector<int64_t> begin = share_block(weights, block);
   for (size_t d = 0; d < weights.size(); ++d) {
-    counts[d] = static_cast<int64_t>(std::floor(weights[d] / total * static_cast<double>(block)));
-    rest -= counts[d];
-  }
-  counts[static_cast<size_t>(std::max_element(counts.begin(), counts.end()) - counts.begin())] +=
-      rest;
-  begin_.push_back(0);
-  for (size_t d = 0; d < weights.size(); ++d) {
-    XRUN_CHECK(weights[d] == 0 || counts[d] > 0,
+    XRUN_CHECK(weights[d] == 0 || count_of(begin, d) > 0,
                "data[{}].weight is {} of {}: less than one row in {}, so it is never drawn; raise "
                "it, or set it to 0",
                d + 1, weights[d], total, block);
-    begin_.push_back(begin_.back() + counts[d]);
+  }
+  grids_.push_back({0, kEndless, 0, begin, {}, std::vector<int64_t>(weights.size(), 0)});
+}
+
+Mixture::Mixture(const std::vector<MixtureStage>& stages, int64_t step_rows, uint64_t seed,
+                 bool shuffle, int64_t block)
+    : block_(block), seed_(seed), shuffle_(shuffle) {
+  XRUN_CHECK(!stages.empty(), "a mixture has no stage");
+  XRUN_CHECK(step_rows > 0, "a step of a mixture has {} rows, wanted at least 1", step_rows);
+  const size_t sources = stages[0].weights.size();
+  require_stages(stages, sources);
+  Grid grid;
+  grid.base.assign(sources, 0);
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const MixtureStage& stage = stages[s];
+    const bool last = s + 1 == stages.size();
+    XRUN_CHECK(last || stages[s + 1].start <= (int64_t{1} << 62) / step_rows,
+               "mixture.stages[{}].start is {}, beyond 2^62 rows", s + 2, stages[s + 1].start);
+    const int64_t rows = last ? kEndless : (stages[s + 1].start - stage.start) * step_rows;
+    const int64_t rest = last ? 0 : rows % block;
+    grid.whole = last ? kEndless : rows / block;
+    grid.begin = share_block(stage.weights, block);
+    grid.rest_begin = share_block(stage.weights, rest);
+    for (size_t d = 0; d < sources; ++d) {
+      const int64_t count = count_of(grid.whole > 0 ? grid.begin : grid.rest_begin, d);
+      XRUN_CHECK(stage.weights[d] == 0 || count > 0,
+                 "mixture.stages[{}].weights[{}] is {}: less than one row in {}, so it is never "
+                 "drawn; raise it, or set it to 0",
+                 s + 1, d + 1, stage.weights[d], grid.whole > 0 ? block : rest);
+    }
+    grids_.push_back(grid);
+    if (last) break;
+    for (size_t d = 0; d < sources; ++d) {
+      grid.base[d] += grid.whole * count_of(grid.begin, d) + count_of(grid.rest_begin, d);
+    }
+    grid.first_block += grid.whole + (rest > 0);
+    grid.start += rows;
   }
 }
 
-int64_t Mixture::slot(int64_t block, int64_t place) const {
+Mixture::Block Mixture::block_of(const Grid& grid, int64_t block) const {
+  return {grid.first_block + block, block < grid.whole ? &grid.begin : &grid.rest_begin};
+}
+
+int64_t Mixture::slot(const Block& block, int64_t place) const {
   if (!shuffle_) return place;
-  const Shuffle order(static_cast<uint64_t>(block_), seed_, static_cast<uint64_t>(block),
-                      kShuffleOfBlocks);
+  const Shuffle order(static_cast<uint64_t>(block.begin->back()), seed_,
+                      static_cast<uint64_t>(block.number), kShuffleOfBlocks);
   return static_cast<int64_t>(order(static_cast<uint64_t>(place)));
 }
 
 Mixture::Draw Mixture::operator()(int64_t index) const {
-  const int64_t block = index / block_;
-  const int64_t at = slot(block, index % block_);
-  const auto next = std::upper_bound(begin_.begin(), begin_.end(), at);
-  const size_t source = static_cast<size_t>(next - begin_.begin()) - 1;
-  const int64_t count = begin_[source + 1] - begin_[source];
-  return {static_cast<int32_t>(source), block * count + at - begin_[source]};
+  const auto later = std::upper_bound(grids_.begin(), grids_.end(), index,
+                                      [](int64_t i, const Grid& grid) { return i < grid.start; });
+  const Grid& grid = *(later - 1);
+  const int64_t number = (index - grid.start) / block_;
+  const Block block = block_of(grid, number);
+  const int64_t at = slot(block, (index - grid.start) % block_);
+  const auto next = std::upper_bound(block.begin->begin(), block.begin->end(), at);
+  const size_t source = static_cast<size_t>(next - block.begin->begin()) - 1;
+  return {static_cast<int32_t>(source),
+          grid.base[source] + number * count_of(grid.begin, source) + at - (*block.begin)[source]};
 }
 
-int64_t Mixture::length_for(int32_t source, int64_t draws) const {
+std::optional<int64_t> Mixture::draws_of(int32_t source) const {
+  const Grid& last = grids_.back();
   const size_t d = static_cast<size_t>(source);
-  const int64_t count = begin_.at(d + 1) - begin_.at(d);
+  if (count_of(last.begin, d) > 0) return std::nullopt;
+  return last.base.at(d);
+}
+
+std::optional<int64_t> Mixture::length_for(int32_t source, int64_t draws) const {
   if (draws <= 0) return 0;
-  XRUN_CHECK(count > 0, "data[{}] has weight 0 and is never drawn", source + 1);
+  const size_t d = static_cast<size_t>(source);
+  if (const std::optional<int64_t> all = draws_of(source); all && *all < draws) return std::nullopt;
+  size_t g = grids_.size() - 1;
+  while (grids_[g].base.at(d) >= draws) --g;
+  const Grid& grid = grids_[g];
+  const int64_t count = count_of(grid.begin, d);
+  const int64_t here = draws - grid.base[d];  // wanted of this stage, at least 1
+  int64_t number = grid.whole;
+  if (count > 0) number = std::min(number, (here - 1) / count);
+  const Block block = block_of(grid, number);
   // The order inside a block is shuffled, so the last of the wanted draws may stand anywhere in it.
-  const int64_t block = (draws - 1) / count;
-  const int64_t wanted = draws - block * count;  // of this block, at least 1
-  for (int64_t place = block_ - 1; place >= 0; --place) {
-    const int64_t draw = slot(block, place) - begin_[d];
-    if (draw >= 0 && draw < wanted) return block * block_ + place + 1;
+  const int64_t wanted = here - number * count;
+  for (int64_t place = block.begin->back() - 1; place >= 0; --place) {
+    const int64_t draw = slot(block, place) - (*block.begin)[d];
+    if (draw >= 0 && draw < wanted) return grid.start + number * block_ + place + 1;
   }
   throw Error("a mixture's block is shorter than its counts");
 }

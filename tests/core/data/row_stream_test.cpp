@@ -1,0 +1,111 @@
+#include "core/data/row_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/core/data/scratch_folder.h"
+
+namespace xrun {
+namespace {
+
+std::vector<int64_t> rows_of(const RowStream& stream, int64_t begin, int64_t end) {
+  std::vector<int64_t> rows;
+  for (int64_t i = begin; i < end; ++i) rows.push_back(stream.at(i).row);
+  return rows;
+}
+
+TEST(RowStream, EachEpochOfOneSourceHoldsEveryRowInAnotherOrder) {
+  for (const RowOrder& order : {RowOrder{}, RowOrder{RowOrder::Kind::kBlock, 2, 2}}) {
+    const RowStream stream(RowStream::Plan{
+        .sources = {{20, 1}}, .stages = {}, .epochs = 2, .seed = 3, .order = order});
+    ASSERT_EQ(stream.length(), 40);
+    const std::vector<int64_t> first = rows_of(stream, 0, 20);
+    const std::vector<int64_t> second = rows_of(stream, 20, 40);
+    EXPECT_EQ(std::set<int64_t>(first.begin(), first.end()).size(), 20u);
+    EXPECT_EQ(std::set<int64_t>(second.begin(), second.end()).size(), 20u);
+    EXPECT_NE(first, second);
+  }
+}
+
+TEST(RowStream, WithoutShuffleRowsComeInFileOrder) {
+  const RowStream stream({{3, 1}}, MixtureStop::kAll, 3, false, 2);
+  EXPECT_EQ(rows_of(stream, 0, 6), (std::vector<int64_t>{0, 1, 2, 0, 1, 2}));
+}
+
+TEST(RowStream, ASourceOfWeightZeroOrWithoutRowsIsNeverDrawn) {
+  const RowStream stream({{4, 0}, {3, 2}, {0, 1}}, MixtureStop::kAll, 0, false, 1);
+  EXPECT_EQ(stream.length(), 3);
+  EXPECT_EQ(stream.at(2).source, 1);
+}
+
+TEST(RowStream, StopsWithTheFirstOrTheLastSourceOrNever) {
+  const std::vector<RowStream::Source> sources = {{100, 1}, {1000, 1}};
+  const auto length = [&](MixtureStop stop) {
+    return RowStream(sources, stop, 1, true, 1).length();
+  };
+  EXPECT_FALSE(length(MixtureStop::kRestart).has_value());
+  EXPECT_LT(*length(MixtureStop::kFirst), 2048);
+  EXPECT_GE(*length(MixtureStop::kAll), 1000 + 900);
+  const RowStream all(sources, MixtureStop::kAll, 1, true, 1);
+  std::set<int64_t> rows;
+  for (int64_t i = 0; i < *all.length(); ++i) {
+    if (all.at(i).source == 1) rows.insert(all.at(i).row);
+  }
+  EXPECT_EQ(rows.size(), 1000u);
+}
+
+// Two sources of 5 and 40 rows, one row a step; from row 20 on the second alone.
+RowStream::Plan staged(MixtureStop stop) {
+  return {.sources = {{5, 1}, {40, 1}},
+          .stop = stop,
+          .stages = {{0, {1, 1}}, {20, {0, 1}}},
+          .seed = 1,
+          .order = {.kind = RowOrder::Kind::kFile}};
+}
+
+TEST(RowStream, StopsByTheDrawsOfAllStages) {
+  EXPECT_EQ(RowStream(staged(MixtureStop::kFirst)).length(), 5);
+  EXPECT_EQ(RowStream(staged(MixtureStop::kAll)).length(), 20 + 30);
+  EXPECT_EQ(RowStream(staged(MixtureStop::kAll)).at(49).row, 39);
+  const RowStream restart(staged(MixtureStop::kRestart));
+  EXPECT_FALSE(restart.length().has_value());
+  EXPECT_EQ(restart.why_endless(), "mixture.stop is \"restart\"");
+}
+
+TEST(RowStream, SaysWhichSourceAllWaitsForInVain) {
+  RowStream::Plan plan = staged(MixtureStop::kAll);
+  plan.epochs = 3;
+  const RowStream stream(plan);
+  EXPECT_FALSE(stream.length().has_value());
+  EXPECT_EQ(stream.why_endless(),
+            "mixture.stop is \"all\", and data[1] is never used up: its weight ends at 0 when 10 "
+            "of 15 rows are drawn");
+  EXPECT_EQ(stream.at(1000).source, 1);  // it has rows all the same, for a number of steps
+}
+
+TEST(RowStream, NamesASourceThatNoStageDraws) {
+  RowStream::Plan plan = staged(MixtureStop::kAll);
+  plan.stages = {{0, {0, 1}}, {3, {0, 2}}};
+  EXPECT_EQ(error_of([&] { RowStream{plan}; }),
+            "data[1] has weight 0 in every stage of mixture.stages, so it is never drawn; give it "
+            "a weight, or take it out of data");
+}
+
+TEST(RowStream, NamesAStageWhoseSourcesHaveNoRows) {
+  RowStream::Plan plan = staged(MixtureStop::kAll);
+  plan.sources.push_back({0, 1});
+  plan.stages = {{0, {1, 1, 1}}, {3, {0, 0, 2}}};
+  EXPECT_EQ(error_of([&] { RowStream{plan}; }),
+            "mixture.stages[2] has a weight above 0 for sources without rows alone");
+}
+
+TEST(RowStream, RefusesMoreEpochsThanCanBeCounted) {
+  EXPECT_EQ(error_of([] {
+              RowStream({{10, 1}}, MixtureStop::kAll, 0, true, int64_t{1} << 60);
+            }),
+            "epochs is 1152921504606846976, more than 2^62 rows of data[1]");
+}
+
+}  // namespace
+}  // namespace xrun
