@@ -1,0 +1,121 @@
+// Times packing and sharing packs out, after checking that every sequence is in one pack within the
+// capacity and every pack at one rank.
+//   pack_bench [SEQUENCES] [CAPACITY] [RUNS] [LENGTHS_FILE]
+// Lengths are lognormal, as those of conversations are (median 400, sigma 0.9), cut to the
+// capacity; they are written to LENGTHS_FILE, one a line, for tools/bench/pack_peer.py.
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <numeric>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/base/philox.h"
+#include "core/data/pack.h"
+#include "core/data/pack_share.h"
+#include "tools/bench/spread.h"
+
+namespace xrun {
+namespace {
+
+using Lists = std::vector<std::vector<int64_t>>;
+
+std::vector<int64_t> lognormal_lengths(uint64_t count, int64_t capacity) {
+  std::vector<int64_t> lengths;
+  for (uint64_t i = 0; i < count; ++i) {
+    const double radius = std::sqrt(-2 * std::log(1 - philox_unit(1, 95, i, 0)));
+    const double normal = radius * std::cos(2 * M_PI * philox_unit(1, 95, i, 1));
+    const double length = std::exp(std::log(400.0) + 0.9 * normal);
+    lengths.push_back(std::clamp<int64_t>(static_cast<int64_t>(length), 1, capacity));
+  }
+  return lengths;
+}
+
+void check_once_each(const Lists& lists, size_t count, const char* what) {
+  std::vector<int> seen(count, 0);
+  for (const std::vector<int64_t>& list : lists) {
+    for (const int64_t item : list) ++seen.at(static_cast<size_t>(item));
+  }
+  XRUN_CHECK(seen == std::vector<int>(count, 1), "{} are not listed once each", what);
+}
+
+// Returns the share of the packs' area that holds tokens.
+double checked_fill(const Lists& packs, const std::vector<int64_t>& lengths, int64_t capacity) {
+  check_once_each(packs, lengths.size(), "sequences");
+  int64_t tokens = 0;
+  for (const std::vector<int64_t>& pack : packs) {
+    int64_t total = 0;
+    for (const int64_t item : pack) total += lengths[static_cast<size_t>(item)];
+    XRUN_CHECK(total <= capacity, "a pack has {} tokens, the capacity is {}", total, capacity);
+    tokens += total;
+  }
+  return static_cast<double>(tokens) / static_cast<double>(capacity) /
+         static_cast<double>(packs.size());
+}
+
+void bench_shares(const Lists& packs, const std::vector<int64_t>& lengths, int runs) {
+  std::vector<int64_t> costs;
+  for (const std::vector<int64_t>& pack : packs) {
+    std::vector<int64_t> segments;
+    for (const int64_t item : pack) segments.push_back(lengths[static_cast<size_t>(item)]);
+    costs.push_back(pack_cost(PackCost::kTokensSquared, segments));
+  }
+  const Lists shares = share_out(costs, 64);
+  check_once_each(shares, packs.size(), "packs");
+  double most = 0;
+  for (const std::vector<int64_t>& share : shares) {
+    double cost = 0;
+    for (const int64_t pack : share) cost += static_cast<double>(costs[static_cast<size_t>(pack)]);
+    most = std::max(most, cost);
+  }
+  const double mean = std::accumulate(costs.begin(), costs.end(), 0.0) / 64;
+  std::vector<double> ms;
+  for (int run = 0; run < runs; ++run) {
+    Stopwatch watch;
+    share_out(costs, 64);
+    ms.push_back(watch.lap_ms());
+  }
+  fmt::print(
+      "{} packs over 64 ranks by tokens squared: {}; the heaviest rank has {:.4f} of the "
+      "mean\n",
+      costs.size(), spread_of(ms, "ms"), most / mean);
+}
+
+void bench(uint64_t count, int64_t capacity, int runs, const char* file) {
+  const std::vector<int64_t> lengths = lognormal_lengths(count, capacity);
+  if (file != nullptr) {
+    std::ofstream out(file);
+    for (const int64_t length : lengths) out << length << '\n';
+    XRUN_CHECK(bool(out.flush()), "{}: cannot be written", file);
+  }
+  const Lists packs = best_fit_decreasing(lengths, capacity);
+  const double fill = checked_fill(packs, lengths, capacity);
+  std::vector<double> rates;
+  for (int run = 0; run < runs; ++run) {
+    Stopwatch watch;
+    best_fit_decreasing(lengths, capacity);
+    rates.push_back(static_cast<double>(count) / watch.lap_ms() / 1e3);
+  }
+  fmt::print("{} sequences into {} packs of {}, {:.3f} % full: {}\n", count, packs.size(), capacity,
+             100 * fill, spread_of(rates, "M sequences/s"));
+  bench_shares(packs, lengths, runs);
+}
+
+}  // namespace
+}  // namespace xrun
+
+int main(int argc, char** argv) {
+  try {
+    const auto number = [&](int i, long otherwise) {
+      return argc > i ? std::strtol(argv[i], nullptr, 10) : otherwise;
+    };
+    xrun::bench(static_cast<uint64_t>(number(1, 200000)), number(2, 8192),
+                static_cast<int>(std::max(1l, number(3, 21))), argc > 4 ? argv[4] : nullptr);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "pack_bench: {}\n", error.what());
+    return 1;
+  }
+}
