@@ -1,7 +1,10 @@
+// Rows are sorted by a hash of their prompt, so a prompt's rows stand side by side: 16 bytes a row,
+// and no table of prompts. The prompts that are taken come early in that order, so a first try
+// sorts the rows of small hashes alone.
+
 #include "core/data/split.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
@@ -10,24 +13,32 @@ namespace xrun {
 
 namespace {
 
-struct PromptGroup {
+struct HashedRow {
   uint64_t order;  // a hash of the prompt: the same for every set that holds it
-  uint64_t prompt;
-  int64_t rows;
+  size_t row;
 };
 
-std::vector<PromptGroup> group_prompts(std::span<const uint64_t> prompt_hash) {
-  std::unordered_map<uint64_t, int64_t> counts;
-  for (uint64_t prompt : prompt_hash) ++counts[prompt];
-  std::vector<PromptGroup> groups;
-  groups.reserve(counts.size());
-  for (const auto& [prompt, rows] : counts) {
-    groups.push_back({philox_u64(prompt, kStreamSplit, 0, 0), prompt, rows});
+// The rows whose prompt's hash is at most `limit`.
+std::vector<HashedRow> sort_by_prompt(std::span<const uint64_t> prompt_hash, uint64_t limit) {
+  std::vector<HashedRow> rows;
+  for (size_t i = 0; i < prompt_hash.size(); ++i) {
+    const uint64_t order = philox_u64(prompt_hash[i], kStreamSplit, 0, 0);
+    if (order <= limit) rows.push_back({order, i});
   }
-  std::sort(groups.begin(), groups.end(), [](const PromptGroup& a, const PromptGroup& b) {
-    return a.order != b.order ? a.order < b.order : a.prompt < b.prompt;
+  std::sort(rows.begin(), rows.end(), [&](const HashedRow& a, const HashedRow& b) {
+    return a.order != b.order ? a.order < b.order : prompt_hash[a.row] < prompt_hash[b.row];
   });
-  return groups;
+  return rows;
+}
+
+// Calls take(begin, end) for the rows of each prompt until it returns false.
+void for_each_prompt(std::span<const uint64_t> prompt_hash, const std::vector<HashedRow>& rows,
+                     const auto& take) {
+  for (size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
+    end = begin + 1;
+    while (end < rows.size() && prompt_hash[rows[end].row] == prompt_hash[rows[begin].row]) ++end;
+    if (!take(begin, end)) return;
+  }
 }
 
 }  // namespace
@@ -41,28 +52,37 @@ int64_t held_out_count(int64_t n, double fraction) {
 }
 
 std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, double fraction) {
-  const int64_t wanted = held_out_count(static_cast<int64_t>(prompt_hash.size()), fraction);
+  const size_t wanted =
+      static_cast<size_t>(held_out_count(static_cast<int64_t>(prompt_hash.size()), fraction));
   std::vector<uint8_t> held_out(prompt_hash.size(), 0);
   if (wanted == 0) return held_out;
-  const std::vector<PromptGroup> groups = group_prompts(prompt_hash);
-  XRUN_CHECK(groups.size() > 1,
-             "valid.by = \"prompt\": all {} rows share one prompt, so none can be held out; "
-             "use by = \"row\" or valid.data",
-             prompt_hash.size());
-  std::unordered_map<uint64_t, bool> taken;
-  int64_t rows = 0;
-  for (const PromptGroup& group : groups) {
-    if (rows + group.rows > wanted) continue;
-    taken[group.prompt] = true;
-    rows += group.rows;
+  const double part = 2 * fraction + 0.001;  // of the hashes, likely enough
+  for (const uint64_t limit : {part < 1 ? static_cast<uint64_t>(part * 0x1p64) : 0, ~uint64_t{0}}) {
+    const std::vector<HashedRow> rows = sort_by_prompt(prompt_hash, limit);
+    size_t held = 0, smallest = 0, fewest = prompt_hash.size();
+    const auto hold_out = [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) held_out[rows[i].row] = 1;
+    };
+    for_each_prompt(prompt_hash, rows, [&](size_t begin, size_t end) {
+      const size_t size = end - begin;
+      if (size < fewest) {
+        smallest = begin;
+        fewest = size;
+      }
+      if (held + size <= wanted) {
+        hold_out(begin, end);
+        held += size;
+      }
+      return held < wanted;
+    });
+    if (held == wanted) break;
+    if (limit != ~uint64_t{0}) continue;  // what is held stays so in the longer order
+    XRUN_CHECK(fewest < prompt_hash.size(),
+               "valid.by = \"prompt\": all {} rows share one prompt, so none can be held out; "
+               "use by = \"row\" or valid.data",
+               prompt_hash.size());
+    if (held == 0) hold_out(smallest, smallest + fewest);
   }
-  if (rows == 0) {
-    const auto smallest = std::min_element(
-        groups.begin(), groups.end(),
-        [](const PromptGroup& a, const PromptGroup& b) { return a.rows < b.rows; });
-    taken[smallest->prompt] = true;
-  }
-  for (size_t i = 0; i < prompt_hash.size(); ++i) held_out[i] = taken.count(prompt_hash[i]) != 0;
   return held_out;
 }
 
