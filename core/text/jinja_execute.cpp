@@ -154,19 +154,20 @@ void Interpreter::execute_for(const Node& node, std::vector<Value> items, int de
     again->depth = depth;
     loop->body = Value::function(std::move(again));
   }
-  if (loop->items.empty() && node.bodies.size() > 1) {
-    const ScopeGuard guard(*this);
-    execute(node.bodies[1]);
-    return;
-  }
   // What changed() saw may hold the loop itself.
   const std::shared_ptr<void> forget(nullptr, [&](void*) { loop->last_seen = Value(); });
+  bool completed = false;  // a body came to its end: as in Jinja, `else` runs unless one did
   for (; loop->index < loop->items.size(); ++loop->index) {
     const ScopeGuard guard(*this);
     if (loop_ >= 0) scope_->set(loop_, Value::loop(loop));
     assign(*node.a, loop->items[loop->index]);
-    if (execute(node.bodies[0]) == Flow::kBreak) break;
+    const Flow flow = execute(node.bodies[0]);
+    if (flow == Flow::kBreak) break;
+    completed = completed || flow == Flow::kNormal;
   }
+  if (completed || node.bodies.size() < 2) return;
+  const ScopeGuard guard(*this);
+  execute(node.bodies[1]);
 }
 
 void Interpreter::assign(const Node& target, const Value& value) {

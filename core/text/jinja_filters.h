@@ -18,6 +18,10 @@ const FilterTable& number_filters();
 const FilterTable& list_filters();
 const TestTable& tests();
 
+// Returns the filter or test of a name, or null.
+FilterBody find_filter(std::string_view name);
+TestBody find_test(std::string_view name);
+
 // Returns the attribute that a filter's `attribute` argument names: an index, or a dotted path of
 // names and indices. Missing parts are undefined.
 Value path_attribute(Interpreter& interpreter, const Value& item, const Value& path);

@@ -166,15 +166,20 @@ const FilterTable& each_filters() {
 
 }  // namespace
 
-Value Interpreter::apply_filter(const std::string& name, const Value& input, Arguments& arguments) {
+FilterBody find_filter(std::string_view name) {
   for (const FilterTable* table :
        {&text_filters(), &number_filters(), &list_filters(), &each_filters()}) {
     const auto it = table->find(name);
-    if (it == table->end()) continue;
-    if (input.is_text()) budget_.charge(static_cast<int64_t>(input.bytes().size() / 8));
-    return it->second(*this, input, arguments);
+    if (it != table->end()) return it->second;
   }
-  throw Fault(fmt::format("No filter named '{}'.", name));
+  return nullptr;
+}
+
+Value Interpreter::apply_filter(const std::string& name, const Value& input, Arguments& arguments) {
+  const FilterBody filter = find_filter(name);
+  XRUN_JINJA_CHECK(filter != nullptr, "No filter named '{}'.", name);
+  if (input.is_text()) budget_.charge(static_cast<int64_t>(input.bytes().size() / 8));
+  return filter(*this, input, arguments);
 }
 
 }  // namespace xrun::jinja

@@ -117,6 +117,25 @@ Value dict_sort(Interpreter& interpreter, const Value& input, Arguments& argumen
   return Value::list(std::move(pairs));
 }
 
+// Several attributes, between commas, sort by the first that differs. Keys that are equal are never
+// asked which is less, so that what is undefined may be everywhere.
+Value attribute_key(Interpreter& interpreter, const Value& item, const Value& attribute,
+                    bool case_sensitive) {
+  std::vector<Value> keys;
+  const auto add = [&](const Value& path) {
+    keys.push_back(sort_key(path_attribute(interpreter, item, path), case_sensitive));
+  };
+  if (!attribute.is_text()) {
+    add(attribute);
+  } else {
+    const TextPtr comma = make_text(",");
+    for (const TextPtr& path : split_text(attribute.as_text(), comma.get(), -1)) {
+      add(Value::text(path));
+    }
+  }
+  return Value::list(std::move(keys));
+}
+
 Value sort(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader reader("sort", arguments);
   const bool reversed = reader.boolean("reverse", false);
@@ -127,8 +146,9 @@ Value sort(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& item : iterate(input, budget)) {
     const bool whole = attribute == nullptr || attribute->is_none();
-    Value key = whole ? item : path_attribute(interpreter, item, *attribute);
-    keyed.emplace_back(sort_key(key, case_sensitive), std::move(item));
+    Value key = whole ? Value::list({sort_key(item, case_sensitive)})
+                      : attribute_key(interpreter, item, *attribute, case_sensitive);
+    keyed.emplace_back(std::move(key), std::move(item));
   }
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
     return reversed ? less(b.first, a.first, budget) : less(a.first, b.first, budget);
@@ -201,6 +221,30 @@ Value batch(Interpreter& interpreter, const Value& input, Arguments& arguments) 
   return Value::generator(std::move(lines));
 }
 
+// slice(3): that many lists in a row, the first ones longer by one where it does not come out even.
+Value slices(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader reader("slice", arguments);
+  const int64_t count = reader.integer("slices", 0);
+  const Value* fill = reader.next("fill_with");
+  reader.finish();
+  XRUN_JINJA_CHECK(count > 0 && count <= 100'000, "slice() wants a number of 1 to 100,000");
+  const std::vector<Value> items = iterate(input, interpreter.budget());
+  interpreter.budget().charge(count);
+  const size_t each = items.size() / static_cast<size_t>(count);
+  const size_t longer = items.size() % static_cast<size_t>(count);
+  const bool fills = fill != nullptr && !fill->is_none();
+  std::vector<Value> lists;
+  auto at = items.begin();
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    const auto end = at + static_cast<ptrdiff_t>(each + (i < longer ? 1 : 0));
+    std::vector<Value> list(at, end);
+    if (fills && i >= longer) list.push_back(*fill);
+    lists.push_back(Value::list(std::move(list)));
+    at = end;
+  }
+  return Value::generator(std::move(lists));
+}
+
 }  // namespace
 
 const FilterTable& list_filters() {
@@ -209,6 +253,7 @@ const FilterTable& list_filters() {
       {"last", last},     {"reverse", reverse},    {"join", join},          {"default", otherwise},
       {"d", otherwise},   {"items", items},        {"dictsort", dict_sort}, {"sort", sort},
       {"unique", unique}, {"min", extreme<false>}, {"max", extreme<true>},  {"batch", batch},
+      {"slice", slices},
   };
   return table;
 }

@@ -55,6 +55,8 @@ Value to_integer(Interpreter&, const Value& input, Arguments& arguments) {
   const bool number =
       input.is(Kind::kFloat) || (input.is_text() && read_float(input.bytes(), real));
   if (input.is(Kind::kFloat)) real = input.as_double();
+  XRUN_JINJA_CHECK(!number || !(std::abs(real) >= 9e18) || std::isinf(real),
+                   "an integer leaves the range of 64 bits");
   if (number && std::abs(real) < 9e18) return Value::integer(static_cast<int64_t>(real));
   return otherwise == nullptr ? Value::integer(0) : *otherwise;
 }

@@ -74,6 +74,14 @@ Value escape(Interpreter& interpreter, const Value& input, Arguments& arguments)
   return Value::text(out.take(), true);
 }
 
+// Escapes what is marked as safe, too.
+Value force_escape(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  ArgumentReader("forceescape", arguments).finish();
+  TextBuilder out;
+  append_escaped(out, *to_text(input, interpreter.budget()));
+  return Value::text(out.take(), true);
+}
+
 Value replace(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader reader("replace", arguments);
   Budget& budget = interpreter.budget();
@@ -171,7 +179,7 @@ Value center(Interpreter& interpreter, const Value& input, Arguments& arguments)
       pad_text(to_text(input, interpreter.budget()), width, *make_text(" "), Side::kBoth));
 }
 
-Value truncate(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+Value truncate(Interpreter&, const Value& input, Arguments& arguments) {
   ArgumentReader reader("truncate", arguments);
   const int64_t length = reader.integer("length", 255);
   const bool kill_words = reader.boolean("killwords", false);
@@ -179,7 +187,11 @@ Value truncate(Interpreter& interpreter, const Value& input, Arguments& argument
   const int64_t leeway = reader.integer("leeway", 5);
   reader.finish();
   if (end == nullptr) end = make_text("...");
-  const TextPtr text = to_text(input, interpreter.budget());
+  // What is no text passes if it is short enough, and cannot be cut.
+  const bool short_enough = !input.is_text() && length_of(input) <= length + leeway;
+  if (short_enough && length >= text_length(*end)) return input;
+  XRUN_JINJA_CHECK(input.is_text(), "truncate() cannot cut a {}", type_name(input));
+  const TextPtr text = input.as_text();
   const int64_t kept = length - text_length(*end);
   XRUN_JINJA_CHECK(kept >= 0, "expected length >= {}, got {}", text_length(*end), length);
   if (text_length(*text) <= length + leeway) return Value::text(text);
@@ -219,6 +231,7 @@ const FilterTable& text_filters() {
       {"safe", safe},
       {"escape", escape},
       {"e", escape},
+      {"forceescape", force_escape},
       {"replace", replace},
       {"format", format},
       {"indent", indent},

@@ -40,7 +40,8 @@ class Percent {
     out_.append(format_, at_, bytes.size());
     const bool tuple = is_tuple();
     const bool used = tuple ? next_ == values_.list().items.size()
-                            : next_ > 0 || named_ || values_.is_dict() || values_.is_list();
+                            : next_ > 0 || named_ || values_.is_dict() || values_.is_list() ||
+                                  values_.is_undefined();
     XRUN_JINJA_CHECK(used, "not all arguments converted during string formatting");
     return Value::text(out_.take());
   }

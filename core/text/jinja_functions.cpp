@@ -99,9 +99,11 @@ struct Turner : Function {
 Value make_joiner(Interpreter&, Arguments& arguments) {
   ArgumentReader reader("joiner", arguments);
   auto turner = std::make_shared<Turner>();
-  const TextPtr separator = reader.text("sep");
+  const Value* separator = reader.next("sep");
   reader.finish();
-  turner->items.push_back(Value::text(separator == nullptr ? make_text(", ") : separator));
+  turner->items.push_back(separator == nullptr ? Value::text(", ") : *separator);
+  turner->depth = depth_of(turner->items[0]) + 1;
+  require_depth(turner->depth);
   turner->joins = true;
   return Value::function(std::move(turner));
 }

@@ -60,7 +60,7 @@ Value dict_get(Interpreter& interpreter, const Value& self, Arguments& arguments
   return otherwise == nullptr ? Value::none() : *otherwise;
 }
 
-Value dict_copy(Interpreter&, const Value& self, Arguments& arguments) {
+Value copy(Interpreter&, const Value& self, Arguments& arguments) {
   ArgumentReader("copy", arguments).finish();
   return self;  // nothing can change either of them
 }
@@ -102,7 +102,7 @@ bool changes_object(const Value& self, std::string_view name) {
 }  // namespace
 
 const MethodTable& list_methods() {
-  static const MethodTable table = {{"count", list_count}, {"index", list_index}};
+  static const MethodTable table = {{"copy", copy}, {"count", list_count}, {"index", list_index}};
   return table;
 }
 
@@ -112,7 +112,7 @@ const MethodTable& dict_methods() {
       {"values", dict_view_method<ListStyle::kValues>},
       {"items", dict_view_method<ListStyle::kItems>},
       {"get", dict_get},
-      {"copy", dict_copy},
+      {"copy", copy},
       {"fromkeys", nullptr},
   };
   return table;
@@ -124,13 +124,14 @@ Value bind_method(const Value& self, std::string_view name, bool& found) {
     return Value::undefined(
         fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(self)));
   }
+  const bool copies = !self.is_list() || self.list().style == ListStyle::kList;
   const MethodTable* table = nullptr;
   if (self.is_text()) table = &text_methods();
   if (self.is_dict()) table = &dict_methods();
   const bool list = self.is_list() && self.list().style <= ListStyle::kRange;
   if (list) table = &list_methods();
   if (table != nullptr) {
-    if (const auto it = table->find(name); it != table->end()) {
+    if (const auto it = table->find(name); it != table->end() && (copies || name != "copy")) {
       auto method = std::make_shared<BoundMethod>();
       method->self = self;
       method->name = it->first;

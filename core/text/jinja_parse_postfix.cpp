@@ -58,10 +58,9 @@ NodePtr Parser::test(NodePtr node) {
     out->arguments = call_arguments();
   } else if (value && !is_any_word({"else", "or", "and"})) {
     if (is_word("is")) fail("You cannot chain multiple tests with is");
-    // As in Jinja the argument of a test is a primary: `x is divisibleby 3`, never an operation.
-    if (!is_any_word({"if", "not", "in", "recursive"})) {
-      out->arguments.push_back({ArgumentForm::kPlain, "", postfix(primary())});
-    }
+    // As in Jinja the argument of a test is a primary: `x is divisibleby 3`, never an operation; and
+    // whatever name follows is one, so that `x is string if y` does not parse.
+    out->arguments.push_back({ArgumentForm::kPlain, "", postfix(primary())});
   }
   out = finish(std::move(out));
   if (!negated) return out;

@@ -28,7 +28,10 @@ bool is_float(const Value& value) { return value.is(Kind::kFloat); }
 bool is_number(const Value& value) { return value.is_number(); }
 bool is_string(const Value& value) { return value.is_text(); }
 bool is_mapping(const Value& value) { return value.is_dict(); }
-bool is_callable(const Value& value) { return value.is(Kind::kFunction); }
+// What is undefined has __call__, which raises.
+bool is_callable(const Value& value) {
+  return value.is(Kind::kFunction) || value.is(Kind::kLoop) || value.is_undefined();
+}
 bool is_escaped(const Value& value) { return value.markup(); }
 bool is_iterable(const Value& value) {
   return value.is_list() || value.is_dict() || value.is_text() || value.is_undefined() ||
@@ -83,6 +86,13 @@ bool compares(Interpreter& interpreter, const Value& input, Arguments& arguments
   return compare(op, input, other, interpreter.budget());
 }
 
+template <auto find>
+bool names_one(Interpreter&, const Value& input, Arguments& arguments) {
+  ArgumentReader("filter or test", arguments).finish();
+  XRUN_JINJA_CHECK(is_hashable(input), "unhashable type: '{}'", type_name(input));
+  return input.is_text() && find(input.bytes()) != nullptr;
+}
+
 }  // namespace
 
 const TestTable& tests() {
@@ -124,15 +134,22 @@ const TestTable& tests() {
       {"ge", compares<kGreaterEqual>},
       {">=", compares<kGreaterEqual>},
       {"in", compares<kIn>},
+      {"filter", names_one<find_filter>},
+      {"test", names_one<find_test>},
   };
   return table;
 }
 
-bool Interpreter::apply_test(const std::string& name, const Value& input, Arguments& arguments) {
+TestBody find_test(std::string_view name) {
   const auto it = tests().find(name);
-  XRUN_JINJA_CHECK(it != tests().end(), "No test named '{}'.", name);
+  return it == tests().end() ? nullptr : it->second;
+}
+
+bool Interpreter::apply_test(const std::string& name, const Value& input, Arguments& arguments) {
+  const TestBody test = find_test(name);
+  XRUN_JINJA_CHECK(test != nullptr, "No test named '{}'.", name);
   if (input.is_text()) budget_.charge_bytes(input.bytes().size());
-  return it->second(*this, input, arguments);
+  return test(*this, input, arguments);
 }
 
 }  // namespace xrun::jinja

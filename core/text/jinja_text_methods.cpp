@@ -188,7 +188,7 @@ Value zfill(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   const bool sign = text->bytes.starts_with('-') || text->bytes.starts_with('+');
   const TextPtr digits = pad_text(slice_text(text, sign ? 1 : 0, text->bytes.size()),
                                   width - (sign ? 1 : 0), *make_text("0"), Side::kLeft);
-  return Value::text(join_texts(*slice_text(text, 0, sign ? 1 : 0), *digits));
+  return like(self, join_texts(*slice_text(text, 0, sign ? 1 : 0), *digits));
 }
 
 template <bool suffix>
@@ -220,6 +220,11 @@ Value all_points(Interpreter&, const Value& self, Arguments& arguments) {
     at += point.size;
   }
   return Value::boolean(!bytes.empty());
+}
+
+Value is_ascii(Interpreter&, const Value& self, Arguments& arguments) {
+  ArgumentReader("isascii", arguments).finish();
+  return Value::boolean(self.text().ascii);
 }
 
 bool is_alpha(uint32_t point) { return char_kind(point) == CharKind::kLetter; }
@@ -288,12 +293,12 @@ const MethodTable& text_methods() {
       {"isspace", all_points<is_space_point>},
       {"islower", is_case<false>},
       {"isupper", is_case<true>},
+      {"isascii", is_ascii},
       {"format", format_braces},
       // Known to Python, without use in a chat template.
       {"encode", nullptr},
       {"expandtabs", nullptr},
       {"format_map", nullptr},
-      {"isascii", nullptr},
       {"isidentifier", nullptr},
       {"isprintable", nullptr},
       {"istitle", nullptr},
