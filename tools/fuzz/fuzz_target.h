@@ -1,0 +1,37 @@
+#pragma once
+// Fuzz targets: functions over bytes that others may have written. Each returns normally whatever
+// it is given; an exception that is no xrun::Error, a crash, a leak or a hang is a defect.
+// tools/fuzz/run runs one under libFuzzer; the corpora are replayed by the ordinary tests.
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace xrun {
+
+struct FuzzTarget {
+  const char* name;
+  void (*run)(std::string_view input);
+};
+
+// A file a target, tools/fuzz/NAME.cpp. Corpora stand in tests/data/fuzz/NAME.
+void fuzz_jinja(std::string_view input);            // a template's source, 0, messages as JSON
+void fuzz_tokenizer_bytes(std::string_view input);  // a letter that names a tokenizer, and text
+void fuzz_tokenizer_json(std::string_view input);   // a tokenizer.json
+
+inline constexpr FuzzTarget kFuzzTargets[] = {
+    {"jinja", fuzz_jinja},
+    {"tokenizer_bytes", fuzz_tokenizer_bytes},
+    {"tokenizer_json", fuzz_tokenizer_json},
+};
+
+// What must hold of a result.
+inline void fuzz_check(bool holds, const char* what) {
+  if (!holds) throw std::logic_error(what);
+}
+
+// Writes a file of this name into the process's own folder, in memory where that is possible, and
+// returns the folder. It is gone when the process ends.
+std::string fuzz_file(const std::string& name, std::string_view bytes);
+
+}  // namespace xrun
