@@ -25,11 +25,13 @@ void add_defaults(Json& table, const std::string& path,
       if (field.kind != FieldKind::kTable) origins[inner] = "default";
     }
     Json& value = *table.find(name);
-    if (field.kind == FieldKind::kTable && !config_field_names(inner).empty()) {
+    const bool table = field.kind == FieldKind::kTable ||
+                       (field.kind == FieldKind::kFlagOrTable && !value.is_bool());
+    if (table && !config_field_names(inner).empty()) {
       add_defaults(value, inner, origins);
     } else if (takes_free_names(field) && value.is_array()) {
       value = Json::object();
-    } else if (find_config_field(inner + ".1.path") != nullptr && value.is_array()) {
+    } else if (!config_field_names(inner + ".1").empty() && value.is_array()) {
       for (size_t i = 0; i < value.size(); ++i) {
         add_defaults(value.as_array()[i], fmt::format("{}.{}", inner, i + 1), origins);
       }

@@ -69,9 +69,10 @@ class Resolver {
            fmt::format("{}: got {}, wanted {}", path, dump_json(json), wanted_text(*field)));
     }
     const bool elements = field != nullptr && field->kind == FieldKind::kList &&
-                          find_config_field(path + ".1.path") != nullptr;
-    const bool named =
-        field != nullptr && field->kind == FieldKind::kTable && !config_field_names(path).empty();
+                          !config_field_names(path + ".1").empty();
+    const bool table = field != nullptr &&
+                       (field->kind == FieldKind::kTable || field->kind == FieldKind::kFlagOrTable);
+    const bool named = table && !config_field_names(path).empty();
     for (const Literal::Entry& entry : value.entries) {
       const std::string inner = path + "." + entry.key;
       if (elements) {
@@ -86,14 +87,18 @@ class Resolver {
   void check_element(const std::string& path, const Literal& element) {
     if (!element.is_table || (element.is_list() && !element.entries.empty())) {
       fail(element.line, "",
-           fmt::format("{}: got {}, wanted a table, {{ path = \"...\" }}", path,
-                       dump_json(literal_json(element))));
+           fmt::format("{}: got {}, wanted a table, {}", path, dump_json(literal_json(element)),
+                       element_example(path)));
     }
     for (const Literal::Entry& entry : element.entries) {
       check_name(path, entry);
       check_known(path + "." + entry.key, entry.value);
     }
-    if (element.find("path") == nullptr) fail(element.line, "", path + " has no `path`");
+    for (const std::string& name : config_field_names(path)) {
+      if (find_config_field(path + "." + name)->required && element.find(name) == nullptr) {
+        fail(element.line, "", fmt::format("{} has no `{}`", path, name));
+      }
+    }
   }
 
   void check_name(const std::string& path, const Literal::Entry& entry) {

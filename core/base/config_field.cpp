@@ -72,6 +72,15 @@ ConfigField below(ConfigField field) {
   return field;
 }
 
+// Any number of them.
+ConfigField numbers(std::string path, Json otherwise, double least, std::string doc) {
+  return {.path = std::move(path),
+          .kind = K::kNumbers,
+          .otherwise = std::move(otherwise),
+          .doc = std::move(doc),
+          .least = least};
+}
+
 // Two numbers from 0 to below 1.
 ConfigField betas(std::string path, Json otherwise, std::string doc) {
   return {.path = std::move(path),
@@ -121,8 +130,18 @@ std::vector<ConfigField> declare() {
            "When the mixture ends: a source restarts, the first one ends, all "
            "have ended.",
            {"restart", "first", "all"}),
+      of_kind(K::kList, "mixture.stages", Json::array(),
+              "Weights that change with the step, in place of data[].weight."),
+      required(whole("mixture.stages[].start", none, 0,
+                     "The step from which the stage's weights hold; 0 for the first.")),
+      required(numbers("mixture.stages[].weights", none, 0,
+                       "A weight for each source, in the order of data; 0: not drawn.")),
       whole("seed", 0, 0, "Every random number of the run follows from it."),
-      flag("shuffle", true, "Whether each epoch is shuffled; false keeps the files' order."),
+      of_kind(K::kFlagOrTable, "shuffle", true,
+              "Whether each epoch is shuffled; false keeps the files' order, { block = 256, "
+              "window = 512 } moves blocks of rows and then rows among neighbouring blocks."),
+      whole("shuffle.block", 256, 1, "Consecutive rows that stay close together."),
+      whole("shuffle.window", 512, 1, "Blocks whose rows are mixed with each other."),
       whole("epochs", 1, 1, "How often the data is seen; one stream, each epoch reshuffled."),
       whole("steps", none, 1, "How many steps to take; without it epochs decides."),
       text("dtype", none,
@@ -220,6 +239,19 @@ bool takes_free_names(const ConfigField& field) {
   return field.kind == K::kFlags || field.kind == K::kRenames;
 }
 
+std::string element_example(std::string_view path) {
+  std::string members;
+  for (const std::string& name : config_field_names(path)) {
+    const ConfigField* field = find_config_field(std::string(path) + "." + name);
+    if (field == nullptr || !field->required) continue;
+    const char* value = field->kind == K::kText      ? "\"...\""
+                        : field->kind == K::kNumbers ? "{ 1, 0.5 }"
+                                                     : "0";
+    members += fmt::format("{}{} = {}", members.empty() ? "" : ", ", name, value);
+  }
+  return members.empty() ? "" : "{ " + members + " }";
+}
+
 std::string wanted_text(const ConfigField& field) {
   std::string choices;
   for (size_t i = 0; i < field.choices.size(); ++i) {
@@ -239,8 +271,11 @@ std::string wanted_text(const ConfigField& field) {
     case K::kText: return choices.empty() ? "text" : choices;
     case K::kFlag: return "true or false";
     case K::kTable: return "a table with named keys";
-    case K::kList: return "a list of tables, { { path = \"...\" } }";
-    case K::kNumbers: return fmt::format("a list of {} numbers{}", field.elements, range);
+    case K::kFlagOrTable: return "true, false or a table with named keys";
+    case K::kList: return "a list of tables, { " + element_example(field.path + "[]") + " }";
+    case K::kNumbers:
+      return fmt::format("a list of {}numbers{}",
+                         field.elements == 0 ? "" : fmt::format("{} ", field.elements), range);
     case K::kTexts: return "a list of text, { \"...\" }";
     case K::kRenames: return "a table of name = \"text\"";
     case K::kFlags: return "a table of name = true or false";
@@ -259,6 +294,9 @@ bool fits(const ConfigField& field, const Json& value) {
     case K::kWhole: return value.is_int() && number_fits(field, value);
     case K::kNumber: return number_fits(field, value);
     case K::kFlag: return value.is_bool();
+    case K::kFlagOrTable:
+      if (value.is_bool()) return true;
+      [[fallthrough]];
     case K::kTable: return is_named(value, [](const Json&) { return true; });
     case K::kList: return value.is_array() && (field.path != "data" || value.size() > 0);
     case K::kNumbers:

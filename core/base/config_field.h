@@ -16,6 +16,7 @@ enum class FieldKind {
   kNumber,
   kFlag,
   kTable,
+  kFlagOrTable,
   kList,
   kNumbers,  // a list of numbers
   kTexts,    // a list of text
@@ -52,6 +53,10 @@ bool takes_free_names(const ConfigField& field);
 
 // "a number above 0", "\"raise\", \"drop\" or \"cut\"": what a field wants.
 std::string wanted_text(const ConfigField& field);
+
+// What an element of the list at `path` must hold at least: "{ path = \"...\" }"; "" if elements
+// are no tables of the engine's.
+std::string element_example(std::string_view path);
 
 // Whether a value fits the field (type, range, choices).
 bool fits(const ConfigField& field, const Json& value);

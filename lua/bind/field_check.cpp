@@ -44,8 +44,8 @@ void check_fields(const Json& value, const std::string& path) {
     for (const Json& element : value.as_array()) {
       const std::string inner = fmt::format("{}.{}", path, ++number);
       const bool table = !config_field_names(inner).empty();
-      XRUN_CHECK(!table || element.is_object(), "{}: got {}, wanted a table {{ path = \"...\" }}",
-                 inner, dump_json(element));
+      XRUN_CHECK(!table || element.is_object(), "{}: got {}, wanted a table, {}", inner,
+                 dump_json(element), element_example(inner));
       check_fields(element, inner);
     }
   }

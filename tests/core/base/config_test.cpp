@@ -140,9 +140,52 @@ TEST(RecipeConfig, WantsWhatIsReadAndHasNoDefault) {
 
 // A key that nothing honours is no key: it would be ignored in silence.
 TEST(RecipeConfig, RefusesKeysThatNothingHonours) {
-  EXPECT_EQ(error(config("mixture = { stages = { 1 } }")),
-            "dpo.lua:2: there is no key `mixture.stages`");
+  EXPECT_EQ(error(config("mixture = { blocks = 3 }")),
+            "dpo.lua:2: there is no key `mixture.blocks`");
   EXPECT_EQ(error(config("batch = { tokens = 3 }")), "dpo.lua:2: there is no key `batch.tokens`");
+}
+
+TEST(RecipeConfig, StagesAreTablesOfAStartAndWeights) {
+  const Config c = read(config("mixture = { stages = { { start = 0, weights = { 1, 0.5 } }, "
+                               "{ start = 200, weights = { 0, 1 } } } }"),
+                        {"mixture.stages.2.start=300", "mixture.stages.2.weights.1=0.2"});
+  EXPECT_EQ(c.whole("mixture.stages.2.start"), 300);
+  EXPECT_EQ(c.number("mixture.stages.2.weights.1"), 0.2);
+  EXPECT_EQ(c.text("mixture.stop"), "all");
+  const auto stages = [](const std::string& text) {
+    return error(config("mixture = { stages = " + text + " }"));
+  };
+  EXPECT_EQ(
+      stages("{ 1 }"),
+      "dpo.lua:2: mixture.stages.1: got 1, wanted a table, { start = 0, weights = { 1, 0.5 } }");
+  EXPECT_EQ(stages("{ { start = 0 } }"), "dpo.lua:2: mixture.stages.1 has no `weights`");
+  EXPECT_EQ(stages("{ { start = 0, weight = { 1 } } }"),
+            "dpo.lua:2: there is no key `mixture.stages.1.weight`; did you mean "
+            "`mixture.stages.1.weights`?");
+  EXPECT_EQ(stages("{ { start = 0.5, weights = { 1 } } }"),
+            "dpo.lua:2: mixture.stages.1.start: got 0.5, wanted a whole number of at least 0");
+  EXPECT_EQ(stages("{ { start = 0, weights = { 1, -1 } } }"),
+            "dpo.lua:2: mixture.stages.1.weights: got [1,-1], wanted a list of numbers of at least "
+            "0");
+  EXPECT_EQ(stages("3"),
+            "dpo.lua:2: mixture.stages: got 3, wanted a list of tables, { { start = 0, weights = { "
+            "1, 0.5 } } }");
+}
+
+TEST(RecipeConfig, ShuffleIsAFlagOrBlocks) {
+  EXPECT_TRUE(read(config("")).flag("shuffle"));
+  EXPECT_FALSE(read(config("shuffle = false")).flag("shuffle"));
+  const Config c = read(config("shuffle = { block = 64 }"));
+  EXPECT_EQ(c.whole("shuffle.block"), 64);
+  EXPECT_EQ(c.whole("shuffle.window"), 512);
+  EXPECT_EQ(read(config("shuffle = {}")).whole("shuffle.block"), 256);
+  EXPECT_EQ(read(config(""), {"shuffle.window=8"}).whole("shuffle.window"), 8);
+  EXPECT_EQ(error(config("shuffle = 3")),
+            "dpo.lua:2: shuffle: got 3, wanted true, false or a table with named keys");
+  EXPECT_EQ(error(config("shuffle = { blok = 3 }")),
+            "dpo.lua:2: there is no key `shuffle.blok`; did you mean `shuffle.block`?");
+  EXPECT_EQ(error(config("shuffle = { block = 0 }")),
+            "dpo.lua:2: shuffle.block: got 0, wanted a whole number of at least 1");
 }
 
 TEST(RecipeConfig, ReadsOnBehindWhatOnlyLuaJITReads) {
