@@ -42,6 +42,7 @@ class Resolver {
     }
     check_reads();
     check_required();
+    check_batch();
   }
 
   Literal& root() { return root_; }
@@ -190,6 +191,24 @@ class Resolver {
            fmt::format("`{}` has no value: {} Add it to the config, or --set {}=...", field.path,
                        field.doc, field.path));
     }
+  }
+
+  // A step is counted in one way.
+  void check_batch() {
+    const Literal* batch = root_.find("batch");
+    if (batch == nullptr && !is_read("batch")) return;
+    std::vector<std::string> given;
+    for (const std::string& name : batch_counts()) {
+      if (batch != nullptr && batch->find(name) != nullptr) given.push_back(name);
+    }
+    if (given.size() == 1) return;
+    const int line = batch != nullptr && batch->line > 0 ? batch->line : line_of_read("batch");
+    fail(line > 0 ? line : recipe_.config_line, "batch",
+         given.empty()
+             ? "`batch` does not say how much a step takes: add one of pairs, sequences, prompts "
+               "and tokens to it, or --set batch.pairs=..."
+             : fmt::format("batch has both {} and {}; a step is counted in one of them", given[0],
+                           given[1]));
   }
 
   const RecipeText& recipe_;

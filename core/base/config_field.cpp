@@ -158,9 +158,13 @@ std::vector<ConfigField> declare() {
       number("optim.weight_decay", 0, 0, most, "Decoupled; never on 1-D weights."),
       number("optim.clip", 1, 0, most, "The largest norm of the gradient; 0 is off."),
       of_kind(K::kTable, "batch", Json::object(), "What one step takes."),
-      required(whole("batch.pairs", none, 1, "Preference pairs a step.")),
+      whole("batch.pairs", none, 1, "Preference pairs a step."),
+      whole("batch.sequences", none, 1, "Chat, text, token or feedback rows a step."),
+      whole("batch.prompts", none, 1, "Prompts a step."),
+      whole("batch.tokens", none, 2,
+            "Tokens a step of a text stream, cut into windows of max_length tokens."),
       whole("batch.max_tokens", 8192, 1,
-            "Tokens of one micro-batch; a longer pair is an error before step 0."),
+            "Tokens of one micro-batch; a longer pair or sequence is an error before step 0."),
       of_kind(K::kTable, "save", Json::object(), "When checkpoints are taken."),
       whole("save.every", 0, 0, "Steps between checkpoints; the last step is always saved."),
       whole("save.keep", 2, 1, "How many checkpoints stay."),
@@ -232,6 +236,11 @@ std::vector<std::string> config_field_names(std::string_view path) {
     const std::string rest = field.path.substr(prefix.size());
     if (!rest.empty() && rest.find('.') == std::string::npos) names.push_back(rest);
   }
+  return names;
+}
+
+const std::vector<std::string>& batch_counts() {
+  static const std::vector<std::string> names = {"pairs", "sequences", "prompts", "tokens"};
   return names;
 }
 

@@ -18,9 +18,10 @@ namespace {
 
 constexpr size_t kMaxDepth = kMaxJsonDepth;
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
+constexpr size_t kKeptBytes = size_t{16} << 20;  // of text that a parser stays ready for
 
 [[noreturn]] void report(std::string_view text, std::string_view name, int64_t first_line,
-                         simdjson::error_code code) {
+                         uint64_t column, simdjson::error_code code) {
   const JsonFault fault =
       find_json_fault(text).value_or(JsonFault{0, simdjson::error_message(code)});
   int64_t line = first_line;
@@ -29,9 +30,10 @@ constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
     if (text[i] != '\n') continue;
     ++line;
     line_start = i + 1;
+    column = 0;
   }
-  throw Error(fmt::format("{}:{}:{}: is not valid JSON: {}", name, line, fault.at - line_start + 1,
-                          fault.message));
+  throw Error(fmt::format("{}:{}:{}: is not valid JSON: {}", name, line,
+                          fault.at - line_start + column + 1, fault.message));
 }
 
 // Returns text with ".0" behind every integer that is beyond int64, which simdjson refuses.
@@ -128,7 +130,7 @@ void keep_last_of_repeated_keys(Json& value) {
 
 }  // namespace
 
-Json parse_json(std::string_view text, std::string_view name, int64_t first_line) {
+Json parse_json(std::string_view text, std::string_view name, int64_t first_line, uint64_t column) {
   thread_local simdjson::dom::parser parser;
   if (parser.max_depth() != kMaxDepth) {
     XRUN_CHECK(!parser.allocate(0, kMaxDepth), "{}: no memory for a JSON parser", name);
@@ -142,8 +144,10 @@ Json parse_json(std::string_view text, std::string_view name, int64_t first_line
     const std::string spelled = spell_large_integers(text);
     code = parser.parse(spelled).get(element);
   }
-  if (code != simdjson::SUCCESS) report(text, name, first_line, code);
+  if (code != simdjson::SUCCESS) report(text, name, first_line, column, code);
   Json value = convert(element);
+  // Memory of a rare huge text is not kept for the thread's life.
+  if (parser.capacity() > kKeptBytes) parser = simdjson::dom::parser();
   keep_last_of_repeated_keys(value);
   return value;
 }

@@ -19,6 +19,7 @@
 #include "core/base/interrupt.h"
 #include "core/data/cache_manifest.h"
 #include "core/data/jsonl.h"
+#include "core/data/row_columns.h"
 
 namespace xrun {
 
@@ -30,8 +31,11 @@ constexpr auto kProgressInterval = std::chrono::milliseconds(200);
 
 class Build {
  public:
-  Build(const fs::path& dir, const CacheSource& source, RowType& row_type)
-      : dir_(dir), source_(source), row_type_(row_type) {
+  Build(const fs::path& dir, const CacheSource& source, const RowType& row_type)
+      : dir_(dir),
+        source_(source),
+        worker_(row_type.make_worker()),
+        columns_(row_type.schema()) {
     for (const DataFile& file : source.files) total_bytes_ += file.bytes;
   }
 
@@ -94,7 +98,7 @@ class Build {
   void begin() {
     manifest_ = CacheManifest();
     manifest_.key = cache_key(source_.key_document);
-    manifest_.row_type = row_type_.name();
+    manifest_.row_type = row_kind_name(columns_.schema().kind);
     manifest_.key_document = source_.key_document;
     manifest_.ledger.name = source_.name;
     for (const DataFile& file : source_.files) manifest_.ledger.files.push_back(file.name);
@@ -107,13 +111,13 @@ class Build {
   // these bytes and columns: then only time is lost, every row is read again.
   bool go_on() {
     if (!fs::exists(dir_ / kPartialName)) return true;
-    const Json fresh = row_type_.summary();
+    const Json fresh = columns_.summary();
     try {
       manifest_ = read_manifest(dir_, kPartialName);
       XRUN_CHECK(!manifest_.segments.empty(), "no segment is committed");
       for (const SegmentEntry& entry : manifest_.segments) check_segment(entry);
-      row_type_.restore(manifest_.summary);
-      XRUN_CHECK(row_type_.columns() == manifest_.columns, "its columns are others");
+      columns_.restore(manifest_.summary);
+      XRUN_CHECK(columns_.columns() == manifest_.columns, "its columns are others");
       cursor_ = manifest_.segments.back().cursor;
       const int32_t files = static_cast<int32_t>(source_.files.size());
       XRUN_CHECK(cursor_.file >= 0 && cursor_.file <= files, "its cursor is in no file");
@@ -121,7 +125,7 @@ class Build {
     } catch (const Interrupted&) {
       throw;
     } catch (const Error&) {
-      row_type_.restore(fresh);
+      columns_.restore(fresh);
       return false;
     }
     for (int32_t f = 0; f < cursor_.file; ++f) {
@@ -150,15 +154,14 @@ class Build {
     JsonlReader& reader = *reader_;
     SourceLedger& ledger = manifest_.ledger;
     const int64_t lines_before = ledger.lines - cursor_.at.lines;
-    JsonLine line;
-    while (next(reader, line)) {
+    RawRow row;
+    while (next(reader, row)) {
       check_interrupt();
       cursor_.at = reader.cursor();
       ledger.lines = lines_before + cursor_.at.lines;
       ++ledger.rows;
-      const SourceLine at{cursor_.file, line.line};
-      if (line.repairs > 0) ledger.repair(at, line.repairs);
-      take(at, std::move(line.value));
+      row.at.file = cursor_.file;
+      take(row);
       report();
     }
     ledger.lines = lines_before + reader.cursor().lines;
@@ -172,26 +175,29 @@ class Build {
     reader_.reset();
   }
 
-  bool next(JsonlReader& reader, JsonLine& line) {
+  bool next(JsonlReader& reader, RawRow& row) {
     data_fault_ = true;
-    const bool more = reader.next(line);
+    const bool more = reader.next_row(row);
     data_fault_ = false;
     return more;
   }
 
-  void take(const SourceLine& at, Json value) {
+  void take(const RawRow& row) {
     SourceLedger& ledger = manifest_.ledger;
     data_fault_ = true;
     try {
-      row_type_.read(std::move(value), at, ledger);
+      worker_->encode(row, ledger.place(row.at), encoded_);
       data_fault_ = false;
+      if (encoded_.repairs > 0) ledger.repair(row.at, encoded_.repairs);
+      columns_.accept(encoded_, ledger);
     } catch (const RowRefusal& refusal) {
+      if (data_fault_ && encoded_.repairs > 0) ledger.repair(row.at, encoded_.repairs);
       data_fault_ = false;
-      ledger.drop(at, refusal.reason(), refusal.what());
+      ledger.drop(row.at, refusal.reason(), refusal.what());
       return;
     }
-    if (!segment_) segment_ = std::make_unique<SegmentData>(row_type_.columns());
-    row_type_.append(*segment_);
+    if (!segment_) segment_ = std::make_unique<SegmentData>(columns_.columns());
+    columns_.append(encoded_, row.at, *segment_);
     segment_->end_row();
     ++ledger.kept;
     if (segment_->bytes() >= source_.segment_bytes) commit();
@@ -220,13 +226,13 @@ class Build {
     writer.close();
     manifest_.columns = segment_->columns();
     manifest_.segments.push_back(std::move(entry));
-    manifest_.summary = row_type_.summary();
+    manifest_.summary = columns_.summary();
     write_file_atomic(dir_ / kPartialName, encode_manifest(manifest_));
     segment_.reset();
   }
 
   void finish() {
-    manifest_.summary = row_type_.summary();
+    manifest_.summary = columns_.summary();
     write_file_atomic(dir_ / kManifestName, encode_manifest(manifest_));
     std::error_code ignored;  // a partial manifest beside the finished one is never read
     fs::remove(dir_ / kPartialName, ignored);
@@ -244,7 +250,9 @@ class Build {
 
   fs::path dir_;
   const CacheSource& source_;
-  RowType& row_type_;
+  std::unique_ptr<RowWorker> worker_;
+  RowColumns columns_;
+  EncodedRow encoded_;  // the row last read
   CacheManifest manifest_;
   SourceCursor cursor_;
   std::optional<JsonlReader> reader_;  // of the cursor's file, while it is read
@@ -262,7 +270,7 @@ bool is_cached(const fs::path& data_root, const CacheSource& source) {
   return fs::exists(data_root / cache_key(source.key_document) / kManifestName, code);
 }
 
-fs::path ensure_cache(const fs::path& data_root, const CacheSource& source, RowType& row_type) {
+fs::path ensure_cache(const fs::path& data_root, const CacheSource& source, const RowType& row_type) {
   const fs::path dir = data_root / cache_key(source.key_document);
   if (is_cached(data_root, source)) return dir;
   bool said = false;

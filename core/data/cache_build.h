@@ -9,28 +9,9 @@
 
 #include "core/base/json.h"
 #include "core/data/data_files.h"
-#include "core/data/ledger.h"
-#include "core/data/segment.h"
+#include "core/data/row_type.h"
 
 namespace xrun {
-
-// What turns the JSON value of a line into the columns of a cache: one class a row type.
-class RowType {
- public:
-  virtual ~RowType() = default;
-  virtual std::string name() const = 0;  // "preference"
-  // The columns of every segment; asked for after the first kept row, the same ever after.
-  virtual std::vector<Column> columns() const = 0;
-  // Reads one row and prepares it. Throws RowRefusal if the row cannot be used; any other Error
-  // ends the build. Counts cuts, tokens and notes in the ledger.
-  virtual void read(Json value, const SourceLine& at, SourceLedger& ledger) = 0;
-  // Appends the row last read to every column.
-  virtual void append(SegmentData& segment) = 0;
-  // The row type's own figures over all rows so far, kept in the manifest; restore() takes them
-  // up again when a build goes on.
-  virtual Json summary() const = 0;
-  virtual void restore(const Json& summary) = 0;
-};
 
 struct CacheSource {
   std::string name;  // of the ledger
@@ -48,9 +29,9 @@ bool is_cached(const std::filesystem::path& data_root, const CacheSource& source
 // One process builds, others wait. An interrupted build goes on behind its last segment; the files
 // are the same bytes as those of a build without interruption, whatever the number of processes.
 // Throws Error for a full disk, Interrupted on a signal (also while it waits): a later call goes on
-// where this one stood. Throws Error for malformed JSON, for what RowType::read throws and for a
+// where this one stood. Throws Error for what RowWorker::encode throws and for a
 // file that changes meanwhile: nothing of such a build is left, and a later call begins anew.
 std::filesystem::path ensure_cache(const std::filesystem::path& data_root,
-                                   const CacheSource& source, RowType& row_type);
+                                   const CacheSource& source, const RowType& row_type);
 
 }  // namespace xrun

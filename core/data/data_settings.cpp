@@ -1,10 +1,11 @@
 // The names that recipes give to the settings of a data set.
 
+#include "core/data/data_settings.h"
+
 #include <iterator>
 
 #include "core/base/error.h"
 #include "core/base/suggest.h"
-#include "core/data/data_settings.h"
 
 namespace xrun {
 

@@ -10,7 +10,6 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "core/base/json_fault.h"
 #include "core/base/utf8.h"
 
 namespace xrun {
@@ -24,32 +23,7 @@ bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r\v\f") == std::string_view::npos;
 }
 
-bool is_high(int unit) { return unit >= 0xD800 && unit < 0xDC00; }
-bool is_low(int unit) { return unit >= 0xDC00 && unit < 0xE000; }
-
 }  // namespace
-
-std::string repair_surrogate_escapes(std::string_view text, int64_t& repairs) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    size_t size = 1;
-    if (text[at] == '\\') {
-      const int unit = json_escape_unit(text, at);
-      size = unit < 0 ? 2 : 6;
-      if (is_high(unit) && is_low(json_escape_unit(text, at + 6))) {
-        size = 12;
-      } else if (is_high(unit) || is_low(unit)) {
-        out += "\\ufffd";
-        ++repairs;
-        at += 6;
-        continue;
-      }
-    }
-    out += text.substr(at, size);
-    at += size;
-  }
-  return out;
-}
 
 JsonlReader::JsonlReader(const std::string& path, const std::string& name, JsonlCursor from)
     : name_(name), cursor_(from) {
@@ -125,26 +99,13 @@ bool JsonlReader::next_line(std::string_view& line) {
   return true;
 }
 
-bool JsonlReader::next(JsonLine& out) {
+bool JsonlReader::next_row(RawRow& out) {
   std::string_view line;
   do {
     if (!next_line(line)) return false;
   } while (is_blank(line));
-  out.line = cursor_.lines;
-  out.repairs = 0;
-  std::string repaired;
-  if (!is_valid_utf8(line)) {
-    repaired = repair_utf8(line, &out.repairs);
-    line = repaired;
-  }
-  try {
-    out.value = parse_json(line, name_, out.line);
-  } catch (const Error&) {
-    const int64_t before = out.repairs;
-    repaired = repair_surrogate_escapes(line, out.repairs);
-    if (out.repairs == before) throw;
-    out.value = parse_json(repaired, name_, out.line);
-  }
+  out.text = line;
+  out.at.line = cursor_.lines;
   return true;
 }
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/base/hash.h"
-#include "core/base/json.h"
+#include "core/data/row_type.h"
 
 namespace xrun {
 
@@ -14,12 +14,6 @@ namespace xrun {
 struct JsonlCursor {
   uint64_t offset = 0;  // bytes before it
   int64_t lines = 0;    // lines before it
-};
-
-struct JsonLine {
-  int64_t line = 0;  // from 1
-  Json value;
-  int64_t repairs = 0;  // invalid UTF-8 pieces and lone surrogates that became U+FFFD
 };
 
 // Reads a file's lines in order; memory is bounded by the longest line (at most 1 GiB). Lines end
@@ -33,8 +27,9 @@ class JsonlReader {
   JsonlReader(const JsonlReader&) = delete;
   JsonlReader& operator=(const JsonlReader&) = delete;
 
-  // Returns false at the end of the file. Throws Error "name:line:column: ..." for malformed JSON.
-  bool next(JsonLine& out);
+  // Returns false at the end of the file. The text is valid until the next call; its file is not
+  // set.
+  bool next_row(RawRow& out);
   // The place behind the last line returned; behind the last line of all at the end.
   const JsonlCursor& cursor() const { return cursor_; }
   // The digest of all bytes before cursor(), as they were when they were read.
@@ -54,9 +49,5 @@ class JsonlReader {
   size_t begin_ = 0;    // of what is not yet returned, in buffer_
   size_t scanned_ = 0;  // up to here buffer_ holds no line end
 };
-
-// Returns `text` with each \u escape of half a surrogate pair replaced by \ufffd, and adds their
-// number to `repairs`.
-std::string repair_surrogate_escapes(std::string_view text, int64_t& repairs);
 
 }  // namespace xrun

@@ -95,7 +95,11 @@ void check_pairs(const PackedBatch& batch) {
 int64_t PackedBatch::pair_count() const { return std::count(side.begin(), side.end(), 1); }
 
 void PackedBatch::append(const Segment& segment, const std::vector<int32_t>& ids,
-                         const std::vector<uint8_t>& trained) {
+                         const std::vector<uint8_t>& trained,
+                         const std::vector<float>& token_weights) {
+  XRUN_CHECK(token_weights.empty() || token_weights.size() == ids.size(),
+             "batch: a segment of {} tokens with {} token weights; wanted as many, or none",
+             ids.size(), token_weights.size());
   XRUN_CHECK(!ids.empty() && ids.size() == trained.size(),
              "batch: a segment of {} tokens with {} trained flags; wanted as many, at least one",
              ids.size(), trained.size());
@@ -111,7 +115,8 @@ void PackedBatch::append(const Segment& segment, const std::vector<int32_t>& ids
     rows.hidden.push_back(begin + static_cast<int32_t>(i) - 1);
     rows.target.push_back(ids[i]);
     rows.segment.push_back(index);
-    rows.weight.push_back(segment.weight);
+    rows.weight.push_back(token_weights.empty() ? segment.weight
+                                                : segment.weight * token_weights[i]);
   }
   cu_seqlens.push_back(begin + static_cast<int32_t>(ids.size()));
   row_id.push_back(segment.row_id);

@@ -15,7 +15,7 @@ struct LossRows {
   std::vector<int32_t> hidden;   // slot t, whose hidden state predicts
   std::vector<int32_t> target;   // the token id at t + 1
   std::vector<int32_t> segment;  // the segment of both
-  std::vector<float> weight;     // trained mask times the loss weight of the data row, >= 0
+  std::vector<float> weight;     // trained mask times the weights of row and token, >= 0
 
   int64_t size() const { return static_cast<int64_t>(hidden.size()); }
 };
@@ -42,7 +42,8 @@ struct PackedBatch {
   int64_t pair_count() const;  // segments of side +1
 
   // Appends one segment: its tokens, its loss rows (trained[i] = 1: token i is a target; trained[0]
-  // is ignored) and its ids. Requires n >= 1 tokens and as many trained flags.
+  // is ignored) and its ids. Requires n >= 1 tokens and as many trained flags; token_weights scale
+  // the segment's weight, one a token, or are empty.
   struct Segment {
     int64_t row_id = -1, pair_id = -1, group_id = -1, sample_id = -1;
     int32_t source = 0;
@@ -50,7 +51,7 @@ struct PackedBatch {
     float weight = 1;
   };
   void append(const Segment& segment, const std::vector<int32_t>& ids,
-              const std::vector<uint8_t>& trained);
+              const std::vector<uint8_t>& trained, const std::vector<float>& token_weights = {});
 
   // Throws Error that names field, index and value at the first broken invariant: lengths, borders,
   // positions, ids in [0, vocab_size), loss rows inside their segments with the target that stands

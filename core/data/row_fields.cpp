@@ -94,8 +94,7 @@ const Json* RowFields::find(const Json& row, const std::string& ours) const {
 
 void RowFields::require_object(const Json& row) {
   if (row.is_object()) return;
-  throw RowRefusal("not_an_object",
-                   fmt::format("the row is {}, wanted an object", kind_text(row)));
+  throw RowRefusal("not_an_object", fmt::format("the row is {}, wanted an object", kind_text(row)));
 }
 
 void RowFields::refuse_format(const Json& row) const {

@@ -22,6 +22,7 @@ struct RawRow {
   std::string_view text;
   RowForm form = RowForm::kJson;
   SourceLine at;
+  uint64_t column = 0;  // bytes of its line before it
 };
 
 // Tokens in order, with what is trained of them.

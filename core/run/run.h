@@ -88,7 +88,7 @@ class Run {
   MetricList recall(const std::string& what);
 
   // Notes in run.json what the run reads (`kind` "data" or "modules", `key` its name there):
-  // identity has a "digest" and, for data, the "keys" behind it (PreferenceSet::key_documents).
+  // identity has a "digest" and, for data, the "keys" behind it (DataSet::key_documents).
   // Throws Error on a resume if the digest was another one: "`what` is not what it was", with the
   // fields of the keys that differ; --force says so in notices instead.
   void check_input(std::string_view kind, const std::string& key, const std::string& what,

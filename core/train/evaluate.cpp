@@ -8,10 +8,10 @@
 #include <optional>
 
 #include "core/base/philox.h"
-#include "core/data/preference_set.h"
+#include "core/data/data_set.h"
 #include "core/train/batch.h"
 #include "core/train/metric_sums.h"
-#include "core/train/preference_batch.h"
+#include "core/train/data_batch.h"
 #include "core/train/random_scope.h"
 
 namespace xrun {
@@ -89,7 +89,7 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
   return metrics;
 }
 
-Metrics evaluate(const PreferenceSet& set, int64_t max_tokens, const Objective& objective,
+Metrics evaluate(const DataSet& set, int64_t max_tokens, const Objective& objective,
                  const EvaluateOptions& options) {
   int64_t done = 0;
   std::optional<KeptColumns> own;
@@ -98,12 +98,12 @@ Metrics evaluate(const PreferenceSet& set, int64_t max_tokens, const Objective& 
     if (done >= set.size()) return nullptr;
     std::vector<int64_t> rows;
     for (const int64_t end = std::min(set.size(), done + kRowsAtOnce); done < end; ++done) {
-      rows.push_back(set.row(done));
+      rows.push_back(set.unit(done));
     }
     BatchInfo info;
     info.step = options.step;
     info.seed = options.seed;
-    return preference_batch(set, kept, rows, max_tokens, std::move(info));
+    return data_batch(set, kept, rows, max_tokens, std::move(info));
   };
   return evaluate(next, objective, options);
 }

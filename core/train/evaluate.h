@@ -12,7 +12,7 @@ namespace xrun {
 class Batch;
 class KeptColumns;
 class LogprobSource;
-class PreferenceSet;
+class DataSet;
 
 struct EvaluateOptions {
   std::function<void()> poll;             // called between micro-batches; may throw
@@ -38,7 +38,7 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
 
 // The same over every row of a set, each weighted once. Packs are made of the rows in cache order
 // by max_tokens alone, so that the number of pairs of a training batch changes no bit.
-Metrics evaluate(const PreferenceSet& set, int64_t max_tokens, const Objective& objective,
+Metrics evaluate(const DataSet& set, int64_t max_tokens, const Objective& objective,
                  const EvaluateOptions& options = {});
 
 }  // namespace xrun

@@ -9,7 +9,7 @@ const std::vector<OpenModule>& engine_modules() {
       open_metrics,
       open_view,
       open_policy,
-      open_preference,
+      open_data_sets,
       open_adamw,
       open_run,
   };

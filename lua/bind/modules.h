@@ -12,7 +12,7 @@ void open_config(LuaState& state);       // config_binding.cpp
 void open_metrics(LuaState& state);      // metrics.cpp
 void open_view(LuaState& state);         // view.cpp
 void open_policy(LuaState& state);       // policy.cpp
-void open_preference(LuaState& state);   // preference.cpp
+void open_data_sets(LuaState& state);    // data_sets.cpp
 void open_adamw(LuaState& state);        // adamw.cpp
 void open_run(LuaState& state);          // run.cpp
 void open_require(LuaState& state);      // require.cpp

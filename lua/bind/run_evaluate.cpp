@@ -40,10 +40,11 @@ int push_measured(RunLoop& loop, lua_State* L, const std::string& what, const Me
   return 1;
 }
 
-// Keeps the rows of a loss that is not finite, and says where.
-[[noreturn]] void save_and_rethrow(RunLoop& run, const PreferenceSet& set, int64_t max_tokens,
-                                   const NonFiniteLoss& error) {
-  const std::vector<PackedBatch> packs = set.pack(error.rows(), max_tokens);
+// Keeps the rows of a loss that is not finite, whole, and says where.
+[[noreturn]] void save_and_rethrow(RunLoop& run, const DataSet& set, const NonFiniteLoss& error) {
+  int64_t longest = 0;
+  for (const int64_t row : error.rows()) longest = std::max(longest, set.tokens(row));
+  const std::vector<PackedBatch> packs = set.pack(error.rows(), longest);
   std::vector<const PackedBatch*> views;
   for (const PackedBatch& pack : packs) views.push_back(&pack);
   run.throw_with_batch(error, views, [&](int64_t row) { return set.place(row); });
@@ -72,7 +73,7 @@ struct SampleSettings {
   std::optional<LuaRef> score;
 };
 
-Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const PreferenceData& data,
+Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& data,
                const SampleSettings& settings) {
   TaskProgress progress(*run.session().console, "answering " + data.name, "tokens");
   int64_t done = 0;
@@ -101,7 +102,7 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const PreferenceData&
 }  // namespace
 
 int run_evaluate(RunLoop& run, lua_State* L) {
-  const auto data = arg<std::shared_ptr<PreferenceData>>(L, 2, "set");
+  const auto data = arg<std::shared_ptr<DataHandle>>(L, 2, "set");
   const Objective objective = lua_objective(L, 3);
   const std::string name = opt_arg<std::string>(L, 4, "name").value_or("");
   return push_measured(run, L, "evaluate " + name, [&](int64_t number) {
@@ -113,20 +114,26 @@ int run_evaluate(RunLoop& run, lua_State* L) {
     options.number = number;
     options.kept = data->kept.get();
     const int64_t max_tokens = config_whole(L, "batch.max_tokens", 8192);
-    data->set.check_fits(max_tokens);
+    // Text is measured in the windows that it is trained in.
+    const int64_t tokens = config_whole(L, "batch.tokens", 0);
+    const bool windows = tokens > 0 && data->set.kind() == RowKind::kText;
+    const DataSet set =
+        windows ? data->set.in_windows(std::min({data->max_length, tokens, max_tokens}))
+                : data->set;
+    set.check_fits(max_tokens);
     try {
-      return with_prefix(evaluate(data->set, max_tokens, objective, options),
+      return with_prefix(evaluate(set, max_tokens, objective, options),
                          name.empty() ? "valid/" : "valid/" + name + "/")
           .values;
     } catch (const NonFiniteLoss& error) {
-      save_and_rethrow(run, data->set, max_tokens, error);
+      save_and_rethrow(run, data->set, error);
     }
   });
 }
 
 int run_sample(RunLoop& run, lua_State* L) {
   const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
-  const auto data = arg<std::shared_ptr<PreferenceData>>(L, 3, "set");
+  const auto data = arg<std::shared_ptr<DataHandle>>(L, 3, "set");
   const int64_t shown = opt_arg<int64_t>(L, 4, "shown").value_or(3);
   const Options options(L, 5, {"max_tokens", "score"});
   SampleSettings settings{std::max<int64_t>(shown, 0),

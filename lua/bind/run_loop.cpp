@@ -4,7 +4,7 @@
 #include "core/console/summary.h"
 #include "core/model/hf_config.h"
 #include "core/run/signals.h"
-#include "core/train/preference_batch.h"
+#include "core/train/data_batch.h"
 #include "core/train/reference.h"
 
 namespace xrun {
@@ -20,6 +20,15 @@ std::string describe_model(const Policy& policy) {
   return fmt::format("{} ({}, {} layer{}, width {}, {})", policy.dir().filename().string(),
                      config.model_type, config.layers, config.layers == 1 ? "" : "s", config.hidden,
                      dtype_name(policy.options().dtype));
+}
+
+const char* order_text(const RowOrder& order) {
+  switch (order.kind) {
+    case RowOrder::Kind::kFile: return "";
+    case RowOrder::Kind::kFull: return ", shuffled";
+    case RowOrder::Kind::kBlock: return ", shuffled by blocks";
+  }
+  return "";
 }
 
 std::optional<double> find(const Metrics& metrics, std::string_view name) {
@@ -82,10 +91,10 @@ void RunLoop::report(const StepLoop& loop) {
   report.ledger = std::move(session_.ledger_text);
   session_.ledger_text.clear();
   report.steps = loop.steps;
-  report.facts.emplace_back("data",
-                            fmt::format("{} pair{}, {} a step{}", count_text(loop.data->set.size()),
-                                        loop.data->set.size() == 1 ? "" : "s", loop.plan.pairs,
-                                        loop.plan.shuffle ? ", shuffled" : ""));
+  report.facts.emplace_back(
+      "data", fmt::format("{} {}{}, {} a step{}", count_text(loop.data->set.size()),
+                          loop.data->set.unit_name(), loop.data->set.size() == 1 ? "" : "s",
+                          loop.plan.units, order_text(loop.plan.order)));
   report.output = run_->dir().path().string();
   report.notices = std::move(session_.notices);
   session_.notices.clear();
@@ -98,19 +107,23 @@ void RunLoop::report(const StepLoop& loop) {
 
 void RunLoop::begin(StepLoop& loop, const Json& state) {
   loop.data->set.check_fits(loop.max_tokens);
-  const int64_t rest = loop.data->set.size() % loop.plan.pairs;
+  const int64_t rest = loop.data->set.size() % loop.plan.units;
   if (rest != 0 && phases_ == 0 && loop.plan.epochs > 0) {
     session_.notices.push_back(
-        fmt::format("the last batch of the data is partial: {} of {} pairs; it trains too", rest,
-                    loop.plan.pairs));
+        fmt::format("the last batch of the data is partial: {} of {} {}s; it trains too", rest,
+                    loop.plan.units, loop.data->set.unit_name()));
   }
   PhasePlan plan;
   plan.steps = loop.steps;
   plan.data = Json(Json::Object{{"fingerprint", loop.data->set.fingerprint()},
-                                {"rows", loop.data->set.size()},
-                                {"pairs_a_step", loop.plan.pairs},
+                                {"units", loop.data->set.size()},
+                                {"unit", loop.data->set.unit_name()},
+                                {"units_a_step", loop.plan.units},
+                                {"window", loop.data->set.window_length()},
                                 {"seed", static_cast<int64_t>(loop.plan.seed)},
-                                {"shuffle", loop.plan.shuffle}});
+                                {"order", static_cast<int64_t>(loop.plan.order.kind)},
+                                {"block", loop.plan.order.block},
+                                {"window_blocks", loop.plan.order.window}});
   loop.phase = phases_++;
   report(loop);
   run_->begin_phase(plan, state);
@@ -152,9 +165,9 @@ std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
   info.phase_step = body->phase_step;
   info.total_steps = body->phase_steps;
   info.seed = loop.plan.seed;
-  loop.batch = preference_batch(loop.data->set, *loop.data->kept,
-                                loop.data->set.step_rows(loop.plan, body->phase_step),
-                                loop.max_tokens, std::move(info));
+  loop.batch = data_batch(loop.data->set, *loop.data->kept,
+                          loop.data->set.step_units(loop.plan, body->phase_step), loop.max_tokens,
+                          std::move(info));
   return body;
 }
 

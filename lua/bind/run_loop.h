@@ -15,14 +15,14 @@
 #include "core/train/policy.h"
 #include "lua/bind/lua_state.h"
 #include "lua/bind/metrics.h"
-#include "lua/bind/preference.h"
+#include "lua/bind/data_handle.h"
 #include "lua/bind/session.h"
 
 namespace xrun {
 
 // One `run:steps` loop: the set, the plan of its steps, and the batch in the recipe's hands.
 struct StepLoop {
-  std::shared_ptr<PreferenceData> data;
+  std::shared_ptr<DataHandle> data;
   StepPlan plan;
   int64_t steps = 0;
   int64_t max_tokens = 0;

@@ -2,6 +2,7 @@
 // over, one that is still being walked may not hold another.
 
 #include "core/base/error.h"
+#include "core/data/ledger.h"
 #include "lua/bind/args.h"
 #include "lua/bind/field_check.h"
 #include "lua/bind/run_loop.h"
@@ -75,6 +76,34 @@ void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
   loop.steps = limit > 0 ? limit : loop.data->set.steps_total(loop.plan);
 }
 
+// Units a step by the one of pairs, sequences, prompts and tokens that fits the rows. Tokens cut
+// the set into windows of max_length, so that a step has as many windows as they make.
+void read_units(lua_State* L, const Options& batch, StepLoop& loop) {
+  DataSet& set = loop.data->set;
+  if (batch.has("tokens")) {
+    const int64_t tokens = batch.get<int64_t>("tokens");
+    const int64_t window = std::min({loop.data->max_length, tokens, loop.max_tokens});
+    set = set.in_windows(window);
+    loop.plan.units = tokens / window;
+    if (tokens % window != 0) {
+      session_of(L).notices.push_back(fmt::format("batch.tokens = {} is {} windows of {} tokens",
+                                                  count_text(tokens), loop.plan.units,
+                                                  count_text(window)));
+    }
+    return;
+  }
+  const std::string unit = std::string(set.unit_name()) + "s";
+  for (const char* other : {"pairs", "sequences", "prompts"}) {
+    XRUN_CHECK(other == unit || !batch.has(other),
+               "batch.{} does not fit {} rows, which are counted in {}: write batch = {{ {} = 8 }}",
+               other, row_kind_name(set.kind()), unit, unit);
+  }
+  XRUN_CHECK(batch.has(unit.c_str()),
+             "batch.{0} is missing; {1} rows are counted in {0}: write batch = {{ {0} = 8 }}", unit,
+             row_kind_name(set.kind()));
+  loop.plan.units = batch.get<int64_t>(unit.c_str());
+}
+
 }  // namespace
 
 void leave_broken_loop(RunLoop& run, lua_State* L) {
@@ -90,16 +119,14 @@ void leave_broken_loop(RunLoop& run, lua_State* L) {
 
 int run_steps(RunLoop&, lua_State* L) {
   auto loop = std::make_shared<StepLoop>();
-  loop->data = arg<std::shared_ptr<PreferenceData>>(L, 2, "data");
+  loop->data = std::make_shared<DataHandle>(*arg<std::shared_ptr<DataHandle>>(L, 2, "data"));
   const Options batch(L, 3,
                       {"pairs", "sequences", "prompts", "tokens", "max_tokens", "steps", "epochs"});
   if (lua_istable(L, 3)) check_batch_fields(to_json(L, 3));
-  XRUN_CHECK(batch.has("pairs"),
-             "batch.pairs is missing; pairs are counted in pairs: write batch = {{ pairs = 8 }}");
-  loop->plan.pairs = batch.get<int64_t>("pairs");
   loop->max_tokens = batch.get<int64_t>("max_tokens", 8192);
-  loop->plan.shuffle = loop->data->shuffle;
+  loop->plan.order = loop->data->order;
   loop->plan.seed = loop->data->seed;
+  read_units(L, batch, *loop);
   read_length(L, batch, *loop);
   push_function(L,
                 {"run:steps", DocKind::kMetamethod, "(loop) -> step, Batch",

@@ -17,9 +17,9 @@ namespace {
 
 constexpr size_t kShownBytes = 300;  // of one answer; the file has all of it
 
-Json kept_columns(const PreferenceSet& set, int64_t row) {
+Json kept_columns(const DataSet& set, int64_t row) {
   Json kept = Json::object();
-  for (const PreferenceSet::Kept& column : set.kept_columns()) {
+  for (const DataSet::Kept& column : set.kept_columns()) {
     kept.set(column.name, column.is_number ? Json(set.kept_number(row, column.name))
                                            : Json(set.kept_string(row, column.name)));
   }
@@ -79,11 +79,11 @@ std::pair<int64_t, std::map<int64_t, std::string>> read_earliest(const std::file
 
 }  // namespace
 
-std::vector<Sample> answer_prompts(Policy& policy, const PreferenceData& data, int64_t max_tokens,
+std::vector<Sample> answer_prompts(Policy& policy, const DataHandle& data, int64_t max_tokens,
                                    const std::function<void()>& poll) {
   std::vector<std::vector<int32_t>> prompts;
   for (int64_t i = 0; i < data.set.size(); ++i) {
-    prompts.push_back(data.set.prompt_ids(data.set.row(i)));
+    prompts.push_back(data.set.prompt_ids(data.set.unit(i)));
   }
   GenerateOptions options;
   options.max_new_tokens = max_tokens;
@@ -95,7 +95,7 @@ std::vector<Sample> answer_prompts(Policy& policy, const PreferenceData& data, i
   const std::vector<Generation> generations = generate(policy.model(), prompts, options);
   std::vector<Sample> samples;
   for (size_t i = 0; i < generations.size(); ++i) {
-    const int64_t row = data.set.row(static_cast<int64_t>(i));
+    const int64_t row = data.set.unit(static_cast<int64_t>(i));
     samples.push_back({row, policy.tokenizer()->decode(prompts[i], true),
                        policy.tokenizer()->decode(generations[i].ids, true),
                        static_cast<int64_t>(generations[i].ids.size()), generations[i].finish,

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "lua/bind/preference.h"
+#include "lua/bind/data_handle.h"
 
 namespace xrun {
 
@@ -25,7 +25,7 @@ struct Sample {
 
 // Answers every prompt of the set, in its order, with up to max_tokens new tokens each. `poll` is
 // called after every token of the batch and may throw.
-std::vector<Sample> answer_prompts(Policy& policy, const PreferenceData& data, int64_t max_tokens,
+std::vector<Sample> answer_prompts(Policy& policy, const DataHandle& data, int64_t max_tokens,
                                    const std::function<void()>& poll);
 
 // Writes the samples to `dir`/step_0000034.jsonl, and returns the text that shows the first `count`

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/data/preference_cache.h"
-#include "core/data/preference_set.h"
+#include "core/data/row_cache.h"
+#include "core/data/data_set.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 #include "tools/bench/spread.h"
@@ -20,16 +20,16 @@
 namespace xrun {
 namespace {
 
-constexpr StepPlan kPlan{.pairs = 8, .epochs = 1, .shuffle = true, .seed = 0};
+constexpr StepPlan kPlan{.units = 8, .epochs = 1, .order = {}, .seed = 0};
 
-int64_t first_step_tokens(const PreferenceOptions& options, const Tokenizer& tokenizer,
-                          const ChatTemplate& chat_template) {
-  const PreferenceSet set = PreferenceSet::open(options, tokenizer, chat_template);
-  const std::vector<int64_t> rows = set.step_rows(kPlan, 0);
+int64_t first_step_tokens(const DataOptions& options, const Tokenizer& tokenizer,
+                          const std::shared_ptr<const ChatTemplate>& chat_template) {
+  const DataSet set = DataSet::open(options, tokenizer, chat_template);
+  const std::vector<int64_t> rows = set.step_units(kPlan, 0);
   int64_t packed = 0, wanted = 0;
   for (const PackedBatch& pack : set.pack(rows, 8192)) packed += pack.tokens.size();
   for (const int64_t row : rows) {
-    wanted += set.length(row, Side::kChosen) + set.length(row, Side::kRejected);
+    wanted += set.tokens(row);
   }
   XRUN_CHECK(packed == wanted, "the packs hold {} tokens, the rows {}", packed, wanted);
   return packed;
@@ -38,7 +38,7 @@ int64_t first_step_tokens(const PreferenceOptions& options, const Tokenizer& tok
 void bench(const std::string& tokenizer_dir, const std::string& pairs, int runs) {
   char scratch[] = "/tmp/first_batch.XXXXXX";
   XRUN_CHECK(mkdtemp(scratch) != nullptr, "/tmp: no folder can be made");
-  PreferenceOptions options;
+  DataOptions options;
   options.sources.emplace_back().path = pairs;
   std::vector<double> load_ms, build_ms, open_ms;
   for (int i = 0; i < runs; ++i) {
@@ -47,9 +47,9 @@ void bench(const std::string& tokenizer_dir, const std::string& pairs, int runs)
     const auto tokenizer = Tokenizer::load(tokenizer_dir);
     const auto resolved = resolve_template(*tokenizer);
     load_ms.push_back(watch.lap_ms());
-    const int64_t built = first_step_tokens(options, *tokenizer, *resolved.chat_template);
+    const int64_t built = first_step_tokens(options, *tokenizer, resolved.chat_template);
     build_ms.push_back(watch.lap_ms());
-    const int64_t opened = first_step_tokens(options, *tokenizer, *resolved.chat_template);
+    const int64_t opened = first_step_tokens(options, *tokenizer, resolved.chat_template);
     open_ms.push_back(watch.lap_ms());
     XRUN_CHECK(built == opened, "{} tokens when built, {} when opened", built, opened);
   }

@@ -134,15 +134,17 @@ TEST(RecipeConfig, WantsWhatIsReadAndHasNoDefault) {
             "dpo.lua:2: `optim.lr` has no value:");
   EXPECT_EQ(
       error(config("batch = { max_tokens = 5 }")),
-      "dpo.lua:2: `batch.pairs` has no value: Preference pairs a step. Add it to the config, or "
-      "--set batch.pairs=...");
+      "dpo.lua:2: `batch` does not say how much a step takes: add one of pairs, sequences, prompts "
+      "and tokens to it, or --set batch.pairs=...");
+  EXPECT_EQ(error(config("batch = { pairs = 5, tokens = 7 }")),
+            "dpo.lua:2: batch has both pairs and tokens; a step is counted in one of them");
 }
 
 // A key that nothing honours is no key: it would be ignored in silence.
 TEST(RecipeConfig, RefusesKeysThatNothingHonours) {
   EXPECT_EQ(error(config("mixture = { blocks = 3 }")),
             "dpo.lua:2: there is no key `mixture.blocks`");
-  EXPECT_EQ(error(config("batch = { tokens = 3 }")), "dpo.lua:2: there is no key `batch.tokens`");
+  EXPECT_EQ(error(config("batch = { windows = 3 }")), "dpo.lua:2: there is no key `batch.windows`");
 }
 
 TEST(RecipeConfig, StagesAreTablesOfAStartAndWeights) {

@@ -17,6 +17,7 @@
 #include "core/base/interrupt.h"
 #include "core/data/cache_manifest.h"
 #include "core/data/cache_reader.h"
+#include "core/data/row_cache.h"
 #include "tests/core/data/scratch_folder.h"
 #include "tests/core/data/toy_rows.h"
 
@@ -28,28 +29,23 @@ namespace fs = std::filesystem;
 TEST(CacheBuild, GivesEveryRowBack) {
   const ScratchFolder folder;
   const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
-  const CacheReader reader(build_toys(folder.path(), source), "toy");
+  const CacheReader reader(build_toys(folder.path(), source), "text");
   const SourceLedger& ledger = reader.manifest().ledger;
   EXPECT_EQ(ledger.rows, 500);
   EXPECT_EQ(ledger.kept, reader.rows());
   EXPECT_EQ(ledger.dropped.at("bad"), 71);
   EXPECT_EQ(ledger.lines, 545);
   EXPECT_GT(reader.manifest().segments.size(), 3u);
-  const size_t text = reader.column("text", ColumnType::kU8);
-  const size_t flags = reader.column("flags", ColumnType::kBits);
+  const auto cache = RowCache::open(reader.dir(), RowKind::kText);
+  TokenStream tokens;
   int64_t row = 0;
   for (int64_t i = 0; i < 500; ++i) {
     if (i % 7 == 3) continue;
     const std::string want =
         hash_hex(std::to_string(i)).substr(0, 10 + static_cast<size_t>(i % 23));
-    const CacheReader::Place place = reader.place(row++);
-    const CacheReader::Elements got = reader.elements(place, text);
-    ASSERT_EQ(std::string(got.data, got.count), want);
-    const CacheReader::Elements bits = reader.elements(place, flags);
-    for (size_t c = 0; c < want.size(); ++c) {
-      const size_t at = bits.first_bit + c;
-      ASSERT_EQ((bits.data[at / 8] >> (at % 8)) & 1, want[c] == 'a');
-    }
+    cache->read(row++, 0, tokens);
+    ASSERT_EQ(std::string(tokens.ids.begin(), tokens.ids.end()), want);
+    for (size_t c = 0; c < want.size(); ++c) ASSERT_EQ(tokens.trained[c], want[c] == 'a');
   }
 }
 
@@ -70,13 +66,14 @@ TEST(CacheBuild, SegmentsFollowTheRowsAlone) {
   EXPECT_EQ(files_of(build_toys(folder.path() / "b", source)), first);
 }
 
-TEST(CacheBuild, MalformedJsonEndsTheBuildAndLeavesNoFolder) {
+TEST(CacheBuild, MalformedJsonIsABadRowWithItsPlace) {
   const ScratchFolder folder;
-  const std::string path = folder.write("toys.jsonl", toy_file(300) + "{oops\n");
-  const CacheSource source = toy_source(path);
-  const std::string message = error_of([&] { build_toys(folder.path(), source); });
-  EXPECT_NE(message.find("toys.jsonl:328:2: is not valid JSON"), std::string::npos) << message;
-  EXPECT_FALSE(fs::exists(folder.path() / cache_key(source.key_document)));
+  const std::string path = folder.write("toys.jsonl", "{oops\n" + toy_file(30));
+  const CacheReader reader(build_toys(folder.path(), toy_source(path)), "text");
+  const SourceLedger& ledger = reader.manifest().ledger;
+  EXPECT_EQ(ledger.dropped.at("malformed_json"), 1);
+  EXPECT_NE(ledger.bad[0].detail.find("toys.jsonl:1:2: is not valid JSON"), std::string::npos)
+      << ledger.bad[0].detail;
 }
 
 TEST(CacheBuild, AnErrorOfTheRowTypeEndsTheBuild) {
@@ -104,7 +101,7 @@ TEST(CacheBuild, AnInterruptedBuildIsNoCacheAndGoesOn) {
       if (failed) {
         EXPECT_NE(message.find("free some space and run again"), std::string::npos) << message;
         if (!fs::exists(dir / kManifestName)) {
-          EXPECT_NE(error_of([&] { CacheReader(dir, "toy"); }).find("is no finished cache"),
+          EXPECT_NE(error_of([&] { CacheReader(dir, "text"); }).find("is no finished cache"),
                     std::string::npos);
         }
       }
@@ -135,7 +132,7 @@ TEST(CacheBuild, AnInterruptKeepsWhatIsCommitted) {
   const ScratchFolder folder;
   const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
   const auto clean = files_of(build_toys(folder.path() / "clean", source));
-  InterruptedRows rows;
+  const WatchedRows rows = interrupted_rows();
   EXPECT_THROW(ensure_cache(folder.path(), source, rows), Interrupted);
   clear_interrupt();
   const fs::path dir = folder.path() / cache_key(source.key_document);
@@ -143,42 +140,29 @@ TEST(CacheBuild, AnInterruptKeepsWhatIsCommitted) {
   EXPECT_EQ(files_of(build_toys(folder.path(), source)), clean);
 }
 
-class SlowRows : public ToyRows {
- public:
-  void read(Json value, const SourceLine& at, SourceLedger& ledger) override {
-    if (at.line == 50) std::this_thread::sleep_for(std::chrono::milliseconds(220));
-    ToyRows::read(std::move(value), at, ledger);
-  }
-};
-
 TEST(CacheBuild, ASlowBuildReportsItsProgress) {
   const ScratchFolder folder;
   CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(100)));
   std::vector<double> fractions;
   source.progress = [&](int64_t, double fraction) { fractions.push_back(fraction); };
-  SlowRows rows;
+  const WatchedRows rows([](int64_t line) {
+    if (line == 50) std::this_thread::sleep_for(std::chrono::milliseconds(220));
+  });
   ensure_cache(folder.path(), source, rows);
   ASSERT_EQ(fractions.size(), 1u);
   EXPECT_NEAR(fractions[0], 0.5, 0.1);
 }
 
 // Leaves a line in a file for each build that reads a row, and takes its time over the first one.
-class CountedRows : public ToyRows {
- public:
-  explicit CountedRows(fs::path count) : count_(std::move(count)) {}
-  void read(Json value, const SourceLine& at, SourceLedger& ledger) override {
-    if (at.line == 1) {
-      FileWriter writer(count_, FileWriter::Mode::kAppend);
-      writer.write("built\n");
-      writer.close();
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    }
-    ToyRows::read(std::move(value), at, ledger);
-  }
-
- private:
-  fs::path count_;
-};
+WatchedRows counted_rows(const fs::path& count) {
+  return WatchedRows([count](int64_t line) {
+    if (line != 1) return;
+    FileWriter writer(count, FileWriter::Mode::kAppend);
+    writer.write("built\n");
+    writer.close();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  });
+}
 
 // Run by the tests below in a process of its own.
 TEST(CacheBuild, DISABLED_ChildProcess) {
@@ -186,8 +170,7 @@ TEST(CacheBuild, DISABLED_ChildProcess) {
   ASSERT_NE(root, nullptr);
   const CacheSource source = toy_source(std::string(root) + "/toys.jsonl");
   if (std::getenv("XRUN_TEST_COUNT") != nullptr) {
-    CountedRows rows(fs::path(root) / "count");
-    ensure_cache(root, source, rows);
+    ensure_cache(root, source, counted_rows(fs::path(root) / "count"));
   } else {
     build_toys(root, source);
   }
@@ -251,7 +234,7 @@ TEST(CacheBuild, AKillAtAnyMomentLosesAtMostASegment) {
       committed = now;
     }
     ASSERT_EQ(files_of(build_toys(folder.path(), source)), clean) << "round " << round;
-    CacheReader(dir, "toy").verify();
+    CacheReader(dir, "text").verify();
   }
   EXPECT_GE(kills, 20);
   EXPECT_GE(resumed, 1);
@@ -267,7 +250,7 @@ TEST(CacheBuild, TwoProcessesBuildOnce) {
     ::waitpid(child, &status, 0);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
-  CacheReader(folder.path() / cache_key(source.key_document), "toy").verify();
+  CacheReader(folder.path() / cache_key(source.key_document), "text").verify();
   EXPECT_EQ(read_file(folder.path() / "count"), "built\n");
 }
 

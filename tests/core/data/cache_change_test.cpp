@@ -44,7 +44,7 @@ TEST(CacheChange, SegmentsOfOtherBytesAreNotTakenUpAfterAKill) {
   const CacheSource source = toy_source(path);
   const auto clean = files_of(build_toys(folder.path() / "clean", source));
   folder.write("toys.jsonl", changed_file(500));
-  InterruptedRows rows(480);  // behind segments that hold changed rows
+  const WatchedRows rows = interrupted_rows(480);  // behind segments that hold changed rows
   EXPECT_THROW(ensure_cache(folder.path(), source, rows), Interrupted);
   clear_interrupt();
   ASSERT_TRUE(fs::exists(folder.path() / cache_key(source.key_document) / kPartialName));
@@ -53,22 +53,15 @@ TEST(CacheChange, SegmentsOfOtherBytesAreNotTakenUpAfterAKill) {
 }
 
 TEST(CacheChange, RowsOfOtherColumnsAreNotTakenUp) {
-  class WiderRows : public InterruptedRows {
+  class WiderRows : public WatchedRows {
    public:
-    std::vector<Column> columns() const override {
-      std::vector<Column> columns = ToyRows::columns();
-      columns.push_back({"more", ColumnType::kU8, -1});
-      return columns;
-    }
-    void append(SegmentData& segment) override {
-      ToyRows::append(segment);
-      segment.push<uint8_t>(4, 1);
-    }
+    WiderRows() : WatchedRows(interrupted_rows()) {}
+    RowSchema schema() const override { return {RowKind::kText, 256, {}, true}; }
   };
   const ScratchFolder folder;
   const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
   const auto clean = files_of(build_toys(folder.path() / "clean", source));
-  WiderRows rows;
+  const WiderRows rows;
   EXPECT_THROW(ensure_cache(folder.path(), source, rows), Interrupted);
   clear_interrupt();
   EXPECT_EQ(files_of(build_toys(folder.path(), source)), clean);

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "core/data/preference_cache.h"
+#include "core/data/row_cache.h"
 #include "tests/core/data/pair_fixture.h"
 
 namespace xrun {
@@ -28,27 +28,26 @@ Json list_of(const auto& values) {
 
 TEST_F(CacheFormat, AReaderWrittenFromTheDocumentReadsTheSameRows) {
   if (std::system("python3 -c 0 2>/dev/null") != 0) GTEST_SKIP() << "there is no python3";
-  PreferenceOptions some = options(numbered_pairs(200));
+  DataOptions some = options(numbered_pairs(200));
   some.sources[0].keep = {"score", "tag"};
   some.segment_bytes = 4096;
-  const PreferenceSet set = open(some);
+  const DataSet set = open(some);
   const std::string text =
       output_of("python3 " XRUN_SOURCE_DIR "/tools/read_cache.py " + set.cache_dirs()[0].string());
-  const auto cache = PairCache::open(set.cache_dirs()[0]);
+  const auto cache = RowCache::open(set.cache_dirs()[0], RowKind::kPreference);
   int64_t row = 0;
-  std::vector<int32_t> ids;
-  std::vector<uint8_t> trained;
+  TokenStream tokens;
   for (size_t at = 0; at < text.size(); ++row) {
     const size_t end = text.find('\n', at);
     const Json got = parse_json(std::string_view(text).substr(at, end - at), "row");
     at = end + 1;
     ASSERT_LT(row, cache->size());
-    cache->read(row, Side::kChosen, ids, trained);
-    ASSERT_EQ(got.at("chosen_ids"), list_of(ids));
-    ASSERT_EQ(got.at("chosen_mask"), list_of(trained));
-    cache->read(row, Side::kRejected, ids, trained);
-    ASSERT_EQ(got.at("rejected_ids"), list_of(ids));
-    ASSERT_EQ(got.at("rejected_mask"), list_of(trained));
+    cache->read(row, kChosen, tokens);
+    ASSERT_EQ(got.at("chosen_ids"), list_of(tokens.ids));
+    ASSERT_EQ(got.at("chosen_mask"), list_of(tokens.trained));
+    cache->read(row, kRejected, tokens);
+    ASSERT_EQ(got.at("rejected_ids"), list_of(tokens.ids));
+    ASSERT_EQ(got.at("rejected_mask"), list_of(tokens.trained));
     ASSERT_EQ(got.at("line").as_int(), cache->at(row).line);
     ASSERT_EQ(got.at("score").as_double(), cache->kept_number(row, 0));
     ASSERT_EQ(got.at("tag").as_string(), cache->kept_string(row, 1));

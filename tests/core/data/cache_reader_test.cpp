@@ -24,7 +24,7 @@ class ToyCache : public testing::Test {
     dir_ = build_toys(folder_.path(), source_);
   }
   std::string open_and_verify() const {
-    return error_of([&] { CacheReader(dir_, "toy").verify(); });
+    return error_of([&] { CacheReader(dir_, "text").verify(); });
   }
 
   ScratchFolder folder_;
@@ -38,7 +38,7 @@ TEST_F(ToyCache, AFlippedByteAnywhereInTheManifestIsFoundOnOpen) {
   const std::string bytes = read_file(dir_ / kManifestName);
   for (size_t at = 0; at < bytes.size(); at += 11) {
     flip(dir_ / kManifestName, at);
-    const std::string message = error_of([&] { CacheReader(dir_, "toy"); });
+    const std::string message = error_of([&] { CacheReader(dir_, "text"); });
     ASSERT_NE(message.find("manifest.json: is damaged"), std::string::npos) << at;
     write_file_atomic(dir_ / kManifestName, bytes);
   }
@@ -59,7 +59,7 @@ TEST_F(ToyCache, AFlippedByteAnywhereInASegmentIsFoundAndNamed) {
 TEST_F(ToyCache, ADamagedPageIsFoundAtFirstTouchAndOthersAreRead) {
   const fs::path file = dir_ / "segment_000001.bin";
   flip(file, read_file(file).size() - 70);
-  const CacheReader reader(dir_, "toy");
+  const CacheReader reader(dir_, "text");
   const size_t line = reader.column("line", ColumnType::kI64);
   EXPECT_EQ(reader.value<int64_t>(reader.place(0), line), 1);
   const SegmentEntry& entry = reader.manifest().segments[1];
@@ -84,7 +84,7 @@ TEST_F(ToyCache, ATruncatedOrMissingSegmentIsNamedOnOpen) {
 TEST_F(ToyCache, RefusesAManifestThatDoesNotHashToItsName) {
   const fs::path other = dir_.parent_path() / std::string(32, '0');
   fs::rename(dir_, other);
-  EXPECT_NE(error_of([&] { CacheReader(other, "toy"); }).find("but its folder is named 0000"),
+  EXPECT_NE(error_of([&] { CacheReader(other, "text"); }).find("but its folder is named 0000"),
             std::string::npos);
 }
 
@@ -92,7 +92,7 @@ TEST_F(ToyCache, RefusesAKeyDocumentOfAnotherKey) {
   CacheManifest manifest = read_manifest(dir_, kManifestName);
   manifest.key_document.set("segment_bytes", 1);
   write_file_atomic(dir_ / kManifestName, encode_manifest(manifest));
-  EXPECT_NE(error_of([&] { CacheReader(dir_, "toy"); }).find("its key document hashes to"),
+  EXPECT_NE(error_of([&] { CacheReader(dir_, "text"); }).find("its key document hashes to"),
             std::string::npos);
 }
 
@@ -102,7 +102,7 @@ TEST_F(ToyCache, RefusesANewerFormat) {
   body.replace(body.find("\"version\":1"), 11, "\"version\":9");
   write_file_atomic(dir_ / kManifestName, body + ",\"xxh3\":\"" + hash_hex(body) + "\"}\n");
   EXPECT_NE(
-      error_of([&] { CacheReader(dir_, "toy"); }).find("is of format 9, written by a newer xrun"),
+      error_of([&] { CacheReader(dir_, "text"); }).find("is of format 9, written by a newer xrun"),
       std::string::npos);
 }
 
@@ -125,12 +125,12 @@ TEST_F(ToyCache, RefusesASegmentOfAnotherPlace) {
 }
 
 TEST_F(ToyCache, RefusesAnotherRowType) {
-  EXPECT_NE(error_of([&] { CacheReader(dir_, "preference"); }).find("holds toy rows"),
+  EXPECT_NE(error_of([&] { CacheReader(dir_, "preference"); }).find("holds text rows"),
             std::string::npos);
 }
 
 TEST_F(ToyCache, RefusesARowOutOfRange) {
-  const CacheReader reader(dir_, "toy");
+  const CacheReader reader(dir_, "text");
   EXPECT_NE(error_of([&] { reader.place(reader.rows()); }), "");
   EXPECT_NE(error_of([&] { reader.place(-1); }), "");
 }

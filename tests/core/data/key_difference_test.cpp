@@ -8,10 +8,10 @@ namespace {
 using KeyDifference = PairFixture;
 
 TEST_F(KeyDifference, NamesSourceAndFieldOfASet) {
-  PreferenceOptions asked = options(numbered_pairs(4));
+  DataOptions asked = options(numbered_pairs(4));
   const Json saved = open(asked).key_documents();
   EXPECT_EQ(key_difference(saved, open(asked).key_documents()), "");
-  asked.max_length = 512;
+  asked.settings.max_length = 512;
   EXPECT_EQ(key_difference(saved, open(asked).key_documents()), "data[1].max_length: 0 -> 512");
 }
 

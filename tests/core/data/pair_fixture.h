@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/data/preference_set.h"
+#include "core/data/data_set.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 #include "tests/core/data/scratch_folder.h"
@@ -60,6 +60,8 @@ class HandChatml : public ChatTemplate {
   std::string source_ = "hand-written ChatML";
 };
 
+constexpr RowOrder kFileOrder{RowOrder::Kind::kFile};
+
 inline std::string pair_row(const std::string& prompt, const std::string& chosen,
                             const std::string& rejected, const std::string& more = "") {
   return R"({"prompt":")" + prompt + R"(","chosen":")" + chosen + R"(","rejected":")" + rejected +
@@ -86,9 +88,9 @@ class PairFixture : public testing::Test {
     return bytes;
   }
 
-  PreferenceOptions options(const std::string& bytes, const std::string& name = "pairs.jsonl") {
-    PreferenceOptions options;
-    PreferenceSource source;
+  DataOptions options(const std::string& bytes, const std::string& name = "pairs.jsonl") {
+    DataOptions options;
+    DataSource source;
     source.path = folder_.write(name, bytes);
     source.name = name;
     options.sources.push_back(source);
@@ -96,10 +98,10 @@ class PairFixture : public testing::Test {
     return options;
   }
 
-  PreferenceSet open(const PreferenceOptions& options) const {
-    return PreferenceSet::open(options, tokenizer(), template_);
+  DataSet open(const DataOptions& options) const {
+    return DataSet::open(options, tokenizer(), template_);
   }
-  PreferenceSet open(const std::string& bytes) { return open(options(bytes)); }
+  DataSet open(const std::string& bytes) { return open(options(bytes)); }
 
   // The text of the trained tokens of a packed segment.
   static std::string trained_text(const PackedBatch& batch, int32_t segment) {
@@ -112,7 +114,7 @@ class PairFixture : public testing::Test {
   static std::string text_of(const std::vector<int32_t>& ids) { return tokenizer().decode(ids); }
 
   ScratchFolder folder_;
-  HandChatml template_;
+  std::shared_ptr<HandChatml> template_ = std::make_shared<HandChatml>();
 };
 
 }  // namespace xrun

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/error.h"
+#include "core/data/ledger.h"
+
 #include "tests/core/data/scratch_folder.h"
 
 namespace xrun {
@@ -10,7 +13,10 @@ namespace {
 PreferenceRow read(const std::string& json,
                    const std::vector<std::pair<std::string, std::string>>& fields = {},
                    const std::vector<std::string>& keep = {}) {
-  return PreferenceReader(fields, keep, Json::object()).read(parse_json(json, "row"), {0, 1});
+  RowSettings settings;
+  settings.fields = fields;
+  settings.keep = keep;
+  return PreferenceReader(settings).read(parse_json(json, "row"));
 }
 
 // "user:hi|assistant:yo"
@@ -112,12 +118,13 @@ TEST(PreferenceRow, KeepsNumbersAndStrings) {
 }
 
 TEST(PreferenceRow, KwargsAndToolsReachTheTemplate) {
-  const PreferenceReader reader({}, {}, parse_json(R"({"a":1,"b":1})", ""));
+  RowSettings settings;
+  settings.template_kwargs = parse_json(R"({"a":1,"b":1})", "");
+  const PreferenceReader reader(settings);
   const PreferenceRow row = reader.read(
       parse_json(R"({"prompt":"hi","chosen":"yes","rejected":"no","tools":[{"name":"f"}],
                      "chat_template_kwargs":{"b":2}})",
-                 ""),
-      {0, 1});
+                 ""));
   EXPECT_EQ(dump_json(row.kwargs), R"({"a":1,"b":2,"tools":[{"name":"f"}]})");
 }
 
@@ -147,7 +154,7 @@ TEST_P(RefusedRows, SaysReasonAndDetail) {
 }
 
 const Refused kRefused[] = {
-    {"not_an_object", "[1]", "the line is an array"},
+    {"not_an_object", "[1]", "the row is an array"},
     {"missing_side", R"({"prompt":"hi","chosen":"yes"})", "has no \"rejected\""},
     {"missing_side", R"({"prompt":"hi","chosen":null,"rejected":"no"})", "has no \"chosen\""},
     {"empty_list", R"({"prompt":"hi","chosen":[],"rejected":"no"})", "chosen has no messages"},
@@ -160,9 +167,13 @@ const Refused kRefused[] = {
     {"wrong_type", R"({"conversations":[{"from":"x","value":"y"}],"chosen":"a","rejected":"b"})",
      "is from \"x\""},
     {"no_prompt", R"({"chosen":"yes","rejected":"no"})", "the row has no prompt"},
-    {"missing_side", R"({"question":"hi","good":"a","bad":"b"})",
-     "has no \"chosen\"; columns that are not read: question, good, bad; name the right one, say "
-     "fields = { chosen = \"question\" }"},
+    {"missing_side", R"({"prompt":"hi","chosen":"a","worse":"b","bad":"b"})",
+     "has no \"rejected\"; columns that are not read: worse, bad; name the right one, say "
+     "fields = { rejected = \"worse\" }"},
+    {"unknown_format", R"({"question":"hi","good":"a","bad":"b"})",
+     "the row has question, good, bad, wanted prompt, chosen, rejected"},
+    {"unknown_format", R"({"messages":[]})",
+     "the row has messages; that is the format with messages, which xrun.chat reads"},
     {"no_prompt", R"({"question":"hi","chosen":"yes","rejected":"no"})",
      "fields = { prompt = \"question\" }"},
     {"no_prompt", R"({"chosen":[)" YES R"(],"rejected":[)" NO "]}", "no turn stands before"},
@@ -226,7 +237,7 @@ TEST(PreferenceRow, AKeptNumberIsExact) {
 }
 
 TEST(PreferenceRow, AColumnKeptTwiceIsBadUsage) {
-  EXPECT_THROW(PreferenceReader({}, {"id", "tag", "id"}, Json::object()), UsageError);
+  EXPECT_THROW(read("{}", {}, {"id", "tag", "id"}), UsageError);
 }
 
 }  // namespace

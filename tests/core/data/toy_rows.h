@@ -4,7 +4,9 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "core/base/error.h"
@@ -13,59 +15,59 @@
 #include "core/base/interrupt.h"
 #include "core/data/cache_build.h"
 #include "core/data/cache_manifest.h"
+#include "core/data/row_parse.h"
 
 namespace xrun {
 
+class ToyWorker : public RowWorker {
+ public:
+  void encode(const RawRow& row, const std::string& place, EncodedRow& out) override {
+    out = EncodedRow();
+    const std::string text = parse_row(row, place, out.repairs).at("text").as_string();
+    if (text.starts_with("bad")) throw RowRefusal("bad", "it says so");
+    if (text.starts_with("stop")) throw Error(place + ": stop");
+    for (const char c : text) {
+      out.streams[0].ids.push_back(c);
+      out.streams[0].trained.push_back(c == 'a');
+    }
+  }
+};
+
 class ToyRows : public RowType {
  public:
-  std::string name() const override { return "toy"; }
-  std::vector<Column> columns() const override {
-    return {{"offsets", ColumnType::kI64, -1},
-            {"text", ColumnType::kU8, 0},
-            {"flags", ColumnType::kBits, 0},
-            {"line", ColumnType::kI64, -1}};
+  RowSchema schema() const override { return {RowKind::kText, 256, {}, false}; }
+  std::unique_ptr<RowWorker> make_worker() const override { return std::make_unique<ToyWorker>(); }
+};
+
+// Calls `each` with the line of every row before it is read.
+class WatchedRows : public ToyRows {
+ public:
+  explicit WatchedRows(std::function<void(int64_t line)> each) : each_(std::move(each)) {}
+  std::unique_ptr<RowWorker> make_worker() const override {
+    class Worker : public ToyWorker {
+     public:
+      explicit Worker(const std::function<void(int64_t)>& each) : each_(each) {}
+      void encode(const RawRow& row, const std::string& place, EncodedRow& out) override {
+        each_(row.at.line);
+        ToyWorker::encode(row, place, out);
+      }
+
+     private:
+      const std::function<void(int64_t)>& each_;
+    };
+    return std::make_unique<Worker>(each_);
   }
-  void read(Json value, const SourceLine& at, SourceLedger& ledger) override {
-    text_ = value.at("text").as_string();
-    line_ = at.line;
-    if (text_.starts_with("bad")) throw RowRefusal("bad", "it says so");
-    if (text_.starts_with("stop")) throw Error(ledger.place(at) + ": stop");
-    ledger.tokens += static_cast<int64_t>(text_.size());
-  }
-  void append(SegmentData& segment) override {
-    std::vector<uint8_t> flags;
-    for (char c : text_) flags.push_back(c == 'a');
-    segment.push_text(1, text_);
-    segment.push_bits(2, flags);
-    segment.push_offset(0, 1);
-    segment.push<int64_t>(3, line_);
-    ++rows_;
-  }
-  Json summary() const override {
-    Json value = Json::object();
-    value.set("rows", rows_);
-    return value;
-  }
-  void restore(const Json& summary) override { rows_ = summary.at("rows").as_int(); }
 
  private:
-  std::string text_;
-  int64_t line_ = 0;
-  int64_t rows_ = 0;
+  std::function<void(int64_t)> each_;
 };
 
 // Raises the interrupt at a line.
-class InterruptedRows : public ToyRows {
- public:
-  explicit InterruptedRows(int64_t line = 300) : line_(line) {}
-  void read(Json value, const SourceLine& at, SourceLedger& ledger) override {
-    if (at.line == line_) request_interrupt(SIGINT);
-    ToyRows::read(std::move(value), at, ledger);
-  }
-
- private:
-  int64_t line_;
-};
+inline WatchedRows interrupted_rows(int64_t line = 300) {
+  return WatchedRows([line](int64_t at) {
+    if (at == line) request_interrupt(SIGINT);
+  });
+}
 
 // Rows of `n` texts of some twenty letters; every seventh is bad, every eleventh line is blank.
 inline std::string toy_file(int64_t n) {
@@ -92,7 +94,7 @@ inline CacheSource toy_source(const std::string& path, uint64_t segment_bytes = 
 
 inline std::filesystem::path build_toys(const std::filesystem::path& root,
                                         const CacheSource& source) {
-  ToyRows rows;
+  const ToyRows rows;
   return ensure_cache(root, source, rows);
 }
 

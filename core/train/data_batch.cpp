@@ -1,17 +1,17 @@
-#include "core/train/preference_batch.h"
+#include "core/train/data_batch.h"
 
 #include <ATen/ops/tensor.h>
 
 #include <cmath>
 
-#include "core/data/preference_set.h"
+#include "core/data/data_set.h"
 
 namespace xrun {
 namespace {
 
 constexpr double kExactWhole = 9007199254740992.0;  // 2^53: what the cache's doubles hold exactly
 
-bool all_whole(const PreferenceSet& set, const std::string& name) {
+bool all_whole(const DataSet& set, const std::string& name) {
   for (int64_t row = 0; row < set.total_rows(); ++row) {
     const double value = set.kept_number(row, name);
     if (!(std::floor(value) == value && std::fabs(value) <= kExactWhole)) return false;
@@ -20,8 +20,8 @@ bool all_whole(const PreferenceSet& set, const std::string& name) {
 }
 
 template <typename T>
-at::Tensor numbers(const PreferenceSet& set, const std::string& name,
-                   const std::vector<int64_t>& rows, at::ScalarType type) {
+at::Tensor numbers(const DataSet& set, const std::string& name, const std::vector<int64_t>& rows,
+                   at::ScalarType type) {
   std::vector<T> values;
   for (int64_t row : rows) values.push_back(static_cast<T>(set.kept_number(row, name)));
   return at::tensor(values, type);
@@ -29,9 +29,8 @@ at::Tensor numbers(const PreferenceSet& set, const std::string& name,
 
 }  // namespace
 
-KeptColumns::KeptColumns(const PreferenceSet& set)
-    : set_(std::make_shared<const PreferenceSet>(set)) {
-  for (const PreferenceSet::Kept& column : set.kept_columns()) {
+KeptColumns::KeptColumns(const DataSet& set) : set_(std::make_shared<const DataSet>(set)) {
+  for (const DataSet::Kept& column : set.kept_columns()) {
     const Kind number =
         column.is_number && all_whole(set, column.name) ? Kind::kWhole : Kind::kReal;
     columns_.push_back({column.name, column.is_number ? number : Kind::kString});
@@ -41,6 +40,11 @@ KeptColumns::KeptColumns(const PreferenceSet& set)
 void KeptColumns::add_to(Batch& batch) const {
   for (const auto& micro : batch.micros()) {
     const std::vector<int64_t>& rows = micro->pack().row_id;
+    if (set_->kind() == RowKind::kFeedback) {
+      std::vector<int64_t> labels;
+      for (int64_t row : rows) labels.push_back(set_->label(row));
+      micro->set_field("label", at::tensor(labels, at::kLong), false);
+    }
     for (const auto& [name, kind] : columns_) {
       if (kind == Kind::kString) {
         std::vector<std::string> texts;
@@ -55,20 +59,24 @@ void KeptColumns::add_to(Batch& batch) const {
   }
 }
 
-std::shared_ptr<Batch> preference_batch(const PreferenceSet& set, const KeptColumns& kept,
-                                        const std::vector<int64_t>& rows, int64_t max_tokens,
-                                        BatchInfo info) {
-  info.unit = Unit::kPair;
+Unit unit_of_rows(RowKind kind) {
+  return kind == RowKind::kPreference ? Unit::kPair : Unit::kToken;
+}
+
+std::shared_ptr<Batch> data_batch(const DataSet& set, const KeptColumns& kept,
+                                  const std::vector<int64_t>& units, int64_t max_tokens,
+                                  BatchInfo info) {
+  info.unit = unit_of_rows(set.kind());
   info.data_key = set.fingerprint();
   info.row_name = [set](int64_t row) { return set.place(row); };
-  auto batch = std::make_shared<Batch>(std::move(info), set.pack(rows, max_tokens));
+  auto batch = std::make_shared<Batch>(std::move(info), set.pack(units, max_tokens));
   kept.add_to(*batch);
   return batch;
 }
 
-std::shared_ptr<Batch> preference_batch(const PreferenceSet& set, const std::vector<int64_t>& rows,
-                                        int64_t max_tokens, BatchInfo info) {
-  return preference_batch(set, KeptColumns(set), rows, max_tokens, std::move(info));
+std::shared_ptr<Batch> data_batch(const DataSet& set, const std::vector<int64_t>& units,
+                                  int64_t max_tokens, BatchInfo info) {
+  return data_batch(set, KeptColumns(set), units, max_tokens, std::move(info));
 }
 
 }  // namespace xrun

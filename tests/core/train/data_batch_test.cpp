@@ -1,4 +1,4 @@
-#include "core/train/preference_batch.h"
+#include "core/train/data_batch.h"
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "core/base/error.h"
-#include "core/data/preference_set.h"
+#include "core/data/data_set.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 #include "core/train/adamw.h"
@@ -22,31 +22,31 @@ namespace {
 
 constexpr const char* kGolden = XRUN_SOURCE_DIR "/tests/golden/";
 
-class PreferenceBatchTest : public testing::Test {
+class DataBatchTest : public testing::Test {
  protected:
   void SetUp() override {
     policy_ = Policy::open(std::string(kGolden) + "tiny_dpo");
     reference_ = policy_->reference();
   }
-  PreferenceSet open(const std::string& path, std::vector<std::string> keep = {}) {
-    PreferenceOptions options;
+  DataSet open(const std::string& path, std::vector<std::string> keep = {}) {
+    DataOptions options;
     options.sources.push_back({});
     options.sources[0].path = path;
     options.sources[0].keep = std::move(keep);
     const Tokenizer& tokenizer = *policy_->tokenizer();
-    return PreferenceSet::open(options, tokenizer, *resolve_template(tokenizer).chat_template);
+    return DataSet::open(options, tokenizer, resolve_template(tokenizer).chat_template);
   }
-  PreferenceSet golden_pairs() { return open(std::string(kGolden) + "dpo_pairs.jsonl"); }
+  DataSet golden_pairs() { return open(std::string(kGolden) + "dpo_pairs.jsonl"); }
 
   TinyFolder folder_;
   std::shared_ptr<Policy> policy_;
   std::shared_ptr<Reference> reference_;
 };
 
-TEST_F(PreferenceBatchTest, KeepsTheOrderOfTheRowsWhateverThePacks) {
-  const PreferenceSet set = golden_pairs();
+TEST_F(DataBatchTest, KeepsTheOrderOfTheRowsWhateverThePacks) {
+  const DataSet set = golden_pairs();
   const std::vector<int64_t> rows = {11, 3, 70, 4, 29};
-  const auto one = preference_batch(set, rows, 8192), many = preference_batch(set, rows, 256);
+  const auto one = data_batch(set, rows, 8192), many = data_batch(set, rows, 256);
   EXPECT_EQ(one->micros().size(), 1u);
   EXPECT_GT(many->micros().size(), 1u);
   for (const char* name : {"row", "pair", "length", "tokens"}) {
@@ -59,14 +59,14 @@ TEST_F(PreferenceBatchTest, KeepsTheOrderOfTheRowsWhateverThePacks) {
   EXPECT_EQ(one->info().data_key, set.fingerprint());
 }
 
-TEST_F(PreferenceBatchTest, KeptColumnsAreFieldsAsTheRowsHaveThem) {
+TEST_F(DataBatchTest, KeptColumnsAreFieldsAsTheRowsHaveThem) {
   const std::filesystem::path path = folder_.path() / "rows.jsonl";
   std::ofstream(path)
       << R"({"prompt":"a","chosen":"b","rejected":"c","score":1.5,"who":"x","id":16777217})"
          "\n"
       << R"({"prompt":"d","chosen":"e","rejected":"f","score":-2,"who":"y","id":3})"
          "\n";
-  const auto batch = preference_batch(open(path.string(), {"score", "who", "id"}), {1, 0}, 8192);
+  const auto batch = data_batch(open(path.string(), {"score", "who", "id"}), {1, 0}, 8192);
   const View chosen = batch->micros()[0]->chosen();
   EXPECT_EQ(chosen.field("score")[0].item().toDouble(), -2);
   EXPECT_EQ(chosen.field("score")[1].item().toDouble(), 1.5);
@@ -80,7 +80,7 @@ TEST_F(PreferenceBatchTest, KeptColumnsAreFieldsAsTheRowsHaveThem) {
   EXPECT_EQ(batch->strings("score"), std::nullopt);
 }
 
-TEST_F(PreferenceBatchTest, EvaluationCountsEveryPairOfTheSplitOnce) {
+TEST_F(DataBatchTest, EvaluationCountsEveryPairOfTheSplitOnce) {
   const auto [train, valid] = golden_pairs().split(0.2);
   // The policy leaves its reference first, so that the metrics say something.
   AdamWOptions options;
@@ -89,7 +89,7 @@ TEST_F(PreferenceBatchTest, EvaluationCountsEveryPairOfTheSplitOnce) {
   BatchInfo info;
   info.total_steps = 1;
   const Objective objective = dpo(policy_, reference_, 0.1);
-  train_step(*preference_batch(train, train.step_rows({8, 1, true, 0}, 0), 512, info), objective,
+  train_step(*data_batch(train, train.step_units({8, 1, {}, 0}, 0), 512, info), objective,
              adamw);
 
   std::vector<int64_t> seen;
@@ -100,7 +100,7 @@ TEST_F(PreferenceBatchTest, EvaluationCountsEveryPairOfTheSplitOnce) {
   });
   std::sort(seen.begin(), seen.end());
   ASSERT_EQ(static_cast<int64_t>(seen.size()), valid.size());
-  for (int64_t i = 0; i < valid.size(); ++i) EXPECT_EQ(seen[static_cast<size_t>(i)], valid.row(i));
+  for (int64_t i = 0; i < valid.size(); ++i) EXPECT_EQ(seen[static_cast<size_t>(i)], valid.unit(i));
   const Metrics packed = evaluate(valid, 8192, objective);
   ASSERT_EQ(metrics.size(), packed.size());
   for (size_t i = 0; i < metrics.size(); ++i) {
@@ -111,7 +111,7 @@ TEST_F(PreferenceBatchTest, EvaluationCountsEveryPairOfTheSplitOnce) {
   EXPECT_EQ(metrics, evaluate(valid, 512, objective)) << "again the same bits";
 }
 
-TEST_F(PreferenceBatchTest, AnEmptySplitHasNoMetrics) {
+TEST_F(DataBatchTest, AnEmptySplitHasNoMetrics) {
   const auto [train, valid] = golden_pairs().split(0.0);
   EXPECT_TRUE(evaluate(valid, 512, dpo(policy_, reference_, 0.1)).empty());
 }

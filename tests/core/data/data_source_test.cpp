@@ -1,4 +1,4 @@
-#include "core/data/preference_source.h"
+#include "core/data/data_source.h"
 
 #include <filesystem>
 #include <set>
@@ -8,34 +8,34 @@
 namespace xrun {
 namespace {
 
-using PreferenceSources = PairFixture;
+using DataSources = PairFixture;
 
-TEST_F(PreferenceSources, OtherInputIsAnotherCache) {
-  const PreferenceOptions base = options(numbered_pairs(5));
+TEST_F(DataSources, OtherInputIsAnotherCache) {
+  const DataOptions base = options(numbered_pairs(5));
   std::set<std::string> prints = {open(base).fingerprint()};
   EXPECT_FALSE(prints.insert(open(base).fingerprint()).second);
-  const auto is_new = [&](const PreferenceOptions& changed) {
+  const auto is_new = [&](const DataOptions& changed) {
     return prints.insert(open(changed).fingerprint()).second;
   };
-  PreferenceOptions changed = base;
-  changed.max_length = 900;
+  DataOptions changed = base;
+  changed.settings.max_length = 900;
   EXPECT_TRUE(is_new(changed));
-  changed.over_length = OverLength::kDrop;
+  changed.settings.over_length = OverLength::kDrop;
   EXPECT_TRUE(is_new(changed));
-  changed.train_on = TrainOn::kAll;
+  changed.settings.train_on = TrainOn::kAll;
   EXPECT_TRUE(is_new(changed));
   changed.sources[0].keep = {"score"};
   EXPECT_TRUE(is_new(changed));
-  changed.template_kwargs.set("x", 1);
+  changed.settings.template_kwargs.set("x", 1);
   EXPECT_TRUE(is_new(changed));
-  template_.set_source("another source");
+  template_->set_source("another source");
   EXPECT_TRUE(is_new(changed));
   folder_.write("pairs.jsonl", numbered_pairs(6));
   EXPECT_TRUE(is_new(changed));
 }
 
-TEST_F(PreferenceSources, StrictRefusesWhatWouldBeDropped) {
-  PreferenceOptions strict = options(pair_row("q", "yes", "no") + pair_row("q", "", "no"));
+TEST_F(DataSources, StrictRefusesWhatWouldBeDropped) {
+  DataOptions strict = options(pair_row("q", "yes", "no") + pair_row("q", "", "no"));
   EXPECT_EQ(error_of([&] { open(strict); }), "");
   strict.strict = true;
   const std::string message = error_of([&] { open(strict); });
@@ -43,14 +43,14 @@ TEST_F(PreferenceSources, StrictRefusesWhatWouldBeDropped) {
   EXPECT_NE(message.find("pairs.jsonl:2  empty_answer"), std::string::npos) << message;
 }
 
-TEST_F(PreferenceSources, ASetWithoutAUsableRowIsRefusedWithItsReasons) {
+TEST_F(DataSources, ASetWithoutAUsableRowIsRefusedWithItsReasons) {
   EXPECT_NE(error_of([&] { open(pair_row("q", "", "no")); }).find("none of its 1 rows can be used"),
             std::string::npos);
   EXPECT_NE(error_of([&] { open("\n\n"); }).find("has no rows"), std::string::npos);
 }
 
-TEST_F(PreferenceSources, AVocabularyThatIsTooSmallIsNamedByItsRow) {
-  PreferenceOptions small = options(pair_row("q", "yes", "no"));
+TEST_F(DataSources, AVocabularyThatIsTooSmallIsNamedByItsRow) {
+  DataOptions small = options(pair_row("q", "yes", "no"));
   small.vocab_limit = 259;
   EXPECT_EQ(error_of([&] { open(small); }), "");
   small.vocab_limit = 258;
@@ -58,27 +58,27 @@ TEST_F(PreferenceSources, AVocabularyThatIsTooSmallIsNamedByItsRow) {
             std::string::npos);
 }
 
-TEST_F(PreferenceSources, AnUnmarkedTemplateIsRefused) {
-  const HandChatml unmarked(false);
-  const PreferenceOptions some = options(pair_row("q", "yes", "no"));
+TEST_F(DataSources, AnUnmarkedTemplateIsRefused) {
+  const auto unmarked = std::make_shared<HandChatml>(false);
+  const DataOptions some = options(pair_row("q", "yes", "no"));
   EXPECT_NE(error_of([&] {
-              PreferenceSet::open(some, tokenizer(), unmarked);
+              DataSet::open(some, tokenizer(), unmarked);
             }).find("has no {% generation %} marks"),
             std::string::npos);
 }
 
-TEST_F(PreferenceSources, OverLongRowsRaiseDropOrAreCut) {
-  PreferenceOptions some =
+TEST_F(DataSources, OverLongRowsRaiseDropOrAreCut) {
+  DataOptions some =
       options(pair_row("q", "yes", "no") + pair_row("q", std::string(100, 'y'), "no"));
-  some.max_length = 60;
+  some.settings.max_length = 60;
   EXPECT_NE(error_of([&] { open(some); }).find("pairs.jsonl:2: the chosen side has 122 tokens"),
             std::string::npos);
-  some.over_length = OverLength::kDrop;
+  some.settings.over_length = OverLength::kDrop;
   EXPECT_EQ(open(some).ledger().sources[0].dropped.at("too_long"), 1);
-  some.over_length = OverLength::kCut;
-  const PreferenceSet cut = open(some);
+  some.settings.over_length = OverLength::kCut;
+  const DataSet cut = open(some);
   EXPECT_EQ(cut.ledger().sources[0].cut_tokens, 62);
-  EXPECT_EQ(cut.length(1, Side::kChosen), 60);
+  EXPECT_EQ(std::ssize(cut.stream(1, kChosen).ids), 60);
 }
 
 // A template whose turns end outside of the trained span.
@@ -104,25 +104,25 @@ class OpenEnded : public HandChatml {
   }
 };
 
-TEST_F(PreferenceSources, ABrokenLawStopsBeforeAnythingIsBuiltUnlessItIsOff) {
-  const OpenEnded broken;
-  PreferenceOptions some = options(numbered_pairs(3));
-  const std::string message = error_of([&] { PreferenceSet::open(some, tokenizer(), broken); });
+TEST_F(DataSources, ABrokenLawStopsBeforeAnythingIsBuiltUnlessItIsOff) {
+  const auto broken = std::make_shared<OpenEnded>();
+  DataOptions some = options(numbered_pairs(3));
+  const std::string message = error_of([&] { DataSet::open(some, tokenizer(), broken); });
   EXPECT_NE(message.find("pairs.jsonl:1: the chat template \"hand\" breaks the law "
                          "\"eot_trained\" in 3 of 3 rows"),
             std::string::npos)
       << message;
   EXPECT_FALSE(std::filesystem::exists(some.cache_root / "data"));
   some.disabled_laws = {"eot_trained"};
-  EXPECT_EQ(error_of([&] { PreferenceSet::open(some, tokenizer(), broken); }), "");
+  EXPECT_EQ(error_of([&] { DataSet::open(some, tokenizer(), broken); }), "");
   some.disabled_laws = {"eot_trainde"};
-  EXPECT_NE(error_of([&] { PreferenceSet::open(some, tokenizer(), broken); }).find("eot_trained"),
+  EXPECT_NE(error_of([&] { DataSet::open(some, tokenizer(), broken); }).find("eot_trained"),
             std::string::npos);
 }
 
 // Every spelling and every reason of tests/data, so that a change of either shows.
-TEST_F(PreferenceSources, TheSampleFilesAreAccountedFor) {
-  PreferenceOptions some = options("");
+TEST_F(DataSources, TheSampleFilesAreAccountedFor) {
+  DataOptions some = options("");
   some.sources[0].path = XRUN_SOURCE_DIR "/tests/data/pairs.jsonl";
   some.sources[0].keep = {"topic"};
   some.strict = true;
@@ -130,7 +130,7 @@ TEST_F(PreferenceSources, TheSampleFilesAreAccountedFor) {
   some.strict = false;
   some.sources[0].path = XRUN_SOURCE_DIR "/tests/data/bad_pairs.jsonl";
   some.sources[0].keep = {};
-  const PreferenceSet bad = open(some);
+  const DataSet bad = open(some);
   EXPECT_EQ(bad.ledger().sources[0].dropped,
             (std::map<std::string, int64_t>{{"empty_answer", 1},
                                             {"empty_list", 1},

@@ -1,0 +1,155 @@
+#include "core/data/conversation_row.h"
+
+#include "core/base/hash.h"
+#include "core/data/ledger.h"
+#include "core/data/messages.h"
+
+namespace xrun {
+
+namespace {
+
+std::vector<std::string> with_more(std::vector<std::string> more) {
+  std::vector<std::string> names = {
+      "messages", "conversations", "prompt", "completion", "instruction",          "input",
+      "output",   "history",       "system", "tools",      "chat_template_kwargs", "weight"};
+  names.insert(names.end(), more.begin(), more.end());
+  return names;
+}
+
+void append(Json& messages, const Json& more) {
+  for (const Json& message : more.as_array()) messages.push_back(message);
+}
+
+}  // namespace
+
+bool is_opening_role(const std::string& role) {
+  return role == "system" || role == "user" || role == "developer";
+}
+
+uint64_t hash_messages(const Json& messages, size_t count) {
+  Json shared = Json::array();
+  for (size_t i = 0; i < count; ++i) shared.push_back(messages.as_array()[i]);
+  return hash_u64(dump_json(shared));
+}
+
+ConversationReader::ConversationReader(RowKind kind, const RowSettings& settings,
+                                       std::vector<std::string> more)
+    : fields_(kind, with_more(std::move(more)), settings),
+      template_kwargs_(settings.template_kwargs) {}
+
+// A string is one turn of `role`; anything else must be messages.
+Json ConversationReader::turns_of(const Json& value, const std::string& ours, const char* role,
+                                  ConversationRow& out) const {
+  if (value.is_string()) return Json(Json::Array{make_message(role, value.as_string())});
+  bool from_value = false;
+  Json turns = read_messages(value, fields_.spelled(ours), from_value);
+  if (from_value) out.notes.push_back("messages spelled from/value");
+  return turns;
+}
+
+std::string ConversationReader::text_of(const Json& row, const std::string& ours) const {
+  const Json* value = fields_.find(row, ours);
+  if (value == nullptr) return "";
+  if (!value->is_string()) {
+    throw RowRefusal("wrong_type", fmt::format("\"{}\" is {}, wanted a string",
+                                               fields_.spelled(ours), kind_text(*value)));
+  }
+  return value->as_string();
+}
+
+void ConversationReader::read_instruction(const Json& row, ConversationRow& out) const {
+  if (const Json* history = fields_.find(row, "history")) {
+    const auto is_pair = [](const Json& turn) {
+      return turn.is_array() && turn.size() == 2 && turn.as_array()[0].is_string() &&
+             turn.as_array()[1].is_string();
+    };
+    const std::string name = fields_.spelled("history");
+    if (!history->is_array()) {
+      throw RowRefusal("wrong_type",
+                       fmt::format("\"{}\" is {}, wanted a list", name, kind_text(*history)));
+    }
+    for (size_t i = 0; i < history->size(); ++i) {
+      const Json& turn = history->as_array()[i];
+      if (!is_pair(turn)) {
+        throw RowRefusal("wrong_type", fmt::format("\"{}\"[{}] is no pair of strings", name, i));
+      }
+      out.messages.push_back(make_message("user", turn.as_array()[0].as_string()));
+      out.messages.push_back(make_message("assistant", turn.as_array()[1].as_string()));
+    }
+  }
+  std::string question = text_of(row, "instruction");
+  const std::string input = text_of(row, "input");
+  if (!input.empty()) question += (question.empty() ? "" : "\n") + input;
+  out.messages.push_back(make_message("user", std::move(question)));
+  if (fields_.find(row, "output") == nullptr) return;
+  out.messages.push_back(make_message("assistant", text_of(row, "output")));
+  out.notes.push_back("rows spelled instruction/output");
+}
+
+void ConversationReader::read_prompt(const Json& row, const Json& prompt,
+                                     ConversationRow& out) const {
+  out.messages = turns_of(prompt, "prompt", "user", out);
+  const Json* completion = fields_.find(row, "completion");
+  if (completion == nullptr) return;
+  Json answer = turns_of(*completion, "completion", "assistant", out);
+  if (!completion->is_string() && is_opening_role(message_role(answer.as_array().front()))) {
+    throw RowRefusal(
+        "wrong_type",
+        fmt::format("\"{}\" begins with a turn of \"{}\", wanted assistant",
+                    fields_.spelled("completion"), message_role(answer.as_array().front())));
+  }
+  out.given = out.messages.size();
+  append(out.messages, answer);
+  out.notes.push_back("rows spelled prompt/completion");
+}
+
+void ConversationReader::read_turns(const Json& row, ConversationRow& out) const {
+  const Json* prompt = fields_.find(row, "prompt");
+  for (const char* name : {"messages", "conversations"}) {
+    const Json* value = fields_.find(row, name);
+    if (value == nullptr) continue;
+    Json turns = turns_of(*value, name, "user", out);
+    const bool whole = is_opening_role(message_role(turns.as_array().front()));
+    if (prompt != nullptr && !whole) {
+      out.messages = turns_of(*prompt, "prompt", "user", out);
+      out.given = out.messages.size();
+    } else if (prompt != nullptr) {
+      out.notes.push_back(fmt::format("\"{}\" is ignored beside \"{}\"", fields_.spelled("prompt"),
+                                      fields_.spelled(name)));
+    }
+    append(out.messages, turns);
+    return;
+  }
+  if (fields_.find(row, "instruction") != nullptr) return read_instruction(row, out);
+  if (prompt == nullptr) fields_.refuse_format(row);
+  read_prompt(row, *prompt, out);
+}
+
+void ConversationReader::add_system(const Json& row, ConversationRow& out) const {
+  const std::string system = text_of(row, "system");
+  if (system.empty()) return;
+  if (message_role(out.messages.as_array().front()) == "system") {
+    out.notes.push_back(
+        fmt::format("\"{}\" is ignored beside a system turn", fields_.spelled("system")));
+    return;
+  }
+  Json messages(Json::Array{make_message("system", system)});
+  append(messages, out.messages);
+  out.messages = std::move(messages);
+  if (out.given > 0) ++out.given;
+}
+
+ConversationRow ConversationReader::read(const Json& row) const {
+  RowFields::require_object(row);
+  ConversationRow out;
+  out.messages = Json::array();
+  read_turns(row, out);
+  add_system(row, out);
+  out.kwargs = merge_template_kwargs(template_kwargs_, fields_.find(row, "chat_template_kwargs"),
+                                     fields_.find(row, "tools"));
+  fields_.read_kept(row, out);
+  fields_.finish_notes(row, out);
+  return out;
+}
+
+}  // namespace xrun

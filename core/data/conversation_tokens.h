@@ -1,0 +1,40 @@
+#pragma once
+// A conversation as a stream of tokens with flags of what is trained, and its fit to a length.
+
+#include <cstdint>
+#include <string>
+
+#include "core/base/json.h"
+#include "core/data/data_settings.h"
+#include "core/data/row_type.h"
+#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
+
+namespace xrun {
+
+// What a conversation is rendered and tokenised by.
+struct ConversationStyle {
+  const Tokenizer& tokenizer;
+  const ChatTemplate& chat_template;
+  TrainOn train_on = TrainOn::kAssistant;
+};
+
+// Renders, tokenises and marks. Nothing in the first `given` messages is trained unless train_on is
+// kAll; kLast trains the last turn alone. The first token never is. Adds tokens half inside a
+// generation span to `straddlers`. Throws RowRefusal "template_error" if the template refuses the
+// messages.
+TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t given,
+                                const ConversationStyle& style, int64_t& straddlers);
+
+bool is_trained(const TokenStream& stream);
+
+// Cuts the end off; returns how many tokens that were.
+int64_t cut_stream(TokenStream& stream, int64_t max_length);
+
+// Fits the only stream of a row to settings.max_length: cuts it and counts that in `out`, throws
+// RowRefusal "too_long" under kDrop, Error that begins with `place` under kRaise, or if a cut
+// leaves no trained token where there was one. `what` is the row for messages: "the conversation".
+void fit_stream(const RowSettings& settings, const std::string& place, const char* what,
+                EncodedRow& out);
+
+}  // namespace xrun

@@ -1,0 +1,202 @@
+#include "core/data/data_source.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/cache_root.h"
+#include "core/base/error.h"
+#include "core/data/cache_build.h"
+#include "core/data/cache_manifest.h"
+#include "core/data/data_files.h"
+#include "core/data/jsonl.h"
+#include "core/data/row_parse.h"
+#include "core/data/source_rows.h"
+#include "core/text/template_laws.h"
+
+namespace xrun {
+
+namespace {
+
+// Raised when the same input gives other bytes: of one kind, when its encoder changes.
+constexpr int64_t kRowVersion = 3;
+constexpr size_t kLawRows = 64;      // rows on which the laws are tried
+constexpr int64_t kLawLines = 1000;  // lines in which they are looked for
+constexpr size_t kListedRows = 10;   // bad rows in an error message
+
+std::string source_name(const DataSource& source) {
+  return source.name.empty() ? source.path : source.name;
+}
+
+Json sorted_list(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  Json list = Json::array();
+  for (std::string& name : names) list.push_back(std::move(name));
+  return list;
+}
+
+void add_template(Json& key, const DataOptions& options, const ChatTemplate& chat_template) {
+  key.set("template_name", chat_template.name());
+  key.set("template", chat_template.source());
+  key.set("template_digest", chat_template.digest());
+  key.set("template_kwargs", options.settings.template_kwargs);
+  key.set("laws_off", sorted_list(options.disabled_laws));
+}
+
+// The document whose hash names the source's cache: every byte and setting that decides a token, a
+// mask or the order of rows.
+Json key_of_files(const DataOptions& options, const DataSource& source,
+                  const std::vector<DataFile>& files, const EncoderParts& parts) {
+  Json key = Json::object();
+  key.set("row_type", row_kind_name(options.kind));
+  key.set("row_version", kRowVersion);
+  key.set("cache_version", kCacheVersion);
+  key.set("name", source_name(source));
+  key.set("files", data_files_json(files));
+  Json fields = Json::object();
+  for (const auto& [ours, theirs] : source.fields) fields.set(ours, theirs);
+  key.set("fields", std::move(fields));
+  Json keep = Json::array();
+  for (const std::string& name : source.keep) keep.push_back(name);
+  key.set("keep", std::move(keep));
+  key.set("tokenizer", parts.tokenizer.digest());
+  if (uses_template(options.kind)) add_template(key, options, *parts.chat_template);
+  if (options.kind == RowKind::kText) key.set("end_of_text", parts.settings.end_of_text);
+  key.set("train_on", train_on_name(parts.settings.train_on));
+  key.set("max_length", parts.settings.max_length);
+  key.set("over_length", over_length_name(parts.settings.over_length));
+  if (source.transform) key.set("transform", source.transform->source());
+  key.set("segment_bytes", options.segment_bytes);
+  return key;
+}
+
+// The first rows that can be read; bad ones are the ledger's affair.
+std::vector<LawSample> sample_rows(const RowEncoder& encoder, RowTransform* transform,
+                                   const std::vector<DataFile>& files) {
+  std::vector<LawSample> samples;
+  for (size_t f = 0; f < files.size() && samples.size() < kLawRows; ++f) {
+    JsonlReader lines(files[f].name, files[f].name);
+    RawRow row;
+    while (samples.size() < kLawRows && lines.cursor().lines < kLawLines && lines.next_row(row)) {
+      const std::string place = fmt::format("{}:{}", files[f].name, row.at.line);
+      int64_t repairs = 0;
+      try {
+        Json value = parse_row(row, place, repairs);
+        if (transform != nullptr && !transform->apply(value, place)) continue;
+        samples.push_back(encoder.law_sample(value));
+        samples.back().where = place;
+      } catch (const RowRefusal&) {
+        continue;
+      }
+    }
+  }
+  return samples;
+}
+
+void check_template(const DataOptions& options, const EncoderParts& parts, RowTransform* transform,
+                    const std::vector<DataFile>& files) {
+  const ChatTemplate& chat_template = *parts.chat_template;
+  XRUN_CHECK(chat_template.marks_generation() || parts.settings.train_on == TrainOn::kAll,
+             "the chat template \"{}\" has no {{% generation %}} marks, so no token of an answer "
+             "would be trained; name a template that has them, say template = \"chatml\"",
+             chat_template.name());
+  const std::unique_ptr<RowEncoder> encoder = make_row_encoder(options.kind, parts);
+  const std::vector<LawSample> samples = sample_rows(*encoder, transform, files);
+  std::string text;
+  for (const LawBreach& breach :
+       check_laws(parts.tokenizer, chat_template, samples, options.disabled_laws)) {
+    text += fmt::format("{}: the chat template \"{}\" breaks the law \"{}\" in {} of {} rows: {}\n",
+                        breach.where, chat_template.name(), breach.law, breach.samples,
+                        samples.size(), breach.message);
+  }
+  if (text.empty()) return;
+  text.pop_back();
+  throw Error(text);
+}
+
+std::string list_bad_rows(const SourceLedger& ledger) {
+  std::string text;
+  for (size_t i = 0; i < ledger.bad.size() && i < kListedRows; ++i) {
+    const BadRow& row = ledger.bad[i];
+    text += fmt::format("\n  {}  {}: {}", ledger.place(row.at), row.reason, row.detail);
+  }
+  return text;
+}
+
+void check_ledger(const RowCache& cache, bool strict) {
+  const SourceLedger& ledger = cache.ledger();
+  XRUN_CHECK(ledger.rows > 0, "{}: has no rows", ledger.name);
+  XRUN_CHECK(ledger.kept > 0, "{}: none of its {} rows can be used{}", ledger.name,
+             count_text(ledger.rows), list_bad_rows(ledger));
+  if (!strict) return;
+  const auto filtered = ledger.dropped.find("filter");
+  const int64_t bad =
+      ledger.dropped_total() - (filtered == ledger.dropped.end() ? 0 : filtered->second);
+  XRUN_CHECK(bad == 0 && ledger.cut == 0 && ledger.repaired == 0,
+             "{}: {} of {} rows would be dropped, {} cut, {} repaired, and strict = true{}",
+             ledger.name, count_text(bad), count_text(ledger.rows), count_text(ledger.cut),
+             count_text(ledger.repaired), list_bad_rows(ledger));
+}
+
+void check_vocabulary(const RowCache& cache, int64_t vocab_limit) {
+  const RowCache::Extreme largest = cache.max_token_id();
+  if (vocab_limit <= 0 || largest.value < vocab_limit) return;
+  throw Error(fmt::format(
+      "{}: has the token id {}, the model's vocabulary has {} ids; the tokenizer belongs to "
+      "another model",
+      cache.ledger().place(cache.at(largest.row)), largest.value, vocab_limit));
+}
+
+CacheSource cache_source(const DataOptions& options, const DataSource& source) {
+  CacheSource build;
+  build.name = source_name(source);
+  build.notice = options.notice;
+  build.segment_bytes = options.segment_bytes;
+  build.files =
+      find_data_files(source.path, [&](const std::string& file, uint64_t done, uint64_t total) {
+        if (!options.progress) return;
+        const double fraction = static_cast<double>(done) / static_cast<double>(total);
+        options.progress({.source = file, .hashing = true, .fraction = fraction});
+      });
+  if (options.progress) {
+    build.progress = [progress = options.progress, name = build.name](int64_t rows,
+                                                                      double fraction) {
+      progress({.source = name, .rows = rows, .fraction = fraction});
+    };
+  }
+  return build;
+}
+
+}  // namespace
+
+std::shared_ptr<const RowCache> open_data_source(
+    const DataOptions& options, size_t index, const Tokenizer& tokenizer,
+    const std::shared_ptr<const ChatTemplate>& chat_template) {
+  const DataSource& source = options.sources.at(index);
+  EncoderParts parts{options.settings, tokenizer,
+                     source.chat_template ? source.chat_template : chat_template};
+  parts.settings.fields = source.fields;
+  parts.settings.keep = source.keep;
+  make_row_encoder(options.kind, parts);  // what it refuses is said before any file is read
+  require_law_names(options.disabled_laws);
+  CacheSource build = cache_source(options, source);
+  build.key_document = key_of_files(options, source, build.files, parts);
+  const std::filesystem::path root =
+      (options.cache_root.empty() ? cache_root() : options.cache_root) / "data";
+  if (!is_cached(root, build)) {
+    tokenizer.finish_loading();
+    const std::unique_ptr<RowTransform> transform =
+        source.transform ? source.transform->make() : nullptr;
+    const bool trains = options.kind != RowKind::kPrompts;
+    if (uses_template(options.kind) && trains) {
+      check_template(options, parts, transform.get(), build.files);
+    }
+  }
+  const SourceRows rows(options.kind, parts, source.transform);
+  std::shared_ptr<const RowCache> cache =
+      RowCache::open(ensure_cache(root, build, rows), options.kind);
+  check_ledger(*cache, options.strict);
+  check_vocabulary(*cache, options.vocab_limit);
+  return cache;
+}
+
+}  // namespace xrun

@@ -1,0 +1,75 @@
+// Preference rows: two conversations that share a prompt; what lies behind it is trained.
+
+#include "core/data/conversation_tokens.h"
+#include "core/data/preference_row.h"
+#include "core/data/row_encoder.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr const char* kSides[2] = {"chosen", "rejected"};
+
+class PreferenceEncoder : public RowEncoder {
+ public:
+  explicit PreferenceEncoder(const EncoderParts& parts)
+      : parts_(parts),
+        reader_(parts.settings),
+        style_{parts.tokenizer, *parts_.chat_template, parts.settings.train_on} {}
+
+  void encode(const Json& value, const std::string& place, EncodedRow& out) const override {
+    PreferenceRow row = reader_.read(value);
+    const Json* sides[2] = {&row.chosen, &row.rejected};
+    for (size_t s = 0; s < 2; ++s) {
+      out.streams[s] =
+          encode_conversation(*sides[s], row.kwargs, row.shared, style_, out.straddlers);
+    }
+    for (size_t s = 0; s < 2; ++s) {
+      if (is_trained(out.streams[s])) continue;
+      throw RowRefusal("empty_mask", fmt::format("no token of the {} side is trained", kSides[s]));
+    }
+    static_cast<RowExtras&>(out) = std::move(row);
+    fit_length(place, out);
+  }
+
+  LawSample law_sample(const Json& value) const override {
+    PreferenceRow row = reader_.read(value);
+    return {"", std::move(row.chosen), std::move(row.rejected), std::move(row.kwargs)};
+  }
+
+ private:
+  // Both sides are cut from the same end, so that what is left is the prompt and the head of each
+  // answer.
+  void fit_length(const std::string& place, EncodedRow& out) const {
+    const RowSettings& settings = parts_.settings;
+    const auto length = [&](size_t s) { return static_cast<int64_t>(out.streams[s].ids.size()); };
+    if (settings.max_length <= 0 || std::max(length(0), length(1)) <= settings.max_length) return;
+    const std::string lengths =
+        fmt::format("the chosen side has {} tokens and the rejected side {}, max_length is {}",
+                    count_text(length(0)), count_text(length(1)), count_text(settings.max_length));
+    if (settings.over_length == OverLength::kDrop) throw RowRefusal("too_long", lengths);
+    XRUN_CHECK(settings.over_length == OverLength::kCut,
+               "{}: {}; raise max_length or set over_length = \"drop\" or \"cut\"", place, lengths);
+    for (TokenStream& stream : out.streams) {
+      out.cut_tokens += cut_stream(stream, settings.max_length);
+    }
+    for (size_t s = 0; s < 2; ++s) {
+      XRUN_CHECK(is_trained(out.streams[s]),
+                 "{}: cut to max_length = {}, the {} side has no trained token left: its prompt "
+                 "alone is as long; raise max_length or set over_length = \"drop\"",
+                 place, count_text(settings.max_length), kSides[s]);
+    }
+  }
+
+  EncoderParts parts_;
+  PreferenceReader reader_;
+  ConversationStyle style_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowEncoder> make_preference_encoder(const EncoderParts& parts) {
+  return std::make_unique<PreferenceEncoder>(parts);
+}
+
+}  // namespace xrun

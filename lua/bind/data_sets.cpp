@@ -1,0 +1,236 @@
+// xrun.preference, xrun.chat, ...: rows through template, tokenizer and cache, and their splits.
+
+#include "core/base/error.h"
+#include "core/console/progress.h"
+#include "core/data/row_columns.h"
+#include "core/data/row_encoder.h"
+#include "core/model/hf_config.h"
+#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
+#include "core/train/data_batch.h"
+#include "core/train/policy.h"
+#include "lua/bind/args.h"
+#include "lua/bind/data_handle.h"
+#include "lua/bind/data_settings.h"
+#include "lua/bind/field_check.h"
+#include "lua/bind/modules.h"
+#include "lua/bind/session.h"
+
+namespace xrun {
+
+namespace {
+
+// What a resume compares: the content of the caches, and the settings that made them.
+Session::Input identity_of(const Session& session, const DataHandle& data) {
+  size_t number = 1;
+  for (const Session::Input& input : session.inputs) number += input.kind == "data" ? 1 : 0;
+  Json identity(Json::Object{
+      {"name", data.name}, {"digest", data.set.fingerprint()}, {"keys", data.set.key_documents()}});
+  return {"data", std::to_string(number), fmt::format("data set {} ({})", number, data.name),
+          std::move(identity)};
+}
+
+// Progress of an opened set: its files are hashed, then cached where they are not.
+struct BuildLines {
+  TaskProgress hashing;
+  TaskProgress caching;
+};
+
+// What a set needs besides its rows.
+DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const Json& data,
+                        const Json& options, BuildLines& lines) {
+  DataOptions result = read_data_options(L, kind, options, data);
+  const ModelConfig model = read_model_config(policy.dir());
+  int64_t& max_length = result.settings.max_length;
+  max_length = max_length == kNoLimit ? 0 : max_length == 0 ? model.max_length : max_length;
+  result.vocab_limit = model.vocab;
+  result.notice = [L](const std::string& line) { session_of(L).console->print(line); };
+  result.progress = [L, &lines](const BuildProgress& now) {
+    // The total is not known before the file is read; the share of its bytes stands for it.
+    const double total = now.fraction > 0 ? static_cast<double>(now.rows) / now.fraction : 0;
+    if (now.hashing) {
+      lines.hashing.update(static_cast<int64_t>(100 * now.fraction), 100);
+    } else {
+      lines.caching.update(now.rows, static_cast<int64_t>(total));
+    }
+    check_interrupt(L);
+  };
+  return result;
+}
+
+std::shared_ptr<const ChatTemplate> choose_template(lua_State* L, RowKind kind, Policy& policy,
+                                                    const Json& options) {
+  if (!uses_template(kind)) return nullptr;
+  Session& session = session_of(L);
+  const Json setting = option_or_config(options, L, "template");
+  const bool allow_unmarked = kind == RowKind::kPrompts;  // nothing of a prompt is trained
+  const ResolvedTemplate chosen =
+      resolve_template(*policy.tokenizer(), setting.is_string() ? setting.as_string() : "auto",
+                       template_date(session), allow_unmarked);
+  policy.use_template(chosen.chat_template);  // an export carries it
+  if (!chosen.notice.empty()) session.notices.push_back(chosen.notice);
+  return chosen.chat_template;
+}
+
+void add_ledger(Session& session, const Ledger& ledger) {
+  session.ledger_text += ledger.text();
+  for (const SourceLedger& source : ledger.sources) session.ledger.sources.push_back(source);
+}
+
+std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
+                                     const std::shared_ptr<Policy>& policy, const Json& data,
+                                     const Json& options) {
+  Session& session = session_of(L);
+  const std::string name = read_data_sources(data)[0].path;
+  const auto chat_template = choose_template(L, kind, *policy, options);
+  BuildLines lines{{*session.console, "reading " + name, "%"},
+                   {*session.console, "caching " + name, "rows"}};
+  auto result = std::make_shared<DataHandle>(
+      DataHandle{DataSet::open(options_for(L, kind, *policy, data, options, lines),
+                               *policy->tokenizer(), chat_template),
+                 policy, name, nullptr, options});
+  result->kept = std::make_shared<const KeptColumns>(result->set);
+  if (const Json seed = option_or_config(options, L, "seed"); !seed.is_null()) {
+    result->seed = static_cast<uint64_t>(seed.as_int());
+  }
+  const Json max_length = option_or_config(options, L, "max_length");
+  result->max_length =
+      max_length.is_null() ? read_model_config(policy->dir()).max_length : max_length.as_int();
+  result->order = read_order(option_or_config(options, L, "shuffle"));
+  add_ledger(session, result->set.ledger());
+  note_input(session, identity_of(session, *result));
+  return result;
+}
+
+template <RowKind kind>
+int open_rows(lua_State* L) {
+  const Json data = to_json(L, 1);
+  const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
+  const Options known(L, 3,
+                      {"template", "max_length", "over_length", "train_on", "strict", "laws",
+                       "mixture", "seed", "shuffle", "end_of_text"});
+  const Json options = lua_istable(L, 3) ? to_json(L, 3, false) : Json::object();
+  for (const auto& [name, value] : options.as_object()) check_fields(value, name);
+  push(L, open_set(L, kind, policy, data, options));
+  return 1;
+}
+
+std::shared_ptr<DataHandle> part_of(const DataHandle& whole, DataSet set) {
+  DataHandle part = whole;
+  part.set = std::move(set);
+  return std::make_shared<DataHandle>(std::move(part));
+}
+
+// split{ fraction, by } cuts rows off; split{ data } opens another set by the same settings.
+int split_set(DataHandle& self, lua_State* L) {
+  const Options options(L, 2, {"fraction", "every", "by", "data"});
+  const Json valid = lua_istable(L, 2) ? to_json(L, 2) : Json::object();
+  check_fields(valid, "valid");
+  const Json* data = valid.find("data");
+  if (data != nullptr && data->size() > 0) {
+    XRUN_CHECK(options.get<double>("fraction", 0.0) == 0,
+               "valid has both fraction and data; give one of them");
+    push(L, part_of(self, self.set));
+    push(L, open_set(L, self.set.kind(), self.policy, *data, self.options));
+    return 2;
+  }
+  auto [train, valid_set] = self.set.split(options.get<double>("fraction", 0.0),
+                                           parse_split_by(options.get<std::string>("by", "row")));
+  push(L, part_of(self, std::move(train)));
+  push(L, part_of(self, std::move(valid_set)));
+  return 2;
+}
+
+std::string describe_set(const DataHandle& data) {
+  return fmt::format("DataSet {} ({} {}s)", data.name, data.set.size(), data.set.unit_name());
+}
+
+int row_place(DataHandle& self, lua_State* L) {
+  push(L, self.set.place(self.set.unit(arg<int64_t>(L, 2, "i"))));
+  return 1;
+}
+
+// The i-th row as its cache holds it.
+int row_of(DataHandle& self, lua_State* L) {
+  const int64_t row = self.set.unit(arg<int64_t>(L, 2, "i"));
+  Json table(Json::Object{{"place", self.set.place(row)}, {"weight", self.set.weight(row)}});
+  const std::vector<std::string> names = stream_names(self.set.kind());
+  for (size_t s = 0; s < names.size(); ++s) {
+    const TokenStream tokens = self.set.stream(row, s);
+    Json ids = Json::array(), mask = Json::array();
+    for (const int32_t id : tokens.ids) ids.push_back(id);
+    for (const uint8_t flag : tokens.trained) mask.push_back(flag);
+    const std::string prefix = names.size() == 1 ? "" : names[s] + "_";
+    table.set(prefix + "ids", std::move(ids));
+    table.set(prefix + "mask", std::move(mask));
+    table.set(prefix + "text", self.policy->tokenizer()->decode(tokens.ids));
+  }
+  if (self.set.kind() == RowKind::kFeedback) table.set("label", int64_t{self.set.label(row)});
+  push(L, table);
+  return 1;
+}
+
+constexpr const char* kOptionsDoc =
+    " Options override the configuration's template, max_length, over_length, train_on, strict, "
+    "laws, mixture, seed, shuffle.";
+
+template <RowKind kind>
+void add_reader(LuaState& state, const char* doc) {
+  state.function(row_kind_name(kind), "(data, policy, options?) -> DataSet",
+                 std::string(doc) + kOptionsDoc, open_rows<kind>);
+}
+
+}  // namespace
+
+void open_data_sets(LuaState& state) {
+  Class<DataHandle>(state, "DataSet",
+                    "Rows of one kind, or a split of them: tokenised, cached, counted.")
+      .method("split", "(valid) -> DataSet, DataSet",
+              "Training and validation rows: { fraction = 0.1, by = \"row\" } takes the last "
+              "rows, by = \"prompt\" keeps prompts apart, data = {...} opens other files.",
+              split_set)
+      .method("place", "(i) -> string",
+              "File and line of the i-th row of this split, counted from 0.", row_place)
+      .method("row", "(i) -> table",
+              "The i-th row of this split, counted from 0: place, weight, ids, mask and text (for "
+              "pairs chosen_ids, rejected_ids, ...).",
+              row_of)
+      .method("verify", "()", "Checks every byte of the caches.",
+              [](DataHandle& self, lua_State*) {
+                self.set.verify();
+                return 0;
+              })
+      .property("size", "number", "Rows of this split.",
+                [](DataHandle& self, lua_State* L) {
+                  push(L, self.set.size());
+                  return 1;
+                })
+      .property("ledger", "table", "Rows in, kept, dropped by reason, cut and repaired, by source.",
+                [](DataHandle& self, lua_State* L) {
+                  push(L, self.set.ledger().to_json());
+                  return 1;
+                })
+      .metamethod("__len", "#set -> number", "Rows of this split.",
+                  [](DataHandle& self, lua_State* L) {
+                    push(L, self.set.size());
+                    return 1;
+                  })
+      .tostring(describe_set);
+  add_reader<RowKind::kPreference>(
+      state, "Opens preference rows: renders, tokenises and caches both sides for the policy.");
+  add_reader<RowKind::kChat>(
+      state,
+      "Opens conversations; their assistant turns are trained (of prompt and completion, "
+      "the completion).");
+  add_reader<RowKind::kText>(
+      state,
+      "Opens plain text: documents, ended by the tokenizer's EOS unless end_of_text = "
+      "false. With batch.tokens they are read as windows of max_length tokens.");
+  add_reader<RowKind::kPrompts>(state, "Opens prompts that a model is to answer.");
+  add_reader<RowKind::kTokens>(state,
+                               "Opens rows of token ids: input_ids, with labels, mask or weights.");
+  add_reader<RowKind::kFeedback>(
+      state, "Opens answers with a label, true or false: the field `label` of views is 1 or 0.");
+}
+
+}  // namespace xrun

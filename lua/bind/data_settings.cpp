@@ -1,0 +1,121 @@
+#include "lua/bind/data_settings.h"
+
+#include "core/base/error.h"
+#include "core/data/mixture.h"
+#include "lua/bind/field_check.h"
+#include "lua/bind/recipe.h"
+
+namespace xrun {
+
+namespace {
+
+DataSource read_source(const Json& entry) {
+  DataSource source;
+  source.path = entry.at("path").as_string();
+  if (const Json* weight = entry.find("weight")) source.weight = weight->as_double();
+  if (const Json* name = entry.find("name")) source.name = name->as_string();
+  if (const Json* fields = entry.find("fields"); fields && fields->is_object()) {
+    for (const auto& [ours, theirs] : fields->as_object()) {
+      XRUN_CHECK(theirs.is_string(), "fields.{}: got {}, wanted the column's name", ours,
+                 dump_json(theirs));
+      source.fields.emplace_back(ours, theirs.as_string());
+    }
+  }
+  if (const Json* keep = entry.find("keep")) {
+    for (const Json& column : keep->as_array()) {
+      XRUN_CHECK(column.is_string(), "keep: got {}, wanted a column's name", dump_json(column));
+      source.keep.push_back(column.as_string());
+    }
+  }
+  return source;
+}
+
+}  // namespace
+
+Json option_or_config(const Json& options, lua_State* L, const char* name) {
+  if (const Json* value = options.find(name)) return *value;
+  const Json* value = recipe_context(L).config.find(name);
+  return value == nullptr ? Json() : *value;
+}
+
+std::vector<DataSource> read_data_sources(const Json& data) {
+  XRUN_CHECK(data.is_array() && data.size() > 0,
+             "data: got {}, wanted a list of sources: {{ {{ path = \"rows.jsonl\" }} }}",
+             data.size() == 0 && !data.is_string() ? "an empty table" : dump_json(data));
+  check_fields(data, "data");
+  std::vector<DataSource> sources;
+  for (const Json& entry : data.as_array()) sources.push_back(read_source(entry));
+  return sources;
+}
+
+namespace {
+
+std::vector<MixtureStage> read_stages(const Json& stages) {
+  std::vector<MixtureStage> result;
+  for (const Json& entry : stages.as_array()) {
+    MixtureStage& stage = result.emplace_back();
+    stage.start = entry.at("start").as_int();
+    for (const Json& weight : entry.at("weights").as_array()) {
+      stage.weights.push_back(weight.as_double());
+    }
+  }
+  return result;
+}
+
+void read_mixture(const Json& mixture, DataOptions& result) {
+  if (!mixture.is_object()) return;
+  if (const Json* stop = mixture.find("stop"); stop && stop->is_string()) {
+    result.stop = parse_mixture_stop(stop->as_string());
+  }
+  const Json* stages = mixture.find("stages");
+  if (stages != nullptr && stages->size() > 0) result.stages = read_stages(*stages);
+}
+
+// Windows of batch.tokens cut documents themselves; what is longer than max_length is no fault.
+bool cuts_windows(lua_State* L, RowKind kind) {
+  const Json* batch = recipe_context(L).config.find("batch.tokens");
+  return kind == RowKind::kText && batch != nullptr && batch->is_number();
+}
+
+}  // namespace
+
+RowOrder read_order(const Json& shuffle) {
+  RowOrder order;
+  if (shuffle.is_bool() && !shuffle.as_bool()) order.kind = RowOrder::Kind::kFile;
+  if (!shuffle.is_object()) return order;
+  order.kind = RowOrder::Kind::kBlock;
+  if (const Json* block = shuffle.find("block")) order.block = block->as_int();
+  if (const Json* window = shuffle.find("window")) order.window = window->as_int();
+  return order;
+}
+
+DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, const Json& data) {
+  DataOptions result;
+  result.kind = kind;
+  result.sources = read_data_sources(data);
+  RowSettings& settings = result.settings;
+  const auto value = [&](const char* name) { return option_or_config(options, L, name); };
+  if (const Json v = value("max_length"); !v.is_null()) settings.max_length = v.as_int();
+  if (const Json v = value("over_length"); v.is_string()) {
+    settings.over_length = parse_over_length(v.as_string());
+  }
+  // "assistant" is the default of conversations; text and tokens have all.
+  if (const Json v = value("train_on"); v.is_string()) {
+    settings.train_on = parse_train_on(v.as_string());
+    settings.train_on_given = true;
+  }
+  if (const Json* v = options.find("end_of_text"); v && v->is_bool()) {
+    settings.end_of_text = v->as_bool();
+  }
+  if (const Json v = value("strict"); v.is_bool()) result.strict = v.as_bool();
+  if (const Json v = value("laws"); v.is_object()) {
+    for (const auto& [law, on] : v.as_object()) {
+      if (!on.as_bool()) result.disabled_laws.push_back(law);
+    }
+  }
+  read_mixture(value("mixture"), result);
+  if (cuts_windows(L, kind)) settings.max_length = kNoLimit;
+  return result;
+}
+
+}  // namespace xrun

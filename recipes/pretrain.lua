@@ -1,0 +1,29 @@
+-- pretrain.lua: next-token prediction on plain text, cut into windows that overlap by one token,
+-- so that every token but a document's first is a target exactly once an epoch.
+local xrun = require "xrun"
+
+local cfg = xrun.config {
+  model      = "smollm2-135m-instruct",                      -- or a folder of `xrun init-model`
+  data       = { { path = "recipes/data/text.txt" } },       -- a document a blank-line block
+  max_length = 256,                                          -- tokens of a window
+  shuffle    = true,                                         -- windows, not documents
+  valid      = { fraction = 0.1, every = 8 },
+  optim      = { lr = 3e-5, warmup = 0.1, schedule = "cosine", weight_decay = 0.1 },
+  batch      = { tokens = 2048, max_tokens = 2048 },         -- tokens a step, of a micro-batch
+  steps      = 24,
+}
+
+local policy = xrun.policy(cfg.model)
+local text   = xrun.text(cfg.data, policy)
+local train, valid = text:split(cfg.valid)
+local adamw  = xrun.adamw(policy, cfg.optim)
+
+local function nll(t) return -policy:token_logprob(t) end    -- one loss per token
+
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+for step, batch in run:steps(train, cfg.batch) do
+  if step % cfg.valid.every == 0 then run:log(run:evaluate(valid, nll)) end
+  run:log(adamw:step(batch, nll))
+end
+run:log(run:evaluate(valid, nll))
+run:export(policy)
