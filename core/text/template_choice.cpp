@@ -1,19 +1,24 @@
-// Which template a setting means. A family is known by the fingerprint of its stock template: the
-// hash of its text with each run of white space as one blank. The text that fits is not trusted
-// alone: both templates must render the same probe conversations, or the tokenizer's own counts as
-// unknown.
+// Which template a setting means. What stands in for an unmarked template must render the same
+// probes. A stock text of a known family is met again by its fingerprint: the hash of its text with
+// each run of white space as one blank, and is trusted then. Any other text is known by what it
+// renders, or by the places at which it writes an answer; then every row is rendered by both.
 //
-// A new family is one file in core/text/templates and one line in kFamilies.
+// A new family is one file in core/text/templates, or its places in template_marks.cpp; a stock
+// text is one line in stock_templates.cpp.
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/hash.h"
 #include "core/base/suggest.h"
 #include "core/text/builtin_templates.h"
 #include "core/text/chat_template.h"
+#include "core/text/checked_template.h"
+#include "core/text/stock_templates.h"
+#include "core/text/template_marks.h"
+#include "core/text/template_probes.h"
 
 namespace xrun {
 
@@ -21,42 +26,14 @@ namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 20;
 
-struct Family {
-  std::string_view fingerprint;  // of the stock template
-  std::string_view builtin;      // our copy of it with generation marks
-};
-
-constexpr Family kFamilies[] = {
-    {"7a128e0473e4be90846f9032c2079ea2", "chatml"},
-    {"e79efd59933163c680a249ebcbf915a8", "chatml"},
-    {"5cc730147bc3d550018fc13eb46e7703", "llama-2"},
-    {"d8195f5c3269144a67cf150b21611898", "llama-3.1"},
-    {"0022ce603296a2e339706e25f86f6d8c", "llama-3.2"},
-    {"9742b62dde79126564ffe80b2cb8b63b", "llama-3"},
-    {"ffcbdd97212192ce6ccc27d79cf50115", "qwen2.5"},
-    {"0b1d9fb5accc95c6365cf5ae0cde932c", "qwen3"},
-    {"d6d9c64af90b83f04eb16961cf1a8f56", "smollm2"},
-};
-
-std::string fingerprint(std::string_view source) {
-  std::string text;
-  for (char c : source) {
-    const bool blank = c == ' ' || (c >= '\t' && c <= '\r');
-    if (!blank)
-      text += c;
-    else if (!text.empty() && text.back() != ' ')
-      text += ' ';
-  }
-  if (text.ends_with(' ')) text.pop_back();
-  return hash_hex(text);
-}
-
 const BuiltinTemplate* find_builtin(std::string_view name) {
   for (const BuiltinTemplate& builtin : builtin_templates()) {
     if (builtin.name == name) return &builtin;
   }
   return nullptr;
 }
+
+std::string tagged_name(std::string_view family) { return fmt::format("tagged:{}", family); }
 
 std::string joined_names() {
   std::string out;
@@ -73,47 +50,56 @@ std::shared_ptr<const ChatTemplate> make_builtin(const BuiltinTemplate& builtin,
   return make_jinja_template(std::string(builtin.source), name, template_tokens(tokenizer), date);
 }
 
-// The text, or the word that it failed: what a probe is compared by.
-std::string probe_text(const ChatTemplate& chat_template, const Json& messages,
-                       const Json& kwargs) {
+// What stands in for an unmarked template; null if there is nothing.
+struct StandIn {
+  std::shared_ptr<const ChatTemplate> chat_template;
+  std::string why;
+};
+
+StandIn known_stock(const ChatTemplate& stock, const Tokenizer& tokenizer,
+                    const std::string& date) {
+  const std::string_view family = stock_family(stock.source());
+  const BuiltinTemplate* builtin = find_builtin(family);
+  if (builtin == nullptr) return {};
+  auto tagged = make_builtin(*builtin, tagged_name(family), tokenizer, date);
+  if (!renders_alike(stock, *tagged)) return {};
+  return {tagged, "our marked copy, which renders the same text"};
+}
+
+StandIn marked_text(const std::shared_ptr<const ChatTemplate>& stock, const Tokenizer& tokenizer,
+                    const std::string& date) {
+  const std::optional<MarkedSource> marked = mark_source(stock->source());
+  if (!marked) return {};
   try {
-    return chat_template.render(messages, kwargs).text;
+    auto tagged = make_jinja_template(marked->text, tagged_name(marked->family),
+                                      template_tokens(tokenizer), date);
+    if (!renders_alike(*stock, *tagged)) return {};
+    if (stock_family(stock->source()) != marked->family) {
+      tagged = make_checked_template(stock, tagged);
+    }
+    return {tagged, "the same template with our marks in it"};
   } catch (const Error&) {
-    return "\x01";  // no text has this
+    return {};  // the marks do not fit after all
   }
 }
 
-bool renders_alike(const ChatTemplate& a, const ChatTemplate& b) {
-  static const Json kProbes = parse_json(R"json([
-    [{"role": "user", "content": "\n q "}, {"role": "assistant", "content": " a\n"}],
-    [{"role": "system", "content": "s"}, {"role": "user", "content": "q"},
-     {"role": "assistant", "content": "a"}, {"role": "user", "content": "r"},
-     {"role": "assistant", "content": "<think>t</think>b"}],
-    [{"role": "user", "content": "q"}, {"role": "assistant", "content": "", "tool_calls": [
-      {"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}]},
-     {"role": "tool", "content": "y"}]
-  ])json",
-                                         "probes");
-  const Json prompted = Json(Json::Object{{"add_generation_prompt", true}});
-  return std::all_of(kProbes.as_array().begin(), kProbes.as_array().end(), [&](const Json& probe) {
-    return probe_text(a, probe, {}) == probe_text(b, probe, {}) &&
-           probe_text(a, probe, prompted) == probe_text(b, probe, prompted);
-  });
+StandIn same_behaviour(const std::shared_ptr<const ChatTemplate>& stock, const Tokenizer& tokenizer,
+                       const std::string& date) {
+  for (const BuiltinTemplate& builtin : builtin_templates()) {
+    auto tagged = make_builtin(builtin, tagged_name(builtin.name), tokenizer, date);
+    if (!renders_alike(*stock, *tagged)) continue;
+    return {make_checked_template(stock, tagged),
+            "our marked template that renders the same text on all probes; each row is compared"};
+  }
+  return {};
 }
 
-// Returns our marked copy of an unmarked template, or null if its family is not known.
-std::shared_ptr<const ChatTemplate> tagged_copy(const ChatTemplate& stock,
-                                                const Tokenizer& tokenizer,
-                                                const std::string& date) {
-  const std::string print = fingerprint(stock.source());
-  for (const Family& family : kFamilies) {
-    if (family.fingerprint != print) continue;
-    const BuiltinTemplate* builtin = find_builtin(family.builtin);
-    XRUN_CHECK(builtin != nullptr, "the built-in template {} is missing", family.builtin);
-    auto tagged = make_builtin(*builtin, fmt::format("tagged:{}", family.builtin), tokenizer, date);
-    if (renders_alike(stock, *tagged)) return tagged;
-  }
-  return nullptr;
+StandIn stand_in(const std::shared_ptr<const ChatTemplate>& stock, const Tokenizer& tokenizer,
+                 const std::string& date) {
+  StandIn found = known_stock(*stock, tokenizer, date);
+  if (found.chat_template == nullptr) found = marked_text(stock, tokenizer, date);
+  if (found.chat_template == nullptr) found = same_behaviour(stock, tokenizer, date);
+  return found;
 }
 
 // Decides about a template that may lack marks: itself, its marked copy, or an error.
@@ -121,15 +107,15 @@ ResolvedTemplate with_marks(std::shared_ptr<const ChatTemplate> found, const std
                             const Tokenizer& tokenizer, const std::string& date, bool swap,
                             bool allow_unmarked) {
   if (found->marks_generation()) return {found, fmt::format("template: {}", whose)};
-  if (auto tagged = swap ? tagged_copy(*found, tokenizer, date) : nullptr) {
-    return {tagged, fmt::format("template: {} has no generation marks; using {}, our marked copy, "
-                                "which renders the same text",
-                                whose, tagged->name())};
+  if (const StandIn other = swap ? stand_in(found, tokenizer, date) : StandIn{};
+      other.chat_template != nullptr) {
+    return {other.chat_template, fmt::format("template: {} has no generation marks; using {}, {}",
+                                             whose, other.chat_template->name(), other.why)};
   }
   XRUN_CHECK(allow_unmarked,
              "{} has no {{% generation %}} marks and is not of a family known here (fingerprint "
              "{}), so nothing says what to train; name a template with marks: a file, or one of {}",
-             whose, fingerprint(found->source()), joined_names());
+             whose, template_fingerprint(found->source()), joined_names());
   return {found, fmt::format("template: {}, without generation marks: there is no mask", whose)};
 }
 

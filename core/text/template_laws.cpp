@@ -85,7 +85,11 @@ Origin origin_at(const Rendering& rendering, size_t at) {
 
 Breach check_eot_trained(const Case& at) {
   for (const ChatTokens& side : at.sides) {
-    for (const ByteRange& turn : side.rendering.turns) {
+    const std::vector<ByteRange>& turns = side.rendering.turns;
+    for (size_t i = 0; i < turns.size(); ++i) {
+      const ByteRange& turn = turns[i];
+      // What is trained right behind a turn ends it, as where the next turn's head does.
+      if (i + 1 < turns.size() && turns[i + 1].begin == turn.end) continue;
       const std::string_view text =
           std::string_view(side.rendering.text).substr(turn.begin, turn.end - turn.begin);
       const size_t last = text.find_last_not_of(" \t\r\n");
@@ -106,6 +110,13 @@ Breach check_eot_trained(const Case& at) {
   return {};
 }
 
+// The first messages rendered alone: as the conversation goes on, or as a prompt.
+std::string render_alone(const Case& at, size_t side, size_t count, bool prompted) {
+  Json kwargs = at.sample.kwargs.is_null() ? Json::object() : at.sample.kwargs;
+  if (prompted) kwargs.set("add_generation_prompt", true);
+  return at.chat_template.render(first_messages(*at.messages[side], count), kwargs).text;
+}
+
 Breach check_prefix(const Case& at) {
   for (size_t s = 0; s < at.sides.size(); ++s) {
     const Json::Array& messages = at.messages[s]->as_array();
@@ -114,12 +125,14 @@ Breach check_prefix(const Case& at) {
       if (!is_assistant(messages[turn])) continue;
       std::string prompt;
       try {
-        prompt =
-            at.chat_template.render(first_messages(*at.messages[s], turn), at.sample.kwargs).text;
+        prompt = render_alone(at, s, turn, false);
+        // Some templates close a conversation that is no prompt, as Phi-3 with its end of text.
+        if (whole.starts_with(prompt) || whole.starts_with(render_alone(at, s, turn, true))) {
+          continue;
+        }
       } catch (const Error&) {
         continue;  // some templates refuse to stop there
       }
-      if (whole.starts_with(prompt)) continue;
       return fmt::format(
           "the first {} of {} messages render differently when they stand alone, so "
           "the model would be trained on prompts that it never sees\n{}",

@@ -6,7 +6,8 @@
 //                   add, never two; a BOS that is also a turn marker is exempt
 //   eot_trained     the last non-space token of every generation block is the template's own, not
 //                   the message's: the end of the turn is inside, and so is trained
-//   prefix          the messages before each assistant turn render as a prefix of the whole
+//   prefix          the messages before each assistant turn render as a prefix of the whole, alone
+//                   or with the generation prompt
 //   mask_not_empty  something is trained
 //   shared_prompt   the messages that chosen and rejected share render the same on both sides, in
 //                   text and in tokens

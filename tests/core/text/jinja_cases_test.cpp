@@ -10,7 +10,6 @@
 #include <fstream>
 
 #include "core/base/error.h"
-#include "core/base/utf8.h"
 #include "tests/core/text/template_fixture.h"
 
 namespace xrun {
@@ -22,22 +21,6 @@ TemplateTokens tokens_of(const Json* json) {
   if (json == nullptr || json->is_null()) return tokens;
   for (const auto& [name, token] : json->as_object()) tokens.emplace_back(name, token.as_string());
   return tokens;
-}
-
-int64_t code_points(std::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
-}
-
-// The blocks that hold something, in code points.
-Json turns_of(const Rendering& rendering) {
-  const std::string_view text = rendering.text;
-  Json out = Json::array();
-  for (const ByteRange& turn : rendering.turns) {
-    const int64_t begin = code_points(text.substr(0, turn.begin));
-    out.push_back(
-        Json::Array{begin, begin + code_points(text.substr(turn.begin, turn.end - turn.begin))});
-  }
-  return out;
 }
 
 Json without_empty(const Json& turns) {
@@ -58,7 +41,7 @@ void expect_case(const Json& one) {
     const auto chat_template = jinja_of(source, tokens_of(one.find("tokens")));
     const Rendering rendering = chat_template->render(one.at("messages"), one.at("kwargs"));
     text = rendering.text;
-    turns = turns_of(rendering);
+    turns = turns_in_points(rendering);
   } catch (const Error& failure) {
     error = failure.what();
   }

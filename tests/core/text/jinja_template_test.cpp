@@ -1,8 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/base/hash.h"
-#include "core/text/builtin_templates.h"
 #include "tests/core/text/template_fixture.h"
 
 namespace xrun {
@@ -30,65 +28,6 @@ TEST(JinjaTemplate, RendersEverySnippetAsJinjaDoes) {
     EXPECT_EQ(text, wanted) << source << "\n" << error;
   }
 }
-
-TemplateTokens golden_tokens(const Json& texts) {
-  TemplateTokens tokens;
-  for (const auto& [name, token] : texts.at("tokens").as_object()) {
-    tokens.emplace_back(name, token.as_string());
-  }
-  return tokens;
-}
-
-// Returns the hash of a conversation's text, or null where it does not render.
-Json text_hash(const ChatTemplate& chat_template, const Json& row) {
-  try {
-    return hash_hex(chat_template.render(row.at("messages"), row.at("kwargs")).text);
-  } catch (const Error&) {
-    return {};
-  }
-}
-
-void expect_golden_texts(const std::string& family, const std::string& source) {
-  const Json texts = golden("template_texts.json");
-  const auto chat_template = jinja_of(source, golden_tokens(texts));
-  const Json::Array& rows = texts.at("conversations").as_array();
-  ASSERT_GT(rows.size(), 50u);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    EXPECT_EQ(text_hash(*chat_template, rows[i]), texts.at("templates").at(family).as_array()[i])
-        << family << " " << rows[i].at("name").as_string();
-  }
-  for (const Json& full : texts.at("full").as_array()) {
-    const Json::Array& one = full.as_array();
-    if (one[0].as_string() != family || one[2].is_null()) continue;
-    const Json& row = rows[static_cast<size_t>(one[1].as_int())];
-    EXPECT_EQ(chat_template->render(row.at("messages"), row.at("kwargs")).text, one[2].as_string());
-  }
-}
-
-class StockTemplates : public ::testing::TestWithParam<std::string> {};
-
-TEST_P(StockTemplates, RenderAsTransformersRendersThem) {
-  expect_golden_texts(GetParam(), stock_template(GetParam()));
-}
-
-TEST_P(StockTemplates, HaveAMarkedCopyOfTheSameBytes) {
-  for (const BuiltinTemplate& builtin : builtin_templates()) {
-    if (builtin.name != GetParam()) continue;
-    EXPECT_TRUE(jinja_of(std::string(builtin.source))->marks_generation());
-    EXPECT_FALSE(jinja_of(stock_template(GetParam()))->marks_generation());
-    return expect_golden_texts(GetParam(), std::string(builtin.source));
-  }
-  FAIL() << "no built-in template " << GetParam();
-}
-
-INSTANTIATE_TEST_SUITE_P(Families, StockTemplates,
-                         ::testing::Values("chatml", "llama-2", "llama-3", "llama-3.1", "llama-3.2",
-                                           "qwen2.5", "qwen3", "smollm2"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
-                           return name;
-                         });
 
 TEST(JinjaTemplate, DropsNullFieldsAndAliasesReasoningAsTransformersDoes) {
   const auto chat_template = jinja_of(

@@ -31,35 +31,73 @@ TEST_F(TemplateChoice, AMarkedTemplateIsUsedAsItIs) {
   EXPECT_EQ(resolved.notice, "template: the tokenizer's own");
 }
 
-TEST_F(TemplateChoice, EveryKnownFamilyGetsItsMarkedCopyAndSaysSo) {
-  for (const char* family :
-       {"chatml", "llama-2", "llama-3", "llama-3.1", "llama-3.2", "qwen2.5", "qwen3", "smollm2"}) {
-    const ResolvedTemplate resolved = resolve_template(*tokenizer(stock_template(family)));
-    EXPECT_EQ(resolved.chat_template->name(), std::string("tagged:") + family);
+TEST_F(TemplateChoice, EveryPublishedTemplateOfAKnownFamilyGetsItsMarkedCopyAndSaysSo) {
+  int checked = 0;
+  for (const std::string& family : builtin_template_names()) {
+    const std::optional<std::string> source = published_template(family);
+    if (!source) continue;
+    ++checked;
+    const ResolvedTemplate resolved = resolve_template(*tokenizer(*source));
+    EXPECT_EQ(resolved.chat_template->name(), "tagged:" + family);
     EXPECT_TRUE(resolved.chat_template->marks_generation());
     EXPECT_EQ(resolved.notice,
-              fmt::format("template: the tokenizer's own has no generation marks; "
-                          "using tagged:{}, our marked copy, which renders the same "
-                          "text",
+              fmt::format("template: the tokenizer's own has no generation marks; using tagged:{}, "
+                          "our marked copy, which renders the same text",
                           family));
   }
-  const ResolvedTemplate other = resolve_template(*tokenizer(stock_template("chatml-defaulted")));
-  EXPECT_EQ(other.chat_template->name(), "tagged:chatml");
+  if (checked == 0) GTEST_SKIP() << "XRUN_TRL_TEMPLATES is not set";
 }
 
-TEST_F(TemplateChoice, TheFingerprintLooksPastWhiteSpace) {
-  std::string source = stock_template("smollm2") + "\n";
-  source.replace(source.find("{% for "), 7, "{%   for\n");
-  EXPECT_EQ(resolve_template(*tokenizer(source)).chat_template->name(), "tagged:smollm2");
+TEST_F(TemplateChoice, APublishedTemplateWithoutACopyGetsItsMarksPutIn) {
+  const std::optional<std::string> source = published_template("gpt-oss");
+  if (!source) GTEST_SKIP() << "XRUN_TRL_TEMPLATES is not set";
+  const ResolvedTemplate resolved = resolve_template(*tokenizer(*source), "auto", "2024-07-26");
+  EXPECT_EQ(resolved.notice,
+            "template: the tokenizer's own has no generation marks; using tagged:gpt-oss, the same "
+            "template with our marks in it");
+  const Rendering rendering =
+      resolved.chat_template->render(messages({{"user", "q"}, {"assistant", "a"}}), {});
+  ASSERT_EQ(rendering.turns.size(), 1u);
+  EXPECT_EQ(rendering.text.substr(rendering.turns[0].begin),
+            "<|channel|>final<|message|>a<|return|>");
+}
+
+TEST_F(TemplateChoice, AnUnknownTextThatRendersAsAFamilyIsKnownByThat) {
+  for (const std::string& family : builtin_template_names()) {
+    const ResolvedTemplate resolved = resolve_template(*tokenizer(without_marks(family)));
+    EXPECT_EQ(resolved.chat_template->name(), "tagged:" + family);
+    EXPECT_NE(resolved.notice.find("renders the same text on all probes; each row is compared"),
+              std::string::npos)
+        << resolved.notice;
+  }
+}
+
+TEST_F(TemplateChoice, ARowThatAFamilyRendersOtherwiseIsRefusedWithTheDifference) {
+  // ChatML on every probe, until somebody says please.
+  const ResolvedTemplate resolved = resolve_template(
+      *tokenizer(without_marks("chatml") + "{{ '!' if 'please' in messages[0].content else '' }}"));
+  ASSERT_EQ(resolved.chat_template->name(), "tagged:chatml");
+  const ChatTemplate& chosen = *resolved.chat_template;
+  EXPECT_EQ(chosen.render(messages({{"user", "q"}}), {}).text, "<|im_start|>user\nq<|im_end|>\n");
+  const std::string error = error_of([&] { chosen.render(messages({{"user", "please"}}), {}); });
+  EXPECT_EQ(
+      error,
+      "tagged:chatml renders this row otherwise than the template that it stands in for; name "
+      "a file with generation marks as the template\n"
+      "  own     …_start|>user⏎please<|im_end|>⏎!\n"
+      "  marked  …_start|>user⏎please<|im_end|>⏎(ends here)\n"
+      "                                         ^");
 }
 
 TEST_F(TemplateChoice, AFingerprintWhoseTextRendersOtherwiseIsNotTrusted) {
   // The same but for white space inside a string: Llama 3's blank line becomes one newline.
-  std::string source = stock_template("llama-3");
-  const size_t at = source.find("\n\n'");
+  std::optional<std::string> source = published_template("llama-3");
+  if (!source) GTEST_SKIP() << "XRUN_TRL_TEMPLATES is not set";
+  const size_t at = source->find("\n\n'");
   ASSERT_NE(at, std::string::npos);
-  source.erase(at, 1);
-  const auto other = tokenizer(source);
+  source->erase(at, 1);
+  ASSERT_EQ(stock_family(*source), "llama-3");
+  const auto other = tokenizer(*source);
   EXPECT_NE(error_of([&] { resolve_template(*other); }).find("not of a family known here"),
             std::string::npos);
 }
@@ -69,7 +107,7 @@ TEST_F(TemplateChoice, AnUnmarkedUnknownTemplateIsAnErrorThatSaysWhatToDo) {
   const std::string error = error_of([&] { resolve_template(*unknown); });
   EXPECT_NE(error.find("the tokenizer's own has no {% generation %} marks"), std::string::npos)
       << error;
-  EXPECT_NE(error.find("name a template with marks: a file, or one of chatml, llama-2"),
+  EXPECT_NE(error.find("name a template with marks: a file, or one of chatml, command-r"),
             std::string::npos)
       << error;
   const ResolvedTemplate allowed = resolve_template(*unknown, "auto", "", true);
@@ -92,7 +130,7 @@ TEST_F(TemplateChoice, FilesAndNamesAreFoundAndMistypedNamesCorrected) {
   const auto bare = tokenizer("");
   const std::string marked = folder_.write("a.jinja", "{% generation %}x{% endgeneration %}");
   EXPECT_EQ(resolve_template(*bare, marked).chat_template->name(), marked);
-  const std::string stock = folder_.write("b.jinja", stock_template("qwen3"));
+  const std::string stock = folder_.write("b.jinja", without_marks("qwen3"));
   EXPECT_EQ(resolve_template(*bare, stock).chat_template->name(), "tagged:qwen3");
   EXPECT_EQ(resolve_template(*bare, stock, "", true).chat_template->name(), stock);
   EXPECT_NE(error_of([&] { resolve_template(*bare, "chatlm"); }).find("did you mean chatml?"),

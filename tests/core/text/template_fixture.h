@@ -1,14 +1,21 @@
 #pragma once
 // Templates and tokenizers for the tests of chat templates.
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <regex>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/text/builtin_templates.h"
 #include "core/text/chat_template.h"
+#include "core/text/stock_templates.h"
 #include "tests/core/data/scratch_folder.h"
 
 namespace xrun {
@@ -48,8 +55,51 @@ inline std::filesystem::path shared_data() {
   return set != nullptr ? std::filesystem::path(set) : kSourceDir / "../shared/data";
 }
 
-inline std::string stock_template(const std::string& family) {
-  return read_file(kSourceDir / "tests/data/templates" / (family + ".jinja"));
+// The folders of published templates: $XRUN_TRL_TEMPLATES, more than one between colons. Their
+// texts are others' work, so tests that need one are skipped without.
+inline std::vector<std::filesystem::path> published_templates() {
+  std::vector<std::filesystem::path> files;
+  const char* set = std::getenv("XRUN_TRL_TEMPLATES");
+  std::istringstream folders(set == nullptr ? "" : set);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() == ".jinja") files.push_back(entry.path());
+    }
+  }
+  return files;
+}
+
+// The text of a published template of a family (stock_templates.h), or nothing if none is at hand.
+inline std::optional<std::string> published_template(std::string_view family) {
+  for (const std::filesystem::path& file : published_templates()) {
+    std::string source = read_file(file);
+    if (stock_family(source) == family) return source;
+  }
+  return {};
+}
+
+// A built-in template without its marks: what a tokenizer may bring whose text nobody knows.
+inline std::string without_marks(std::string_view builtin) {
+  for (const BuiltinTemplate& one : builtin_templates()) {
+    if (one.name != builtin) continue;
+    return std::regex_replace(std::string(one.source),
+                              std::regex("\\{%-? *(end)?generation *-?%\\}"), "{#- -#}");
+  }
+  return {};
+}
+
+// The generation blocks that hold something, in code points, as transformers counts them.
+inline Json turns_in_points(const Rendering& rendering) {
+  const std::string_view text = rendering.text;
+  const auto points = [&](size_t end) {
+    return std::count_if(text.begin(), text.begin() + static_cast<ptrdiff_t>(end),
+                         [](char c) { return (c & 0xC0) != 0x80; });
+  };
+  Json out = Json::array();
+  for (const ByteRange& turn : rendering.turns) {
+    out.push_back(Json::Array{int64_t{points(turn.begin)}, int64_t{points(turn.end)}});
+  }
+  return out;
 }
 
 }  // namespace xrun

@@ -68,6 +68,8 @@ TEST(TemplateLaws, EveryBuiltinTemplateKeepsThemOnPlainConversations) {
     const auto resolved = resolve_template(*with_tokens, name, "2024-07-26");
     const LawSample samples[] = {conversation(), pair()};
     for (const LawBreach& breach : check_laws(*with_tokens, *resolved.chat_template, samples)) {
+      // GLM-4 has no end-of-turn token: nothing ends the last answer.
+      if (name == "glm-4-moe" && breach.law == "eot_trained") continue;
       ADD_FAILURE() << name << " breaks " << breach.law << ": " << breach.message;
     }
   }

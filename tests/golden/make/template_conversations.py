@@ -145,7 +145,63 @@ def tools():
     yield "empty_tools", [user("Hi"), assistant("Hello")], {"tools": []}
 
 
+def parts():
+    yield "many_parts", [user(blocks("one", "", " three ")), assistant(blocks("a ", " b"))], {}
+    yield "part_spaces", [system(blocks(" s \n")), user(blocks("\n q")), assistant(blocks("a\n"))], {
+        "add_generation_prompt": True}
+    yield "images_between", [user([{"type": "text", "text": "First"}, {"type": "image", "url": "u"},
+                                   {"type": "text", "text": "then"}, {"type": "image_url"}]),
+                             assistant(blocks("Two images.")), user("More?")], {}
+    yield "video_part", [user([{"type": "video"}, {"type": "text", "text": "Which?"}]),
+                         assistant("None.")], {"add_vision_id": True}
+    yield "unknown_part", [user([{"type": "smell", "smell": "sweet"}]), assistant("b")], {}
+    yield "part_without_type", [user([{"text": "bare"}]), assistant([{"text": "reply"}])], {}
+    yield "empty_parts", [user([]), assistant([])], {}
+    yield "string_parts", [user(["a", "b"]), assistant("c")], {}
+    yield "tool_parts", [user("W?"), assistant("", tool_calls=[call("f", {"x": 1})]),
+                         tool(blocks("res", "ult")), assistant("Done.")], {}
+
+
+def arguments():
+    weather = call("get_weather", {"city": "Rome", "days": 3, "tags": ["a", 1, None],
+                                   "deep": {"k": 1.5}}, id="a1b2c3d4e")
+    texts = call("f", '{"x": 1}', id="a1b2c3d4e")
+    turns = [system("S"), user("Q1"), assistant("A1", reasoning_content="R1"), user("Q2"),
+             assistant("<think>R2</think>A2"), user("Q3")]
+    yield "thinking_off", turns, {"enable_thinking": False}
+    yield "thinking_off_prompted", turns, {"enable_thinking": False, "add_generation_prompt": True}
+    yield "thinking_on_prompted", turns, {"enable_thinking": True, "add_generation_prompt": True}
+    yield "thinking_kept", turns, {"preserve_thinking": True, "truncate_history_thinking": False,
+                                   "clear_thinking": False, "keep_past_thinking": True}
+    yield "effort", turns, {"reasoning_effort": "low", "low_effort": True, "medium_effort": True,
+                            "model_identity": "You are M.", "add_generation_prompt": True}
+    yield "call_chain", [user("W?"), assistant("", tool_calls=[weather]),
+                         tool("1", tool_call_id="a1b2c3d4e"),
+                         assistant("again", reasoning_content="hm", tool_calls=[weather]),
+                         tool("2", tool_call_id="a1b2c3d4e"), assistant("End."), user("Thanks"),
+                         assistant("Bye")], {"tools": [WEATHER]}
+    yield "text_calls", [user("W?"), assistant("Now.", tool_calls=[texts, texts]), tool("1"),
+                         tool("2"), assistant("A"), user("B"), assistant("", tool_calls=[texts]),
+                         tool("3"), assistant("C")], {"tools": [SEARCH]}
+    yield "call_with_ids", [system("S"), user("W?"), assistant("", tool_calls=[weather]),
+                            tool("ok", tool_call_id="a1b2c3d4e", name="get_weather"),
+                            assistant("Done.")], {"tools": [WEATHER, SEARCH]}
+    yield "call_without_tools", [user("W?"), {"role": "assistant", "tool_calls": [weather]},
+                                 tool("x", tool_call_id="a1b2c3d4e")], {
+        "add_generation_prompt": True}
+    yield "builtin_tools", [user("Go"), assistant("ok")], {
+        "builtin_tools": ["browser", "python", "code_interpreter"]}
+    yield "custom_tools", [user("Go"), assistant("ok")], {
+        "custom_tools": [SEARCH], "tools_in_user_message": False, "date_string": "1 Jan 2025"}
+    yield "documents_prompted", [user("Read."), assistant("ok"), user("Again.")], {
+        "documents": [{"title": "T", "text": "Body", "doc_id": 1}, {"title": "U", "text": "B\nC"}],
+        "add_generation_prompt": True, "citation_mode": "fast", "controls": {"length": "short"}}
+    yield "system_flags", [system("/no_think custom"), user("Q /no_think"), assistant("A")], {
+        "xml_tools": [WEATHER], "python_tools": [SEARCH], "custom_instructions": "Be kind."}
+    yield "text_tools", [{**system("S"), "tools": "[]"}, user("Q"), assistant("A")], {}
+
+
 def conversations():
     """Yields (name, messages, kwargs)."""
-    for group in (plain, odd, reasoning, tools):
+    for group in (plain, odd, reasoning, tools, parts, arguments):
         yield from group()

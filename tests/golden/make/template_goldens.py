@@ -1,10 +1,15 @@
 """Writes the goldens of chat templates with transformers' own environment as the oracle.
 
-    python template_goldens.py [DATA [MODELS]]
+    python template_goldens.py snippets
+    python template_goldens.py texts FOLDER...       of .jinja files as model makers publish them
+    python template_goldens.py masks [DATA [MODELS]]
 DATA holds tokenizers/, preferences/ and chat/; MODELS is the folder of `xrun models get`.
 
 jinja_snippets.json     small templates and their texts (null: Jinja fails)
-template_texts.json     conversations, and the hash of each under each stock template
+template_texts.json     conversations, and hashes of what published templates and our marked ones
+                        make of them; no text of others. Prints the lines of stock_templates.cpp.
+                        FOLDERs were chat_templates/ of trl 1.16 and the texts of the same models in
+                        the tests of huggingface/huggingface.js and in axolotl-ai-cloud/axolotl.
 template_masks.json     ids and assistant masks of every shared row under our marked templates and
                         under SmolLM2's own (its mask all zero), one hash for each 20 rows
 Made with transformers 5.23.0, jinja2 3.1.6, tokenizers 0.23.3, xxhash (Python).
@@ -12,6 +17,7 @@ Made with transformers 5.23.0, jinja2 3.1.6, tokenizers 0.23.3, xxhash (Python).
 import datetime
 import json
 import pathlib
+import re
 import struct
 import sys
 
@@ -35,15 +41,20 @@ class PinnedDate(datetime.datetime):
         return DATE
 
 
-def render(source, messages, variables):
-    """The text, or None where rendering fails."""
+def render_with_turns(source, messages, variables):
+    """The text and the generation blocks in code points, or two Nones where rendering fails."""
     messages = [{key: value for key, value in message.items() if value is not None}
                 for message in messages]
     try:
-        return chat_template_utils.render_jinja_template(
-            [messages], chat_template=source, **variables)[0][0]
+        texts, turns = chat_template_utils.render_jinja_template(
+            [messages], chat_template=source, return_assistant_tokens_mask=True, **variables)
+        return texts[0], turns[0]
     except Exception:  # whatever fails, fails
-        return None
+        return None, None
+
+
+def render(source, messages, variables):
+    return render_with_turns(source, messages, variables)[0]
 
 
 def write(name, value):
@@ -61,22 +72,43 @@ def write_snippets():
     write("jinja_snippets.json", {"variables": VARIABLES, "cases": cases})
 
 
-def write_texts():
+def fingerprint(source):
+    """As core/text/stock_templates.h."""
+    return xxhash.xxh3_128_hexdigest(re.sub(r"[ \t-\r]+", " ", source).strip(" ").encode())
+
+
+def hashes(source, rows):
+    """Eight digits for each conversation's text, dashes where it does not render; and a hash of all
+    generation blocks that are not empty, or None if there is none."""
+    texts, turns = "", []
+    for row in rows:
+        text, blocks = render_with_turns(source, row["messages"], {**TOKENS, **row["kwargs"]})
+        texts += "-" * 8 if text is None else xxhash.xxh3_64_hexdigest(text.encode())[:8]
+        turns.append([list(block) for block in blocks or [] if block[0] < block[1]])
+    marked = re.search(r"\{%-?\s*generation", source) is not None
+    packed = json.dumps(turns, separators=(",", ":")).encode()
+    return {"fingerprint": fingerprint(source), "texts": texts,
+            "turns": xxhash.xxh3_64_hexdigest(packed) if marked else None}
+
+
+def write_texts(folders):
     rows = [{"name": name, "messages": messages, "kwargs": kwargs}
             for name, messages, kwargs in conversations()]
-    templates = {}
-    for path in sorted((ROOT / "tests/data/templates").glob("*.jinja")):
-        hashes = []
-        for row in rows:
-            text = render(path.read_text(), row["messages"], {**TOKENS, **row["kwargs"]})
-            hashes.append(None if text is None else xxhash.xxh3_128_hexdigest(text.encode()))
-        templates[path.stem] = hashes
-    full = [[name, index, render((ROOT / f"tests/data/templates/{name}.jinja").read_text(),
-                                 rows[index]["messages"], {**TOKENS, **rows[index]["kwargs"]})]
-            for name in templates for index, row in enumerate(rows)
-            if row["name"] in ("system_turns", "tool_call_text", "reasoning")]
+    ours = {path.stem: hashes(path.read_text(), rows)
+            for path in sorted((ROOT / "core/text/templates").glob("*.jinja"))}
+    family = {}
+    for name, made in ours.items():
+        assert family.setdefault(made["texts"], name) == name, (name, family[made["texts"]])
+    stock = {}
+    for folder in folders:
+        for path in sorted(pathlib.Path(folder).glob("*.jinja")):
+            made = hashes(path.read_text(), rows)
+            made["family"] = family.get(made["texts"])
+            stock[path.stem if path.stem not in stock else "%s/%s" % (folder.name, path.stem)] = made
+            if made["turns"] is None and made["family"]:
+                print('    {"%s", "%s"},' % (made["fingerprint"], made["family"]))
     write("template_texts.json", {"tokens": TOKENS, "date": DATE.strftime("%Y-%m-%d"),
-                                  "conversations": rows, "templates": templates, "full": full})
+                                  "conversations": rows, "ours": ours, "stock": stock})
 
 
 def real_rows(data):
@@ -133,11 +165,15 @@ def write_masks(data, models):
 
 def main():
     chat_template_utils.datetime = PinnedDate
-    data = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT.parent / "shared/data")
-    write_snippets()
-    write_texts()
-    write_masks(data, pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else
-                                   pathlib.Path.home() / ".cache/xrun/models"))
+    chat_template_utils.logger.setLevel("ERROR")
+    what, rest = sys.argv[1], [pathlib.Path(path) for path in sys.argv[2:]]
+    if what == "snippets":
+        write_snippets()
+    elif what == "texts":
+        write_texts(rest)
+    else:
+        write_masks(rest[0] if rest else ROOT.parent / "shared/data",
+                    rest[1] if len(rest) > 1 else pathlib.Path.home() / ".cache/xrun/models")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,151 @@
+// A family is known by its places: short pieces of the template's code at which an answer begins or
+// ends. A piece that is missing, or is there too often, means another revision: then nothing is
+// marked.
+
+#include "core/text/template_marks.h"
+
+#include <span>
+
+namespace xrun {
+
+namespace {
+
+struct Place {
+  std::string_view found;
+  int times;
+  std::string_view written;
+};
+
+// The head of an answer stands outside of the marks: the generation prompt writes it, unless a call
+// follows its own analysis.
+constexpr Place kGptOss[] = {
+    {"{%- if message.role == 'assistant' -%}", 1,
+     "{%- if message.role == 'assistant' -%}{{- '<|start|>assistant' -}}"
+     "{%- set mark = namespace(head='') -%}{%- generation -%}"},
+    {R"({{- "<|start|>assistant)", 6, R"({{- mark.head + ")"},
+    {R"("<|channel|>analysis<|message|>" + message.content + "<|end|>" }})", 1,
+     R"("<|channel|>analysis<|message|>" + message.content + "<|end|>" }})"
+     "{%- set mark.head = '<|start|>assistant' -%}"},
+    {R"(+ message.thinking + "<|end|>" }})", 2,
+     R"(+ message.thinking + "<|end|>" }}{%- set mark.head = '<|start|>assistant' -%})"},
+    {"{%- elif message.role == 'tool' -%}", 1,
+     "{%- endgeneration -%}{%- elif message.role == 'tool' -%}"},
+};
+
+// No end-of-turn token: the head of the next turn ends an answer.
+constexpr Place kGlm4[] = {
+    {"<|{{ item['role'] }}|>{{ item['metadata'] }}\n{{ item['content'] }}{% endif %}{% endfor %}",
+     1,
+     "{% if loop.previtem is defined and loop.previtem['role'] == 'assistant' %}{% generation %}"
+     "<|{{ item['role'] }}|>{% endgeneration %}{% else %}<|{{ item['role'] }}|>{% endif %}"
+     "{% if item['role'] == 'assistant' %}{% generation %}{{ item['metadata'] }}\n"
+     "{{ item['content'] }}{% endgeneration %}{% else %}{{ item['metadata'] }}\n"
+     "{{ item['content'] }}{% endif %}{% endif %}{% endfor %}"},
+};
+
+constexpr Place kGranite[] = {
+    {"+ '<|end_of_role|>' + message['content'] + '<|end_of_text|>", 1,
+     "+ '<|end_of_role|>' }}{% if message['role'] == 'assistant' %}{% generation %}"
+     "{{- message['content'] + '<|end_of_text|>' }}{% endgeneration %}{% else %}"
+     "{{- message['content'] + '<|end_of_text|>' }}{% endif %}{{- '"},
+};
+
+// Where the assistant's branch of Qwen's templates ends.
+constexpr Place kQwenEnd = {"{{- '<|im_end|>\\n' }}\n    {%- elif message.role == \"tool\" %}", 1,
+                            "{{- '<|im_end|>' }}{%- endgeneration %}{{- '\\n' }}\n    {%- elif "
+                            "message.role == \"tool\" %}"};
+
+constexpr Place kQwen35[] = {
+    {"{%- set reasoning_content = reasoning_content|trim %}", 1,
+     "{%- set reasoning_content = reasoning_content|trim %}"
+     "{{- '<|im_start|>' + message.role + '\\n' }}{%- generation %}"},
+    {"{{- '<|im_start|>' + message.role + '\\n<think>\\n'", 1, "{{- '<think>\\n'"},
+    {"{{- '<|im_start|>' + message.role + '\\n' + content }}", 1, "{{- content }}"},
+    kQwenEnd,
+};
+
+constexpr Place kQwen3Vl[] = {
+    {"{%- elif message.role == \"assistant\" %}\n        {{- '<|im_start|>' + message.role + '\\n' "
+     "}}",
+     1,
+     "{%- elif message.role == \"assistant\" %}\n        {{- '<|im_start|>' + message.role + '\\n' "
+     "}}"
+     "{%- generation %}"},
+    kQwenEnd,
+};
+
+constexpr Place kCohere2[] = {
+    {"<|START_RESPONSE|>{{ message['content'] }}<|END_RESPONSE|>", 1,
+     "<|START_RESPONSE|>{% generation %}{{ message['content'] }}<|END_RESPONSE|>"
+     "<|END_OF_TURN_TOKEN|>{% endgeneration %}"},
+    {"{% endif %}<|END_OF_TURN_TOKEN|>{% endfor %}", 1,
+     "{% endif %}{% if role != 'assistant' and role != 'chatbot' %}<|END_OF_TURN_TOKEN|>{% endif %}"
+     "{% endfor %}"},
+};
+
+constexpr Place kLfm2Calls[] = {
+    {"{%- if content and content != \"null\" -%}", 1,
+     "{%- generation -%}{%- if content and content != \"null\" -%}"},
+    {"{{- \"<|im_end|>\\n\" -}}\n\t{%- else -%}", 1,
+     "{{- \"<|im_end|>\" -}}{%- endgeneration -%}{{- \"\\n\" -}}\n\t{%- else -%}"},
+    {"{{- content + \"<|im_end|>\\n\" -}}", 1,
+     "{%- if message[\"role\"] == \"assistant\" -%}{%- generation -%}{{- content + \"<|im_end|>\" "
+     "-}}"
+     "{%- endgeneration -%}{{- \"\\n\" -}}{%- else -%}{{- content + \"<|im_end|>\\n\" -}}"
+     "{%- endif -%}"},
+};
+
+constexpr std::string_view kNemotronCalls =
+    "{# Assistant message has tool calls. #}\n            {{- '<|im_start|>assistant\\n' }}";
+constexpr Place kNemotron3[] = {
+    {kNemotronCalls, 1, "{{- '<|im_start|>assistant\\n' }}{%- generation %}"},
+    {"{{- '<|im_end|>\\n' }}\n        {%- else %}\n", 1,
+     "{{- '<|im_end|>' }}{%- endgeneration %}{{- '\\n' }}\n        {%- else %}\n"},
+    {"{{- '<|im_start|>assistant\\n' ~ (content | default('', true) | string | trim) ~ "
+     "'<|im_end|>\\n' }}",
+     1,
+     "{{- '<|im_start|>assistant\\n' }}{%- generation %}"
+     "{{- (content | default('', true) | string | trim) ~ '<|im_end|>' }}{%- endgeneration %}"
+     "{{- '\\n' }}"},
+    {"{{- '<|im_start|>assistant\\n' ~ c ~ '<|im_end|>\\n' }}", 1,
+     "{{- '<|im_start|>assistant\\n' }}{%- generation %}{{- c ~ '<|im_end|>' }}"
+     "{%- endgeneration %}{{- '\\n' }}"},
+    {"{{- '<|im_start|>assistant\\n<|im_end|>\\n' }}", 1,
+     "{{- '<|im_start|>assistant\\n' }}{%- generation %}{{- '<|im_end|>' }}{%- endgeneration %}"
+     "{{- '\\n' }}"},
+};
+
+struct Family {
+  std::string_view name;
+  std::span<const Place> places;
+};
+
+constexpr Family kFamilies[] = {
+    {"gpt-oss", kGptOss},   {"glm-4", kGlm4},           {"granite-3", kGranite},
+    {"qwen3.5", kQwen35},   {"qwen3-vl", kQwen3Vl},     {"command-r7b", kCohere2},
+    {"lfm2.5", kLfm2Calls}, {"nemotron-3", kNemotron3},
+};
+
+// Writes at every place; false if there are more or fewer of them.
+bool write_at(std::string& text, const Place& place) {
+  int times = 0;
+  for (size_t at = 0; (at = text.find(place.found, at)) != std::string::npos; ++times) {
+    text.replace(at, place.found.size(), place.written);
+    at += place.written.size();
+  }
+  return times == place.times;
+}
+
+}  // namespace
+
+std::optional<MarkedSource> mark_source(std::string_view source) {
+  for (const Family& family : kFamilies) {
+    std::string text(source);
+    bool fits = true;
+    for (const Place& place : family.places) fits = fits && write_at(text, place);
+    if (fits) return MarkedSource{family.name, std::move(text)};
+  }
+  return {};
+}
+
+}  // namespace xrun
