@@ -1,0 +1,132 @@
+// Times rendering conversations on one thread, from parsed messages to text with its spans.
+//   template_bench ROWS.jsonl [FAMILY...]      rows with "messages" and perhaps "tools"
+// Without families it takes chatml. For chatml the texts are checked first against plain
+// concatenation, which is also the other side of the ratio; any other family's must hold each
+// message that is a text. tools/oracle/template_speed.py is jinja2's figure for the same rows.
+
+#include <fmt/core.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/text/builtin_templates.h"
+#include "core/text/chat_template.h"
+#include "tools/bench/spread.h"
+
+namespace xrun {
+namespace {
+
+constexpr int kRuns = 9;
+
+struct Row {
+  Json messages;
+  Json kwargs = Json::object();
+};
+
+std::vector<Row> read_rows(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  XRUN_CHECK(bool(file), "{}: cannot be opened", path);
+  std::vector<Row> rows;
+  for (std::string line; std::getline(file, line);) {
+    const Json json = parse_json(line, path);
+    Row row;
+    const Json* messages = json.find("messages");
+    row.messages = messages != nullptr ? *messages : json.at("chosen");
+    if (const Json* tools = json.find("tools"); tools != nullptr) row.kwargs.set("tools", *tools);
+    rows.push_back(std::move(row));
+  }
+  XRUN_CHECK(!rows.empty(), "{}: no rows", path);
+  return rows;
+}
+
+std::string plain_chatml(const Json& messages) {
+  std::string text;
+  for (const Json& message : messages.as_array()) {
+    text += "<|im_start|>";
+    text += message.at("role").as_string();
+    text += '\n';
+    text += message.at("content").as_string();
+    text += "<|im_end|>\n";
+  }
+  return text;
+}
+
+std::shared_ptr<const ChatTemplate> family_template(const std::string& family) {
+  for (const BuiltinTemplate& builtin : builtin_templates()) {
+    if (builtin.name != family) continue;
+    return make_jinja_template(std::string(builtin.source), family,
+                               {{"bos_token", "<s>"}, {"eos_token", "</s>"}}, "2024-07-26");
+  }
+  throw Error(fmt::format("no built-in template {}", family));
+}
+
+// Returns the rows that render, after looking at their texts.
+std::vector<Row> checked(const std::vector<Row>& rows, const ChatTemplate& chat_template) {
+  std::vector<Row> good;
+  for (const Row& row : rows) {
+    std::string text;
+    try {
+      text = chat_template.render(row.messages, row.kwargs).text;
+    } catch (const Error&) {
+      continue;
+    }
+    if (chat_template.name() == "chatml") {
+      XRUN_CHECK(text == plain_chatml(row.messages), "a row renders otherwise:\n{}", text);
+    }
+    good.push_back(row);
+  }
+  XRUN_CHECK(!good.empty(), "no row renders under {}", chat_template.name());
+  return good;
+}
+
+void bench(const std::vector<Row>& all, const std::string& family) {
+  const auto chat_template = family_template(family);
+  const std::vector<Row> rows = checked(all, *chat_template);
+  size_t bytes = 0, plain_bytes = 0, turns = 0;
+  for (const Row& row : rows) turns += row.messages.size();
+  const Pairs pairs = interleave(
+      kRuns,
+      [&] {
+        bytes = 0;
+        for (const Row& row : rows) {
+          bytes += chat_template->render(row.messages, row.kwargs).text.size();
+        }
+      },
+      [&] {
+        plain_bytes = 0;
+        for (const Row& row : rows) {
+          if (family == "chatml") plain_bytes += plain_chatml(row.messages).size();
+        }
+      });
+  XRUN_CHECK(family != "chatml" || bytes == plain_bytes, "{} bytes, wanted {}", bytes, plain_bytes);
+  const double scale = 1e3 / double(rows.size());
+  std::vector<double> us, plain_us;
+  for (double ms : pairs.a_ms) us.push_back(ms * scale);
+  for (double ms : pairs.b_ms) plain_us.push_back(ms * scale);
+  fmt::print("{}: {} of {} rows, {:.1f} turns and {} bytes each: {} a conversation", family,
+             rows.size(), all.size(), double(turns) / double(rows.size()), bytes / rows.size(),
+             spread_of(us, "us"));
+  if (family == "chatml") fmt::print("; plain concatenation {}", spread_of(plain_us, "us"));
+  fmt::print("\n");
+}
+
+}  // namespace
+}  // namespace xrun
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    fmt::print(stderr, "usage: template_bench ROWS.jsonl [FAMILY...]\n");
+    return 2;
+  }
+  try {
+    const auto rows = xrun::read_rows(argv[1]);
+    if (argc == 2) xrun::bench(rows, "chatml");
+    for (int i = 2; i < argc; ++i) xrun::bench(rows, argv[i]);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "template_bench: {}\n", error.what());
+    return 1;
+  }
+}
