@@ -1,0 +1,134 @@
+#include "core/data/row_encoder.h"
+#include "tests/core/data/encoder_fixture.h"
+
+namespace xrun {
+namespace {
+
+#define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
+#define ASSISTANT(text) "{\"role\":\"assistant\",\"content\":\"" text "\"}"
+
+class ChatEncoder : public EncoderFixture {
+ protected:
+  EncodedRow chat(const std::string& row) const { return encode(RowKind::kChat, row); }
+};
+
+TEST_F(ChatEncoder, EverySpellingGivesTheSameConversation) {
+  const std::string want = text(chat(R"({"messages":[)" USER("a") "," ASSISTANT("b") "]}"));
+  EXPECT_EQ(want, "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n");
+  for (const char* row :
+       {R"({"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]})",
+        R"({"instruction":"a","input":"","output":"b"})", R"({"instruction":"a","output":"b"})",
+        R"({"prompt":"a","completion":"b"})",
+        R"({"prompt":[)" USER("a") R"(],"completion":[)" ASSISTANT("b") "]}",
+        R"({"prompt":"a","messages":[)" ASSISTANT("b") "]}",
+        R"({"prompt":"ignored","messages":[)" USER("a") "," ASSISTANT("b") "]}"}) {
+    EXPECT_EQ(text(chat(row)), want) << row;
+  }
+}
+
+TEST_F(ChatEncoder, InstructionInputHistoryAndSystemFindTheirPlaces) {
+  EXPECT_EQ(text(chat(R"({"instruction":"i","input":"n","output":"o","system":"s",
+                          "history":[["q","r"]]})")),
+            "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\nq<|im_end|>\n"
+            "<|im_start|>assistant\nr<|im_end|>\n<|im_start|>user\ni\nn<|im_end|>\n"
+            "<|im_start|>assistant\no<|im_end|>\n");
+}
+
+constexpr const char* kTwoAnswers =
+    R"({"messages":[)" USER("a") "," ASSISTANT("b") "," USER("c") "," ASSISTANT("d") "]}";
+
+TEST_F(ChatEncoder, TrainsAssistantTurnsTheLastOneOrAll) {
+  EXPECT_EQ(trained(chat(kTwoAnswers)), "b<|im_end|>d<|im_end|>");
+  settings_.train_on = TrainOn::kLast;
+  EXPECT_EQ(trained(chat(kTwoAnswers)), "d<|im_end|>");
+  settings_.train_on = TrainOn::kAll;
+  const EncodedRow all = chat(kTwoAnswers);
+  EXPECT_EQ(std::count(all.streams[0].trained.begin(), all.streams[0].trained.end(), 0), 1);
+}
+
+TEST_F(ChatEncoder, OfPromptAndCompletionTheCompletionIsTrainedAlone) {
+  const std::string row = R"({"prompt":[)" USER("a") "," ASSISTANT("b") "," USER("c") R"(],
+                             "completion":"d"})";
+  EXPECT_EQ(trained(chat(row)), "d<|im_end|>");
+}
+
+TEST_F(ChatEncoder, RowsOfOneQuestionShareTheirPromptHash) {
+  const uint64_t hash = chat(R"({"prompt":"a","completion":"b"})").prompt_hash;
+  EXPECT_EQ(chat(R"({"instruction":"a","output":"c"})").prompt_hash, hash);
+  EXPECT_NE(chat(R"({"prompt":"x","completion":"b"})").prompt_hash, hash);
+}
+
+TEST_F(ChatEncoder, OverLongRowsRaiseAreDroppedOrLoseTheirEnd) {
+  const std::string row = R"({"prompt":"a","completion":"bbbbbbbbbb"})";
+  settings_.max_length = 20;
+  EXPECT_EQ(error_of([&] { chat(row); }),
+            "rows.jsonl:17: the conversation has 32 tokens, max_length is 20; raise max_length or "
+            "set over_length = \"drop\" or \"cut\"");
+  settings_.over_length = OverLength::kDrop;
+  EXPECT_EQ(refusal(RowKind::kChat, row),
+            "too_long: the conversation has 32 tokens, max_length is 20");
+  settings_.over_length = OverLength::kCut;
+  EXPECT_EQ(error_of([&] { chat(row); }),
+            "rows.jsonl:17: cut to max_length = 20, the conversation has no trained token left: "
+            "its prompt alone is as long; raise max_length or set over_length = \"drop\"");
+  settings_.max_length = 24;
+  const EncodedRow cut = chat(row);
+  EXPECT_EQ(cut.cut_tokens, 8);
+  EXPECT_EQ(trained(cut), "bbbb");
+}
+
+TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
+  for (const auto& [row, wanted] : std::vector<RefusedRow>{
+           {"[1]", "not_an_object: the row is an array, wanted an object"},
+           {"{}", "unknown_format: the row has no columns, wanted messages"},
+           {R"({"prompt":"a","chosen":"b","rejected":"c"})", ""},
+           {R"({"chosen":"b","rejected":"c"})",
+            "unknown_format: the row has chosen, rejected; that is the format with chosen, "
+            "rejected, which xrun.preference reads"},
+           {R"({"mesages":[]})",
+            "unknown_format: the row has mesages; the nearest known format has messages; columns "
+            "that are not read: mesages; name the right one, say fields = { messages = "
+            "\"mesages\" }"},
+           {R"({"text":"b"})",
+            "unknown_format: the row has text; that is the format with text, which xrun.text "
+            "reads"},
+           {R"({"messages":[]})", "empty_list: messages has no messages"},
+           {R"({"messages":7})",
+            "wrong_type: messages is an integer, wanted a string, a message or a list"},
+           {R"({"messages":[)" USER("a") "]}",
+            "no_assistant: the conversation has no assistant turn"},
+           {R"({"prompt":"a"})", "no_assistant: the conversation has no assistant turn"},
+           {R"({"prompt":"a","completion":" "})",
+            "empty_answer: the last assistant turn has no content"},
+           {R"({"prompt":"a","completion":[)" USER("b") "]}",
+            "wrong_type: \"completion\" begins with a turn of \"user\", wanted assistant"},
+           {R"({"instruction":3,"output":"b"})",
+            "wrong_type: \"instruction\" is an integer, wanted a string"},
+           {R"({"instruction":"a","output":"b","history":"x"})",
+            "wrong_type: \"history\" is a string, wanted a list"},
+           {R"({"instruction":"a","output":"b","history":[["x"]]})",
+            "wrong_type: \"history\"[0] is no pair of strings"},
+           {R"({"prompt":"a","completion":"b","chat_template_kwargs":{"tokenize":1}})",
+            "refused_kwargs: chat_template_kwargs may not set \"tokenize\""},
+           {R"({"messages":[{"role":"refused","content":"x"},)" ASSISTANT("b") "]}",
+            "template_error: the template refuses this role"}}) {
+    const std::string got = refusal(RowKind::kChat, row);
+    if (*wanted == '\0') {
+      EXPECT_TRUE(got.starts_with("no_assistant")) << row << ": " << got;
+    } else {
+      EXPECT_TRUE(got.starts_with(wanted)) << row << ": " << got;
+    }
+  }
+}
+
+TEST_F(ChatEncoder, NotesWhatItIgnores) {
+  const EncodedRow row = chat(R"({"prompt":"x","system":"t","id":4,"messages":[
+      {"role":"system","content":"s"},)" USER("a") "," ASSISTANT("b") "," USER("c") "]}");
+  EXPECT_EQ(row.notes,
+            (std::vector<std::string>{"\"prompt\" is ignored beside \"messages\"",
+                                      "\"system\" is ignored beside a system turn",
+                                      "column \"id\" is not read", "turns after the last answer"}));
+}
+
+}  // namespace
+}  // namespace xrun
