@@ -69,6 +69,8 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   std::string_view bytes() const { return {data_, size_}; }
+  // Gives the memory of pages read so far back; they are read again when they are needed.
+  void forget() const;
 
  private:
   const char* data_ = nullptr;

@@ -1,25 +1,28 @@
-// Commit of a segment: write and fsync its file, then replace the partial manifest (fsync, rename,
-// fsync of the folder). The partial manifest holds all that a later build needs to go on: ledger,
-// summary, and the cursor behind the last committed row. The finished manifest has another name, so
-// an unfinished folder is never taken for a cache.
+// Commit of a segment: write and fsync its file and the list of bad rows, then replace the partial
+// manifest (fsync, rename, fsync of the folder). The partial manifest holds all that a later build
+// needs to go on: ledger, summary, and the cursor behind the last committed row. The finished
+// manifest has another name, so an unfinished folder is never taken for a cache.
 //
 // The key names the files by digest, so the rows must be those of exactly these bytes: the reader
 // hashes what it reads. A file's end compares that with the key's digest, and a build that goes on
-// compares the bytes before its cursor with those that the committed rows were made of.
+// compares the content before its cursor with that of which the committed rows were made.
 
 #include "core/data/cache_build.h"
 
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
+#include "core/data/bad_row_log.h"
 #include "core/data/cache_manifest.h"
-#include "core/data/jsonl.h"
 #include "core/data/row_columns.h"
+#include "core/data/row_pipeline.h"
+#include "core/data/segment_file.h"
 
 namespace xrun {
 
@@ -32,22 +35,15 @@ constexpr auto kProgressInterval = std::chrono::milliseconds(200);
 class Build {
  public:
   Build(const fs::path& dir, const CacheSource& source, const RowType& row_type)
-      : dir_(dir),
-        source_(source),
-        worker_(row_type.make_worker()),
-        columns_(row_type.schema()) {
+      : dir_(dir), source_(source), row_type_(row_type), columns_(row_type.schema()) {
     for (const DataFile& file : source.files) total_bytes_ += file.bytes;
   }
 
   void run() {
-    remove_strays();
-    begin();
-    if (!go_on()) {
-      remove_build();
-      begin();
-    }
+    remove_files(".tmp");  // of a killed process; the lock is ours, so nobody writes them
+    if (!go_on()) begin();
     try {
-      read_rows();
+      take_rows();
     } catch (const Interrupted&) {
       throw;
     } catch (const Error&) {
@@ -59,13 +55,6 @@ class Build {
   }
 
  private:
-  void read_rows() {
-    for (; cursor_.file < static_cast<int32_t>(source_.files.size());
-         ++cursor_.file, cursor_.at = {}) {
-      read_file_rows(source_.files[static_cast<size_t>(cursor_.file)]);
-    }
-  }
-
   // The data itself ends this build: these bytes never give a finished cache under this key. The
   // lock goes with the folder; who waits for it makes both anew.
   void discard() {
@@ -81,9 +70,6 @@ class Build {
     remove_files("segment_");
   }
 
-  // Temporary files of a killed process; the lock is ours, so nobody writes them.
-  void remove_strays() { remove_files(".tmp"); }
-
   void remove_files(const std::string& part) {
     std::error_code ignored;
     std::vector<fs::path> found;
@@ -96,6 +82,7 @@ class Build {
   }
 
   void begin() {
+    remove_build();
     manifest_ = CacheManifest();
     manifest_.key = cache_key(source_.key_document);
     manifest_.row_type = row_kind_name(columns_.schema().kind);
@@ -103,14 +90,15 @@ class Build {
     manifest_.ledger.name = source_.name;
     for (const DataFile& file : source_.files) manifest_.ledger.files.push_back(file.name);
     cursor_ = {};
-    bytes_before_ = 0;
-    reader_.reset();
+    content_ = Hasher();
+    splitter_.reset();
+    bad_rows_.emplace(dir_ / kBadRowsName, BadRowsEntry());
   }
 
-  // Takes up the partial manifest. Returns false if it or its segments are not whole, or are not of
-  // these bytes and columns: then only time is lost, every row is read again.
+  // Takes up the partial manifest. Returns false if there is none, if it or its files are not
+  // whole, or are not of these bytes and columns: then only time is lost, every row is read again.
   bool go_on() {
-    if (!fs::exists(dir_ / kPartialName)) return true;
+    if (!fs::exists(dir_ / kPartialName)) return false;
     const Json fresh = columns_.summary();
     try {
       manifest_ = read_manifest(dir_, kPartialName);
@@ -118,89 +106,126 @@ class Build {
       for (const SegmentEntry& entry : manifest_.segments) check_segment(entry);
       columns_.restore(manifest_.summary);
       XRUN_CHECK(columns_.columns() == manifest_.columns, "its columns are others");
-      cursor_ = manifest_.segments.back().cursor;
-      const int32_t files = static_cast<int32_t>(source_.files.size());
-      XRUN_CHECK(cursor_.file >= 0 && cursor_.file <= files, "its cursor is in no file");
-      if (cursor_.file < files) open_file();
+      bad_rows_.emplace(dir_ / kBadRowsName, manifest_.bad_rows);
+      open_at_cursor();
     } catch (const Interrupted&) {
       throw;
     } catch (const Error&) {
       columns_.restore(fresh);
       return false;
     }
-    for (int32_t f = 0; f < cursor_.file; ++f) {
-      bytes_before_ += source_.files[static_cast<size_t>(f)].bytes;
-    }
     return true;
   }
 
-  // Opens the cursor's file behind the bytes that are read already.
-  void open_file() {
-    const std::string& name = source_.files[static_cast<size_t>(cursor_.file)].name;
-    reader_.emplace(name, name, cursor_.at);
-    XRUN_CHECK(cursor_.at.offset == 0 || reader_->digest() == cursor_.xxh3,
-               "{}: other bytes stand before the cursor", name);
-  }
-
   void check_segment(const SegmentEntry& entry) const {
-    check_interrupt();
-    const MappedFile map(dir_ / entry.file);
-    XRUN_CHECK(map.bytes().size() == entry.bytes && page_checksums(map.bytes()) == entry.page_xxh3,
-               "{}: is damaged", entry.file);
-  }
-
-  void read_file_rows(const DataFile& file) {
-    if (!reader_) open_file();
-    JsonlReader& reader = *reader_;
-    SourceLedger& ledger = manifest_.ledger;
-    const int64_t lines_before = ledger.lines - cursor_.at.lines;
-    RawRow row;
-    while (next(reader, row)) {
+    const SegmentFile file(dir_ / entry.file, manifest_.columns,
+                           {entry.bytes, entry.head_bytes, entry.head_xxh3});
+    for (uint64_t page = 0; page < file.header().pages; ++page) {
       check_interrupt();
-      cursor_.at = reader.cursor();
-      ledger.lines = lines_before + cursor_.at.lines;
-      ++ledger.rows;
-      row.at.file = cursor_.file;
-      take(row);
-      report();
+      file.check_page(page);
     }
-    ledger.lines = lines_before + reader.cursor().lines;
-    bytes_before_ += file.bytes;
-    data_fault_ = true;
-    XRUN_CHECK(reader.digest() == file.digest,
-               "{}: changed while it was read ({} bytes, {} when it was opened); run again, and do "
-               "not write to a data file while it is read",
-               file.name, reader.cursor().offset, file.bytes);
-    data_fault_ = false;
-    reader_.reset();
   }
 
-  bool next(JsonlReader& reader, RawRow& row) {
-    data_fault_ = true;
-    const bool more = reader.next_row(row);
-    data_fault_ = false;
-    return more;
+  // Opens the file of the last commit behind the content that is read already.
+  void open_at_cursor() {
+    cursor_ = manifest_.segments.back().cursor;
+    const int32_t files = static_cast<int32_t>(source_.files.size());
+    XRUN_CHECK(cursor_.file >= 0 && cursor_.file <= files, "its cursor is in no file");
+    if (cursor_.file == files) return;
+    const std::string& name = source_.files[static_cast<size_t>(cursor_.file)].name;
+    splitter_ = RowSplitter::open(name, name, cursor_.at);
+    content_ = splitter_->take_prefix();
+    XRUN_CHECK(content_.hex() == cursor_.xxh3, "{}: other bytes stand before the cursor", name);
   }
 
-  void take(const RawRow& row) {
+  int workers() const {
+    if (source_.workers > 0) return source_.workers;
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
+
+  void take_rows() {
+    lines_before_ = manifest_.ledger.lines - cursor_.at.lines;
+    for (int32_t f = 0; f < cursor_.file; ++f) {
+      bytes_before_ += source_.files[static_cast<size_t>(f)].bytes;
+    }
+    RowPipeline pipeline(source_.files, row_type_, {workers(), source_.block_bytes}, cursor_.file,
+                         std::move(splitter_));
+    while (std::unique_ptr<EncodedBlock> block = pipeline.next([] { check_interrupt(); })) {
+      take_block(*block);
+      report(block->raw_bytes);
+      pipeline.release(std::move(block));
+    }
+  }
+
+  void take_block(EncodedBlock& block) {
+    hashed_ = 0;
+    for (size_t row = 0; row < block.encoded; ++row) {
+      check_interrupt();
+      take_row(block, row);
+    }
+    if (block.error) {
+      data_fault_ = true;
+      std::rethrow_exception(block.error);
+    }
+    hash_content(block.raw, block.raw.behind.offset);
+    cursor_.at = block.raw.behind;
+    if (block.ends_file) end_file(block);
+  }
+
+  void take_row(EncodedBlock& block, size_t index) {
     SourceLedger& ledger = manifest_.ledger;
-    data_fault_ = true;
+    const RowBlock::Row& place = block.raw.rows[index];
+    const SourceLine at{block.file, place.line};
+    RowOutcome& outcome = block.outcomes[index];
+    ++ledger.rows;
+    if (outcome.row.repairs > 0) ledger.repair(at, outcome.row.repairs);
+    if (!outcome.reason.empty()) {
+      drop(at, outcome.reason, outcome.detail);
+      return;
+    }
     try {
-      worker_->encode(row, ledger.place(row.at), encoded_);
-      data_fault_ = false;
-      if (encoded_.repairs > 0) ledger.repair(row.at, encoded_.repairs);
-      columns_.accept(encoded_, ledger);
+      columns_.accept(outcome.row, ledger);
     } catch (const RowRefusal& refusal) {
-      if (data_fault_ && encoded_.repairs > 0) ledger.repair(row.at, encoded_.repairs);
-      data_fault_ = false;
-      ledger.drop(row.at, refusal.reason(), refusal.what());
+      drop(at, refusal.reason(), refusal.what());
       return;
     }
     if (!segment_) segment_ = std::make_unique<SegmentData>(columns_.columns());
-    columns_.append(encoded_, row.at, *segment_);
+    columns_.append(outcome.row, at, *segment_);
     segment_->end_row();
     ++ledger.kept;
-    if (segment_->bytes() >= source_.segment_bytes) commit();
+    if (segment_->bytes() < source_.segment_bytes) return;
+    hash_content(block.raw, place.behind.offset);
+    cursor_.at = place.behind;
+    ledger.lines = lines_before_ + cursor_.at.lines;
+    commit();
+  }
+
+  void drop(const SourceLine& at, const std::string& reason, const std::string& detail) {
+    manifest_.ledger.drop(at, reason, detail);
+    if (reason == kFilteredReason) return;
+    bad_rows_->add(source_.files[static_cast<size_t>(at.file)].name, at.line, reason, detail);
+  }
+
+  // Hashes the block's content up to an offset of the file's.
+  void hash_content(const RowBlock& block, uint64_t offset) {
+    const size_t end = offset - block.from.offset;
+    content_.bytes(std::string_view(block.content).substr(hashed_, end - hashed_));
+    hashed_ = end;
+  }
+
+  void end_file(const EncodedBlock& block) {
+    const DataFile& file = source_.files[static_cast<size_t>(block.file)];
+    data_fault_ = true;
+    XRUN_CHECK(block.file_digest == file.digest,
+               "{}: changed while it was read ({} bytes, {} when it was opened); run again, and do "
+               "not write to a data file while it is read",
+               file.name, block.raw_bytes, file.bytes);
+    data_fault_ = false;
+    lines_before_ += cursor_.at.lines + (cursor_.at.column > 0 ? 1 : 0);
+    manifest_.ledger.lines = lines_before_;
+    bytes_before_ += file.bytes;
+    cursor_ = {block.file + 1, {}, ""};
+    content_ = Hasher();
   }
 
   void commit() {
@@ -209,57 +234,64 @@ class Build {
     entry.file = segment_name(index);
     entry.first_row = manifest_.rows();
     entry.rows = static_cast<int64_t>(segment_->rows());
-    const std::string bytes =
-        segment_->encode(index, static_cast<uint64_t>(entry.first_row), manifest_.key);
-    entry.bytes = bytes.size();
+    const std::string head =
+        segment_->head(index, static_cast<uint64_t>(entry.first_row), manifest_.key);
+    entry.head_bytes = entry.bytes = head.size();
+    entry.head_xxh3 = hash_u64(head);
     for (size_t c = 0; c < segment_->columns().size(); ++c) {
       entry.elements.push_back(static_cast<int64_t>(segment_->elements(c)));
     }
-    entry.header_xxh3 = hash_u64(
-        std::string_view(bytes).substr(0, segment_header_bytes(segment_->columns().size())));
-    entry.page_xxh3 = page_checksums(bytes);
     entry.cursor = cursor_;
-    entry.cursor.xxh3 = reader_ ? reader_->digest() : "";  // behind the last file there is none
+    if (cursor_.at.offset > 0) entry.cursor.xxh3 = content_.hex();
     FileWriter writer(dir_ / entry.file);
-    writer.write(bytes);
+    writer.write(head);
+    segment_->body([&](std::string_view piece) {
+      writer.write(piece);
+      entry.bytes += piece.size();
+    });
     writer.sync();
     writer.close();
     manifest_.columns = segment_->columns();
     manifest_.segments.push_back(std::move(entry));
+    manifest_.bad_rows = bad_rows_->commit();
     manifest_.summary = columns_.summary();
     write_file_atomic(dir_ / kPartialName, encode_manifest(manifest_));
     segment_.reset();
   }
 
   void finish() {
+    manifest_.bad_rows = bad_rows_->commit();
     manifest_.summary = columns_.summary();
     write_file_atomic(dir_ / kManifestName, encode_manifest(manifest_));
     std::error_code ignored;  // a partial manifest beside the finished one is never read
     fs::remove(dir_ / kPartialName, ignored);
   }
 
-  void report() {
+  void report(uint64_t file_bytes) {
     if (!source_.progress) return;
     const Clock::time_point now = Clock::now();
     if (now - reported_ < kProgressInterval) return;
     reported_ = now;
-    const double done = static_cast<double>(bytes_before_ + cursor_.at.offset);
+    const double done = static_cast<double>(bytes_before_ + file_bytes);
     source_.progress(manifest_.ledger.rows,
                      total_bytes_ > 0 ? done / static_cast<double>(total_bytes_) : 1);
   }
 
   fs::path dir_;
   const CacheSource& source_;
-  std::unique_ptr<RowWorker> worker_;
+  const RowType& row_type_;
   RowColumns columns_;
-  EncodedRow encoded_;  // the row last read
   CacheManifest manifest_;
   SourceCursor cursor_;
-  std::optional<JsonlReader> reader_;  // of the cursor's file, while it is read
+  Hasher content_;                         // of the cursor's file, before the cursor
+  size_t hashed_ = 0;                      // bytes of the present block that are in content_
+  std::unique_ptr<RowSplitter> splitter_;  // of a build that goes on, at its cursor
+  std::optional<BadRowLog> bad_rows_;
   std::unique_ptr<SegmentData> segment_;
-  bool data_fault_ = false;  // an Error of this moment is one of the data
+  bool data_fault_ = false;   // an Error of this moment is one of the data
+  int64_t lines_before_ = 0;  // the cursor's file
   uint64_t total_bytes_ = 0;
-  uint64_t bytes_before_ = 0;
+  uint64_t bytes_before_ = 0;  // the cursor's file
   Clock::time_point reported_ = Clock::now();
 };
 
@@ -270,11 +302,12 @@ bool is_cached(const fs::path& data_root, const CacheSource& source) {
   return fs::exists(data_root / cache_key(source.key_document) / kManifestName, code);
 }
 
-fs::path ensure_cache(const fs::path& data_root, const CacheSource& source, const RowType& row_type) {
+fs::path ensure_cache(const fs::path& data_root, const CacheSource& source,
+                      const RowType& row_type) {
   const fs::path dir = data_root / cache_key(source.key_document);
   if (is_cached(data_root, source)) return dir;
   bool said = false;
-  const FileLock lock(dir / "lock", true, [&] {
+  const FileLock lock(dir / kLockName, true, [&] {
     check_interrupt();
     if (!said && source.notice) {
       source.notice(fmt::format("waiting for another process that caches {} (in {})", source.name,

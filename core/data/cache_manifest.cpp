@@ -41,14 +41,14 @@ Json segment_json(const SegmentEntry& segment) {
   Json elements = Json::array();
   for (int64_t count : segment.elements) elements.push_back(count);
   entry.set("elements", std::move(elements));
-  entry.set("header_xxh3", hex64(segment.header_xxh3));
-  Json pages = Json::array();
-  for (uint64_t page : segment.page_xxh3) pages.push_back(hex64(page));
-  entry.set("page_xxh3", std::move(pages));
+  entry.set("head_bytes", segment.head_bytes);
+  entry.set("head_xxh3", hex64(segment.head_xxh3));
   Json cursor = Json::object();
   cursor.set("file", segment.cursor.file);
   cursor.set("offset", segment.cursor.at.offset);
   cursor.set("lines", segment.cursor.at.lines);
+  cursor.set("rows", segment.cursor.at.rows);
+  cursor.set("column", segment.cursor.at.column);
   cursor.set("xxh3", segment.cursor.xxh3);
   entry.set("cursor", std::move(cursor));
   return entry;
@@ -68,17 +68,14 @@ SegmentEntry read_segment(const Json& entry, int64_t first_row, size_t index) {
   for (const Json& count : entry.at("elements").as_array()) {
     segment.elements.push_back(count.as_int());
   }
-  segment.header_xxh3 = read_hex64(entry.at("header_xxh3"));
-  for (const Json& page : entry.at("page_xxh3").as_array()) {
-    segment.page_xxh3.push_back(read_hex64(page));
-  }
-  XRUN_CHECK(segment.page_xxh3.size() == (segment.bytes + kPageBytes - 1) / kPageBytes,
-             "segment {} has {} bytes and {} page checksums", index, segment.bytes,
-             segment.page_xxh3.size());
+  segment.head_bytes = static_cast<uint64_t>(entry.at("head_bytes").as_int());
+  segment.head_xxh3 = read_hex64(entry.at("head_xxh3"));
   const Json& cursor = entry.at("cursor");
   segment.cursor.file = static_cast<int32_t>(cursor.at("file").as_int());
   segment.cursor.at.offset = static_cast<uint64_t>(cursor.at("offset").as_int());
   segment.cursor.at.lines = cursor.at("lines").as_int();
+  segment.cursor.at.rows = cursor.at("rows").as_int();
+  segment.cursor.at.column = static_cast<uint64_t>(cursor.at("column").as_int());
   segment.cursor.xxh3 = cursor.at("xxh3").as_string();
   return segment;
 }
@@ -124,9 +121,8 @@ std::vector<Column> read_columns(const Json& list) {
 CacheManifest decode_manifest(const Json& value) {
   XRUN_CHECK(value.at("format").as_string() == "xrun token cache", "is no manifest of a cache");
   const int64_t version = value.at("version").as_int();
-  XRUN_CHECK(version <= kCacheVersion,
-             "is of format {}, written by a newer xrun; this one reads up to {}", version,
-             kCacheVersion);
+  XRUN_CHECK(version == kCacheVersion, "is of format {}, written by {} xrun; this one reads {}",
+             version, version > kCacheVersion ? "a newer" : "an older", kCacheVersion);
   CacheManifest manifest;
   manifest.key = value.at("key").as_string();
   manifest.row_type = value.at("row_type").as_string();
@@ -142,6 +138,10 @@ CacheManifest decode_manifest(const Json& value) {
   }
   XRUN_CHECK(value.at("rows").as_int() == rows, "has {} rows in its segments and says {}", rows,
              value.at("rows").as_int());
+  const Json& bad_rows = value.at("bad_rows");
+  manifest.bad_rows = {bad_rows.at("rows").as_int(),
+                       static_cast<uint64_t>(bad_rows.at("bytes").as_int()),
+                       bad_rows.at("xxh3").as_string()};
   manifest.summary = value.at("summary");
   manifest.ledger = SourceLedger::from_json(value.at("ledger"));
   return manifest;
@@ -167,6 +167,11 @@ std::string encode_manifest(const CacheManifest& manifest) {
   Json segments = Json::array();
   for (const SegmentEntry& segment : manifest.segments) segments.push_back(segment_json(segment));
   value.set("segments", std::move(segments));
+  Json bad_rows = Json::object();
+  bad_rows.set("rows", manifest.bad_rows.rows);
+  bad_rows.set("bytes", manifest.bad_rows.bytes);
+  bad_rows.set("xxh3", manifest.bad_rows.xxh3);
+  value.set("bad_rows", std::move(bad_rows));
   value.set("summary", manifest.summary);
   value.set("ledger", manifest.ledger.to_json());
   std::string body = dump_json(value);
@@ -197,14 +202,6 @@ CacheManifest read_manifest(const std::filesystem::path& dir, const std::string&
              "{}: is the manifest of cache {}, but its folder is named {}; {}", path, manifest.key,
              folder, kWayOut);
   return manifest;
-}
-
-std::vector<uint64_t> page_checksums(std::string_view bytes) {
-  std::vector<uint64_t> pages;
-  for (size_t at = 0; at < bytes.size(); at += kPageBytes) {
-    pages.push_back(hash_u64(bytes.substr(at, kPageBytes)));
-  }
-  return pages;
 }
 
 std::string segment_name(size_t index) { return fmt::format("segment_{:06}.bin", index); }

@@ -8,21 +8,23 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/data/jsonl.h"
 #include "core/data/ledger.h"
+#include "core/data/row_splitter.h"
 #include "core/data/segment.h"
 
 namespace xrun {
 
-constexpr int64_t kCacheVersion = 1;
+constexpr int64_t kCacheVersion = 2;
 constexpr const char* kManifestName = "manifest.json";
 constexpr const char* kPartialName = "manifest.partial.json";  // of an unfinished build
+constexpr const char* kBadRowsName = "bad_rows.jsonl";
+constexpr const char* kLockName = "lock";
 
 // Where a build stands in its source: behind the last row of the last committed segment.
 struct SourceCursor {
   int32_t file = 0;
-  JsonlCursor at;
-  std::string xxh3;  // of the file's bytes before it, as they were read
+  ContentCursor at;
+  std::string xxh3;  // of the file's content before it, as it was read
 };
 
 struct SegmentEntry {
@@ -30,10 +32,18 @@ struct SegmentEntry {
   int64_t rows = 0;
   int64_t first_row = 0;
   uint64_t bytes = 0;
-  std::vector<int64_t> elements;    // a column
-  uint64_t header_xxh3 = 0;         // of the header and the column table
-  std::vector<uint64_t> page_xxh3;  // of each 1 MiB of the file, the last one shorter
+  std::vector<int64_t> elements;  // a column
+  uint64_t head_bytes = 0;        // of the head, which has the checksums of the pages
+  uint64_t head_xxh3 = 0;
   SourceCursor cursor;
+};
+
+// The file that lists every bad row, as far as it is committed.
+struct BadRowsEntry {
+  int64_t rows = 0;
+  uint64_t bytes = 0;  // 0: there is no file
+  std::string xxh3;    // of them
+  bool operator==(const BadRowsEntry&) const = default;
 };
 
 struct CacheManifest {
@@ -42,7 +52,8 @@ struct CacheManifest {
   Json key_document;
   std::vector<Column> columns;
   std::vector<SegmentEntry> segments;
-  Json summary;  // the row type's own figures
+  BadRowsEntry bad_rows;
+  Json summary;  // of RowColumns
   SourceLedger ledger;
 
   int64_t rows() const;
@@ -53,11 +64,10 @@ std::string cache_key(const Json& key_document);
 
 std::string encode_manifest(const CacheManifest& manifest);
 
-// Reads dir/name. Throws Error that names the file if it is missing or damaged in any byte, of a
-// newer format, or does not hash to the folder's name.
+// Reads dir/name. Throws Error that names the file if it is missing or damaged in any byte, of
+// another format, or does not hash to the folder's name.
 CacheManifest read_manifest(const std::filesystem::path& dir, const std::string& name);
 
-std::vector<uint64_t> page_checksums(std::string_view bytes);
 std::string segment_name(size_t index);  // "segment_000000.bin"
 
 }  // namespace xrun

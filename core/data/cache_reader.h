@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/data/cache_manifest.h"
 #include "core/data/segment.h"
+#include "core/data/segment_file.h"
 
 namespace xrun {
 
@@ -18,7 +19,7 @@ namespace xrun {
 // page it needs is damaged; a page is read and checked when it is first needed.
 class CacheReader {
  public:
-  // Checks the manifest and every segment's header and size; reads no rows. Throws Error if the
+  // Checks the manifest and every segment's head and size; reads no rows. Throws Error if the
   // folder is no finished cache, or holds other row types than `row_type`.
   CacheReader(const std::filesystem::path& dir, const std::string& row_type);
   ~CacheReader();
@@ -40,38 +41,33 @@ class CacheReader {
   template <typename T>
   T value(const Place& place, size_t column) const {
     T result;
-    std::memcpy(&result, element(place, column, place.row, sizeof(T)), sizeof(T));
+    const SegmentFile& segment = *segments_[place.segment];
+    std::memcpy(&result, segment.element(column, place.row, sizeof(T)), sizeof(T));
     return result;
   }
 
-  // A jagged column's elements of one row. For kBits `data` holds bit `first_bit` to
-  // first_bit + count, else the elements themselves.
-  struct Elements {
-    const char* data;
-    uint64_t count;
-    uint64_t first_bit;
-  };
-  Elements elements(const Place& place, size_t column) const;
-  uint64_t count(const Place& place, size_t offsets_column) const;  // of elements of a row
+  // A jagged column's elements of one row.
+  using Elements = SegmentFile::Elements;
+  Elements elements(const Place& place, size_t column) const {
+    return segments_[place.segment]->elements(place.row, column);
+  }
+  uint64_t count(const Place& place, size_t offsets_column) const {  // of elements of a row
+    return segments_[place.segment]->count(place.row, offsets_column);
+  }
 
-  // Checks every page. Throws Error at the first damaged one.
-  void verify() const;
+  // Checks every page and the list of bad rows. Throws Error at the first damaged place;
+  // Interrupted when the run is asked to stop. `progress` gets the bytes checked and all bytes.
+  void verify(const std::function<void(uint64_t done, uint64_t total)>& progress = {}) const;
 
  private:
-  struct Segment;
-  struct Range {
-    uint64_t begin, end;  // elements
-  };
-  Range range(const Place& place, size_t offsets_column) const;
-  const char* element(const Place& place, size_t column, uint64_t index, uint64_t bytes) const;
-  void touch(size_t segment, uint64_t begin, uint64_t end) const;
-  void check_page(size_t segment, uint64_t page) const;
-  std::string rows_of_page(size_t segment, uint64_t page) const;
   void open_segment(const SegmentEntry& entry);
+  void check_bad_rows_size() const;
+  void verify_bad_rows() const;
 
   std::filesystem::path dir_;
   CacheManifest manifest_;
-  std::vector<std::unique_ptr<Segment>> segments_;
+  std::vector<std::unique_ptr<const SegmentFile>> segments_;
+  std::vector<int64_t> first_row_;  // of each segment
 };
 
 }  // namespace xrun

@@ -10,6 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
+#include "core/data/byte_stream.h"
 
 namespace xrun {
 
@@ -23,10 +24,6 @@ struct Conversion {
   const char* ending;
   const char* command;
 };
-constexpr const char* kFromArray =
-    "python3 -c \"import json, sys; rows = json.load(open(sys.argv[1])); "
-    "out = open(sys.argv[2], 'x'); [print(json.dumps(row), file=out) for row in rows]\" {0} {1}";
-constexpr const char* kFromLines = "mv -n -- {0} {1}";
 constexpr Conversion kConversions[] = {
     {".parquet",
      "python3 -c \"import pandas, sys; pandas.read_parquet(sys.argv[1])"
@@ -34,9 +31,8 @@ constexpr Conversion kConversions[] = {
     {".csv",
      "python3 -c \"import pandas, sys; pandas.read_csv(sys.argv[1])"
      ".to_json(open(sys.argv[2], 'x'), orient='records', lines=True)\" {0} {1}"},
-    {".gz", "gunzip -k -- {0}"},
-    {".zst", "unzstd -- {0}"},
 };
+constexpr const char* kRename = "mv -n -- {0} {1}";
 
 std::string shell_quoted(const std::string& text) {
   std::string quoted = "'";
@@ -44,29 +40,36 @@ std::string shell_quoted(const std::string& text) {
   return quoted + "'";
 }
 
-// What the file holds decides where its name does not: an array is converted, lines are renamed.
-const char* conversion_of(const std::string& path) {
+// What the file holds decides where its name does not: rows are renamed. Returns "" if neither says
+// what it is.
+std::string conversion_of(const std::string& path) {
+  const auto command = [&](const char* pattern, const char* ending) {
+    const std::string target = fs::path(path).replace_extension(ending).string();
+    return fmt::format(fmt::runtime(pattern), shell_quoted(path), shell_quoted(target));
+  };
   for (const Conversion& kind : kConversions) {
-    if (path.ends_with(kind.ending)) return kind.command;
+    if (path.ends_with(kind.ending)) return command(kind.command, ".jsonl");
   }
   std::string beginning(4096, '\0');
   std::ifstream(path).read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
   const size_t first = beginning.find_first_not_of(" \t\r\n");
-  if (first == std::string::npos) return nullptr;
-  return beginning[first] == '[' ? kFromArray : beginning[first] == '{' ? kFromLines : nullptr;
+  if (first == std::string::npos) return "";
+  return beginning[first] == '['   ? command(kRename, ".json")
+         : beginning[first] == '{' ? command(kRename, ".jsonl")
+                                   : "";
 }
 
 void refuse_other_kinds(const std::string& path) {
-  if (path.ends_with(".jsonl")) return;
-  const char* command = conversion_of(path);
-  XRUN_CHECK(command != nullptr,
-             "{}: rows are read from .jsonl files, one JSON object a line; this is no such file",
-             path);
-  const std::string target = fs::path(path).replace_extension(".jsonl").string();
-  throw Error(fmt::format(
-      "{}: rows are read from .jsonl files, one JSON object a line; make it one with\n"
-      "  {}",
-      path, fmt::format(fmt::runtime(command), shell_quoted(path), shell_quoted(target))));
+  const std::string content = content_name(path);
+  for (const char* ending : {".jsonl", ".json", ".txt"}) {
+    if (content.ends_with(ending)) return;
+  }
+  constexpr const char* kWanted =
+      "rows are read from .jsonl (a JSON object a line), .json (an array) and .txt files (rows "
+      "parted by blank lines), each also .gz or .zst";
+  const std::string command = conversion_of(path);
+  XRUN_CHECK(!command.empty(), "{}: {}; this is no such file", path, kWanted);
+  throw Error(fmt::format("{}: {}; make it one with\n  {}", path, kWanted, command));
 }
 
 std::string current_folder() {

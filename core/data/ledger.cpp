@@ -79,22 +79,25 @@ void append_source_text(std::string& out, const SourceLedger& source, size_t lis
   for (const auto& [text, count] : source.notes) note(count, text);
   note(source.more_notes, "notes of other kinds, not listed");
   note(source.straddlers, "tokens half inside a generation span, trained whole");
-  const auto list = [&](size_t shown, int64_t total) {
+  const auto list = [&](size_t shown, int64_t total, const std::string& all) {
     if (shown == 0 || total <= static_cast<int64_t>(shown)) return;
-    out += fmt::format("  and {} more; ledger.json lists the first {}\n",
-                       count_text(total - static_cast<int64_t>(shown)), SourceLedger::kListedRows);
+    const std::string where =
+        all.empty() ? fmt::format("ledger.json lists the first {}", SourceLedger::kListedRows)
+                    : fmt::format("{} lists all", all);
+    out +=
+        fmt::format("  and {} more; {}\n", count_text(total - static_cast<int64_t>(shown)), where);
   };
   size_t shown = std::min(listed, source.bad.size());
   for (size_t i = 0; i < shown; ++i) {
     const BadRow& row = source.bad[i];
     out += fmt::format("  {}  {}: {}\n", source.place(row.at), row.reason, row.detail);
   }
-  list(shown, source.dropped_total());
+  list(shown, source.bad_total(), source.bad_rows_file);
   shown = std::min(listed, source.repaired_at.size());
   for (size_t i = 0; i < shown; ++i) {
     out += fmt::format("  {}  repaired: invalid UTF-8\n", source.place(source.repaired_at[i]));
   }
-  list(shown, source.repaired);
+  list(shown, source.repaired, "");
 }
 
 }  // namespace
@@ -117,16 +120,23 @@ void SourceLedger::repair(const SourceLine& at, int64_t pieces) {
   if (repaired_at.size() < kListedRows) repaired_at.push_back(at);
 }
 
+int64_t SourceLedger::bad_total() const {
+  const auto filtered = dropped.find(kFilteredReason);
+  return dropped_total() - (filtered == dropped.end() ? 0 : filtered->second);
+}
+
+std::string short_detail(std::string detail) {
+  if (detail.size() <= kDetailBytes) return detail;
+  size_t end = kDetailBytes;  // not inside a character
+  while (end > 0 && (static_cast<unsigned char>(detail[end]) & 0xC0) == 0x80) --end;
+  detail.resize(end);
+  return detail + "...";
+}
+
 void SourceLedger::drop(const SourceLine& at, const std::string& reason, std::string detail) {
   ++dropped[reason];
-  if (bad.size() >= kListedRows) return;
-  if (detail.size() > kDetailBytes) {
-    size_t end = kDetailBytes;  // not inside a character
-    while (end > 0 && (static_cast<unsigned char>(detail[end]) & 0xC0) == 0x80) --end;
-    detail.resize(end);
-    detail += "...";
-  }
-  bad.push_back({at, reason, std::move(detail)});
+  if (reason == kFilteredReason || bad.size() >= kListedRows) return;
+  bad.push_back({at, reason, short_detail(std::move(detail))});
 }
 
 void SourceLedger::note(const std::string& text) {

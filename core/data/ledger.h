@@ -30,6 +30,9 @@ class RowRefusal : public Error {
   std::string reason_;
 };
 
+// The reason of rows that the recipe's own filter leaves out: counted, but no bad rows.
+constexpr const char* kFilteredReason = "filter";
+
 struct BadRow {
   SourceLine at;
   std::string reason;  // a key of SourceLedger::dropped
@@ -57,9 +60,11 @@ struct SourceLedger {
   std::vector<SourceLine> repaired_at;   // the first kListedRows
   std::map<std::string, int64_t> notes;  // what was recognised or ignored -> rows
   int64_t more_notes = 0;                // rows under notes that found no place
+  std::string bad_rows_file;             // lists all bad rows; "": none is known; not stored
 
   int64_t dropped_total() const;
-  // Counts and lists a dropped row.
+  int64_t bad_total() const;  // without those that a filter left out
+  // Counts a dropped row, and lists it unless it was filtered out.
   void drop(const SourceLine& at, const std::string& reason, std::string detail);
   // Counts and lists a row of which `pieces` were invalid UTF-8.
   void repair(const SourceLine& at, int64_t pieces);
@@ -88,6 +93,9 @@ struct Ledger {
   // `listed` of each source) as "file:line  reason: detail". Ends with a newline.
   std::string text(size_t listed = 10) const;
 };
+
+// Returns what is stored of a bad row's detail: at most 400 bytes.
+std::string short_detail(std::string detail);
 
 // Returns 12345 as "12,345".
 std::string count_text(int64_t value);

@@ -1,5 +1,6 @@
-// A file is: a header of 64 bytes, 64 bytes a column, then the columns, each at a multiple of 64,
-// zeros between them; everything little-endian. docs/cache-format.md has the fields.
+// A file is its head (a header of 64 bytes, 64 bytes a column, 8 bytes a page, zeros up to a
+// multiple of 64) and its pages, in which the columns lie, each at a multiple of 64, zeros between
+// them; everything little-endian. docs/cache-format.md has the fields.
 
 #include "core/data/segment.h"
 
@@ -8,6 +9,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/data/page_hasher.h"
 
 namespace xrun {
 
@@ -25,7 +27,8 @@ struct FileHeader {
   uint64_t rows;
   uint64_t first_row;
   uint64_t file_bytes;
-  uint64_t index;
+  uint32_t index;
+  uint32_t pages;
   uint8_t key[16];
 };
 static_assert(sizeof(FileHeader) == 64);
@@ -78,10 +81,9 @@ void check_column(const FileColumn& got, std::span<const Column> columns, size_t
              "{}: column {} is not \"{}\" of type {}, as the manifest says", name, c, want.name,
              column_type_name(want.type));
   const uint64_t end = header.file_bytes;
-  XRUN_CHECK(got.begin % kSegmentAlignment == 0 &&
-                 got.begin >= segment_header_bytes(columns.size()) && got.begin <= end &&
-                 got.elements <= end * 8 && got.bytes == column_bytes(want.type, got.elements) &&
-                 got.bytes <= end - got.begin,
+  XRUN_CHECK(got.begin % kSegmentAlignment == 0 && got.begin >= header.head_bytes() &&
+                 got.begin <= end && got.elements <= end * 8 &&
+                 got.bytes == column_bytes(want.type, got.elements) && got.bytes <= end - got.begin,
              "{}: column \"{}\" ({} elements, {} bytes at {}) does not lie in the file of {} bytes",
              name, want.name, got.elements, got.bytes, got.begin, end);
   XRUN_CHECK(got.elements == wanted_elements(columns, c, header.rows, got.elements),
@@ -106,43 +108,48 @@ bool is_offsets_column(std::span<const Column> columns, size_t index) {
   });
 }
 
-uint64_t segment_header_bytes(size_t columns) {
-  return sizeof(FileHeader) + columns * sizeof(FileColumn);
+uint64_t SegmentHeader::column_table_end() const {
+  return sizeof(FileHeader) + columns.size() * sizeof(FileColumn);
 }
 
-SegmentHeader read_segment_header(std::string_view bytes, uint64_t file_bytes,
-                                  std::span<const Column> columns, const std::string& name) {
+uint64_t SegmentHeader::head_bytes() const { return aligned(column_table_end() + 8 * pages); }
+
+SegmentHeader read_segment_header(std::string_view bytes, std::span<const Column> columns,
+                                  const std::string& name) {
   FileHeader file{};
-  const uint64_t size = segment_header_bytes(columns.size());
-  XRUN_CHECK(bytes.size() >= size && file_bytes >= size,
-             "{}: is cut short: {} bytes, its header has {}", name, file_bytes, size);
+  SegmentHeader header;
+  header.columns.resize(columns.size());
+  XRUN_CHECK(bytes.size() >= header.column_table_end(),
+             "{}: is cut short: {} bytes, its header has {}", name, bytes.size(),
+             header.column_table_end());
   std::memcpy(&file, bytes.data(), sizeof(file));
   XRUN_CHECK(std::memcmp(file.magic, kMagic, sizeof(kMagic)) == 0, "{}: is no segment of a cache",
              name);
-  XRUN_CHECK(file.version <= kSegmentVersion,
-             "{}: is of format {}, written by a newer xrun; this one reads up to {}", name,
+  XRUN_CHECK(file.version == kSegmentVersion, "{}: is of format {}, this xrun reads {}", name,
              file.version, kSegmentVersion);
-  XRUN_CHECK(
-      file.columns == columns.size() && file.file_bytes == file_bytes && file.rows <= file_bytes,
-      "{}: its header ({} columns, {} bytes, {} rows) does not fit the file ({} columns, "
-      "{} bytes)",
-      name, file.columns, file.file_bytes, file.rows, columns.size(), file_bytes);
-  SegmentHeader header;
   header.rows = file.rows;
   header.first_row = file.first_row;
   header.file_bytes = file.file_bytes;
   header.index = file.index;
+  header.pages = file.pages;
   header.key = key_from_bytes(file.key);
+  const uint64_t head = header.head_bytes();
+  XRUN_CHECK(
+      file.columns == columns.size() && file.file_bytes == bytes.size() &&
+          file.rows <= bytes.size() && head <= bytes.size() &&
+          (bytes.size() - head + kPageBytes - 1) / kPageBytes == file.pages,
+      "{}: its header ({} columns, {} bytes, {} pages, {} rows) does not fit the file ({} columns, "
+      "{} bytes)",
+      name, file.columns, file.file_bytes, file.pages, file.rows, columns.size(), bytes.size());
   for (size_t c = 0; c < columns.size(); ++c) {
     FileColumn column{};
     std::memcpy(&column, bytes.data() + sizeof(file) + c * sizeof(column), sizeof(column));
     check_column(column, columns, c, header, name);
-    header.columns.push_back({column.begin, column.elements});
+    header.columns[c] = {column.begin, column.elements};
   }
-  for (size_t c = 0; c < columns.size(); ++c) {
-    const int32_t offsets = columns[c].offsets;
-    XRUN_CHECK(offsets < static_cast<int32_t>(columns.size()), "{}: column \"{}\" has no offsets",
-               name, columns[c].name);
+  for (const Column& column : columns) {
+    XRUN_CHECK(column.offsets < static_cast<int32_t>(columns.size()),
+               "{}: column \"{}\" has no offsets", name, column.name);
   }
   return header;
 }
@@ -156,24 +163,35 @@ SegmentData::SegmentData(std::vector<Column> columns)
   }
 }
 
-void SegmentData::push_ids(size_t column, std::span<const int32_t> ids) {
-  const bool narrow = schema_[column].type == ColumnType::kU16;
+template <typename T>
+void SegmentData::push_as(ColumnData& column, std::span<const int32_t> ids) {
+  const size_t at = column.bytes.size();
+  column.bytes.resize(at + ids.size() * sizeof(T));
+  char* out = column.bytes.data() + at;
   for (const int32_t id : ids) {
-    if (narrow) {
-      push(column, static_cast<uint16_t>(id));
-    } else {
-      push(column, static_cast<uint32_t>(id));
-    }
+    const T value = static_cast<T>(id);
+    std::memcpy(out, &value, sizeof(T));
+    out += sizeof(T);
+  }
+  column.elements += ids.size();
+}
+
+void SegmentData::push_ids(size_t column, std::span<const int32_t> ids) {
+  if (schema_[column].type == ColumnType::kU16) {
+    push_as<uint16_t>(columns_[column], ids);
+  } else {
+    push_as<uint32_t>(columns_[column], ids);
   }
 }
 
 void SegmentData::push_bits(size_t column, std::span<const uint8_t> flags) {
   ColumnData& data = columns_[column];
-  for (const uint8_t flag : flags) {
-    if (data.elements % 8 == 0) data.bytes.push_back('\0');
-    if (flag != 0)
-      data.bytes.back() = static_cast<char>(data.bytes.back() | (1 << data.elements % 8));
-    ++data.elements;
+  const uint64_t first = data.elements;
+  data.elements += flags.size();
+  data.bytes.resize((data.elements + 7) / 8);
+  for (size_t i = 0; i < flags.size(); ++i) {
+    const uint64_t bit = first + i;
+    data.bytes[bit / 8] |= static_cast<char>((flags[i] != 0) << bit % 8);
   }
 }
 
@@ -192,17 +210,33 @@ uint64_t SegmentData::bytes() const {
   return total;
 }
 
-std::string SegmentData::encode(uint64_t index, uint64_t first_row, const std::string& key) const {
+void SegmentData::body(const std::function<void(std::string_view)>& write) const {
+  constexpr char kZeros[kSegmentAlignment] = {};
+  for (const ColumnData& column : columns_) {
+    write(column.bytes);
+    write({kZeros, aligned(column.bytes.size()) - column.bytes.size()});
+  }
+}
+
+std::string SegmentData::head(uint64_t index, uint64_t first_row, const std::string& key) const {
+  PageHasher hasher(kPageBytes);
+  body([&](std::string_view piece) { hasher.bytes(piece); });
+  const std::vector<uint64_t> pages = hasher.finish();
+  SegmentHeader sizes;
+  sizes.columns.resize(schema_.size());
+  sizes.pages = pages.size();
   FileHeader header{};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
   header.version = kSegmentVersion;
   header.columns = static_cast<uint32_t>(schema_.size());
   header.rows = rows_;
   header.first_row = first_row;
-  header.index = index;
+  header.index = static_cast<uint32_t>(index);
+  header.pages = static_cast<uint32_t>(pages.size());
   key_to_bytes(key, header.key);
   std::vector<FileColumn> table(schema_.size());
-  uint64_t at = aligned(segment_header_bytes(schema_.size()));
+  uint64_t at = sizes.head_bytes();
+  std::string head(at, '\0');
   for (size_t c = 0; c < schema_.size(); ++c) {
     const uint64_t elements = columns_[c].elements;
     XRUN_CHECK(elements == wanted_elements(schema_, c, rows_, elements),
@@ -219,14 +253,10 @@ std::string SegmentData::encode(uint64_t index, uint64_t first_row, const std::s
     at = aligned(at + column.bytes);
   }
   header.file_bytes = at;
-  std::string file(at, '\0');
-  std::memcpy(file.data(), &header, sizeof(header));
-  std::memcpy(file.data() + sizeof(header), table.data(), table.size() * sizeof(FileColumn));
-  for (size_t c = 0; c < table.size(); ++c) {
-    std::copy(columns_[c].bytes.begin(), columns_[c].bytes.end(),
-              file.begin() + static_cast<std::ptrdiff_t>(table[c].begin));
-  }
-  return file;
+  std::memcpy(head.data(), &header, sizeof(header));
+  std::memcpy(head.data() + sizeof(header), table.data(), table.size() * sizeof(FileColumn));
+  std::memcpy(head.data() + sizes.column_table_end(), pages.data(), 8 * pages.size());
+  return head;
 }
 
 }  // namespace xrun

@@ -11,13 +11,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <map>
-#include <random>
 #include <thread>
 
 #include "core/base/interrupt.h"
 #include "core/data/cache_manifest.h"
 #include "core/data/cache_reader.h"
 #include "core/data/row_cache.h"
+#include "tests/core/data/compressed_bytes.h"
 #include "tests/core/data/scratch_folder.h"
 #include "tests/core/data/toy_rows.h"
 
@@ -58,12 +58,67 @@ TEST(CacheBuild, ASecondCallReadsNothing) {
   EXPECT_EQ(error_of([&] { build_toys(folder.path(), source); }), "");
 }
 
-TEST(CacheBuild, SegmentsFollowTheRowsAlone) {
+TEST(CacheBuild, BytesFollowFromTheRowsAlone) {
   const ScratchFolder folder;
-  const std::string path = folder.write("toys.jsonl", toy_file(300));
-  const CacheSource source = toy_source(path);
-  const auto first = files_of(build_toys(folder.path() / "a", source));
-  EXPECT_EQ(files_of(build_toys(folder.path() / "b", source)), first);
+  CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(2000)));
+  std::map<std::string, std::string> first;
+  for (int workers : {1, 2, 3, 8}) {
+    for (size_t block : {1, 300, 5000, 1 << 20}) {
+      source.workers = workers;
+      source.block_bytes = block;
+      const auto files =
+          files_of(build_toys(folder.path() / fmt::format("{}_{}", workers, block), source));
+      if (first.empty()) first = files;
+      ASSERT_EQ(files, first) << workers << " " << block;
+    }
+  }
+}
+
+TEST(CacheBuild, TheFirstErrorInSourceOrderEndsTheBuild) {
+  const ScratchFolder folder;
+  const std::string stop = "{\"text\":\"stop\"}\n";
+  CacheSource source =
+      toy_source(folder.write("toys.jsonl", toy_file(30) + stop + toy_file(50) + stop + stop));
+  for (int round = 0; round < 20; ++round) {
+    source.workers = 1 + round % 4;
+    source.block_bytes = 200;
+    const std::string message = error_of([&] { build_toys(folder.path(), source); });
+    ASSERT_NE(message.find("toys.jsonl:34: stop"), std::string::npos) << message;
+    ASSERT_FALSE(fs::exists(toy_dir(folder.path(), source)));
+  }
+}
+
+TEST(CacheBuild, RowsOfEveryFormatAndCompressionAreTheSame) {
+  const ScratchFolder folder;
+  std::string lines, array = "[", text;
+  for (int i = 0; i < 300; ++i) {
+    const std::string word = hash_hex(std::to_string(i));
+    lines += "{\"text\":\"" + word + "\"}\n";
+    array += "{\"text\":\"" + word + (i < 299 ? "\"},\n" : "\"}]");
+    text += word + "\n\n";
+  }
+  const std::pair<const char*, std::string> kinds[] = {
+      {".jsonl", lines}, {".json", array}, {".txt", text}};
+  for (const auto& [kind, bytes] : kinds) {
+    for (const auto& [packed, content] : {std::pair<std::string, std::string>{"", bytes},
+                                          {".gz", gzip(bytes)},
+                                          {".zst", zstd(bytes)}}) {
+      const CacheSource source = toy_source(folder.write("toys" + (kind + packed), content));
+      const auto cache = RowCache::open(build_toys(folder.path(), source), RowKind::kText);
+      ASSERT_EQ(cache->size(), 300) << kind << packed;
+      TokenStream tokens;
+      for (int64_t i = 0; i < 300; ++i) {
+        cache->read(i, 0, tokens);
+        ASSERT_EQ(std::string(tokens.ids.begin(), tokens.ids.end()), hash_hex(std::to_string(i)));
+      }
+      // An interrupted build goes on, whatever the form of its source.
+      const fs::path root = folder.path() / "again";
+      set_file_fault("fsync", 10);
+      EXPECT_NE(error_of([&] { build_toys(root, source); }), "");
+      set_file_fault("", 0);
+      EXPECT_EQ(files_of(build_toys(root, source)), files_of(cache->dir())) << kind << packed;
+    }
+  }
 }
 
 TEST(CacheBuild, MalformedJsonIsABadRowWithItsPlace) {
@@ -76,20 +131,13 @@ TEST(CacheBuild, MalformedJsonIsABadRowWithItsPlace) {
       << ledger.bad[0].detail;
 }
 
-TEST(CacheBuild, AnErrorOfTheRowTypeEndsTheBuild) {
-  const ScratchFolder folder;
-  const CacheSource source =
-      toy_source(folder.write("toys.jsonl", toy_file(3) + "{\"text\":\"stop\"}\n"));
-  EXPECT_NE(error_of([&] { build_toys(folder.path(), source); }).find("toys.jsonl:4: stop"),
-            std::string::npos);
-}
-
 TEST(CacheBuild, AnInterruptedBuildIsNoCacheAndGoesOn) {
   const ScratchFolder folder;
   CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
   const auto clean = files_of(build_toys(folder.path() / "clean", source));
   // The n-th write of any kind fails, for every n until a build needs fewer than n.
-  for (const char* operation : {"write", "fsync", "rename"}) {
+  for (const std::string operation : {"write", "fsync", "rename"}) {
+    source.workers = operation == "write" ? 1 : 3;
     bool failed = true;
     for (int64_t n = 1; failed; ++n) {
       const fs::path root = folder.path() / (operation + std::to_string(n));
@@ -132,10 +180,10 @@ TEST(CacheBuild, AnInterruptKeepsWhatIsCommitted) {
   const ScratchFolder folder;
   const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
   const auto clean = files_of(build_toys(folder.path() / "clean", source));
-  const WatchedRows rows = interrupted_rows();
+  const fs::path dir = toy_dir(folder.path(), source);
+  const WatchedRows rows = interrupted_rows(dir);
   EXPECT_THROW(ensure_cache(folder.path(), source, rows), Interrupted);
   clear_interrupt();
-  const fs::path dir = folder.path() / cache_key(source.key_document);
   EXPECT_GT(read_manifest(dir, kPartialName).segments.size(), 0u);
   EXPECT_EQ(files_of(build_toys(folder.path(), source)), clean);
 }
@@ -143,14 +191,17 @@ TEST(CacheBuild, AnInterruptKeepsWhatIsCommitted) {
 TEST(CacheBuild, ASlowBuildReportsItsProgress) {
   const ScratchFolder folder;
   CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(100)));
+  source.workers = 1;
+  source.block_bytes = 1;
   std::vector<double> fractions;
   source.progress = [&](int64_t, double fraction) { fractions.push_back(fraction); };
   const WatchedRows rows([](int64_t line) {
     if (line == 50) std::this_thread::sleep_for(std::chrono::milliseconds(220));
   });
   ensure_cache(folder.path(), source, rows);
-  ASSERT_EQ(fractions.size(), 1u);
-  EXPECT_NEAR(fractions[0], 0.5, 0.1);
+  ASSERT_GE(fractions.size(), 1u);
+  EXPECT_GT(fractions[0], 0.4);
+  EXPECT_LE(fractions[0], 1.0);
 }
 
 // Leaves a line in a file for each build that reads a row, and takes its time over the first one.
@@ -185,59 +236,6 @@ pid_t start_child(const fs::path& root, bool count = false) {
   ::execl("/proc/self/exe", "test_data", "--gtest_also_run_disabled_tests",
           "--gtest_filter=CacheBuild.DISABLED_ChildProcess", nullptr);
   ::_exit(127);
-}
-
-// Kills the child after a while; returns whether it had ended by itself, and well.
-bool run_child(const fs::path& root, std::chrono::microseconds patience) {
-  const pid_t pid = start_child(root);
-  std::this_thread::sleep_for(patience);
-  ::kill(pid, SIGKILL);
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-TEST(CacheBuild, AKillAtAnyMomentLosesAtMostASegment) {
-  const ScratchFolder folder;
-  folder.write("toys.jsonl", toy_file(4000));
-  const std::string path = (folder.path() / "toys.jsonl").string();
-  const CacheSource source = toy_source(path);
-  const fs::path dir = folder.path() / cache_key(source.key_document);
-  const auto start = std::chrono::steady_clock::now();
-  int status = 0;
-  ::waitpid(start_child(folder.path()), &status, 0);
-  auto whole = std::chrono::duration_cast<std::chrono::microseconds>(
-      std::chrono::steady_clock::now() - start);
-  ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  const auto clean = files_of(dir);
-  std::mt19937 random(1);
-  int kills = 0;
-  int resumed = 0;
-  for (int round = 0; round < 300 && (kills < 24 || resumed == 0); ++round) {
-    fs::remove_all(dir);
-    size_t committed = 0;
-    for (bool done = false; !done && kills < 200;) {  // kill after kill, until one gets through
-      done = run_child(folder.path(), whole * (100 + random() % 900) / 1000);
-      if (fs::exists(dir / kManifestName)) {
-        whole = whole * 9 / 10;  // this machine is faster than it was: kill earlier
-        break;
-      }
-      ASSERT_FALSE(done);
-      ++kills;
-      if (!fs::exists(dir / kPartialName)) {
-        whole = whole * 11 / 10;  // nothing was committed yet: kill later
-        continue;
-      }
-      const size_t now = read_manifest(dir, kPartialName).segments.size();
-      EXPECT_GE(now, committed);  // what was committed is never lost
-      resumed += committed > 0 && now > committed;
-      committed = now;
-    }
-    ASSERT_EQ(files_of(build_toys(folder.path(), source)), clean) << "round " << round;
-    CacheReader(dir, "text").verify();
-  }
-  EXPECT_GE(kills, 20);
-  EXPECT_GE(resumed, 1);
 }
 
 TEST(CacheBuild, TwoProcessesBuildOnce) {

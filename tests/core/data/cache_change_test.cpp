@@ -44,7 +44,8 @@ TEST(CacheChange, SegmentsOfOtherBytesAreNotTakenUpAfterAKill) {
   const CacheSource source = toy_source(path);
   const auto clean = files_of(build_toys(folder.path() / "clean", source));
   folder.write("toys.jsonl", changed_file(500));
-  const WatchedRows rows = interrupted_rows(480);  // behind segments that hold changed rows
+  const WatchedRows rows = interrupted_rows(toy_dir(folder.path(), source),
+                                            480);  // behind segments that hold changed rows
   EXPECT_THROW(ensure_cache(folder.path(), source, rows), Interrupted);
   clear_interrupt();
   ASSERT_TRUE(fs::exists(folder.path() / cache_key(source.key_document) / kPartialName));
@@ -55,13 +56,13 @@ TEST(CacheChange, SegmentsOfOtherBytesAreNotTakenUpAfterAKill) {
 TEST(CacheChange, RowsOfOtherColumnsAreNotTakenUp) {
   class WiderRows : public WatchedRows {
    public:
-    WiderRows() : WatchedRows(interrupted_rows()) {}
+    explicit WiderRows(const fs::path& dir) : WatchedRows(interrupted_rows(dir)) {}
     RowSchema schema() const override { return {RowKind::kText, 256, {}, true}; }
   };
   const ScratchFolder folder;
   const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
   const auto clean = files_of(build_toys(folder.path() / "clean", source));
-  const WiderRows rows;
+  const WiderRows rows(toy_dir(folder.path(), source));
   EXPECT_THROW(ensure_cache(folder.path(), source, rows), Interrupted);
   clear_interrupt();
   EXPECT_EQ(files_of(build_toys(folder.path(), source)), clean);

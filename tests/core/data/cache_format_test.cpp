@@ -32,8 +32,8 @@ TEST_F(CacheFormat, AReaderWrittenFromTheDocumentReadsTheSameRows) {
   some.sources[0].keep = {"score", "tag"};
   some.segment_bytes = 4096;
   const DataSet set = open(some);
-  const std::string text =
-      output_of("python3 " XRUN_SOURCE_DIR "/tools/read_cache.py " + set.cache_dirs()[0].string());
+  const std::string text = output_of("python3 " XRUN_SOURCE_DIR "/tools/oracle/read_cache.py " +
+                                     set.cache_dirs()[0].string());
   const auto cache = RowCache::open(set.cache_dirs()[0], RowKind::kPreference);
   int64_t row = 0;
   TokenStream tokens;

@@ -3,11 +3,13 @@
 
 #include <signal.h>
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -62,10 +64,14 @@ class WatchedRows : public ToyRows {
   std::function<void(int64_t)> each_;
 };
 
-// Raises the interrupt at a line.
-inline WatchedRows interrupted_rows(int64_t line = 300) {
-  return WatchedRows([line](int64_t at) {
-    if (at == line) request_interrupt(SIGINT);
+// Raises the interrupt at a line, once a segment of the cache in `dir` is committed.
+inline WatchedRows interrupted_rows(const std::filesystem::path& dir, int64_t line = 300) {
+  return WatchedRows([dir, line](int64_t at) {
+    if (at != line) return;
+    for (int wait = 0; wait < 2000 && !path_exists(dir / kPartialName); ++wait) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    request_interrupt(SIGINT);
   });
 }
 
@@ -86,6 +92,8 @@ inline CacheSource toy_source(const std::string& path, uint64_t segment_bytes = 
   source.name = "toys";
   source.files = find_data_files(path);
   source.segment_bytes = segment_bytes;
+  source.block_bytes = 700;
+  source.workers = 3;
   source.key_document = Json::object();
   source.key_document.set("files", data_files_json(source.files));
   source.key_document.set("segment_bytes", segment_bytes);
@@ -98,12 +106,16 @@ inline std::filesystem::path build_toys(const std::filesystem::path& root,
   return ensure_cache(root, source, rows);
 }
 
+inline std::filesystem::path toy_dir(const std::filesystem::path& root, const CacheSource& source) {
+  return root / cache_key(source.key_document);
+}
+
 // The files of a finished cache, apart from its lock.
 inline std::map<std::string, std::string> files_of(const std::filesystem::path& dir) {
   std::map<std::string, std::string> files;
   for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(dir)) {
     const std::string name = entry.path().filename().string();
-    if (name != "lock" && name != kPartialName) files[name] = read_file(entry.path());
+    if (name != kLockName && name != kPartialName) files[name] = read_file(entry.path());
   }
   return files;
 }

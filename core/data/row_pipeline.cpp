@@ -1,0 +1,184 @@
+// Order comes from the reading: who reads a block appends its slot to the queue before the next one
+// may read. The oldest slot is always being encoded or ready, so who takes it never waits for room.
+
+#include "core/data/row_pipeline.h"
+
+#include <chrono>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr auto kPoll = std::chrono::milliseconds(50);
+constexpr size_t kSpareBlocks = 4;  // beyond, a block that held a huge row is not kept either
+
+}  // namespace
+
+RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowType& row_type,
+                         const PipelineOptions& options, int32_t first,
+                         std::unique_ptr<RowSplitter> splitter)
+    : files_(files), options_(options), file_(first), splitter_(std::move(splitter)) {
+  for (int i = 0; i < options.workers; ++i) workers_.push_back(row_type.make_worker());
+  try {
+    for (const auto& worker : workers_) {
+      threads_.emplace_back([this, &worker] { work(*worker); });
+    }
+  } catch (...) {  // the system gives no more threads
+    end_threads();
+    throw;
+  }
+}
+
+RowPipeline::~RowPipeline() { end_threads(); }
+
+void RowPipeline::end_threads() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+std::unique_ptr<EncodedBlock> RowPipeline::next(const std::function<void()>& waiting) {
+  std::unique_lock lock(mutex_);
+  const auto ready = [&] { return slots_.empty() ? all_read_ : slots_.front()->ready; };
+  while (!changed_.wait_for(lock, kPoll, ready)) {
+    lock.unlock();
+    waiting();
+    lock.lock();
+  }
+  if (slots_.empty()) return nullptr;
+  std::unique_ptr<EncodedBlock> block = std::move(slots_.front()->block);
+  slots_.pop_front();
+  return block;
+}
+
+void RowPipeline::release(std::unique_ptr<EncodedBlock> block) {
+  {
+    const std::lock_guard lock(mutex_);
+    bytes_held_ -= block->raw.bytes();
+    --blocks_held_;
+    const bool huge = block->raw.content.capacity() > 4 * options_.block_bytes;
+    if (!huge && spare_.size() < kSpareBlocks) spare_.push_back(std::move(block));
+  }
+  changed_.notify_all();
+}
+
+void RowPipeline::work(RowWorker& worker) {
+  while (const std::shared_ptr<Slot> slot = read_slot()) {
+    encode_block(worker, *slot->block);
+    {
+      const std::lock_guard lock(mutex_);
+      slot->ready = true;
+    }
+    changed_.notify_all();
+  }
+}
+
+bool RowPipeline::wait_for_room() {
+  std::unique_lock lock(mutex_);
+  const size_t blocks = static_cast<size_t>(options_.workers) + 2;
+  changed_.wait(lock, [&] {
+    return stop_ || (bytes_held_ < blocks * options_.block_bytes && blocks_held_ < 4 * blocks);
+  });
+  return !stop_ && !all_read_;
+}
+
+std::unique_ptr<EncodedBlock> RowPipeline::empty_block() {
+  std::unique_ptr<EncodedBlock> block;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spare_.empty()) {
+      block = std::move(spare_.back());
+      spare_.pop_back();
+    }
+  }
+  if (!block) block = std::make_unique<EncodedBlock>();
+  block->raw.rows.clear();
+  block->encoded = 0;
+  block->error = nullptr;
+  block->ends_file = false;
+  return block;
+}
+
+// Returns nullptr if there is nothing more to read.
+std::shared_ptr<RowPipeline::Slot> RowPipeline::read_slot() {
+  const std::lock_guard reading(reading_);
+  if (!wait_for_room()) return nullptr;
+  auto slot = std::make_shared<Slot>();
+  slot->block = empty_block();
+  bool more = false;
+  try {
+    more = read_block(*slot->block);
+  } catch (...) {
+    slot->block->error = std::current_exception();
+    slot->block->raw.rows.clear();
+    slot->block->raw.behind = slot->block->raw.from;
+  }
+  const std::lock_guard lock(mutex_);
+  if (!more) {
+    all_read_ = true;
+    changed_.notify_all();
+    if (!slot->block->error) return nullptr;
+  }
+  bytes_held_ += slot->block->raw.bytes();
+  ++blocks_held_;
+  slots_.push_back(slot);
+  return slot;
+}
+
+bool RowPipeline::read_block(EncodedBlock& block) {
+  if (file_ == static_cast<int32_t>(files_.size())) return false;
+  const std::string& name = files_[static_cast<size_t>(file_)].name;
+  block.file = file_;
+  block.raw.from = block.raw.behind = {};
+  if (!splitter_) splitter_ = RowSplitter::open(name, name);
+  block.form = splitter_->form();
+  const bool more = splitter_->next(block.raw, options_.block_bytes);
+  block.raw_bytes = splitter_->file().bytes();
+  if (more) return true;
+  block.raw.behind = block.raw.from;
+  block.ends_file = true;
+  block.file_digest = splitter_->file().digest();
+  splitter_.reset();
+  ++file_;
+  return true;
+}
+
+void RowPipeline::encode_block(RowWorker& worker, EncodedBlock& block) const {
+  if (block.error) return;
+  if (block.outcomes.size() < block.raw.rows.size()) block.outcomes.resize(block.raw.rows.size());
+  try {
+    for (size_t row = 0; row < block.raw.rows.size() && !stop_; ++row) {
+      encode_row(worker, block, row);
+      ++block.encoded;
+    }
+  } catch (...) {
+    block.error = std::current_exception();
+  }
+}
+
+void RowPipeline::encode_row(RowWorker& worker, EncodedBlock& block, size_t row) const {
+  RawRow raw;
+  raw.text = block.raw.text(row);
+  raw.form = block.form;
+  raw.at = {block.file, block.raw.rows[row].line};
+  raw.column = block.raw.rows[row].column;
+  const std::string place =
+      fmt::format("{}:{}", files_[static_cast<size_t>(block.file)].name, raw.at.line);
+  RowOutcome& outcome = block.outcomes[row];
+  outcome.row.repairs = 0;
+  outcome.reason.clear();
+  outcome.detail.clear();
+  try {
+    worker.encode(raw, place, outcome.row);
+  } catch (const RowRefusal& refusal) {
+    outcome.reason = refusal.reason();
+    outcome.detail = refusal.what();
+  }
+}
+
+}  // namespace xrun
