@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/data/cache_build.h"
 #include "core/data/data_settings.h"
 #include "core/data/mixture.h"
 #include "core/data/row_kind.h"
@@ -45,8 +46,9 @@ struct DataOptions {
   MixtureStop stop = MixtureStop::kAll;
   std::vector<MixtureStage>
       stages;  // in place of the sources' weights; empty: these hold all along
-  std::filesystem::path cache_root;  // "": $XRUN_CACHE, else ~/.cache/xrun
-  uint64_t segment_bytes = 8 << 20;  // of a cache file; what a kill during a build may lose
+  std::filesystem::path cache_root;        // "": $XRUN_CACHE, else ~/.cache/xrun
+  uint64_t segment_bytes = kSegmentBytes;  // of a cache file; what a kill during a build may lose
+  int workers = 0;                         // threads that build a cache; 0: one a core
   // Called at most every 0.2 s of a build, and after each MiB that is hashed; may throw.
   std::function<void(const BuildProgress&)> progress;
   std::function<void(const std::string&)> notice;  // a line for the user: waiting for a process

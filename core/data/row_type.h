@@ -21,7 +21,7 @@ enum class RowForm : uint8_t { kJson, kText };
 struct RawRow {
   std::string_view text;
   RowForm form = RowForm::kJson;
-  SourceLine at;
+  SourceLine at = {};
   uint64_t column = 0;  // bytes of its line before it
 };
 
