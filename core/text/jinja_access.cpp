@@ -9,14 +9,45 @@ namespace xrun::jinja {
 
 namespace {
 
-std::string object_name(const Value& object) {
-  if (object.is_none()) return "None";
-  if (object.is(Kind::kNamespace)) return "transformers Namespace object";
-  return fmt::format("{} object", type_name(object));
+// A constant text.
+std::string_view object_name(const Value& object) {
+  switch (object.kind()) {
+    case Kind::kNone: return "None";
+    case Kind::kNamespace: return "transformers Namespace object";
+    case Kind::kBool: return "bool object";
+    case Kind::kInt: return "int object";
+    case Kind::kFloat: return "float object";
+    case Kind::kText: return object.markup() ? "Markup object" : "str object";
+    case Kind::kDict: return "dict object";
+    case Kind::kFunction: return "function object";
+    case Kind::kList: break;
+    case Kind::kLoop: return "LoopContext object";
+    case Kind::kUndefined: return "Undefined object";
+  }
+  static constexpr std::string_view kLists[] = {
+      "list object",      "tuple object",       "range object",     "generator object",
+      "dict_keys object", "dict_values object", "dict_items object"};
+  return kLists[static_cast<int>(object.list().style)];
 }
 
 Value no_attribute(const Value& object, std::string_view name) {
-  return Value::undefined(fmt::format("'{}' has no attribute '{}'", object_name(object), name));
+  return Value::no_attribute(object_name(object), name);
+}
+
+// Whether a dict has a Python attribute of this name, which `.name` finds before the key.
+bool is_dict_attribute(std::string_view name) {
+  switch (name.empty() ? 0 : name[0]) {
+    case 'c': return name == "copy" || name == "clear";
+    case 'f': return name == "fromkeys";
+    case 'g': return name == "get";
+    case 'i': return name == "items";
+    case 'k': return name == "keys";
+    case 'p': return name == "pop" || name == "popitem";
+    case 's': return name == "setdefault";
+    case 'u': return name == "update";
+    case 'v': return name == "values";
+    default: return false;
+  }
 }
 
 std::string loop_attribute_error(std::string_view name) {
@@ -108,12 +139,14 @@ Value Interpreter::get_attribute(const Value& object, std::string_view name) {
     const Value* value = object.space().find(name);
     return value != nullptr ? *value : no_attribute(object, name);
   }
-  bool found = false;
-  const Value method = bind_method(object, name, found);
-  if (found) return method;
+  if (!object.is_dict() || is_dict_attribute(name)) {
+    bool found = false;
+    const Value method = bind_method(object, name, found);
+    if (found) return method;
+  }
   if (object.is_dict()) {
-    if (const Value* value = object.dict().find(name)) return *value;
     budget_.charge(static_cast<int64_t>(object.dict().members.size() / 16));
+    if (const Value* value = object.dict().find(name)) return *value;
   }
   return no_attribute(object, name);
 }
@@ -134,6 +167,7 @@ Value Interpreter::get_item(const Value& object, const Value& key) {
   if (object.is(Kind::kLoop) || object.is(Kind::kNamespace)) {
     return get_attribute(object, key.bytes());
   }
+  if (object.is_dict() && !is_dict_attribute(key.bytes())) return no_attribute(object, key.bytes());
   bool found = false;
   const Value method = bind_method(object, key.bytes(), found);
   return found ? method : no_attribute(object, key.bytes());

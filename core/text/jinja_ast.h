@@ -96,7 +96,10 @@ struct Node {
 struct Tree {
   Body body;
   std::vector<std::string> symbols;
+  std::vector<Value> globals;  // for each symbol, the function of the environment or undefined
   bool marks_generation = false;
+
+  int symbol_of(std::string_view name) const;  // -1: the template never mentions it
 };
 
 // Parses a template. Throws SyntaxFault.

@@ -24,7 +24,7 @@ Value Interpreter::evaluate(const Node& node) {
 
 Value Interpreter::dispatch(const Node& node) {
   switch (node.kind) {
-    case NodeKind::kConst: return node.constant;
+    case NodeKind::kConst: return node.constant.borrowed();  // no count that threads share
     case NodeKind::kName: return lookup(node);
     case NodeKind::kList: return Value::list(evaluate_all(node.items));
     case NodeKind::kTuple: return Value::list(evaluate_all(node.items), ListStyle::kTuple);
@@ -78,10 +78,11 @@ Value Interpreter::dispatch(const Node& node) {
 }
 
 Value Interpreter::lookup(const Node& node) {
-  for (const Scope* scope = scope_.get(); scope != nullptr; scope = scope->parent.get()) {
+  for (const Scope* scope = scope_; scope != nullptr; scope = scope->parent) {
     if (const Value* value = scope->find(node.symbol)) return *value;
   }
-  return Value::undefined(fmt::format("'{}' is undefined", node.name));
+  const Value& function = tree_.globals[static_cast<size_t>(node.symbol)];
+  return function.is_undefined() ? Value::no_name(node.name) : function.borrowed();
 }
 
 std::vector<Value> Interpreter::evaluate_all(const std::vector<NodePtr>& nodes) {
@@ -124,6 +125,52 @@ Value Interpreter::evaluate_concat(const Node& node) {
   TextBuilder out;
   for (const NodePtr& item : node.items) print(out, evaluate(*item), budget_);
   return Value::text(out.take());
+}
+
+void Interpreter::write(const Node& node) {
+  const Descent descent(*this);
+  line_ = node.line;
+  switch (node.kind) {
+    case NodeKind::kBinary:
+      if (node.name == "+") return write_sum(node);
+      break;
+    case NodeKind::kConcat:
+      for (const NodePtr& item : node.items) write(*item);
+      return;
+    case NodeKind::kCondition:
+      if (is_truthy(evaluate(*node.b))) return write(*node.a);
+      if (node.c != nullptr) write(*node.c);
+      return;
+    default: break;
+  }
+  print(*out_, evaluate(node), budget_);
+}
+
+// Where all terms are plain texts, none is joined with another before it is out.
+void Interpreter::write_sum(const Node& node) {
+  constexpr size_t kMaxTerms = 8;
+  const Node* terms[kMaxTerms];  // the last one first
+  size_t count = 0;
+  const Node* first = &node;
+  for (; first->kind == NodeKind::kBinary && first->name == "+"; first = first->a.get()) {
+    if (count + 1 == kMaxTerms) return print(*out_, evaluate(node), budget_);
+    terms[count++] = first->b.get();
+  }
+  terms[count++] = first;
+  Value values[kMaxTerms];
+  bool texts = true;
+  for (size_t i = count; i-- > 0;) {
+    values[i] = evaluate(*terms[i]);
+    texts = texts && values[i].is_text() && !values[i].markup();
+  }
+  if (texts) {
+    for (size_t i = count; i-- > 0;) print(*out_, values[i], budget_);
+    return;
+  }
+  line_ = node.line;
+  Value sum = values[count - 1];
+  for (size_t i = count - 1; i-- > 0;) sum = apply_binary("+", sum, values[i], budget_);
+  print(*out_, sum, budget_);
 }
 
 Value Interpreter::evaluate_filter(const Node& node, const Value* input) {

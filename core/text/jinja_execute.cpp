@@ -29,28 +29,30 @@ Interpreter::Interpreter(const Tree& tree, const std::tm& clock, const Limits& l
       clock_(clock),
       limits_(limits),
       budget_(limits.steps),
-      scope_(std::make_shared<Scope>()) {
-  for (size_t i = 0; i < tree.symbols.size(); ++i) {
-    const int symbol = static_cast<int>(i);
-    if (tree.symbols[i] == "varargs") varargs_ = symbol;
-    if (tree.symbols[i] == "kwargs") kwargs_ = symbol;
-    if (tree.symbols[i] == "caller") caller_ = symbol;
-    if (tree.symbols[i] == "loop") loop_ = symbol;
-  }
-  add_globals(*this);
-}
+      scope_(take_scope(nullptr)),
+      varargs_(tree.symbol_of("varargs")),
+      kwargs_(tree.symbol_of("kwargs")),
+      caller_(tree.symbol_of("caller")),
+      loop_(tree.symbol_of("loop")) {}
 
 Interpreter::~Interpreter() {
-  // Whatever holds each other in a ring is taken apart here.
-  for (const auto& scope : captured_) scope->variables.clear();
   for (const auto& space : namespaces_) space->attributes.clear();
-  scope_->variables.clear();
 }
 
-void Interpreter::set_variable(std::string_view name, Value value) {
-  for (size_t i = 0; i < tree_.symbols.size(); ++i) {
-    if (tree_.symbols[i] == name) scope_->set(static_cast<int>(i), std::move(value));
+void Interpreter::set_variable(int symbol, Value value) {
+  if (symbol >= 0) scope_->set(symbol, std::move(value));
+}
+
+Scope* Interpreter::take_scope(Scope* parent) {
+  Scope* scope = nullptr;
+  if (free_scopes_.empty()) {
+    scope = scopes_.emplace_back(std::make_unique<Scope>()).get();
+  } else {
+    scope = free_scopes_.back();
+    free_scopes_.pop_back();
   }
+  scope->parent = parent;
+  return scope;
 }
 
 TextPtr Interpreter::render() { return captured_text(tree_.body); }
@@ -83,7 +85,7 @@ Interpreter::Flow Interpreter::execute(const Node& node) {
   budget_.charge(1);
   switch (node.kind) {
     case NodeKind::kData: print(*out_, node.constant, budget_); break;
-    case NodeKind::kOutput: print(*out_, evaluate(*node.a), budget_); break;
+    case NodeKind::kOutput: write(*node.a); break;
     case NodeKind::kIf: return execute_if(node);
     case NodeKind::kFor: execute_for(node, iterate(evaluate(*node.b), budget_), 1); break;
     case NodeKind::kSet: assign(*node.a, evaluate(*node.b)); break;
@@ -174,7 +176,7 @@ void Interpreter::assign(const Node& target, const Value& value) {
   if (target.kind == NodeKind::kName) return scope_->set(target.symbol, value);
   if (target.kind == NodeKind::kNamespaceTarget) {
     const Value* space = nullptr;
-    for (Scope* at = scope_.get(); at != nullptr && space == nullptr; at = at->parent.get()) {
+    for (Scope* at = scope_; at != nullptr && space == nullptr; at = at->parent) {
       space = at->find(target.symbol);
     }
     XRUN_JINJA_CHECK(space != nullptr && space->is(Kind::kNamespace),

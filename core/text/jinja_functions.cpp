@@ -152,18 +152,20 @@ Value strftime_now(Interpreter& interpreter, Arguments& arguments) {
 
 }  // namespace
 
-void add_globals(Interpreter& interpreter) {
+Value global_function(std::string_view name) {
   static constexpr std::pair<std::string_view, Implementation> kFunctions[] = {
       {"range", make_range},          {"dict", make_dict},     {"namespace", make_space},
       {"joiner", make_joiner},        {"cycler", make_cycler}, {"raise_exception", raise_exception},
       {"strftime_now", strftime_now},
   };
-  for (const auto& [name, implementation] : kFunctions) {
+  for (const auto& [known, implementation] : kFunctions) {
+    if (known != name) continue;
     auto builtin = std::make_shared<Builtin>();
-    builtin->name = name;
+    builtin->name = known;
     builtin->implementation = implementation;
-    interpreter.set_variable(name, Value::function(std::move(builtin)));
+    return Value::function(std::move(builtin));
   }
+  return {};
 }
 
 }  // namespace xrun::jinja

@@ -21,9 +21,9 @@ struct Limits {
 
 // Variables of a block; lookups fall through to the enclosing one. Symbols index Tree::symbols.
 struct Scope {
-  std::shared_ptr<Scope> parent;
+  Scope* parent = nullptr;
   std::vector<std::pair<int, Value>> variables;
-  bool captured = false;  // a macro holds on to it
+  bool captured = false;  // a macro holds on to it: it stays as it is to the end
 
   const Value* find(int symbol) const;
   void set(int symbol, Value value);
@@ -37,8 +37,12 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  // Sets a variable of the environment; a name that the template never mentions is dropped.
-  void set_variable(std::string_view name, Value value);
+  // Sets a variable of the environment: an index into Tree::symbols. -1 is dropped, for names that
+  // the template never mentions.
+  void set_variable(int symbol, Value value);
+  void set_variable(std::string_view name, Value value) {
+    set_variable(tree_.symbol_of(name), std::move(value));
+  }
 
   // Renders. Throws Fault; line() is then the line of the node that failed.
   TextPtr render();
@@ -52,7 +56,7 @@ class Interpreter {
   Value apply_filter(const std::string& name, const Value& input, Arguments& arguments);
   bool apply_test(const std::string& name, const Value& input, Arguments& arguments);
   Value call(const Value& callee, Arguments& arguments);
-  Value call_macro(const Node& macro, const std::shared_ptr<Scope>& scope, Arguments& arguments);
+  Value call_macro(const Node& macro, Scope* scope, Arguments& arguments);
   Value run_loop_again(const Node& loop, const Value& iterable, int depth);
   std::shared_ptr<Namespace> make_namespace();
 
@@ -61,20 +65,21 @@ class Interpreter {
   // Opens a scope below `parent` until destruction.
   class ScopeGuard {
    public:
-    ScopeGuard(Interpreter& interpreter, std::shared_ptr<Scope> parent)
+    ScopeGuard(Interpreter& interpreter, Scope* parent)
         : interpreter_(interpreter), outer_(interpreter.scope_) {
-      interpreter_.scope_ = std::make_shared<Scope>();
-      interpreter_.scope_->parent = std::move(parent);
+      interpreter_.scope_ = interpreter_.take_scope(parent);
     }
     explicit ScopeGuard(Interpreter& interpreter) : ScopeGuard(interpreter, interpreter.scope_) {}
     ~ScopeGuard() {
-      if (interpreter_.scope_->captured) interpreter_.captured_.push_back(interpreter_.scope_);
-      interpreter_.scope_ = outer_;
+      Scope& scope = *std::exchange(interpreter_.scope_, outer_);
+      if (scope.captured) return;
+      scope.variables.clear();
+      interpreter_.free_scopes_.push_back(&scope);
     }
 
    private:
     Interpreter& interpreter_;
-    std::shared_ptr<Scope> outer_;
+    Scope* outer_;
   };
   // One level of statements, expressions and calls.
   class Descent {
@@ -107,6 +112,10 @@ class Interpreter {
   void bind_parameters(const Node& macro, Scope& scope, Arguments& arguments);
   void bind_surplus(const Node& macro, Scope& scope, Arguments& arguments);
 
+  Scope* take_scope(Scope* parent);
+  void write(const Node& node);      // prints an expression without making one text of it
+  void write_sum(const Node& node);  // a + b + ...
+
   // Expressions.
   Value evaluate(const Node& node);
   Value dispatch(const Node& node);
@@ -124,18 +133,21 @@ class Interpreter {
   const std::tm clock_;
   const Limits limits_;
   Budget budget_;
-  std::shared_ptr<Scope> scope_;
+  std::vector<std::unique_ptr<Scope>> scopes_;  // all that there ever were
+  std::vector<Scope*> free_scopes_;
+  Scope* scope_ = nullptr;
   TextBuilder* out_ = nullptr;
-  std::vector<std::shared_ptr<Scope>> captured_;        // emptied at the end: macros and their
-  std::vector<std::shared_ptr<Namespace>> namespaces_;  // scopes may hold each other in a ring
+  std::vector<std::shared_ptr<Namespace>> namespaces_;  // emptied at the end: they may hold each
+                                                        // other in a ring
   int line_ = 1;
   int depth_ = 0;
   uint32_t turns_ = 0;
-  int varargs_ = -1, kwargs_ = -1, caller_ = -1, loop_ = -1;  // symbols of these names
+  const int varargs_, kwargs_, caller_, loop_;  // symbols of these names, or -1
 };
 
-// Fills a scope with range, namespace, raise_exception and the other functions of the environment.
-void add_globals(Interpreter& interpreter);
+// Returns range, namespace, raise_exception or another function of the environment; undefined if
+// there is none of this name.
+Value global_function(std::string_view name);
 
 // Returns a bound method of a text, list, dict or function, or an undefined value whose use says
 // why there is none; `found` tells whether the type has an attribute of this name.

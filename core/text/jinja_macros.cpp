@@ -12,7 +12,7 @@ namespace {
 // The macro's closure is the scope in which it was defined.
 struct Macro : Function {
   const Node* node = nullptr;
-  std::shared_ptr<Scope> scope;
+  Scope* scope = nullptr;  // the interpreter keeps it
 
   Value call(Interpreter& interpreter, Arguments& arguments) override {
     return interpreter.call_macro(*node, scope, arguments);
@@ -21,7 +21,7 @@ struct Macro : Function {
 };
 
 void capture(Scope* scope) {
-  for (; scope != nullptr && !scope->captured; scope = scope->parent.get()) scope->captured = true;
+  for (; scope != nullptr && !scope->captured; scope = scope->parent) scope->captured = true;
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ void Interpreter::execute_macro(const Node& node) {
   auto macro = std::make_shared<Macro>();
   macro->node = &node;
   macro->scope = scope_;
-  capture(scope_.get());
+  capture(scope_);
   scope_->set(node.symbol, Value::function(std::move(macro)));
 }
 
@@ -38,15 +38,14 @@ void Interpreter::execute_call_block(const Node& node) {
   auto caller = std::make_shared<Macro>();
   caller->node = &node;
   caller->scope = scope_;
-  capture(scope_.get());
+  capture(scope_);
   const Value callee = evaluate(*node.a->a);
   Arguments arguments = evaluate_arguments(*node.a);
   arguments.named.emplace_back("caller", Value::function(std::move(caller)));
   print(*out_, call(callee, arguments), budget_);
 }
 
-Value Interpreter::call_macro(const Node& macro, const std::shared_ptr<Scope>& scope,
-                              Arguments& arguments) {
+Value Interpreter::call_macro(const Node& macro, Scope* scope, Arguments& arguments) {
   const ScopeGuard guard(*this, scope);
   bind_parameters(macro, *scope_, arguments);
   return Value::text(captured_text(macro.bodies[0]));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/text/jinja_interpreter.h"
+
 namespace xrun::jinja {
 
 namespace {
@@ -18,7 +20,13 @@ Tree parse_template(std::string_view source) { return Parser(tokenize_template(s
 Tree Parser::run() {
   tree_.body = body({});
   if (!is(TokenKind::kEnd)) unexpected();
+  for (const std::string& name : tree_.symbols) tree_.globals.push_back(global_function(name));
   return std::move(tree_);
+}
+
+int Tree::symbol_of(std::string_view name) const {
+  const auto found = std::find(symbols.begin(), symbols.end(), name);
+  return found == symbols.end() ? -1 : static_cast<int>(found - symbols.begin());
 }
 
 Parser::Nesting::Nesting(Parser& owner) : parser(owner) {

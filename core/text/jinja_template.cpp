@@ -8,6 +8,7 @@
 #include "core/base/hash.h"
 #include "core/text/chat_template.h"
 #include "core/text/jinja_interpreter.h"
+#include "core/text/jinja_json.h"
 
 namespace xrun {
 
@@ -50,39 +51,6 @@ std::tm clock_of(const std::string& date) {
   return clock;
 }
 
-// Reasoning goes by three names; every template finds it under the one that it reads.
-void alias_reasoning(Json& message) {
-  const Json* reasoning = nullptr;
-  for (std::string_view name : {"reasoning_content", "thinking", "reasoning"}) {
-    if (reasoning == nullptr) reasoning = message.find(name);
-  }
-  if (reasoning == nullptr) return;
-  const Json value = *reasoning;
-  if (message.find("thinking") == nullptr) {
-    Json::Object& members = message.as_object();
-    members.insert(members.begin(), {"thinking", value});
-  }
-  message.set("reasoning_content", value);
-}
-
-Json normalise(const Json& messages) {
-  XRUN_CHECK(messages.is_array(), "messages is {}, wanted an array", messages.kind_name());
-  XRUN_CHECK(messages.size() > 0, "the conversation is empty; wanted at least one message");
-  Json out = Json::array();
-  for (const Json& message : messages.as_array()) {
-    XRUN_CHECK(message.is_object(), "message {} is {}, wanted an object", out.size() + 1,
-               message.kind_name());
-    Json::Object kept;
-    for (const auto& [key, value] : message.as_object()) {
-      if (!value.is_null()) kept.emplace_back(key, value);
-    }
-    Json normal(std::move(kept));
-    alias_reasoning(normal);
-    out.push_back(std::move(normal));
-  }
-  return out;
-}
-
 void check_argument(const std::string& name, const Json& value) {
   XRUN_CHECK(!is_reserved_argument(name),
              "\"{}\" is no argument of a chat template and may not be set", name);
@@ -123,17 +91,18 @@ class JinjaTemplate final : public ChatTemplate {
         name_(std::move(name)),
         tokens_(std::move(tokens)),
         clock_(clock_of(date)),
-        tree_(parse()) {}
+        tree_(parse()),
+        given_(given_variables(tree_, tokens_)),
+        messages_(tree_.symbol_of("messages")) {}
 
   Rendering render(const Json& messages, const Json& kwargs) const override {
-    const Json normal = normalise(messages);
     XRUN_CHECK(kwargs.is_null() || kwargs.is_object(),
                "the template's arguments are {}, wanted an "
                "object",
                kwargs.kind_name());
     jinja::Interpreter interpreter(tree_, clock_);
     try {
-      set_variables(interpreter, normal, kwargs);
+      set_variables(interpreter, messages, kwargs);
       return rendering_of(*interpreter.render());
     } catch (const jinja::Fault& fault) {
       throw Error(fmt::format("chat template \"{}\", line {}: {}", name_, interpreter.line(),
@@ -167,17 +136,29 @@ class JinjaTemplate final : public ChatTemplate {
     }
   }
 
+  // The variables that every rendering has.
+  static std::vector<std::pair<int, Value>> given_variables(const jinja::Tree& tree,
+                                                            const TemplateTokens& tokens) {
+    std::vector<std::pair<int, Value>> variables;
+    for (const auto& [name, token] : tokens) {
+      variables.emplace_back(tree.symbol_of(name), Value::text(token));
+    }
+    variables.emplace_back(tree.symbol_of("tools"), Value::none());
+    variables.emplace_back(tree.symbol_of("documents"), Value::none());
+    variables.emplace_back(tree.symbol_of("add_generation_prompt"), Value::boolean(false));
+    return variables;
+  }
+
   void set_variables(jinja::Interpreter& interpreter, const Json& messages,
                      const Json& kwargs) const {
-    for (const auto& [name, token] : tokens_) interpreter.set_variable(name, Value::text(token));
-    interpreter.set_variable("messages", jinja::value_of_json(messages, Origin::kMessage));
-    interpreter.set_variable("tools", Value::none());
-    interpreter.set_variable("documents", Value::none());
-    interpreter.set_variable("add_generation_prompt", Value::boolean(false));
+    jinja::RowValues values;
+    for (const auto& [symbol, value] : given_) interpreter.set_variable(symbol, value.borrowed());
+    interpreter.set_variable(messages_, values.messages(messages));
     if (kwargs.is_null()) return;
     for (const auto& [name, value] : kwargs.as_object()) {
       check_argument(name, value);
-      interpreter.set_variable(name, jinja::value_of_json(value, Origin::kMessage));
+      const int symbol = tree_.symbol_of(name);
+      if (symbol >= 0) interpreter.set_variable(symbol, values.value(value));
     }
   }
 
@@ -186,6 +167,8 @@ class JinjaTemplate final : public ChatTemplate {
   const TemplateTokens tokens_;
   const std::tm clock_;
   const jinja::Tree tree_;
+  const std::vector<std::pair<int, Value>> given_;
+  const int messages_;
 };
 
 }  // namespace

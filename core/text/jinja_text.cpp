@@ -13,10 +13,18 @@ namespace xrun::jinja {
 namespace {
 
 bool is_ascii(std::string_view bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](char c) { return (c & 0x80) == 0; });
+  uint64_t high = 0;
+  size_t at = 0;
+  for (; at + 8 <= bytes.size(); at += 8) {
+    uint64_t word;
+    std::memcpy(&word, bytes.data() + at, 8);
+    high |= word;
+  }
+  for (; at < bytes.size(); ++at) high |= static_cast<unsigned char>(bytes[at]);
+  return (high & 0x8080808080808080) == 0;
 }
 
-void add_run(std::vector<Run>& runs, uint32_t end, Mark mark) {
+void add_run(RunList& runs, uint32_t end, Mark mark) {
   if (!runs.empty() && runs.back().mark == mark) {
     runs.back().end = end;
   } else {
@@ -25,7 +33,7 @@ void add_run(std::vector<Run>& runs, uint32_t end, Mark mark) {
 }
 
 // The run that holds the byte at `at`, or the end.
-std::vector<Run>::const_iterator run_at(const Text& text, size_t at) {
+const Run* run_at(const Text& text, size_t at) {
   return std::upper_bound(text.runs.begin(), text.runs.end(), at,
                           [](size_t value, const Run& run) { return value < run.end; });
 }
@@ -33,17 +41,30 @@ std::vector<Run>::const_iterator run_at(const Text& text, size_t at) {
 }  // namespace
 
 void TextBuilder::append(std::string_view bytes, Mark mark) {
+  text_->ascii = text_->ascii && is_ascii(bytes);
+  add(bytes, mark);
+}
+
+void TextBuilder::append(const Text& text) {
+  text_->ascii = text_->ascii && text.ascii;
+  size_t begin = 0;
+  for (const Run& run : text.runs) {
+    add(std::string_view(text.bytes).substr(begin, run.end - begin), run.mark);
+    begin = run.end;
+  }
+}
+
+void TextBuilder::add(std::string_view bytes, Mark mark) {
   if (bytes.empty()) return;
   Text& text = *text_;
   XRUN_JINJA_CHECK(text.bytes.size() + bytes.size() <= kMaxTextBytes,
                    "the text grows beyond {} MiB", kMaxTextBytes >> 20);
   text.bytes += bytes;
-  text.ascii = text.ascii && is_ascii(bytes);
   add_run(text.runs, static_cast<uint32_t>(text.bytes.size()), mark);
 }
 
 void TextBuilder::append(const Text& text, size_t begin, size_t end) {
-  for (auto run = run_at(text, begin); run != text.runs.end() && begin < end; ++run) {
+  for (const Run* run = run_at(text, begin); run != text.runs.end() && begin < end; ++run) {
     const size_t to = std::min<size_t>(run->end, end);
     append(std::string_view(text.bytes).substr(begin, to - begin), run->mark);
     begin = to;
@@ -51,7 +72,7 @@ void TextBuilder::append(const Text& text, size_t begin, size_t end) {
 }
 
 void TextBuilder::mark_turn(size_t from, uint32_t turn) {
-  std::vector<Run> runs;
+  RunList runs;
   size_t at = 0;
   for (const Run& run : text_->runs) {
     if (at < from) add_run(runs, static_cast<uint32_t>(std::min<size_t>(run.end, from)), run.mark);
@@ -89,7 +110,7 @@ TextPtr join_texts(const Text& a, const Text& b) {
 
 Mark mark_at(const Text& text, size_t at) {
   if (text.runs.empty()) return {};
-  const auto run = run_at(text, at);
+  const Run* run = run_at(text, at);
   return run == text.runs.end() ? text.runs.back().mark : run->mark;
 }
 

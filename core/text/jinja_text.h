@@ -53,6 +53,39 @@ struct Run {
   Mark mark;
 };
 
+// Runs in order; one or two, as most texts have, take no memory of their own.
+class RunList {
+ public:
+  RunList() = default;
+  RunList(const RunList&) = delete;
+  RunList& operator=(RunList&& other) noexcept {
+    size_ = other.size_;
+    few_[0] = other.few_[0];
+    few_[1] = other.few_[1];
+    many_ = std::move(other.many_);
+    return *this;
+  }
+  void push_back(Run run) {
+    if (many_.empty() && size_ < 2) {
+      few_[size_++] = run;
+      return;
+    }
+    if (many_.empty()) many_.assign(few_, few_ + size_);
+    many_.push_back(run);
+    ++size_;
+  }
+  bool empty() const { return size_ == 0; }
+  const Run* begin() const { return many_.empty() ? few_ : many_.data(); }
+  const Run* end() const { return begin() + size_; }
+  Run& back() { return many_.empty() ? few_[size_ - 1] : many_.back(); }
+  const Run& back() const { return *(end() - 1); }
+
+ private:
+  Run few_[2] = {};
+  size_t size_ = 0;
+  std::vector<Run> many_;
+};
+
 // Everything that a value shares lives behind one of these.
 struct Object {
   virtual ~Object() = default;
@@ -61,7 +94,7 @@ struct Object {
 // An immutable UTF-8 text. Runs tile it in order; an empty text has none.
 struct Text : Object {
   std::string bytes;
-  std::vector<Run> runs;
+  RunList runs;
   bool ascii = true;  // then code points are bytes
 };
 using TextPtr = std::shared_ptr<const Text>;
@@ -72,7 +105,7 @@ inline constexpr size_t kMaxTextBytes = size_t{64} << 20;
 class TextBuilder {
  public:
   void append(std::string_view bytes, Mark mark);
-  void append(const Text& text) { append(text, 0, text.bytes.size()); }
+  void append(const Text& text);
   void append(const Text& text, size_t begin, size_t end);
   // Puts everything from byte `from` on into a generation block.
   void mark_turn(size_t from, uint32_t turn);
@@ -81,6 +114,7 @@ class TextBuilder {
   TextPtr take();
 
  private:
+  void add(std::string_view bytes, Mark mark);  // without a look at whether they are ASCII
   std::shared_ptr<Text> text_ = std::make_shared<Text>();
 };
 

@@ -8,8 +8,11 @@ namespace xrun::jinja {
 
 namespace {
 
+// A message, or the words of one.
 struct UndefinedReason : Object {
   std::string message;
+  std::string_view owner;  // a constant
+  std::string name;
 };
 
 }  // namespace
@@ -39,6 +42,15 @@ Value Value::undefined(std::string message) {
   reason->message = std::move(message);
   return Value(Kind::kUndefined, std::move(reason));
 }
+
+Value Value::no_attribute(std::string_view owner, std::string_view name) {
+  auto reason = std::make_shared<UndefinedReason>();
+  reason->owner = owner;
+  reason->name = name;
+  return Value(Kind::kUndefined, std::move(reason));
+}
+
+Value Value::no_name(std::string_view name) { return no_attribute({}, name); }
 
 Value Value::boolean(bool value) {
   Value out(Kind::kBool);
@@ -101,7 +113,10 @@ Function& Value::function() const {
 
 std::string Value::undefined_message() const {
   if (object_ == nullptr) return "the value is undefined";
-  return static_cast<const UndefinedReason&>(*object_).message;
+  const auto& reason = static_cast<const UndefinedReason&>(*object_);
+  if (!reason.message.empty()) return reason.message;
+  if (reason.owner.empty()) return fmt::format("'{}' is undefined", reason.name);
+  return fmt::format("'{}' has no attribute '{}'", reason.owner, reason.name);
 }
 
 const Value* Dict::find(const Value& key, Budget& budget) const {
@@ -199,36 +214,6 @@ int64_t length_of(const Value& value) {
   if (value.is_dict()) return static_cast<int64_t>(value.dict().members.size());
   if (value.is(Kind::kLoop)) return static_cast<int64_t>(value.loop().items.size());
   return 0;
-}
-
-Value value_of_json(const Json& json, Origin origin, int depth) {
-  require_depth(depth);
-  switch (json.kind()) {
-    case Json::Kind::kNull: return Value::none();
-    case Json::Kind::kBool: return Value::boolean(json.as_bool());
-    case Json::Kind::kInt: return Value::integer(json.as_int());
-    case Json::Kind::kDouble: return Value::number(json.as_double());
-    case Json::Kind::kString: return Value::text(json.as_string(), {origin, 0});
-    case Json::Kind::kArray: {
-      std::vector<Value> items;
-      items.reserve(json.size());
-      for (const Json& item : json.as_array()) {
-        items.push_back(value_of_json(item, origin, depth + 1));
-      }
-      return Value::list(std::move(items), ListStyle::kList, origin);
-    }
-    case Json::Kind::kObject: break;
-  }
-  auto dict = std::make_shared<Dict>();
-  dict->origin = origin;
-  for (const auto& [key, item] : json.as_object()) {
-    Value value = value_of_json(item, origin, depth + 1);
-    dict->depth = std::max(dict->depth, depth_of(value) + 1);
-    // Keys of a Json object are already unique.
-    dict->members.emplace_back(Value::text(key, {origin, 0}), std::move(value));
-  }
-  require_depth(dict->depth);
-  return Value::dict(std::move(dict));
 }
 
 }  // namespace xrun::jinja

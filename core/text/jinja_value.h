@@ -43,6 +43,9 @@ class Value {
  public:
   Value() = default;  // undefined
   static Value undefined(std::string message);
+  // "'None' has no attribute 'x'": put into words only when somebody asks.
+  static Value no_attribute(std::string_view owner, std::string_view name);
+  static Value no_name(std::string_view name);  // "'x' is undefined"
   static Value none() { return Value(Kind::kNone); }
   static Value boolean(bool value);
   static Value integer(int64_t value);
@@ -83,6 +86,13 @@ class Value {
   Loop& loop() const;
   Function& function() const;
   const void* identity() const { return object_.get(); }
+  // The same value without a share in its object, which must outlive what is returned.
+  Value borrowed() const {
+    Value out(kind_, std::shared_ptr<const Object>(std::shared_ptr<const Object>(), object_.get()));
+    out.markup_ = markup_;
+    out.integer_ = integer_;
+    return out;
+  }
   std::string undefined_message() const;
 
  private:
@@ -173,8 +183,5 @@ std::vector<Value> iterate(const Value& value, Budget& budget);
 // Returns len(). Throws Fault if the value has none.
 int64_t length_of(const Value& value);
 bool has_length(const Value& value);
-
-// Converts data; every text in it gets the origin.
-Value value_of_json(const Json& json, Origin origin, int depth = 0);
 
 }  // namespace xrun::jinja

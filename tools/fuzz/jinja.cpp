@@ -7,6 +7,7 @@
 #include "core/base/json.h"
 #include "core/text/chat_template.h"
 #include "core/text/jinja_interpreter.h"
+#include "core/text/jinja_json.h"
 #include "tools/fuzz/fuzz_target.h"
 
 namespace xrun {
@@ -26,7 +27,7 @@ constexpr jinja::Limits kLimits = {.steps = 200'000};
 void render(const std::string& source, const Json& messages) {
   const jinja::Tree tree = jinja::parse_template(source);
   jinja::Interpreter interpreter(tree, std::tm{.tm_mday = 1, .tm_year = 124}, kLimits);
-  interpreter.set_variable("messages", jinja::value_of_json(messages, Origin::kMessage));
+  interpreter.set_variable("messages", jinja::RowValues().value(messages));
   interpreter.set_variable("bos_token", jinja::Value::text("<s>"));
   interpreter.set_variable("add_generation_prompt", jinja::Value::boolean(true));
   const jinja::TextPtr text = interpreter.render();

@@ -8,6 +8,7 @@
 #include "core/base/philox.h"
 #include "core/text/builtin_templates.h"
 #include "core/text/jinja_interpreter.h"
+#include "core/text/jinja_json.h"
 #include "tests/core/text/template_fixture.h"
 
 namespace xrun {
@@ -154,8 +155,9 @@ void try_render(const std::string& source) {
     const jinja::Tree tree = jinja::parse_template(source);
     const std::tm clock{};
     jinja::Interpreter interpreter(tree, clock, {.steps = 20'000, .depth = 400});
-    interpreter.set_variable("messages", jinja::value_of_json(kMessages, Origin::kMessage));
-    interpreter.set_variable("tools", jinja::value_of_json(kTools, Origin::kMessage));
+    jinja::RowValues values;
+    interpreter.set_variable("messages", values.value(kMessages));
+    interpreter.set_variable("tools", values.value(kTools));
     interpreter.set_variable("bos_token", jinja::Value::text("<s>"));
     interpreter.render();
   } catch (const Error&) {
