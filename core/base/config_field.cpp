@@ -118,6 +118,7 @@ std::vector<ConfigField> declare() {
            "Which tokens are trained: \"assistant\" (the default; of pairs, the assistant turns "
            "after the shared prompt), the \"last\" turn, or \"all\".",
            {"assistant", "last", "all"}),
+      flag("end_of_text", true, "Whether a text row ends with the tokenizer's end-of-text token."),
       of_kind(K::kTable, "valid", Json::object(), "What is held out for validation."),
       below(number("valid.fraction", 0, 0, 1, "The share of rows that is held out.")),
       whole("valid.every", 0, 0, "Steps between evaluations, for the recipe's loop; 0: none."),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/data/data_set.h"
+#include "lua/bind/data_functions.h"
 
 namespace xrun {
 
@@ -16,11 +17,12 @@ struct DataHandle {
   DataSet set;
   std::shared_ptr<Policy> policy;           // whose tokenizer and vocabulary it was made for
   std::string name;                         // of its first source, for messages
-  std::shared_ptr<const KeptColumns> kept;  // of the whole set
-  Json options;  // those it was opened with, for a set that split{ data } opens
+  std::shared_ptr<const KeptColumns> kept = nullptr;  // of the whole set
+  Json options = {};  // those it was opened with, for a set that split{ data } opens
+  DataFunctions functions = {};
   int64_t max_length = 0;  // tokens of one sequence: asked for, or the model's limit
   uint64_t seed = 0;
-  RowOrder order;
+  RowOrder order = {};
 };
 
 }  // namespace xrun

@@ -38,8 +38,9 @@ struct BuildLines {
 
 // What a set needs besides its rows.
 DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const Json& data,
-                        const Json& options, BuildLines& lines) {
+                        const Json& options, const DataFunctions& functions, BuildLines& lines) {
   DataOptions result = read_data_options(L, kind, options, data);
+  functions.apply_to(result);
   const ModelConfig model = read_model_config(policy.dir());
   int64_t& max_length = result.settings.max_length;
   max_length = max_length == kNoLimit ? 0 : max_length == 0 ? model.max_length : max_length;
@@ -59,8 +60,10 @@ DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const 
 }
 
 std::shared_ptr<const ChatTemplate> choose_template(lua_State* L, RowKind kind, Policy& policy,
-                                                    const Json& options) {
-  if (!uses_template(kind)) return nullptr;
+                                                    const Json& options,
+                                                    const DataFunctions& functions) {
+  // A function of the recipe's stands in for every source; an export cannot carry it.
+  if (!uses_template(kind) || functions.chat_template.all) return nullptr;
   Session& session = session_of(L);
   const Json setting = option_or_config(options, L, "template");
   const bool allow_unmarked = kind == RowKind::kPrompts;  // nothing of a prompt is trained
@@ -79,16 +82,18 @@ void add_ledger(Session& session, const Ledger& ledger) {
 
 std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
                                      const std::shared_ptr<Policy>& policy, const Json& data,
-                                     const Json& options) {
+                                     const Json& options, const DataFunctions& functions) {
   Session& session = session_of(L);
   const std::string name = read_data_sources(data)[0].path;
-  const auto chat_template = choose_template(L, kind, *policy, options);
+  const auto chat_template = choose_template(L, kind, *policy, options, functions);
   BuildLines lines{{*session.console, "reading " + name, "%"},
                    {*session.console, "caching " + name, "rows"}};
   auto result = std::make_shared<DataHandle>(
-      DataHandle{DataSet::open(options_for(L, kind, *policy, data, options, lines),
+      DataHandle{DataSet::open(options_for(L, kind, *policy, data, options, functions, lines),
                                *policy->tokenizer(), chat_template),
-                 policy, name, nullptr, options});
+                 policy, name});
+  result->options = options;
+  result->functions = functions;
   result->kept = std::make_shared<const KeptColumns>(result->set);
   if (const Json seed = option_or_config(options, L, "seed"); !seed.is_null()) {
     result->seed = static_cast<uint64_t>(seed.as_int());
@@ -108,10 +113,11 @@ int open_rows(lua_State* L) {
   const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
   const Options known(L, 3,
                       {"template", "max_length", "over_length", "train_on", "strict", "laws",
-                       "mixture", "seed", "shuffle", "end_of_text"});
-  const Json options = lua_istable(L, 3) ? to_json(L, 3, false) : Json::object();
+                       "mixture", "seed", "shuffle", "end_of_text", "filter", "map"});
+  const DataFunctions functions = read_data_functions(L, 3);
+  const Json options = plain_options(L, 3);
   for (const auto& [name, value] : options.as_object()) check_fields(value, name);
-  push(L, open_set(L, kind, policy, data, options));
+  push(L, open_set(L, kind, policy, data, options, functions));
   return 1;
 }
 
@@ -131,7 +137,8 @@ int split_set(DataHandle& self, lua_State* L) {
     XRUN_CHECK(options.get<double>("fraction", 0.0) == 0,
                "valid has both fraction and data; give one of them");
     push(L, part_of(self, self.set));
-    push(L, open_set(L, self.set.kind(), self.policy, *data, self.options));
+    push(L,
+         open_set(L, self.set.kind(), self.policy, *data, self.options, self.functions.for_all()));
     return 2;
   }
   auto [train, valid_set] = self.set.split(options.get<double>("fraction", 0.0),
@@ -172,7 +179,10 @@ int row_of(DataHandle& self, lua_State* L) {
 
 constexpr const char* kOptionsDoc =
     " Options override the configuration's template, max_length, over_length, train_on, strict, "
-    "laws, mixture, seed, shuffle.";
+    "laws, mixture, seed, shuffle. filter = function(row) -> boolean, map = function(row) -> row "
+    "and "
+    "template = function(t, messages, kwargs) run on worker threads and see their arguments alone; "
+    "a table gives one a source: map = { [2] = f }.";
 
 template <RowKind kind>
 void add_reader(LuaState& state, const char* doc) {

@@ -104,9 +104,7 @@ DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, c
     settings.train_on = parse_train_on(v.as_string());
     settings.train_on_given = true;
   }
-  if (const Json* v = options.find("end_of_text"); v && v->is_bool()) {
-    settings.end_of_text = v->as_bool();
-  }
+  if (const Json v = value("end_of_text"); v.is_bool()) settings.end_of_text = v.as_bool();
   if (const Json v = value("strict"); v.is_bool()) result.strict = v.as_bool();
   if (const Json v = value("laws"); v.is_object()) {
     for (const auto& [law, on] : v.as_object()) {

@@ -1,0 +1,104 @@
+#include "lua/bind/data_functions.h"
+
+#include "core/base/error.h"
+#include "lua/bind/args.h"
+#include "lua/bind/lua_template.h"
+#include "lua/bind/row_functions.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr const char* kFunctionOptions[] = {"filter", "map", "template"};
+
+// Whether the option on top of the stack is read here: any filter or map, a template that is no
+// name.
+bool holds_functions(lua_State* L, std::string_view option) {
+  return option == "template" ? lua_isfunction(L, -1) || lua_istable(L, -1) : !lua_isnil(L, -1);
+}
+
+SourceFunctions read_functions(lua_State* L, int i, const std::string& option) {
+  SourceFunctions result;
+  if (lua_isfunction(L, i)) {
+    result.all = std::make_shared<const WorkerFunction>(L, i, option);
+    return result;
+  }
+  XRUN_CHECK(lua_istable(L, i),
+             "{0}: got {1}, wanted a function, or one a source: {0} = {{ [2] = f }}", option,
+             describe_value(L, i));
+  for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
+    XRUN_CHECK(lua_type(L, -2) == LUA_TNUMBER && lua_tonumber(L, -2) >= 1,
+               "{}: the key {} is no number of a source; sources count from 1", option,
+               describe_value(L, lua_gettop(L) - 1));
+    const int64_t number = static_cast<int64_t>(lua_tonumber(L, -2));
+    result.of[number] = std::make_shared<const WorkerFunction>(
+        L, lua_gettop(L), fmt::format("{}[{}]", option, number));
+  }
+  return result;
+}
+
+void check_numbers(const SourceFunctions& functions, const char* option, size_t sources) {
+  if (functions.of.empty()) return;
+  const int64_t last = functions.of.rbegin()->first;
+  XRUN_CHECK(last <= static_cast<int64_t>(sources), "{}[{}]: data has {} source{}", option, last,
+             sources, sources == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void DataFunctions::apply_to(DataOptions& options) const {
+  check_numbers(filter, "filter", options.sources.size());
+  check_numbers(map, "map", options.sources.size());
+  check_numbers(chat_template, "template", options.sources.size());
+  for (size_t s = 0; s < options.sources.size(); ++s) {
+    const int64_t number = static_cast<int64_t>(s) + 1;
+    DataSource& source = options.sources[s];
+    source.transform = make_row_functions(filter.for_source(number), map.for_source(number));
+    const auto function = chat_template.for_source(number);
+    if (function) source.chat_template = make_lua_template(function);
+  }
+}
+
+DataFunctions DataFunctions::for_all() const {
+  DataFunctions result;
+  result.filter.all = filter.all;
+  result.map.all = map.all;
+  result.chat_template.all = chat_template.all;
+  return result;
+}
+
+DataFunctions read_data_functions(lua_State* L, int i) {
+  DataFunctions result;
+  if (!lua_istable(L, i)) return result;
+  SourceFunctions* into[] = {&result.filter, &result.map, &result.chat_template};
+  for (size_t k = 0; k < std::size(kFunctionOptions); ++k) {
+    const StackGuard guard(L);
+    lua_getfield(L, i, kFunctionOptions[k]);
+    if (!holds_functions(L, kFunctionOptions[k])) continue;
+    *into[k] = read_functions(L, lua_gettop(L), kFunctionOptions[k]);
+  }
+  return result;
+}
+
+Json plain_options(lua_State* L, int i) {
+  if (!lua_istable(L, i)) return Json::object();
+  const StackGuard guard(L);
+  lua_newtable(L);
+  const int copy = lua_gettop(L);
+  for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
+    lua_pushvalue(L, -2);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, copy);
+  }
+  for (const char* option : kFunctionOptions) {
+    lua_getfield(L, copy, option);
+    const bool function = holds_functions(L, option);
+    lua_pop(L, 1);
+    if (!function) continue;
+    lua_pushnil(L);
+    lua_setfield(L, copy, option);
+  }
+  return to_json(L, copy, false);
+}
+
+}  // namespace xrun

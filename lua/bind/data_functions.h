@@ -1,0 +1,45 @@
+#pragma once
+// The functions that a recipe gives beside its data: filter, map and template, for all sources or
+// by a source's number.
+
+#include <lua.hpp>
+#include <map>
+#include <memory>
+
+#include "core/base/json.h"
+#include "core/data/data_options.h"
+#include "core/text/chat_template.h"
+#include "lua/bind/worker_function.h"
+
+namespace xrun {
+
+// One function for every source, and those of single sources, counted from 1.
+struct SourceFunctions {
+  std::shared_ptr<const WorkerFunction> all;
+  std::map<int64_t, std::shared_ptr<const WorkerFunction>> of;
+
+  std::shared_ptr<const WorkerFunction> for_source(int64_t number) const {
+    const auto found = of.find(number);
+    return found == of.end() ? all : found->second;
+  }
+};
+
+struct DataFunctions {
+  SourceFunctions filter, map;
+  SourceFunctions chat_template;
+
+  // Sets transform and template of each source. Throws Error that names a number beyond the
+  // sources.
+  void apply_to(DataOptions& options) const;
+  // The functions for all sources alone: for a set of other files.
+  DataFunctions for_all() const;
+};
+
+// Takes filter, map and template (where it is a function, or a table of them) from the options at
+// index i. Throws Error that names option and source.
+DataFunctions read_data_functions(lua_State* L, int i);
+
+// The rest of the options as JSON.
+Json plain_options(lua_State* L, int i);
+
+}  // namespace xrun

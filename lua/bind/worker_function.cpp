@@ -1,0 +1,89 @@
+#include "lua/bind/worker_function.h"
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/base/interrupt.h"
+#include "lua/bind/args.h"
+#include "lua/bind/error_report.h"
+#include "lua/bind/lua_state.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int kLookEvery = 10000;  // instructions between two looks at the interrupt flag
+
+int append_code(lua_State*, const void* bytes, size_t size, void* out) {
+  static_cast<std::string*>(out)->append(static_cast<const char*>(bytes), size);
+  return 0;
+}
+
+void stop_if_interrupted(lua_State* L, lua_Debug*) {
+  if (interrupt_requested()) luaL_error(L, "interrupted");
+}
+
+// What a row gives may depend on the row alone: no files, clocks, modules or random numbers.
+constexpr const char* kHidden[] = {"io",     "os",       "debug",          "package",    "require",
+                                   "dofile", "loadfile", "load",           "loadstring", "jit",
+                                   "module", "newproxy", "collectgarbage", "ffi"};
+
+constexpr const char* kStrict = R"(
+math.random, math.randomseed = nil, nil
+setmetatable(_G, {
+  __index = function(_, name)
+    error("there is no `" .. tostring(name) .. "` here: a function over rows sees its arguments " ..
+          "and Lua's own string, table and math", 2)
+  end,
+  __newindex = function(_, name)
+    error("a function over rows sets no global `" .. tostring(name) .. "`; say local", 2)
+  end,
+  __metatable = false,
+})
+)";
+
+}  // namespace
+
+WorkerFunction::WorkerFunction(lua_State* L, int i, std::string what) : what_(std::move(what)) {
+  XRUN_CHECK(lua_isfunction(L, i) && !lua_iscfunction(L, i), "{}: got {}, wanted a Lua function",
+             what_, describe_value(L, i));
+  lua_Debug about{};
+  lua_pushvalue(L, i);
+  lua_getinfo(L, ">S", &about);
+  chunk_ = about.source;
+  if (const char* name = lua_getupvalue(L, i, 1)) {
+    const std::string upvalue = name;
+    lua_pop(L, 1);
+    throw Error(fmt::format(
+        "{} ({}:{}) uses `{}`, a local from outside: it runs on other threads and sees its "
+        "arguments alone; write the value into the function",
+        what_, about.short_src, about.linedefined, upvalue));
+  }
+  for (int line = about.linedefined; line <= about.lastlinedefined; ++line) {
+    source_ += source_line(L, chunk_, line) + "\n";
+  }
+  const StackGuard guard(L);
+  lua_pushvalue(L, i);
+  XRUN_CHECK(lua_dump(L, append_code, &code_) == 0, "{}: cannot be copied", what_);
+  if (source_.find_first_not_of('\n') == std::string::npos) source_ = hash_hex(code_);
+}
+
+void WorkerFunction::push(lua_State* L) const {
+  XRUN_CHECK(luaL_loadbuffer(L, code_.data(), code_.size(), chunk_.c_str()) == 0,
+             "{}: cannot be loaded: {}", what_, lua_tostring(L, -1));
+}
+
+std::unique_ptr<LuaState> open_worker_state() {
+  auto state = std::make_unique<LuaState>();
+  lua_State* L = *state;
+  const StackGuard guard(L);
+  for (const char* name : kHidden) {
+    lua_pushnil(L);
+    lua_setglobal(L, name);
+  }
+  XRUN_CHECK(luaL_loadstring(L, kStrict) == 0, "a worker's globals: {}", lua_tostring(L, -1));
+  protected_call(L, 0, 0);
+  lua_sethook(L, stop_if_interrupted, LUA_MASKCOUNT, kLookEvery);
+  return state;
+}
+
+}  // namespace xrun

@@ -1,0 +1,35 @@
+#pragma once
+// A recipe's function that runs on other threads: its code without the recipe's state.
+
+#include <lua.hpp>
+#include <memory>
+#include <string>
+
+namespace xrun {
+
+class LuaState;
+
+// A function that uses its arguments alone: it may not see the recipe's locals, since another
+// thread has another state. Immutable, thread-safe.
+class WorkerFunction {
+ public:
+  // Takes the Lua function at index i; `what` ("map") begins messages. Throws Error that names the
+  // first upvalue if it has one, and for what is no Lua function.
+  WorkerFunction(lua_State* L, int i, std::string what);
+
+  // The lines that define it: part of cache keys. The bytecode where its text is not at hand.
+  const std::string& source() const { return source_; }
+  const std::string& what() const { return what_; }
+  // Pushes the function onto a worker's stack.
+  void push(lua_State* L) const;
+
+ private:
+  std::string what_, chunk_, code_, source_;
+};
+
+// Opens a Lua state for one worker thread: string, table, math (without random) and the basic
+// functions; no files, no modules, no clock. Another global's name is an error that says so. An
+// interruption ends any loop in it.
+std::unique_ptr<LuaState> open_worker_state();
+
+}  // namespace xrun
