@@ -22,6 +22,7 @@
 #include "core/data/cache_manifest.h"
 #include "core/data/row_columns.h"
 #include "core/data/row_pipeline.h"
+#include "core/data/segment_commit.h"
 #include "core/data/segment_file.h"
 
 namespace xrun {
@@ -229,28 +230,10 @@ class Build {
   }
 
   void commit() {
-    SegmentEntry entry;
-    const size_t index = manifest_.segments.size();
-    entry.file = segment_name(index);
-    entry.first_row = manifest_.rows();
-    entry.rows = static_cast<int64_t>(segment_->rows());
-    const std::string head =
-        segment_->head(index, static_cast<uint64_t>(entry.first_row), manifest_.key);
-    entry.head_bytes = entry.bytes = head.size();
-    entry.head_xxh3 = hash_u64(head);
-    for (size_t c = 0; c < segment_->columns().size(); ++c) {
-      entry.elements.push_back(static_cast<int64_t>(segment_->elements(c)));
-    }
+    SegmentEntry entry =
+        write_segment(dir_, *segment_, manifest_.segments.size(), manifest_.rows(), manifest_.key);
     entry.cursor = cursor_;
     if (cursor_.at.offset > 0) entry.cursor.xxh3 = content_.hex();
-    FileWriter writer(dir_ / entry.file);
-    writer.write(head);
-    segment_->body([&](std::string_view piece) {
-      writer.write(piece);
-      entry.bytes += piece.size();
-    });
-    writer.sync();
-    writer.close();
     manifest_.columns = segment_->columns();
     manifest_.segments.push_back(std::move(entry));
     manifest_.bad_rows = bad_rows_->commit();

@@ -21,8 +21,8 @@ CacheReader::CacheReader(const fs::path& dir, const std::string& row_type) : dir
                                                     "goes on with it"
                                                   : "");
   manifest_ = read_manifest(dir, kManifestName);
-  XRUN_CHECK(manifest_.row_type == row_type, "{}: holds {} rows, wanted {} rows", dir.string(),
-             manifest_.row_type, row_type);
+  XRUN_CHECK(row_type.empty() || manifest_.row_type == row_type,
+             "{}: holds {} rows, wanted {} rows", dir.string(), manifest_.row_type, row_type);
   for (const SegmentEntry& entry : manifest_.segments) open_segment(entry);
   check_bad_rows_size();
   if (manifest_.bad_rows.bytes > 0) manifest_.ledger.bad_rows_file = (dir / kBadRowsName).string();

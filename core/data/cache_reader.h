@@ -21,7 +21,8 @@ class CacheReader {
  public:
   // Checks the manifest and every segment's head and size; reads no rows. Throws Error if the
   // folder is no finished cache, or holds other row types than `row_type`.
-  CacheReader(const std::filesystem::path& dir, const std::string& row_type);
+  // "": any row type will do.
+  explicit CacheReader(const std::filesystem::path& dir, const std::string& row_type = "");
   ~CacheReader();
 
   const CacheManifest& manifest() const { return manifest_; }

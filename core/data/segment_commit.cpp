@@ -1,0 +1,29 @@
+#include "core/data/segment_commit.h"
+
+#include "core/base/file.h"
+#include "core/base/hash.h"
+
+namespace xrun {
+
+SegmentEntry write_segment(const std::filesystem::path& dir, const SegmentData& segment,
+                           size_t index, int64_t first_row, const std::string& key) {
+  SegmentEntry entry;
+  entry.file = segment_name(index);
+  entry.first_row = first_row;
+  entry.rows = static_cast<int64_t>(segment.rows());
+  for (size_t c = 0; c < segment.columns().size(); ++c) {
+    entry.elements.push_back(static_cast<int64_t>(segment.elements(c)));
+  }
+  const std::string head = segment.head(index, static_cast<uint64_t>(first_row), key);
+  entry.head_bytes = head.size();
+  entry.head_xxh3 = hash_u64(head);
+  FileWriter writer(dir / entry.file);
+  writer.write(head);
+  segment.body([&](std::string_view piece) { writer.write(piece); });
+  writer.sync();
+  writer.close();
+  entry.bytes = writer.size();
+  return entry;
+}
+
+}  // namespace xrun
