@@ -31,6 +31,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"tokenize", "text to token ids", command_tokenize},
     {"render", "conversations through a chat template", command_render},
+    {"cache", "token caches: ls, verify, rm; or builds those of a recipe", command_cache},
     {"score", "log-probabilities of tokens under a model", nullptr},
     {"sample", "greedy answers of a model", nullptr},
     {"models", "small real models that packages carry", nullptr},
@@ -85,6 +86,14 @@ int run_options_first(int argc, char** argv) {
       "{} stands alone; wanted a recipe or a command: xrun RECIPE.lua {} ...", argv[1], argv[1]));
 }
 
+// Whether an argument behind the command is a recipe.
+bool takes_recipe(int argc, char** argv) {
+  for (int i = 2; i < argc; ++i) {
+    if (std::string_view(argv[i]).ends_with(".lua")) return true;
+  }
+  return false;
+}
+
 int dispatch(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "help";
   if (name == "help" && argc > 2) {
@@ -102,6 +111,7 @@ int dispatch(int argc, char** argv) {
   }
   for (const Command& command : kCommands) {
     if (name != command.name) continue;
+    if (name == "cache" && takes_recipe(argc, argv)) return run_engine(argc, argv);
     return command.run != nullptr ? command.run(argc - 1, argv + 1) : run_engine(argc, argv);
   }
   if (name.ends_with(".lua")) return run_engine(argc, argv);

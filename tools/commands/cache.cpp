@@ -1,0 +1,207 @@
+// xrun cache ls | verify | rm: what the store of token caches holds. (`xrun cache RECIPE.lua`
+// builds, so the engine has it.)
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/cache_root.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/console/console.h"
+#include "core/console/progress.h"
+#include "core/console/table.h"
+#include "core/data/cache_folder.h"
+#include "core/data/cache_reader.h"
+#include "core/data/ledger.h"
+#include "tools/commands/command_line.h"
+#include "tools/commands/commands.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CacheArguments {
+  bool json = false;
+  bool unfinished = false;
+  bool all = false;
+  std::vector<std::string> keys;  // of verify: folders too
+};
+
+fs::path store() { return cache_root() / "data"; }
+
+void print_line(const Json& row) { std::printf("%s\n", dump_json(row).c_str()); }
+
+std::string files_text(const CacheFolder& cache) {
+  if (cache.state == CacheState::kUnreadable) return cache.problem;
+  if (cache.files.empty()) return "";
+  const std::string first = fs::path(cache.files[0]).filename().string();
+  return cache.files.size() == 1 ? first
+                                 : fmt::format("{} and {} more", first, cache.files.size() - 1);
+}
+
+Json row_of(const CacheFolder& cache) {
+  Json row = Json::object();
+  row.set("key", cache.dir.filename().string());
+  row.set("dir", cache.dir.string());
+  row.set("state", cache_state_name(cache.state));
+  row.set("row_type", cache.row_type);
+  row.set("name", cache.name);
+  Json files = Json::array();
+  for (const std::string& file : cache.files) files.push_back(file);
+  row.set("files", std::move(files));
+  row.set("rows", cache.rows);
+  row.set("tokens", cache.tokens);
+  row.set("bytes", cache.bytes);
+  row.set("changed_s", cache.changed_s);
+  if (!cache.problem.empty()) row.set("problem", cache.problem);
+  return row;
+}
+
+int list(const CacheArguments& arguments) {
+  const std::vector<CacheFolder> caches = list_caches(store());
+  if (arguments.json) {
+    for (const CacheFolder& cache : caches) print_line(row_of(cache));
+    return 0;
+  }
+  if (caches.empty()) {
+    std::printf("%s holds no caches\n", store().c_str());
+    return 0;
+  }
+  using A = Align;
+  TextTable table({"key", "state", "rows of", "rows", "tokens", "size", "age", "files"},
+                  {A::kLeft, A::kLeft, A::kLeft, A::kRight, A::kRight, A::kRight, A::kRight});
+  uint64_t bytes = 0;
+  for (const CacheFolder& cache : caches) {
+    bytes += cache.bytes;
+    const auto age = static_cast<double>(std::time(nullptr) - cache.changed_s);
+    table.add({cache.dir.filename().string().substr(0, 12), cache_state_name(cache.state),
+               cache.row_type, count_text(cache.rows), count_text(cache.tokens),
+               format_bytes(static_cast<double>(cache.bytes)), format_duration(age),
+               files_text(cache)});
+  }
+  const ConsoleTraits traits = console_traits(1);
+  std::printf("%s%s in %s\n", table.text(traits.terminal ? traits.width : 0).c_str(),
+              format_bytes(static_cast<double>(bytes)).c_str(), store().c_str());
+  return 0;
+}
+
+// The folder of a key of the store or its first digits. Throws UsageError unless there is one.
+fs::path folder_of(const std::string& key) {
+  std::vector<fs::path> found;
+  for (const CacheFolder& cache : list_caches(store())) {
+    if (cache.dir.filename().string().starts_with(key)) found.push_back(cache.dir);
+  }
+  if (found.size() == 1 && !key.empty()) return found[0];
+  throw UsageError(
+      fmt::format("{}: {} caches in {} have a key that begins so; `xrun cache ls` "
+                  "lists them",
+                  key, found.size(), store().string()));
+}
+
+// Returns whether the cache is whole; says what it found.
+bool verify_one(const fs::path& dir, bool json) {
+  Console console([](std::string_view text) { std::fputs(std::string(text).c_str(), stderr); },
+                  console_traits(2));
+  Json row = Json::object();
+  row.set("key", dir.filename().string());
+  std::string problem;
+  int64_t rows = 0;
+  try {
+    const CacheReader reader(dir);
+    rows = reader.rows();
+    TaskProgress progress(console, "verifying " + dir.filename().string(), "MiB");
+    reader.verify([&](uint64_t done, uint64_t total) {
+      progress.update(static_cast<int64_t>(done >> 20), static_cast<int64_t>(total >> 20));
+    });
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  row.set("ok", problem.empty());
+  row.set("rows", rows);
+  if (!problem.empty()) row.set("problem", problem);
+  if (json) {
+    print_line(row);
+  } else if (problem.empty()) {
+    std::printf("%s: %s rows, whole\n", dir.c_str(), count_text(rows).c_str());
+  } else {
+    std::fprintf(stderr, "%s\n", problem.c_str());
+  }
+  return problem.empty();
+}
+
+int verify(const CacheArguments& arguments) {
+  std::vector<fs::path> dirs;
+  for (const std::string& key : arguments.keys) {
+    std::error_code code;
+    dirs.push_back(fs::is_directory(key, code) ? fs::weakly_canonical(key) : folder_of(key));
+  }
+  if (dirs.empty()) {
+    for (const CacheFolder& cache : list_caches(store())) {
+      const bool building =
+          cache.state == CacheState::kUnfinished || cache.state == CacheState::kBuilding;
+      if (!building) dirs.push_back(cache.dir);
+    }
+  }
+  bool whole = true;
+  for (const fs::path& dir : dirs) whole &= verify_one(dir, arguments.json);
+  return whole ? 0 : 1;
+}
+
+int remove(const CacheArguments& arguments) {
+  std::vector<fs::path> dirs;
+  for (const std::string& key : arguments.keys) dirs.push_back(folder_of(key));
+  for (const CacheFolder& cache : list_caches(store())) {
+    const bool unfinished = cache.state == CacheState::kUnfinished;
+    if (arguments.all || (arguments.unfinished && unfinished)) dirs.push_back(cache.dir);
+  }
+  if (arguments.keys.empty() && !arguments.all && !arguments.unfinished) {
+    throw UsageError("xrun cache rm: name caches by their keys, or say --unfinished or --all");
+  }
+  int status = 0;
+  for (const fs::path& dir : dirs) {
+    try {
+      remove_cache(dir);
+      std::printf("removed %s\n", dir.c_str());
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      status = 1;
+    }
+  }
+  return status;
+}
+
+}  // namespace
+
+int command_cache(int argc, char** argv) {
+  CLI::App app(
+      "Lists, checks and removes token caches; xrun cache RECIPE.lua builds those of a recipe",
+      "xrun cache");
+  app.require_subcommand(1);
+  CacheArguments arguments;
+  CLI::App* ls = app.add_subcommand("ls", "the caches of the store, oldest first");
+  CLI::App* check = app.add_subcommand("verify", "reads every byte and checks it");
+  CLI::App* rm = app.add_subcommand("rm", "removes caches; the next run builds what it needs");
+  for (CLI::App* command : {ls, check}) {
+    command->add_flag("--json", arguments.json, "one object a line");
+  }
+  check->add_option("DIR", arguments.keys,
+                    "folders, or keys or their beginnings; all if not given");
+  rm->add_option("KEY", arguments.keys, "keys or their beginnings");
+  rm->add_flag("--unfinished", arguments.unfinished, "all that were interrupted");
+  rm->add_flag("--all", arguments.all, "all of the store");
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  if (ls->parsed()) return list(arguments);
+  return check->parsed() ? verify(arguments) : remove(arguments);
+}
+
+}  // namespace xrun
