@@ -45,6 +45,7 @@ DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const 
   int64_t& max_length = result.settings.max_length;
   max_length = max_length == kNoLimit ? 0 : max_length == 0 ? model.max_length : max_length;
   result.vocab_limit = model.vocab;
+  result.workers = recipe_context(L).options.threads;
   result.notice = [L](const std::string& line) { session_of(L).console->print(line); };
   result.progress = [L, &lines](const BuildProgress& now) {
     // The total is not known before the file is read; the share of its bytes stands for it.
@@ -75,9 +76,10 @@ std::shared_ptr<const ChatTemplate> choose_template(lua_State* L, RowKind kind, 
   return chosen.chat_template;
 }
 
-void add_ledger(Session& session, const Ledger& ledger) {
-  session.ledger_text += ledger.text();
-  for (const SourceLedger& source : ledger.sources) session.ledger.sources.push_back(source);
+void add_ledger(Session& session, const DataSet& set) {
+  session.ledger_text += set.ledger().text();
+  for (const SourceLedger& source : set.ledger().sources) session.ledger.sources.push_back(source);
+  for (const std::filesystem::path& dir : set.cache_dirs()) session.cache_dirs.push_back(dir);
 }
 
 std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
@@ -102,7 +104,7 @@ std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
   result->max_length =
       max_length.is_null() ? read_model_config(policy->dir()).max_length : max_length.as_int();
   result->order = read_order(option_or_config(options, L, "shuffle"));
-  add_ledger(session, result->set.ledger());
+  add_ledger(session, result->set);
   note_input(session, identity_of(session, *result));
   return result;
 }

@@ -12,6 +12,9 @@
 
 namespace xrun {
 
+// How far a recipe runs: to its end, or to its xrun.run, with its data cached.
+enum class RecipePurpose { kTrain, kCache };
+
 // What the command line says; see design of commands.
 struct RecipeOptions {
   std::string recipe;             // the file, as given
@@ -23,6 +26,8 @@ struct RecipeOptions {
   std::string device = "cpu";
   int threads = 0;  // 0: LibTorch's choice
   bool jit = false;
+  RecipePurpose purpose = RecipePurpose::kTrain;
+  bool json = false;  // of a purpose that prints
 };
 
 // A Lua file that a recipe loaded.

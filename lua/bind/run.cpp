@@ -74,6 +74,10 @@ RunSettings read_settings(lua_State* L) {
 
 int make_run(lua_State* L) {
   Session& session = session_of(L);
+  if (recipe_context(L).options.purpose == RecipePurpose::kCache) {
+    session.already_finished = true;
+    throw Error("cached");
+  }
   std::vector<std::shared_ptr<Policy>> policies;
   SavedObjects saved = read_objects(L, 2, policies);
   RunDir dir = session.run_dir ? std::move(*session.run_dir) : open_run_dir(L);

@@ -120,6 +120,27 @@ std::shared_ptr<Console> standard_console() {
       console_traits(STDOUT_FILENO));
 }
 
+// The caches that a recipe's data are in: their folders, or an object each.
+void print_caches(const Session& session, bool json) {
+  for (size_t s = 0; s < session.cache_dirs.size(); ++s) {
+    const SourceLedger& source = session.ledger.sources[s];
+    const std::string dir = session.cache_dirs[s].string();
+    const Json object(Json::Object{{"name", source.name},
+                                   {"dir", dir},
+                                   {"rows", source.rows},
+                                   {"kept", source.kept},
+                                   {"dropped", source.dropped_total()},
+                                   {"tokens", source.tokens}});
+    session.console->print(json ? dump_json(object) : dir);
+  }
+}
+
+int finish_caching(const Session& session, bool json) {
+  if (!json) session.console->print(session.ledger_text);
+  print_caches(session, json);
+  return 0;
+}
+
 std::string today() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -166,7 +187,8 @@ int run_session(const RecipeOptions& options) {
   set_stopping_text("\nstopping; another Ctrl-C stops at once\n");
   install_signal_handlers();
   // A folder that cannot be written or is in use is an error before any data are read.
-  if (recipe.context().text.text.find("xrun.run(") != std::string::npos) {
+  const bool caches = options.purpose == RecipePurpose::kCache;
+  if (!caches && recipe.context().text.text.find("xrun.run(") != std::string::npos) {
     session.run_dir = std::make_unique<RunDir>(open_run_dir(recipe.state()));
     if (!session.run_dir->resuming()) {
       for (const std::string& notice : session.run_dir->notices()) session.console->print(notice);
@@ -178,11 +200,11 @@ int run_session(const RecipeOptions& options) {
     if (session.run != nullptr) session.run->finish(session.run->read_state());
   } catch (...) {
     LuaState::set_interruptible(nullptr);
-    if (session.already_finished) return 0;
+    if (session.already_finished) return caches ? finish_caching(session, options.json) : 0;
     save_and_rethrow(recipe.state());
   }
   LuaState::set_interruptible(nullptr);
-  return 0;
+  return caches ? finish_caching(session, options.json) : 0;
 }
 
 }  // namespace xrun

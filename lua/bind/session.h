@@ -1,6 +1,7 @@
 #pragma once
 // What the bindings of one recipe share: where it prints, what it has opened, the run it drives.
 
+#include <filesystem>
 #include <lua.hpp>
 #include <memory>
 #include <string>
@@ -24,7 +25,8 @@ struct Session {
   std::unique_ptr<RunDir> run_dir;   // opened before any work, until xrun.run takes it
   std::shared_ptr<RunLoop> run;      // the latest xrun.run; null before
   int64_t largest_logits = 0;        // said by policy:logits when it grows
-  bool already_finished = false;     // --resume found a finished run: exit status 0
+  bool already_finished = false;     // nothing is left to do: exit status 0
+  std::vector<std::filesystem::path> cache_dirs;  // of the ledger's sources, one for one
   std::vector<std::string> notices;  // to be said with the report before step 0
   Ledger ledger;                     // of every data source opened, in order
   std::string ledger_text;           // the same, to be said before step 0

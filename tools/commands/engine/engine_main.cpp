@@ -19,6 +19,7 @@ struct EngineCommand {
 constexpr EngineCommand kCommands[] = {
     {"score", command_score},   {"sample", command_sample}, {"init-model", command_init_model},
     {"models", command_models}, {"import", command_import}, {"explain", command_explain},
+    {"cache", command_cache_recipe},
 };
 
 int run(int (*command)(int, char**), std::string_view name, int argc, char** argv) {
