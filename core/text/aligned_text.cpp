@@ -26,6 +26,12 @@ ByteRange AlignedText::character_origin(size_t at) const {
   return origin(at, at + utf8_size(bytes[at]));
 }
 
+void AlignedText::extend_front(uint32_t begin) {
+  for (size_t i = 0; i < bytes_.size() && (i == 0 || is_continuation(bytes_[i])); ++i) {
+    ranges_[i].begin = begin;
+  }
+}
+
 AlignedText AlignedText::slice(size_t begin, size_t end) const {
   if (!owned_) return AlignedText(view_.substr(begin, end - begin), shift_ + uint32_t(begin));
   AlignedText part;
@@ -59,9 +65,32 @@ void AlignedTextBuilder::insert(std::string_view bytes, ByteRange origin) {
   out_.ranges_.insert(out_.ranges_.end(), bytes.size(), origin);
 }
 
+void AlignedTextBuilder::edit(size_t begin, size_t end, std::span<const CharacterEdit> edits) {
+  const std::string_view text = from_.text();
+  size_t at = begin;
+  std::string bytes;
+  for (const CharacterEdit& edit : edits) {
+    const bool replaces = edit.change <= 0 && at < end;
+    if (replaces && edit.change == 0 && utf8_character(text, at) == edit.character) {
+      const size_t next = at + utf8_size(text[at]);
+      copy(at, next);
+      at = next;
+      continue;
+    }
+    bytes.clear();
+    append_utf8(bytes, edit.character);
+    const size_t origin = replaces ? at : at > 0 ? utf8_before(text, at) : 0;
+    insert(bytes, from_.character_origin(origin));
+    for (int32_t taken = 0; replaces && taken <= -edit.change && at < end; ++taken) {
+      at += utf8_size(text[at]);
+    }
+  }
+}
+
 AlignedText AlignedTextBuilder::finish() { return std::move(out_); }
 
-AlignedText repaired_text(std::string_view input) {
+AlignedText repaired_text(std::string_view input, uint32_t& replaced) {
+  replaced = 0;
   const AlignedText whole(input, 0);
   AlignedTextBuilder builder(whole);
   for (size_t at = 0; at < input.size();) {
@@ -71,6 +100,7 @@ AlignedText repaired_text(std::string_view input) {
       builder.copy(at, at + size);
     } else {
       builder.insert(kReplacement, {uint32_t(at), uint32_t(at + size)});
+      replaced += uint32_t(size);
     }
     at += size;
   }

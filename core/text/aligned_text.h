@@ -5,6 +5,13 @@
 
 namespace xrun {
 
+// One character of a changed text, as an edit of the old text read from left to right: change 0
+// replaces the next old character, 1 is inserted after it, -n replaces it and removes the n after.
+struct CharacterEdit {
+  uint32_t character;
+  int32_t change;
+};
+
 // A text and, for each of its bytes, a range of the input. Until something is changed it is a view
 // of the input and needs no memory; the input must outlive it. The text is always valid UTF-8.
 class AlignedText {
@@ -24,6 +31,9 @@ class AlignedText {
   }
   // Returns the origin of the whole character that byte `at` belongs to.
   ByteRange character_origin(size_t at) const;
+  // Lets the first character stand for what is before it as well, from a byte of the input on.
+  // Requires a text that was built.
+  void extend_front(uint32_t begin);
   // Returns a part; the input's own bytes stay a view.
   AlignedText slice(size_t begin, size_t end) const;
 
@@ -44,6 +54,9 @@ class AlignedTextBuilder {
   void copy(size_t begin, size_t end);
   // Appends new bytes; each of them stands for the whole of `origin`.
   void insert(std::string_view bytes, ByteRange origin);
+  // Writes old bytes [begin, end) as edited, with the alignments that Hugging Face gives: a
+  // replaced character stands for the first old one, an inserted one for the old one before it.
+  void edit(size_t begin, size_t end, std::span<const CharacterEdit> edits);
   AlignedText finish();
 
  private:
@@ -51,7 +64,8 @@ class AlignedTextBuilder {
   AlignedText out_;
 };
 
-// Returns `input` with every maximal invalid piece read as U+FFFD, which stands for that piece.
-AlignedText repaired_text(std::string_view input);
+// Returns `input` with every maximal invalid piece read as U+FFFD, which stands for that piece, and
+// sets `replaced` to the bytes of all these pieces.
+AlignedText repaired_text(std::string_view input, uint32_t& replaced);
 
 }  // namespace xrun

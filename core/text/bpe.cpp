@@ -7,50 +7,15 @@
 #include "core/text/byte_alphabet.h"
 #include "core/text/utf8_cursor.h"
 
-#include <atomic>
-
 namespace xrun {
 
-namespace {
-
-std::atomic<uint64_t> next_serial{1};
-
-void push(const PieceCache::Entry& entry, uint32_t begin, std::vector<ModelToken>& out) {
-  for (int i = 0; i < entry.count; ++i) {
-    out.push_back({entry.ids[i], begin, begin + entry.sizes[i]});
-    begin += entry.sizes[i];
-  }
-}
-
-// Remembers the symbols of a word where they fit and tile it.
-void remember(std::string_view word, uint64_t hash, const std::vector<Symbol>& symbols,
-              PieceCache& cache) {
-  if (symbols.size() > PieceCache::kMaxTokens) return;
-  uint32_t at = 0;
-  for (const Symbol& s : symbols) {
-    if (s.begin != at) return;
-    at = s.end;
-  }
-  if (at != word.size()) return;
-  PieceCache::Entry& entry = cache.renew(hash);
-  std::memcpy(entry.bytes, word.data(), word.size());
-  entry.bytes[PieceCache::kMaxBytes] = char(word.size());
-  entry.count = uint8_t(symbols.size());
-  for (size_t i = 0; i < symbols.size(); ++i) {
-    entry.ids[i] = symbols[i].id;
-    entry.sizes[i] = uint8_t(symbols[i].end - symbols[i].begin);
-  }
-}
-
-}  // namespace
-
-Bpe::Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool maps_bytes,
-         const std::string& where)
+Bpe::Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool maps_bytes)
     : vocabulary_(std::move(vocabulary)),
       read_merges_(std::move(read_merges)),
       options_(std::move(options)),
       maps_bytes_(maps_bytes),
-      serial_(next_serial++) {
+      has_affixes_(!options_.prefix.empty() || !options_.suffix.empty()),
+      serial_(PieceCache::next_serial()) {
   unk_id_ = vocabulary_.find(options_.unk_token).value_or(-1);
   for (int b = 0; b < 256; ++b) {
     std::string spelling(1, char(b));
@@ -59,12 +24,10 @@ Bpe::Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool
       const char byte = char(b);
       append_spelled(spelling, {&byte, 1});
     }
-    byte_ids_[size_t(b)] = maps_bytes_ || b < 128 ? vocabulary_.find(spelling).value_or(-1) : -1;
+    const bool is_direct = maps_bytes_ || (b < 128 && !has_affixes_);
+    byte_ids_[size_t(b)] = is_direct ? vocabulary_.find(spelling).value_or(-1) : -1;
     fallback_ids_[size_t(b)] =
         options_.byte_fallback ? vocabulary_.find(fmt::format("<0x{:02X}>", b)).value_or(-1) : -1;
-    XRUN_CHECK(!maps_bytes_ || !options_.byte_fallback || byte_ids_[size_t(b)] >= 0,
-               "{}: byte_fallback of a byte-level vocabulary without the byte {:#04x} is not "
-               "supported", where, b);
   }
 }
 
@@ -73,8 +36,8 @@ void Bpe::finish_loading() const {
     BpeMerges merges = read_merges_(vocabulary_);
     merges_ = std::move(merges.table);
     // Words may be cut at the mark if it is a token by itself and no merge crosses its front.
-    const bool cuts = !maps_bytes_ && !options_.ignore_merges && merges.marks_begin_words &&
-                      vocabulary_.find("\u2581").has_value();
+    const bool cuts = !maps_bytes_ && !has_affixes_ && !options_.ignore_merges &&
+                      merges.marks_begin_words && vocabulary_.find("\u2581").has_value();
     if (cuts) word_mark_ = "\u2581";
     read_merges_ = {};
   });
@@ -113,13 +76,13 @@ void Bpe::tokenize_word(std::string_view word, uint32_t begin, PieceCache& cache
   const uint64_t hash = is_short ? hash_piece(word) : 0;
   if (is_short) {
     const PieceCache::Entry* entry = cache.find(word, hash);
-    if (entry != nullptr) return push(*entry, begin, out);
+    if (entry != nullptr) return entry->append_to(out, begin);
   }
   thread_local std::vector<Symbol> symbols;
   symbols.clear();
   merge_word(word, symbols);
   for (const Symbol& s : symbols) out.push_back({s.id, begin + s.begin, begin + s.end});
-  if (is_short) remember(word, hash, symbols, cache);
+  if (is_short) cache.keep(word, hash, symbols);
 }
 
 void Bpe::merge_word(std::string_view word, std::vector<Symbol>& symbols) const {
@@ -158,15 +121,21 @@ void Bpe::split_bytes(std::string_view word, std::vector<Symbol>& symbols) const
   }
 }
 
-int32_t Bpe::character_id(std::string_view character) const {
-  if (character.size() == 1) return byte_ids_[static_cast<unsigned char>(character[0])];
-  return vocabulary_.find(character).value_or(-1);
+int32_t Bpe::character_id(std::string_view word, uint32_t begin, uint32_t end) const {
+  if (has_affixes_) {
+    std::string spelling(begin > 0 ? options_.prefix : "");
+    spelling.append(word, begin, end - begin);
+    if (end == word.size()) spelling += options_.suffix;
+    return vocabulary_.find(spelling).value_or(-1);
+  }
+  if (end - begin == 1) return byte_ids_[static_cast<unsigned char>(word[begin])];
+  return vocabulary_.find(word.substr(begin, end - begin)).value_or(-1);
 }
 
 void Bpe::split_characters(std::string_view word, std::vector<Symbol>& symbols) const {
   for (uint32_t at = 0; at < word.size();) {
     const uint32_t end = at + utf8_size(word[at]);
-    const int32_t id = character_id(word.substr(at, end - at));
+    const int32_t id = character_id(word, at, end);
     bool has_bytes = options_.byte_fallback;
     for (uint32_t i = at; i < end && has_bytes; ++i) {
       has_bytes = fallback_ids_[static_cast<unsigned char>(word[i])] >= 0;

@@ -14,6 +14,8 @@ namespace xrun {
 
 struct BpeOptions {
   std::string unk_token;       // "": unknown characters are left out, as in Hugging Face
+  std::string prefix;          // before every character of a piece but the first
+  std::string suffix;          // behind the last character of a piece
   bool fuse_unk = false;       // a run of unknown characters is one token
   bool byte_fallback = false;  // unknown characters become the tokens <0x00> to <0xFF>
   bool ignore_merges = false;  // a piece that is in the vocabulary is that token
@@ -29,9 +31,8 @@ using ReadMerges = std::function<BpeMerges(const Vocabulary&)>;
 class Bpe : public TokenModel {
  public:
   // `read_merges` is called by finish_loading(), or else by the first text. maps_bytes: see
-  // ModelSource. Throws Error that starts with `where` if the options do not fit the vocabulary.
-  Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool maps_bytes,
-      const std::string& where);
+  // ModelSource; requires neither prefix, suffix nor byte_fallback.
+  Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool maps_bytes);
 
   void tokenize(std::string_view text, std::span<const ByteRange> pieces,
                 std::vector<ModelToken>& out) const override;
@@ -46,7 +47,8 @@ class Bpe : public TokenModel {
   void merge_word(std::string_view word, std::vector<Symbol>& symbols) const;
   void split_bytes(std::string_view word, std::vector<Symbol>& symbols) const;
   void split_characters(std::string_view word, std::vector<Symbol>& symbols) const;
-  int32_t character_id(std::string_view character) const;
+  // Returns the id of word[begin, end), one character, or -1.
+  int32_t character_id(std::string_view word, uint32_t begin, uint32_t end) const;
   void add_unknown(uint32_t begin, uint32_t end, std::vector<Symbol>& symbols) const;
   bool is_whole_token(std::string_view word, int32_t& id) const;
 
@@ -59,6 +61,7 @@ class Bpe : public TokenModel {
   mutable std::string word_mark_;
   BpeOptions options_;
   bool maps_bytes_;
+  bool has_affixes_;
   uint64_t serial_;                       // names this model in a thread's caches
   int32_t unk_id_ = -1;
   std::array<int32_t, 256> byte_ids_;     // of a byte, or of an ASCII character; -1: none

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/text/bpe.h"
+#include "core/text/vocabulary_json.h"
 
 namespace xrun {
 
@@ -13,29 +14,16 @@ namespace {
 
 namespace od = simdjson::ondemand;
 
-// A vocabulary as {"piece": id, ...}.
-Vocabulary read_vocabulary(od::object object, size_t json_bytes, const std::string& where) {
-  Vocabulary vocabulary;
-  vocabulary.reserve(json_bytes / 16, json_bytes);
-  for (auto field : object) {
-    const std::string_view piece = field.unescaped_key();
-    int64_t id = 0;
-    const auto error = field.value().get_int64().get(id);
-    XRUN_CHECK(error == simdjson::SUCCESS, "{}: the id of \"{}\" is not an integer", where, piece);
-    XRUN_CHECK(id >= 0 && id <= Vocabulary::kMaxId,
-               "{}: the id of \"{}\" is {}, wanted 0 to {}", where, piece, id, Vocabulary::kMaxId);
-    vocabulary.add(piece, int32_t(id));
-  }
-  vocabulary.finish(where);
-  return vocabulary;
-}
-
 // Merges on their way into the table. They are looked up a block at a time, so that the processor
 // fetches what one needs while it works on another: the tables do not fit its nearest cache.
 class MergeReader {
  public:
-  MergeReader(const Vocabulary& vocabulary, std::string where)
-      : vocabulary_(vocabulary), where_(std::move(where)), table_(size_t(vocabulary.count())) {}
+  // `prefix` bytes at the front of a right part are not part of what the two become.
+  MergeReader(const Vocabulary& vocabulary, size_t prefix, std::string where)
+      : vocabulary_(vocabulary),
+        prefix_(prefix),
+        where_(std::move(where)),
+        table_(size_t(vocabulary.count())) {}
 
   // Takes the next merge; the strings must live until finish().
   void add(std::string_view left, std::string_view right) {
@@ -68,15 +56,18 @@ class MergeReader {
 
   // Returns the id of left + right; most vocabularies list results in the order of their merges.
   int32_t find_result(const Pair& pair, size_t i) {
-    const size_t size = pair.left.size() + pair.right.size();
+    XRUN_CHECK(pair.right.size() >= prefix_, "{}[{}]: the piece \"{}\" does not begin with the "
+               "continuing_subword_prefix", where_, rank_ + i, pair.right);
+    const std::string_view right = pair.right.substr(prefix_);
+    const size_t size = pair.left.size() + right.size();
     if (guess_ < vocabulary_.size()) {
       const std::string_view piece = vocabulary_.piece(guess_);
       if (piece.size() == size && piece.substr(0, pair.left.size()) == pair.left &&
-          piece.substr(pair.left.size()) == pair.right) {
+          piece.substr(pair.left.size()) == right) {
         return guess_;
       }
     }
-    result_.assign(pair.left).append(pair.right);
+    result_.assign(pair.left).append(right);
     return find(result_, hash_piece(result_), i);
   }
 
@@ -106,6 +97,7 @@ class MergeReader {
   }
 
   const Vocabulary& vocabulary_;
+  size_t prefix_;
   std::string where_;
   MergeTable table_;
   std::array<Pair, kBlock> block_;
@@ -128,8 +120,9 @@ void add_merge_line(std::string_view line, uint64_t number, const std::string& w
 }
 
 // Merges as ["left right", ...] or [["left", "right"], ...].
-BpeMerges read_merges(od::array array, const Vocabulary& vocabulary, const std::string& where) {
-  MergeReader reader(vocabulary, where);
+BpeMerges read_merges(od::array array, const Vocabulary& vocabulary, size_t prefix,
+                      const std::string& where) {
+  MergeReader reader(vocabulary, prefix, where);
   uint64_t number = 0;
   for (auto item : array) {
     ++number;
@@ -150,73 +143,46 @@ BpeMerges read_merges(od::array array, const Vocabulary& vocabulary, const std::
   return {std::move(table), reader.marks_begin_words()};
 }
 
-std::string text_option(const ModelSource& source, std::string_view key) {
-  const Json json = source.option(key);
-  XRUN_CHECK(json.is_null() || json.is_string(), "{}.{}: got {}, wanted a string", source.where,
-             key, json.kind_name());
-  return json.is_null() ? "" : json.as_string();
-}
-
-bool flag_option(const ModelSource& source, std::string_view key) {
-  const Json json = source.option(key);
-  XRUN_CHECK(json.is_null() || json.is_bool(), "{}.{}: got {}, wanted a boolean", source.where, key,
-             json.kind_name());
-  return !json.is_null() && json.as_bool();
-}
-
 BpeOptions read_options(const ModelSource& source) {
   const Json dropout = source.option("dropout");
   XRUN_CHECK(dropout.is_null() || (dropout.is_number() && dropout.as_double() == 0),
              "{}.dropout: random merges are not supported; set it to null", source.where);
-  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    const std::string affix = text_option(source, key);
-    XRUN_CHECK(affix.empty(), "{}.{}: got \"{}\", only an empty one is supported", source.where,
-               key, affix);
-  }
   BpeOptions options;
-  options.unk_token = text_option(source, "unk_token");
-  options.fuse_unk = flag_option(source, "fuse_unk");
-  options.byte_fallback = flag_option(source, "byte_fallback");
-  options.ignore_merges = flag_option(source, "ignore_merges");
+  options.unk_token = source.text("unk_token");
+  options.prefix = source.text("continuing_subword_prefix");
+  options.suffix = source.text("end_of_word_suffix");
+  options.fuse_unk = source.flag("fuse_unk");
+  options.byte_fallback = source.flag("byte_fallback");
+  options.ignore_merges = source.flag("ignore_merges");
+  XRUN_CHECK(!options.byte_fallback || (options.prefix.empty() && options.suffix.empty()),
+             "{}: byte_fallback with a continuing_subword_prefix or an end_of_word_suffix is not "
+             "supported", source.where);
   return options;
 }
 
-simdjson::padded_string_view padded(std::string_view json) {
-  return simdjson::padded_string_view(json.data(), json.size(), json.size() + kJsonPadding);
-}
-
-std::unique_ptr<const TokenModel> read_model(const ModelSource& source) {
+std::unique_ptr<const TokenModel> read_bpe(const ModelSource& source) {
   BpeOptions options = read_options(source);
-  const std::string_view vocab_json = source.member("vocab");
-  od::parser parser;
-  od::document document = parser.iterate(padded(vocab_json));
-  Vocabulary vocabulary =
-      read_vocabulary(document.get_object(), vocab_json.size(), source.where + ".vocab");
-  const auto merges = [&](const Vocabulary& known) {
-    document = parser.iterate(padded(source.member("merges")));
-    return read_merges(document.get_array(), known, source.where + ".merges");
+  Vocabulary vocabulary = read_vocabulary(source.member("vocab"), source.where + ".vocab");
+  const auto merges = [&, prefix = options.prefix.size()](const Vocabulary& known) {
+    od::parser parser;
+    od::document document = parser.iterate(padded(source.member("merges")));
+    return read_merges(document.get_array(), known, prefix, source.where + ".merges");
   };
   auto model = std::make_unique<Bpe>(std::move(vocabulary), merges, std::move(options),
-                                     source.maps_bytes, source.where);
+                                     source.maps_bytes);
   model->finish_loading();  // the source's bytes do not stay
   return model;
 }
 
 std::unique_ptr<const TokenModel> make(const ModelSource& source) {
-  try {
-    return read_model(source);
-  } catch (const simdjson::simdjson_error& error) {
-    throw Error(fmt::format("{}: {}", source.where, error.what()));
-  }
+  return read_model(source, &read_bpe);
 }
 
 const bool kAdded = add_model_type("BPE", make);
 
 Vocabulary read_vocab_file(const BpeFiles& files) {
   try {
-    od::parser parser;
-    od::document document = parser.iterate(padded(files.vocab));
-    return read_vocabulary(document.get_object(), files.vocab.size(), files.vocab_name);
+    return read_vocabulary(files.vocab, files.vocab_name);
   } catch (const simdjson::simdjson_error& error) {
     parse_json(files.vocab, files.vocab_name);  // says line and column where it is no JSON
     throw Error(fmt::format("{}: {}; wanted an object of ids", files.vocab_name, error.what()));
@@ -225,7 +191,7 @@ Vocabulary read_vocab_file(const BpeFiles& files) {
 
 BpeMerges read_merge_lines(std::string_view text, const Vocabulary& vocabulary,
                            const std::string& name) {
-  MergeReader reader(vocabulary, name);
+  MergeReader reader(vocabulary, 0, name);
   uint64_t number = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
@@ -245,8 +211,7 @@ std::unique_ptr<const TokenModel> make_bpe_model(const BpeFiles& files, bool map
   const auto merges = [file = files.merges, name = files.merges_name](const Vocabulary& known) {
     return read_merge_lines(file->bytes(), known, name);
   };
-  return std::make_unique<Bpe>(read_vocab_file(files), merges, BpeOptions{}, maps_bytes,
-                               files.vocab_name);
+  return std::make_unique<Bpe>(read_vocab_file(files), merges, BpeOptions{}, maps_bytes);
 }
 
 }  // namespace xrun

@@ -49,4 +49,15 @@ bool append_unspelled(std::string& out, std::string_view spelling) {
   return true;
 }
 
+AlignedText spelled_text(const AlignedText& text) {
+  AlignedTextBuilder builder(text);
+  std::string spelling;
+  for (size_t at = 0; at < text.size(); ++at) {
+    spelling.clear();
+    append_spelled(spelling, text.text().substr(at, 1));
+    builder.insert(spelling, text.origin(at, at + 1));
+  }
+  return builder.finish();
+}
+
 }  // namespace xrun

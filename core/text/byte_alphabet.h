@@ -2,6 +2,8 @@
 // GPT-2's byte alphabet: a printable character for each byte, in which byte-level vocabularies are
 // spelled (a space is U+0120, shown as a dotted G).
 
+#include "core/text/aligned_text.h"
+
 #include <array>
 #include <cstdint>
 #include <string>
@@ -19,5 +21,8 @@ void append_spelled(std::string& out, std::string_view bytes);
 // Appends the bytes that a spelling stands for. Returns false, and appends nothing, if a character
 // is not of the alphabet.
 bool append_unspelled(std::string& out, std::string_view spelling);
+
+// Returns a text spelled in the alphabet; the characters of a byte stand for what it stands for.
+AlignedText spelled_text(const AlignedText& text);
 
 }  // namespace xrun

@@ -1,15 +1,10 @@
 #include "core/text/metaspace.h"
 
-#include "core/text/utf8_cursor.h"
-
 namespace xrun {
 
 MetaspaceOptions read_metaspace(const ComponentSpec& spec) {
   MetaspaceOptions options;
-  options.replacement = spec.text("replacement");
-  XRUN_CHECK(!options.replacement.empty() &&
-                 utf8_size(options.replacement[0]) == options.replacement.size(),
-             "{}.replacement: got \"{}\", wanted one character", spec.where(), options.replacement);
+  options.replacement = spec.character("replacement");
   if (spec.has("prepend_scheme")) {
     const std::string& scheme = spec.text("prepend_scheme");
     XRUN_CHECK(scheme == "first" || scheme == "never" || scheme == "always",

@@ -1,6 +1,13 @@
 #include "core/text/piece_cache.h"
 
+#include <atomic>
+
 namespace xrun {
+
+uint64_t PieceCache::next_serial() {
+  static std::atomic<uint64_t> next{1};
+  return next++;
+}
 
 PieceCache& PieceCache::of(uint64_t serial) {
   struct Owned {

@@ -10,8 +10,10 @@ namespace xrun {
 
 // What a post-processor may look at.
 struct PostContext {
-  std::string_view text;                                  // the input
-  std::function<std::string_view(int32_t id)> spelling;   // of a token, in the vocabulary
+  std::string_view text;  // the input
+  // Returns how a token is spelled: in the vocabulary, or in the text where it is an added one,
+  // with the spaces that it took.
+  std::function<std::string_view(int32_t id, ByteRange range)> spelling;
   bool add_tokens = false;
 };
 

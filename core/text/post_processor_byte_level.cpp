@@ -1,58 +1,22 @@
-// ByteLevel: with trim_offsets, the spaces at the ends of a token do not count as its bytes. Each
-// of them takes one character off the range, also where the range is not theirs (a space that
-// add_prefix_space put there stands for the character after it).
+// ByteLevel: with trim_offsets, the spaces at the ends of a token do not count as its bytes.
 
-#include "core/base/utf8.h"
+#include "core/text/offset_trim.h"
 #include "core/text/post_processor.h"
-#include "core/text/unicode.h"
-#include "core/text/utf8_cursor.h"
-
-#include <algorithm>
 
 namespace xrun {
 
 namespace {
-
-constexpr uint32_t kSpelledSpace = 0x120;  // a space in the byte alphabet
-
-bool is_blank(std::string_view piece, size_t at) {
-  const uint32_t c = utf8_character(piece, at);
-  return c == kSpelledSpace || char_kind(c) == CharKind::kSpace;
-}
 
 class ByteLevel : public PostProcessor {
  public:
   explicit ByteLevel(const ComponentSpec& spec)
       : trim_(spec.boolean("trim_offsets", true)),
         prefix_space_(spec.boolean("add_prefix_space", true)) {}
-
   void apply(Encoding& encoding, const PostContext& context) const override {
-    for (size_t i = 0; trim_ && i < encoding.ids.size(); ++i) {
-      trim(context, context.spelling(encoding.ids[i]), i == 0, encoding.offsets[i]);
-    }
+    if (trim_) trim_offsets(encoding, context, prefix_space_);
   }
 
  private:
-  void trim(const PostContext& context, std::string_view piece, bool is_first,
-            ByteRange& range) const {
-    uint32_t leading = 0, trailing = 0;
-    for (size_t at = 0; at < piece.size() && is_blank(piece, at); at += utf8_size(piece[at])) {
-      ++leading;
-    }
-    for (size_t at = piece.size(); at > 0 && is_blank(piece, utf8_before(piece, at));
-         at = utf8_before(piece, at)) {
-      ++trailing;
-    }
-    // One space before the first word counts as the one that add_prefix_space put there.
-    if ((is_first || range.begin == 0) && prefix_space_ && leading == 1) leading = 0;
-    for (; leading > 0 && range.begin < range.end; --leading) {
-      range.begin = std::min(range.begin + read_utf8(context.text, range.begin).size, range.end);
-    }
-    for (; trailing > 0 && range.begin < range.end; --trailing) {
-      range.end = std::max(uint32_t(utf8_before(context.text, range.end)), range.begin);
-    }
-  }
-
   bool trim_;
   bool prefix_space_;
 };

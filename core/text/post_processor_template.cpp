@@ -1,6 +1,6 @@
 // TemplateProcessing: fixed tokens before and after the text, from the template "single".
 
-#include "core/text/post_processor.h"
+#include "core/text/surrounding_tokens.h"
 
 namespace xrun {
 
@@ -18,26 +18,20 @@ class Template : public PostProcessor {
         ++texts;
         continue;
       }
-      add_special(spec, piece, texts > 0 ? after_ : before_);
+      add_special(spec, piece, texts > 0 ? tokens_.after : tokens_.before);
     }
     XRUN_CHECK(texts == 1, "{}.single: the text appears {} times, wanted once", spec.where(),
                texts);
   }
 
   void apply(Encoding& encoding, const PostContext& context) const override {
-    if (!context.add_tokens) return;
-    const ByteRange nothing{0, 0};
-    encoding.ids.insert(encoding.ids.begin(), before_.begin(), before_.end());
-    encoding.offsets.insert(encoding.offsets.begin(), before_.size(), nothing);
-    encoding.ids.insert(encoding.ids.end(), after_.begin(), after_.end());
-    encoding.offsets.insert(encoding.offsets.end(), after_.size(), nothing);
+    if (context.add_tokens) tokens_.add_to(encoding);
   }
   void leading(std::vector<int32_t>& ids) const override {
-    ids.insert(ids.end(), before_.begin(), before_.end());
+    ids.insert(ids.end(), tokens_.before.begin(), tokens_.before.end());
   }
   void each_id(const std::function<void(int64_t id)>& check) const override {
-    for (const int32_t id : before_) check(id);
-    for (const int32_t id : after_) check(id);
+    tokens_.each_id(check);
   }
 
  private:
@@ -54,8 +48,7 @@ class Template : public PostProcessor {
     }
   }
 
-  std::vector<int32_t> before_;
-  std::vector<int32_t> after_;
+  SurroundingTokens tokens_;
 };
 
 std::unique_ptr<const PostProcessor> make(const ComponentSpec& spec) {

@@ -29,7 +29,15 @@ class PreTokenizer {
 // What becomes of the matches of a pattern that cuts (tokenizers' SplitDelimiterBehavior).
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
+// Reads a component's "behavior". Throws Error that names the place if it is none of the five.
+SplitBehavior read_behavior(const ComponentSpec& spec);
+
 // Cuts every piece at the matches of a pattern; `invert` swaps matches and what lies between.
 void split_pieces(PieceList& list, const TextPattern& pattern, SplitBehavior behavior, bool invert);
+
+// Spells the text in the byte alphabet, for what must see the spelling itself.
+void spell_pieces(PieceList& list);
+// Returns a pre-tokenizer that spells what `inner`, which maps bytes, has cut.
+std::unique_ptr<const PreTokenizer> make_spelling(std::unique_ptr<const PreTokenizer> inner);
 
 }  // namespace xrun

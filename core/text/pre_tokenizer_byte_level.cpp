@@ -1,6 +1,7 @@
 // ByteLevel: GPT-2's split, after which the model reads bytes through its alphabet. The pieces keep
 // their own bytes; the vocabulary is what is spelled in the alphabet (byte_alphabet.h).
 
+#include "core/text/byte_alphabet.h"
 #include "core/text/pre_tokenizer.h"
 
 namespace xrun {
@@ -45,8 +46,42 @@ std::unique_ptr<const PreTokenizer> make(const ComponentSpec& spec) {
   return std::make_unique<ByteLevel>(spec);
 }
 
+class Spelling : public PreTokenizer {
+ public:
+  explicit Spelling(std::unique_ptr<const PreTokenizer> inner) : inner_(std::move(inner)) {}
+  void apply(PieceList& list) const override {
+    inner_->apply(list);
+    spell_pieces(list);
+  }
+
+ private:
+  std::unique_ptr<const PreTokenizer> inner_;
+};
+
 const bool kAdded = ComponentTable<PreTokenizer>::add("ByteLevel", make);
 
 }  // namespace
+
+std::unique_ptr<const PreTokenizer> make_spelling(std::unique_ptr<const PreTokenizer> inner) {
+  return std::make_unique<Spelling>(std::move(inner));
+}
+
+void spell_pieces(PieceList& list) {
+  const std::string_view text = list.text.text();
+  std::string spelling;
+  AlignedTextBuilder builder(list.text);
+  uint32_t size = 0;
+  for (ByteRange& piece : list.pieces) {
+    const uint32_t begin = size;
+    for (uint32_t at = piece.begin; at < piece.end; ++at) {
+      spelling.clear();
+      append_spelled(spelling, text.substr(at, 1));
+      builder.insert(spelling, list.text.origin(at, at + 1));
+      size += uint32_t(spelling.size());
+    }
+    piece = {begin, size};
+  }
+  list.text = builder.finish();
+}
 
 }  // namespace xrun

@@ -7,16 +7,13 @@ namespace {
 class Sequence : public PreTokenizer {
  public:
   explicit Sequence(const ComponentSpec& spec)
-      : parts_(ComponentTable<PreTokenizer>::make_all(spec.list("pretokenizers"))) {
-    // Our pieces keep the text's own bytes; what follows ByteLevel would have to see its alphabet.
-    for (size_t i = 0; i + 1 < parts_.size(); ++i) {
-      XRUN_CHECK(!parts_[i]->maps_bytes(),
-                 "{}.pretokenizers[{}]: ByteLevel must be the last one of a Sequence", spec.where(),
-                 i);
-    }
-  }
+      : parts_(ComponentTable<PreTokenizer>::make_all(spec.list("pretokenizers"))) {}
   void apply(PieceList& list) const override {
-    for (const auto& part : parts_) part->apply(list);
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      parts_[i]->apply(list);
+      // Pieces keep the text's own bytes as long as nothing but the model follows ByteLevel.
+      if (parts_[i]->maps_bytes() && i + 1 < parts_.size()) spell_pieces(list);
+    }
   }
   bool maps_bytes() const override { return !parts_.empty() && parts_.back()->maps_bytes(); }
 

@@ -36,27 +36,11 @@ void add_pieces(const std::vector<Stretch>& stretches, uint32_t base, SplitBehav
   }
 }
 
-SplitBehavior behavior_of(const ComponentSpec& spec) {
-  constexpr std::pair<const char*, SplitBehavior> kNames[] = {
-      {"Removed", SplitBehavior::kRemoved},
-      {"Isolated", SplitBehavior::kIsolated},
-      {"MergedWithPrevious", SplitBehavior::kMergedWithPrevious},
-      {"MergedWithNext", SplitBehavior::kMergedWithNext},
-      {"Contiguous", SplitBehavior::kContiguous},
-  };
-  const std::string& name = spec.text("behavior");
-  for (const auto& [known, behavior] : kNames) {
-    if (name == known) return behavior;
-  }
-  throw Error(fmt::format("{}.behavior: got \"{}\", wanted Removed, Isolated, MergedWithPrevious, "
-                          "MergedWithNext or Contiguous", spec.where(), name));
-}
-
 class Split : public PreTokenizer {
  public:
   explicit Split(const ComponentSpec& spec)
       : pattern_(make_text_pattern(spec)),
-        behavior_(behavior_of(spec)),
+        behavior_(read_behavior(spec)),
         invert_(spec.boolean("invert", false)) {}
   void apply(PieceList& list) const override {
     split_pieces(list, *pattern_, behavior_, invert_);
@@ -75,6 +59,22 @@ std::unique_ptr<const PreTokenizer> make(const ComponentSpec& spec) {
 const bool kAdded = ComponentTable<PreTokenizer>::add("Split", make);
 
 }  // namespace
+
+SplitBehavior read_behavior(const ComponentSpec& spec) {
+  constexpr std::pair<const char*, SplitBehavior> kNames[] = {
+      {"Removed", SplitBehavior::kRemoved},
+      {"Isolated", SplitBehavior::kIsolated},
+      {"MergedWithPrevious", SplitBehavior::kMergedWithPrevious},
+      {"MergedWithNext", SplitBehavior::kMergedWithNext},
+      {"Contiguous", SplitBehavior::kContiguous},
+  };
+  const std::string& name = spec.text("behavior");
+  for (const auto& [known, behavior] : kNames) {
+    if (name == known) return behavior;
+  }
+  throw Error(fmt::format("{}.behavior: got \"{}\", wanted Removed, Isolated, MergedWithPrevious, "
+                          "MergedWithNext or Contiguous", spec.where(), name));
+}
 
 void split_pieces(PieceList& list, const TextPattern& pattern, SplitBehavior behavior,
                   bool invert) {

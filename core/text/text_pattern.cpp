@@ -1,5 +1,9 @@
 #include "core/text/text_pattern.h"
 
+#include "core/text/utf8_cursor.h"
+
+#include <array>
+
 namespace xrun {
 
 namespace {
@@ -24,7 +28,39 @@ class LiteralPattern : public TextPattern {
   std::string literal_;
 };
 
+class CharacterPattern : public TextPattern {
+ public:
+  explicit CharacterPattern(bool (*test)(uint32_t)) : test_(test) {
+    for (uint32_t c = 0; c < 128; ++c) ascii_[c] = test(c);
+  }
+  void find(std::string_view text, std::vector<Stretch>& out) const override {
+    size_t done = 0;
+    for (size_t at = 0; at < text.size();) {
+      const size_t next = at + utf8_size(text[at]);
+      if (matches(text, at)) {
+        if (done < at) out.push_back({uint32_t(done), uint32_t(at), false});
+        out.push_back({uint32_t(at), uint32_t(next), true});
+        done = next;
+      }
+      at = next;
+    }
+    if (done < text.size()) out.push_back({uint32_t(done), uint32_t(text.size()), false});
+  }
+
+ private:
+  bool matches(std::string_view text, size_t at) const {
+    const auto c = static_cast<unsigned char>(text[at]);
+    return c < 128 ? ascii_[c] : test_(utf8_character(text, at));
+  }
+  bool (*test_)(uint32_t);
+  std::array<bool, 128> ascii_;
+};
+
 }  // namespace
+
+std::unique_ptr<const TextPattern> make_character_pattern(bool (*test)(uint32_t code_point)) {
+  return std::make_unique<CharacterPattern>(test);
+}
 
 std::unique_ptr<const TextPattern> make_literal_pattern(std::string literal) {
   return std::make_unique<LiteralPattern>(std::move(literal));

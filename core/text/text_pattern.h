@@ -34,6 +34,8 @@ std::unique_ptr<const TextPattern> make_regex_pattern(const std::string& regex,
                                                       const std::string& where);
 // Returns the hand-written splitter of exactly this regex, or nullptr.
 std::unique_ptr<const TextPattern> make_known_splitter(std::string_view regex);
+// Makes a pattern that matches every single character of which `test` is true.
+std::unique_ptr<const TextPattern> make_character_pattern(bool (*test)(uint32_t code_point));
 // Returns the splitter that the ByteLevel pre-tokenizer has built in.
 std::unique_ptr<const TextPattern> make_gpt2_splitter();
 

@@ -6,16 +6,27 @@ namespace xrun {
 
 namespace {
 
-class Fuse : public TokenDecoder {
+class FuseStage : public DecodeStage {
  public:
-  void apply(std::vector<std::string>& tokens) const override {
-    std::string whole;
-    for (const std::string& token : tokens) whole += token;
-    tokens = {std::move(whole)};
-  }
+  explicit FuseStage(DecodeStage& next) : next_(next) {}
+  void push(std::string_view text) override { next_.push(text); }
+  void finish() override { next_.finish(); }
+
+ private:
+  DecodeStage& next_;
 };
 
-std::unique_ptr<const TokenDecoder> make(const ComponentSpec&) { return std::make_unique<Fuse>(); }
+class Fuse : public TokenDecoder {
+ public:
+  std::unique_ptr<DecodeStage> start(DecoderInput, DecodeStage& next) const override {
+    return std::make_unique<FuseStage>(next);
+  }
+  DecoderInput output(DecoderInput) const override { return DecoderInput::kParts; }
+};
+
+std::unique_ptr<const TokenDecoder> make(const ComponentSpec&) {
+  return std::make_unique<Fuse>();
+}
 
 const bool kAdded = ComponentTable<TokenDecoder>::add("Fuse", make);
 

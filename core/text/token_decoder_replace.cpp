@@ -11,18 +11,16 @@ class Replace : public TokenDecoder {
  public:
   explicit Replace(const ComponentSpec& spec)
       : pattern_(make_text_pattern(spec)), content_(spec.text("content")) {}
-  void apply(std::vector<std::string>& tokens) const override {
-    std::vector<Stretch> stretches;
-    for (std::string& token : tokens) {
-      stretches.clear();
+  std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
+    return make_token_stage(input, next, [this](std::string_view token, size_t) {
+      std::vector<Stretch> stretches;
       pattern_->find(token, stretches);
       std::string changed;
       for (const Stretch& s : stretches) {
-        changed += s.is_match ? std::string_view(content_)
-                              : std::string_view(token).substr(s.begin, s.end - s.begin);
+        changed += s.is_match ? std::string_view(content_) : token.substr(s.begin, s.end - s.begin);
       }
-      token = std::move(changed);
-    }
+      return changed;
+    });
   }
 
  private:

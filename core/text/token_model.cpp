@@ -32,11 +32,32 @@ Json ModelSource::option(std::string_view key) const {
   return {};
 }
 
-std::unique_ptr<const TokenModel> make_model(const ModelSource& source) {
-  const Json json = source.option("type");
-  XRUN_CHECK(json.is_null() || json.is_string(), "{}.type: got {}, wanted a string", source.where,
+std::string ModelSource::text(std::string_view key) const {
+  const Json json = option(key);
+  XRUN_CHECK(json.is_null() || json.is_string(), "{}.{}: got {}, wanted a string", where, key,
              json.kind_name());
-  const std::string type = json.is_null() ? "BPE" : json.as_string();
+  return json.is_null() ? "" : json.as_string();
+}
+
+bool ModelSource::flag(std::string_view key) const {
+  const Json json = option(key);
+  XRUN_CHECK(json.is_null() || json.is_bool(), "{}.{}: got {}, wanted a boolean", where, key,
+             json.kind_name());
+  return !json.is_null() && json.as_bool();
+}
+
+std::string ModelSource::type() const {
+  const std::string type = text("type");
+  return type.empty() ? "BPE" : type;
+}
+
+bool ModelSource::can_map_bytes() const {
+  return type() == "BPE" && text("continuing_subword_prefix").empty() &&
+         text("end_of_word_suffix").empty() && !flag("byte_fallback");
+}
+
+std::unique_ptr<const TokenModel> make_model(const ModelSource& source) {
+  const std::string type = source.type();
   std::string known;
   for (const auto& [name, make] : model_types()) {
     if (type == name) return make(source);

@@ -30,6 +30,11 @@ class TokenModel {
   // and the unknown token is not in the vocabulary.
   virtual void tokenize(std::string_view text, std::span<const ByteRange> pieces,
                         std::vector<ModelToken>& out) const = 0;
+  // The same for a text that is not at the begin of the input.
+  virtual void tokenize_inner(std::string_view text, std::span<const ByteRange> pieces,
+                              std::vector<ModelToken>& out) const {
+    tokenize(text, pieces, out);
+  }
   virtual const Vocabulary& vocabulary() const = 0;
   // Reads what the model left for its first text. Throws Error that names file and place.
   virtual void finish_loading() const {}
@@ -46,6 +51,14 @@ struct ModelSource {
   std::string_view member(std::string_view key) const;
   // Returns a small member's value, null if it is missing.
   Json option(std::string_view key) const;
+  // Return a small member, "" and false if it is missing or null. Throw Error that names the place
+  // if it is of another kind.
+  std::string text(std::string_view key) const;
+  bool flag(std::string_view key) const;
+  // Returns the "type"; a file older than that key is BPE.
+  std::string type() const;
+  // Whether the model may read bytes instead of their spelling.
+  bool can_map_bytes() const;
 };
 // The known model types by name; a model's own .cpp adds itself with a constant.
 using MakeModel = std::unique_ptr<const TokenModel> (*)(const ModelSource&);

@@ -6,6 +6,7 @@
 #include <simdjson.h>
 
 #include "core/base/error.h"
+#include "core/text/decode_stream.h"
 #include "core/text/tokenizer_parts.h"
 
 namespace xrun {
@@ -44,7 +45,13 @@ void Tokenizer::Parts::encode_plain(AlignedText text, Encoding& out) const {
   if (stages.pre_tokenizer) stages.pre_tokenizer->apply(list);
   thread_local std::vector<ModelToken> tokens;
   tokens.clear();
-  stages.model->tokenize(list.text.text(), list.pieces, tokens);
+  const bool is_first = !list.pieces.empty() &&
+                        list.text.origin(list.pieces[0].begin, list.pieces[0].end).begin == 0;
+  if (is_first) {
+    stages.model->tokenize(list.text.text(), list.pieces, tokens);
+  } else {
+    stages.model->tokenize_inner(list.text.text(), list.pieces, tokens);
+  }
   out.ids.reserve(out.ids.size() + tokens.size());
   out.offsets.reserve(out.offsets.size() + tokens.size());
   for (const ModelToken& token : tokens) {
@@ -82,11 +89,11 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
   XRUN_CHECK(text.size() < UINT32_MAX, "a text of {} bytes is too long to be tokenised at once",
              text.size());
   const bool valid = simdjson::validate_utf8(text.data(), text.size());
-  const AlignedText whole = valid ? AlignedText(text, 0) : repaired_text(text);
+  Encoding out;
+  const AlignedText whole = valid ? AlignedText(text, 0) : repaired_text(text, out.replaced);
   const SpecialRanges special(options);
   std::vector<AddedMatch> matches;
   parts_->added.find_all(whole, false, special, matches);
-  Encoding out;
   walk(
       whole.size(), matches,
       [&](size_t begin, size_t end) {
@@ -97,32 +104,20 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
         out.offsets.push_back(whole.origin(m.begin, m.end));
       });
   if (parts_->stages.post_processor) {
-    const PostContext context{text, [this](int32_t id) { return parts_->piece(id); },
-                              options.add_post_processor};
+    const auto spelling = [&](int32_t id, ByteRange range) {
+      if (parts_->added.find(id) == nullptr) return parts_->piece(id);
+      return text.substr(range.begin, range.end - range.begin);
+    };
+    const PostContext context{text, spelling, options.add_post_processor};
     parts_->stages.post_processor->apply(out, context);
   }
   return out;
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
-  std::vector<std::string> tokens;
-  tokens.reserve(ids.size());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    XRUN_CHECK(ids[i] >= 0 && ids[i] < vocab_size(),
-               "token {} to decode is {}, wanted 0 to {}", i, ids[i], vocab_size() - 1);
-    const AddedToken* token = parts_->added.find(ids[i]);
-    if (token != nullptr && token->special && skip_special) continue;
-    const std::string_view piece = token ? parts_->added.decoded(*token) : parts_->piece(ids[i]);
-    if (!piece.empty()) tokens.emplace_back(piece);
-  }
-  if (parts_->stages.decoder) parts_->stages.decoder->apply(tokens);
-  std::string text;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    // Without a decoder there is nothing that would tell where words begin.
-    if (i > 0 && !parts_->stages.decoder) text += ' ';
-    text += tokens[i];
-  }
-  return text;
+  DecodeStream stream(*this, skip_special);
+  for (const int32_t id : ids) stream.take(id);
+  return stream.finish();
 }
 
 int64_t Tokenizer::vocab_size() const { return parts_->vocab_size; }

@@ -24,6 +24,7 @@ struct ByteRange {
 struct Encoding {
   std::vector<int32_t> ids;
   std::vector<ByteRange> offsets;
+  uint32_t replaced = 0;  // bytes of the text that were not UTF-8 and were read as U+FFFD
 };
 
 // Where special tokens may come from. By default from nowhere: text that spells one stays plain.
@@ -39,8 +40,9 @@ struct EncodeOptions {
 class Tokenizer {
  public:
   // Loads tokenizer.json, else vocab.json + merges.txt (whose pre-tokenizer is chosen by
-  // tokenizer_class in tokenizer_config.json). Throws Error naming file and key if the folder has
-  // neither, if a file is malformed, or if it asks for a component that is not known.
+  // tokenizer_class in tokenizer_config.json), else tokenizer.model. Throws Error naming file and
+  // key if the folder has none of them, if a file is malformed, or if it asks for a component that
+  // is not known.
   // The merges of a merges.txt are read by the first text, or by finish_loading().
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& dir);
   // Reads what load() left for the first text, so that a damaged file is not met in a row of data.
@@ -90,6 +92,7 @@ class Tokenizer {
   struct Parts;  // tokenizer_parts.h
 
  private:
+  friend class DecodeStream;
   explicit Tokenizer(std::unique_ptr<const Parts> parts);
   std::unique_ptr<const Parts> parts_;
 };

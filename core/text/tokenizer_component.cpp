@@ -1,5 +1,7 @@
 #include "core/text/tokenizer_component.h"
 
+#include "core/text/utf8_cursor.h"
+
 #include <algorithm>
 
 namespace xrun {
@@ -20,6 +22,13 @@ const std::string& ComponentSpec::text(const std::string& key) const {
   const Json& member = find(key);
   XRUN_CHECK(member.is_string(), "{}.{}: got {}, wanted a string", where_, key, member.kind_name());
   return member.as_string();
+}
+
+const std::string& ComponentSpec::character(const std::string& key) const {
+  const std::string& found = text(key);
+  XRUN_CHECK(!found.empty() && utf8_size(found[0]) == found.size(),
+             "{}.{}: got \"{}\", wanted one character", where_, key, found);
+  return found;
 }
 
 bool ComponentSpec::boolean(const std::string& key, std::optional<bool> fallback) const {

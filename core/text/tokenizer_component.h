@@ -22,6 +22,7 @@ class ComponentSpec {
   // counts as absent; without a fallback an absent one is an error.
   const std::string& type() const { return text("type"); }
   const std::string& text(const std::string& key) const;
+  const std::string& character(const std::string& key) const;  // a string of one character
   bool boolean(const std::string& key, std::optional<bool> fallback = {}) const;
   int64_t integer(const std::string& key) const;
   bool has(const std::string& key) const;

@@ -96,6 +96,10 @@ TokenizerPipeline make_pipeline(Sections& sections, const std::string& name) {
   pipeline.post_processor = make_stage<PostProcessor>(sections.stages, "post_processor", name);
   pipeline.decoder = make_stage<TokenDecoder>(sections.stages, "decoder", name);
   sections.model.maps_bytes = pipeline.pre_tokenizer && pipeline.pre_tokenizer->maps_bytes();
+  if (sections.model.maps_bytes && !sections.model.can_map_bytes()) {
+    pipeline.pre_tokenizer = make_spelling(std::move(pipeline.pre_tokenizer));
+    sections.model.maps_bytes = false;
+  }
   pipeline.model = make_model(sections.model);
   if (const Json* added = sections.stages.find("added_tokens"); added && !added->is_null()) {
     XRUN_CHECK(added->is_array(), "{}: added_tokens: got {}, wanted an array", name,

@@ -8,6 +8,7 @@
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/text/padded_file.h"
+#include "core/text/sentencepiece_folder.h"
 #include "core/text/tokenizer_folder.h"
 #include "core/text/tokenizer_parts.h"
 
@@ -114,13 +115,11 @@ TokenizerPipeline read_pipeline(const fs::path& dir, FolderSettings& settings) {
   if (path_exists(dir / "vocab.json") && path_exists(dir / "merges.txt")) {
     return read_vocab_and_merges(dir, settings);
   }
+  if (path_exists(dir / "tokenizer.model")) return read_sentencepiece_folder(dir, settings);
   std::error_code ignored;
   XRUN_CHECK(fs::is_directory(dir, ignored), "{}: there is no such folder", dir.string());
-  throw Error(fmt::format(
-      "{}: there is no tokenizer: neither tokenizer.json nor vocab.json and "
-      "merges.txt{}",
-      dir.string(),
-      path_exists(dir / "tokenizer.model") ? "; tokenizer.model alone is not supported" : ""));
+  throw Error(fmt::format("{}: there is no tokenizer: neither tokenizer.json, nor vocab.json and "
+                          "merges.txt, nor tokenizer.model", dir.string()));
 }
 
 // Joins the lists of both sources, gives every token its id, and checks ids against the vocabulary.

@@ -69,7 +69,7 @@ void Vocabulary::add(std::string_view piece, int32_t id) {
   arena_.append(piece);
 }
 
-void Vocabulary::finish(const std::string& where) {
+void Vocabulary::finish(const std::string& where, Repeats repeats) {
   XRUN_CHECK(arena_.size() < UINT32_MAX, "{}: {} bytes of pieces are too many", where,
              arena_.size());
   int32_t last = -1;
@@ -89,13 +89,14 @@ void Vocabulary::finish(const std::string& where) {
       hashes[i] = hash_piece({arena_.data() + span.begin, span.size});
       prefetch(hashes[i]);
     }
-    for (size_t i = 0; i < size; ++i) insert(entries_[begin + i], hashes[i], where);
+    for (size_t i = 0; i < size; ++i) insert(entries_[begin + i], hashes[i], where, repeats);
   }
   count_ = int64_t(entries_.size());
   entries_ = {};
 }
 
-void Vocabulary::insert(const Entry& entry, uint64_t hash, const std::string& where) {
+void Vocabulary::insert(const Entry& entry, uint64_t hash, const std::string& where,
+                        Repeats repeats) {
   const std::string_view spelling(arena_.data() + entry.span.begin, entry.span.size);
   XRUN_CHECK(!spelling.empty(), "{}: id {} has an empty piece", where, entry.id);
   Span& span = spans_[size_t(entry.id)];
@@ -105,7 +106,9 @@ void Vocabulary::insert(const Entry& entry, uint64_t hash, const std::string& wh
   uint64_t at = hash & mask_;
   for (; slots_[at].next_id > 0; at = (at + 1) & mask_) {
     const int32_t id = slots_[at].next_id - 1;
-    XRUN_CHECK(slots_[at].tag != tag || !same(piece(id), spelling),
+    if (slots_[at].tag != tag || !same(piece(id), spelling)) continue;
+    if (repeats == Repeats::kLastOneWins) break;
+    XRUN_CHECK(false,
                "{}: the piece \"{}\" appears twice, as ids {} and {}", where, spelling, id,
                entry.id);
   }

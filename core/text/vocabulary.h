@@ -14,6 +14,9 @@ namespace xrun {
 // Returns a hash of a short string; the same in every run.
 uint64_t hash_piece(std::string_view piece);
 
+// What a piece that appears twice, under two ids, is.
+enum class Repeats { kError, kLastOneWins };
+
 // Pieces by id and ids by piece. Filled once, then immutable and thread-safe.
 class Vocabulary {
  public:
@@ -22,8 +25,9 @@ class Vocabulary {
   void reserve(size_t pieces, size_t bytes);
   // Takes a piece in; finish() makes it visible. Requires 0 <= id <= kMaxId.
   void add(std::string_view piece, int32_t id);
-  // Builds the tables. Throws Error starting with `where` if two entries share a piece or an id.
-  void finish(const std::string& where);
+  // Builds the tables. Throws Error starting with `where` if two entries share an id, or a piece
+  // unless the last one of them is to be found by it.
+  void finish(const std::string& where, Repeats repeats = Repeats::kError);
 
   // Returns the largest id + 1, and how many pieces there are.
   int64_t size() const { return int64_t(spans_.size()); }
@@ -64,7 +68,7 @@ class Vocabulary {
     uint32_t tag;  // high bits of the hash
     int32_t next_id;  // the id + 1; 0: empty
   };
-  void insert(const Entry& entry, uint64_t hash, const std::string& where);
+  void insert(const Entry& entry, uint64_t hash, const std::string& where, Repeats repeats);
 
   std::string arena_;
   std::vector<Entry> entries_;  // until finish()

@@ -7,17 +7,34 @@
 #include "core/text/text_pattern.h"
 #include "core/text/tokenizer.h"
 #include "tests/core/data/scratch_folder.h"
+#include "tests/core/text/generated_strings.h"
 
 namespace xrun {
 
 namespace {
 
 constexpr const char* kRegexes[] = {
+    // GPT-2, Llama-3, Qwen2, Qwen3.5, o200k, tekken, the three of DeepSeek-V3
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
-    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
+    R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    R"(\p{N}{1,3})",
+    "[一-龥\u3040-ゟ゠-ヿ]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|"
+    "[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|"
+    " ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"};
 
 std::string cut(const TextPattern& pattern, std::string_view text) {
   std::vector<Stretch> stretches;
@@ -31,12 +48,17 @@ std::string cut(const TextPattern& pattern, std::string_view text) {
 
 TEST(TextSplitter, CutsAsTheRegexDoes) {
   const Json texts = read_json(XRUN_SOURCE_DIR "/tests/golden/tokenizer_strings.json");
+  const GeneratedStrings generated;
   for (const char* regex : kRegexes) {
     const auto splitter = make_known_splitter(regex);
     ASSERT_NE(splitter, nullptr) << regex;
     const auto pcre2 = make_regex_pattern(regex, "test");
     for (const Json& text : texts.as_array()) {
       ASSERT_EQ(cut(*splitter, text.as_string()), cut(*pcre2, text.as_string())) << regex;
+    }
+    for (uint64_t i = 0; i < 10'000; ++i) {
+      const std::string text = generated(i);
+      ASSERT_EQ(cut(*splitter, text), cut(*pcre2, text)) << regex;
     }
   }
   EXPECT_EQ(make_known_splitter(R"(\p{L}+)"), nullptr);

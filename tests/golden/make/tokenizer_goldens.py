@@ -1,8 +1,8 @@
 """Makes the goldens of the tokenizer tests with tokenizers 0.23.3 and transformers 5.23.0.
 
-Trains small tokenizers of every kind that xrun supports into tests/data/tokenizers, writes seeded
-strings over all of Unicode, and for each string and each tokenizer a checksum of what Hugging Face
-makes of it. Usage: XRUN_TEST_DATA=../shared/data python tokenizer_goldens.py [tests folder]
+Trains small tokenizers of every kind that xrun supports into tests/data/tokenizers (one that is
+there is used as it is), writes seeded strings over all of Unicode, and for each string and each
+tokenizer a checksum of what Hugging Face makes of it. Usage: XRUN_TEST_DATA=../shared/data python tokenizer_goldens.py [tests folder]
 
 A line of the checksummed text is `ids|offsets|decoded|decoded without special tokens`. Offsets are
 bytes; Hugging Face's are code points, so that ours are widened to whole characters before they are
@@ -124,6 +124,16 @@ def qwen():
         str(DATA / "tokenizers/qwen")).backend_tokenizer
 
 
+def kept(make):
+    """The tokenizer of tests/data/tokenizers, made and written if it is not there."""
+    path = TESTS / "data/tokenizers" / make.__name__ / "tokenizer.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(json.loads(make().to_str()), ensure_ascii=False, separators=(",", ":"))
+        path.write_text(text, encoding="utf-8")
+    return Tokenizer.from_file(str(path))
+
+
 def strings(count, seed=1):
     rng = random.Random(seed)
     by_category = {}
@@ -178,14 +188,7 @@ def checked(t, text, mode):
 
 
 def main():
-    made = {"smol": smol(), "llama3": llama3(), "llama2": llama2(), "metaspace": metaspace(),
-            "regexes": regexes()}
-    for name, t in made.items():
-        folder = TESTS / "data/tokenizers" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(json.loads(t.to_str()), ensure_ascii=False, separators=(",", ":"))
-        (folder / "tokenizer.json").write_text(text, encoding="utf-8")
-        made[name] = Tokenizer.from_str(text)
+    made = {make.__name__: kept(make) for make in (smol, llama3, llama2, metaspace, regexes)}
     shared = {"gpt2": Tokenizer.from_file(str(DATA / "tokenizers/gpt2/tokenizer.json")),
               "llama2": Tokenizer.from_file(str(DATA / "tokenizers/llama2/tokenizer.json")),
               "qwen": qwen()}
@@ -210,4 +213,5 @@ def main():
     (out / "tokenizer_checksums.json").write_text(json.dumps(golden, indent=1) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-#include "core/text/nfc.h"
+#include "core/text/normal_form.h"
 
 #include <gtest/gtest.h>
 
@@ -20,13 +20,13 @@ std::string nfc(const std::string& text) { return std::string(normal_form(text).
 
 TEST(Nfc, ComposesReordersAndLeavesAlone) {
   EXPECT_EQ(nfc("e\u0301"), "\u00e9");
-  EXPECT_EQ(nfc("e\u0301\u0323"), "\u1eb9\u0301");       // the dot below goes first
+  EXPECT_EQ(nfc("e\u0301\u0323"), "\u1eb9\u0301");  // the dot below goes first
   EXPECT_EQ(nfc("e\u0323\u0301"), "\u1eb9\u0301");
-  EXPECT_EQ(nfc("\u1100\u1161\u11a8"), "\uac01");        // Hangul
+  EXPECT_EQ(nfc("\u1100\u1161\u11a8"), "\uac01");  // Hangul
   EXPECT_EQ(nfc("\uac00\u11a8"), "\uac01");
   EXPECT_EQ(nfc("\uac01\u11a8"), "\uac01\u11a8");
-  EXPECT_EQ(nfc("\u212b\u2126"), "\u00c5\u03a9");        // singletons
-  EXPECT_EQ(nfc("\u0958"), "\u0915\u093c");              // excluded from composition
+  EXPECT_EQ(nfc("\u212b\u2126"), "\u00c5\u03a9");  // singletons
+  EXPECT_EQ(nfc("\u0958"), "\u0915\u093c");        // excluded from composition
   EXPECT_EQ(nfc("\u0301a"), "\u0301a");
   EXPECT_EQ(nfc("q\u0307\u0323"), "q\u0323\u0307");
   EXPECT_EQ(nfc(""), "");

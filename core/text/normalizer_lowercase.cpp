@@ -1,0 +1,25 @@
+#include "core/text/character_filter.h"
+#include "core/text/normalizer.h"
+#include "core/text/unicode_sets.h"
+
+namespace xrun {
+
+namespace {
+
+class Lowercase : public Normalizer {
+ public:
+  void apply(AlignedText& text) const override { rewrite_characters(text, &write); }
+
+ private:
+  static void write(uint32_t c, std::string& out) { append_lowercase(out, c); }
+};
+
+std::unique_ptr<const Normalizer> make(const ComponentSpec&) {
+  return std::make_unique<Lowercase>();
+}
+
+const bool kAdded = ComponentTable<Normalizer>::add("Lowercase", make);
+
+}  // namespace
+
+}  // namespace xrun

@@ -1,0 +1,31 @@
+// BertPreTokenizer: cuts at spaces, which are removed, and around every punctuation character.
+
+#include "core/text/pre_tokenizer.h"
+#include "core/text/unicode.h"
+#include "core/text/unicode_sets.h"
+
+namespace xrun {
+
+namespace {
+
+bool is_space(uint32_t c) { return char_kind(c) == CharKind::kSpace; }
+
+class Bert : public PreTokenizer {
+ public:
+  void apply(PieceList& list) const override {
+    split_pieces(list, *space_, SplitBehavior::kRemoved, false);
+    split_pieces(list, *mark_, SplitBehavior::kIsolated, false);
+  }
+
+ private:
+  std::unique_ptr<const TextPattern> space_ = make_character_pattern(&is_space);
+  std::unique_ptr<const TextPattern> mark_ = make_character_pattern(&is_punctuation);
+};
+
+std::unique_ptr<const PreTokenizer> make(const ComponentSpec&) { return std::make_unique<Bert>(); }
+
+const bool kAdded = ComponentTable<PreTokenizer>::add("BertPreTokenizer", make);
+
+}  // namespace
+
+}  // namespace xrun

@@ -1,0 +1,103 @@
+#include "core/text/sentencepiece_folder.h"
+
+#include "core/base/file.h"
+#include "core/base/hash.h"
+#include "core/text/sentencepiece_model.h"
+#include "core/text/surrounding_tokens.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr uint64_t kMaxBytes = 256 << 20;  // the largest known have 16 MB
+
+bool flag(const Json& config, const char* key, bool fallback) {
+  const Json* value = config.find(key);
+  return value != nullptr && value->is_bool() ? value->as_bool() : fallback;
+}
+
+std::string class_name(const FolderSettings& settings) {
+  const Json* name = settings.tokenizer_config.find("tokenizer_class");
+  return name != nullptr && name->is_string() ? name->as_string() : "LlamaTokenizer";
+}
+
+AddedToken added_token(const SentencePiece& piece, int32_t id) {
+  AddedToken token;
+  token.id = id;
+  token.content = piece.piece;
+  token.special = piece.kind != PieceKind::kUserDefined;
+  token.normalized = false;
+  return token;
+}
+
+// Names a role that the settings leave open after a piece of this kind and usual name.
+void name_role(NamedToken& named, const TokenModel& model, const char* usual) {
+  if (named.text.empty() && named.id < 0 && model.vocabulary().find(usual)) named.text = usual;
+}
+
+// The fixed tokens around a text.
+class Around : public PostProcessor {
+ public:
+  explicit Around(SurroundingTokens tokens) : tokens_(std::move(tokens)) {}
+  void apply(Encoding& encoding, const PostContext& context) const override {
+    if (context.add_tokens) tokens_.add_to(encoding);
+  }
+  void leading(std::vector<int32_t>& ids) const override {
+    ids.insert(ids.end(), tokens_.before.begin(), tokens_.before.end());
+  }
+  void each_id(const std::function<void(int64_t id)>& check) const override {
+    tokens_.each_id(check);
+  }
+
+ private:
+  SurroundingTokens tokens_;
+};
+
+SurroundingTokens tokens_around(const FolderSettings& settings, const TokenModel& model) {
+  const std::string name = class_name(settings);
+  const bool llama_like =
+      name.starts_with("Llama") || name.starts_with("CodeLlama") || name.starts_with("Gemma");
+  const bool t5_like = name.starts_with("T5") || name.starts_with("MT5");
+  SurroundingTokens tokens;
+  const auto bos = model.vocabulary().find(settings.bos.text);
+  const auto eos = model.vocabulary().find(settings.eos.text);
+  if (bos && flag(settings.tokenizer_config, "add_bos_token", llama_like)) {
+    tokens.before.push_back(*bos);
+  }
+  if (eos && flag(settings.tokenizer_config, "add_eos_token", t5_like)) {
+    tokens.after.push_back(*eos);
+  }
+  return tokens;
+}
+
+}  // namespace
+
+TokenizerPipeline read_sentencepiece_folder(const std::filesystem::path& dir,
+                                            FolderSettings& settings) {
+  SentencePieceOptions options;
+  options.where = (dir / "tokenizer.model").string();
+  options.prefix_everywhere = flag(settings.tokenizer_config, "legacy", true);
+  const std::string bytes = read_file(options.where, kMaxBytes);
+  const SentencePieceFile file = read_sentencepiece_file(bytes, options.where);
+  for (const AddedToken& token : settings.added) {
+    if (token.special) options.special.insert(token.content);
+  }
+  TokenizerPipeline pipeline;
+  for (size_t id = 0; id < file.pieces.size(); ++id) {
+    const PieceKind kind = file.pieces[id].kind;
+    if (kind == PieceKind::kControl || kind == PieceKind::kUnknown ||
+        kind == PieceKind::kUserDefined) {
+      pipeline.added.push_back(added_token(file.pieces[id], int32_t(id)));
+    }
+  }
+  pipeline.model = make_sentencepiece_model(bytes, options);
+  pipeline.decoder = make_sentencepiece_decoder(file);
+  name_role(settings.bos, *pipeline.model, "<s>");
+  name_role(settings.eos, *pipeline.model, "</s>");
+  name_role(settings.unk, *pipeline.model, "<unk>");
+  pipeline.post_processor = std::make_unique<Around>(tokens_around(settings, *pipeline.model));
+  settings.hashed.emplace_back("tokenizer.model", hash_hex(bytes));
+  return pipeline;
+}
+
+}  // namespace xrun

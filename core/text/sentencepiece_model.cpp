@@ -1,0 +1,121 @@
+#include "core/text/sentencepiece_model.h"
+
+#include <sentencepiece_processor.h>
+
+#include "core/base/error.h"
+#include "core/text/byte_token.h"
+#include "core/text/utf8_cursor.h"
+
+namespace xrun {
+
+namespace {
+
+using sentencepiece::ImmutableSentencePieceText;
+using sentencepiece::SentencePieceProcessor;
+
+void check(const sentencepiece::util::Status& status, const std::string& where) {
+  XRUN_CHECK(status.ok(), "{}: {}", where, status.ToString());
+}
+
+std::unique_ptr<const SentencePieceProcessor> make_processor(const std::string& bytes,
+                                                             const std::string& where) {
+  auto processor = std::make_unique<SentencePieceProcessor>();
+  try {
+    check(processor->LoadFromSerializedProto(bytes), where);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(fmt::format("{}: {}", where, error.what()));
+  }
+  return processor;
+}
+
+class SentencePieceModel : public TokenModel {
+ public:
+  SentencePieceModel(const SentencePieceFile& file, const std::string& bytes,
+                     const SentencePieceOptions& options)
+      : where_(options.where), processor_(make_processor(bytes, where_)) {
+    vocabulary_.reserve(file.pieces.size(), bytes.size());
+    is_byte_.resize(file.pieces.size());
+    for (size_t id = 0; id < file.pieces.size(); ++id) {
+      vocabulary_.add(file.pieces[id].piece, int32_t(id));
+      is_byte_[id] = file.pieces[id].kind == PieceKind::kByte;
+    }
+    vocabulary_.finish(where_);
+    if (options.prefix_everywhere || !file.add_dummy_prefix) return;
+    // Messages of the format merge: this says normalizer_spec { add_dummy_prefix: false }.
+    inner_ = make_processor(bytes + std::string("\x1a\x02\x18\x00", 4), where_);
+  }
+
+  void tokenize(std::string_view text, std::span<const ByteRange> pieces,
+                std::vector<ModelToken>& out) const override {
+    for (const ByteRange piece : pieces) add_tokens(*processor_, text, piece, out);
+  }
+  void tokenize_inner(std::string_view text, std::span<const ByteRange> pieces,
+                      std::vector<ModelToken>& out) const override {
+    const SentencePieceProcessor& processor = inner_ ? *inner_ : *processor_;
+    for (const ByteRange piece : pieces) add_tokens(processor, text, piece, out);
+  }
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
+
+ private:
+  void add_tokens(const SentencePieceProcessor& processor, std::string_view text, ByteRange range,
+                  std::vector<ModelToken>& out) const {
+    const std::string_view piece = text.substr(range.begin, range.end - range.begin);
+    ImmutableSentencePieceText tokens;
+    check(processor.Encode({piece.data(), piece.size()}, tokens.mutable_proto()), where_);
+    const size_t first = out.size();
+    for (size_t i = 0; i < tokens.pieces_size(); ++i) {
+      const auto token = tokens.pieces(int(i));
+      out.push_back({int32_t(token.id()), range.begin + token.begin(), range.begin + token.end()});
+    }
+    spread_bytes(text, first, out);
+  }
+
+  // The library gives the last byte token of a character all of it and the others nothing.
+  void spread_bytes(std::string_view text, size_t first, std::vector<ModelToken>& out) const {
+    for (size_t begin = first; begin < out.size();) {
+      size_t end = begin + 1;
+      if (!is_byte_[size_t(out[begin].id)]) {
+        begin = end;
+        continue;
+      }
+      // The first byte says how many tokens are of the character.
+      const uint32_t size = utf8_size(char(spelled_byte(vocabulary_.piece(out[begin].id))));
+      while (end < out.size() && end - begin < size && is_byte_[size_t(out[end].id)]) ++end;
+      const uint32_t from = out[begin].begin, to = out[end - 1].end;
+      bool exact = to - from == end - begin;
+      for (size_t i = begin; i < end && exact; ++i) {
+        exact = spelled_byte(vocabulary_.piece(out[i].id)) ==
+                static_cast<unsigned char>(text[from + (i - begin)]);
+      }
+      for (size_t i = begin; i < end; ++i) {
+        const auto at = uint32_t(from + (i - begin));
+        out[i].begin = exact ? at : from;
+        out[i].end = exact ? at + 1 : to;
+      }
+      begin = end;
+    }
+  }
+
+  std::string where_;
+  std::unique_ptr<const SentencePieceProcessor> processor_;
+  std::unique_ptr<const SentencePieceProcessor> inner_;  // adds no space; nullptr: as processor_
+  Vocabulary vocabulary_;
+  std::vector<bool> is_byte_;
+};
+
+}  // namespace
+
+std::unique_ptr<const TokenModel> make_sentencepiece_model(std::string bytes,
+                                                           const SentencePieceOptions& options) {
+  const SentencePieceFile file = read_sentencepiece_file(bytes, options.where);
+  for (const SentencePiece& piece : file.pieces) {
+    const bool hidden =
+        piece.kind == PieceKind::kUserDefined && options.special.contains(std::string(piece.piece));
+    if (hidden) bytes[piece.kind_at] = char(PieceKind::kControl);
+  }
+  return std::make_unique<SentencePieceModel>(file, bytes, options);
+}
+
+}  // namespace xrun
