@@ -9,6 +9,8 @@ MergeTable::MergeTable(size_t expected)
     : size_(std::bit_ceil(std::max<size_t>(16, expected + expected / 2))),
       buffer_(size_ * sizeof(Slot)),
       slots_(buffer_.as<Slot>()),
+      bit_buffer_(size_),
+      bits_(bit_buffer_.as<uint64_t>()),
       mask_(size_ - 1),
       shift_(64 - std::countr_zero(size_)) {}
 
@@ -19,6 +21,8 @@ void MergeTable::set(int32_t left, int32_t right, Merge merge) {
   while (slots_[at].key != key && slots_[at].key != kEmpty) at = (at + 1) & mask_;
   if (slots_[at].key == kEmpty) ++count_;
   slots_[at] = {key, merge};
+  const uint64_t bit = bit_of(key);
+  bits_[bit / 64] |= uint64_t{1} << (bit % 64);
 }
 
 void MergeTable::grow() {

@@ -23,6 +23,9 @@ class MergeTable {
   void set(int32_t left, int32_t right, Merge merge);
   Merge find(int32_t left, int32_t right) const {
     const uint64_t key = key_of(left, right);
+    // Most pairs do not merge, and the bits stay in a nearer cache than the slots.
+    const uint64_t bit = bit_of(key);
+    if ((bits_[bit / 64] >> (bit % 64) & 1) == 0) return {kNoMerge, -1};
     for (uint64_t at = place(key);; at = (at + 1) & mask_) {
       if (slots_[at].key == key) return slots_[at].merge;
       if (slots_[at].key == kEmpty) return {kNoMerge, -1};
@@ -42,11 +45,15 @@ class MergeTable {
     return (uint64_t(uint32_t(left)) << 32 | uint32_t(right)) + 1;
   }
   void grow();
-  uint64_t place(uint64_t key) const { return (key * 0x9E3779B97F4A7C15ull) >> shift_; }
+  static uint64_t hash_of(uint64_t key) { return key * 0x9E3779B97F4A7C15ull; }
+  uint64_t place(uint64_t key) const { return hash_of(key) >> shift_; }
+  uint64_t bit_of(uint64_t key) const { return hash_of(key) >> (shift_ - 3); }
 
   size_t size_;
   ZeroedBuffer buffer_;
   Slot* slots_;  // in the buffer; at most three quarters full
+  ZeroedBuffer bit_buffer_;
+  uint64_t* bits_;  // in the buffer: eight for a slot, of which those of the keys are set
   size_t count_ = 0;
   uint64_t mask_;
   int shift_;

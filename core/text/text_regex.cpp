@@ -19,26 +19,35 @@ namespace {
 
 constexpr uint32_t kMatchLimit = 10'000'000;  // steps of one match, about a tenth of a second
 
-// Old characters of the categories that have newer ones, of three and of four bytes.
+// Old characters of the categories that have newer ones: of three bytes below and above the Han
+// ideographs, so that ranges of other scripts around them tell the same, and of four bytes.
 struct StandIn {
   Category category;
-  std::string_view bytes[2];  // "" where no newer character has this size
+  std::string_view low;
+  std::string_view high;
+  std::string_view wide;  // "" where no newer character has this size
 };
 constexpr StandIn kStandIns[] = {
-    {Category::kLl, {"\u1e01", "\U00010428"}}, {Category::kLm, {"\u1d2c", "\U00016b40"}},
-    {Category::kLo, {"\ua000", "\U00010280"}}, {Category::kLu, {"\u1e00", "\U00010400"}},
-    {Category::kMc, {"\u0903", "\U00011000"}}, {Category::kMn, {"\u0901", "\U000101fd"}},
-    {Category::kNd, {"\u0966", "\U000104a0"}}, {Category::kNo, {"\u09f4", "\U00010107"}},
-    {Category::kCf, {"\u2060", "\U000110bd"}}, {Category::kPd, {"\u1400", "\U00010ead"}},
-    {Category::kPo, {"\u0964", "\U00010100"}}, {Category::kSm, {"\u2044", "\U0001d6c1"}},
-    {Category::kSo, {"\u2100", "\U00010137"}},
+    {Category::kLl, "\u1e01", "\ua723", "\U00010428"},
+    {Category::kLm, "\u1d2c", "\ua717", "\U00016b40"},
+    {Category::kLo, "\u0905", "\ua000", "\U00010280"},
+    {Category::kLu, "\u1e00", "\ua722", "\U00010400"},
+    {Category::kMc, "\u0903", "\ua823", "\U00011000"},
+    {Category::kMn, "\u0901", "\ua802", "\U000101fd"},
+    {Category::kNd, "\u0966", "\ua8d0", "\U000104a0"},
+    {Category::kNo, "\u09f4", "\ua830", "\U00010107"},
+    {Category::kCf, "\u2060", "\ufff9", "\U000110bd"},
+    {Category::kPd, "\u1400", "\ufe58", "\U00010ead"},
+    {Category::kPo, "\u0964", "\ua60d", "\U00010100"},
+    {Category::kSm, "\u2044", "\ufb29", "\U0001d6c1"},
+    {Category::kSo, "\u2100", "\ua490", "\U00010137"},
 };
 
 // Returns the bytes that stand for a character, or "" if PCRE2 may see it as it is.
 std::string_view stand_in(uint32_t c, uint32_t size) {
   if (c != 0x180E && !(unicode_properties(c) & kNewer)) return {};  // U+180E is \s for PCRE2 alone
   for (const StandIn& s : kStandIns) {
-    if (s.category == category(c)) return s.bytes[size - 3];
+    if (s.category == category(c)) return size == 4 ? s.wide : c < 0x4E00 ? s.low : s.high;
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // Times loading a tokenizer and encoding a text, line by line on one thread, after checking that
 // the text comes back from its tokens.
 //   tokenizer_bench TOKENIZER_DIR TEXT_FILE
+//   tokenizer_bench --serve TOKENIZER_DIR    for tokenizer_peer.py: answers lines of JSON
 // Best of several runs, as time of this thread. "cold" is the first pass, whose words no cache
 // knows; "warm" the best of the later ones. The ratio's other side is a plain pass over the same
 // bytes that counts a letter.
@@ -9,11 +10,14 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
+#include <iostream>
 #include <string>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/text/tokenizer.h"
 
 namespace xrun {
@@ -81,16 +85,51 @@ void bench(const std::string& folder, const std::string& path) {
              double(bytes) / warm_s / 1e6, warm_s / plain_s);
 }
 
+// {"texts"} sets the documents; {"ids": true} gives their ids; {"ids": false} encodes all of them
+// and gives the seconds of it.
+void serve(const std::string& folder) {
+  const auto tokenizer = Tokenizer::load(folder);
+  std::vector<std::string> texts;
+  for (std::string line; std::getline(std::cin, line);) {
+    const Json row = parse_json(line, "<stdin>");
+    Json answer = Json::object();
+    if (const Json* given = row.find("texts")) {
+      texts.clear();
+      for (const Json& text : given->as_array()) texts.push_back(text.as_string());
+    } else if (row.at("ids").as_bool()) {
+      Json all = Json::array();
+      for (const std::string& text : texts) {
+        Json ids = Json::array();
+        for (const int32_t id : tokenizer->encode(text).ids) ids.push_back(int64_t(id));
+        all.push_back(std::move(ids));
+      }
+      answer.set("ids", std::move(all));
+    } else {
+      size_t tokens = 0;
+      answer.set("seconds", seconds_of([&] {
+        for (const std::string& text : texts) tokens += tokenizer->encode(text).ids.size();
+      }));
+      answer.set("tokens", int64_t(tokens));
+    }
+    fmt::print("{}\n", dump_json(answer));
+    std::fflush(stdout);
+  }
+}
+
 }  // namespace
 }  // namespace xrun
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    fmt::print(stderr, "usage: tokenizer_bench TOKENIZER_DIR TEXT_FILE\n");
+    fmt::print(stderr, "usage: tokenizer_bench TOKENIZER_DIR TEXT_FILE, or --serve TOKENIZER_DIR\n");
     return 2;
   }
   try {
-    xrun::bench(argv[1], argv[2]);
+    if (std::string_view(argv[1]) == "--serve") {
+      xrun::serve(argv[2]);
+    } else {
+      xrun::bench(argv[1], argv[2]);
+    }
   } catch (const std::exception& error) {
     fmt::print(stderr, "tokenizer_bench: {}\n", error.what());
     return 1;

@@ -1,5 +1,5 @@
-// xrun tokenize: text in, token ids and their bytes out. The text is data: what looks like a
-// special token stays plain.
+// xrun tokenize: text in, token ids and their bytes out; with --decode ids in, their text out. The
+// text is data: what looks like a special token stays plain.
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -22,6 +22,13 @@ struct TokenizeArguments {
   bool json = false;
   bool specials = false;
   bool count = false;
+  bool decode = false;
+};
+
+// A row's answer and how many bytes of its text were not UTF-8.
+struct Answer {
+  std::string line;
+  uint32_t replaced = 0;
 };
 
 void append_number(std::string& out, int64_t value) {
@@ -48,23 +55,52 @@ std::string row_of(const Encoding& encoding) {
   return out + "]}";
 }
 
-// Returns the "text" of a JSON row. Throws Error that names the place.
-std::string text_of(const std::string& line, const RowReader& rows) {
+// Returns a field of a JSON row. Throws Error that names the place.
+Json field_of(const std::string& line, const RowReader& rows, const char* name) {
   const Json row = parse_json(line, rows.name(), rows.line());
-  const Json* text = row.find("text");
-  XRUN_CHECK(row.is_object() && text != nullptr, "{}: wanted an object with the field \"text\"",
-             rows.place());
-  XRUN_CHECK(text->is_string(), "{}: the field \"text\" is of kind {}, wanted a string",
-             rows.place(), text->kind_name());
-  return text->as_string();
+  const Json* field = row.find(name);
+  XRUN_CHECK(row.is_object() && field != nullptr, "{}: wanted an object with the field \"{}\"",
+             rows.place(), name);
+  return *field;
 }
 
-std::string tokenize_row(const Tokenizer& tokenizer, const TokenizeArguments& arguments,
-                         const std::string& text) {
+std::string text_of(const std::string& line, const RowReader& rows) {
+  const Json text = field_of(line, rows, "text");
+  XRUN_CHECK(text.is_string(), "{}: the field \"text\" is of kind {}, wanted a string",
+             rows.place(), text.kind_name());
+  return text.as_string();
+}
+
+std::vector<int32_t> ids_of(const std::string& line, const RowReader& rows) {
+  const Json field = field_of(line, rows, "ids");
+  XRUN_CHECK(field.is_array(), "{}: the field \"ids\" is of kind {}, wanted an array", rows.place(),
+             field.kind_name());
+  std::vector<int32_t> ids;
+  for (const Json& id : field.as_array()) {
+    XRUN_CHECK(id.is_int() && id.as_int() >= 0 && id.as_int() <= INT32_MAX,
+               "{}: \"ids\"[{}] is {}, wanted an id", rows.place(), ids.size(), dump_json(id));
+    ids.push_back(int32_t(id.as_int()));
+  }
+  return ids;
+}
+
+std::string text_row(const std::string& text) {
+  Json row = Json::object();
+  row.set("text", text);
+  return dump_json(row);
+}
+
+Answer answer(const Tokenizer& tokenizer, const TokenizeArguments& arguments,
+              const std::string& line, const RowReader& rows) {
+  if (arguments.decode) {
+    return {text_row(tokenizer.decode(ids_of(line, rows), !arguments.specials))};
+  }
   EncodeOptions options;
   options.add_post_processor = arguments.specials;
-  const Encoding encoding = tokenizer.encode(text, options);
-  return arguments.count ? std::to_string(encoding.ids.size()) : row_of(encoding);
+  const Encoding encoding =
+      tokenizer.encode(arguments.json ? text_of(line, rows) : line, options);
+  return {arguments.count ? std::to_string(encoding.ids.size()) : row_of(encoding),
+          encoding.replaced};
 }
 
 // Returns the exit status: 1 if a row was bad, which is said in its place.
@@ -73,16 +109,19 @@ int tokenize_rows(const TokenizeArguments& arguments) {
   RowReader rows(arguments.file);
   RowWriter out;
   int status = 0;
+  uint64_t replaced = 0, touched = 0;  // bytes that were not UTF-8, and the lines that had some
   for (std::string line; rows.next(line);) {
     tokenizer->finish_loading();
-    if (!arguments.json) {
-      out.write(tokenize_row(*tokenizer, arguments, line));
-      continue;
-    }
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;  // a blank line is no row
+    const bool is_json = arguments.json || arguments.decode;
+    // A blank line is no row.
+    if (is_json && line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
-      out.write(tokenize_row(*tokenizer, arguments, text_of(line, rows)));
+      const Answer row = answer(*tokenizer, arguments, line, rows);
+      out.write(row.line);
+      replaced += row.replaced;
+      touched += row.replaced > 0;
     } catch (const Error& error) {
+      if (!is_json) throw;
       Json row = Json::object();
       row.set("error", std::string(error.what()));
       out.write(dump_json(row));
@@ -90,6 +129,10 @@ int tokenize_rows(const TokenizeArguments& arguments) {
     }
   }
   out.finish();
+  if (replaced > 0) {
+    fmt::print(stderr, "xrun tokenize: {}: {} bytes of {} lines are not UTF-8; each broken piece "
+               "was read as U+FFFD\n", rows.name(), replaced, touched);
+  }
   return status;
 }
 
@@ -104,7 +147,11 @@ int command_tokenize(int argc, char** argv) {
       ->check(existing_folder());
   app.add_option("FILE", arguments.file, "text, a line a row; standard input if not given or -");
   app.add_flag("--json", arguments.json, "rows are objects with a field \"text\"");
-  app.add_flag("--specials", arguments.specials, "add the tokens of the post-processor (BOS, EOS)");
+  app.add_flag("--specials", arguments.specials,
+               "add the tokens of the post-processor (BOS, EOS); with --decode show special tokens");
+  app.add_flag("--decode", arguments.decode,
+               "the other way: rows are objects with a field \"ids\", and become {\"text\"}; special "
+               "tokens are left out unless --specials is given");
   app.add_flag("--count", arguments.count, "write the number of tokens alone");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   return tokenize_rows(arguments);

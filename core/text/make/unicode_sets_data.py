@@ -1,13 +1,17 @@
 """Writes core/text/unicode_sets_data.cpp: sets of characters that single components of Hugging
 Face's tokenizers ask for, probed from those components, and its compatibility decompositions.
 
-Made with tokenizers 0.23.3 and, for the grapheme classes, regex 2026.11.15. Each component has
+Made with tokenizers 0.23.3 and, for the grapheme classes, regex 2026.11.15 and sentencepiece 0.2.3. Each component has
 tables of its own, of another Unicode version than the regex engine's (unicode_data.py).
 Usage: python unicode_sets_data.py > ../unicode_sets_data.cpp
 """
+import io
 import sys
+import tempfile
 
 import regex
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import normalizers, pre_tokenizers
 
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
@@ -73,6 +77,21 @@ def scripts():
     return found
 
 
+def joined_to_a():
+    """What belongs to the cluster of an A before it: the table replaces the whole of a cluster."""
+    made = io.BytesIO()
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:
+        rules.write("41\t31\n")
+        rules.flush()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(["a b c d"] * 9), model_writer=made, hard_vocab_limit=False,
+            vocab_size=20, normalization_rule_tsv=rules.name, minloglevel=2)
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(made.getvalue())
+    table = normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap)
+    return {c for c in POINTS if table.normalize_str("A" + chr(c)) == "1"}
+
+
 def graphemes():
     found = {}
     for index, name in enumerate(GRAPHEME, 1):
@@ -81,6 +100,11 @@ def graphemes():
     pictures = regex.compile(r"\p{Extended_Pictographic}")
     found.update((c, len(GRAPHEME) + 1) for c in POINTS
                  if c not in found and pictures.match(chr(c)))
+    # The package may be of another Unicode version than regex.
+    joined, joining = joined_to_a(), {GRAPHEME.index(x) + 1 for x in ("Extend", "ZWJ",
+                                                                      "SpacingMark")}
+    found = {c: k for c, k in found.items() if c in joined or k not in joining}
+    found.update((c, GRAPHEME.index("Extend") + 1) for c in joined if found.get(c) not in joining)
     return {c: k for c, k in found.items() if not 0xAC00 <= c < 0xD7A4}  # those are told by rule
 
 

@@ -1,5 +1,5 @@
-// A tokenizer.json is another's file: whatever stands in it, loading ends with a tokenizer that
-// works or with an Error.
+// A tokenizer.json and a tokenizer.model are another's files: whatever stands in them, loading ends
+// with a tokenizer that works or with an Error.
 
 #include <gtest/gtest.h>
 
@@ -57,6 +57,13 @@ constexpr const char* kTokens[] = {"null",
                                    "\"id\":-5",
                                    "\"content\":\"\"",
                                    "\"stop\":9999999",
+                                   "\"Unigram\"",
+                                   "\"WordPiece\"",
+                                   "\"WordLevel\"",
+                                   "\"Precompiled\"",
+                                   "\"AAAA\"",
+                                   "\"unk_id\":7",
+                                   "[[\"a\",-1e308],[\"b\",1e308]]",
                                    "\"vocab\":{}",
                                    "\"merges\":[[]]"};
 
@@ -85,24 +92,87 @@ std::string mutated(std::string text, Draw& draw) {
 // structure around them.
 std::string with_fewer_pieces(Json json) {
   Json& vocab = *json.find("model")->find("vocab");
+  if (vocab.is_array()) {
+    vocab.as_array().resize(std::min<size_t>(vocab.size(), 280));
+    return dump_json(json);
+  }
   vocab.as_object().resize(std::min<size_t>(vocab.size(), 280));
   Json kept = Json::array();
-  for (const Json& merge : json.find("model")->find("merges")->as_array()) {
+  const Json* merges = json.find("model")->find("merges");
+  for (const Json& merge : merges ? merges->as_array() : Json::Array()) {
     const std::string& left = merge.as_array()[0].as_string();
     const std::string& right = merge.as_array()[1].as_string();
     if (vocab.find(left) && vocab.find(right) && vocab.find(left + right)) kept.push_back(merge);
   }
-  json.find("model")->set("merges", std::move(kept));
+  if (merges != nullptr) json.find("model")->set("merges", std::move(kept));
   return dump_json(json);
+}
+
+// Returns a file with every component that the others do not have.
+Json with_all_components() {
+  Json json = parse_json(
+      read_file(XRUN_SOURCE_DIR "/tests/data/tokenizers/wordpiece/tokenizer.json"), "wordpiece");
+  json.set("normalizer", parse_json(R"({"type": "Sequence", "normalizers": [
+      {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
+       "strip_accents": null, "lowercase": true},
+      {"type": "NFKC"}, {"type": "NFKD"}, {"type": "NFD"}, {"type": "StripAccents"},
+      {"type": "Nmt"}, {"type": "Strip", "strip_left": true, "strip_right": true},
+      {"type": "Lowercase"}, {"type": "ByteLevel"}]})", "normalizer"));
+  json.set("pre_tokenizer", parse_json(R"({"type": "Sequence", "pretokenizers": [
+      {"type": "Whitespace"}, {"type": "WhitespaceSplit"}, {"type": "BertPreTokenizer"},
+      {"type": "Punctuation", "behavior": "Contiguous"}, {"type": "UnicodeScripts"},
+      {"type": "CharDelimiterSplit", "delimiter": "e"}, {"type": "FixedLength", "length": 3},
+      {"type": "ByteLevel", "add_prefix_space": true}, {"type": "Digits"}]})", "pre_tokenizer"));
+  json.set("post_processor", parse_json(R"({"type": "RobertaProcessing", "sep": ["[SEP]", 2],
+      "cls": ["[CLS]", 1], "trim_offsets": true, "add_prefix_space": false})", "post_processor"));
+  json.set("decoder", parse_json(R"({"type": "Sequence", "decoders": [
+      {"type": "WordPiece", "prefix": "##", "cleanup": true},
+      {"type": "CTC", "pad_token": "a", "word_delimiter_token": "|", "cleanup": true},
+      {"type": "BPEDecoder", "suffix": "</w>"}, {"type": "ByteLevel"},
+      {"type": "Strip", "content": " ", "start": 1, "stop": 1}]})", "decoder"));
+  return json;
+}
+
+Json fuzzed_file(const std::string& name) {
+  if (name == "components") return with_all_components();
+  return read_json(
+      fmt::format("{}/tests/data/tokenizers/{}/tokenizer.json", XRUN_SOURCE_DIR, name));
+}
+
+TEST(TokenizerFuzz, AMutatedModelFileNeverCrashes) {
+  int loaded = 0, refused = 0;
+  for (const char* name : {"sp_bpe", "sp_unigram"}) {
+    const ScratchFolder folder;
+    const std::string bytes = read_file(
+        fmt::format("{}/tests/data/tokenizers/{}/tokenizer.model", XRUN_SOURCE_DIR, name));
+    Draw draw(std::hash<std::string>()(name));
+    for (int i = 0; i < kMutations; ++i) {
+      std::string changed = bytes;
+      for (size_t edits = 1 + draw.below(3); edits > 0; --edits) {
+        changed[draw.below(changed.size())] = char(draw.below(256));
+      }
+      if (i % 10 == 0) changed.resize(draw.below(changed.size()));
+      folder.write("tokenizer.model", changed);
+      try {
+        const auto tokenizer = Tokenizer::load(folder.path());
+        const Encoding e = tokenizer->encode("The caf\u00e9 <s> 12 zz\n\n ab\xFF \u2460\u3000");
+        tokenizer->decode(e.ids);
+        ++loaded;
+      } catch (const Error&) {
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(loaded, kMutations / 10);
+  EXPECT_GT(refused, kMutations / 10);
 }
 
 TEST(TokenizerFuzz, AMutatedFileNeverCrashes) {
   ScratchFolder folder;
   int loaded = 0, refused = 0;
-  for (const char* name : {"smol", "llama2", "regexes"}) {
-    std::string text =
-        read_file(fmt::format("{}/tests/data/tokenizers/{}/tokenizer.json", XRUN_SOURCE_DIR, name));
-    text = with_fewer_pieces(parse_json(text, name));
+  for (const char* name :
+       {"smol", "llama2", "regexes", "unigram", "wordpiece", "precompiled", "components"}) {
+    const std::string text = with_fewer_pieces(fuzzed_file(name));
     Draw draw(std::hash<std::string>()(name));
     for (int i = 0; i < kMutations; ++i) {
       folder.write("tokenizer.json", mutated(text, draw));

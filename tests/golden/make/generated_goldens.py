@@ -1,14 +1,18 @@
 """Goldens of 100,000 generated strings (generated_strings.py) for every kind of tokenizer, made with
-tokenizers 0.23.3, transformers 5.23.0, sentencepiece 0.2.3 and xxhash.
+tokenizers 0.23.3, transformers 5.23.0, xxhash, and sentencepiece 0.1.99: 0.2 chooses another one of
+two equally good ways of a unigram model than the library that we use.
 
 Trains what tokenizer_goldens.py does not: the splits of o200k and DeepSeek-V3, unigram models of
 both packages, WordPiece, and two tokenizer.model. tests/golden/tokenizer_generated.json has, for
 each tokenizer, the first 16 digits of XXH3-128 of every block of 1,000 strings; of a string counts
 `ids|offsets|decoded|decoded without special tokens`, with the post-processor's tokens.
-Usage: XRUN_TEST_DATA=../shared/data XRUN_CACHE=... python generated_goldens.py
+Usage: XRUN_TEST_DATA=../shared/data XRUN_CACHE=... python generated_goldens.py [NAME...]
+With names the other lines stay as they are.
 
 Where the packages are wrong the golden has what is right: the byte tokens of a unigram model get
-the character they belong to, not the whole run of unknown characters.
+the character they belong to, not the whole run of unknown characters. SmolLM2, whose BPE lacks
+some bytes and has no unknown token, loses these and shifts the offsets after them: a text with such
+a byte has "-" for its offsets.
 """
 import base64
 import io
@@ -20,7 +24,6 @@ from pathlib import Path
 import sentencepiece as spm
 import tokenizers
 import xxhash
-from sentencepiece import sentencepiece_model_pb2
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers,
                         pre_tokenizers as pre, processors, trainers)
 
@@ -97,6 +100,7 @@ def kept_model(name, **options):
         made = io.BytesIO()
         spm.SentencePieceTrainer.train(sentence_iterator=iter(x for x in corpus() if x),
                                        model_writer=made, hard_vocab_limit=False, minloglevel=2,
+                                       max_sentence_length=1_000_000,
                                        num_threads=1, **options)
         path.write_bytes(made.getvalue())
     return spm.SentencePieceProcessor(model_file=str(path))
@@ -119,6 +123,7 @@ def sp_unigram():
 
 def precompiled():
     """sp_unigram as transformers would write it as a tokenizer.json."""
+    from sentencepiece import sentencepiece_model_pb2
     proto = sentencepiece_model_pb2.ModelProto()
     proto.ParseFromString(sp_unigram().serialized_model_proto())
     t = Tokenizer(models.Unigram([(p.piece, p.score) for p in proto.pieces], 0, False))
@@ -142,7 +147,7 @@ def byte_starts(text):
     return at
 
 
-def hf_line(t):
+def hf_line(t, loses_bytes=False):
     unigram_bytes = json.loads(t.to_str())["model"].get("type") == "Unigram"
 
     def line(text):
@@ -151,25 +156,27 @@ def hf_line(t):
         while unigram_bytes and i < len(offsets):
             a, b = offsets[i]
             owners = [c for c in range(a, b) for _ in text[c].encode()]
-            if e.tokens[i].startswith("<0x") and len(owners) > 1:
+            if e.tokens[i].startswith("<0x") and e.tokens[i] != text[a:b] and len(owners) > 1:
                 offsets[i:i + len(owners)] = [(c, c + 1) for c in owners]
                 i += len(owners)
             else:
                 i += 1
-        return (f"{','.join(map(str, e.ids))}|{joined((at[a], at[b]) for a, b in offsets)}|"
-                f"{t.decode(e.ids, skip_special_tokens=False)}|"
+        decoded = t.decode(e.ids, skip_special_tokens=False)
+        shifted = loses_bytes and decoded != text
+        places = "-" if shifted else joined((at[a], at[b]) for a, b in offsets)
+        return (f"{','.join(map(str, e.ids))}|{places}|{decoded}|"
                 f"{t.decode(e.ids, skip_special_tokens=True)}\n")
     return line
 
 
 def sp_line(sp):
     def line(text):
-        pieces = sp.encode(text, return_type="proto").pieces
+        pieces, at = sp.encode(text, out_type="immutable_proto").pieces, byte_starts(text)
         ids, offsets, waiting = [p.id for p in pieces], [], 0
         for p in pieces:  # the last byte token of a character has all of it, the others nothing
             waiting += 1
             if not (sp.is_byte(p.id) and p.begin == p.end):
-                offsets += [(p.begin, p.end)] * waiting
+                offsets += [(at[p.begin], at[p.end])] * waiting
                 waiting = 0
         return (f"{','.join(map(str, ids))}|{joined(offsets)}|{sp.decode(ids)}|"
                 f"{sp.decode([i for i in ids if not sp.is_unknown(i)])}\n")
@@ -188,18 +195,22 @@ def main():
     smollm2 = Path(os.environ.get("XRUN_CACHE", "")) / "models/smollm2-135m-instruct/tokenizer.json"
     if smollm2.exists():
         shared["smollm2"] = Tokenizer.from_file(str(smollm2))
-    lines.update({name: hf_line(t) for name, t in shared.items()})
+    lines.update({name: hf_line(t, name == "smollm2") for name, t in shared.items()})
     lines["llama2 model"] = sp_line(spm.SentencePieceProcessor(
         model_file=str(DATA / "tokenizers/llama2/tokenizer.model")))
     texts = [generated_strings.generated(i) for i in range(STRINGS)]
+    path = TESTS / "golden/tokenizer_generated.json"
+    kept_hashes = json.loads(path.read_text())["hashes"] if sys.argv[1:] else {}
     golden = {"made_by": f"tokenizers {tokenizers.__version__}, sentencepiece {spm.__version__}; "
-                         "tests/golden/make/generated_goldens.py", "hashes": {}}
+                         "tests/golden/make/generated_goldens.py", "hashes": kept_hashes}
     for name, line in lines.items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         golden["hashes"][name] = " ".join(
             xxhash.xxh3_128_hexdigest("".join(map(line, texts[at:at + BLOCK])).encode())[:16]
             for at in range(0, STRINGS, BLOCK))
         print(name, file=sys.stderr)
-    (TESTS / "golden/tokenizer_generated.json").write_text(json.dumps(golden, indent=1) + "\n")
+    path.write_text(json.dumps(golden, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Trains small tokenizers of every kind that xrun supports into tests/data/tokenizers (one that is
 there is used as it is), writes seeded strings over all of Unicode, and for each string and each
-tokenizer a checksum of what Hugging Face makes of it. Usage: XRUN_TEST_DATA=../shared/data python tokenizer_goldens.py [tests folder]
+tokenizer a checksum of what Hugging Face makes of it. Usage: XRUN_TEST_DATA=../shared/data python tokenizer_goldens.py
 
 A line of the checksummed text is `ids|offsets|decoded|decoded without special tokens`. Offsets are
 bytes; Hugging Face's are code points, so that ours are widened to whole characters before they are
@@ -12,7 +12,6 @@ the post-processor's tokens.
 import json
 import os
 import random
-import sys
 import unicodedata
 import zlib
 from pathlib import Path
@@ -22,7 +21,7 @@ import transformers
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers,
                         pre_tokenizers as pre, processors, trainers)
 
-TESTS = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2])
+TESTS = Path(__file__).parents[2]
 DATA = Path(os.environ.get("XRUN_TEST_DATA", TESTS.parent.parent / "shared/data"))
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
           r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")

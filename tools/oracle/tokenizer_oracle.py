@@ -1,0 +1,97 @@
+"""Compares xrun's tokenizers with the packages that define them, on your own text.
+
+    python3 tools/oracle/tokenizer_oracle.py TOKENIZER_DIR [FILE...]
+
+Every line of the files (without one: of standard input) goes through `xrun tokenize` and through
+the tokenizers package, or through sentencepiece where the folder has only a tokenizer.model. Ids,
+byte offsets and decoded text must be equal. Prints "identical", or the first difference (status 1).
+XRUN names the program; else ./xrun. Packages: pip install tokenizers sentencepiece transformers.
+"""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def xrun(arguments, rows):
+    done = subprocess.run([os.environ.get("XRUN", "./xrun"), "tokenize", *arguments],
+                          input="".join(json.dumps(row) + "\n" for row in rows).encode(),
+                          stdout=subprocess.PIPE, check=False)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def byte_starts(text):
+    at = [0]
+    for c in text:
+        at.append(at[-1] + len(c.encode()))
+    return at
+
+
+def by_tokenizers(folder):
+    from tokenizers import Tokenizer
+    if (folder / "tokenizer.json").exists():
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    else:
+        from transformers import AutoTokenizer
+        tokenizer = AutoTokenizer.from_pretrained(str(folder)).backend_tokenizer
+    tokenizer.encode_special_tokens = True  # look-alikes of special tokens stay plain
+
+    def encode(text):
+        e, at = tokenizer.encode(text, add_special_tokens=False), byte_starts(text)
+        return e.ids, [(at[a], at[b]) for a, b in e.offsets], tokenizer.decode(e.ids)
+    return encode
+
+
+def by_sentencepiece(folder):
+    import sentencepiece
+    model = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
+
+    def encode(text):
+        ids, offsets, waiting = [], [], 0
+        for p in model.encode(text, return_type="proto").pieces:
+            ids.append(p.id)
+            waiting += 1
+            if not (model.is_byte(p.id) and p.begin == p.end):  # the last byte has the character
+                offsets += [(p.begin, p.end)] * waiting
+                waiting = 0
+        return ids, offsets, model.decode(ids)
+    return encode
+
+
+def widened(text, offsets):
+    """Our offsets of parts of a character, as the packages give them: the whole character."""
+    raw, out = text.encode(), []
+    for begin, end in offsets:
+        empty = begin == end
+        while end < len(raw) and raw[end] & 0xC0 == 0x80:
+            end += 1
+        while not empty and begin > 0 and raw[begin] & 0xC0 == 0x80:
+            begin -= 1
+        out.append((end if empty else begin, end))
+    return out
+
+
+def main():
+    folder = Path(sys.argv[1])
+    names = sys.argv[2:] or ["/dev/stdin"]
+    texts = [line for name in names
+             for line in Path(name).read_text(encoding="utf-8", errors="replace").split("\n")]
+    only_model = (folder / "tokenizer.model").exists() and not any(
+        (folder / name).exists() for name in ("tokenizer.json", "vocab.json"))
+    encode = (by_sentencepiece if only_model else by_tokenizers)(folder)
+    ours = xrun(["--tokenizer", str(folder), "--json"], [{"text": t} for t in texts])
+    decoded = xrun(["--tokenizer", str(folder), "--decode"], ours)
+    for number, (text, row, back) in enumerate(zip(texts, ours, decoded, strict=True), 1):
+        wanted = encode(text)
+        got = (row.get("ids"), widened(text, row.get("offsets", [])), back.get("text"))
+        for what, a, b in zip(("ids", "offsets", "decoded text"), got, wanted):
+            if a != b:
+                print(f"line {number}: {what} differ: {text!r}\n  xrun    {a}\n  package {b}")
+                return 1
+    print(f"identical: {len(texts)} lines, {sum(len(r['ids']) for r in ours)} tokens")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
