@@ -22,6 +22,26 @@ constexpr std::pair<const char*, const char*> kSpeakers[] = {
   throw RowRefusal("wrong_type", fmt::format("{} {}", where, what));
 }
 
+// A content in parts, as transformers hands it to templates: each {"type": "text", "text": "..."}.
+// What is no text (an image) has no tokens here, and a template would write its name instead.
+void check_parts(const Json& parts, const std::string& where) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Json& part = parts.as_array()[i];
+    const Json* type = part.find("type");
+    const Json* text = part.find("text");
+    if (type != nullptr && type->is_string() && type->as_string() == "text" && text != nullptr &&
+        text->is_string()) {
+      continue;
+    }
+    refuse(where, fmt::format("has a content whose part {} is {}, wanted {{\"type\": \"text\", "
+                              "\"text\": ...}}",
+                              i,
+                              type != nullptr && type->is_string()
+                                  ? fmt::format("of type \"{}\"", type->as_string())
+                                  : kind_text(part)));
+  }
+}
+
 Json read_message(const Json& value, const std::string& where, bool& spelled_from_value) {
   if (!value.is_object()) {
     refuse(where, fmt::format("is {}, wanted a message with role and content", kind_text(value)));
@@ -48,6 +68,9 @@ Json read_message(const Json& value, const std::string& where, bool& spelled_fro
   const Json* calls = value.find("tool_calls");
   const bool calls_tools = calls != nullptr && calls->is_array() && calls->size() > 0;
   if (content != nullptr && content->is_string()) {
+    message.set("content", *content);
+  } else if (content != nullptr && content->is_array()) {
+    check_parts(*content, where);
     message.set("content", *content);
   } else if (calls_tools && (content == nullptr || content->is_null())) {
     if (content != nullptr) message.set("content", nullptr);
@@ -102,15 +125,44 @@ std::string kind_text(const Json& value) {
   return (name.find_first_of("aeiou") == 0 ? "an " : "a ") + name;
 }
 
+namespace {
+
+bool is_blank(const Json* text) {
+  return text == nullptr || !text->is_string() ||
+         text->as_string().find_first_not_of(" \t\r\n") == std::string::npos;
+}
+
+}  // namespace
+
 bool says_something(const Json& message) {
   const Json* content = message.find("content");
-  if (content != nullptr && content->is_string() &&
-      content->as_string().find_first_not_of(" \t\r\n") != std::string::npos) {
-    return true;
+  if (!is_blank(content)) return true;
+  if (content != nullptr && content->is_array()) {
+    for (const Json& part : content->as_array()) {
+      if (!is_blank(part.find("text"))) return true;
+    }
   }
   const Json* calls = message.find("tool_calls");
   return calls != nullptr && calls->is_array() && calls->size() > 0;
 }
+
+namespace {
+
+// A list, or one as a string: columns of tables cannot hold lists of different things.
+Json read_tools(const Json& tools) {
+  Json list = tools;
+  if (tools.is_string()) {
+    try {
+      list = parse_json(tools.as_string(), "tools");
+    } catch (const Error& error) {
+      refuse("tools", fmt::format("is a string, but no JSON: {}", error.what()));
+    }
+  }
+  if (!list.is_array()) refuse("tools", fmt::format("is {}, wanted a list", kind_text(list)));
+  return list;
+}
+
+}  // namespace
 
 Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json* tools) {
   Json merged = defaults.is_object() ? defaults : Json::object();
@@ -128,10 +180,7 @@ Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json*
     }
   }
   if (tools != nullptr && !tools->is_null()) {
-    if (!tools->is_array()) {
-      refuse("tools", fmt::format("is {}, wanted a list", kind_text(*tools)));
-    }
-    merged.set("tools", *tools);
+    merged.set("tools", read_tools(*tools));
   }
   return merged;
 }

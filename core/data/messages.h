@@ -9,9 +9,9 @@ namespace xrun {
 
 // Returns the messages of a row's field: a list of messages or one message. Messages are spelled
 // {"role", "content"} or {"from", "value"} (human, gpt, ... become user, assistant, ...; so do the
-// roles); other members stay. Throws RowRefusal that names field, index and what is wrong: no
-// message, a wrong type, an unknown speaker, a content that is neither text nor, beside tool calls,
-// null. `spelled_from_value` is set if that spelling occurs.
+// roles); other members stay. A content is a string or a list of text parts. Throws RowRefusal that
+// names field, index and what is wrong: no message, a wrong type, an unknown speaker, a content that
+// is neither text nor, beside tool calls, null. `spelled_from_value` is set if that spelling occurs.
 Json read_messages(const Json& value, const std::string& field, bool& spelled_from_value);
 
 Json make_message(const std::string& role, std::string content);
@@ -26,7 +26,7 @@ std::string kind_text(const Json& value);
 bool says_something(const Json& message);
 
 // Merges a row's template arguments over `defaults`: its "chat_template_kwargs" object and its
-// "tools" list (either may be null). Throws RowRefusal for a wrong type and for an argument that is
+// "tools", a list or one as a JSON string (either may be null). Throws RowRefusal for a wrong type and for an argument that is
 // the engine's own: add_generation_prompt, and what is_reserved_argument() says.
 Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json* tools);
 

@@ -1,3 +1,4 @@
+#include "core/data/conversation_row.h"
 #include "core/data/row_encoder.h"
 #include "tests/core/data/encoder_fixture.h"
 
@@ -110,6 +111,16 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
             "wrong_type: \"history\"[0] is no pair of strings"},
            {R"({"prompt":"a","completion":"b","chat_template_kwargs":{"tokenize":1}})",
             "refused_kwargs: chat_template_kwargs may not set \"tokenize\""},
+           {R"({"messages":[{"role":"user","content":[{"type":"image","url":"x"}]},)" ASSISTANT(
+                "b") "]}",
+            "wrong_type: messages[0] has a content whose part 0 is of type \"image\", wanted "
+            "{\"type\": \"text\""},
+           {R"({"messages":[{"role":"user","content":["x"]},)" ASSISTANT("b") "]}",
+            "wrong_type: messages[0] has a content whose part 0 is a string"},
+           {R"({"prompt":"a","completion":"b","tools":"{"})",
+            "wrong_type: tools is a string, but no JSON: tools:1:2"},
+           {R"({"prompt":"a","completion":"b","tools":"7"})",
+            "wrong_type: tools is an integer, wanted a list"},
            {R"({"messages":[{"role":"refused","content":"x"},)" ASSISTANT("b") "]}",
             "template_error: the template refuses this role"}}) {
     const std::string got = refusal(RowKind::kChat, row);
@@ -119,6 +130,16 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
       EXPECT_TRUE(got.starts_with(wanted)) << row << ": " << got;
     }
   }
+}
+
+TEST_F(ChatEncoder, ContentInPartsReachesTheTemplateAsItIs) {
+  const ConversationRow row = ConversationReader(RowKind::kChat, settings_)
+                                  .read(parse_json(R"({"tools":"[{\"name\":\"f\"}]","messages":[
+              {"role":"user","content":[{"type":"text","text":"a"}]},)" ASSISTANT("b") "]}",
+                                                   "row"));
+  EXPECT_EQ(dump_json(row.messages.as_array()[0]),
+            R"({"role":"user","content":[{"type":"text","text":"a"}]})");
+  EXPECT_EQ(dump_json(row.kwargs), R"({"tools":[{"name":"f"}]})");
 }
 
 TEST_F(ChatEncoder, NotesWhatItIgnores) {
