@@ -77,6 +77,27 @@ class MergeQueue {
   Queue queue_;
 };
 
+// A symbol's neighbours, and what it and the next one become.
+struct ScanPair {
+  uint32_t previous;
+  uint32_t next;
+  int32_t merged;
+};
+
+// Returns the lowest of n numbers, without a branch that depends on them.
+uint64_t lowest_of(const uint64_t* numbers, size_t n) {
+  uint64_t a = UINT64_MAX, b = UINT64_MAX, c = UINT64_MAX, d = UINT64_MAX;
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    a = std::min(a, numbers[i]);
+    b = std::min(b, numbers[i + 1]);
+    c = std::min(c, numbers[i + 2]);
+    d = std::min(d, numbers[i + 3]);
+  }
+  for (; i < n; ++i) a = std::min(a, numbers[i]);
+  return std::min(std::min(a, b), std::min(c, d));
+}
+
 }  // namespace
 
 void merge_symbols(const MergeTable& merges, std::vector<Symbol>& symbols) {
@@ -88,30 +109,39 @@ void merge_symbols(const MergeTable& merges, std::vector<Symbol>& symbols) {
 }
 
 void merge_by_scan(const MergeTable& merges, std::vector<Symbol>& symbols) {
-  thread_local std::vector<Merge> pairs;  // pairs[i] is the merge of symbols i and i + 1
-  size_t n = symbols.size();
+  const auto n = uint32_t(symbols.size());
   if (n < 2) return;
-  pairs.resize(n);
-  const auto look = [&](size_t i) { return merges.find(symbols[i].id, symbols[i + 1].id); };
-  for (size_t i = 0; i + 1 < n; ++i) merges.prefetch(symbols[i].id, symbols[i + 1].id);
-  for (size_t i = 0; i + 1 < n; ++i) pairs[i] = look(i);
-  while (n > 1) {
-    size_t best = 0;
-    for (size_t i = 1; i + 1 < n; ++i) {
-      if (pairs[i].rank < pairs[best].rank) best = i;
-    }
-    if (pairs[best].rank == kNoMerge) break;
-    symbols[best].id = pairs[best].id;
-    symbols[best].end = symbols[best + 1].end;
-    std::copy(symbols.begin() + int64_t(best) + 2, symbols.begin() + int64_t(n),
-              symbols.begin() + int64_t(best) + 1);
-    std::copy(pairs.begin() + int64_t(best) + 2, pairs.begin() + int64_t(n),
-              pairs.begin() + int64_t(best) + 1);
-    --n;
-    if (best > 0) pairs[best - 1] = look(best - 1);
-    if (best + 1 < n) pairs[best] = look(best);
+  thread_local std::vector<ScanPair> links;  // one a symbol, which may have been merged away
+  thread_local std::vector<uint64_t> order;  // (rank of the merge with the next symbol, place)
+  links.resize(n);
+  order.assign(n, UINT64_MAX);
+  const auto look = [&](uint32_t left, uint32_t right) {
+    const Merge merge = merges.find(symbols[left].id, symbols[right].id);
+    links[left].merged = merge.id;
+    order[left] = uint64_t(merge.rank) << 32 | left;
+  };
+  for (uint32_t i = 0; i + 1 < n; ++i) merges.prefetch(symbols[i].id, symbols[i + 1].id);
+  for (uint32_t i = 0; i < n; ++i) {
+    links[i] = {i - 1, i + 1, -1};
+    if (i + 1 < n) look(i, i + 1);
   }
-  symbols.resize(n);
+  while (true) {
+    const uint64_t lowest = lowest_of(order.data(), n);
+    if (lowest >> 32 == kNoMerge) break;
+    const auto left = uint32_t(lowest);
+    const uint32_t right = links[left].next, after = links[right].next;
+    symbols[left].id = links[left].merged;
+    symbols[left].end = symbols[right].end;
+    symbols[right].id = -1;
+    order[right] = order[left] = UINT64_MAX;
+    links[left].next = after;
+    if (after < n) {
+      links[after].previous = left;
+      look(left, after);
+    }
+    if (left > 0) look(links[left].previous, left);
+  }
+  std::erase_if(symbols, [](const Symbol& s) { return s.id < 0; });
 }
 
 void merge_by_heap(const MergeTable& merges, std::vector<Symbol>& symbols) {
