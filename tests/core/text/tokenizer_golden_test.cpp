@@ -13,8 +13,8 @@
 #include "core/base/json.h"
 #include "core/base/hash.h"
 #include "core/text/tokenizer.h"
-#include "core/text/utf8_cursor.h"
 #include "tests/core/data/scratch_folder.h"
+#include "tests/core/text/described_tokens.h"
 #include "tests/core/text/generated_strings.h"
 
 namespace xrun {
@@ -44,28 +44,6 @@ uint32_t crc32(std::string_view bytes, uint32_t crc = 0) {
   crc = ~crc;
   for (const unsigned char b : bytes) crc = table[(crc ^ b) & 0xFF] ^ (crc >> 8);
   return ~crc;
-}
-
-// Widens a range to whole characters, as Hugging Face's code points are.
-ByteRange widened(std::string_view text, ByteRange range) {
-  const bool empty = range.begin == range.end;
-  while (range.end < text.size() && is_continuation(text[range.end])) ++range.end;
-  if (empty) return {range.end, range.end};
-  while (range.begin > 0 && is_continuation(text[range.begin])) --range.begin;
-  return range;
-}
-
-std::string described(const Tokenizer& tokenizer, const std::string& text,
-                      const EncodeOptions& options) {
-  const Encoding e = tokenizer.encode(text, options);
-  std::string ids, offsets;
-  for (size_t i = 0; i < e.ids.size(); ++i) {
-    const ByteRange range = widened(text, e.offsets[i]);
-    ids += (i > 0 ? "," : "") + std::to_string(e.ids[i]);
-    offsets += (i > 0 ? "," : "") + std::to_string(range.begin) + "-" + std::to_string(range.end);
-  }
-  return ids + "|" + offsets + "|" + tokenizer.decode(e.ids) + "|" + tokenizer.decode(e.ids, true) +
-         "\n";
 }
 
 // The three ways of encoding, one after the other.

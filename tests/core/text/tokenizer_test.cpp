@@ -88,6 +88,7 @@ TEST(Tokenizer, InvalidBytesAreReadAsReplacementCharactersWithTheirOwnOffsets) {
   const auto tokenizer = smol();
   const std::string text = "a\xFF\xF0\x9F\x98z";  // a lone byte, then three of a cut-off character
   const Encoding e = tokenizer->encode(text);
+  EXPECT_EQ(e.replaced, 4u);
   EXPECT_EQ(tokenizer->decode(e.ids), "a\uFFFD\uFFFDz");
   EXPECT_EQ(e.offsets.front(), (ByteRange{0, 1}));
   EXPECT_EQ(e.offsets[1], (ByteRange{1, 2}));
