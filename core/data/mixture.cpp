@@ -76,6 +76,7 @@ void require_stages(const std::vector<MixtureStage>& stages, size_t sources) {
 
 Mixture::Mixture(const std::vector<double>& weights, uint64_t seed, bool shuffle, int64_t block)
     : block_(block), seed_(seed), shuffle_(shuffle) {
+  XRUN_CHECK(block > 0, "a mixture's block has {} rows, wanted at least 1", block);
   double total = 0;
   for (size_t d = 0; d < weights.size(); ++d) {
     require_weight(d, weights[d]);
@@ -97,6 +98,7 @@ Mixture::Mixture(const std::vector<MixtureStage>& stages, int64_t step_rows, uin
                  bool shuffle, int64_t block)
     : block_(block), seed_(seed), shuffle_(shuffle) {
   XRUN_CHECK(!stages.empty(), "a mixture has no stage");
+  XRUN_CHECK(block > 0, "a mixture's block has {} rows, wanted at least 1", block);
   XRUN_CHECK(step_rows > 0, "a step of a mixture has {} rows, wanted at least 1", step_rows);
   const size_t sources = stages[0].weights.size();
   require_stages(stages, sources);

@@ -52,7 +52,7 @@ void RowStream::make_mixture(const std::vector<int32_t>& live) {
   const bool shuffle = plan_.order.kind != RowOrder::Kind::kFile;
   if (plan_.stages.empty()) {
     mixture_.emplace(live_alone([&](size_t s) { return plan_.sources[s].weight; }), plan_.seed,
-                     shuffle);
+                     shuffle, plan_.mixture_block);
     return;
   }
   for (size_t i = 0; i < plan_.stages.size(); ++i) {
@@ -61,7 +61,7 @@ void RowStream::make_mixture(const std::vector<int32_t>& live) {
     XRUN_CHECK(*std::max_element(stage.weights.begin(), stage.weights.end()) > 0,
                "mixture.stages[{}] has a weight above 0 for sources without rows alone", i + 1);
   }
-  mixture_.emplace(plan_.stages, plan_.step_rows, plan_.seed, shuffle);
+  mixture_.emplace(plan_.stages, plan_.step_rows, plan_.seed, shuffle, plan_.mixture_block);
 }
 
 int64_t RowStream::rows_of_all_epochs(int32_t source) const {

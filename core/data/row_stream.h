@@ -35,6 +35,7 @@ class RowStream {
     int64_t epochs = 1;                // 0: without end
     uint64_t seed = 0;
     RowOrder order;  // of a source's rows; kFile leaves the mixture's blocks in order too
+    int64_t mixture_block = Mixture::kBlock;
   };
 
   // Throws Error as Mixture does, and that names a source without a weight in any stage.

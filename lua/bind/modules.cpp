@@ -10,6 +10,11 @@ const std::vector<OpenModule>& engine_modules() {
       open_view,
       open_policy,
       open_data_sets,
+      open_tokenizer,
+      open_template,
+      open_shuffle,
+      open_mixture,
+      open_pack,
       open_adamw,
       open_run,
   };

@@ -13,6 +13,11 @@ void open_metrics(LuaState& state);      // metrics.cpp
 void open_view(LuaState& state);         // view.cpp
 void open_policy(LuaState& state);       // policy.cpp
 void open_data_sets(LuaState& state);    // data_sets.cpp
+void open_tokenizer(LuaState& state);    // tokenizer.cpp
+void open_template(LuaState& state);     // template.cpp
+void open_shuffle(LuaState& state);      // shuffle.cpp
+void open_mixture(LuaState& state);      // mixture.cpp
+void open_pack(LuaState& state);         // pack.cpp
 void open_adamw(LuaState& state);        // adamw.cpp
 void open_run(LuaState& state);          // run.cpp
 void open_require(LuaState& state);      // require.cpp

@@ -1,0 +1,127 @@
+// xrun.mixture: which source gives the next row, alone.
+
+#include "core/data/mixture.h"
+
+#include "core/base/error.h"
+#include "core/data/row_stream.h"
+#include "lua/bind/args.h"
+#include "lua/bind/field_check.h"
+#include "lua/bind/modules.h"
+
+namespace xrun {
+
+namespace {
+
+struct LuaMixture {
+  Mixture mixture;
+  std::optional<int64_t> length;
+};
+
+std::vector<MixtureStage> read_mixture_stages(lua_State* L, const Options& options) {
+  if (!options.has("stages")) return {};
+  XRUN_CHECK(lua_isnoneornil(L, 1),
+             "a mixture has weights (argument 1) or stages, not both; pass nil for the weights");
+  const Json stages = options.get<Json>("stages");
+  check_fields(stages, "mixture.stages");
+  std::vector<MixtureStage> result;
+  for (const Json& entry : stages.as_array()) {
+    MixtureStage& stage = result.emplace_back();
+    stage.start = entry.at("start").as_int();
+    for (const Json& weight : entry.at("weights").as_array()) {
+      stage.weights.push_back(weight.as_double());
+    }
+  }
+  return result;
+}
+
+std::vector<double> read_weights(lua_State* L) {
+  const Json weights = to_json(L, 1);
+  const bool numbers = weights.is_array() && weights.size() > 0;
+  if (!numbers) throw_argument(L, 1, "weights", "a list of numbers");
+  std::vector<double> result;
+  for (const Json& weight : weights.as_array()) {
+    if (!weight.is_number()) throw_argument(L, 1, "weights", "a list of numbers");
+    result.push_back(weight.as_double());
+  }
+  return result;
+}
+
+// The stream's length follows from the sources' sizes.
+void find_length(LuaMixture& mixture, RowStream::Plan plan, const std::vector<double>& weights,
+                 const Options& options) {
+  const size_t sources = plan.stages.empty() ? weights.size() : plan.stages[0].weights.size();
+  const std::vector<int64_t> sizes = options.get<std::vector<int64_t>>("sizes");
+  XRUN_CHECK(sizes.size() == sources, "option `sizes` has {} numbers for {} sources", sizes.size(),
+             sources);
+  for (size_t s = 0; s < sources; ++s) {
+    XRUN_CHECK(sizes[s] > 0, "option `sizes`: source {} has {} rows, wanted at least 1", s + 1,
+               sizes[s]);
+    plan.sources.push_back({sizes[s], weights.empty() ? 1 : weights[s]});
+  }
+  mixture.length = RowStream(std::move(plan)).length();
+}
+
+int make_mixture(lua_State* L) {
+  const Options options(L, 2,
+                        {"seed", "shuffle", "block", "stages", "batch", "sizes", "stop", "epochs"});
+  RowStream::Plan plan;
+  plan.stages = read_mixture_stages(L, options);
+  plan.seed = static_cast<uint64_t>(options.get<int64_t>("seed", 0));
+  plan.step_rows = options.get<int64_t>("batch", 1);
+  plan.epochs = options.get<int64_t>("epochs", 1);
+  plan.mixture_block = options.get<int64_t>("block", Mixture::kBlock);
+  plan.stop = parse_mixture_stop(options.get<std::string>("stop", "all"));
+  const bool shuffle = options.get<bool>("shuffle", true);
+  if (!shuffle) plan.order.kind = RowOrder::Kind::kFile;
+  const std::vector<double> weights = plan.stages.empty() ? read_weights(L) : std::vector<double>();
+  auto mixture = std::make_shared<LuaMixture>(
+      LuaMixture{plan.stages.empty()
+                     ? Mixture(weights, plan.seed, shuffle, plan.mixture_block)
+                     : Mixture(plan.stages, plan.step_rows, plan.seed, shuffle, plan.mixture_block),
+                 std::nullopt});
+  if (options.has("sizes")) find_length(*mixture, std::move(plan), weights, options);
+  push(L, std::move(mixture));
+  return 1;
+}
+
+// Sources count from 1, as the list of weights does; draws and rows from 0.
+int push_draw(LuaMixture& self, lua_State* L) {
+  const int64_t index = arg<int64_t>(L, 2, "i");
+  XRUN_CHECK(index >= 0 && index < self.length.value_or(index + 1),
+             "a mixture of {} rows has no index {}", self.length.value_or(0), index);
+  const Mixture::Draw draw = self.mixture(index);
+  push(L, int64_t{draw.source} + 1);
+  push(L, draw.draw);
+  return 2;
+}
+
+int push_length(LuaMixture& self, lua_State* L) {
+  if (self.length) {
+    push(L, *self.length);
+  } else {
+    lua_pushnil(L);
+  }
+  return 1;
+}
+
+}  // namespace
+
+void open_mixture(LuaState& state) {
+  Class<LuaMixture>(state, "Mixture", "Weighted sources as one stream that needs no state.")
+      .metamethod(
+          "__call", "mix(i) -> source, draw",
+          "Which source gives row i of the stream (i from 0, sources from 1, as the list of "
+          "weights), and which of its rows, counted from 0 without end.",
+          push_draw)
+      .property("length", "number or nil",
+                "Rows of the stream by `stop` and `sizes`; nil: without end.", push_length);
+  state.function("mixture", "(weights, options?) -> Mixture",
+                 "Mixes sources by weight, exactly in every block of rows. Options: seed (0), "
+                 "shuffle (true), block (2048); sizes (rows of each source), epochs (1) and stop "
+                 "(\"all\", \"first\", \"restart\") decide the length; stages = { { start = 0, "
+                 "weights = {...} }, ... } in place of the weights (then nil), with start in steps "
+                 "of batch (1) rows.",
+                 make_mixture);
+}
+
+}  // namespace xrun

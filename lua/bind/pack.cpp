@@ -1,0 +1,47 @@
+// xrun.pack and xrun.share_out: sequences into packs, packs over ranks.
+
+#include "core/data/pack.h"
+
+#include "core/data/pack_share.h"
+#include "lua/bind/args.h"
+#include "lua/bind/modules.h"
+#include "lua/bind/token_tensors.h"
+
+namespace xrun {
+
+namespace {
+
+void push_lists(lua_State* L, const std::vector<std::vector<int64_t>>& lists) {
+  lua_createtable(L, static_cast<int>(lists.size()), 0);
+  for (size_t i = 0; i < lists.size(); ++i) {
+    push(L, lists[i]);
+    lua_rawseti(L, -2, static_cast<int>(i) + 1);
+  }
+}
+
+int pack_lengths(lua_State* L) {
+  push_lists(
+      L, best_fit_decreasing(read_whole_numbers(L, 1, "lengths"), arg<int64_t>(L, 2, "capacity")));
+  return 1;
+}
+
+int share_costs(lua_State* L) {
+  push_lists(L, share_out(read_whole_numbers(L, 1, "costs"), arg<int64_t>(L, 2, "ranks")));
+  return 1;
+}
+
+}  // namespace
+
+void open_pack(LuaState& state) {
+  state.function("pack", "(lengths, capacity) -> list of lists",
+                 "Best-fit-decreasing packs of at most `capacity`: lists of indices from 0 into "
+                 "`lengths`, a list or a tensor [n]. Always the same for the same lengths.",
+                 pack_lengths);
+  state.function("share_out", "(costs, ranks) -> list of lists",
+                 "Gives each rank its packs, indices from 0 into `costs`, so that ranks cost about "
+                 "the same and have equally many packs, or some one more. Always the same for the "
+                 "same costs, so every rank can work it out alone.",
+                 share_costs);
+}
+
+}  // namespace xrun

@@ -1,0 +1,98 @@
+// xrun.template: messages to text and tokens, alone.
+
+#include "core/base/error.h"
+#include "core/text/chat_template.h"
+#include "core/text/chat_tokens.h"
+#include "lua/bind/args.h"
+#include "lua/bind/modules.h"
+#include "lua/bind/token_tensors.h"
+
+namespace xrun {
+
+namespace {
+
+struct LuaTemplate {
+  std::shared_ptr<const Tokenizer> tokenizer;
+  ResolvedTemplate resolved;
+};
+
+int make_template(lua_State* L) {
+  const LuaTokenizer& tokenizer = arg<LuaTokenizer&>(L, 1, "tokenizer");
+  const std::string setting = opt_arg<std::string>(L, 2, "setting").value_or("auto");
+  const Options options(L, 3, {"date", "unmarked"});
+  push(L, std::make_shared<LuaTemplate>(LuaTemplate{
+              tokenizer.tokenizer,
+              resolve_template(*tokenizer, setting, options.get<std::string>("date", ""),
+                               options.get<bool>("unmarked", false))}));
+  return 1;
+}
+
+Json read_arguments(lua_State* L, int i) {
+  if (lua_isnoneornil(L, i)) return Json::object();
+  Json arguments = to_json(L, i, false);
+  if (!arguments.is_object()) throw_argument(L, i, "kwargs", "a table with named keys");
+  return arguments;
+}
+
+void push_spans(lua_State* L, const Rendering& rendering) {
+  lua_createtable(L, static_cast<int>(rendering.spans.size()), 0);
+  int number = 0;
+  for (const RenderSpan& span : rendering.spans) {
+    push(L, Json(Json::Object{{"begin", int64_t{span.begin}},
+                              {"end", int64_t{span.end}},
+                              {"origin", span.origin == Origin::kTemplate ? "template" : "message"},
+                              {"generation", span.generation}}));
+    lua_rawseti(L, -2, ++number);
+  }
+}
+
+int render(LuaTemplate& self, lua_State* L) {
+  const Rendering rendering =
+      self.resolved.chat_template->render(to_json(L, 2), read_arguments(L, 3));
+  push(L, rendering.text);
+  push_spans(L, rendering);
+  return 2;
+}
+
+int encode(LuaTemplate& self, lua_State* L) {
+  const ChatTokens tokens = encode_chat(*self.tokenizer, *self.resolved.chat_template,
+                                        to_json(L, 2), read_arguments(L, 3));
+  push(L, ids_tensor(tokens.ids));
+  push(L, mask_tensor(tokens.mask));
+  return 2;
+}
+
+}  // namespace
+
+void open_template(LuaState& state) {
+  Class<LuaTemplate>(state, "Template", "A chat template with the tokenizer that it writes for.")
+      .method("render", "(messages, kwargs?) -> string, list",
+              "The text, and the spans that tile it: { begin, end, origin = \"template\" or "
+              "\"message\", generation }, in bytes from 0, end not in.",
+              render)
+      .method("encode", "(messages, kwargs?) -> Tensor [T], Tensor [T]",
+              "Ids, and a mask that is true where the token is trained. Text of messages never "
+              "becomes special tokens.",
+              encode)
+      .property("name", "string", "\"own\", a built-in name, \"tagged:qwen2.5\" or the file.",
+                [](LuaTemplate& self, lua_State* L) {
+                  push(L, self.resolved.chat_template->name());
+                  return 1;
+                })
+      .property("notice", "string", "Which template it is and why, in a sentence.",
+                [](LuaTemplate& self, lua_State* L) {
+                  push(L, self.resolved.notice);
+                  return 1;
+                })
+      .property("source", "string", "The template's text.", [](LuaTemplate& self, lua_State* L) {
+        push(L, self.resolved.chat_template->source());
+        return 1;
+      });
+  state.function("template", "(tokenizer, setting?, options?) -> Template",
+                 "A chat template by the configuration's `template` setting (\"auto\"). Options: "
+                 "date (of strftime_now; today), unmarked (true: one without generation marks is "
+                 "no error, and trains nothing).",
+                 make_template);
+}
+
+}  // namespace xrun
