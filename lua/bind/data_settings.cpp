@@ -50,6 +50,29 @@ std::vector<DataSource> read_data_sources(const Json& data) {
 
 namespace {
 
+void read_mixture(const Json& mixture, DataOptions& result) {
+  if (!mixture.is_object()) return;
+  if (const Json* stop = mixture.find("stop"); stop && stop->is_string()) {
+    result.stop = parse_mixture_stop(stop->as_string());
+  }
+  const Json* stages = mixture.find("stages");
+  if (stages == nullptr || stages->size() == 0) return;
+  result.stages = read_stages(*stages);
+  for (size_t s = 0; s < result.sources.size(); ++s) {
+    XRUN_CHECK(result.sources[s].weight == 1,
+               "data[{}].weight is {}, and mixture.stages has weights too; remove one of them",
+               s + 1, result.sources[s].weight);
+  }
+}
+
+// Windows of batch.tokens cut documents themselves; what is longer than max_length is no fault.
+bool cuts_windows(lua_State* L, RowKind kind) {
+  const Json* batch = recipe_context(L).config.find("batch.tokens");
+  return kind == RowKind::kText && batch != nullptr && batch->is_number();
+}
+
+}  // namespace
+
 std::vector<MixtureStage> read_stages(const Json& stages) {
   std::vector<MixtureStage> result;
   for (const Json& entry : stages.as_array()) {
@@ -61,23 +84,6 @@ std::vector<MixtureStage> read_stages(const Json& stages) {
   }
   return result;
 }
-
-void read_mixture(const Json& mixture, DataOptions& result) {
-  if (!mixture.is_object()) return;
-  if (const Json* stop = mixture.find("stop"); stop && stop->is_string()) {
-    result.stop = parse_mixture_stop(stop->as_string());
-  }
-  const Json* stages = mixture.find("stages");
-  if (stages != nullptr && stages->size() > 0) result.stages = read_stages(*stages);
-}
-
-// Windows of batch.tokens cut documents themselves; what is longer than max_length is no fault.
-bool cuts_windows(lua_State* L, RowKind kind) {
-  const Json* batch = recipe_context(L).config.find("batch.tokens");
-  return kind == RowKind::kText && batch != nullptr && batch->is_number();
-}
-
-}  // namespace
 
 RowOrder read_order(const Json& shuffle) {
   RowOrder order;

@@ -18,6 +18,9 @@ std::vector<DataSource> read_data_sources(const Json& data);
 // The `shuffle` setting: true, false, or { block, window }; null is true.
 RowOrder read_order(const Json& shuffle);
 
+// The `mixture.stages` setting, whose fields are checked.
+std::vector<MixtureStage> read_stages(const Json& stages);
+
 constexpr int64_t kNoLimit = -1;  // of max_length: asked for, beside 0 for "not given"
 
 // Everything that `data` and options over the configuration's values say about a set.

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/data/row_stream.h"
 #include "lua/bind/args.h"
+#include "lua/bind/data_settings.h"
 #include "lua/bind/field_check.h"
 #include "lua/bind/modules.h"
 
@@ -17,21 +18,13 @@ struct LuaMixture {
   std::optional<int64_t> length;
 };
 
-std::vector<MixtureStage> read_mixture_stages(lua_State* L, const Options& options) {
+std::vector<MixtureStage> stages_of(lua_State* L, const Options& options) {
   if (!options.has("stages")) return {};
   XRUN_CHECK(lua_isnoneornil(L, 1),
              "a mixture has weights (argument 1) or stages, not both; pass nil for the weights");
   const Json stages = options.get<Json>("stages");
   check_fields(stages, "mixture.stages");
-  std::vector<MixtureStage> result;
-  for (const Json& entry : stages.as_array()) {
-    MixtureStage& stage = result.emplace_back();
-    stage.start = entry.at("start").as_int();
-    for (const Json& weight : entry.at("weights").as_array()) {
-      stage.weights.push_back(weight.as_double());
-    }
-  }
-  return result;
+  return read_stages(stages);
 }
 
 std::vector<double> read_weights(lua_State* L) {
@@ -65,7 +58,7 @@ int make_mixture(lua_State* L) {
   const Options options(L, 2,
                         {"seed", "shuffle", "block", "stages", "batch", "sizes", "stop", "epochs"});
   RowStream::Plan plan;
-  plan.stages = read_mixture_stages(L, options);
+  plan.stages = stages_of(L, options);
   plan.seed = static_cast<uint64_t>(options.get<int64_t>("seed", 0));
   plan.step_rows = options.get<int64_t>("batch", 1);
   plan.epochs = options.get<int64_t>("epochs", 1);
