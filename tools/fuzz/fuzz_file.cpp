@@ -32,7 +32,9 @@ class FuzzFolder {
 
 std::string fuzz_file(const std::string& name, std::string_view bytes) {
   static const FuzzFolder folder;
-  std::ofstream file(folder.path() + "/" + name, std::ios::binary | std::ios::trunc);
+  const std::filesystem::path path = std::filesystem::path(folder.path()) / name;
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (!file.flush()) throw std::runtime_error("a fuzz target's file cannot be written");
   return folder.path();

@@ -15,11 +15,15 @@ struct FuzzTarget {
 };
 
 // A file a target, tools/fuzz/NAME.cpp. Corpora stand in tests/data/fuzz/NAME.
+void fuzz_cache_open(std::string_view input);       // edits of a cache's files
+void fuzz_data_rows(std::string_view input);        // a letter that names a format, and a file
 void fuzz_jinja(std::string_view input);            // a template's source, 0, messages as JSON
 void fuzz_tokenizer_bytes(std::string_view input);  // a letter that names a tokenizer, and text
 void fuzz_tokenizer_json(std::string_view input);   // a tokenizer.json
 
 inline constexpr FuzzTarget kFuzzTargets[] = {
+    {"cache_open", fuzz_cache_open},
+    {"data_rows", fuzz_data_rows},
     {"jinja", fuzz_jinja},
     {"tokenizer_bytes", fuzz_tokenizer_bytes},
     {"tokenizer_json", fuzz_tokenizer_json},
@@ -30,8 +34,8 @@ inline void fuzz_check(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
 }
 
-// Writes a file of this name into the process's own folder, in memory where that is possible, and
-// returns the folder. It is gone when the process ends.
+// Writes a file of this name ("a/b": in a folder of its own) into the process's own folder, in
+// memory where that is possible, and returns that folder. It is gone when the process ends.
 std::string fuzz_file(const std::string& name, std::string_view bytes);
 
 }  // namespace xrun

@@ -1,0 +1,182 @@
+// A cache of a few rows with edits in its manifest and its segment: an Error, or rows that can be
+// read. Checksums are made good after the edits (or not, as the first byte says), so that what
+// stands behind them is reached.
+//
+// The input is that byte and edits: a byte that names file and kind, two of the place, one of the
+// length, and the bytes to write. So inputs outlive a change of the format.
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/data/cache_manifest.h"
+#include "core/data/row_cache.h"
+#include "core/data/row_columns.h"
+#include "tools/fuzz/fuzz_target.h"
+
+namespace xrun {
+
+namespace {
+
+struct CacheFiles {
+  CacheManifest manifest;
+  std::string segment;
+};
+
+EncodedRow make_row(int64_t number) {
+  EncodedRow row;
+  for (int64_t i = 0; i < 3 + 5 * number; ++i) {
+    row.streams[0].ids.push_back(static_cast<int32_t>(i * 7 % 300));
+    row.streams[0].trained.push_back(i > 1);
+    row.streams[0].weights.push_back(0.5f);
+  }
+  row.prompt_hash = static_cast<uint64_t>(number / 2);
+  row.kept = {Json(1.5), Json("name")};
+  return row;
+}
+
+CacheFiles make_cache() {
+  CacheFiles files;
+  RowColumns columns({RowKind::kChat, 300, {"score", "topic"}, true});
+  files.manifest.ledger.name = "rows";
+  files.manifest.ledger.files = {"rows.jsonl"};
+  std::vector<EncodedRow> rows;
+  for (int64_t r = 0; r < 5; ++r) {
+    rows.push_back(make_row(r));
+    columns.accept(rows.back(), files.manifest.ledger);
+  }
+  files.manifest.columns = columns.columns();
+  SegmentData segment(files.manifest.columns);
+  for (int64_t r = 0; r < 5; ++r) {
+    columns.append(rows[static_cast<size_t>(r)], {0, r + 1}, segment);
+    segment.end_row();
+  }
+  files.manifest.row_type = row_kind_name(RowKind::kChat);
+  files.manifest.key_document = parse_json(R"({"tokenizer": "fuzz"})", "key");
+  files.manifest.key = cache_key(files.manifest.key_document);
+  files.manifest.summary = columns.summary();
+  files.manifest.ledger.rows = files.manifest.ledger.lines = files.manifest.ledger.kept = 5;
+  files.segment = segment.head(0, 0, files.manifest.key);
+  segment.body([&](std::string_view piece) { files.segment += piece; });
+  SegmentEntry entry;
+  entry.file = segment_name(0);
+  entry.rows = 5;
+  for (size_t c = 0; c < files.manifest.columns.size(); ++c) {
+    entry.elements.push_back(static_cast<int64_t>(segment.elements(c)));
+  }
+  files.manifest.segments.push_back(entry);
+  return files;
+}
+
+class Edits {
+ public:
+  explicit Edits(std::string_view bytes) : bytes_(bytes) {}
+
+  // Applies those that name `file`.
+  void apply(size_t file, std::string& to) const {
+    std::string_view left = bytes_;
+    while (left.size() >= 4) {
+      const auto byte = [&](size_t i) { return size_t{static_cast<uint8_t>(left[i])}; };
+      const size_t kind = byte(0) / 2 % 4, length = byte(3);
+      const size_t at = (byte(1) + 256 * byte(2)) % (to.size() + 1);
+      const std::string_view written = left.substr(4, kind == 2 ? 0 : length);
+      if (byte(0) % 2 == file) edit(to, kind, at, length, written);
+      left.remove_prefix(4 + written.size());
+    }
+  }
+
+ private:
+  static void edit(std::string& to, size_t kind, size_t at, size_t length,
+                   std::string_view written) {
+    switch (kind) {
+      case 0: to.replace(at, written.size(), written); break;
+      case 1: to.insert(at, written); break;
+      case 2: to.erase(at, length); break;
+      case 3: to.resize(at); break;
+    }
+  }
+  std::string_view bytes_;
+};
+
+// Rewrites the checksums of a segment's pages, where its head has room for them.
+void mend_pages(std::string& segment) {
+  constexpr size_t kColumns = 12, kPages = 44;  // in the header: docs/cache-format.md
+  uint32_t columns = 0, pages = 0;
+  if (segment.size() < 64) return;
+  std::memcpy(&columns, segment.data() + kColumns, 4);
+  std::memcpy(&pages, segment.data() + kPages, 4);
+  SegmentHeader header;
+  if (columns > 1000 || pages > 1000) return;
+  header.columns.resize(columns);
+  header.pages = pages;
+  if (header.head_bytes() > segment.size()) return;
+  for (uint32_t page = 0; page < pages; ++page) {
+    const size_t begin = header.head_bytes() + page * kPageBytes;
+    if (begin >= segment.size()) return;
+    const uint64_t sum = hash_u64(std::string_view(segment).substr(begin, kPageBytes));
+    std::memcpy(segment.data() + header.column_table_end() + 8 * page, &sum, 8);
+  }
+}
+
+std::string manifest_text(CacheFiles& files, const Edits& edits, bool mend) {
+  SegmentEntry& entry = files.manifest.segments[0];
+  entry.bytes = files.segment.size();
+  SegmentHeader header;
+  header.columns.resize(files.manifest.columns.size());
+  header.pages = (files.segment.size() + kPageBytes - 1) / kPageBytes;
+  entry.head_bytes = std::min<uint64_t>(header.head_bytes(), files.segment.size());
+  entry.head_xxh3 = hash_u64(std::string_view(files.segment).substr(0, entry.head_bytes));
+  std::string text = encode_manifest(files.manifest);
+  constexpr std::string_view kTail = ",\"xxh3\":\"";
+  std::string body = text.substr(0, text.rfind(kTail));
+  edits.apply(1, body);
+  const std::string sum = mend ? hash_hex(body) : text.substr(text.size() - 35, 32);
+  return body + std::string(kTail) + sum + "\"}\n";
+}
+
+void read_all(const std::filesystem::path& dir) {
+  const auto cache = RowCache::open(dir, RowKind::kChat);
+  TokenStream stream;
+  for (int64_t row = 0; row < std::min<int64_t>(cache->size(), 100); ++row) {
+    try {
+      cache->read(row, 0, stream);
+      fuzz_check(stream.ids.size() == stream.trained.size(), "ids and mask differ");
+      cache->at(row);
+      cache->prompt_hash(row);
+      for (size_t k = 0; k < cache->kept_columns().size(); ++k) {
+        if (cache->kept_columns()[k].is_number) {
+          cache->kept_number(row, k);
+        } else {
+          cache->kept_string(row, k);
+        }
+      }
+      cache->row_of_token(cache->first_token(row));
+    } catch (const Error&) {
+    }
+  }
+  cache->verify();
+}
+
+}  // namespace
+
+void fuzz_cache_open(std::string_view input) {
+  static const CacheFiles whole = make_cache();
+  if (input.empty()) return;
+  const bool mend = input[0] % 8 != 0;
+  const Edits edits(input.substr(1));
+  CacheFiles files = whole;
+  edits.apply(0, files.segment);
+  if (mend) mend_pages(files.segment);
+  const std::string manifest = manifest_text(files, edits, mend);
+  const std::filesystem::path dir =
+      fuzz_file(files.manifest.key + "/" + segment_name(0), files.segment);
+  fuzz_file(files.manifest.key + "/" + kManifestName, manifest);
+  try {
+    read_all(dir / files.manifest.key);
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace xrun
