@@ -63,8 +63,8 @@ DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
   set.state_ = state;
   set.selection_ = selection;
   XRUN_CHECK(set.size() > 0, "no source of data has a weight above 0, so none is ever drawn");
-  // A weight too small to be drawn is named now.
-  if (state->sources.size() > 1) set.stream_of({});
+  // A weight too small to be drawn is named now; with so many units a step every stage has a block.
+  if (state->sources.size() > 1) set.stream_of({.units = Mixture::kBlock});
   return set;
 }
 

@@ -10,7 +10,6 @@
 #include <numeric>
 
 #include "core/base/error.h"
-#include "core/data/shuffle.h"
 
 namespace xrun {
 
@@ -35,6 +34,11 @@ std::vector<int64_t> share_block(const std::vector<double>& weights, int64_t row
   for (size_t i = 0; left > 0; ++i, --left) ++begin[remainders[i % remainders.size()].second + 1];
   std::partial_sum(begin.begin(), begin.end(), begin.begin());
   return begin;
+}
+
+// The slot at a place of a block's order.
+int64_t slot_at(const std::optional<Shuffle>& order, int64_t place) {
+  return order ? static_cast<int64_t>((*order)(static_cast<uint64_t>(place))) : place;
 }
 
 int64_t count_of(const std::vector<int64_t>& begin, size_t source) {
@@ -135,11 +139,10 @@ Mixture::Block Mixture::block_of(const Grid& grid, int64_t block) const {
   return {grid.first_block + block, block < grid.whole ? &grid.begin : &grid.rest_begin};
 }
 
-int64_t Mixture::slot(const Block& block, int64_t place) const {
-  if (!shuffle_) return place;
-  const Shuffle order(static_cast<uint64_t>(block.begin->back()), seed_,
-                      static_cast<uint64_t>(block.number), kShuffleOfBlocks);
-  return static_cast<int64_t>(order(static_cast<uint64_t>(place)));
+std::optional<Shuffle> Mixture::order_of(const Block& block) const {
+  if (!shuffle_) return std::nullopt;
+  return Shuffle(static_cast<uint64_t>(block.begin->back()), seed_,
+                 static_cast<uint64_t>(block.number), kShuffleOfBlocks);
 }
 
 Mixture::Draw Mixture::operator()(int64_t index) const {
@@ -148,7 +151,7 @@ Mixture::Draw Mixture::operator()(int64_t index) const {
   const Grid& grid = *(later - 1);
   const int64_t number = (index - grid.start) / block_;
   const Block block = block_of(grid, number);
-  const int64_t at = slot(block, (index - grid.start) % block_);
+  const int64_t at = slot_at(order_of(block), (index - grid.start) % block_);
   const auto next = std::upper_bound(block.begin->begin(), block.begin->end(), at);
   const size_t source = static_cast<size_t>(next - block.begin->begin()) - 1;
   return {static_cast<int32_t>(source),
@@ -176,8 +179,9 @@ std::optional<int64_t> Mixture::length_for(int32_t source, int64_t draws) const 
   const Block block = block_of(grid, number);
   // The order inside a block is shuffled, so the last of the wanted draws may stand anywhere in it.
   const int64_t wanted = here - number * count;
+  const std::optional<Shuffle> order = order_of(block);
   for (int64_t place = block.begin->back() - 1; place >= 0; --place) {
-    const int64_t draw = slot(block, place) - (*block.begin)[d];
+    const int64_t draw = slot_at(order, place) - (*block.begin)[d];
     if (draw >= 0 && draw < wanted) return grid.start + number * block_ + place + 1;
   }
   throw Error("a mixture's block is shorter than its counts");

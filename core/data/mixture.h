@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "core/data/shuffle.h"
+
 namespace xrun {
 
 // From a step on, until the next stage, sources are drawn by these weights.
@@ -67,7 +69,7 @@ class Mixture {
     const std::vector<int64_t>* begin = nullptr;
   };
   Block block_of(const Grid& grid, int64_t block) const;
-  int64_t slot(const Block& block, int64_t place) const;  // of a place in the block's order
+  std::optional<Shuffle> order_of(const Block& block) const;  // no value: its slots in order
 
   std::vector<Grid> grids_;
   int64_t block_;

@@ -7,7 +7,7 @@ namespace xrun {
 class MixtureRun : public SessionTest {
  protected:
   MixtureRun() { write_file_atomic("other.jsonl", read_file("pairs.jsonl")); }
-  // Trains, and logs how many rows of a step come from the second source.
+  // Trains, and logs how many sides of a step's pairs come from the second source.
   static constexpr const char* kSources =
       "for step, batch in run:steps(train, cfg.batch) do\n"
       "  run:log(adamw:step(batch, dpo))\n"
@@ -28,7 +28,7 @@ TEST_F(MixtureRun, StagesBeginAtTheirSteps) {
       counts += fmt::format("{} ", second->as_double());
     }
   }
-  EXPECT_EQ(counts, "0 0 4 4 ");
+  EXPECT_EQ(counts, "0 0 8 8 ");
 }
 
 TEST_F(MixtureRun, AllNeedsStepsWhereASourceNeverEnds) {
