@@ -12,7 +12,6 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -139,17 +138,12 @@ class Build {
     XRUN_CHECK(content_.hex() == cursor_.xxh3, "{}: other bytes stand before the cursor", name);
   }
 
-  int workers() const {
-    if (source_.workers > 0) return source_.workers;
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  }
-
   void take_rows() {
     lines_before_ = manifest_.ledger.lines - cursor_.at.lines;
     for (int32_t f = 0; f < cursor_.file; ++f) {
       bytes_before_ += source_.files[static_cast<size_t>(f)].bytes;
     }
-    RowPipeline pipeline(source_.files, row_type_, {workers(), source_.block_bytes}, cursor_.file,
+    RowPipeline pipeline(source_.files, row_type_, {source_.workers, source_.block_bytes}, cursor_.file,
                          std::move(splitter_));
     while (std::unique_ptr<EncodedBlock> block = pipeline.next([] { check_interrupt(); })) {
       take_block(*block);

@@ -3,6 +3,7 @@
 
 #include "core/data/row_pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "core/base/error.h"
@@ -20,7 +21,9 @@ RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowType& row_
                          const PipelineOptions& options, int32_t first,
                          std::unique_ptr<RowSplitter> splitter)
     : files_(files), options_(options), file_(first), splitter_(std::move(splitter)) {
-  for (int i = 0; i < options.workers; ++i) workers_.push_back(row_type.make_worker());
+  int& workers = options_.workers;
+  if (workers <= 0) workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  for (int i = 0; i < workers; ++i) workers_.push_back(row_type.make_worker());
   try {
     for (const auto& worker : workers_) {
       threads_.emplace_back([this, &worker] { work(*worker); });

@@ -39,7 +39,7 @@ struct EncodedBlock {
 };
 
 struct PipelineOptions {
-  int workers = 1;
+  int workers = 0;                       // threads; 0: one a core
   size_t block_bytes = size_t{1} << 20;  // of content; a block ends with a row
 };
 

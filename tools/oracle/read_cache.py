@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Prints the rows of a cache as JSON lines: a reader written from docs/cache-format.md.
+"""read_cache.py FOLDER: prints the rows of a cache as JSON lines, read as docs/cache-format.md says.
 
-Usage: read_cache.py FOLDER. Plain Python 3; checksums are checked if the xxhash package is there.
-"""
+Plain Python 3; checksums are checked if the xxhash package is there."""
 import json
 import pathlib
 import struct
@@ -18,14 +17,6 @@ FORMATS = {1: "B", 2: "H", 3: "I", 4: "i", 5: "q", 6: "Q", 7: "f", 8: "d"}
 BITS, PAGE, TAIL = 9, 1 << 16, len(',"xxh3":"') + 32 + len('"}\n')
 
 
-def read_manifest(folder):
-    data = (folder / "manifest.json").read_bytes()
-    manifest = json.loads(data)
-    assert not xxhash or xxhash.xxh3_128_hexdigest(data[:-TAIL]) == manifest["xxh3"], "damaged"
-    assert manifest["version"] == 2 and manifest["key"] == folder.resolve().name
-    return manifest
-
-
 def read_columns(data, entry):
     """Returns {name: (elements, name of its offsets column or None)} of a segment file."""
     magic, version, count, rows, *_, pages, _ = HEADER.unpack_from(data)
@@ -35,9 +26,8 @@ def read_columns(data, entry):
     if xxhash:
         assert xxhash.xxh3_64_hexdigest(data[:head]) == entry["head_xxh3"], "head damaged"
         sums = struct.unpack_from(f"<{pages}Q", data, HEADER.size + count * COLUMN.size)
-        for page, want in enumerate(sums):
-            begin = head + page * PAGE
-            assert xxhash.xxh3_64_intdigest(data[begin:begin + PAGE]) == want, f"page {page} damaged"
+        for begin, want in zip(range(head, len(data), PAGE), sums):
+            assert xxhash.xxh3_64_intdigest(data[begin:begin + PAGE]) == want, f"damaged at {begin}"
     table = [COLUMN.unpack_from(data, HEADER.size + i * COLUMN.size) for i in range(count)]
     names = [row[0].rstrip(b"\0").decode() for row in table]
     columns = {}
@@ -50,13 +40,15 @@ def read_columns(data, entry):
 
 
 def rows_of(folder):
-    manifest = read_manifest(folder)
+    data = (folder / "manifest.json").read_bytes()
+    manifest = json.loads(data)
+    assert not xxhash or xxhash.xxh3_128_hexdigest(data[:-TAIL]) == manifest["xxh3"], "damaged"
+    assert manifest["version"] == 2 and manifest["key"] == folder.resolve().name
     for entry in manifest["segments"]:
         columns = read_columns((folder / entry["file"]).read_bytes(), entry)
         for row in range(entry["rows"]):
-            out = {name: list(values[slice(*columns[offsets][0][row:row + 2])]) if offsets
-                   else values[row]
-                   for name, (values, offsets) in columns.items() if not name.endswith("_offsets")}
+            out = {name: list(values[slice(*columns[of][0][row:row + 2])]) if of else values[row]
+                   for name, (values, of) in columns.items() if not name.endswith("offsets")}
             for k, kept in enumerate(manifest["summary"].get("kept", [])):
                 value = out.pop(f"keep{k}")
                 out[kept["name"]] = bytes(value).decode() if kept["type"] == "string" else value
@@ -64,7 +56,5 @@ def rows_of(folder):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] in ("--help", "-h"):
-        sys.exit(__doc__)
-    for row in rows_of(pathlib.Path(sys.argv[1])):
-        print(json.dumps(row))
+    for line in rows_of(pathlib.Path(sys.argv[1])):
+        print(json.dumps(line))

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# xrun cache: ls shows what a run cached, verify finds a flipped byte, rm removes what is named.
+source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
+export XRUN_CACHE=$PWD/store
+wants 0 'holds no caches' "$xrun" cache ls
+dpo --steps 1 --run one >/dev/null
+"$xrun" cache ls --json >list
+is "$(grep -c '"state":"finished","row_type":"preference"' list)" 1
+key=$(sed 's/.*"key":"\([0-9a-f]*\)".*/\1/' list)
+wants 0 "${key:0:12}  finished  preference" "$xrun" cache ls
+wants 0 'whole' "$xrun" cache verify
+wants 0 '"ok":true' "$xrun" cache verify --json "${key:0:8}"
+segment=store/data/$key/segment_000000.bin
+printf '\377' | dd of="$segment" bs=1 seek=$(($(stat -c %s "$segment") - 100)) conv=notrunc 2>/dev/null
+wants 1 'segment_000000.bin: page 0 (bytes' "$xrun" cache verify
+wants 1 'is damaged' "$xrun" cache verify "store/data/$key"
+wants 2 'name caches by their keys, or say --unfinished or --all' "$xrun" cache rm
+wants 2 'have a key that begins so' "$xrun" cache rm zebra
+touch "store/data/$key/mine"
+wants 1 'holds mine, which no cache has' "$xrun" cache rm "$key"
+rm "store/data/$key/mine"
+wants 0 '' "$xrun" cache rm --unfinished
+[ -d "store/data/$key" ] || fail "--unfinished removed a finished cache"
+wants 0 "removed .*$key" "$xrun" cache rm "${key:0:6}"
+[ ! -e "store/data/$key" ] || fail "it is still there"
+wants 0 'holds no caches' "$xrun" cache ls
