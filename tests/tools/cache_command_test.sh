@@ -19,8 +19,8 @@ wants 2 'have a key that begins so' "$xrun" cache rm zebra
 touch "store/data/$key/mine"
 wants 1 'holds mine, which no cache has' "$xrun" cache rm "$key"
 rm "store/data/$key/mine"
-wants 0 '' "$xrun" cache rm --unfinished
+"$xrun" cache rm --unfinished
 [ -d "store/data/$key" ] || fail "--unfinished removed a finished cache"
-wants 0 "removed .*$key" "$xrun" cache rm "${key:0:6}"
+wants 0 "/$key" "$xrun" cache rm "${key:0:6}"
 [ ! -e "store/data/$key" ] || fail "it is still there"
 wants 0 'holds no caches' "$xrun" cache ls
