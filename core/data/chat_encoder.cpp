@@ -26,6 +26,7 @@ class ChatEncoder : public RowEncoder {
     if (!is_trained(out.streams[0])) {
       throw RowRefusal("empty_mask", "no token of the conversation is trained");
     }
+    note_unrendered_tools(chat.messages, chat.kwargs, *parts_.chat_template, chat.notes);
     chat.prompt_hash = hash_messages(chat.messages, first_answer(chat.messages));
     static_cast<RowExtras&>(out) = std::move(chat);
     fit_stream(parts_.settings, place, "the conversation", out);

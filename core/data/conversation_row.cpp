@@ -35,7 +35,8 @@ uint64_t hash_messages(const Json& messages, size_t count) {
 ConversationReader::ConversationReader(RowKind kind, const RowSettings& settings,
                                        std::vector<std::string> more)
     : fields_(kind, with_more(std::move(more)), settings),
-      template_kwargs_(settings.template_kwargs) {}
+      template_kwargs_(settings.template_kwargs),
+      wants_answer_(kind == RowKind::kChat) {}
 
 // A string is one turn of `role`; anything else must be messages.
 Json ConversationReader::turns_of(const Json& value, const std::string& ours, const char* role,
@@ -90,6 +91,7 @@ void ConversationReader::read_prompt(const Json& row, const Json& prompt,
                                      ConversationRow& out) const {
   out.messages = turns_of(prompt, "prompt", "user", out);
   const Json* completion = fields_.find(row, "completion");
+  if (completion == nullptr && wants_answer_) fields_.refuse_format(row);
   if (completion == nullptr) return;
   Json answer = turns_of(*completion, "completion", "assistant", out);
   if (!completion->is_string() && is_opening_role(message_role(answer.as_array().front()))) {

@@ -44,6 +44,7 @@ class ConversationReader {
 
   RowFields fields_;
   Json template_kwargs_;
+  bool wants_answer_;  // a prompt alone is a row of another kind
 };
 
 // "user", "system" or "developer": what may open a conversation.

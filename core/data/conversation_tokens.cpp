@@ -71,6 +71,25 @@ TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t
   }
 }
 
+void note_unrendered_tools(const Json& messages, const Json& kwargs,
+                           const ChatTemplate& chat_template, std::vector<std::string>& notes) {
+  const Json* tools = kwargs.find("tools");
+  const bool calls = std::any_of(
+      messages.as_array().begin(), messages.as_array().end(), [](const Json& message) {
+        const Json* list = message.find("tool_calls");
+        return list != nullptr && list->size() > 0;
+      });
+  const auto mentions = [&](const char* name) {
+    return chat_template.source().find(name) != std::string::npos;
+  };
+  if (tools != nullptr && tools->size() > 0 && !mentions("tools")) {
+    notes.push_back("LOST: the template does not render \"tools\"");
+  }
+  if (calls && !mentions("tool_calls")) {
+    notes.push_back("LOST: the template does not render \"tool_calls\"");
+  }
+}
+
 bool is_trained(const TokenStream& stream) {
   return std::find(stream.trained.begin(), stream.trained.end(), 1) != stream.trained.end();
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/base/json.h"
 #include "core/data/data_settings.h"
@@ -25,6 +26,11 @@ struct ConversationStyle {
 // messages.
 TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t given,
                                 const ConversationStyle& style, int64_t& straddlers);
+
+// Notes tools and tool calls that a template leaves out: it renders a conversation without them, and
+// so it is trained.
+void note_unrendered_tools(const Json& messages, const Json& kwargs,
+                           const ChatTemplate& chat_template, std::vector<std::string>& notes);
 
 bool is_trained(const TokenStream& stream);
 

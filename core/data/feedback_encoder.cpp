@@ -24,6 +24,7 @@ class FeedbackEncoder : public RowEncoder {
     if (!is_trained(out.streams[0])) {
       throw RowRefusal("empty_mask", "no token of the answer is trained");
     }
+    note_unrendered_tools(answer.messages, answer.kwargs, *parts_.chat_template, answer.notes);
     answer.prompt_hash = hash_messages(answer.messages, answer.given);
     static_cast<RowExtras&>(out) = std::move(answer);
     fit_stream(parts_.settings, place, "the answer with its prompt", out);

@@ -28,6 +28,7 @@ class PreferenceEncoder : public RowEncoder {
       if (is_trained(out.streams[s])) continue;
       throw RowRefusal("empty_mask", fmt::format("no token of the {} side is trained", kSides[s]));
     }
+    note_unrendered_tools(row.chosen, row.kwargs, *parts_.chat_template, row.notes);
     static_cast<RowExtras&>(out) = std::move(row);
     fit_length(place, out);
   }

@@ -26,6 +26,7 @@ class PromptsEncoder : public RowEncoder {
     const ConversationStyle style{parts_.tokenizer, *parts_.chat_template, TrainOn::kAll};
     out.streams[0] = encode_conversation(prompt.messages, prompt.kwargs, 0, style, out.straddlers);
     out.streams[0].trained.assign(out.streams[0].ids.size(), 0);
+    note_unrendered_tools(prompt.messages, prompt.kwargs, *parts_.chat_template, prompt.notes);
     prompt.prompt_hash = hash_messages(prompt.messages, prompt.messages.size());
     static_cast<RowExtras&>(out) = std::move(prompt);
     fit_stream(parts_.settings, place, "the prompt", out);
