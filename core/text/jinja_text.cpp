@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/base/utf8.h"
 
@@ -40,13 +41,20 @@ const Run* run_at(const Text& text, size_t at) {
 
 }  // namespace
 
+Text& TextBuilder::text() {
+  if (text_ == nullptr) text_ = std::make_shared<Text>();
+  return *text_;
+}
+
 void TextBuilder::append(std::string_view bytes, Mark mark) {
-  text_->ascii = text_->ascii && is_ascii(bytes);
+  Text& built = text();
+  built.ascii = built.ascii && is_ascii(bytes);
   add(bytes, mark);
 }
 
 void TextBuilder::append(const Text& text) {
-  text_->ascii = text_->ascii && text.ascii;
+  Text& built = this->text();
+  built.ascii = built.ascii && text.ascii;
   size_t begin = 0;
   for (const Run& run : text.runs) {
     add(std::string_view(text.bytes).substr(begin, run.end - begin), run.mark);
@@ -56,7 +64,7 @@ void TextBuilder::append(const Text& text) {
 
 void TextBuilder::add(std::string_view bytes, Mark mark) {
   if (bytes.empty()) return;
-  Text& text = *text_;
+  Text& text = this->text();
   XRUN_JINJA_CHECK(text.bytes.size() + bytes.size() <= kMaxTextBytes,
                    "the text grows beyond {} MiB", kMaxTextBytes >> 20);
   text.bytes += bytes;
@@ -74,7 +82,7 @@ void TextBuilder::append(const Text& text, size_t begin, size_t end) {
 void TextBuilder::mark_turn(size_t from, uint32_t turn) {
   RunList runs;
   size_t at = 0;
-  for (const Run& run : text_->runs) {
+  for (const Run& run : text().runs) {
     if (at < from) add_run(runs, static_cast<uint32_t>(std::min<size_t>(run.end, from)), run.mark);
     if (run.end > from) add_run(runs, run.end, {run.mark.origin, turn});
     at = run.end;
@@ -83,15 +91,18 @@ void TextBuilder::mark_turn(size_t from, uint32_t turn) {
 }
 
 TextPtr TextBuilder::take() {
-  TextPtr done = std::move(text_);
-  text_ = std::make_shared<Text>();
-  return done;
+  if (text_ == nullptr) return std::make_shared<Text>();
+  return std::exchange(text_, nullptr);
 }
 
 TextPtr make_text(std::string_view bytes, Mark mark) {
-  TextBuilder builder;
-  builder.append(bytes, mark);
-  return builder.take();
+  XRUN_JINJA_CHECK(bytes.size() <= kMaxTextBytes, "the text grows beyond {} MiB",
+                   kMaxTextBytes >> 20);
+  auto text = std::make_shared<Text>();
+  text->bytes = bytes;
+  text->ascii = is_ascii(bytes);
+  if (!bytes.empty()) text->runs.push_back({static_cast<uint32_t>(bytes.size()), mark});
+  return text;
 }
 
 TextPtr slice_text(const TextPtr& text, size_t begin, size_t end) {

@@ -109,13 +109,14 @@ class TextBuilder {
   void append(const Text& text, size_t begin, size_t end);
   // Puts everything from byte `from` on into a generation block.
   void mark_turn(size_t from, uint32_t turn);
-  size_t size() const { return text_->bytes.size(); }
+  size_t size() const { return text_ == nullptr ? 0 : text_->bytes.size(); }
   // Returns what was built and starts anew.
   TextPtr take();
 
  private:
+  Text& text();
   void add(std::string_view bytes, Mark mark);  // without a look at whether they are ASCII
-  std::shared_ptr<Text> text_ = std::make_shared<Text>();
+  std::shared_ptr<Text> text_;                  // made when something comes
 };
 
 TextPtr make_text(std::string_view bytes, Mark mark = {});

@@ -83,6 +83,19 @@ TEST_F(Render, TopLevelKeysAreArgumentsAndTheDateIsPinned) {
   EXPECT_EQ(row().at("text").as_string(), "f True brief 2024");
 }
 
+TEST_F(Render, ContentMayBeAListOfParts) {
+  const std::string rows = folder_.write(
+      "rows.jsonl", R"({"messages": [{"role": "user", "content": [{"type": "image"}, )"
+                    R"({"type": "text", "text": " q "}]}, )"
+                    R"({"role": "assistant", "content": [{"type": "text", "text": "a"}]}]})");
+  ASSERT_EQ(xrun({"--json", "--template", "gemma-3", rows}), 0) << out();
+  const std::string text = row().at("text").as_string();
+  EXPECT_NE(text.find("<start_of_turn>user\n<start_of_image>q<end_of_turn>\n<start_of_turn>model\n"
+                      "a<end_of_turn>\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST_F(Render, BadRowsGiveErrorsInTheirPlaceAndStatusOne) {
   const std::string rows = folder_.write(
       "rows.jsonl",

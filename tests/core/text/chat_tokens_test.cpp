@@ -98,17 +98,6 @@ TEST(ChatTokens, CountsSharedMessagesAndTheirTurns) {
   EXPECT_EQ(count_shared_turns(*chat_template, chosen, messages({{"user", "other"}}), {}), 0u);
 }
 
-std::vector<Json> read_rows(const std::filesystem::path& path) {
-  std::vector<Json> rows;
-  const std::string bytes = read_file(path);
-  for (size_t at = 0; at < bytes.size();) {
-    const size_t end = bytes.find('\n', at);
-    rows.push_back(parse_json(std::string_view(bytes).substr(at, end - at), path.string()));
-    at = end + 1;
-  }
-  return rows;
-}
-
 // The rows of the golden: both sides of pairs, then conversations with their tools.
 std::vector<Json> golden_rows() {
   std::vector<Json> rows;

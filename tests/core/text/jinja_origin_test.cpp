@@ -89,6 +89,19 @@ TEST(JinjaOrigin, GenerationSurvivesMacrosSetBlocksAndStrip) {
             "<{[kw]}{!}>");
 }
 
+// transformers counts from what is out when the block runs: (0, 1) for the first, where an "x" is
+// trained, and (1, 2) for the second, where it is the "h" of the macro.
+TEST(JinjaOrigin, GenerationIsCountedWhereItIsPrintedNotWhereItRuns) {
+  const auto turn_of = [](const char* source) {
+    const Rendering rendering = jinja_of(source)->render(messages({{"user", "q"}}), {});
+    return rendering.turns.size() == 1 ? rendering.turns[0] : ByteRange{};
+  };
+  EXPECT_EQ(turn_of("{% set b %}{% generation %}c{% endgeneration %}{% endset %}x{{ b }}"),
+            (ByteRange{1, 2}));
+  EXPECT_EQ(turn_of("{% macro m() %}h{% generation %}c{% endgeneration %}{% endmacro %}x{{ m() }}"),
+            (ByteRange{2, 3}));
+}
+
 TEST(JinjaOrigin, GenerationIsAScopeOfItsOwn) {
   EXPECT_EQ(shown("{% generation %}{% set x = 1 %}{% endgeneration %}[{{ x is defined }}]"),
             "[False]");

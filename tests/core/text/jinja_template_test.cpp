@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "core/base/error.h"
 #include "tests/core/text/template_fixture.h"
 
@@ -65,6 +68,22 @@ TEST(JinjaTemplate, ErrorsNameTemplateAndLine) {
             "chat template \"test\", line 3: Roles must alternate");
   EXPECT_EQ(error_of([] { jinja_of("{% if x %}\n{{ 1 +"); }),
             "chat template \"test\", line 2: unexpected end of template, expected '}}'");
+}
+
+TEST(JinjaTemplate, ThreadsRenderAtOnce) {
+  const auto chat_template = jinja_of(
+      "{% macro m(x) %}{{ '<' + x + '>' }}{% endmacro %}{% set ns = namespace(n=0) %}"
+      "{% for t in messages %}{% set ns.n = ns.n + 1 %}{{ m(t.content) ~ ns.n }}{% endfor %}");
+  const Json turns = messages({{"user", "a"}, {"assistant", "b"}});
+  std::atomic<int> right = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 200; ++j) right += chat_template->render(turns, {}).text == "<a>1<b>2";
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 800);
 }
 
 TEST(JinjaTemplate, TheDateIsPinned) {

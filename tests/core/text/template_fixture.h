@@ -55,6 +55,18 @@ inline std::filesystem::path shared_data() {
   return set != nullptr ? std::filesystem::path(set) : kSourceDir / "../shared/data";
 }
 
+// The rows of a .jsonl file.
+inline std::vector<Json> read_rows(const std::filesystem::path& path) {
+  std::vector<Json> rows;
+  const std::string bytes = read_file(path);
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t end = bytes.find('\n', at);
+    rows.push_back(parse_json(std::string_view(bytes).substr(at, end - at), path.string()));
+    at = end + 1;
+  }
+  return rows;
+}
+
 // The folders of published templates: $XRUN_TRL_TEMPLATES, more than one between colons. Their
 // texts are others' work, so tests that need one are skipped without.
 inline std::vector<std::filesystem::path> published_templates() {
