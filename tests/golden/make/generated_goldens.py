@@ -19,6 +19,7 @@ import io
 import json
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import sentencepiece as spm
@@ -113,7 +114,7 @@ def sp_bpe():
 
 
 def sp_unigram():
-    rules = Path("/tmp/rules.tsv")
+    rules = Path(tempfile.gettempdir()) / "xrun_rules.tsv"
     lines = [(" ".join(f"{x:X}" for x in (r[0],)), r[1:]) for r in RULES]
     lines += [(" ".join(f"{x:X}" for x in old), (new,)) for old, new in JOINED]
     rules.write_text("".join(f"{old}\t{' '.join(f'{x:X}' for x in new)}\n" for old, new in lines))
