@@ -74,8 +74,8 @@ class Json {
 };
 
 // Parses one document. Throws Error "name:line:column: message" (1-based, in bytes) otherwise;
-// first_line is the line on which text begins, behind `column` bytes of it; a byte order mark before
-// line 1 is skipped. Nesting deeper than 512 is an error.
+// first_line is the line on which text begins, behind `column` bytes of it; a byte order mark
+// before line 1 is skipped. Nesting deeper than 512 is an error.
 Json parse_json(std::string_view text, std::string_view name, int64_t first_line = 1,
                 uint64_t column = 0);
 

@@ -143,8 +143,8 @@ class Build {
     for (int32_t f = 0; f < cursor_.file; ++f) {
       bytes_before_ += source_.files[static_cast<size_t>(f)].bytes;
     }
-    RowPipeline pipeline(source_.files, row_type_, {source_.workers, source_.block_bytes}, cursor_.file,
-                         std::move(splitter_));
+    RowPipeline pipeline(source_.files, row_type_, {source_.workers, source_.block_bytes},
+                         cursor_.file, std::move(splitter_));
     while (std::unique_ptr<EncodedBlock> block = pipeline.next([] { check_interrupt(); })) {
       take_block(*block);
       report(block->raw_bytes);

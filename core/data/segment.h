@@ -38,8 +38,8 @@ bool is_offsets_column(std::span<const Column> columns, size_t index);
 
 constexpr uint32_t kSegmentVersion = 2;
 constexpr uint64_t kSegmentAlignment = 64;
-// Of a checksum. A scattered row touches some seven pages, which are hashed whole: 32 rows are 14 MB
-// with these pages, and would be 220 MB with pages of 1 MiB.
+// Of a checksum. A scattered row touches some seven pages, which are hashed whole: 32 rows are
+// 14 MB with these pages, and would be 220 MB with pages of 1 MiB.
 constexpr uint64_t kPageBytes = 1 << 16;
 
 // Where a column lies in a file.
