@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/model/model_registry.h"
+#include "core/text/decode_stream.h"
 #include "lua/bind/args.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/token_tensors.h"
@@ -11,6 +12,14 @@
 namespace xrun {
 
 namespace {
+
+struct LuaStream {
+  LuaStream(std::shared_ptr<const Tokenizer> of, bool skip_special)
+      : tokenizer(std::move(of)), stream(*tokenizer, skip_special) {}
+  std::shared_ptr<const Tokenizer> tokenizer;
+  DecodeStream stream;
+  bool finished = false;
+};
 
 int make_tokenizer(lua_State* L) {
   const auto tokenizer = Tokenizer::load(resolve_model(arg<std::string>(L, 1, "dir")));
@@ -34,6 +43,28 @@ int decode(LuaTokenizer& self, lua_State* L) {
   const Options options(L, 3, {"specials"});
   const std::vector<int32_t> ids = read_ids(L, 2, "ids");
   push(L, self->decode(ids, !options.get<bool>("specials", true)));
+  return 1;
+}
+
+int open_stream(LuaTokenizer& self, lua_State* L) {
+  const Options options(L, 2, {"specials"});
+  push(L, std::make_shared<LuaStream>(self.tokenizer, !options.get<bool>("specials", true)));
+  return 1;
+}
+
+int push_id(LuaStream& self, lua_State* L) {
+  XRUN_CHECK(!self.finished, "this stream is finished; a new text wants a new one");
+  const int64_t id = arg<int64_t>(L, 2, "id");
+  XRUN_CHECK(id >= 0 && id < self.tokenizer->vocab_size(),
+             "argument 1 (id): got {}, wanted 0 to {}", id, self.tokenizer->vocab_size() - 1);
+  push(L, self.stream.push(static_cast<int32_t>(id)));
+  return 1;
+}
+
+int finish_stream(LuaStream& self, lua_State* L) {
+  XRUN_CHECK(!self.finished, "this stream is finished; a new text wants a new one");
+  self.finished = true;
+  push(L, self.stream.finish());
   return 1;
 }
 
@@ -84,6 +115,8 @@ void open_tokenizer(LuaState& state) {
               "The text of ids, a list or a tensor [T]; { specials = false } leaves special "
               "tokens out.",
               decode)
+      .method("stream", "(options?) -> DecodeStream",
+              "Decodes id by id; { specials = false } leaves special tokens out.", open_stream)
       .method("id_of", "(piece) -> number or nil", "The id of a piece as the vocabulary spells it.",
               id_of)
       .method("piece", "(id) -> string", "How the vocabulary spells an id.", piece_of)
@@ -94,6 +127,11 @@ void open_tokenizer(LuaState& state) {
       .property("pad_id", "number or nil", "The token that fills up a batch.",
                 push_special<&Tokenizer::pad_id>)
       .metamethod("__len", "#tokenizer -> number", "The largest id + 1.", push_vocab_size);
+  Class<LuaStream>(state, "DecodeStream", "One text, decoded as its ids come.")
+      .method("push", "(id) -> string",
+              "The text that this id makes certain, often \"\": never part of a character.",
+              push_id)
+      .method("finish", "() -> string", "What was held back; ends the text.", finish_stream);
   state.function("tokenizer", "(dir) -> Tokenizer",
                  "Loads the tokenizer of a model folder, or of a model by name.", make_tokenizer);
 }

@@ -24,6 +24,19 @@ TEST_F(LuaText, TextComesBackFromItsTokens) {
             "caf\u00e9 <s>, true, 2, c");
 }
 
+TEST_F(LuaText, AStreamNeverSplitsACharacter) {
+  EXPECT_EQ(
+      run_with("local ids = tok:encode('a\\195\\169b')\n"
+               "local stream, parts = tok:stream(), {}\n"
+               "for i = 0, ids:size(0) - 1 do parts[#parts + 1] = stream:push(ids[i]:item()) end\n"
+               "parts[#parts + 1] = stream:finish()\n"
+               "return table.concat(parts, '|')"),
+      "a||\u00e9|b|");
+  EXPECT_NE(error(kOpen + "local s = tok:stream(); s:finish(); return s:push(1)")
+                .find("this stream is finished"),
+            std::string::npos);
+}
+
 TEST_F(LuaText, PiecesAndIdsNameEachOther) {
   EXPECT_EQ(run_with("local id = tok:id_of('a')\n"
                      "return tok:piece(id), tok:id_of('no such piece'), #tok > id"),
