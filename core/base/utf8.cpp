@@ -1,5 +1,7 @@
 #include "core/base/utf8.h"
 
+#include <simdjson.h>
+
 namespace xrun {
 
 namespace {
@@ -82,12 +84,7 @@ bool is_utf16(std::string_view beginning) {
 }
 
 bool is_valid_utf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const CodePoint point = read_utf8(text, at);
-    if (!point.valid) return false;
-    at += point.size;
-  }
-  return true;
+  return simdjson::validate_utf8(text.data(), text.size());
 }
 
 std::string repair_utf8(std::string_view text, int64_t* repaired) {
