@@ -26,7 +26,7 @@ class Tokenizer;
 struct StepPlan {
   int64_t units = 1;   // pairs, sequences, prompts or windows a step
   int64_t epochs = 1;  // 0: without end
-  RowOrder order;      // of each epoch
+  RowOrder order = {};  // of each epoch
   uint64_t seed = 0;
 };
 

@@ -26,7 +26,10 @@ constexpr jinja::Limits kLimits = {.steps = 200'000};
 
 void render(const std::string& source, const Json& messages) {
   const jinja::Tree tree = jinja::parse_template(source);
-  jinja::Interpreter interpreter(tree, std::tm{.tm_mday = 1, .tm_year = 124}, kLimits);
+  std::tm date{};
+  date.tm_mday = 1;
+  date.tm_year = 124;
+  jinja::Interpreter interpreter(tree, date, kLimits);
   interpreter.set_variable("messages", jinja::RowValues().value(messages));
   interpreter.set_variable("bos_token", jinja::Value::text("<s>"));
   interpreter.set_variable("add_generation_prompt", jinja::Value::boolean(true));
