@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/utf8.h"
 #include "core/text/jinja_print.h"
 
 namespace xrun::jinja {
@@ -224,8 +225,8 @@ Value slice_text_points(const Value& value, const Stride& stride, int64_t length
                        value.markup());
   }
   std::vector<size_t> starts;  // byte of each code point, and the end
-  for (size_t at = 0; at < text.bytes.size(); ++at) {
-    if ((text.bytes[at] & 0xC0) != 0x80) starts.push_back(at);
+  for (size_t at = 0; at < text.bytes.size(); at += read_utf8(text.bytes, at).size) {
+    starts.push_back(at);  // as text_length() counts them: an invalid byte is one too
   }
   starts.push_back(text.bytes.size());
   TextBuilder out;

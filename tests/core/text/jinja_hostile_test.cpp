@@ -53,6 +53,11 @@ TEST(JinjaHostile, EndlessWorkIsCutOff) {
   }
 }
 
+TEST(JinjaHostile, ASliceOfInvalidUtf8StaysInsideTheText) {
+  EXPECT_EQ(render_text("{{ 'a\xF4\x94\xF4\xFF'[::-1] }}"), "\xFF\xF4\x94\xF4" "a");
+  EXPECT_EQ(render_text("{{ 'a\xF4\x94\x94\x94z'[::2]|length }}"), "3");
+}
+
 TEST(JinjaHostile, RecursionIsCutOff) {
   EXPECT_NE(failure("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}").find("recursion"),
             std::string::npos);
