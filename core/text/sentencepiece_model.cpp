@@ -1,40 +1,19 @@
 #include "core/text/sentencepiece_model.h"
 
-#include <sentencepiece_processor.h>
-
 #include "core/base/error.h"
 #include "core/text/byte_token.h"
+#include "core/text/sentencepiece_library.h"
 #include "core/text/utf8_cursor.h"
 
 namespace xrun {
 
 namespace {
 
-using sentencepiece::ImmutableSentencePieceText;
-using sentencepiece::SentencePieceProcessor;
-
-void check(const sentencepiece::util::Status& status, const std::string& where) {
-  XRUN_CHECK(status.ok(), "{}: {}", where, status.ToString());
-}
-
-std::unique_ptr<const SentencePieceProcessor> make_processor(const std::string& bytes,
-                                                             const std::string& where) {
-  auto processor = std::make_unique<SentencePieceProcessor>();
-  try {
-    check(processor->LoadFromSerializedProto(bytes), where);
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw Error(fmt::format("{}: {}", where, error.what()));
-  }
-  return processor;
-}
-
 class SentencePieceModel : public TokenModel {
  public:
   SentencePieceModel(const SentencePieceFile& file, const std::string& bytes,
                      const SentencePieceOptions& options)
-      : where_(options.where), processor_(make_processor(bytes, where_)) {
+      : where_(options.where), encoder_(make_sentencepiece_encoder(bytes, where_)) {
     vocabulary_.reserve(file.pieces.size(), bytes.size());
     is_byte_.resize(file.pieces.size());
     for (size_t id = 0; id < file.pieces.size(); ++id) {
@@ -44,30 +23,31 @@ class SentencePieceModel : public TokenModel {
     vocabulary_.finish(where_);
     if (options.prefix_everywhere || !file.add_dummy_prefix) return;
     // Messages of the format merge: this says normalizer_spec { add_dummy_prefix: false }.
-    inner_ = make_processor(bytes + std::string("\x1a\x02\x18\x00", 4), where_);
+    inner_ =
+        make_sentencepiece_encoder(bytes + std::string("\x1a\x02\x18\x00", 4), where_);
   }
 
   void tokenize(std::string_view text, std::span<const ByteRange> pieces,
                 std::vector<ModelToken>& out) const override {
-    for (const ByteRange piece : pieces) add_tokens(*processor_, text, piece, out);
+    for (const ByteRange piece : pieces) add_tokens(*encoder_, text, piece, out);
   }
   void tokenize_inner(std::string_view text, std::span<const ByteRange> pieces,
                       std::vector<ModelToken>& out) const override {
-    const SentencePieceProcessor& processor = inner_ ? *inner_ : *processor_;
-    for (const ByteRange piece : pieces) add_tokens(processor, text, piece, out);
+    const SentencePieceEncoder& encoder = inner_ ? *inner_ : *encoder_;
+    for (const ByteRange piece : pieces) add_tokens(encoder, text, piece, out);
   }
   const Vocabulary& vocabulary() const override { return vocabulary_; }
 
  private:
-  void add_tokens(const SentencePieceProcessor& processor, std::string_view text, ByteRange range,
+  void add_tokens(const SentencePieceEncoder& encoder, std::string_view text, ByteRange range,
                   std::vector<ModelToken>& out) const {
     const std::string_view piece = text.substr(range.begin, range.end - range.begin);
-    ImmutableSentencePieceText tokens;
-    check(processor.Encode({piece.data(), piece.size()}, tokens.mutable_proto()), where_);
+    std::vector<SentencePieceToken> tokens;
+    const std::string failure = encoder.encode(piece, tokens);
+    XRUN_CHECK(failure.empty(), "{}: {}", where_, failure);
     const size_t first = out.size();
-    for (size_t i = 0; i < tokens.pieces_size(); ++i) {
-      const auto token = tokens.pieces(int(i));
-      out.push_back({int32_t(token.id()), range.begin + token.begin(), range.begin + token.end()});
+    for (const SentencePieceToken& token : tokens) {
+      out.push_back({token.id, range.begin + token.begin, range.begin + token.end});
     }
     spread_bytes(text, first, out);
   }
@@ -99,8 +79,8 @@ class SentencePieceModel : public TokenModel {
   }
 
   std::string where_;
-  std::unique_ptr<const SentencePieceProcessor> processor_;
-  std::unique_ptr<const SentencePieceProcessor> inner_;  // adds no space; nullptr: as processor_
+  std::unique_ptr<const SentencePieceEncoder> encoder_;
+  std::unique_ptr<const SentencePieceEncoder> inner_;  // adds no space; nullptr: as encoder_
   Vocabulary vocabulary_;
   std::vector<bool> is_byte_;
 };

@@ -29,7 +29,7 @@ TEST_F(AdamWBinding, AWrongPartIsNamed) {
       "part 2 of the step: objective: got nil, wanted a function");
   has(step("{ { batch, dpo, weight = 'a' } }"),
       "part 1 of the step: weight: got \"a\", wanted a number");
-  has(step("{ { valid, dpo } }"), "part 1 of the step: batch: got Preference");
+  has(step("{ { valid, dpo } }"), "part 1 of the step: batch: got DataSet");
   has(step("batch, dpo, { rl = 1 }"), "there is no option `rl`; options are lr");
 }
 

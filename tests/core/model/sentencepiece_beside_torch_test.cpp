@@ -1,6 +1,8 @@
 // The sentencepiece library brings its own protobuf, LibTorch another one: both work in one process.
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include "core/text/tokenizer.h"
@@ -15,6 +17,9 @@ TEST(SentencePieceBesideTorch, EncodesWhileTorchComputes) {
   const Encoding encoding = tokenizer->encode("the world");
   EXPECT_EQ(tokenizer->decode(encoding.ids), "the world");
   EXPECT_EQ(at::arange(6).sum().item<int64_t>(), 15);
+  // Both have a FLAGS_minloglevel; in one scope sentencepiece's would overwrite the switch behind
+  // c10's that makes a failed allocation end the process.
+  EXPECT_THROW(at::empty({int64_t{1} << 60}), c10::Error);
 }
 
 }  // namespace
