@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # xrun cache: ls shows what a run cached, verify finds a flipped byte, rm removes what is named.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
+is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
 export XRUN_CACHE=$PWD/store
 wants 0 'holds no caches' "$xrun" cache ls
 dpo --steps 1 --run one >/dev/null

@@ -55,7 +55,12 @@ TEST_F(PolicyExport, CarriesTheNamedTemplateInPlaceOfTheTokenizersOwn) {
 }
 
 TEST_F(PolicyExport, KeepsTheTokenizersOwnTemplateWhereAMarkedCopyTrained) {
-  const std::string own = read_file(kData / "templates/smollm2.jinja");
+  // Renders what our marked SmolLM2 template does, without its marks.
+  const std::string own =
+      "{% for m in messages %}{% if loop.first and m.role != 'system' %}{{ '<|im_start|>system\\n"
+      "You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\\n' }}"
+      "{% endif %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
+      "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
   EXPECT_EQ(read_file(exported("auto", own) / "chat_template.jinja"), own);
 }
 
