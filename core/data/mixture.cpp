@@ -1,15 +1,19 @@
 // Row i lies in stage g, there in block b at place p. Within a block the order is a bijection of
-// its slots; slots [begin[d], begin[d + 1]) belong to source d, so its j-th one in block b is draw
-// base[d] + b * count_d + j of the source. The last stage has no end and no shorter block.
+// its slots; slots [begin[d], begin[d + 1]) belong to source d. The order decides the source alone:
+// the j-th place that has it in block b is draw base[d] + b * count_d + j, so that a source's draws
+// come one after the other, and a small source begins anew only when all its rows have come. The
+// last stage has no end and no shorter block.
 
 #include "core/data/mixture.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/data/shuffle.h"
 
 namespace xrun {
 
@@ -34,11 +38,6 @@ std::vector<int64_t> share_block(const std::vector<double>& weights, int64_t row
   for (size_t i = 0; left > 0; ++i, --left) ++begin[remainders[i % remainders.size()].second + 1];
   std::partial_sum(begin.begin(), begin.end(), begin.begin());
   return begin;
-}
-
-// The slot at a place of a block's order.
-int64_t slot_at(const std::optional<Shuffle>& order, int64_t place) {
-  return order ? static_cast<int64_t>((*order)(static_cast<uint64_t>(place))) : place;
 }
 
 int64_t count_of(const std::vector<int64_t>& begin, size_t source) {
@@ -139,10 +138,27 @@ Mixture::Block Mixture::block_of(const Grid& grid, int64_t block) const {
   return {grid.first_block + block, block < grid.whole ? &grid.begin : &grid.rest_begin};
 }
 
-std::optional<Shuffle> Mixture::order_of(const Block& block) const {
-  if (!shuffle_) return std::nullopt;
-  return Shuffle(static_cast<uint64_t>(block.begin->back()), seed_,
-                 static_cast<uint64_t>(block.number), kShuffleOfBlocks);
+std::shared_ptr<const Mixture::Places> Mixture::places_of(const Block& block) const {
+  std::shared_ptr<const Places> last = std::atomic_load(&last_);
+  if (last && last->number == block.number) return last;
+  auto places = std::make_shared<Places>();
+  places->number = block.number;
+  const std::vector<int64_t>& begin = *block.begin;
+  std::optional<Shuffle> order;
+  if (shuffle_) {
+    order.emplace(static_cast<uint64_t>(begin.back()), seed_, static_cast<uint64_t>(block.number),
+                  kShuffleOfBlocks);
+  }
+  std::vector<int32_t> drawn(begin.size() - 1, 0);
+  for (int64_t place = 0; place < begin.back(); ++place) {
+    const int64_t slot =
+        order ? static_cast<int64_t>((*order)(static_cast<uint64_t>(place))) : place;
+    const auto next = std::upper_bound(begin.begin(), begin.end(), slot);
+    const size_t source = static_cast<size_t>(next - begin.begin()) - 1;
+    places->draws.push_back({static_cast<int32_t>(source), drawn[source]++});
+  }
+  std::atomic_store(&last_, std::shared_ptr<const Places>(places));
+  return places;
 }
 
 Mixture::Draw Mixture::operator()(int64_t index) const {
@@ -150,12 +166,11 @@ Mixture::Draw Mixture::operator()(int64_t index) const {
                                       [](int64_t i, const Grid& grid) { return i < grid.start; });
   const Grid& grid = *(later - 1);
   const int64_t number = (index - grid.start) / block_;
-  const Block block = block_of(grid, number);
-  const int64_t at = slot_at(order_of(block), (index - grid.start) % block_);
-  const auto next = std::upper_bound(block.begin->begin(), block.begin->end(), at);
-  const size_t source = static_cast<size_t>(next - block.begin->begin()) - 1;
-  return {static_cast<int32_t>(source),
-          grid.base[source] + number * count_of(grid.begin, source) + at - (*block.begin)[source]};
+  const auto places = places_of(block_of(grid, number));
+  Draw draw = places->draws[static_cast<size_t>((index - grid.start) % block_)];
+  const size_t source = static_cast<size_t>(draw.source);
+  draw.draw += grid.base[source] + number * count_of(grid.begin, source);
+  return draw;
 }
 
 std::optional<int64_t> Mixture::draws_of(int32_t source) const {
@@ -177,12 +192,13 @@ std::optional<int64_t> Mixture::length_for(int32_t source, int64_t draws) const 
   int64_t number = grid.whole;
   if (count > 0) number = std::min(number, (here - 1) / count);
   const Block block = block_of(grid, number);
-  // The order inside a block is shuffled, so the last of the wanted draws may stand anywhere in it.
   const int64_t wanted = here - number * count;
-  const std::optional<Shuffle> order = order_of(block);
-  for (int64_t place = block.begin->back() - 1; place >= 0; --place) {
-    const int64_t draw = slot_at(order, place) - (*block.begin)[d];
-    if (draw >= 0 && draw < wanted) return grid.start + number * block_ + place + 1;
+  const auto places = places_of(block);
+  for (size_t place = 0; place < places->draws.size(); ++place) {
+    const Draw& draw = places->draws[place];
+    if (draw.source == source && draw.draw == wanted - 1) {
+      return grid.start + number * block_ + static_cast<int64_t>(place) + 1;
+    }
   }
   throw Error("a mixture's block is shorter than its counts");
 }

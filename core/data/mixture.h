@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -69,12 +70,18 @@ class Mixture {
     const std::vector<int64_t>* begin = nullptr;
   };
   Block block_of(const Grid& grid, int64_t block) const;
-  std::optional<Shuffle> order_of(const Block& block) const;  // no value: its slots in order
+  // What stands at each place of a block; draws count from the block's first.
+  struct Places {
+    int64_t number = 0;
+    std::vector<Draw> draws;
+  };
+  std::shared_ptr<const Places> places_of(const Block& block) const;
 
   std::vector<Grid> grids_;
   int64_t block_;
   uint64_t seed_;
   bool shuffle_;
+  mutable std::shared_ptr<const Places> last_;  // the block last asked for; read and set atomically
 };
 
 }  // namespace xrun

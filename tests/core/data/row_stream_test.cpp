@@ -64,6 +64,33 @@ RowStream::Plan staged(MixtureStop stop) {
           .order = {.kind = RowOrder::Kind::kFile}};
 }
 
+TEST(RowStream, NoRowComesTwiceBeforeEveryRowOfItsSourceHasComeOnce) {
+  const std::vector<RowStream::Source> small = {{10, 1.0}, {6, 1.0}, {150, 3.0}};
+  const RowStream stream(small, MixtureStop::kRestart, 5, true, 1);
+  std::vector<std::vector<int64_t>> rows(3);
+  for (int64_t i = 0; i < 6000; ++i) {
+    const RowStream::Place place = stream.at(i);
+    rows[static_cast<size_t>(place.source)].push_back(place.row);
+  }
+  for (size_t s = 0; s < 3; ++s) {
+    const size_t size = static_cast<size_t>(small[s].rows);
+    for (size_t epoch = 0; (epoch + 1) * size <= rows[s].size(); ++epoch) {
+      const auto begin = rows[s].begin() + static_cast<std::ptrdiff_t>(epoch * size);
+      ASSERT_EQ(std::set<int64_t>(begin, begin + static_cast<std::ptrdiff_t>(size)).size(), size);
+    }
+  }
+}
+
+TEST(RowStream, AnEpochOfSmallSourcesIsAboutAsLongAsTheyAre) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const RowStream all({{100, 1.0}, {100, 1.0}}, MixtureStop::kAll, seed, true, 1);
+    EXPECT_LT(*all.length(), 260);
+    const RowStream first({{100, 1.0}, {1000, 1.0}}, MixtureStop::kFirst, seed, true, 1);
+    EXPECT_LT(*first.length(), 260);
+    EXPECT_GE(*first.length(), 150);
+  }
+}
+
 TEST(RowStream, StopsByTheDrawsOfAllStages) {
   EXPECT_EQ(RowStream(staged(MixtureStop::kFirst)).length(), 5);
   EXPECT_EQ(RowStream(staged(MixtureStop::kAll)).length(), 20 + 30);
