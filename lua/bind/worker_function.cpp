@@ -22,6 +22,20 @@ void stop_if_interrupted(lua_State* L, lua_Debug*) {
   if (interrupt_requested()) luaL_error(L, "interrupted");
 }
 
+// Two functions may stand on one line: what tells them apart is their code, without the numbers of
+// its lines, so that a comment above changes no key.
+std::string stripped_digest(lua_State* L, int i) {
+  const StackGuard guard(L);
+  lua_getglobal(L, "string");
+  lua_getfield(L, -1, "dump");
+  lua_pushvalue(L, i);
+  lua_pushboolean(L, 1);
+  protected_call(L, 2, 1);
+  size_t size = 0;
+  const char* code = lua_tolstring(L, -1, &size);
+  return hash_hex(std::string_view(code, size));
+}
+
 // What a row gives may depend on the row alone: no files, clocks, modules or random numbers.
 constexpr const char* kHidden[] = {"io",     "os",       "debug",          "package",    "require",
                                    "dofile", "loadfile", "load",           "loadstring", "jit",
@@ -64,7 +78,7 @@ WorkerFunction::WorkerFunction(lua_State* L, int i, std::string what) : what_(st
   const StackGuard guard(L);
   lua_pushvalue(L, i);
   XRUN_CHECK(lua_dump(L, append_code, &code_) == 0, "{}: cannot be copied", what_);
-  if (source_.find_first_not_of('\n') == std::string::npos) source_ = hash_hex(code_);
+  source_ += "code " + stripped_digest(L, i);
 }
 
 void WorkerFunction::push(lua_State* L) const {

@@ -17,7 +17,7 @@ class WorkerFunction {
   // first upvalue if it has one, and for what is no Lua function.
   WorkerFunction(lua_State* L, int i, std::string what);
 
-  // The lines that define it: part of cache keys. The bytecode where its text is not at hand.
+  // The lines that define it and a digest of its code: part of cache keys.
   const std::string& source() const { return source_; }
   const std::string& what() const { return what_; }
   // Pushes the function onto a worker's stack.

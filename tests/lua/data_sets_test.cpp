@@ -176,6 +176,10 @@ local first = xrun.chat({ cfg.data[1], cfg.data[1] }, policy, {
   filter = { [2] = function(row) return row.n < 3 end },
 })
 assert(#first == 12 + 3)
+local two = xrun.chat({ cfg.data[1], cfg.data[1] }, policy, {
+  filter = { [1] = function(row) return row.n < 3 end, [2] = function(row) return row.n > 3 end },
+})
+assert(#two == 3 + 8, #two)                                  -- two functions on one line
 assert(#xrun.chat(cfg.data, policy) == 12)                   -- another key, another cache
 local strict = xrun.chat(cfg.data, policy, { strict = true, filter = function(r) return r.n > 3 end })
 assert(#strict == 8)
