@@ -57,6 +57,17 @@ void push_speller(lua_State* L) {
   method("train", "Data that is trained.", add_text<Origin::kMessage, true>);
   method("train_special", "The template's own text that is trained: the end of a turn.",
          add_text<Origin::kTemplate, true>);
+  // Nothing of one row may stay for the next: what is given is an empty table that reads from this.
+  lua_newtable(L);
+  lua_newtable(L);
+  lua_pushvalue(L, -3);
+  lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, [](lua_State* state) {
+    return luaL_error(state, "a template sets no field of its first argument");
+  });
+  lua_setfield(L, -2, "__newindex");
+  lua_setmetatable(L, -2);
+  lua_remove(L, -2);
 }
 
 // One thread's state with the function loaded.

@@ -19,7 +19,9 @@ int append_code(lua_State*, const void* bytes, size_t size, void* out) {
 }
 
 void stop_if_interrupted(lua_State* L, lua_Debug*) {
-  if (interrupt_requested()) luaL_error(L, "interrupted");
+  if (!interrupt_requested()) return;
+  lua_sethook(L, stop_if_interrupted, LUA_MASKCOUNT, 1);  // again at once: a pcall cannot take it
+  luaL_error(L, "interrupted");
 }
 
 // Two functions may stand on one line: what tells them apart is their code, without the numbers of
@@ -36,13 +38,49 @@ std::string stripped_digest(lua_State* L, int i) {
   return hash_hex(std::string_view(code, size));
 }
 
-// What a row gives may depend on the row alone: no files, clocks, modules or random numbers.
-constexpr const char* kHidden[] = {"io",     "os",       "debug",          "package",    "require",
-                                   "dofile", "loadfile", "load",           "loadstring", "jit",
-                                   "module", "newproxy", "collectgarbage", "ffi"};
+// What a row gives may depend on the row alone: no files, clocks, modules or random numbers, no
+// order of a hash table, and nothing that outlives the call.
+constexpr const char* kHidden[] = {"io",      "os",       "debug",          "package",    "require",
+                                   "dofile",  "loadfile", "load",           "loadstring", "jit",
+                                   "module",  "newproxy", "collectgarbage", "ffi",        "rawset",
+                                   "getfenv", "setfenv"};
 
 constexpr const char* kStrict = R"(
 math.random, math.randomseed = nil, nil
+local raw_next, type, tostring, sort = next, type, tostring, table.sort
+local function before(a, b)
+  if type(a) == type(b) and (type(a) == "number" or type(a) == "string") then return a < b end
+  return type(a) .. tostring(a) < type(b) .. tostring(b)
+end
+local function sorted_keys(t)
+  local keys = {}
+  for key in raw_next, t do keys[#keys + 1] = key end
+  sort(keys, before)
+  return keys
+end
+function pairs(t)
+  local keys, i = sorted_keys(t), 0
+  return function()
+    i = i + 1
+    if keys[i] ~= nil then return keys[i], t[keys[i]] end
+  end
+end
+function next(t, key)
+  local keys, at = sorted_keys(t), 1
+  while key ~= nil and keys[at] ~= nil and keys[at] ~= key do at = at + 1 end
+  if key ~= nil then at = at + 1 end
+  return keys[at], t[keys[at] == nil and "" or keys[at]]
+end
+getmetatable("").__metatable = false
+getmetatable = nil
+for _, name in ipairs { "string", "table", "math", "bit" } do
+  local library = _G[name]
+  _G[name] = setmetatable({}, {
+    __index = library,
+    __newindex = function() error("a function over rows changes no library", 2) end,
+    __metatable = false,
+  })
+end
 setmetatable(_G, {
   __index = function(_, name)
     error("there is no `" .. tostring(name) .. "` here: a function over rows sees its arguments " ..

@@ -217,6 +217,25 @@ assert(trained == #"it is 3" + 1, trained)
             "");
 }
 
+TEST_F(DataSetBinding, WhatAMapGivesFollowsFromTheRowAlone) {
+  EXPECT_EQ(run(opening("chats", "sequences = 3") + R"(
+local chats = xrun.chat(cfg.data, policy, {
+  map = function(row)
+    local seen = {}
+    for key in pairs { zeta = 1, alpha = 2, mid = 3, [2] = 4, [1] = 5, beta = 6 } do
+      seen[#seen + 1] = tostring(key)
+    end
+    assert(next({}) == nil and next { a = 1 } == "a")
+    row.output = table.concat(seen, " ") .. ("x"):rep(2)
+    return row
+  end,
+})
+assert(chats:row(0).text:find("1 2 alpha beta mid zetaxx", 1, true), chats:row(0).text)
+)",
+                "r"),
+            "");
+}
+
 TEST_F(DataSetBinding, AFunctionThatCannotRunOnAWorkerIsRefused) {
   const auto open = [&](const std::string& options) {
     return run(opening("chats", "sequences = 3") +
@@ -235,6 +254,10 @@ TEST_F(DataSetBinding, AFunctionThatCannotRunOnAWorkerIsRefused) {
   has(open("filter = function(r) return os.time() > 0 end"), "there is no `os` here");
   has(open("filter = function(r) return r.m.x end"), "attempt to index field 'm'");
   has(open("filter = function(r) count = 1 return true end"), "sets no global `count`");
+  has(open("filter = function(r) string.n = 1 return true end"), "changes no library");
+  has(open("filter = function(r) rawset(_G, 'n', 1) return true end"), "there is no `rawset` here");
+  has(open("template = function(t) t.n = 1 end, laws = { bos = false }"),
+      "a template sets no field of its first argument");
 }
 
 }  // namespace xrun
