@@ -18,6 +18,13 @@ size_t count_assistants(const Json& messages, size_t first_messages) {
                     [](const Json& message) { return message_role(message) == "assistant"; }));
 }
 
+// Returns the place of the last assistant turn; turns behind it are no answer.
+size_t last_assistant(const Json& messages) {
+  size_t last = messages.size() - 1;
+  while (last > 0 && message_role(messages.as_array()[last]) != "assistant") --last;
+  return last;
+}
+
 // Returns the first generation block behind the first `given` messages. Where the template makes
 // one block an assistant turn the roles tell it; else the rendering of the prefix does.
 size_t first_turn_behind(const ChatTokens& tokens, const ChatTemplate& chat_template,
@@ -45,7 +52,7 @@ TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
   if (style.train_on == TrainOn::kAll) {
     stream.trained.assign(tokens.ids.size(), 1);
   } else {
-    if (style.train_on == TrainOn::kLast) given = messages.size() - 1;
+    if (style.train_on == TrainOn::kLast) given = last_assistant(messages);
     const size_t first = first_turn_behind(tokens, style.chat_template, messages, given, kwargs);
     if (first > 0) train_turns_from(tokens, first);
     stream.trained = std::move(tokens.mask);

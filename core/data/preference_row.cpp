@@ -78,6 +78,7 @@ void check_same_prompt(const PreferenceRow& row) {
 struct PreferenceReader::Prompt {
   Json messages;         // null: there is none
   bool is_text = false;  // came as a string: one user turn
+  bool is_copy = false;  // came as messages or conversations, which may be a side once more
   std::string system;
   std::string name;  // the field it came from
 };
@@ -102,6 +103,7 @@ PreferenceReader::Prompt PreferenceReader::read_prompt(const Json& row, Preferen
     if (value == nullptr || !prompt.messages.is_null()) continue;
     prompt.messages = read_messages(*value, fields_.spelled(name), from_value);
     prompt.name = fields_.spelled(name);
+    prompt.is_copy = true;
   }
   if (text != nullptr && prompt.messages.is_null()) {
     prompt.name = fields_.spelled("prompt");
@@ -140,9 +142,19 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
   } else if (prompt.is_text) {
     out.notes.push_back(fmt::format("\"{}\" is ignored beside whole conversations", prompt.name));
   } else if (!prompt.messages.is_null() && !begins_with(side, prompt.messages)) {
+    // UltraFeedback's rows repeat the chosen conversation as "messages".
+    if (prompt.is_copy) {
+      out.notes.push_back(
+          fmt::format("\"{}\" is ignored beside whole conversations", prompt.name));
+      return with_system(std::move(side), prompt, out);
+    }
     throw RowRefusal("prompt_mismatch",
                      fmt::format("\"{}\" is not the beginning of \"{}\"", prompt.name, name));
   }
+  return with_system(std::move(side), prompt, out);
+}
+
+Json PreferenceReader::with_system(Json side, const Prompt& prompt, PreferenceRow& out) const {
   const bool has_system = message_role(side.as_array().front()) == "system";
   if (!prompt.system.empty() && !has_system) {
     side = concatenate(Json::Array{make_message("system", prompt.system)}, side);

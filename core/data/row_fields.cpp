@@ -14,7 +14,18 @@ namespace xrun {
 namespace {
 
 constexpr int64_t kExactInteger = int64_t{1} << 53;  // numbers are kept as doubles
+// Fields that batches and views have of their own; a column of that name would stand in for them.
+const std::vector<std::string> kBatchFields = {
+    "group",  "length", "pair",      "row",         "source",   "tokens",  "weight", "label",
+    "reward", "size",   "advantage", "old_logprob", "rejected", "chosen",  "all"};
 constexpr size_t kColumnsText = 150;                 // of column names in a row's refusal
+
+// Whether a number is whole and not exact as a double; JSON's beyond 64 bits have become doubles.
+bool is_beyond_exact(const Json& number) {
+  if (number.is_int()) return number.as_int() > kExactInteger || number.as_int() < -kExactInteger;
+  const double value = number.as_double();
+  return std::floor(value) == value && std::fabs(value) > static_cast<double>(kExactInteger);
+}
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -72,6 +83,13 @@ RowFields::RowFields(RowKind kind, std::vector<std::string> ours, const RowSetti
     throw UsageError(fmt::format("data.fields has \"{}\"{}; the fields of a {} row are {}", name,
                                  near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near),
                                  row_kind_name(kind_), fmt::join(ours_, ", ")));
+  }
+  for (const std::string& name : keep_) {
+    if (!contains(kBatchFields, name)) continue;
+    throw UsageError(fmt::format(
+        "data.keep has \"{0}\", and batches have a field of that name themselves; keep it under "
+        "another one: map = function(row) row.my_{0} = row.{0} return row end",
+        name));
   }
   for (auto name = keep_.begin(); name != keep_.end(); ++name) {
     if (std::find(keep_.begin(), name, *name) == name) continue;
@@ -155,11 +173,11 @@ void RowFields::read_kept(const Json& row, RowExtras& out) const {
           fmt::format("kept column \"{}\" is {} and is taken as absent", name, kind_text(*value)));
       value = nullptr;
     }
-    if (value != nullptr && value->is_int() && std::abs(value->as_int()) > kExactInteger) {
+    if (value != nullptr && value->is_number() && is_beyond_exact(*value)) {
       throw RowRefusal("kept_column",
                        fmt::format("\"{}\" is {}: whole numbers beyond 2^53 are not kept exactly; "
                                    "write it as a string",
-                                   name, value->as_int()));
+                                   name, dump_json(*value)));
     }
     out.kept.push_back(value == nullptr ? Json() : *value);
   }

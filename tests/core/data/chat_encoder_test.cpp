@@ -42,6 +42,8 @@ TEST_F(ChatEncoder, TrainsAssistantTurnsTheLastOneOrAll) {
   EXPECT_EQ(trained(chat(kTwoAnswers)), "b<|im_end|>d<|im_end|>");
   settings_.train_on = TrainOn::kLast;
   EXPECT_EQ(trained(chat(kTwoAnswers)), "d<|im_end|>");
+  EXPECT_EQ(trained(chat(R"({"messages":[)" USER("a") "," ASSISTANT("b") "," USER("c") "]}")),
+            "b<|im_end|>");
   settings_.train_on = TrainOn::kAll;
   const EncodedRow all = chat(kTwoAnswers);
   EXPECT_EQ(std::count(all.streams[0].trained.begin(), all.streams[0].trained.end(), 0), 1);

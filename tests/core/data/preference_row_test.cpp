@@ -97,6 +97,15 @@ TEST(PreferenceRow, FieldsAreRenamed) {
   EXPECT_EQ(row.notes, std::vector<std::string>{"column \"chosen\" is not read"});
 }
 
+TEST(PreferenceRow, UltraFeedbacksCopyOfTheChosenSideIsIgnored) {
+  const PreferenceRow row = read(R"({"prompt":"hi","prompt_id":"1","messages":[)" USER "," YES
+                                 R"(],"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," NO
+                                 R"(],"score_chosen":9,"score_rejected":2})");
+  EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
+  EXPECT_EQ(spelled(row.rejected), "user:hi|assistant:no");
+  EXPECT_EQ(row.shared, 1u);
+}
+
 TEST(PreferenceRow, AnUnknownFieldNameIsRefusedWithTheNearest) {
   EXPECT_NE(error_of([] {
               read("{}", {{"choosen", "x"}});
@@ -232,8 +241,17 @@ TEST(PreferenceRow, AKeptColumnOfAnotherTypeIsAbsentWithANote) {
 TEST(PreferenceRow, AKeptNumberIsExact) {
   const std::string row = R"({"prompt":"hi","chosen":"yes","rejected":"no","id":9007199254740)";
   EXPECT_EQ(read(row + "992}", {}, {"id"}).kept.at(0).as_int(), 9007199254740992);
-  EXPECT_NE(error_of([&] { read(row + "993}", {}, {"id"}); }).find("write it as a string"),
-            std::string::npos);
+  for (const char* end : {"993}", "99999999999999}", "9999999999e20}"}) {
+    EXPECT_NE(error_of([&] { read(row + end, {}, {"id"}); }).find("write it as a string"),
+              std::string::npos)
+        << end;
+  }
+}
+
+TEST(PreferenceRow, AKeptColumnMayNotStandInForAFieldOfTheBatch) {
+  for (const char* name : {"length", "source", "weight", "label"}) {
+    EXPECT_THROW(read("{}", {}, {name}), UsageError) << name;
+  }
 }
 
 TEST(PreferenceRow, AColumnKeptTwiceIsBadUsage) {
