@@ -7,6 +7,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "core/text/regex_syntax.h"
 #include "core/text/text_pattern.h"
 #include "core/text/unicode.h"
 #include "core/text/utf8_cursor.h"
@@ -98,7 +99,8 @@ class RegexPattern : public TextPattern {
     int error = 0;
     PCRE2_SIZE at = 0;
     // As in Oniguruma's Ruby syntax, ^ and $ also match at line ends.
-    code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(regex.data()), regex.size(),
+    const std::string spelled = pcre2_syntax(regex, where);
+    code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(spelled.data()), spelled.size(),
                               PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
                               &error, &at, nullptr));
     XRUN_CHECK(code_ != nullptr, "{}: the regex {} cannot be compiled: {} (at byte {})", where,

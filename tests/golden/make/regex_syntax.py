@@ -1,0 +1,34 @@
+"""Writes regex_syntax.json: where Hugging Face's Split cuts, for regexes that PCRE2 reads otherwise.
+
+    python regex_syntax.py
+Offsets are in code points, as the package gives them; the texts are ASCII, so they are bytes too,
+but for the one with an ideograph. Made with tokenizers 0.23.3.
+"""
+import json
+import pathlib
+
+from tokenizers import Regex
+from tokenizers.pre_tokenizers import Split
+
+REGEXES = [
+    r"\p{N}{1,3}+", r"(?:ab){2}+c", r"[0-9]{2,3}+x", r"a{,2}", r"\h", r"\H+", r"[\hz]+",
+    r"[a-z&&[^aeiou]]+", r"[\w&&[^b]]+", r"[a&&b]", r"[a[bc]]+", r"[\p{L}&&[^\p{Han}]]+", r"a{2}",
+    r"a{x}", r"[a-c]{1,2}+|x{2}", r"(a|b{1,2}+)c", r"[[:alpha:]]+", r"[]a]+", r"\{1,3}+",
+]
+TEXTS = ["1111111", "ababababc", "12x123x1234x", "aaaaa", "zabcdefghz", "hello world 11", "a&&b[c]",
+         "ab\u4e2dcd", "bbbbc acc", "x{1,3}+ a{x}", "{1,3}++ {{"]
+
+
+def main():
+    cases = []
+    for regex in REGEXES:
+        split = Split(Regex(regex), "isolated")
+        for text in TEXTS:
+            pieces = [piece for piece, _ in split.pre_tokenize_str(text)]
+            cases.append([regex, text, pieces])
+    path = pathlib.Path(__file__).resolve().parent.parent / "regex_syntax.json"
+    path.write_text(json.dumps(cases, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    main()
