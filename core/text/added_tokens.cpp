@@ -89,7 +89,10 @@ void AddedTokens::insert(Trie& trie, std::string_view content, int32_t token) {
     node = trie.nodes.size();
     trie.nodes.emplace_back();
   }
-  trie.nodes[node].token = token;
+  // Of two tokens that become the same text the package knows the first.
+  int32_t& here = trie.nodes[node].token;
+  const bool taken = here >= 0 && tokens_[size_t(here)].content != tokens_[size_t(token)].content;
+  if (!taken) here = token;
 }
 
 const AddedToken* AddedTokens::find(int32_t id) const {
