@@ -17,12 +17,26 @@ struct UndefinedReason : Object {
 
 }  // namespace
 
-bool is_hashable(const Value& value) {
+namespace {
+
+// Tuples may share their parts, so that few of them have as many leaves as a machine cannot count.
+constexpr int64_t kMostKeyParts = 100'000;
+
+bool is_hashable_part(const Value& value, int64_t& parts) {
+  XRUN_JINJA_CHECK(++parts <= kMostKeyParts, "a key has more than {} parts", kMostKeyParts);
   if (value.is_dict()) return false;
   if (!value.is_list()) return true;
   const List& list = value.list();
   if (list.style != ListStyle::kTuple) return list.style != ListStyle::kList;
-  return std::all_of(list.items.begin(), list.items.end(), is_hashable);
+  return std::all_of(list.items.begin(), list.items.end(),
+                     [&](const Value& item) { return is_hashable_part(item, parts); });
+}
+
+}  // namespace
+
+bool is_hashable(const Value& value) {
+  int64_t parts = 0;
+  return is_hashable_part(value, parts);
 }
 
 int depth_of(const Value& value) {

@@ -54,8 +54,19 @@ TEST(JinjaHostile, EndlessWorkIsCutOff) {
 }
 
 TEST(JinjaHostile, ASliceOfInvalidUtf8StaysInsideTheText) {
-  EXPECT_EQ(render_text("{{ 'a\xF4\x94\xF4\xFF'[::-1] }}"), "\xFF\xF4\x94\xF4" "a");
+  EXPECT_EQ(render_text("{{ 'a\xF4\x94\xF4\xFF'[::-1] }}"),
+            "\xFF\xF4\x94\xF4"
+            "a");
   EXPECT_EQ(render_text("{{ 'a\xF4\x94\x94\x94z'[::2]|length }}"), "3");
+}
+
+TEST(JinjaHostile, AKeyOfSharedPartsIsNotWalkedWithoutEnd) {
+  const std::string message = error_of([] {
+    render_text(
+        "{% set ns = namespace(s=(1,)) %}{% for a in range(40) %}{% set ns.s = (ns.s, ns.s) %}"
+        "{% endfor %}{{ {ns.s: 1}|length }}");
+  });
+  EXPECT_NE(message.find("a key has more than 100000 parts"), std::string::npos) << message;
 }
 
 TEST(JinjaHostile, RecursionIsCutOff) {
