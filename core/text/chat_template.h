@@ -31,6 +31,8 @@ struct Rendering {
   std::string text;
   std::vector<RenderSpan> spans;  // tile the text in order; neighbours differ; none is empty
   std::vector<ByteRange> turns;   // the generation blocks in order, one an executed block
+  // The message, counted from 0, that each of them was opened in; -1 or no entry: not known.
+  std::vector<int64_t> turn_messages;
 };
 
 // A template of any language. Immutable; any number of threads may render at once.

@@ -26,9 +26,11 @@ std::vector<ByteRange> template_ranges(const Rendering& rendering) {
 }
 
 // Adjacent turns join: a token across their common border straddles nothing.
-std::vector<ByteRange> trained_ranges(const Rendering& rendering, size_t first_turn) {
+std::vector<ByteRange> trained_ranges(const Rendering& rendering,
+                                      const std::vector<uint8_t>& trained) {
   std::vector<ByteRange> ranges;
-  for (size_t i = first_turn; i < rendering.turns.size(); ++i) {
+  for (size_t i = 0; i < rendering.turns.size(); ++i) {
+    if (trained[i] == 0) continue;
     const ByteRange& turn = rendering.turns[i];
     if (!ranges.empty() && ranges.back().end == turn.begin) {
       ranges.back().end = turn.end;
@@ -41,8 +43,8 @@ std::vector<ByteRange> trained_ranges(const Rendering& rendering, size_t first_t
 
 }  // namespace
 
-void train_turns_from(ChatTokens& tokens, size_t first_turn) {
-  const std::vector<ByteRange> trained = trained_ranges(tokens.rendering, first_turn);
+void train_turns(ChatTokens& tokens, const std::vector<uint8_t>& turns) {
+  const std::vector<ByteRange> trained = trained_ranges(tokens.rendering, turns);
   tokens.mask.assign(tokens.ids.size(), 0);
   tokens.straddlers = 0;
   size_t at = 0;
@@ -67,7 +69,7 @@ ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_temp
   Encoding encoding = tokenizer.encode(out.rendering.text, options);
   out.ids = std::move(encoding.ids);
   out.offsets = std::move(encoding.offsets);
-  train_turns_from(out, 0);
+  train_turns(out, std::vector<uint8_t>(out.rendering.turns.size(), 1));
   return out;
 }
 

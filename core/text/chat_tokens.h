@@ -22,9 +22,9 @@ struct ChatTokens {
 ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                        const Json& messages, const Json& kwargs);
 
-// Rewrites the mask so that only generation blocks first_turn, first_turn + 1, ... are trained
-// (rendering.turns; a number beyond them trains nothing), and counts straddlers anew.
-void train_turns_from(ChatTokens& tokens, size_t first_turn);
+// Rewrites the mask so that only generation blocks with a 1 in `trained` are trained, one flag for
+// each of rendering.turns, and counts straddlers anew.
+void train_turns(ChatTokens& tokens, const std::vector<uint8_t>& trained);
 
 // Returns how many messages both arrays begin with in common.
 size_t count_shared_messages(const Json& chosen, const Json& rejected);

@@ -43,6 +43,11 @@ void Interpreter::set_variable(int symbol, Value value) {
   if (symbol >= 0) scope_->set(symbol, std::move(value));
 }
 
+void Interpreter::set_messages(int symbol, const Value& messages) {
+  for (const Value& message : messages.list().items) messages_.push_back(message.identity());
+  set_variable(symbol, messages);
+}
+
 Scope* Interpreter::take_scope(Scope* parent) {
   Scope* scope = nullptr;
   if (free_scopes_.empty()) {
@@ -215,11 +220,24 @@ void Interpreter::execute_with(const Node& node) {
   execute(node.bodies[0]);
 }
 
+int64_t Interpreter::message_in_scope() const {
+  for (const Scope* at = scope_; at != nullptr; at = at->parent) {
+    for (const auto& [symbol, value] : at->variables) {
+      if (!value.is_dict()) continue;
+      const auto found = std::find(messages_.begin(), messages_.end(), value.identity());
+      if (found != messages_.end()) return found - messages_.begin();
+    }
+  }
+  return -1;
+}
+
 void Interpreter::execute_generation(const Node& node) {
   const ScopeGuard guard(*this);
   const size_t begin = out_->size();
+  turn_messages_.push_back(message_in_scope());
+  const auto number = static_cast<uint32_t>(turn_messages_.size());
   execute(node.bodies[0]);
-  out_->mark_turn(begin, ++turns_);
+  out_->mark_turn(begin, number);
 }
 
 }  // namespace xrun::jinja

@@ -44,9 +44,15 @@ class Interpreter {
     set_variable(tree_.symbol_of(name), std::move(value));
   }
 
+  // Sets the list of messages, and knows them again where a generation block is opened.
+  void set_messages(int symbol, const Value& messages);
+
   // Renders. Throws Fault; line() is then the line of the node that failed.
   TextPtr render();
   int line() const { return line_; }
+  // Returns the message that each generation block was opened in: of the innermost variable that
+  // holds one; -1 if none does. Blocks count from 0, those that came to no text too.
+  const std::vector<int64_t>& turn_messages() const { return turn_messages_; }
 
   // For filters, tests, methods and functions.
   Budget& budget() { return budget_; }
@@ -107,6 +113,7 @@ class Interpreter {
   void execute_filter_block(const Node& node);
   void execute_with(const Node& node);
   void execute_generation(const Node& node);
+  int64_t message_in_scope() const;
   TextPtr captured_text(const Body& body);
   void assign(const Node& target, const Value& value);
   void bind_parameters(const Node& macro, Scope& scope, Arguments& arguments);
@@ -141,7 +148,8 @@ class Interpreter {
                                                         // other in a ring
   int line_ = 1;
   int depth_ = 0;
-  uint32_t turns_ = 0;
+  std::vector<const void*> messages_;  // identities
+  std::vector<int64_t> turn_messages_;
   const int varargs_, kwargs_, caller_, loop_;  // symbols of these names, or -1
 };
 

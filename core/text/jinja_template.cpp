@@ -62,7 +62,7 @@ void check_argument(const std::string& name, const Json& value) {
   }
 }
 
-Rendering rendering_of(const jinja::Text& text) {
+Rendering rendering_of(const jinja::Text& text, const std::vector<int64_t>& messages) {
   Rendering out;
   out.text = text.bytes;
   uint32_t begin = 0;
@@ -75,7 +75,10 @@ Rendering rendering_of(const jinja::Text& text) {
     } else {
       out.spans.push_back({begin, run.end, run.mark.origin, generation});
     }
-    if (generation && run.mark.turn != turn) out.turns.push_back({begin, run.end});
+    if (generation && run.mark.turn != turn) {
+      out.turns.push_back({begin, run.end});
+      out.turn_messages.push_back(messages[run.mark.turn - 1]);
+    }
     if (generation) out.turns.back().end = run.end;
     turn = run.mark.turn;
     begin = run.end;
@@ -103,7 +106,8 @@ class JinjaTemplate final : public ChatTemplate {
     jinja::Interpreter interpreter(tree_, clock_);
     try {
       set_variables(interpreter, messages, kwargs);
-      return rendering_of(*interpreter.render());
+      const jinja::TextPtr text = interpreter.render();
+      return rendering_of(*text, interpreter.turn_messages());
     } catch (const jinja::Fault& fault) {
       throw Error(fmt::format("chat template \"{}\", line {}: {}", name_, interpreter.line(),
                               fault.what()));
@@ -153,7 +157,7 @@ class JinjaTemplate final : public ChatTemplate {
                      const Json& kwargs) const {
     jinja::RowValues values;
     for (const auto& [symbol, value] : given_) interpreter.set_variable(symbol, value.borrowed());
-    interpreter.set_variable(messages_, values.messages(messages));
+    interpreter.set_messages(messages_, values.messages(messages));
     if (kwargs.is_null()) return;
     for (const auto& [name, value] : kwargs.as_object()) {
       check_argument(name, value);

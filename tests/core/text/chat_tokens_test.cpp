@@ -59,17 +59,18 @@ TEST(ChatTokens, ARoleCannotCompleteASpecialTokenOfTheTemplate) {
   EXPECT_EQ(tokens.ids.size(), 10u);  // bytes, no special token
 }
 
-TEST(ChatTokens, TurnsFromANumberOnAreTrained) {
+TEST(ChatTokens, OnlyTheTurnsThatAreFlaggedAreTrained) {
   const auto tokenizer = tiny();
   const auto resolved = resolve_template(*tokenizer);
   ChatTokens tokens = encode_chat(
       *tokenizer, *resolved.chat_template,
       messages({{"user", "q"}, {"assistant", "a"}, {"user", "r"}, {"assistant", "b"}}), {});
   ASSERT_EQ(tokens.rendering.turns.size(), 2u);
-  train_turns_from(tokens, 1);
+  EXPECT_EQ(tokens.rendering.turn_messages, (std::vector<int64_t>{1, 3}));
+  train_turns(tokens, {0, 1});
   EXPECT_EQ(shown(tokens).find("{a}"), std::string::npos);
   EXPECT_NE(shown(tokens).find("{b}{<|im_end|>}"), std::string::npos);
-  train_turns_from(tokens, 2);
+  train_turns(tokens, {0, 0});
   EXPECT_EQ(std::count(tokens.mask.begin(), tokens.mask.end(), 1), 0);
 }
 
@@ -159,10 +160,10 @@ TEST_P(RealRows, HaveTheIdsAndMasksOfTransformers) {
   static const Json golden = read_json((kSourceDir / "tests/golden/template_masks.json").string());
   const auto tokenizer = Tokenizer::load(folder);
   const std::string wanted = key.substr(name.size() + 1);
-  const auto chat_template =
-      wanted == "own" ? make_jinja_template(tokenizer->chat_template(), "own",
-                                            template_tokens(*tokenizer), "2024-07-26")
-                      : resolve_template(*tokenizer, wanted, "2024-07-26").chat_template;
+  const auto chat_template = wanted == "own"
+                                 ? make_jinja_template(tokenizer->chat_template(), "own",
+                                                       template_tokens(*tokenizer), "2024-07-26")
+                                 : resolve_template(*tokenizer, wanted, "2024-07-26").chat_template;
   const auto hashes = block_hashes(*tokenizer, *chat_template, rows);
   ASSERT_EQ(hashes.size(), golden.at(key).size());
   for (size_t i = 0; i < hashes.size(); ++i) {
