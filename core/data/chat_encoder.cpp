@@ -17,7 +17,8 @@ class ChatEncoder : public RowEncoder {
   explicit ChatEncoder(const EncoderParts& parts)
       : parts_(parts),
         reader_(RowKind::kChat, parts.settings),
-        style_{parts.tokenizer, *parts_.chat_template, parts.settings.train_on} {}
+        style_{parts.tokenizer, *parts_.chat_template, parts.settings.train_on,
+               parts.settings.lost_calls} {}
 
   void encode(const Json& row, const std::string& place, EncodedRow& out) const override {
     ConversationRow chat = read(row);
@@ -52,7 +53,8 @@ class ChatEncoder : public RowEncoder {
     const auto is_answer = [](const Json& m) { return message_role(m) == "assistant"; };
     const auto last = std::find_if(list.rbegin(), list.rend(), is_answer);
     if (last == list.rend()) {
-      throw RowRefusal("no_assistant", "the conversation has no assistant turn");
+      throw RowRefusal("no_assistant",
+                       "the conversation has no assistant turn" + other_speakers(chat.messages));
     }
     if (!says_something(*last)) {
       throw RowRefusal("empty_answer", "the last assistant turn has no content");
@@ -60,6 +62,7 @@ class ChatEncoder : public RowEncoder {
     const bool empty = std::any_of(list.begin(), list.end(), [&](const Json& message) {
       return is_answer(message) && !says_something(message);
     });
+    require_user_texts(chat.messages);
     if (empty) chat.notes.push_back("an assistant turn without content is trained");
     if (last != list.rbegin()) chat.notes.push_back("turns after the last answer");
     return chat;

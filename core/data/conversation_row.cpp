@@ -42,10 +42,7 @@ ConversationReader::ConversationReader(RowKind kind, const RowSettings& settings
 Json ConversationReader::turns_of(const Json& value, const std::string& ours, const char* role,
                                   ConversationRow& out) const {
   if (value.is_string()) return Json(Json::Array{make_message(role, value.as_string())});
-  bool from_value = false;
-  Json turns = read_messages(value, fields_.spelled(ours), from_value);
-  if (from_value) out.notes.push_back("messages spelled from/value");
-  return turns;
+  return read_messages(value, fields_.spelled(ours), out.notes);
 }
 
 std::string ConversationReader::text_of(const Json& row, const std::string& ours) const {
@@ -105,6 +102,21 @@ void ConversationReader::read_prompt(const Json& row, const Json& prompt,
   out.notes.push_back("rows spelled prompt/completion");
 }
 
+// "conversations" beside "messages" is the same conversation once more, or no conversation.
+void ConversationReader::check_rival(const Json& row, const Json& turns,
+                                     ConversationRow& out) const {
+  const Json* rival = fields_.find(row, "conversations");
+  if (rival == nullptr) return;
+  try {
+    std::vector<std::string> unread;
+    const Json same = read_messages(*rival, fields_.spelled("conversations"), unread);
+    if (same != turns) fields_.refuse_rivals("messages", "conversations");
+  } catch (const RowRefusal& refusal) {
+    if (refusal.reason() == "columns_differ") throw;
+  }
+  fields_.note_losers(row, "messages", {"conversations"}, out);
+}
+
 void ConversationReader::read_turns(const Json& row, ConversationRow& out) const {
   const Json* prompt = fields_.find(row, "prompt");
   for (const char* name : {"messages", "conversations"}) {
@@ -120,10 +132,17 @@ void ConversationReader::read_turns(const Json& row, ConversationRow& out) const
                                       fields_.spelled(name)));
     }
     append(out.messages, turns);
+    fields_.note_losers(row, name, {"completion", "instruction", "input", "output", "history"},
+                        out);
+    if (std::string_view(name) == "messages") check_rival(row, turns, out);
     return;
   }
-  if (fields_.find(row, "instruction") != nullptr) return read_instruction(row, out);
+  if (fields_.find(row, "instruction") != nullptr) {
+    fields_.note_losers(row, "instruction", {"prompt", "completion"}, out);
+    return read_instruction(row, out);
+  }
   if (prompt == nullptr) fields_.refuse_format(row);
+  fields_.note_losers(row, "prompt", {"input", "output", "history"}, out);
   read_prompt(row, *prompt, out);
 }
 

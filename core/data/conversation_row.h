@@ -30,10 +30,11 @@ class ConversationReader {
 
   const RowFields& fields() const { return fields_; }
   // Reads everything but what `more` names. Throws RowRefusal: not_an_object, unknown_format,
-  // wrong_type, empty_list, refused_kwargs, bad_weight, kept_column.
+  // wrong_type, empty_list, columns_differ, refused_kwargs, bad_weight, kept_column.
   ConversationRow read(const Json& row) const;
 
  private:
+  void check_rival(const Json& row, const Json& turns, ConversationRow& out) const;
   void read_turns(const Json& row, ConversationRow& out) const;
   void read_instruction(const Json& row, ConversationRow& out) const;
   void read_prompt(const Json& row, const Json& prompt, ConversationRow& out) const;

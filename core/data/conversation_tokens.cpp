@@ -1,22 +1,20 @@
 #include "core/data/conversation_tokens.h"
 
 #include <algorithm>
+#include <cctype>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/data/messages.h"
 #include "core/text/chat_tokens.h"
+#include "core/text/template_laws.h"
 
 namespace xrun {
 
 namespace {
 
-size_t count_assistants(const Json& messages, size_t first_messages) {
-  const Json::Array& list = messages.as_array();
-  return static_cast<size_t>(
-      std::count_if(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(first_messages),
-                    [](const Json& message) { return message_role(message) == "assistant"; }));
-}
+bool is_assistant(const Json& message) { return message_role(message) == "assistant"; }
 
 // Returns the place of the last assistant turn; turns behind it are no answer.
 size_t last_assistant(const Json& messages) {
@@ -25,39 +23,140 @@ size_t last_assistant(const Json& messages) {
   return last;
 }
 
-// Returns the first generation block behind the first `given` messages. Where the template makes
-// one block an assistant turn the roles tell it; else the rendering of the prefix does.
-size_t first_turn_behind(const ChatTokens& tokens, const ChatTemplate& chat_template,
-                         const Json& messages, size_t given, const Json& kwargs) {
-  const size_t assistants = count_assistants(messages, given);
-  if (assistants == 0) return 0;
-  if (tokens.rendering.turns.size() == count_assistants(messages, messages.size())) {
-    return assistants;
+// The message of each generation block: as the template knows it; where it makes one block an
+// answer, as the roles tell. Empty if neither does.
+std::vector<size_t> messages_of_turns(const Rendering& rendering, const Json& messages) {
+  const std::vector<int64_t>& known = rendering.turn_messages;
+  const bool all_known = known.size() == rendering.turns.size() &&
+                         std::is_sorted(known.begin(), known.end()) &&
+                         std::all_of(known.begin(), known.end(), [](int64_t m) { return m >= 0; });
+  if (all_known) return {known.begin(), known.end()};
+  std::vector<size_t> answers;
+  for (size_t m = 0; m < messages.size(); ++m) {
+    if (is_assistant(messages.as_array()[m])) answers.push_back(m);
   }
+  if (answers.size() != rendering.turns.size()) answers.clear();
+  return answers;
+}
+
+// Flags of generation blocks by flags of messages, where messages are rendered without those that
+// follow to see how many blocks they make.
+std::vector<uint8_t> turns_by_prefix(const std::vector<uint8_t>& wanted, const ChatTokens& tokens,
+                                     const ConversationStyle& style, const Json& messages,
+                                     const Json& kwargs) {
   const Json::Array& list = messages.as_array();
-  const Json prefix(Json::Array(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(given)));
-  const size_t turns = count_shared_turns(chat_template, messages, prefix, kwargs);
-  if (turns == 0) {
-    throw RowRefusal("template_error",
-                     "the template does not render the shared turns alone, so "
-                     "they cannot be told from the answer");
+  std::vector<uint8_t> turns(tokens.rendering.turns.size(), 0);
+  size_t begin = 0;
+  std::optional<uint8_t> flag;  // of the answers since the last border
+  for (size_t m = 0; m < list.size(); ++m) {
+    if (!is_assistant(list[m])) continue;
+    if (flag && *flag != wanted[m]) {
+      const Json prefix(Json::Array(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(m)));
+      const size_t end = count_shared_turns(style.chat_template, messages, prefix, kwargs);
+      if (end == 0 || end < begin || end > turns.size()) {
+        throw RowRefusal("template_error",
+                         "the template does not render the shared turns alone, so they cannot be "
+                         "told from the answer");
+      }
+      std::fill(turns.begin() + static_cast<std::ptrdiff_t>(begin),
+                turns.begin() + static_cast<std::ptrdiff_t>(end), *flag);
+      begin = end;
+    }
+    flag = wanted[m];
   }
+  std::fill(turns.begin() + static_cast<std::ptrdiff_t>(begin), turns.end(), flag.value_or(1));
   return turns;
+}
+
+// Which generation blocks are trained, given the flags of messages.
+std::vector<uint8_t> trained_turns(const std::vector<uint8_t>& wanted, const ChatTokens& tokens,
+                                   const ConversationStyle& style, const Json& messages,
+                                   const Json& kwargs) {
+  const std::vector<size_t> of = messages_of_turns(tokens.rendering, messages);
+  if (of.empty()) return turns_by_prefix(wanted, tokens, style, messages, kwargs);
+  std::vector<uint8_t> turns;
+  for (const size_t message : of) turns.push_back(wanted[message]);
+  return turns;
+}
+
+// Flags of messages: whether their turns may be trained.
+std::vector<uint8_t> wanted_messages(const Json& messages, size_t given) {
+  std::vector<uint8_t> wanted(messages.size(), 0);
+  for (size_t m = given; m < wanted.size(); ++m) wanted[m] = !is_untrained(messages.as_array()[m]);
+  return wanted;
+}
+
+// With every token trained, answers that exclude themselves are not.
+void untrain_answers(ChatTokens& tokens, const ConversationStyle& style, const Json& messages,
+                     const Json& kwargs) {
+  std::vector<uint8_t> excluded(messages.size(), 0);
+  for (size_t m = 0; m < excluded.size(); ++m) {
+    const Json& message = messages.as_array()[m];
+    excluded[m] = is_assistant(message) && is_untrained(message);
+  }
+  const bool any = std::find(excluded.begin(), excluded.end(), 1) != excluded.end();
+  if (any) {
+    XRUN_CHECK(style.chat_template.marks_generation(),
+               "a turn is not to be trained, and the template marks no turns");
+    train_turns(tokens, trained_turns(excluded, tokens, style, messages, kwargs));
+    for (uint8_t& flag : tokens.mask) flag = !flag;
+  } else {
+    tokens.mask.assign(tokens.ids.size(), 1);
+  }
+}
+
+// The name that a call gives its tool; "" if it has none that every template writes as it is.
+std::string call_name(const Json& call) {
+  const Json* function = call.find("function");
+  const Json* name = (function != nullptr && function->is_object() ? *function : call).find("name");
+  if (name == nullptr || !name->is_string()) return "";
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  const std::string& text = name->as_string();
+  return std::all_of(text.begin(), text.end(), is_plain) ? text : "";
+}
+
+bool mentions_calls(const ChatTemplate& chat_template) {
+  return chat_template.source().find("tool_calls") != std::string::npos;
+}
+
+const Json* calls_of(const Json& message) {
+  const Json* calls = message.find("tool_calls");
+  return calls != nullptr && calls->is_array() && calls->size() > 0 ? calls : nullptr;
+}
+
+// A turn whose call is lost would teach the model to end it at once.
+void require_calls(const Json& messages, const std::string& text, const ConversationStyle& style) {
+  for (size_t m = 0; m < messages.size() && !style.lost_calls; ++m) {
+    const Json* calls = calls_of(messages.as_array()[m]);
+    if (calls == nullptr) continue;
+    for (const Json& call : calls->as_array()) {
+      const std::string name = call_name(call);
+      if (mentions_calls(style.chat_template) && text.find(name) != std::string::npos) continue;
+      throw RowRefusal(
+          "lost_tool_calls",
+          fmt::format("turn {} calls a tool{}, and the template leaves the call out; name a "
+                      "template that renders calls, or accept it: laws = {{ {} = false }}",
+                      m + 1, name.empty() ? "" : fmt::format(" \"{}\"", name), kToolCallsLaw));
+    }
+  }
 }
 
 TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
                    const ConversationStyle& style, int64_t& straddlers) {
   ChatTokens tokens = encode_chat(style.tokenizer, style.chat_template, messages, kwargs);
-  TokenStream stream;
+  require_calls(messages, tokens.rendering.text, style);
   if (style.train_on == TrainOn::kAll) {
-    stream.trained.assign(tokens.ids.size(), 1);
+    untrain_answers(tokens, style, messages, kwargs);
   } else {
     if (style.train_on == TrainOn::kLast) given = last_assistant(messages);
-    const size_t first = first_turn_behind(tokens, style.chat_template, messages, given, kwargs);
-    if (first > 0) train_turns_from(tokens, first);
-    stream.trained = std::move(tokens.mask);
+    const std::vector<uint8_t> wanted = wanted_messages(messages, given);
+    if (std::find(wanted.begin(), wanted.end(), 0) != wanted.end()) {
+      train_turns(tokens, trained_turns(wanted, tokens, style, messages, kwargs));
+    }
     straddlers += tokens.straddlers;
   }
+  TokenStream stream;
+  stream.trained = std::move(tokens.mask);
   stream.ids = std::move(tokens.ids);
   if (!stream.trained.empty()) stream.trained[0] = 0;
   return stream;
@@ -81,18 +180,13 @@ TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t
 void note_unrendered_tools(const Json& messages, const Json& kwargs,
                            const ChatTemplate& chat_template, std::vector<std::string>& notes) {
   const Json* tools = kwargs.find("tools");
-  const bool calls = std::any_of(
-      messages.as_array().begin(), messages.as_array().end(), [](const Json& message) {
-        const Json* list = message.find("tool_calls");
-        return list != nullptr && list->size() > 0;
-      });
-  const auto mentions = [&](const char* name) {
-    return chat_template.source().find(name) != std::string::npos;
-  };
-  if (tools != nullptr && tools->size() > 0 && !mentions("tools")) {
+  const bool calls = std::any_of(messages.as_array().begin(), messages.as_array().end(),
+                                 [](const Json& message) { return calls_of(message) != nullptr; });
+  const bool reads_tools = chat_template.source().find("tools") != std::string::npos;
+  if (tools != nullptr && tools->size() > 0 && !reads_tools) {
     notes.push_back("LOST: the template does not render \"tools\"");
   }
-  if (calls && !mentions("tool_calls")) {
+  if (calls && !mentions_calls(chat_template)) {
     notes.push_back("LOST: the template does not render \"tool_calls\"");
   }
 }

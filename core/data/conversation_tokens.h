@@ -18,17 +18,19 @@ struct ConversationStyle {
   const Tokenizer& tokenizer;
   const ChatTemplate& chat_template;
   TrainOn train_on = TrainOn::kAssistant;
+  bool lost_calls = false;  // as RowSettings::lost_calls
 };
 
 // Renders, tokenises and marks. Nothing in the first `given` messages is trained unless train_on is
-// kAll; kLast trains the last turn alone. The first token never is. Adds tokens half inside a
-// generation span to `straddlers`. Throws RowRefusal "template_error" if the template refuses the
-// messages.
+// kAll; kLast trains the last answer alone. The first token never is trained, nor an answer that
+// says so itself (is_untrained). Adds tokens half inside a generation span to `straddlers`. Throws
+// RowRefusal: template_error if the template refuses the messages, lost_tool_calls if it leaves
+// calls of theirs out.
 TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t given,
                                 const ConversationStyle& style, int64_t& straddlers);
 
-// Notes tools and tool calls that a template leaves out: it renders a conversation without them, and
-// so it is trained.
+// Notes tools that a template leaves out, and tool calls where style.lost_calls let them pass: the
+// conversation is rendered without them, and so it is trained.
 void note_unrendered_tools(const Json& messages, const Json& kwargs,
                            const ChatTemplate& chat_template, std::vector<std::string>& notes);
 

@@ -41,6 +41,7 @@ struct RowSettings {
   TrainOn train_on = TrainOn::kAssistant;
   bool train_on_given = false;  // by the recipe; else each row type's own default holds
   bool end_of_text = true;      // text rows end with the tokenizer's EOS
+  bool lost_calls = false;      // tool calls that the template leaves out are noted, not refused
 };
 
 }  // namespace xrun

@@ -18,7 +18,7 @@ namespace xrun {
 namespace {
 
 // Raised when the same input gives other bytes: of one kind, when its encoder changes.
-constexpr int64_t kRowVersion = 3;
+constexpr int64_t kRowVersion = 4;
 constexpr size_t kLawRows = 64;      // rows on which the laws are tried
 constexpr int64_t kLawLines = 1000;  // lines in which they are looked for
 constexpr size_t kListedRows = 10;   // bad rows in an error message
@@ -186,6 +186,8 @@ std::shared_ptr<const RowCache> open_data_source(
                      source.chat_template ? source.chat_template : chat_template};
   parts.settings.fields = source.fields;
   parts.settings.keep = source.keep;
+  parts.settings.lost_calls = std::find(options.disabled_laws.begin(), options.disabled_laws.end(),
+                                        kToolCallsLaw) != options.disabled_laws.end();
   make_row_encoder(options.kind, parts);  // what it refuses is said before any file is read
   require_law_names(options.disabled_laws);
   CacheSource build = cache_source(options, source);

@@ -14,7 +14,8 @@ class FeedbackEncoder : public RowEncoder {
   explicit FeedbackEncoder(const EncoderParts& parts)
       : parts_(parts),
         reader_(RowKind::kFeedback, parts.settings, {"label"}),
-        style_{parts.tokenizer, *parts_.chat_template, parts.settings.train_on} {}
+        style_{parts.tokenizer, *parts_.chat_template, parts.settings.train_on,
+               parts.settings.lost_calls} {}
 
   void encode(const Json& row, const std::string& place, EncodedRow& out) const override {
     ConversationRow answer = read(row);
@@ -48,6 +49,7 @@ class FeedbackEncoder : public RowEncoder {
     if (!says_something(last)) throw RowRefusal("empty_answer", "the answer has no content");
     if (answer.given == 0) answer.given = answer.messages.size() - 1;
     if (answer.given == 0) throw RowRefusal("no_prompt", "no turn stands before the answer");
+    require_user_texts(answer.messages);
     return answer;
   }
 

@@ -1,6 +1,9 @@
 #include "core/data/messages.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 #include <utility>
 
@@ -17,6 +20,9 @@ constexpr std::pair<const char*, const char*> kSpeakers[] = {
     {"chatgpt", "assistant"}, {"model", "assistant"},     {"bot", "assistant"},
     {"tool", "tool"},         {"observation", "tool"},    {"function_response", "tool"},
 };
+
+// Keys of a message that say whether it is trained: OpenAI's and Mistral's, and axolotl's.
+constexpr const char* kTrainingFlags[] = {"weight", "train", "training"};
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
   throw RowRefusal("wrong_type", fmt::format("{} {}", where, what));
@@ -42,46 +48,110 @@ void check_parts(const Json& parts, const std::string& where) {
   }
 }
 
-Json read_message(const Json& value, const std::string& where, bool& spelled_from_value) {
+bool is_blank(const Json* text) {
+  return text == nullptr || !text->is_string() ||
+         text->as_string().find_first_not_of(" \t\r\n") == std::string::npos;
+}
+
+// A list, or one as a string: columns of tables cannot hold lists of different things.
+Json read_tools(const Json& tools) {
+  Json list = tools;
+  if (tools.is_string()) {
+    try {
+      list = parse_json(tools.as_string(), "tools");
+    } catch (const Error& error) {
+      refuse("tools", fmt::format("is a string, but no JSON: {}", error.what()));
+    }
+  }
+  if (!list.is_array()) refuse("tools", fmt::format("is {}, wanted a list", kind_text(list)));
+  return list;
+}
+
+// In the role/content spelling a role that is none of these passes: the template knows its roles.
+const char* known_speaker(std::string name, bool from_value) {
+  if (!from_value) {
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  }
+  const auto known = std::find_if(std::begin(kSpeakers), std::end(kSpeakers),
+                                  [&](const auto& entry) { return name == entry.first; });
+  if (known == std::end(kSpeakers)) return nullptr;
+  // "observation" is a role of some templates, and none of others.
+  return !from_value && std::string_view(known->second) == "tool" ? nullptr : known->second;
+}
+
+// Whether a flag of kTrainingFlags is on.
+bool read_flag(const Json::Member& member, const std::string& where) {
+  const Json& value = member.second;
+  if (value.is_bool()) return value.as_bool();
+  if (value.is_number() && (value.as_double() == 0 || value.as_double() == 1)) {
+    return value.as_double() == 1;
+  }
+  refuse(where, fmt::format("has a {} that is {}, wanted 0 or 1: a turn is trained or not",
+                            member.first, dump_json(value)));
+}
+
+void add_once(std::vector<std::string>& texts, const std::string& text) {
+  if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+}
+
+std::string read_role(const Json& value, bool from_value, const std::string& where,
+                      std::vector<std::string>& notes) {
+  const char* key = from_value ? "from" : "role";
+  const Json* role = value.find(key);
+  if (role == nullptr || !role->is_string()) {
+    refuse(where, fmt::format("has no {} that is a string", key));
+  }
+  const std::string& name = role->as_string();
+  const char* known = known_speaker(name, from_value);
+  if (from_value) {
+    if (known == nullptr) {
+      refuse(where, fmt::format("is from \"{}\", wanted system, human, gpt or tool", name));
+    }
+    add_once(notes, "messages spelled from/value");
+  } else if (known != nullptr && name != known) {
+    add_once(notes, fmt::format("the role \"{}\" is read as \"{}\"", name, known));
+  }
+  return known == nullptr ? name : known;
+}
+
+Json read_content(const Json& value, const char* key, const std::string& where) {
+  const Json* content = value.find(key);
+  const Json* calls = value.find("tool_calls");
+  const bool calls_tools = calls != nullptr && calls->is_array() && calls->size() > 0;
+  if (content == nullptr && !calls_tools) refuse(where, fmt::format("has no {}", key));
+  if (content == nullptr || (content->is_null() && calls_tools)) return nullptr;
+  if (content->is_array()) {
+    check_parts(*content, where);
+  } else if (!content->is_string()) {
+    refuse(where, fmt::format("has a {} that is {}, wanted a string", key, kind_text(*content)));
+  }
+  return *content;
+}
+
+Json read_message(const Json& value, const std::string& where, std::vector<std::string>& notes) {
   if (!value.is_object()) {
     refuse(where, fmt::format("is {}, wanted a message with role and content", kind_text(value)));
   }
   const bool from_value = value.find("role") == nullptr && value.find("from") != nullptr;
-  spelled_from_value |= from_value;
-  const char* role_key = from_value ? "from" : "role";
-  const char* content_key = from_value ? "value" : "content";
-  const Json* role = value.find(role_key);
-  if (role == nullptr || !role->is_string()) {
-    refuse(where, fmt::format("has no {} that is a string", role_key));
-  }
+  const std::string role_key = from_value ? "from" : "role";
+  const std::string content_key = from_value ? "value" : "content";
   Json message = Json::object();
-  // An unknown role passes in the role/content spelling: it is the template that knows its roles.
-  const auto known =
-      std::find_if(std::begin(kSpeakers), std::end(kSpeakers),
-                   [&](const auto& entry) { return role->as_string() == entry.first; });
-  if (from_value && known == std::end(kSpeakers)) {
-    refuse(where,
-           fmt::format("is from \"{}\", wanted system, human, gpt or tool", role->as_string()));
-  }
-  message.set("role", from_value ? Json(known->second) : *role);
-  const Json* content = value.find(content_key);
-  const Json* calls = value.find("tool_calls");
-  const bool calls_tools = calls != nullptr && calls->is_array() && calls->size() > 0;
-  if (content != nullptr && content->is_string()) {
-    message.set("content", *content);
-  } else if (content != nullptr && content->is_array()) {
-    check_parts(*content, where);
-    message.set("content", *content);
-  } else if (calls_tools && (content == nullptr || content->is_null())) {
-    if (content != nullptr) message.set("content", nullptr);
-  } else {
-    refuse(where, content == nullptr ? fmt::format("has no {}", content_key)
-                                     : fmt::format("has a {} that is {}, wanted a string",
-                                                   content_key, kind_text(*content)));
-  }
+  message.set("role", read_role(value, from_value, where, notes));
+  Json content = read_content(value, content_key.c_str(), where);
+  if (value.find(content_key) != nullptr) message.set("content", std::move(content));
+  const bool is_answer = message_role(message) == "assistant";
   for (const Json::Member& member : value.as_object()) {
     if (member.first == role_key || member.first == content_key) continue;
     if (member.first == "tool_calls" && member.second.is_null()) continue;
+    const bool is_flag = std::find(std::begin(kTrainingFlags), std::end(kTrainingFlags),
+                                   member.first) != std::end(kTrainingFlags);
+    if (is_flag && !member.second.is_null() && read_flag(member, where) != is_answer) {
+      constexpr const char* kNotes[] = {
+          "\"{}\" asks to train a turn that is no answer; it is not trained",
+          "assistant turns whose \"{}\" is off are not trained"};
+      add_once(notes, fmt::format(fmt::runtime(kNotes[is_answer]), member.first));
+    }
     message.set(member.first, member.second);
   }
   return message;
@@ -89,10 +159,10 @@ Json read_message(const Json& value, const std::string& where, bool& spelled_fro
 
 }  // namespace
 
-Json read_messages(const Json& value, const std::string& field, bool& spelled_from_value) {
+Json read_messages(const Json& value, const std::string& field, std::vector<std::string>& notes) {
   Json messages = Json::array();
   if (value.is_object()) {
-    messages.push_back(read_message(value, field, spelled_from_value));
+    messages.push_back(read_message(value, field, notes));
     return messages;
   }
   if (!value.is_array()) {
@@ -101,8 +171,7 @@ Json read_messages(const Json& value, const std::string& field, bool& spelled_fr
   }
   if (value.size() == 0) throw RowRefusal("empty_list", field + " has no messages");
   for (size_t i = 0; i < value.size(); ++i) {
-    messages.push_back(
-        read_message(value.as_array()[i], fmt::format("{}[{}]", field, i), spelled_from_value));
+    messages.push_back(read_message(value.as_array()[i], fmt::format("{}[{}]", field, i), notes));
   }
   return messages;
 }
@@ -125,14 +194,29 @@ std::string kind_text(const Json& value) {
   return (name.find_first_of("aeiou") == 0 ? "an " : "a ") + name;
 }
 
-namespace {
-
-bool is_blank(const Json* text) {
-  return text == nullptr || !text->is_string() ||
-         text->as_string().find_first_not_of(" \t\r\n") == std::string::npos;
+bool is_untrained(const Json& message) {
+  return std::any_of(std::begin(kTrainingFlags), std::end(kTrainingFlags), [&](const char* name) {
+    const Json* flag = message.find(name);
+    if (flag == nullptr || flag->is_null()) return false;
+    return flag->is_bool() ? !flag->as_bool() : flag->as_double() == 0;
+  });
 }
 
-}  // namespace
+void require_user_texts(const Json& messages) {
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Json& message = messages.as_array()[i];
+    if (message_role(message) != "user" || says_something(message)) continue;
+    throw RowRefusal("empty_prompt", fmt::format("turn {} is a user turn without text", i + 1));
+  }
+}
+
+std::string other_speakers(const Json& messages) {
+  constexpr size_t kNamed = 4;
+  std::vector<std::string> roles;
+  for (const Json& message : messages.as_array()) add_once(roles, message_role(message));
+  if (roles.size() > kNamed) roles.resize(kNamed);
+  return fmt::format("; its turns are of {}", fmt::join(roles, ", "));
+}
 
 bool says_something(const Json& message) {
   const Json* content = message.find("content");
@@ -145,24 +229,6 @@ bool says_something(const Json& message) {
   const Json* calls = message.find("tool_calls");
   return calls != nullptr && calls->is_array() && calls->size() > 0;
 }
-
-namespace {
-
-// A list, or one as a string: columns of tables cannot hold lists of different things.
-Json read_tools(const Json& tools) {
-  Json list = tools;
-  if (tools.is_string()) {
-    try {
-      list = parse_json(tools.as_string(), "tools");
-    } catch (const Error& error) {
-      refuse("tools", fmt::format("is a string, but no JSON: {}", error.what()));
-    }
-  }
-  if (!list.is_array()) refuse("tools", fmt::format("is {}, wanted a list", kind_text(list)));
-  return list;
-}
-
-}  // namespace
 
 Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json* tools) {
   Json merged = defaults.is_object() ? defaults : Json::object();

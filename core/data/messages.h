@@ -2,17 +2,18 @@
 // Conversations as rows spell them, brought to one form: {"role", "content", ...} a message.
 
 #include <string>
+#include <vector>
 
 #include "core/base/json.h"
 
 namespace xrun {
 
 // Returns the messages of a row's field: a list of messages or one message. Messages are spelled
-// {"role", "content"} or {"from", "value"} (human, gpt, ... become user, assistant, ...; so do the
-// roles); other members stay. A content is a string or a list of text parts. Throws RowRefusal that
-// names field, index and what is wrong: no message, a wrong type, an unknown speaker, a content that
-// is neither text nor, beside tool calls, null. `spelled_from_value` is set if that spelling occurs.
-Json read_messages(const Json& value, const std::string& field, bool& spelled_from_value);
+// {"role", "content"} or {"from", "value"}; human, gpt, User, ... become user, assistant, ...;
+// other members stay. A content is a string or a list of text parts. What was recognised is noted.
+// Throws RowRefusal that names field, index and what is wrong: no message, a wrong type, an unknown
+// speaker, a content that is neither text nor, beside tool calls, null, a flag that is none.
+Json read_messages(const Json& value, const std::string& field, std::vector<std::string>& notes);
 
 Json make_message(const std::string& role, std::string content);
 
@@ -22,12 +23,24 @@ const std::string& message_role(const Json& message);
 // "an integer", "a string": what a value is, for messages to users.
 std::string kind_text(const Json& value);
 
+// Whether a message says of itself that it is not to be trained: "weight" 0, "train" or "training"
+// false.
+bool is_untrained(const Json& message);
+
+// Throws RowRefusal "empty_prompt" if a user turn says nothing. An empty system text or tool result
+// may be.
+void require_user_texts(const Json& messages);
+
+// "; its turns are of user, tool": who speaks instead of the speaker that is missing.
+std::string other_speakers(const Json& messages);
+
 // Whether an assistant message says anything: text that is not blank, or a tool call.
 bool says_something(const Json& message);
 
 // Merges a row's template arguments over `defaults`: its "chat_template_kwargs" object and its
-// "tools", a list or one as a JSON string (either may be null). Throws RowRefusal for a wrong type and for an argument that is
-// the engine's own: add_generation_prompt, and what is_reserved_argument() says.
+// "tools", a list or one as a JSON string (either may be null). Throws RowRefusal for a wrong type
+// and for an argument that is the engine's own: add_generation_prompt, and what
+// is_reserved_argument() says.
 Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json* tools);
 
 }  // namespace xrun

@@ -15,7 +15,8 @@ class PreferenceEncoder : public RowEncoder {
   explicit PreferenceEncoder(const EncoderParts& parts)
       : parts_(parts),
         reader_(parts.settings),
-        style_{parts.tokenizer, *parts_.chat_template, parts.settings.train_on} {}
+        style_{parts.tokenizer, *parts_.chat_template, parts.settings.train_on,
+               parts.settings.lost_calls} {}
 
   void encode(const Json& value, const std::string& place, EncodedRow& out) const override {
     PreferenceRow row = reader_.read(value);

@@ -38,7 +38,10 @@ void check_side(const Json& messages, const std::string& side) {
   const bool any = std::any_of(list.begin(), list.end(), [](const Json& message) {
     return message_role(message) == "assistant";
   });
-  if (!any) throw RowRefusal("no_assistant", "the " + side + " side has no assistant turn");
+  if (!any) {
+    throw RowRefusal("no_assistant", fmt::format("the {} side has no assistant turn{}", side,
+                                                 other_speakers(messages)));
+  }
   if (message_role(list.back()) != "assistant") {
     throw RowRefusal("last_not_assistant",
                      fmt::format("the {} side ends with a turn of \"{}\", wanted assistant", side,
@@ -49,16 +52,9 @@ void check_side(const Json& messages, const std::string& side) {
   }
 }
 
-// A prompt says something, and so does each user turn; an empty system text or tool result may be.
 void check_prompt(const PreferenceRow& row) {
   if (row.shared == 0) throw RowRefusal("no_prompt", "no turn stands before the answers");
-  for (const Json* side : {&row.chosen, &row.rejected}) {
-    for (size_t i = 0; i < side->size(); ++i) {
-      const Json& message = side->as_array()[i];
-      if (message_role(message) != "user" || says_something(message)) continue;
-      throw RowRefusal("empty_prompt", fmt::format("turn {} is a user turn without text", i + 1));
-    }
-  }
+  for (const Json* side : {&row.chosen, &row.rejected}) require_user_texts(*side);
 }
 
 // Which answer is better is a question only after the same prompt.
@@ -91,30 +87,31 @@ PreferenceReader::Prompt PreferenceReader::read_prompt(const Json& row, Preferen
   Prompt prompt;
   if (const Json* system = fields_.find(row, "system")) {
     if (!system->is_string()) {
-      throw RowRefusal("wrong_type", fmt::format("{} is {}, wanted a string", fields_.spelled("system"),
-                                                 kind_text(*system)));
+      throw RowRefusal("wrong_type", fmt::format("{} is {}, wanted a string",
+                                                 fields_.spelled("system"), kind_text(*system)));
     }
     prompt.system = system->as_string();
   }
-  bool from_value = false;
   const Json* text = fields_.find(row, "prompt");
   for (const char* name : {"conversations", "messages"}) {
     const Json* value = fields_.find(row, name);
     if (value == nullptr || !prompt.messages.is_null()) continue;
-    prompt.messages = read_messages(*value, fields_.spelled(name), from_value);
+    prompt.messages = read_messages(*value, fields_.spelled(name), out.notes);
     prompt.name = fields_.spelled(name);
     prompt.is_copy = true;
+    if (std::string_view(name) == "conversations") {
+      fields_.note_losers(row, name, {"messages"}, out);
+    }
   }
   if (text != nullptr && prompt.messages.is_null()) {
     prompt.name = fields_.spelled("prompt");
     prompt.is_text = text->is_string();
     prompt.messages = prompt.is_text ? Json(Json::Array{make_message("user", text->as_string())})
-                                     : read_messages(*text, prompt.name, from_value);
+                                     : read_messages(*text, prompt.name, out.notes);
   } else if (text != nullptr) {
     out.notes.push_back(
         fmt::format("\"{}\" is ignored beside \"{}\"", fields_.spelled("prompt"), prompt.name));
   }
-  if (from_value) out.notes.push_back("messages spelled from/value");
   return prompt;
 }
 
@@ -126,11 +123,9 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
     throw RowRefusal("missing_side",
                      fmt::format("has no \"{}\"{}", name, fields_.other_columns(row, ours)));
   }
-  bool from_value = false;
   const bool is_text = value->is_string();
   Json side = is_text ? Json(Json::Array{make_message("assistant", value->as_string())})
-                      : read_messages(*value, name, from_value);
-  if (from_value) out.notes.push_back("messages spelled from/value");
+                      : read_messages(*value, name, out.notes);
   const bool whole = !is_text && is_opening_role(message_role(side.as_array().front()));
   if (!whole && prompt.messages.is_null()) {
     if (is_text) {
@@ -144,8 +139,7 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
   } else if (!prompt.messages.is_null() && !begins_with(side, prompt.messages)) {
     // UltraFeedback's rows repeat the chosen conversation as "messages".
     if (prompt.is_copy) {
-      out.notes.push_back(
-          fmt::format("\"{}\" is ignored beside whole conversations", prompt.name));
+      out.notes.push_back(fmt::format("\"{}\" is ignored beside whole conversations", prompt.name));
       return with_system(std::move(side), prompt, out);
     }
     throw RowRefusal("prompt_mismatch",
@@ -159,7 +153,8 @@ Json PreferenceReader::with_system(Json side, const Prompt& prompt, PreferenceRo
   if (!prompt.system.empty() && !has_system) {
     side = concatenate(Json::Array{make_message("system", prompt.system)}, side);
   } else if (!prompt.system.empty()) {
-    out.notes.push_back(fmt::format("\"{}\" is ignored beside a system turn", fields_.spelled("system")));
+    out.notes.push_back(
+        fmt::format("\"{}\" is ignored beside a system turn", fields_.spelled("system")));
   }
   return side;
 }
@@ -181,9 +176,8 @@ PreferenceRow PreferenceReader::read(const Json& value) const {
   row.shared = shared_messages(row.chosen, row.rejected);
   check_same_prompt(row);
   check_prompt(row);
-  row.kwargs =
-      merge_template_kwargs(template_kwargs_, fields_.find(value, "chat_template_kwargs"),
-                            fields_.find(value, "tools"));
+  row.kwargs = merge_template_kwargs(template_kwargs_, fields_.find(value, "chat_template_kwargs"),
+                                     fields_.find(value, "tools"));
   row.prompt_hash = hash_messages(row.chosen, row.shared);
   fields_.read_kept(value, row);
   fields_.finish_notes(value, row);

@@ -23,7 +23,8 @@ class PromptsEncoder : public RowEncoder {
   void encode(const Json& row, const std::string& place, EncodedRow& out) const override {
     ConversationRow prompt = read(row);
     prompt.kwargs.set("add_generation_prompt", true);
-    const ConversationStyle style{parts_.tokenizer, *parts_.chat_template, TrainOn::kAll};
+    const ConversationStyle style{parts_.tokenizer, *parts_.chat_template, TrainOn::kAll,
+                                  parts_.settings.lost_calls};
     out.streams[0] = encode_conversation(prompt.messages, prompt.kwargs, 0, style, out.straddlers);
     out.streams[0].trained.assign(out.streams[0].ids.size(), 0);
     note_unrendered_tools(prompt.messages, prompt.kwargs, *parts_.chat_template, prompt.notes);
@@ -48,9 +49,7 @@ class PromptsEncoder : public RowEncoder {
     while (!turns.empty() && message_role(turns.back()) == "assistant") turns.pop_back();
     if (turns.size() < before) prompt.notes.push_back("the answer is left out of the prompt");
     if (turns.empty()) throw RowRefusal("no_prompt", "no turn stands before the answer");
-    if (message_role(turns.back()) == "user" && !says_something(turns.back())) {
-      throw RowRefusal("empty_prompt", "the last user turn has no text");
-    }
+    require_user_texts(prompt.messages);
     return prompt;
   }
 

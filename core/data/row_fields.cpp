@@ -16,9 +16,9 @@ namespace {
 constexpr int64_t kExactInteger = int64_t{1} << 53;  // numbers are kept as doubles
 // Fields that batches and views have of their own; a column of that name would stand in for them.
 const std::vector<std::string> kBatchFields = {
-    "group",  "length", "pair",      "row",         "source",   "tokens",  "weight", "label",
-    "reward", "size",   "advantage", "old_logprob", "rejected", "chosen",  "all"};
-constexpr size_t kColumnsText = 150;                 // of column names in a row's refusal
+    "group",  "length", "pair",      "row",         "source",   "tokens", "weight", "label",
+    "reward", "size",   "advantage", "old_logprob", "rejected", "chosen", "all"};
+constexpr size_t kColumnsText = 150;  // of column names in a row's refusal
 
 // Whether a number is whole and not exact as a double; JSON's beyond 64 bits have become doubles.
 bool is_beyond_exact(const Json& number) {
@@ -163,6 +163,23 @@ std::string RowFields::other_columns(const Json& row, const std::string& ours) c
   return fmt::format(
       "; columns that are not read: {}; name the right one, say fields = {{ {} = \"{}\" }}",
       name_list(names), ours, names[0]);
+}
+
+void RowFields::note_losers(const Json& row, const std::string& winner,
+                            std::initializer_list<const char*> losers, RowExtras& out) const {
+  for (const char* ours : losers) {
+    if (find(row, ours) == nullptr) continue;
+    out.notes.push_back(
+        fmt::format("\"{}\" is ignored beside \"{}\"", spelled(ours), spelled(winner)));
+  }
+}
+
+void RowFields::refuse_rivals(const std::string& first, const std::string& second) const {
+  throw RowRefusal(
+      "columns_differ",
+      fmt::format("\"{0}\" and \"{1}\" are two names of one column, and differ here; leave one "
+                  "out: map = function(row) row.{1} = nil return row end",
+                  spelled(first), spelled(second)));
 }
 
 void RowFields::read_kept(const Json& row, RowExtras& out) const {

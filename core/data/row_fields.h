@@ -1,6 +1,7 @@
 #pragma once
 // The columns of a JSON row under the names that a row type gives them.
 
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,12 @@ class RowFields {
   // "; columns that are not read: question, good; name the right one, say fields = { prompt =
   // "question" }": what a message about a missing column ends with. "" if every column is read.
   std::string other_columns(const Json& row, const std::string& ours) const;
+
+  // Notes each of our columns in `losers` that the row has: it is not read where `winner` is.
+  void note_losers(const Json& row, const std::string& winner,
+                   std::initializer_list<const char*> losers, RowExtras& out) const;
+  // Throws RowRefusal "columns_differ": two columns of one meaning hold different things.
+  [[noreturn]] void refuse_rivals(const std::string& first, const std::string& second) const;
 
   // Sets kept columns and the loss weight. Throws RowRefusal: kept_column, bad_weight.
   void read_kept(const Json& row, RowExtras& out) const;

@@ -32,7 +32,7 @@ class TokensEncoder : public RowEncoder {
   void encode(const Json& row, const std::string& place, EncodedRow& out) const override {
     RowFields::require_object(row);
     TokenStream& stream = out.streams[0];
-    stream.ids = ids_of(row);
+    stream.ids = ids_of(row, out);
     stream.trained.assign(stream.ids.size(), 1);
     read_labels(row, stream);
     read_mask(row, "mask", stream);
@@ -73,7 +73,20 @@ class TokensEncoder : public RowEncoder {
                                          dump_json(got), wanted));
   }
 
-  std::vector<int32_t> ids_of(const Json& row) const {
+  // Of the names that ids go by the first; another column of numbers under one of them must agree.
+  void check_rivals(const Json& row, const std::string& ours, EncodedRow& out) const {
+    const Json& ids = *fields_.find(row, ours);
+    for (const char* other : {"tokens", "ids"}) {
+      const Json* rival = other == ours ? nullptr : fields_.find(row, other);
+      if (rival == nullptr) continue;
+      const bool holds_ids =
+          rival->is_array() && rival->size() > 0 && rival->as_array()[0].is_int();
+      if (holds_ids && *rival != ids) fields_.refuse_rivals(ours, other);
+      fields_.note_losers(row, ours, {other}, out);
+    }
+  }
+
+  std::vector<int32_t> ids_of(const Json& row, EncodedRow& out) const {
     for (const char* ours : {"input_ids", "tokens", "ids"}) {
       const Json* value = fields_.find(row, ours);
       if (value == nullptr) continue;
@@ -92,6 +105,7 @@ class TokensEncoder : public RowEncoder {
         }
         ids.push_back(static_cast<int32_t>(list[i].as_int()));
       }
+      check_rivals(row, ours, out);
       return ids;
     }
     fields_.refuse_format(row);

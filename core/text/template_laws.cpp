@@ -219,6 +219,7 @@ const std::vector<std::string>& law_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> out;
     for (const Law& law : kLaws) out.emplace_back(law.name);
+    out.emplace_back(kToolCallsLaw);
     return out;
   }();
   return names;

@@ -11,6 +11,8 @@
 //   mask_not_empty  something is trained
 //   shared_prompt   the messages that chosen and rejected share render the same on both sides, in
 //                   text and in tokens
+//   tool_calls      the calls of a message are rendered; looked at row by row, where rows are
+//                   encoded: what breaks it is a bad row, not a bad template
 
 #include <span>
 #include <string>
@@ -35,6 +37,8 @@ struct LawBreach {
   int64_t samples = 0;  // how many do
   std::string message;  // what, got, wanted, way out; several lines with a diff
 };
+
+inline constexpr const char* kToolCallsLaw = "tool_calls";
 
 const std::vector<std::string>& law_names();
 

@@ -1,4 +1,5 @@
 #include "core/data/conversation_row.h"
+#include "core/data/conversation_tokens.h"
 #include "core/data/row_encoder.h"
 #include "tests/core/data/encoder_fixture.h"
 
@@ -101,7 +102,11 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
            {R"({"messages":7})",
             "wrong_type: messages is an integer, wanted a string, a message or a list"},
            {R"({"messages":[)" USER("a") "]}",
-            "no_assistant: the conversation has no assistant turn"},
+            "no_assistant: the conversation has no assistant turn; its turns are of user"},
+           {R"({"messages":[)" USER(" ") "," ASSISTANT("b") "]}",
+            "empty_prompt: turn 1 is a user turn without text"},
+           {R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b","weight":0.5}]})",
+            "wrong_type: messages[1] has a weight that is 0.5, wanted 0 or 1"},
            {R"({"prompt":"a"})",
             "unknown_format: the row has prompt; that is the format with prompt, which "
             "xrun.prompts reads"},
@@ -144,14 +149,109 @@ TEST_F(ChatEncoder, ContentInPartsReachesTheTemplateAsItIs) {
   EXPECT_EQ(dump_json(row.kwargs), R"({"tools":[{"name":"f"}]})");
 }
 
-TEST_F(ChatEncoder, ToolsThatTheTemplateLeavesOutAreNoted) {
+TEST_F(ChatEncoder, AnAnswerThatIsNotToBeTrainedIsNot) {
+  const std::string head = R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b",)";
+  const std::string tail = "}," USER("c") "," ASSISTANT("d") "]}";
+  for (const char* flag : {R"("weight":0)", R"("train":false)", R"("training":false)"}) {
+    const EncodedRow row = chat(head + flag + tail);
+    EXPECT_EQ(trained(row), "d<|im_end|>") << flag;
+    ASSERT_EQ(row.notes.size(), 1u) << flag;
+    EXPECT_TRUE(row.notes[0].ends_with("is off are not trained")) << row.notes[0];
+  }
+  for (const char* flag : {R"("weight":1)", R"("train":true)", R"("weight":null)"}) {
+    EXPECT_EQ(trained(chat(head + flag + tail)), "b<|im_end|>d<|im_end|>") << flag;
+  }
+  settings_.train_on = TrainOn::kAll;
+  EXPECT_EQ(trained(chat(head + R"("weight":0)" + tail)).find("b<|im_end|>"), std::string::npos);
+  EXPECT_NE(trained(chat(head + R"("weight":0)" + tail)).find("d<|im_end|>"), std::string::npos);
+}
+
+TEST_F(ChatEncoder, WithoutOneTrainedAnswerARowIsRefused) {
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"messages":[)" USER("a") R"(,
+                        {"role":"assistant","content":"b","weight":0}]})"),
+            "empty_mask: no token of the conversation is trained");
+}
+
+TEST_F(ChatEncoder, RolesOfOtherNamesAreReadAsTheirsAndNoted) {
+  const EncodedRow row = chat(R"({"messages":[{"role":"Human","content":"a"},
+      {"role":"gpt","content":"b"},{"role":"observation","content":"o"},)" ASSISTANT("c") "]}");
+  EXPECT_EQ(text(row),
+            "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+            "<|im_start|>observation\no<|im_end|>\n<|im_start|>assistant\nc<|im_end|>\n");
+  EXPECT_EQ(row.notes, (std::vector<std::string>{"the role \"Human\" is read as \"user\"",
+                                                 "the role \"gpt\" is read as \"assistant\""}));
+}
+
+// Two blocks of the first answer and none of the second: their number alone says nothing.
+TEST_F(ChatEncoder, BlocksBelongToTheMessageThatTheyWereOpenedIn) {
+  const auto tagged = make_jinja_template(
+      "{% for m in messages %}<{{ m.role }}>"
+      "{% if m.thought %}{% generation %}{{ m.thought }}!{% endgeneration %}|{% endif %}"
+      "{% if m.role == 'assistant' and not m.silent %}"
+      "{% generation %}{{ m.content }};{% endgeneration %}{% endif %}{% endfor %}",
+      "blocks", {});
+  const Json messages = parse_json(
+      R"([{"role":"user","content":"a"},{"role":"assistant","content":"b","thought":"t"},
+          {"role":"user","content":"c"},{"role":"assistant","content":"d","silent":true},
+          {"role":"assistant","content":"e"}])",
+      "row");
+  int64_t straddlers = 0;
+  EncodedRow row;
+  row.streams[0] =
+      encode_conversation(messages, Json::object(), 3, {tokenizer(), *tagged}, straddlers);
+  EXPECT_EQ(trained(row), "e;");
+}
+
+TEST_F(ChatEncoder, ToolCallsThatTheTemplateLeavesOutAreRefusedUnlessTheLawIsOff) {
   const std::string row = R"({"tools":[{"name":"f"}],"messages":[)" USER("a") R"(,
       {"role":"assistant","content":"","tool_calls":[{"name":"f"}]}]})";
+  EXPECT_EQ(
+      refusal(RowKind::kChat, row),
+      "lost_tool_calls: turn 2 calls a tool \"f\", and the template leaves the call out; name "
+      "a template that renders calls, or accept it: laws = { tool_calls = false }");
+  settings_.lost_calls = true;
   EXPECT_EQ(chat(row).notes,
             (std::vector<std::string>{"LOST: the template does not render \"tools\"",
                                       "LOST: the template does not render \"tool_calls\""}));
   template_->set_source("tools and tool_calls");
+  settings_.lost_calls = false;
   EXPECT_EQ(chat(row).notes, std::vector<std::string>{});
+}
+
+TEST_F(ChatEncoder, ColumnsThatLoseToAnotherSpellingAreNoted) {
+  const std::string messages = R"("messages":[)" USER("a") "," ASSISTANT("b") "]";
+  EXPECT_EQ(chat("{" + messages + R"(,"output":"x","completion":"y"})").notes,
+            (std::vector<std::string>{"\"completion\" is ignored beside \"messages\"",
+                                      "\"output\" is ignored beside \"messages\""}));
+  EXPECT_EQ(chat(R"({"instruction":"a","output":"b","prompt":"p"})").notes,
+            (std::vector<std::string>{"\"prompt\" is ignored beside \"instruction\"",
+                                      "rows spelled instruction/output"}));
+  EXPECT_EQ(chat(R"({"prompt":"a","completion":"b","output":"x"})").notes,
+            (std::vector<std::string>{"\"output\" is ignored beside \"prompt\"",
+                                      "rows spelled prompt/completion"}));
+}
+
+TEST_F(ChatEncoder, TwoConversationsThatDifferAreABadRow) {
+  const std::string messages = R"({"messages":[)" USER("a") "," ASSISTANT("b") "]";
+  const std::string same =
+      R"(,"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]})";
+  EXPECT_EQ(chat(messages + same).notes,
+            std::vector<std::string>{"\"conversations\" is ignored beside \"messages\""});
+  EXPECT_EQ(
+      refusal(RowKind::kChat, messages + R"(,"conversations":[{"from":"human","value":"c"}]})"),
+      "columns_differ: \"messages\" and \"conversations\" are two names of one column, and "
+      "differ here; leave one out: map = function(row) row.conversations = nil return row "
+      "end");
+  EXPECT_EQ(chat(messages + R"(,"conversations":7})").notes.size(), 1u);
+}
+
+TEST_F(ChatEncoder, TwoListsOfIdsThatDifferAreABadRow) {
+  const auto tokens = [&](const std::string& row) { return encode(RowKind::kTokens, row); };
+  EXPECT_EQ(tokens(R"({"input_ids":[65,66],"tokens":[65,66]})").notes,
+            std::vector<std::string>{"\"tokens\" is ignored beside \"input_ids\""});
+  EXPECT_EQ(tokens(R"({"input_ids":[65,66],"tokens":["A","B"]})").streams[0].ids.size(), 2u);
+  EXPECT_TRUE(refusal(RowKind::kTokens, R"({"input_ids":[65,66],"ids":[65,67]})")
+                  .starts_with("columns_differ: \"input_ids\" and \"ids\" are two names"));
 }
 
 TEST_F(ChatEncoder, NotesWhatItIgnores) {

@@ -30,6 +30,9 @@ class HandChatml : public ChatTemplate {
       add(out, "<|im_start|>" + role + "\n", Origin::kTemplate, false);
       const uint32_t begin = static_cast<uint32_t>(out.text.size());
       add(out, message.at("content").as_string(), Origin::kMessage, answer);
+      const Json* calls = message.find("tool_calls");
+      const bool shown = calls != nullptr && source_.find("tool_calls") != std::string::npos;
+      if (shown) add(out, dump_json(*calls), Origin::kMessage, answer);
       add(out, "<|im_end|>", Origin::kTemplate, answer);
       if (answer) out.turns.push_back({begin, static_cast<uint32_t>(out.text.size())});
       add(out, "\n", Origin::kTemplate, false);

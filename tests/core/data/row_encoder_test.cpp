@@ -57,7 +57,7 @@ TEST_F(PromptsEncoder, TrainsNothingAndLeavesAnswersOut) {
 
 TEST_F(PromptsEncoder, SaysWhyARowIsRefused) {
   EXPECT_EQ(refusal(RowKind::kPrompts, R"({"prompt":" "})"),
-            "empty_prompt: the last user turn has no text");
+            "empty_prompt: turn 1 is a user turn without text");
   EXPECT_EQ(refusal(RowKind::kPrompts, R"({"messages":[{"role":"assistant","content":"b"}]})"),
             "no_prompt: no turn stands before the answer");
   settings_.max_length = 5;

@@ -165,7 +165,7 @@ TEST(TemplateLaws, DisabledLawsAreNotLookedAtAndUnknownNamesAreErrors) {
         require_law_names({"bos", "prefx"});
       }),
       "\"prefx\" is no template law; did you mean prefix? the laws are bos, eot_trained, prefix, "
-      "mask_not_empty, shared_prompt");
+      "mask_not_empty, shared_prompt, tool_calls");
 }
 
 TEST(TemplateLaws, CountsTheSamplesOfABreachAndSkipsRowsThatDoNotRender) {
