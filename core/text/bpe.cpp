@@ -46,46 +46,30 @@ void Bpe::finish_loading() const {
 void Bpe::tokenize(std::string_view text, std::span<const ByteRange> pieces,
                    std::vector<ModelToken>& out) const {
   finish_loading();
-  PieceCache& cache = PieceCache::of(serial_);
-  for (const ByteRange piece : pieces) {
-    tokenize_piece(text.substr(piece.begin, piece.end - piece.begin), piece.begin, cache, out);
+  thread_local std::vector<ByteRange> words;
+  if (!word_mark_.empty()) {
+    words.clear();
+    for (const ByteRange piece : pieces) cut_at_marks(text, piece, words);
+    pieces = words;
   }
+  PieceCache::of(serial_).tokenize(
+      text, pieces, out,
+      [this](std::string_view word, std::vector<ModelToken>& tokens) { merge_word(word, tokens); });
 }
 
-void Bpe::tokenize_piece(std::string_view piece, uint32_t begin, PieceCache& cache,
-                         std::vector<ModelToken>& out) const {
-  if (word_mark_.empty()) return tokenize_word(piece, begin, cache, out);
+void Bpe::cut_at_marks(std::string_view text, ByteRange piece,
+                       std::vector<ByteRange>& words) const {
+  const std::string_view bytes = text.substr(0, piece.end);
   const size_t size = word_mark_.size();
-  size_t from = 0;
-  for (size_t at = 0; at < piece.size();) {
+  for (size_t from = piece.begin, at = from; at < bytes.size(); from = at) {
     // To the end of a run of marks, then to the next mark.
-    while (piece.compare(at, size, word_mark_) == 0) at += size;
-    at = std::min(piece.find(word_mark_, at), piece.size());
-    tokenize_word(piece.substr(from, at - from), begin + uint32_t(from), cache, out);
-    from = at;
+    while (bytes.compare(at, size, word_mark_) == 0) at += size;
+    at = std::min(bytes.find(word_mark_, at), bytes.size());
+    words.push_back({uint32_t(from), uint32_t(at)});
   }
 }
 
-void Bpe::tokenize_word(std::string_view word, uint32_t begin, PieceCache& cache,
-                        std::vector<ModelToken>& out) const {
-  if (word.size() == 1) {
-    const int32_t id = byte_ids_[static_cast<unsigned char>(word[0])];
-    if (id >= 0) return out.push_back({id, begin, begin + 1});
-  }
-  const bool is_short = word.size() <= PieceCache::kMaxBytes;
-  const uint64_t hash = is_short ? hash_piece(word) : 0;
-  if (is_short) {
-    const PieceCache::Entry* entry = cache.find(word, hash);
-    if (entry != nullptr) return entry->append_to(out, begin);
-  }
-  thread_local std::vector<Symbol> symbols;
-  symbols.clear();
-  merge_word(word, symbols);
-  for (const Symbol& s : symbols) out.push_back({s.id, begin + s.begin, begin + s.end});
-  if (is_short) cache.keep(word, hash, symbols);
-}
-
-void Bpe::merge_word(std::string_view word, std::vector<Symbol>& symbols) const {
+void Bpe::merge_word(std::string_view word, std::vector<ModelToken>& symbols) const {
   int32_t id = -1;
   if (options_.ignore_merges && is_whole_token(word, id)) {
     symbols.push_back({id, 0, uint32_t(word.size())});
@@ -110,7 +94,7 @@ bool Bpe::is_whole_token(std::string_view word, int32_t& id) const {
   return found.has_value();
 }
 
-void Bpe::split_bytes(std::string_view word, std::vector<Symbol>& symbols) const {
+void Bpe::split_bytes(std::string_view word, std::vector<ModelToken>& symbols) const {
   for (uint32_t at = 0; at < word.size(); ++at) {
     const int32_t id = byte_ids_[static_cast<unsigned char>(word[at])];
     if (id >= 0) {
@@ -132,7 +116,7 @@ int32_t Bpe::character_id(std::string_view word, uint32_t begin, uint32_t end) c
   return vocabulary_.find(word.substr(begin, end - begin)).value_or(-1);
 }
 
-void Bpe::split_characters(std::string_view word, std::vector<Symbol>& symbols) const {
+void Bpe::split_characters(std::string_view word, std::vector<ModelToken>& symbols) const {
   for (uint32_t at = 0; at < word.size();) {
     const uint32_t end = at + utf8_size(word[at]);
     const int32_t id = character_id(word, at, end);
@@ -153,10 +137,12 @@ void Bpe::split_characters(std::string_view word, std::vector<Symbol>& symbols) 
   }
 }
 
-void Bpe::add_unknown(uint32_t begin, uint32_t end, std::vector<Symbol>& symbols) const {
+void Bpe::add_unknown(uint32_t begin, uint32_t end, std::vector<ModelToken>& symbols) const {
   if (options_.unk_token.empty()) return;
-  XRUN_CHECK(unk_id_ >= 0, "the tokenizer's unknown token \"{}\" is not in its vocabulary, but a "
-             "text needs it", options_.unk_token);
+  XRUN_CHECK(unk_id_ >= 0,
+             "the tokenizer's unknown token \"{}\" is not in its vocabulary, but a "
+             "text needs it",
+             options_.unk_token);
   if (options_.fuse_unk && !symbols.empty() && symbols.back().id == unk_id_ &&
       symbols.back().end == begin) {
     symbols.back().end = end;

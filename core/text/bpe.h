@@ -40,16 +40,14 @@ class Bpe : public TokenModel {
   void finish_loading() const override;
 
  private:
-  void tokenize_piece(std::string_view piece, uint32_t begin, PieceCache& cache,
-                      std::vector<ModelToken>& out) const;
-  void tokenize_word(std::string_view word, uint32_t begin, PieceCache& cache,
-                     std::vector<ModelToken>& out) const;
-  void merge_word(std::string_view word, std::vector<Symbol>& symbols) const;
-  void split_bytes(std::string_view word, std::vector<Symbol>& symbols) const;
-  void split_characters(std::string_view word, std::vector<Symbol>& symbols) const;
+  // Appends the words of a piece: what lies between two places that no merge crosses.
+  void cut_at_marks(std::string_view text, ByteRange piece, std::vector<ByteRange>& words) const;
+  void merge_word(std::string_view word, std::vector<ModelToken>& symbols) const;
+  void split_bytes(std::string_view word, std::vector<ModelToken>& symbols) const;
+  void split_characters(std::string_view word, std::vector<ModelToken>& symbols) const;
   // Returns the id of word[begin, end), one character, or -1.
   int32_t character_id(std::string_view word, uint32_t begin, uint32_t end) const;
-  void add_unknown(uint32_t begin, uint32_t end, std::vector<Symbol>& symbols) const;
+  void add_unknown(uint32_t begin, uint32_t end, std::vector<ModelToken>& symbols) const;
   bool is_whole_token(std::string_view word, int32_t& id) const;
 
   Vocabulary vocabulary_;

@@ -24,7 +24,7 @@ struct Candidate {
 // Symbols as a linked list; a symbol that was merged into its left neighbour has id -1.
 class MergeQueue {
  public:
-  MergeQueue(const MergeTable& merges, std::vector<Symbol>& symbols)
+  MergeQueue(const MergeTable& merges, std::vector<ModelToken>& symbols)
       : merges_(merges), symbols_(symbols), previous_(symbols.size()), next_(symbols.size()) {
     for (size_t i = 0; i < symbols.size(); ++i) {
       previous_[i] = uint32_t(i) - 1;
@@ -56,7 +56,7 @@ class MergeQueue {
       if (best.left > 0) add(previous_[best.left]);
       add(best.left);
     }
-    std::erase_if(symbols_, [](const Symbol& s) { return s.id < 0; });
+    std::erase_if(symbols_, [](const ModelToken& s) { return s.id < 0; });
   }
 
  private:
@@ -71,7 +71,7 @@ class MergeQueue {
   }
 
   const MergeTable& merges_;
-  std::vector<Symbol>& symbols_;
+  std::vector<ModelToken>& symbols_;
   std::vector<uint32_t> previous_;
   std::vector<uint32_t> next_;
   Queue queue_;
@@ -100,7 +100,7 @@ uint64_t lowest_of(const uint64_t* numbers, size_t n) {
 
 }  // namespace
 
-void merge_symbols(const MergeTable& merges, std::vector<Symbol>& symbols) {
+void merge_symbols(const MergeTable& merges, std::vector<ModelToken>& symbols) {
   if (symbols.size() <= kScanLimit) {
     merge_by_scan(merges, symbols);
   } else {
@@ -108,7 +108,7 @@ void merge_symbols(const MergeTable& merges, std::vector<Symbol>& symbols) {
   }
 }
 
-void merge_by_scan(const MergeTable& merges, std::vector<Symbol>& symbols) {
+void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
   const auto n = uint32_t(symbols.size());
   if (n < 2) return;
   thread_local std::vector<ScanPair> links;  // one a symbol, which may have been merged away
@@ -141,10 +141,10 @@ void merge_by_scan(const MergeTable& merges, std::vector<Symbol>& symbols) {
     }
     if (left > 0) look(links[left].previous, left);
   }
-  std::erase_if(symbols, [](const Symbol& s) { return s.id < 0; });
+  std::erase_if(symbols, [](const ModelToken& s) { return s.id < 0; });
 }
 
-void merge_by_heap(const MergeTable& merges, std::vector<Symbol>& symbols) {
+void merge_by_heap(const MergeTable& merges, std::vector<ModelToken>& symbols) {
   MergeQueue(merges, symbols).run();
 }
 

@@ -44,8 +44,11 @@ class NormalFormNormalizer : public Normalizer {
   }
   // Returns where the next unstable character begins, or text.size().
   static size_t next_unstable(std::string_view text, size_t at) {
-    while (at < text.size() && !unstable_at(text, at)) at += utf8_size(text[at]);
-    return at;
+    while (true) {
+      at = ascii_end(text, at);
+      if (at == text.size() || unstable_at(text, at)) return at;
+      at += utf8_size(text[at]);
+    }
   }
 };
 

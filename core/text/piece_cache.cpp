@@ -1,6 +1,8 @@
 #include "core/text/piece_cache.h"
 
+#include <array>
 #include <atomic>
+#include <memory>
 
 namespace xrun {
 
@@ -24,6 +26,25 @@ PieceCache& PieceCache::of(uint64_t serial) {
   owned.cache = std::make_unique<PieceCache>();
   owned.serial = serial;
   return *owned.cache;
+}
+
+void PieceCache::keep(std::string_view piece, uint64_t hash,
+                      const std::vector<ModelToken>& tokens) {
+  if (tokens.size() > kMaxTokens) return;
+  uint32_t at = 0;
+  for (const ModelToken& token : tokens) {
+    if (token.begin != at) return;
+    at = token.end;
+  }
+  if (at != piece.size()) return;
+  Entry& entry = renew(hash);
+  std::memcpy(entry.bytes, piece.data(), piece.size());
+  entry.bytes[kMaxBytes] = char(piece.size());
+  entry.count = uint8_t(tokens.size());
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    entry.ids[i] = tokens[i].id;
+    entry.sizes[i] = uint8_t(tokens[i].end - tokens[i].begin);
+  }
 }
 
 }  // namespace xrun

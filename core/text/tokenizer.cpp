@@ -52,8 +52,6 @@ void Tokenizer::Parts::encode_plain(AlignedText text, Encoding& out) const {
   } else {
     stages.model->tokenize_inner(list.text.text(), list.pieces, tokens);
   }
-  out.ids.reserve(out.ids.size() + tokens.size());
-  out.offsets.reserve(out.offsets.size() + tokens.size());
   for (const ModelToken& token : tokens) {
     out.ids.push_back(token.id);
     out.offsets.push_back(list.text.origin(token.begin, token.end));

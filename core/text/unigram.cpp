@@ -44,24 +44,9 @@ Unigram::Unigram(UnigramPieces pieces, std::optional<int32_t> unk_id, bool byte_
 
 void Unigram::tokenize(std::string_view text, std::span<const ByteRange> pieces,
                        std::vector<ModelToken>& out) const {
-  PieceCache& cache = PieceCache::of(serial_);
-  thread_local std::vector<ModelToken> tokens;
-  for (const ByteRange range : pieces) {
-    const std::string_view piece = text.substr(range.begin, range.end - range.begin);
-    const bool is_short = piece.size() <= PieceCache::kMaxBytes;
-    const uint64_t hash = is_short ? hash_piece(piece) : 0;
-    const PieceCache::Entry* entry = is_short ? cache.find(piece, hash) : nullptr;
-    if (entry != nullptr) {
-      entry->append_to(out, range.begin);
-      continue;
-    }
-    tokens.clear();
-    cut(piece, tokens);
-    if (is_short) cache.keep(piece, hash, tokens);
-    for (const ModelToken& t : tokens) {
-      out.push_back({t.id, range.begin + t.begin, range.begin + t.end});
-    }
-  }
+  PieceCache::of(serial_).tokenize(
+      text, pieces, out,
+      [this](std::string_view piece, std::vector<ModelToken>& tokens) { cut(piece, tokens); });
 }
 
 void Unigram::best_steps(std::string_view piece, std::vector<Step>& steps) const {

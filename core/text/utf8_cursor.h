@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace xrun {
@@ -23,6 +24,16 @@ inline uint32_t utf8_character(std::string_view text, size_t at) {
   if (c < 0xE0) return (c & 0x1F) << 6 | (byte(1) & 0x3F);
   if (c < 0xF0) return (c & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
   return (c & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
+}
+
+// Returns the end of the ASCII characters from `at` on, or `at` if there is none.
+inline size_t ascii_end(std::string_view text, size_t at) {
+  for (uint64_t bytes; at + sizeof bytes <= text.size(); at += sizeof bytes) {
+    std::memcpy(&bytes, text.data() + at, sizeof bytes);
+    if (bytes & 0x8080808080808080) break;
+  }
+  while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
+  return at;
 }
 
 // Returns where the character before `at` begins. Requires at > 0.

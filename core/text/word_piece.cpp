@@ -32,29 +32,14 @@ class WordPiece : public TokenModel {
 
   void tokenize(std::string_view text, std::span<const ByteRange> pieces,
                 std::vector<ModelToken>& out) const override {
-    PieceCache& cache = PieceCache::of(serial_);
-    thread_local std::vector<ModelToken> tokens;
-    for (const ByteRange range : pieces) {
-      const std::string_view word = text.substr(range.begin, range.end - range.begin);
-      const bool is_short = word.size() <= PieceCache::kMaxBytes;
-      const uint64_t hash = is_short ? hash_piece(word) : 0;
-      const PieceCache::Entry* entry = is_short ? cache.find(word, hash) : nullptr;
-      if (entry != nullptr) {
-        entry->append_to(out, range.begin);
-        continue;
-      }
-      cut(word, tokens);
-      if (is_short) cache.keep(word, hash, tokens);
-      for (const ModelToken& t : tokens) {
-        out.push_back({t.id, range.begin + t.begin, range.begin + t.end});
-      }
-    }
+    PieceCache::of(serial_).tokenize(
+        text, pieces, out,
+        [this](std::string_view word, std::vector<ModelToken>& tokens) { cut(word, tokens); });
   }
   const Vocabulary& vocabulary() const override { return vocabulary_; }
 
  private:
   void cut(std::string_view word, std::vector<ModelToken>& out) const {
-    out.clear();
     const int64_t characters =
         std::count_if(word.begin(), word.end(), [](char c) { return !is_continuation(c); });
     bool known = characters <= options_.max_characters;

@@ -8,8 +8,8 @@ namespace xrun {
 
 namespace {
 
-std::vector<Symbol> symbols_of(const std::vector<int32_t>& ids) {
-  std::vector<Symbol> symbols;
+std::vector<ModelToken> symbols_of(const std::vector<int32_t>& ids) {
+  std::vector<ModelToken> symbols;
   for (uint32_t i = 0; i < ids.size(); ++i) symbols.push_back({ids[i], i, i + 1});
   return symbols;
 }
@@ -18,7 +18,7 @@ TEST(BpeMerge, TheLeftmostOfEqualPairsGoesFirst) {
   MergeTable merges;
   merges.set(0, 0, {0, 1});
   for (const auto merge : {merge_by_scan, merge_by_heap}) {
-    std::vector<Symbol> symbols = symbols_of({0, 0, 0});
+    std::vector<ModelToken> symbols = symbols_of({0, 0, 0});
     merge(merges, symbols);
     ASSERT_EQ(symbols.size(), 2u);
     EXPECT_EQ(symbols[0].id, 1);
@@ -38,7 +38,7 @@ TEST(BpeMerge, ScanAndHeapAgreeOnRandomMergesAndLengths) {
     }
     std::vector<int32_t> ids(below(200));
     for (int32_t& id : ids) id = int32_t(below(6));
-    std::vector<Symbol> a = symbols_of(ids), b = a;
+    std::vector<ModelToken> a = symbols_of(ids), b = a;
     merge_by_scan(merges, a);
     merge_by_heap(merges, b);
     ASSERT_EQ(a.size(), b.size());
