@@ -69,6 +69,8 @@ int64_t sum(const std::vector<SourceLedger>& sources, int64_t SourceLedger::*fie
   return total;
 }
 
+constexpr size_t kListedOfReason = 3;  // a thousand rows that are too long hide the one that is bad
+
 void append_source_text(std::string& out, const SourceLedger& source, size_t listed) {
   for (const auto& [reason, count] : source.dropped) {
     out += fmt::format("  dropped {:>10}  {}\n", count_text(count), reason);
@@ -87,9 +89,12 @@ void append_source_text(std::string& out, const SourceLedger& source, size_t lis
     out +=
         fmt::format("  and {} more; {}\n", count_text(total - static_cast<int64_t>(shown)), where);
   };
-  size_t shown = std::min(listed, source.bad.size());
-  for (size_t i = 0; i < shown; ++i) {
-    const BadRow& row = source.bad[i];
+  size_t shown = 0;
+  std::map<std::string, size_t> of_reason;
+  for (const BadRow& row : source.bad) {
+    if (shown == listed) break;
+    if (++of_reason[row.reason] > kListedOfReason) continue;
+    ++shown;
     out += fmt::format("  {}  {}: {}\n", source.place(row.at), row.reason, row.detail);
   }
   list(shown, source.bad_total(), source.bad_rows_file);

@@ -89,8 +89,8 @@ struct Ledger {
   void check_sums() const;
   // {"sources": [...], "rows", "kept", "dropped"}; stands in run and cache as ledger.json.
   Json to_json() const;
-  // A table, one line a source, then reasons, notes and the first bad rows (at most
-  // `listed` of each source) as "file:line  reason: detail". Ends with a newline.
+  // A table, one line a source, then reasons, notes and the first bad rows (three of a
+  // reason, at most `listed` of each source) as "file:line  reason: detail". Ends with a newline.
   std::string text(size_t listed = 10) const;
 };
 

@@ -86,7 +86,10 @@ std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
                                      const std::shared_ptr<Policy>& policy, const Json& data,
                                      const Json& options, const DataFunctions& functions) {
   Session& session = session_of(L);
-  const std::string name = read_data_sources(data)[0].path;
+  const std::vector<DataSource> sources = read_data_sources(data);
+  const std::string name = sources.size() == 1
+                               ? sources[0].path
+                               : fmt::format("{} and {} more", sources[0].path, sources.size() - 1);
   const auto chat_template = choose_template(L, kind, *policy, options, functions);
   BuildLines lines{{*session.console, "reading " + name, "%"},
                    {*session.console, "caching " + name, "rows"}};
