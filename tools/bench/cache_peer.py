@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Times `datasets.map` with apply_chat_template and save_to_disk on the rows of cache_bench.
+"""Times caching chat rows against `datasets.map` with apply_chat_template and save_to_disk.
 
-    cache_peer.py TOKENIZER_DIR ROWS.jsonl [CACHE_FOLDER] [MAX_ROWS]
+    cache_peer.py BUILD/bin/cache_bench TOKENIZER_DIR ROWS.jsonl [PAIRS]
 
-Prints MB of input a CPU second (user and system, children too), comparable with cache_bench's. With
-CACHE_FOLDER, the cache that `cache_bench build ... 1 FOLDER` kept, ids and masks are compared first.
+Ids and masks of the first 200 rows are compared first. Runs alternate, each on one thread; printed
+is MB of the file a CPU second (user and system), median (lowest to highest). Ours reads the file,
+theirs begins when `load_dataset` has read it. Packages: pip install datasets transformers jinja2.
 """
 
+import os
 import pathlib
+import re
 import resource
+import statistics
+import subprocess
 import sys
 import tempfile
-import time
 
 import datasets
 import transformers
@@ -26,34 +30,56 @@ def cpu_seconds():
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
+def run_ours(bench, tokenizer_dir, path, keep):
+    """Returns MB a CPU second with one worker; `keep` gets the cache."""
+    text = subprocess.run([bench, "build", tokenizer_dir, "chat", path, "1", keep],
+                          check=True, capture_output=True, text=True).stdout
+    return float(re.search(r"1 worker :.*; ([0-9.]+) \([^;]*\) MB a CPU second", text)[1])
+
+
 def main():
-    tokenizer = transformers.AutoTokenizer.from_pretrained(sys.argv[1])
+    bench, tokenizer_dir, path = sys.argv[1:4]
+    pairs = int(sys.argv[4]) if len(sys.argv) > 4 else 3
+    datasets.disable_progress_bars()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer_dir)
     tokenizer.chat_template = (ROOT / "core/text/templates/chatml.jinja").read_text()
-    cache = sys.argv[3] if len(sys.argv) > 3 else ""
-    rows = datasets.load_dataset("json", data_files=sys.argv[2], split="train",
-                                 cache_dir=tempfile.mkdtemp())
-    if len(sys.argv) > 4:
-        rows = rows.select(range(min(int(sys.argv[4]), len(rows))))
+    mb = os.path.getsize(path) / 1e6
 
     def encode(batch):
         return tokenizer.apply_chat_template(batch["messages"], tokenize=True, return_dict=True,
                                              return_assistant_tokens_mask=True)
 
-    if cache:
-        for index, ours in zip(range(200), rows_of(pathlib.Path(cache))):
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        rows = datasets.load_dataset("json", data_files=path, split="train",
+                                     cache_dir=str(folder / "loaded"))
+
+        def run_theirs(number):
+            cpu = cpu_seconds()
+            rows.map(encode, batched=True, remove_columns=rows.column_names,
+                     load_from_cache_file=False).save_to_disk(str(folder / f"saved{number}"))
+            return mb / (cpu_seconds() - cpu)
+
+        (folder / "ours").mkdir()
+        run_ours(bench, tokenizer_dir, path, str(folder / "ours"))
+        cache = next((folder / "ours").iterdir())
+        for index, ours in zip(range(200), rows_of(cache)):
             theirs = encode(rows[index:index + 1])
             assert ours["tokens_ids"] == theirs["input_ids"][0], f"row {index}: other ids"
             assert ours["tokens_mask"] == theirs["assistant_masks"][0], f"row {index}: other mask"
-        print("ids and masks of the first 200 rows are the same")
-    mb = sum(len(repr(row).encode()) for row in rows.select(range(min(500, len(rows)))))
-    mb = mb / min(500, len(rows)) * len(rows) / 1e6
-    cpu, wall = cpu_seconds(), time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        rows.map(encode, batched=True, remove_columns=rows.column_names,
-                 load_from_cache_file=False).save_to_disk(folder)
-    cpu, wall = cpu_seconds() - cpu, time.perf_counter() - wall
-    print(f"{len(rows)} rows, {mb:.1f} MB: {len(rows) / wall:.0f} rows/s, "
-          f"{mb / cpu:.2f} MB a CPU second")
+        print(f"{len(rows)} rows, {mb:.1f} MB; ids and masks of the first 200 rows are the same")
+        figures = []
+        for number in range(pairs):
+            (folder / f"kept{number}").mkdir()
+            figures.append((run_ours(bench, tokenizer_dir, path, str(folder / f"kept{number}")),
+                            run_theirs(number)))
+
+    def spread(values, unit):
+        return (f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f}) {unit}")
+
+    print("xrun:    ", spread([ours for ours, _ in figures], "MB a CPU second"))
+    print("datasets:", spread([theirs for _, theirs in figures], "MB a CPU second"))
+    print("ratio:   ", spread([ours / theirs for ours, theirs in figures], f"x, {pairs} pairs"))
 
 
 if __name__ == "__main__":
