@@ -33,6 +33,7 @@ struct Cl100k {
     return at < in.size() && kind(in, at) == wanted;
   }
   static size_t run(const Scanner& in, size_t at, CharKind wanted) {
+    if (wanted == CharKind::kLetter) at = in.ascii_letters(at);
     while (is_kind(in, at, wanted)) at = in.next(at);
     return at;
   }
