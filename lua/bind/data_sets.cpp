@@ -112,10 +112,24 @@ std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
   return result;
 }
 
+// What is set for each source, so that it is no option of the whole.
+void refuse_source_options(lua_State* L, int i) {
+  if (!lua_istable(L, i)) return;
+  for (const char* name : {"path", "fields", "keep", "weight", "name"}) {
+    const StackGuard guard(L);
+    lua_getfield(L, i, name);
+    if (lua_isnil(L, -1)) continue;
+    throw UsageError(fmt::format(
+        "`{0}` is no option, but set for each source: data = {{ {{ path = ..., {0} = ... }} }}",
+        name));
+  }
+}
+
 template <RowKind kind>
 int open_rows(lua_State* L) {
   const Json data = to_json(L, 1);
   const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
+  refuse_source_options(L, 3);
   const Options known(L, 3,
                       {"template", "max_length", "over_length", "train_on", "strict", "laws",
                        "mixture", "seed", "shuffle", "end_of_text", "filter", "map"});

@@ -81,6 +81,13 @@ TEST_F(DataSetBinding, OtherPackingGivesTheSameNumbers) {
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(one[i], many[i], 1e-5);
 }
 
+TEST_F(DataSetBinding, WhatIsSetForEachSourceIsNoOption) {
+  has(run(opening("chats", "sequences = 4") +
+              "xrun.chat(cfg.data, policy, { keep = { \"score\" } })",
+          "r"),
+      "`keep` is no option, but set for each source: data = { { path = ..., keep = ... } }");
+}
+
 TEST_F(DataSetBinding, FeedbackHasItsLabel) {
   EXPECT_EQ(run(opening("feedback", "sequences = 12") + R"(
 local train = xrun.feedback(cfg.data, policy)
