@@ -41,6 +41,20 @@ std::string name_list(const std::vector<std::string>& names) {
   return text;
 }
 
+// What public sets call a column of ours: theirs, ours.
+constexpr std::pair<const char*, const char*> kOtherNames[] = {
+    {"question", "prompt"},       {"query", "prompt"},
+    {"problem", "prompt"},        {"answer", "completion"},
+    {"response", "completion"},   {"solution", "completion"},
+    {"target", "completion"},     {"conversation", "messages"},
+    {"dialogue", "messages"},     {"dialog", "messages"},
+    {"turns", "messages"},        {"content", "text"},
+    {"document", "text"},         {"body", "text"},
+    {"article", "text"},          {"accepted", "chosen"},
+    {"preferred", "chosen"},      {"winner", "chosen"},
+    {"dispreferred", "rejected"}, {"loser", "rejected"},
+};
+
 // Which of a format's columns the row has, a slip of the pen counting half.
 double match(const RowFormat& format, const std::vector<std::string>& columns) {
   double found = 0;
@@ -132,7 +146,9 @@ void RowFields::refuse_format(const Json& row) const {
   }
   const auto first = std::find_if(known_row_formats().begin(), known_row_formats().end(),
                                   [&](const RowFormat& format) { return format.kind == kind_; });
-  if (nearest == nullptr) {
+  if (const std::string likely = likely_fields(columns); !likely.empty()) {
+    text += fmt::format("; name them: fields = {{ {} }}", likely);
+  } else if (nearest == nullptr) {
     text += fmt::format(", wanted {}; name them, say fields = {{ {} = \"...\" }}",
                         fmt::join(first->columns, ", "), first->columns[0]);
   } else if (nearest->kind == kind_) {
@@ -146,6 +162,23 @@ void RowFields::refuse_format(const Json& row) const {
                         fmt::join(nearest->columns, ", "), row_reader_name(nearest->kind));
   }
   throw RowRefusal("unknown_format", text);
+}
+
+std::string RowFields::likely_fields(const std::vector<std::string>& columns) const {
+  std::string text;
+  std::vector<std::string> known = columns;
+  for (const auto& [theirs, ours] : kOtherNames) {
+    if (!contains(columns, theirs) || !contains(ours_, ours) || contains(known, ours)) continue;
+    text += fmt::format("{}{} = \"{}\"", text.empty() ? "" : ", ", ours, theirs);
+    known.emplace_back(ours);
+  }
+  const auto is_whole = [&](const RowFormat& format) {
+    return format.kind == kind_ &&
+           std::all_of(format.columns.begin(), format.columns.end(),
+                       [&](const std::string& column) { return contains(known, column); });
+  };
+  const std::vector<RowFormat>& formats = known_row_formats();
+  return std::any_of(formats.begin(), formats.end(), is_whole) ? text : "";
 }
 
 bool RowFields::is_unread(const std::string& column) const {

@@ -47,6 +47,9 @@ class RowFields {
 
  private:
   bool is_unread(const std::string& column) const;
+  // 'prompt = "question", completion = "answer"': what makes a known format of columns that other
+  // sets call so; "" if it would not be whole.
+  std::string likely_fields(const std::vector<std::string>& columns) const;
 
   RowKind kind_;
   std::vector<std::string> ours_;

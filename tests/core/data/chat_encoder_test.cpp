@@ -81,6 +81,14 @@ TEST_F(ChatEncoder, OverLongRowsRaiseAreDroppedOrLoseTheirEnd) {
   EXPECT_EQ(trained(cut), "bbbb");
 }
 
+TEST_F(ChatEncoder, ColumnsThatOtherSetsNameSoAreRecognised) {
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"question":"a","answer":"b"})"),
+            "unknown_format: the row has question, answer; name them: fields = { prompt = "
+            "\"question\", completion = \"answer\" }");
+  EXPECT_TRUE(refusal(RowKind::kChat, R"({"question":"a","reply":"b"})")
+                  .ends_with("; name them, say fields = { messages = \"...\" }"));
+}
+
 TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
   for (const auto& [row, wanted] : std::vector<RefusedRow>{
            {"[1]", "not_an_object: the row is an array, wanted an object"},
