@@ -49,19 +49,20 @@ FileFault& file_fault() {
   return fault;
 }
 
-// Returns true when the operation must fail; errno is then that of a full disk.
-bool fails_here(const char* operation) {
+// Returns true when the operation must fail; errno is then that of a full disk, or of a lost one.
+bool fails_here(const char* operation, int code = ENOSPC) {
   FileFault& fault = file_fault();
   if (fault.nth == 0 || fault.operation != operation) return false;
   if (++fault.seen < fault.nth) return false;
-  errno = ENOSPC;
+  errno = code;
   return true;
 }
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
   const int code = errno;
   const char* hint = code == ENOSPC ? "; free some space and run again" : "";
-  throw Error(fmt::format("{}: cannot {}: {}{}", path.string(), what, std::strerror(code), hint));
+  throw FileError(
+      code, fmt::format("{}: cannot {}: {}{}", path.string(), what, std::strerror(code), hint));
 }
 
 }  // namespace
@@ -78,6 +79,19 @@ bool path_exists(const std::filesystem::path& path) {
   if (::stat(path.c_str(), &info) == 0) return true;
   if (errno != ENOENT && errno != ENOTDIR) fail(path, "be looked at");
   return false;
+}
+
+int64_t read_open_file(int fd, char* to, size_t size) {
+  if (fails_here("read", EIO)) return -1;
+  size_t total = 0;
+  while (total < size) {
+    const ssize_t n = ::read(fd, to + total, size - total);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return -1;
+    if (n == 0) break;
+    total += static_cast<size_t>(n);
+  }
+  return static_cast<int64_t>(total);
 }
 
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {

@@ -1,8 +1,9 @@
 #pragma once
 // Files as the engine writes them: whole, synced, renamed into place; and read-only maps.
 //
-// Every write, fsync and rename passes one gate at which tests make the n-th operation fail
-// (set_file_fault, or XRUN_FILE_FAULT="write:3" in the environment of a child process).
+// Every write, fsync and rename, and every read of a data file, passes one gate at which tests make
+// the n-th operation fail (set_file_fault, or XRUN_FILE_FAULT="write:3" in the environment of a
+// child process).
 
 #include <cstdint>
 #include <filesystem>
@@ -10,7 +11,19 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/error.h"
+
 namespace xrun {
+
+// The system refused an operation on a file: that says nothing about what the file holds.
+class FileError : public Error {
+ public:
+  FileError(int code, const std::string& message) : Error(message), code_(code) {}
+  int code() const { return code_; }  // errno
+
+ private:
+  int code_;
+};
 
 // Whether something of this name is there. Throws Error that says why if nobody can tell: a folder
 // that may not be entered, a name that is too long.
@@ -98,8 +111,13 @@ class FileLock {
   bool held_ = false;
 };
 
-// Makes the nth operation (1-based) of a kind ("write", "fsync", "rename") fail as a full disk
-// would, and all later ones too; nth = 0 switches it off. For tests. Not thread-safe.
+// Reads up to `size` bytes of an open file, fewer at its end alone. Returns -1 and sets errno if
+// the system cannot.
+int64_t read_open_file(int fd, char* to, size_t size);
+
+// Makes the nth operation (1-based) of a kind fail, and all later ones too: "write", "fsync" and
+// "rename" as a full disk would, "read" (read_open_file alone) as a lost disk would; nth = 0
+// switches it off. For tests. Not thread-safe.
 void set_file_fault(std::string_view operation, int64_t nth);
 
 }  // namespace xrun
