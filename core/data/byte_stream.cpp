@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/base/error.h"
+#include "core/base/file.h"
 
 namespace xrun {
 
@@ -23,7 +23,7 @@ class PlainStream : public ByteStream {
 
 RawFile::RawFile(const std::string& path, std::string name) : name_(std::move(name)) {
   fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  XRUN_CHECK(fd_ >= 0, "{}: cannot be opened: {}", name_, std::strerror(errno));
+  if (fd_ < 0) fail("opened");
   struct stat info {};
   const bool regular = ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode);
   if (!regular) ::close(fd_);
@@ -32,15 +32,15 @@ RawFile::RawFile(const std::string& path, std::string name) : name_(std::move(na
 
 RawFile::~RawFile() { ::close(fd_); }
 
+void RawFile::fail(const char* what) const {
+  const int code = errno;
+  throw FileError(code, fmt::format("{}: cannot be {}: {}", name_, what, std::strerror(code)));
+}
+
 size_t RawFile::read(char* to, size_t size) {
-  size_t total = 0;
-  while (total < size) {
-    const ssize_t n = ::read(fd_, to + total, size - total);
-    if (n < 0 && errno == EINTR) continue;
-    XRUN_CHECK(n >= 0, "{}: cannot be read: {}", name_, std::strerror(errno));
-    if (n == 0) break;
-    total += static_cast<size_t>(n);
-  }
+  const int64_t n = read_open_file(fd_, to, size);
+  if (n < 0) fail("read");
+  const size_t total = static_cast<size_t>(n);
   hasher_.bytes({to, total});
   bytes_ += total;
   return total;
@@ -51,6 +51,22 @@ std::string content_name(const std::string& path) {
     if (path.ends_with(ending)) return path.substr(0, path.size() - ending.size());
   }
   return path;
+}
+
+void check_magic(std::string_view beginning, std::initializer_list<std::string_view> magics,
+                 const std::string& name) {
+  for (const std::string_view magic : magics) {
+    if (beginning.substr(0, magic.size()) == magic.substr(0, beginning.size())) return;
+  }
+  const bool gzip = beginning.starts_with(kGzipMagic);
+  if (gzip || beginning.starts_with(kZstdMagic)) {
+    throw Error(fmt::format("{}: is compressed by {}; rename it to {}{}", name,
+                            gzip ? "gzip" : "zstd", content_name(name), gzip ? ".gz" : ".zst"));
+  }
+  throw Error(
+      fmt::format("{}: is not compressed, though it is named so; if it holds rows rename it "
+                  "to {}, else bring it here again",
+                  name, content_name(name)));
 }
 
 std::unique_ptr<ByteStream> open_byte_stream(const std::string& path, const std::string& name) {

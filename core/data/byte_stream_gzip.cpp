@@ -55,6 +55,9 @@ class GzipStream : public ByteStream {
       if (--state_.avail_in == 0) fill();
     }
     if (seen_member_ && state_.avail_in == 0) return false;
+    if (!seen_member_) {
+      check_magic({input_.data(), state_.avail_in}, {kGzipMagic}, file_->name());
+    }
     ::inflateReset(&state_);
     in_member_ = seen_member_ = true;
     return begin_member();

@@ -26,6 +26,7 @@ class ZstdStream : public ByteStream {
     ZSTD_outBuffer out = {to, size, 0};
     while (out.pos < size) {
       if (in_.pos == in_.size) in_ = {input_.data(), file_->read(input_.data(), input_.size()), 0};
+      if (file_->bytes() == in_.size && in_.pos == 0) check_beginning();
       if (in_.size == 0 && between_frames_) break;
       const size_t pos = out.pos;
       const size_t left = ZSTD_decompressStream(state_.get(), &out, &in_);
@@ -41,6 +42,13 @@ class ZstdStream : public ByteStream {
   }
 
  private:
+  void check_beginning() const {
+    const std::string_view bytes(input_.data(), in_.size);
+    const bool skippable = bytes.size() > 3 && (bytes[0] & 0xF0) == 0x50 &&
+                           bytes.substr(1, 3) == std::string_view("\x2A\x4D\x18");
+    if (!skippable) check_magic(bytes, {kZstdMagic}, file_->name());
+  }
+
   struct FreeState {
     void operator()(ZSTD_DCtx* state) const { ZSTD_freeDCtx(state); }
   };

@@ -66,10 +66,37 @@ TEST_F(ByteStreamTest, DamageIsNamedWithItsPlace) {
   bytes[bytes.size() / 2] ^= 0x55;
   EXPECT_TRUE(error("a.gz", bytes).starts_with("a.gz: is corrupt near byte "))
       << error("a.gz", bytes);
-  EXPECT_TRUE(error("a.gz", "plain text").starts_with("a.gz: is corrupt near byte "));
   EXPECT_TRUE(error("a.gz", gzip("x") + "more").starts_with("a.gz: is corrupt near byte "));
-  EXPECT_TRUE(error("a.zst", "plain text").starts_with("a.zst: is corrupt near byte "));
   EXPECT_TRUE(error("a.zst", zstd("x") + "more").starts_with("a.zst: is corrupt near byte "));
+}
+
+TEST_F(ByteStreamTest, AFileThatIsNotCompressedAsItsNameSaysIsNamedWithTheWayOut) {
+  for (const std::string name : {"a.jsonl.gz", "a.jsonl.zst"}) {
+    EXPECT_EQ(error(name, "{\"text\": \"plain\"}\n"),
+              name +
+                  ": is not compressed, though it is named so; if it holds rows rename it to "
+                  "a.jsonl, else bring it here again");
+  }
+  EXPECT_EQ(error("a.jsonl.gz", zstd("x")),
+            "a.jsonl.gz: is compressed by zstd; rename it to a.jsonl.zst");
+  EXPECT_EQ(error("a.jsonl.zst", gzip("x")),
+            "a.jsonl.zst: is compressed by gzip; rename it to a.jsonl.gz");
+}
+
+TEST_F(ByteStreamTest, AReadThatTheSystemRefusesIsNoFaultOfTheBytes) {
+  set_file_fault("read", 2);
+  for (const auto& [name, bytes] : {std::pair<std::string, std::string>{"a.jsonl", text(9000)},
+                                    {"a.jsonl.gz", gzip(text(9000))}}) {
+    set_file_fault("read", 2);
+    try {
+      read(name, bytes);
+      ADD_FAILURE() << name;
+    } catch (const FileError& error) {
+      EXPECT_EQ(error.code(), EIO);
+      EXPECT_EQ(error.what(), name + ": cannot be read: Input/output error");
+    }
+  }
+  set_file_fault("", 0);
 }
 
 }  // namespace
