@@ -89,7 +89,8 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
   return paths;
 }
 
-DataFile read_data_file(const std::string& path, const HashProgress& progress) {
+DataFile read_data_file(const std::string& path, const HashProgress& progress,
+                        const FileDigests& digests) {
   XRUN_CHECK(path_exists(path), "{}: there is no such data file (the current folder is {})", path,
              current_folder());
   std::error_code code;
@@ -103,21 +104,22 @@ DataFile read_data_file(const std::string& path, const HashProgress& progress) {
     check_interrupt();
     if (progress) progress(path, done, bytes);
   };
-  return {path, bytes, hash_file_pieces(path, each)};
+  return {path, bytes, digests.digest(path, each)};
 }
 
 }  // namespace
 
-std::vector<DataFile> find_data_files(const std::string& path, const HashProgress& progress) {
+std::vector<DataFile> find_data_files(const std::string& path, const HashProgress& progress,
+                                      const FileDigests& digests) {
   XRUN_CHECK(!path.empty(), "a data source has an empty path");
   std::vector<DataFile> files;
   std::error_code code;
   if (path.find_first_of("*?[") == std::string::npos || fs::exists(path, code)) {
-    files.push_back(read_data_file(path, progress));
+    files.push_back(read_data_file(path, progress, digests));
     return files;
   }
   for (const std::string& match : expand_glob(path)) {
-    files.push_back(read_data_file(match, progress));
+    files.push_back(read_data_file(match, progress, digests));
   }
   XRUN_CHECK(!files.empty(), "{}: no file matches (the current folder is {})", path,
              current_folder());

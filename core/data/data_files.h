@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/data/file_digests.h"
 
 namespace xrun {
 
@@ -20,9 +21,11 @@ struct DataFile {
 using HashProgress = std::function<void(const std::string& file, uint64_t done, uint64_t total)>;
 
 // Returns the files of one source, in byte order of their names for a glob, each read once for its
-// digest. Throws Error with the way out if there is none, for a folder, and for a kind of file that
-// is not read here (a conversion is named); Interrupted when the run is asked to stop.
-std::vector<DataFile> find_data_files(const std::string& path, const HashProgress& progress = {});
+// digest unless `digests` knows it. Throws Error with the way out if there is none, for a folder,
+// and for a kind of file that is not read here (a conversion is named); Interrupted when the run is
+// asked to stop.
+std::vector<DataFile> find_data_files(const std::string& path, const HashProgress& progress = {},
+                                      const FileDigests& digests = FileDigests());
 
 // [{"name", "bytes", "xxh3"}, ...] for cache keys.
 Json data_files_json(const std::vector<DataFile>& files);
