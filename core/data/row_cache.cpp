@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/data/cache_reader.h"
 #include "core/data/row_columns.h"
+#include "core/data/sidecar.h"
 
 namespace xrun {
 
@@ -53,7 +54,9 @@ RowCache::RowCache(const std::filesystem::path& dir, RowKind kind)
   longest_ = {summary.at("longest_row").as_int(), summary.at("longest_tokens").as_int()};
   max_id_ = {summary.at("max_id_row").as_int(), summary.at("max_id").as_int()};
   for (const Json& entry : summary.at("kept").as_array()) {
-    kept_.push_back({entry.at("name").as_string(), entry.at("type").as_string() == "number"});
+    const bool is_number = entry.at("type").as_string() == "number";
+    kept_.push_back(
+        {entry.at("name").as_string(), is_number, is_number && entry.at("whole").as_bool()});
   }
   streams_.resize(stream_names(kind).size());
   first_token_ = {0};
@@ -202,6 +205,9 @@ const std::string& RowCache::key() const { return reader_->manifest().key; }
 const Json& RowCache::key_document() const { return reader_->manifest().key_document; }
 const SourceLedger& RowCache::ledger() const { return reader_->manifest().ledger; }
 const std::filesystem::path& RowCache::dir() const { return reader_->dir(); }
-void RowCache::verify() const { reader_->verify(); }
+void RowCache::verify() const {
+  reader_->verify();
+  verify_sidecars(dir(), size());
+}
 
 }  // namespace xrun

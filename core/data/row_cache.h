@@ -24,7 +24,8 @@ constexpr size_t kRejected = 1;
 
 struct KeptColumn {
   std::string name;
-  bool is_number;  // else a string
+  bool is_number;         // else a string
+  bool is_whole = false;  // every row has a whole number of at most 2^53
 };
 
 // A finished cache, open for reading. Rows are 0 to size() - 1 in the order of the files.
@@ -73,7 +74,8 @@ class RowCache {
   const Json& key_document() const;  // what the key is a hash of
   const SourceLedger& ledger() const;
   const std::filesystem::path& dir() const;
-  // Checks every page of every file. Throws Error at the first damaged one.
+  // Checks every page of every file, those of added columns too. Throws Error at the first damaged
+  // one.
   void verify() const;
 
  private:

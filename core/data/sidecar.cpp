@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
+#include "core/data/cache_folder.h"
 #include "core/data/segment_commit.h"
 
 namespace xrun {
@@ -21,6 +22,11 @@ std::vector<Column> columns_of(ColumnType type, bool jagged) {
 
 fs::path sidecar_dir(const fs::path& cache_dir, const SidecarKey& key) {
   return cache_dir / kSidecarFolder / cache_key(key.document());
+}
+
+void check_rows(const fs::path& dir, int64_t got, int64_t rows) {
+  XRUN_CHECK(got == rows, "{}: has {} rows, its cache has {}; remove the folder", dir.string(), got,
+             rows);
 }
 
 }  // namespace
@@ -49,9 +55,25 @@ std::unique_ptr<const Sidecar> Sidecar::open(const fs::path& cache_dir, const Si
   XRUN_CHECK(cache_dir.filename() == key.cache && document == key.document(),
              "{}: is the column {}, wanted {} of cache {}; remove the folder", dir.string(),
              dump_json(document), dump_json(key.document()), cache_dir.string());
-  XRUN_CHECK(sidecar->rows() == rows, "{}: has {} rows, its cache has {}; remove the folder",
-             dir.string(), sidecar->rows(), rows);
+  check_rows(dir, sidecar->rows(), rows);
   return sidecar;
+}
+
+void verify_sidecars(const fs::path& cache_dir, int64_t rows) {
+  const fs::path folder = cache_dir / kSidecarFolder;
+  if (!path_exists(folder)) return;
+  const std::string cache = fs::weakly_canonical(cache_dir).filename().string();
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, code)) {
+    if (!is_cache_key(entry.path().filename().string())) continue;  // a writer's own, a lock
+    const CacheReader reader(entry.path(), kRowType);
+    const Json* of = reader.manifest().key_document.find("cache");
+    XRUN_CHECK(of != nullptr && *of == Json(cache),
+               "{}: belongs to another cache; remove the folder", entry.path().string());
+    check_rows(entry.path(), reader.rows(), rows);
+    reader.verify();
+  }
+  XRUN_CHECK(!code, "{}: cannot be listed: {}", folder.string(), code.message());
 }
 
 SidecarWriter::SidecarWriter(const fs::path& cache_dir, const SidecarKey& key, ColumnType type,

@@ -55,6 +55,10 @@ class Sidecar {
   size_t values_ = 0;
 };
 
+// Checks every byte of all sidecars of a cache of `rows` rows. Throws Error at the first one that
+// is damaged, belongs to another cache or has other rows; Interrupted.
+void verify_sidecars(const std::filesystem::path& cache_dir, int64_t rows);
+
 // Writes a sidecar row by row; it is there whole after finish(), or not at all. One writer a
 // sidecar at a time: a second one waits. Memory is bounded by a segment. Not thread-safe.
 class SidecarWriter {

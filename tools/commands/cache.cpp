@@ -19,6 +19,7 @@
 #include "core/data/cache_folder.h"
 #include "core/data/cache_reader.h"
 #include "core/data/ledger.h"
+#include "core/data/sidecar.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
 
@@ -121,6 +122,7 @@ bool verify_one(const fs::path& dir, bool json) {
     reader.verify([&](uint64_t done, uint64_t total) {
       progress.update(static_cast<int64_t>(done >> 20), static_cast<int64_t>(total >> 20));
     });
+    verify_sidecars(dir, rows);
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {

@@ -43,6 +43,25 @@ TEST_F(SidecarTest, FlatValuesComeBackByRow) {
   CacheReader(cache_).verify();  // the cache itself is as it was
 }
 
+TEST_F(SidecarTest, VerifyChecksEverySidecarOfACache) {
+  const auto verify = [&] { return error_of([&] { verify_sidecars(cache_, rows_); }); };
+  EXPECT_EQ(verify(), "");
+  write_flat(rows_);
+  EXPECT_EQ(verify(), "");
+  EXPECT_NE(error_of([&] { verify_sidecars(cache_, rows_ + 1); }).find("remove the folder"),
+            std::string::npos);
+  for (const char* victim : {kManifestName, "segment_000001.bin"}) {
+    const std::string bytes = read_file(dir() / victim);
+    std::string damaged = bytes;
+    damaged[bytes.size() - 9] ^= 1;
+    write_file_atomic(dir() / victim, damaged);
+    EXPECT_NE(verify().find("damaged"), std::string::npos) << victim;
+    write_file_atomic(dir() / victim, bytes);
+  }
+  fs::create_directory(cache_ / kSidecarFolder / (cache_key(key_.document()) + ".tmp"));
+  EXPECT_EQ(verify(), "");
+}
+
 TEST_F(SidecarTest, JaggedValuesComeBackByRow) {
   {
     SidecarWriter writer(cache_, key_, ColumnType::kU16, true, 60);
