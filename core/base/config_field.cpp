@@ -171,7 +171,11 @@ std::vector<ConfigField> declare() {
       whole("save.keep", 2, 1, "How many checkpoints stay."),
       of_kind(K::kFlags, "laws", Json::object(),
               "Template laws: { bos = false } switches one off."),
-      flag("strict", false, "Any dropped, cut or repaired row is an error."),
+      flag("strict", false, "The first dropped, cut or repaired row is an error."),
+      number(
+          "max_bad", 0.5, 0, 1,
+          "Share of bad rows above which a source is refused; those that a filter or over_length "
+          "leaves out do not count."),
       whole("head_mb", 1024, 1, "Memory for kept softmax rows; rows beyond it are recomputed."),
   };
 }

@@ -17,9 +17,12 @@ BadRowLog::BadRowLog(fs::path path, const BadRowsEntry& committed)
     XRUN_CHECK(!code, "{}: cannot be removed: {}", path_.string(), code.message());
     return;
   }
+  XRUN_CHECK(path_exists(path_), "{}: is gone", path_.string());
   fs::resize_file(path_, committed.bytes, code);
-  XRUN_CHECK(!code, "{}: cannot be cut to {} bytes: {}", path_.string(), committed.bytes,
-             code.message());
+  if (code) {
+    throw FileError(code.value(), fmt::format("{}: cannot be cut to {} bytes: {}", path_.string(),
+                                              committed.bytes, code.message()));
+  }
   const MappedFile map(path_);
   hasher_.bytes(map.bytes());
   XRUN_CHECK(hasher_.hex() == committed.xxh3, "{}: is damaged", path_.string());

@@ -18,11 +18,12 @@
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
 #include "core/data/bad_row_log.h"
+#include "core/data/build_folder.h"
 #include "core/data/cache_manifest.h"
+#include "core/data/ledger_check.h"
 #include "core/data/row_columns.h"
 #include "core/data/row_pipeline.h"
 #include "core/data/segment_commit.h"
-#include "core/data/segment_file.h"
 
 namespace xrun {
 
@@ -40,12 +41,15 @@ class Build {
   }
 
   void run() {
-    remove_files(".tmp");  // of a killed process; the lock is ours, so nobody writes them
+    remove_temporaries(dir_);  // the lock is ours, so nobody writes them
     if (!go_on()) begin();
+    if (source_.strict) check_strict(manifest_.ledger, true);
     try {
       take_rows();
     } catch (const Interrupted&) {
       throw;
+    } catch (const FileError&) {
+      throw;  // says nothing about the data: what is committed stays
     } catch (const Error&) {
       if (data_fault_) discard();
       throw;
@@ -58,31 +62,13 @@ class Build {
   // The data itself ends this build: these bytes never give a finished cache under this key. The
   // lock goes with the folder; who waits for it makes both anew.
   void discard() {
-    remove_build();
+    remove_build(dir_);
     std::error_code ignored;
     fs::remove_all(dir_, ignored);
   }
 
-  // The partial manifest first: without it no segment is believed.
-  void remove_build() {
-    std::error_code ignored;
-    fs::remove(dir_ / kPartialName, ignored);
-    remove_files("segment_");
-  }
-
-  void remove_files(const std::string& part) {
-    std::error_code ignored;
-    std::vector<fs::path> found;
-    for (const fs::directory_entry& entry : fs::directory_iterator(dir_, ignored)) {
-      if (entry.path().filename().string().find(part) != std::string::npos) {
-        found.push_back(entry.path());
-      }
-    }
-    for (const fs::path& path : found) fs::remove(path, ignored);
-  }
-
   void begin() {
-    remove_build();
+    remove_build(dir_);
     manifest_ = CacheManifest();
     manifest_.key = cache_key(source_.key_document);
     manifest_.row_type = row_kind_name(columns_.schema().kind);
@@ -95,35 +81,31 @@ class Build {
     bad_rows_.emplace(dir_ / kBadRowsName, BadRowsEntry());
   }
 
-  // Takes up the partial manifest. Returns false if there is none, if it or its files are not
-  // whole, or are not of these bytes and columns: then only time is lost, every row is read again.
+  // Takes up the partial manifest. Returns false if there is none, or, said to the user, if it or
+  // its files are not whole, or are not of these bytes and columns: every row is read again then.
   bool go_on() {
-    if (!fs::exists(dir_ / kPartialName)) return false;
+    if (!path_exists(dir_ / kPartialName)) return false;
     const Json fresh = columns_.summary();
     try {
-      manifest_ = read_manifest(dir_, kPartialName);
-      XRUN_CHECK(!manifest_.segments.empty(), "no segment is committed");
-      for (const SegmentEntry& entry : manifest_.segments) check_segment(entry);
+      manifest_ = read_interrupted_build(dir_);
       columns_.restore(manifest_.summary);
       XRUN_CHECK(columns_.columns() == manifest_.columns, "its columns are others");
       bad_rows_.emplace(dir_ / kBadRowsName, manifest_.bad_rows);
       open_at_cursor();
     } catch (const Interrupted&) {
       throw;
-    } catch (const Error&) {
+    } catch (const FileError&) {
+      throw;  // a later call may read it
+    } catch (const Error& error) {
       columns_.restore(fresh);
+      if (source_.notice) {
+        source_.notice(
+            fmt::format("the interrupted build of {} cannot go on, every row is read again: {}",
+                        source_.name, error.what()));
+      }
       return false;
     }
     return true;
-  }
-
-  void check_segment(const SegmentEntry& entry) const {
-    const SegmentFile file(dir_ / entry.file, manifest_.columns,
-                           {entry.bytes, entry.head_bytes, entry.head_xxh3});
-    for (uint64_t page = 0; page < file.header().pages; ++page) {
-      check_interrupt();
-      file.check_page(page);
-    }
   }
 
   // Opens the file of the last commit behind the content that is read already.
@@ -157,6 +139,7 @@ class Build {
     for (size_t row = 0; row < block.encoded; ++row) {
       check_interrupt();
       take_row(block, row);
+      if (source_.strict) check_strict(manifest_.ledger, true);
     }
     if (block.error) {
       data_fault_ = true;
@@ -179,7 +162,7 @@ class Build {
       return;
     }
     try {
-      columns_.accept(outcome.row, ledger);
+      columns_.accept(outcome.row, at, ledger);
     } catch (const RowRefusal& refusal) {
       drop(at, refusal.reason(), refusal.what());
       return;
@@ -211,6 +194,7 @@ class Build {
   void end_file(const EncodedBlock& block) {
     const DataFile& file = source_.files[static_cast<size_t>(block.file)];
     data_fault_ = true;
+    if (block.file_digest != file.digest) source_.digests.forget(file.name);
     XRUN_CHECK(block.file_digest == file.digest,
                "{}: changed while it was read ({} bytes, {} when it was opened); run again, and do "
                "not write to a data file while it is read",

@@ -9,6 +9,7 @@
 
 #include "core/base/json.h"
 #include "core/data/data_files.h"
+#include "core/data/file_digests.h"
 #include "core/data/row_type.h"
 
 namespace xrun {
@@ -24,8 +25,11 @@ struct CacheSource {
   uint64_t segment_bytes = kSegmentBytes;  // a segment ends with the row that reaches them
   int workers = 0;                         // threads that encode rows; 0: one a core
   size_t block_bytes = size_t{1} << 20;    // of content that a worker takes at a time
+  bool strict = false;                     // the first dropped, cut or repaired row is an Error
+  FileDigests digests;                     // where those of `files` may be remembered
   std::function<void(int64_t rows, double fraction)> progress;  // at most every 0.2 s; may throw
-  std::function<void(const std::string&)> notice;  // says that another process builds it; once
+  // Says, once each, that another process builds it, and why an interrupted build cannot go on.
+  std::function<void(const std::string&)> notice;
 };
 
 // Whether the source's cache is finished.
@@ -36,10 +40,11 @@ bool is_cached(const std::filesystem::path& data_root, const CacheSource& source
 // are the same bytes as those of a build without interruption, whatever the number of processes,
 // of workers and the size of blocks. Memory is bounded by the segment, some blocks a worker and the
 // longest row. Call it from the thread that answers interrupts.
-// Throws Error for a full disk, Interrupted on a signal (also while it waits): a later call goes on
-// where this one stood. Throws Error for rows that cannot be told apart, for the first row, in
-// source order, of which RowWorker::encode throws more than a RowRefusal, and for a file that
-// changes meanwhile: nothing of such a build is left, and a later call begins anew.
+// Throws FileError for a full disk or a file that cannot be read, Error for the first row that
+// `strict` takes not, Interrupted on a signal (also while it waits): a later call goes on where
+// this one stood. Throws Error for rows that cannot be told apart, for the first row, in source
+// order, of which RowWorker::encode throws more than a RowRefusal, and for a file that changes
+// meanwhile: nothing of such a build is left, and a later call begins anew.
 std::filesystem::path ensure_cache(const std::filesystem::path& data_root,
                                    const CacheSource& source, const RowType& row_type);
 

@@ -14,7 +14,7 @@
 
 namespace xrun {
 
-constexpr int64_t kCacheVersion = 2;
+constexpr int64_t kCacheVersion = 3;
 constexpr const char* kManifestName = "manifest.json";
 constexpr const char* kPartialName = "manifest.partial.json";  // of an unfinished build
 constexpr const char* kBadRowsName = "bad_rows.jsonl";

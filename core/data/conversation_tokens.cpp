@@ -8,6 +8,7 @@
 #include "core/base/interrupt.h"
 #include "core/data/messages.h"
 #include "core/text/chat_tokens.h"
+#include "core/text/jinja_text.h"
 #include "core/text/template_laws.h"
 
 namespace xrun {
@@ -162,10 +163,30 @@ TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
   return stream;
 }
 
+static_assert(kMaxConversationBytes < jinja::kMaxTextBytes);
+
+// Of all strings in a value.
+size_t text_bytes(const Json& value) {
+  size_t bytes = 0;
+  if (value.is_string()) return value.as_string().size();
+  if (value.is_array()) {
+    for (const Json& item : value.as_array()) bytes += text_bytes(item);
+  } else if (value.is_object()) {
+    for (const Json::Member& member : value.as_object()) bytes += text_bytes(member.second);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t given,
                                 const ConversationStyle& style, int64_t& straddlers) {
+  if (const size_t bytes = text_bytes(messages); bytes > kMaxConversationBytes) {
+    throw RowRefusal("too_long",
+                     fmt::format("the conversation has {} bytes of text, at most {} are rendered",
+                                 count_text(static_cast<int64_t>(bytes)),
+                                 count_text(static_cast<int64_t>(kMaxConversationBytes))));
+  }
   try {
     return encode(messages, kwargs, given, style, straddlers);
   } catch (const RowRefusal&) {

@@ -21,11 +21,15 @@ struct ConversationStyle {
   bool lost_calls = false;  // as RowSettings::lost_calls
 };
 
+// Text of the messages of one conversation. Templates render 64 MiB (kMaxTextBytes); their own
+// words must find a place beside it.
+constexpr size_t kMaxConversationBytes = size_t{60} << 20;
+
 // Renders, tokenises and marks. Nothing in the first `given` messages is trained unless train_on is
 // kAll; kLast trains the last answer alone. The first token never is trained, nor an answer that
 // says so itself (is_untrained). Adds tokens half inside a generation span to `straddlers`. Throws
 // RowRefusal: template_error if the template refuses the messages, lost_tool_calls if it leaves
-// calls of theirs out.
+// calls of theirs out, too_long for messages of more than kMaxConversationBytes.
 TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t given,
                                 const ConversationStyle& style, int64_t& straddlers);
 

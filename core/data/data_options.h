@@ -42,6 +42,7 @@ struct DataOptions {
   RowSettings settings;  // of every source; fields and keep are each source's own
   std::vector<std::string> disabled_laws;
   bool strict = false;      // a dropped, cut or repaired row is an Error
+  double max_bad = 1;       // share of bad rows above which a source is refused
   int64_t vocab_limit = 0;  // ids must be below; 0: unknown
   MixtureStop stop = MixtureStop::kAll;
   std::vector<MixtureStage>

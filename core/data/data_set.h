@@ -24,8 +24,8 @@ class Tokenizer;
 
 // The stream of a phase: `epochs` passes over the set as one stream, cut into steps.
 struct StepPlan {
-  int64_t units = 1;   // pairs, sequences, prompts or windows a step
-  int64_t epochs = 1;  // 0: without end
+  int64_t units = 1;    // pairs, sequences, prompts or windows a step
+  int64_t epochs = 1;   // 0: without end
   RowOrder order = {};  // of each epoch
   uint64_t seed = 0;
 };
@@ -93,6 +93,7 @@ class DataSet {
   struct Kept {
     std::string name;
     bool is_number;
+    bool is_whole = false;  // every row of every source has a whole number of at most 2^53
   };
   const std::vector<Kept>& kept_columns() const;
   double kept_number(int64_t row, const std::string& name) const;

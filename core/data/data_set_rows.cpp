@@ -13,20 +13,22 @@ void DataSet::State::merge_kept() {
       const auto same = std::find_if(kept.begin(), kept.end(),
                                      [&](const Kept& k) { return k.name == column.name; });
       if (same == kept.end()) {
-        kept.push_back({column.name, column.is_number});
+        kept.push_back({column.name, column.is_number, column.is_whole});
         continue;
       }
       XRUN_CHECK(same->is_number == column.is_number,
                  "the kept column \"{}\" holds numbers in one source and strings in another "
                  "({}); rename one of them",
                  column.name, source.cache->ledger().name);
+      same->is_whole = same->is_whole && column.is_whole;
     }
   }
   for (Source& source : sources) {
     const std::vector<KeptColumn>& own = source.cache->kept_columns();
-    for (const Kept& column : kept) {
+    for (Kept& column : kept) {
       const auto found = std::find_if(own.begin(), own.end(),
                                       [&](const KeptColumn& k) { return k.name == column.name; });
+      column.is_whole = column.is_whole && found != own.end();
       source.kept.push_back(found == own.end() ? -1 : static_cast<int32_t>(found - own.begin()));
     }
   }

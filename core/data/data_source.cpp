@@ -8,6 +8,8 @@
 #include "core/data/cache_build.h"
 #include "core/data/cache_manifest.h"
 #include "core/data/data_files.h"
+#include "core/data/ledger_check.h"
+#include "core/data/row_form.h"
 #include "core/data/row_parse.h"
 #include "core/data/row_splitter.h"
 #include "core/data/source_rows.h"
@@ -21,7 +23,6 @@ namespace {
 constexpr int64_t kRowVersion = 4;
 constexpr size_t kLawRows = 64;      // rows on which the laws are tried
 constexpr int64_t kLawLines = 1000;  // lines in which they are looked for
-constexpr size_t kListedRows = 10;   // bad rows in an error message
 
 std::string source_name(const DataSource& source) {
   return source.name.empty() ? source.path : source.name;
@@ -124,28 +125,6 @@ void check_template(const DataOptions& options, const EncoderParts& parts, RowTr
   throw Error(text);
 }
 
-std::string list_bad_rows(const SourceLedger& ledger) {
-  std::string text;
-  for (size_t i = 0; i < ledger.bad.size() && i < kListedRows; ++i) {
-    const BadRow& row = ledger.bad[i];
-    text += fmt::format("\n  {}  {}: {}", ledger.place(row.at), row.reason, row.detail);
-  }
-  return text;
-}
-
-void check_ledger(const RowCache& cache, bool strict) {
-  const SourceLedger& ledger = cache.ledger();
-  XRUN_CHECK(ledger.rows > 0, "{}: has no rows", ledger.name);
-  XRUN_CHECK(ledger.kept > 0, "{}: none of its {} rows can be used{}", ledger.name,
-             count_text(ledger.rows), list_bad_rows(ledger));
-  if (!strict) return;
-  const int64_t bad = ledger.bad_total();
-  XRUN_CHECK(bad == 0 && ledger.cut == 0 && ledger.repaired == 0,
-             "{}: {} of {} rows would be dropped, {} cut, {} repaired, and strict = true{}",
-             ledger.name, count_text(bad), count_text(ledger.rows), count_text(ledger.cut),
-             count_text(ledger.repaired), list_bad_rows(ledger));
-}
-
 void check_vocabulary(const RowCache& cache, int64_t vocab_limit) {
   const RowCache::Extreme largest = cache.max_token_id();
   if (vocab_limit <= 0 || largest.value < vocab_limit) return;
@@ -155,18 +134,21 @@ void check_vocabulary(const RowCache& cache, int64_t vocab_limit) {
       cache.ledger().place(cache.at(largest.row)), largest.value, vocab_limit));
 }
 
-CacheSource cache_source(const DataOptions& options, const DataSource& source) {
+CacheSource cache_source(const DataOptions& options, const DataSource& source,
+                         const std::filesystem::path& root) {
   CacheSource build;
   build.name = source_name(source);
   build.notice = options.notice;
   build.segment_bytes = options.segment_bytes;
   build.workers = options.workers;
-  build.files =
-      find_data_files(source.path, [&](const std::string& file, uint64_t done, uint64_t total) {
-        if (!options.progress) return;
-        const double fraction = static_cast<double>(done) / static_cast<double>(total);
-        options.progress({.source = file, .hashing = true, .fraction = fraction});
-      });
+  build.strict = options.strict;
+  build.digests = FileDigests(root / "file_digests");
+  const auto hashing = [&](const std::string& file, uint64_t done, uint64_t total) {
+    if (!options.progress) return;
+    const double fraction = static_cast<double>(done) / static_cast<double>(total);
+    options.progress({.source = file, .hashing = true, .fraction = fraction});
+  };
+  build.files = find_data_files(source.path, hashing, build.digests);
   if (options.progress) {
     build.progress = [progress = options.progress, name = build.name](int64_t rows,
                                                                       double fraction) {
@@ -190,10 +172,11 @@ std::shared_ptr<const RowCache> open_data_source(
                                         kToolCallsLaw) != options.disabled_laws.end();
   make_row_encoder(options.kind, parts);  // what it refuses is said before any file is read
   require_law_names(options.disabled_laws);
-  CacheSource build = cache_source(options, source);
+  const std::filesystem::path store =
+      options.cache_root.empty() ? cache_root() : options.cache_root;
+  const std::filesystem::path root = store / "data";
+  CacheSource build = cache_source(options, source, store);
   build.key_document = key_of_files(options, source, build.files, parts);
-  const std::filesystem::path root =
-      (options.cache_root.empty() ? cache_root() : options.cache_root) / "data";
   if (!is_cached(root, build)) {
     tokenizer.finish_loading();
     const std::unique_ptr<RowTransform> transform =
@@ -206,7 +189,10 @@ std::shared_ptr<const RowCache> open_data_source(
   const SourceRows rows(options.kind, parts, source.transform);
   std::shared_ptr<const RowCache> cache =
       RowCache::open(ensure_cache(root, build, rows), options.kind);
-  check_ledger(*cache, options.strict);
+  const SourceLedger& ledger = cache->ledger();
+  const bool unread = ledger.rows > 0 && ledger.kept == 0;
+  check_kept(ledger, options.max_bad, unread ? row_form_hint(build.files[0].name) : "");
+  if (options.strict) check_strict(ledger, false);
   check_vocabulary(*cache, options.vocab_limit);
   return cache;
 }

@@ -71,6 +71,14 @@ int64_t sum(const std::vector<SourceLedger>& sources, int64_t SourceLedger::*fie
 
 constexpr size_t kListedOfReason = 3;  // a thousand rows that are too long hide the one that is bad
 
+template <typename Row, typename Print>
+std::vector<std::string> first_lines(const std::vector<Row>& rows, size_t count,
+                                     const Print& print) {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < rows.size() && i < count; ++i) lines.push_back(print(rows[i]));
+  return lines;
+}
+
 void append_source_text(std::string& out, const SourceLedger& source, size_t listed) {
   for (const auto& [reason, count] : source.dropped) {
     out += fmt::format("  dropped {:>10}  {}\n", count_text(count), reason);
@@ -81,28 +89,19 @@ void append_source_text(std::string& out, const SourceLedger& source, size_t lis
   for (const auto& [text, count] : source.notes) note(count, text);
   note(source.more_notes, "notes of other kinds, not listed");
   note(source.straddlers, "tokens half inside a generation span, trained whole");
-  const auto list = [&](size_t shown, int64_t total, const std::string& all) {
-    if (shown == 0 || total <= static_cast<int64_t>(shown)) return;
+  const auto list = [&](const std::vector<std::string>& lines, int64_t total,
+                        const std::string& all) {
+    for (const std::string& line : lines) out += fmt::format("  {}\n", line);
+    const int64_t more = total - std::ssize(lines);
+    if (lines.empty() || more == 0) return;
     const std::string where =
         all.empty() ? fmt::format("ledger.json lists the first {}", SourceLedger::kListedRows)
                     : fmt::format("{} lists all", all);
-    out +=
-        fmt::format("  and {} more; {}\n", count_text(total - static_cast<int64_t>(shown)), where);
+    out += fmt::format("  and {} more; {}\n", count_text(more), where);
   };
-  size_t shown = 0;
-  std::map<std::string, size_t> of_reason;
-  for (const BadRow& row : source.bad) {
-    if (shown == listed) break;
-    if (++of_reason[row.reason] > kListedOfReason) continue;
-    ++shown;
-    out += fmt::format("  {}  {}: {}\n", source.place(row.at), row.reason, row.detail);
-  }
-  list(shown, source.bad_total(), source.bad_rows_file);
-  shown = std::min(listed, source.repaired_at.size());
-  for (size_t i = 0; i < shown; ++i) {
-    out += fmt::format("  {}  repaired: invalid UTF-8\n", source.place(source.repaired_at[i]));
-  }
-  list(shown, source.repaired, "");
+  list(source.bad_lines(listed), source.bad_total(), source.bad_rows_file);
+  list(source.cut_lines(listed), source.cut, "");
+  list(source.repaired_lines(listed), source.repaired, "");
 }
 
 }  // namespace
@@ -117,6 +116,12 @@ std::string count_text(int64_t value) {
 int64_t SourceLedger::dropped_total() const {
   return std::accumulate(dropped.begin(), dropped.end(), int64_t{0},
                          [](int64_t total, const auto& entry) { return total + entry.second; });
+}
+
+void SourceLedger::cut_row(const CutRow& row) {
+  ++cut;
+  cut_tokens += row.cut_tokens;
+  if (cut_at.size() < kListedRows) cut_at.push_back(row);
 }
 
 void SourceLedger::repair(const SourceLine& at, int64_t pieces) {
@@ -160,6 +165,30 @@ std::string SourceLedger::place(const SourceLine& at) const {
   return fmt::format("{}:{}", known ? files[static_cast<size_t>(at.file)] : name, at.line);
 }
 
+std::vector<std::string> SourceLedger::bad_lines(size_t count) const {
+  std::vector<std::string> lines;
+  std::map<std::string, size_t> of_reason;
+  for (const BadRow& row : bad) {
+    if (lines.size() == count) break;
+    if (++of_reason[row.reason] > kListedOfReason) continue;
+    lines.push_back(fmt::format("{}  {}: {}", place(row.at), row.reason, row.detail));
+  }
+  return lines;
+}
+
+std::vector<std::string> SourceLedger::cut_lines(size_t count) const {
+  return first_lines(cut_at, count, [&](const CutRow& row) {
+    return fmt::format("{}  cut: {} of {} tokens are taken off", place(row.at),
+                       count_text(row.cut_tokens), count_text(row.tokens));
+  });
+}
+
+std::vector<std::string> SourceLedger::repaired_lines(size_t count) const {
+  return first_lines(repaired_at, count, [&](const SourceLine& at) {
+    return fmt::format("{}  repaired: invalid UTF-8", place(at));
+  });
+}
+
 Json SourceLedger::to_json() const {
   Json value = Json::object();
   value.set("name", name);
@@ -177,6 +206,14 @@ Json SourceLedger::to_json() const {
     rows_listed.push_back(std::move(entry));
   }
   value.set("bad", std::move(rows_listed));
+  Json cut_rows = Json::array();
+  for (const CutRow& row : cut_at) {
+    Json entry = place_json(row.at);
+    entry.set("tokens", row.tokens);
+    entry.set("cut_tokens", row.cut_tokens);
+    cut_rows.push_back(std::move(entry));
+  }
+  value.set("cut_at", std::move(cut_rows));
   Json repaired_rows = Json::array();
   for (const SourceLine& at : repaired_at) repaired_rows.push_back(place_json(at));
   value.set("repaired_at", std::move(repaired_rows));
@@ -193,6 +230,10 @@ SourceLedger SourceLedger::from_json(const Json& value) {
   for (const Json& entry : value.at("bad").as_array()) {
     ledger.bad.push_back(
         {read_place(entry), entry.at("reason").as_string(), entry.at("detail").as_string()});
+  }
+  for (const Json& entry : value.at("cut_at").as_array()) {
+    ledger.cut_at.push_back(
+        {read_place(entry), entry.at("tokens").as_int(), entry.at("cut_tokens").as_int()});
   }
   for (const Json& entry : value.at("repaired_at").as_array()) {
     ledger.repaired_at.push_back(read_place(entry));

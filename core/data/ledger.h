@@ -39,6 +39,12 @@ struct BadRow {
   std::string detail;  // what, got, wanted
 };
 
+struct CutRow {
+  SourceLine at;
+  int64_t tokens = 0;      // of all streams, as the row gave them
+  int64_t cut_tokens = 0;  // of these
+};
+
 // One source's account. Everything counts rows unless its name says otherwise.
 struct SourceLedger {
   static constexpr size_t kListedRows = 1000;  // bad rows beyond are counted, not listed
@@ -57,6 +63,7 @@ struct SourceLedger {
   int64_t tokens = 0;      // of the kept rows
   int64_t trained_tokens = 0;
   std::vector<BadRow> bad;               // the first kListedRows
+  std::vector<CutRow> cut_at;            // the first kListedRows
   std::vector<SourceLine> repaired_at;   // the first kListedRows
   std::map<std::string, int64_t> notes;  // what was recognised or ignored -> rows
   int64_t more_notes = 0;                // rows under notes that found no place
@@ -66,8 +73,15 @@ struct SourceLedger {
   int64_t bad_total() const;  // without those that a filter left out
   // Counts a dropped row, and lists it unless it was filtered out.
   void drop(const SourceLine& at, const std::string& reason, std::string detail);
+  // Counts and lists a row that was cut.
+  void cut_row(const CutRow& row);
   // Counts and lists a row of which `pieces` were invalid UTF-8.
   void repair(const SourceLine& at, int64_t pieces);
+  // "pairs.jsonl:17  no_prompt: ..." of the first `count` rows listed of a kind; of bad rows three
+  // of a reason.
+  std::vector<std::string> bad_lines(size_t count) const;
+  std::vector<std::string> cut_lines(size_t count) const;
+  std::vector<std::string> repaired_lines(size_t count) const;
   // Counts a row under a note; beyond 100 different notes new ones only count in more_notes.
   void note(const std::string& text);
   // "pairs.jsonl:17"
@@ -89,8 +103,9 @@ struct Ledger {
   void check_sums() const;
   // {"sources": [...], "rows", "kept", "dropped"}; stands in run and cache as ledger.json.
   Json to_json() const;
-  // A table, one line a source, then reasons, notes and the first bad rows (three of a
-  // reason, at most `listed` of each source) as "file:line  reason: detail". Ends with a newline.
+  // A table, one line a source, then reasons, notes and the first bad rows (three of a reason), cut
+  // and repaired ones (at most `listed` of each source and kind) as "file:line  reason: detail".
+  // Ends with a newline.
   std::string text(size_t listed = 10) const;
 };
 

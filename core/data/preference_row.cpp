@@ -52,6 +52,16 @@ void check_side(const Json& messages, const std::string& side) {
   }
 }
 
+// As Anthropic's HH-RLHF writes conversations.
+constexpr const char* kTranscriptHint =
+    "; it is a transcript (Human: ... Assistant: ...): make messages of it by a map, docs/data.md "
+    "has one";
+
+bool is_transcript(std::string_view text) {
+  return text.find("\n\nHuman:") != std::string_view::npos &&
+         text.find("\n\nAssistant:") != std::string_view::npos;
+}
+
 void check_prompt(const PreferenceRow& row) {
   if (row.shared == 0) throw RowRefusal("no_prompt", "no turn stands before the answers");
   for (const Json* side : {&row.chosen, &row.rejected}) require_user_texts(*side);
@@ -129,8 +139,11 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
   const bool whole = !is_text && is_opening_role(message_role(side.as_array().front()));
   if (!whole && prompt.messages.is_null()) {
     if (is_text) {
-      throw RowRefusal("no_prompt", fmt::format("\"{}\" is a string and the row has no prompt{}",
-                                                name, fields_.other_columns(row, "prompt")));
+      throw RowRefusal(
+          "no_prompt",
+          fmt::format("\"{}\" is a string and the row has no prompt{}", name,
+                      is_transcript(value->as_string()) ? kTranscriptHint
+                                                        : fields_.other_columns(row, "prompt")));
     }
   } else if (!whole) {
     side = concatenate(prompt.messages, side);

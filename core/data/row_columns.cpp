@@ -1,6 +1,7 @@
 #include "core/data/row_columns.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.h"
 
@@ -74,6 +75,7 @@ void RowColumns::fix_kept_types(EncodedRow& row) {
   if (rows_ == 0) {
     kept_types_.clear();
     for (size_t k = 0; k < keep.size(); ++k) kept_types_.push_back(kept_type(row.kept[k]));
+    kept_whole_.assign(keep.size(), true);
   }
   for (size_t k = 0; k < keep.size(); ++k) {
     if (kept_types_[k] == "absent") {
@@ -90,14 +92,15 @@ void RowColumns::fix_kept_types(EncodedRow& row) {
   }
 }
 
-void RowColumns::accept(EncodedRow& row, SourceLedger& ledger) {
+void RowColumns::accept(EncodedRow& row, const SourceLine& at, SourceLedger& ledger) {
   fix_kept_types(row);
   for (const std::string& note : row.notes) ledger.note(note);
   ledger.straddlers += row.straddlers;
   ledger.tokens += token_count(row);
   ledger.trained_tokens += count_trained(row.streams[0]) + count_trained(row.streams[1]);
-  ledger.cut += row.cut_tokens > 0;
-  ledger.cut_tokens += row.cut_tokens;
+  if (row.cut_tokens > 0) {
+    ledger.cut_row({at, token_count(row) + row.cut_tokens, row.cut_tokens});
+  }
 }
 
 void RowColumns::append_stream(SegmentData& segment, size_t first_column,
@@ -134,7 +137,9 @@ void RowColumns::append(const EncodedRow& row, const SourceLine& at, SegmentData
   for (size_t k = 0; k < kept_types_.size(); ++k) {
     if (kept_types_[k] == "absent") continue;
     if (kept_types_[k] == "number") {
-      segment.push<double>(column++, row.kept[k].as_double());
+      const double value = row.kept[k].as_double();
+      kept_whole_[k] = kept_whole_[k] && std::floor(value) == value;
+      segment.push<double>(column++, value);
       continue;
     }
     segment.push_text(column + 1, row.kept[k].as_string());
@@ -164,6 +169,7 @@ Json RowColumns::summary() const {
     Json entry = Json::object();
     entry.set("name", schema_.keep[k]);
     entry.set("type", kept_types_[k]);
+    if (kept_types_[k] == "number") entry.set("whole", bool{kept_whole_[k]});
     kept.push_back(std::move(entry));
   }
   value.set("kept", std::move(kept));
@@ -178,12 +184,15 @@ void RowColumns::restore(const Json& summary) {
   max_id_row_ = summary.at("max_id_row").as_int();
   max_id_ = summary.at("max_id").as_int();
   kept_types_.assign(schema_.keep.size(), "absent");
+  kept_whole_.assign(schema_.keep.size(), true);
   for (const Json& entry : summary.at("kept").as_array()) {
     const auto found =
         std::find(schema_.keep.begin(), schema_.keep.end(), entry.at("name").as_string());
     XRUN_CHECK(found != schema_.keep.end(), "the kept column {} is not asked for",
                dump_json(entry));
-    kept_types_[static_cast<size_t>(found - schema_.keep.begin())] = entry.at("type").as_string();
+    const size_t k = static_cast<size_t>(found - schema_.keep.begin());
+    kept_types_[k] = entry.at("type").as_string();
+    if (kept_types_[k] == "number") kept_whole_[k] = entry.at("whole").as_bool();
   }
 }
 

@@ -29,13 +29,13 @@ class RowColumns {
   // Takes the next kept row in: fixes the types of kept columns with the first one and refuses what
   // has others (RowRefusal "kept_column", nothing is counted then); counts cuts, tokens, straddlers
   // and notes in the ledger.
-  void accept(EncodedRow& row, SourceLedger& ledger);
+  void accept(EncodedRow& row, const SourceLine& at, SourceLedger& ledger);
   // Appends the row last accepted, as one row of the segment.
   void append(const EncodedRow& row, const SourceLine& at, SegmentData& segment);
 
   // Figures over all rows so far, kept in the manifest: rows, longest_row, longest_tokens (both
-  // streams together), tokens, max_id_row, max_id, kept. restore() takes them up again when a build
-  // goes on.
+  // streams together), tokens, max_id_row, max_id, kept: name, type, and of numbers whether every
+  // row has a whole one. restore() takes them up again when a build goes on.
   Json summary() const;
   void restore(const Json& summary);
 
@@ -46,6 +46,7 @@ class RowColumns {
   RowSchema schema_;
   int64_t rows_ = 0;
   std::vector<std::string> kept_types_;  // "number", "string", "absent"; fixed by the first row
+  std::vector<bool> kept_whole_;         // of numbers: so far every row has a whole one
   int64_t longest_row_ = -1, longest_tokens_ = 0;
   int64_t tokens_ = 0;
   int64_t max_id_row_ = -1, max_id_ = -1;

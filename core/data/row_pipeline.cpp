@@ -13,7 +13,18 @@ namespace xrun {
 namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(50);
-constexpr size_t kSpareBlocks = 4;  // beyond, a block that held a huge row is not kept either
+constexpr size_t kHeldBytes = 3;  // blocks' bytes of a block: its content and its tokens
+constexpr size_t kSpareBlocks = 4;
+constexpr size_t kSpareBytes = 16;  // blocks' bytes: one that held more is not kept
+
+size_t token_bytes(const RowOutcome& outcome) {
+  size_t bytes = 0;
+  for (const TokenStream& stream : outcome.row.streams) {
+    bytes += stream.ids.capacity() * sizeof(int32_t) + stream.trained.capacity() +
+             stream.weights.capacity() * sizeof(float);
+  }
+  return bytes;
+}
 
 }  // namespace
 
@@ -60,12 +71,16 @@ std::unique_ptr<EncodedBlock> RowPipeline::next(const std::function<void()>& wai
 }
 
 void RowPipeline::release(std::unique_ptr<EncodedBlock> block) {
+  const size_t held = block->held;
+  // Freed before another one is read.
+  if (std::max(held, block->raw.content.capacity()) > kSpareBytes * options_.block_bytes) {
+    block.reset();
+  }
   {
     const std::lock_guard lock(mutex_);
-    bytes_held_ -= block->raw.bytes();
+    bytes_held_ -= held;
     --blocks_held_;
-    const bool huge = block->raw.content.capacity() > 4 * options_.block_bytes;
-    if (!huge && spare_.size() < kSpareBlocks) spare_.push_back(std::move(block));
+    if (block && spare_.size() < kSpareBlocks) spare_.push_back(std::move(block));
   }
   changed_.notify_all();
 }
@@ -76,17 +91,24 @@ void RowPipeline::work(RowWorker& worker) {
     {
       const std::lock_guard lock(mutex_);
       slot->ready = true;
+      weigh(*slot->block);
     }
     changed_.notify_all();
   }
 }
 
+void RowPipeline::weigh(EncodedBlock& block) {
+  size_t tokens = 0;
+  for (size_t row = 0; row < block.encoded; ++row) tokens += token_bytes(block.outcomes[row]);
+  block.held += tokens;
+  bytes_held_ += tokens;
+}
+
 bool RowPipeline::wait_for_room() {
   std::unique_lock lock(mutex_);
   const size_t blocks = static_cast<size_t>(options_.workers) + 2;
-  changed_.wait(lock, [&] {
-    return stop_ || (bytes_held_ < blocks * options_.block_bytes && blocks_held_ < 4 * blocks);
-  });
+  const size_t bytes = blocks * kHeldBytes * options_.block_bytes;
+  changed_.wait(lock, [&] { return stop_ || (bytes_held_ < bytes && blocks_held_ < 4 * blocks); });
   return !stop_ && !all_read_;
 }
 
@@ -127,7 +149,8 @@ std::shared_ptr<RowPipeline::Slot> RowPipeline::read_slot() {
     changed_.notify_all();
     if (!slot->block->error) return nullptr;
   }
-  bytes_held_ += slot->block->raw.bytes();
+  slot->block->held = slot->block->raw.bytes();
+  bytes_held_ += slot->block->held;
   ++blocks_held_;
   slots_.push_back(slot);
   return slot;

@@ -32,6 +32,7 @@ struct EncodedBlock {
   RowBlock raw;
   std::vector<RowOutcome> outcomes;  // of the first rows of raw, up to `encoded`
   size_t encoded = 0;
+  size_t held = 0;           // bytes of content and of what was made of it
   std::exception_ptr error;  // behind the encoded rows; ends the build
   uint64_t raw_bytes = 0;    // of the file, read for the rows up to here
   bool ends_file = false;    // there are no rows in it, the file is read whole
@@ -44,8 +45,9 @@ struct PipelineOptions {
 };
 
 // A block is read by the worker that will encode it, while no other worker reads; there is no lock
-// a row. Memory is bounded: new blocks are read only while those that are not yet released hold
-// less than workers + 2 blocks' bytes, so at most one block of a huge row comes on top.
+// a row. Memory is bounded: new blocks are read only while those that are not yet released, with
+// what was made of their rows, hold less than three times workers + 2 blocks' bytes. So a block of
+// a huge row is the last one that is read until it is released; it comes on top.
 class RowPipeline {
  public:
   // Starts to read `files` at file `first`, with `splitter` if it is given. What is passed by
@@ -70,6 +72,7 @@ class RowPipeline {
   void end_threads();
   std::shared_ptr<Slot> read_slot();
   bool wait_for_room();
+  void weigh(EncodedBlock& block);  // adds what was made of its rows
   std::unique_ptr<EncodedBlock> empty_block();
   bool read_block(EncodedBlock& block);
   void encode_block(RowWorker& worker, EncodedBlock& block) const;
@@ -87,7 +90,7 @@ class RowPipeline {
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Slot>> slots_;  // read and not yet taken, in source order
   std::vector<std::unique_ptr<EncodedBlock>> spare_;
-  size_t bytes_held_ = 0;  // of blocks that are read and not yet released
+  size_t bytes_held_ = 0;  // of blocks that are read and not yet released: content and tokens
   size_t blocks_held_ = 0;
   bool all_read_ = false;
   std::atomic<bool> stop_ = false;

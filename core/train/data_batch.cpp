@@ -2,22 +2,10 @@
 
 #include <ATen/ops/tensor.h>
 
-#include <cmath>
-
 #include "core/data/data_set.h"
 
 namespace xrun {
 namespace {
-
-constexpr double kExactWhole = 9007199254740992.0;  // 2^53: what the cache's doubles hold exactly
-
-bool all_whole(const DataSet& set, const std::string& name) {
-  for (int64_t row = 0; row < set.total_rows(); ++row) {
-    const double value = set.kept_number(row, name);
-    if (!(std::floor(value) == value && std::fabs(value) <= kExactWhole)) return false;
-  }
-  return true;
-}
 
 template <typename T>
 at::Tensor numbers(const DataSet& set, const std::string& name, const std::vector<int64_t>& rows,
@@ -31,8 +19,7 @@ at::Tensor numbers(const DataSet& set, const std::string& name, const std::vecto
 
 KeptColumns::KeptColumns(const DataSet& set) : set_(std::make_shared<const DataSet>(set)) {
   for (const DataSet::Kept& column : set.kept_columns()) {
-    const Kind number =
-        column.is_number && all_whole(set, column.name) ? Kind::kWhole : Kind::kReal;
+    const Kind number = column.is_whole ? Kind::kWhole : Kind::kReal;
     columns_.push_back({column.name, column.is_number ? number : Kind::kString});
   }
 }

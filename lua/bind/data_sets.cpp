@@ -131,8 +131,8 @@ int open_rows(lua_State* L) {
   const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
   refuse_source_options(L, 3);
   const Options known(L, 3,
-                      {"template", "max_length", "over_length", "train_on", "strict", "laws",
-                       "mixture", "seed", "shuffle", "end_of_text", "filter", "map"});
+                      {"template", "max_length", "over_length", "train_on", "strict", "max_bad",
+                       "laws", "mixture", "seed", "shuffle", "end_of_text", "filter", "map"});
   const DataFunctions functions = read_data_functions(L, 3);
   const Json options = plain_options(L, 3);
   for (const auto& [name, value] : options.as_object()) check_fields(value, name);
@@ -198,7 +198,8 @@ int row_of(DataHandle& self, lua_State* L) {
 
 constexpr const char* kOptionsDoc =
     " Options override the configuration's template, max_length, over_length, train_on, strict, "
-    "laws, mixture, seed, shuffle. filter = function(row) -> boolean, map = function(row) -> row "
+    "max_bad, laws, mixture, seed, shuffle. filter = function(row) -> boolean, map = function(row) "
+    "-> row "
     "and "
     "template = function(t, messages, kwargs) run on worker threads and see their arguments alone; "
     "a table gives one a source: map = { [2] = f }.";

@@ -112,6 +112,7 @@ DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, c
   }
   if (const Json v = value("end_of_text"); v.is_bool()) settings.end_of_text = v.as_bool();
   if (const Json v = value("strict"); v.is_bool()) result.strict = v.as_bool();
+  if (const Json v = value("max_bad"); v.is_number()) result.max_bad = v.as_double();
   if (const Json v = value("laws"); v.is_object()) {
     for (const auto& [law, on] : v.as_object()) {
       if (!on.as_bool()) result.disabled_laws.push_back(law);

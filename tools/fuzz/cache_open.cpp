@@ -45,7 +45,7 @@ CacheFiles make_cache() {
   std::vector<EncodedRow> rows;
   for (int64_t r = 0; r < 5; ++r) {
     rows.push_back(make_row(r));
-    columns.accept(rows.back(), files.manifest.ledger);
+    columns.accept(rows.back(), {0, r + 1}, files.manifest.ledger);
   }
   files.manifest.columns = columns.columns();
   SegmentData segment(files.manifest.columns);

@@ -134,7 +134,7 @@ TEST_F(ToyCache, RefusesAKeyDocumentOfAnotherKey) {
 TEST_F(ToyCache, RefusesANewerFormat) {
   const std::string text = read_file(dir_ / kManifestName);
   std::string body = text.substr(0, text.rfind(",\"xxh3\""));
-  body.replace(body.find("\"version\":2"), 11, "\"version\":9");
+  body.replace(body.find(fmt::format("\"version\":{}", kCacheVersion)), 11, "\"version\":9");
   write_file_atomic(dir_ / kManifestName, body + ",\"xxh3\":\"" + hash_hex(body) + "\"}\n");
   EXPECT_NE(
       error_of([&] { CacheReader(dir_, "text"); }).find("is of format 9, written by a newer xrun"),

@@ -271,5 +271,13 @@ TEST_F(ChatEncoder, NotesWhatItIgnores) {
                                       "column \"id\" is not read", "turns after the last answer"}));
 }
 
+TEST_F(ChatEncoder, AConversationBeyondWhatIsRenderedIsTooLong) {
+  const std::string text(kMaxConversationBytes + 1, 'a');
+  const std::string refused =
+      refusal(RowKind::kChat, R"({"prompt":")" + text + R"(","completion":"b"})");
+  EXPECT_TRUE(refused.starts_with("too_long: the conversation has 62,914,5")) << refused;
+  EXPECT_NE(refused.find("at most 62,914,560 are rendered"), std::string::npos) << refused;
+}
+
 }  // namespace
 }  // namespace xrun

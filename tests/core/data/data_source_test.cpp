@@ -39,8 +39,75 @@ TEST_F(DataSources, StrictRefusesWhatWouldBeDropped) {
   EXPECT_EQ(error_of([&] { open(strict); }), "");
   strict.strict = true;
   const std::string message = error_of([&] { open(strict); });
-  EXPECT_NE(message.find("1 of 2 rows would be dropped"), std::string::npos) << message;
+  EXPECT_NE(message.find("of 2 rows 1 would be dropped"), std::string::npos) << message;
   EXPECT_NE(message.find("pairs.jsonl:2  empty_answer"), std::string::npos) << message;
+}
+
+TEST_F(DataSources, StrictListsCutAndRepairedRows) {
+  DataOptions strict =
+      options(pair_row("q", "yes", "no") + pair_row("q", std::string(100, 'y'), "no") +
+              pair_row("q", "\xFF", "no"));
+  strict.settings.max_length = 60;
+  strict.settings.over_length = OverLength::kCut;
+  EXPECT_EQ(error_of([&] { open(strict); }), "");
+  strict.strict = true;
+  const std::string message = error_of([&] { open(strict); });
+  EXPECT_NE(message.find("of 3 rows 0 would be dropped, 1 cut, 1 repaired"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("pairs.jsonl:2  cut: 62 of 146 tokens are taken off"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("pairs.jsonl:3  repaired"), std::string::npos) << message;
+}
+
+TEST_F(DataSources, ALargerShareOfBadRowsThanMaxBadIsRefused) {
+  std::string rows =
+      numbered_pairs(3) + pair_row("q", "", "no") + pair_row("q", std::string(99, 'y'), "n");
+  DataOptions some = options(rows);
+  some.settings.max_length = 60;
+  some.settings.over_length = OverLength::kDrop;
+  some.max_bad = 0.25;  // one of four: what is too long was asked to be left out
+  EXPECT_EQ(error_of([&] { open(some); }), "");
+  some.max_bad = 0.24;
+  const std::string message = error_of([&] { open(some); });
+  EXPECT_NE(message.find("1 of 4 rows (25 %) would be dropped, max_bad allows 24 %"),
+            std::string::npos)
+      << message;
+  EXPECT_NE(message.find("pairs.jsonl:4  empty_answer"), std::string::npos) << message;
+}
+
+TEST_F(DataSources, WhatIsWrongWithTheFormOfAFileIsNamed) {
+  const std::string row = pair_row("q", "yes", "no");
+  EXPECT_NE(
+      error_of([&] {
+        open("[" + row + "," + row + "]\n");
+      }).find("the file is one array of rows: name it " + (folder_.path() / "pairs.json").string()),
+      std::string::npos);
+  EXPECT_NE(error_of([&] {
+              open("{\n  \"prompt\": \"q\",\n  \"chosen\": \"a\"\n}\n");
+            }).find("its objects run over several lines, and a row is one line"),
+            std::string::npos);
+  EXPECT_EQ(error_of([&] { open(pair_row("q", "", "no")); }).find("; "), std::string::npos);
+}
+
+TEST_F(DataSources, ATranscriptIsNamed) {
+  const std::string side = "\\n\\nHuman: hello\\n\\nAssistant: hi";
+  EXPECT_NE(error_of([&] {
+              open("{\"chosen\":\"" + side + "\",\"rejected\":\"" + side + "!\"}\n");
+            }).find("it is a transcript (Human: ... Assistant: ...)"),
+            std::string::npos);
+}
+
+TEST_F(DataSources, WholeNumbersAreKnownWithoutAReading) {
+  DataOptions some = options(pair_row("q", "yes", "no", ",\"a\":1,\"b\":1,\"c\":\"x\"") +
+                             pair_row("q", "yes", "no", ",\"a\":2.0,\"b\":1.5,\"c\":\"x\""));
+  some.sources[0].keep = {"a", "b", "c"};
+  for (int opening = 0; opening < 2; ++opening) {
+    const DataSet set = open(some);
+    ASSERT_EQ(set.kept_columns().size(), 3u);
+    EXPECT_TRUE(set.kept_columns()[0].is_whole);
+    EXPECT_FALSE(set.kept_columns()[1].is_whole);
+    EXPECT_FALSE(set.kept_columns()[2].is_whole);
+  }
 }
 
 TEST_F(DataSources, ASetWithoutAUsableRowIsRefusedWithItsReasons) {

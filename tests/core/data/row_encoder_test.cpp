@@ -41,6 +41,32 @@ TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
   }
 }
 
+// ---- every kind
+
+using EveryEncoder = EncoderFixture;
+
+TEST_F(EveryEncoder, RefusesAWeightThatIsNone) {
+  constexpr std::pair<RowKind, const char*> kRows[] = {
+      {RowKind::kPreference, R"("prompt":"a","chosen":"b","rejected":"c")"},
+      {RowKind::kChat, R"("prompt":"a","completion":"b")"},
+      {RowKind::kText, R"("text":"ab")"},
+      {RowKind::kPrompts, R"("prompt":"a")"},
+      {RowKind::kTokens, R"("input_ids":[1,2])"},
+      {RowKind::kFeedback, R"("prompt":"a","completion":"b","label":true)"}};
+  settings_.fields = {{"weight", "share"}};
+  for (const auto& [kind, columns] : kRows) {
+    const auto refused = [&, kind = kind, columns = columns](const std::string& weight) {
+      return refusal(kind, fmt::format("{{{},\"share\":{}}}", columns, weight));
+    };
+    EXPECT_EQ(refused("0.5"), "") << row_kind_name(kind);
+    EXPECT_EQ(refused("null"), "") << row_kind_name(kind);
+    for (const char* weight : {"-0.5", "\"1\"", "1e39", "true", "[1]"}) {
+      EXPECT_TRUE(refused(weight).starts_with("bad_weight: \"share\" is ")) << refused(weight);
+    }
+    EXPECT_EQ(refused("-1"), "bad_weight: \"share\" is -1, wanted a number >= 0");
+  }
+}
+
 // ---- prompts
 
 class PromptsEncoder : public EncoderFixture {};

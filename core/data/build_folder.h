@@ -1,0 +1,21 @@
+#pragma once
+// The folder of a cache while it is built: what an interrupted build left there.
+
+#include <filesystem>
+
+#include "core/data/cache_manifest.h"
+
+namespace xrun {
+
+// Removes half-written files of killed processes. Requires the folder's lock.
+void remove_temporaries(const std::filesystem::path& dir);
+
+// Removes what is committed of an unfinished build. Requires the folder's lock.
+void remove_build(const std::filesystem::path& dir);
+
+// Returns the partial manifest, with at least one segment, each of them checked to the last byte.
+// Throws Error that says why the build cannot go on, FileError if the system cannot read what is
+// there, Interrupted.
+CacheManifest read_interrupted_build(const std::filesystem::path& dir);
+
+}  // namespace xrun
