@@ -1,9 +1,11 @@
 // Any bytes as a data file: an Error, or rows that are the same however the file is cut into blocks
-// and wherever reading goes on. The first byte chooses format and compression.
+// and wherever reading goes on; and each row, as one of any kind, a refusal or tokens that a cache
+// can hold. The first byte chooses format and compression.
 
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/data/row_encoder.h"
 #include "core/data/row_parse.h"
 #include "core/data/row_splitter.h"
 #include "tools/fuzz/fuzz_target.h"
@@ -16,6 +18,58 @@ constexpr const char* kNames[] = {"rows.jsonl",     "rows.json",     "rows.txt",
                                   "rows.jsonl.gz",  "rows.json.gz",  "rows.txt.gz",
                                   "rows.jsonl.zst", "rows.json.zst", "rows.txt.zst"};
 
+class Encoders {
+ public:
+  Encoders() : tokenizer_(Tokenizer::load(XRUN_SOURCE_DIR "/tests/data/tiny_tokenizer")) {
+    EncoderParts parts{{}, *tokenizer_, resolve_template(*tokenizer_, "chatml").chat_template};
+    parts.settings.keep = {"score"};
+    parts.settings.fields = {{"weight", "share"}};
+    for (int kind = 0; kind <= static_cast<int>(RowKind::kFeedback); ++kind) {
+      encoders_.push_back(make_row_encoder(RowKind{kind}, parts));
+    }
+  }
+
+  void encode(const Json& row) const {
+    for (const auto& encoder : encoders_) {
+      EncodedRow out;
+      try {
+        encoder->encode(row, "rows:1", out);
+        encoder->law_sample(row);
+      } catch (const Error&) {
+        continue;
+      }
+      fuzz_check(out.kept.size() == 1 && out.weight >= 0, "a row without its extras");
+      for (const TokenStream& stream : out.streams) check(stream);
+    }
+  }
+
+ private:
+  void check(const TokenStream& stream) const {
+    fuzz_check(stream.trained.size() == stream.ids.size(), "a mask of another length");
+    fuzz_check(stream.weights.empty() || stream.weights.size() == stream.ids.size(),
+               "weights of another length");
+    fuzz_check(stream.trained.empty() || stream.trained[0] == 0, "the first token is trained");
+    for (const int32_t id : stream.ids) {
+      fuzz_check(id >= 0 && id < tokenizer_->vocab_size(), "an id beyond the vocabulary");
+    }
+  }
+
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::vector<std::unique_ptr<RowEncoder>> encoders_;
+};
+
+void encode_row(const RawRow& raw) {
+  static const Encoders encoders;
+  Json value;
+  int64_t repairs = 0;
+  try {
+    value = parse_row(raw, "rows:1", repairs);
+  } catch (const Error&) {
+    return;
+  }
+  encoders.encode(value);
+}
+
 struct Row {
   std::string text;
   int64_t line;
@@ -27,7 +81,8 @@ struct Rows {
   std::string error;  // that ended them
 };
 
-Rows read_rows(const std::string& path, size_t target, const ContentCursor& from = {}) {
+Rows read_rows(const std::string& path, size_t target, const ContentCursor& from = {},
+               bool encode = false) {
   Rows result;
   try {
     const auto splitter = RowSplitter::open(path, "rows", from);
@@ -37,11 +92,7 @@ Rows read_rows(const std::string& path, size_t target, const ContentCursor& from
         const RowBlock::Row& row = block.rows[r];
         fuzz_check(row.begin <= row.end && row.end <= block.bytes(), "a row beyond its block");
         result.rows.push_back({std::string(block.text(r)), row.line, row.behind});
-        int64_t repairs = 0;
-        try {
-          parse_row({block.text(r), splitter->form(), {0, row.line}}, "rows:1", repairs);
-        } catch (const Error&) {
-        }
+        if (encode) encode_row({block.text(r), splitter->form(), {0, row.line}});
       }
     }
   } catch (const Error& error) {
@@ -68,7 +119,7 @@ void fuzz_data_rows(std::string_view input) {
   const size_t format = static_cast<unsigned char>(input[0]) % std::size(kNames);
   const std::string path = fuzz_file(kNames[format], input.substr(1)) + "/" + kNames[format];
   const bool compressed = format >= 3;
-  const Rows whole = read_rows(path, size_t{1} << 16);
+  const Rows whole = read_rows(path, size_t{1} << 16, {}, true);
   check_same(read_rows(path, 4), whole, 0, compressed);  // a byte order mark fits
   check_same(read_rows(path, 23), whole, 0, compressed);
   if (whole.rows.empty()) return;
