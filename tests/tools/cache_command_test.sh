@@ -11,11 +11,11 @@ key=$(sed 's/.*"key":"\([0-9a-f]*\)".*/\1/' list)
 wants 0 "${key:0:12}  finished  preference" "$xrun" cache ls
 wants 0 'whole' "$xrun" cache verify
 wants 0 '"ok":true' "$xrun" cache verify --json "${key:0:8}"
-column=$(ls -d "store/data/$key/columns"/* | grep '[0-9a-f]$' | head -n 1)
-cp "$column/manifest.json" manifest.whole
+column=store/data/$key/columns/${key::-1}0 # an added column
+mkdir -p "$column"
 echo junk >"$column/manifest.json"
 wants 1 'manifest.json: is damaged' "$xrun" cache verify
-cp manifest.whole "$column/manifest.json"
+rm -r "store/data/$key/columns"
 wants 0 'whole' "$xrun" cache verify
 segment=store/data/$key/segment_000000.bin
 printf '\377' | dd of="$segment" bs=1 seek=$(($(stat -c %s "$segment") - 100)) conv=notrunc 2>/dev/null

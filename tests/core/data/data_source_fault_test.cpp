@@ -65,11 +65,11 @@ class DataSourceFaults : public testing::Test {
     template_ = resolve_template(*tokenizer_, "chatml").chat_template;
     options_.kind = RowKind::kChat;
     DataSource source;
-    source.path = folder_.write("rows.jsonl", conversations(1500));
+    source.path = folder_.write("rows.jsonl", conversations(500));
     source.transform = std::make_shared<ShortenedRows>();
     source.keep = {"number"};
     options_.sources.push_back(source);
-    options_.segment_bytes = 1 << 14;
+    options_.segment_bytes = 1 << 13;
     options_.workers = 2;
   }
 
@@ -112,10 +112,10 @@ TEST_F(DataSourceFaults, KillsChangeNoByte) {
   const fs::path dir = root / "data" / whole.filename();
   std::mt19937 random(7);
   int kills = 0, resumed = 0;
-  while (kills < 12 || resumed < 3) {
+  while (kills < 6 || resumed < 1) {
     fs::remove_all(root);
     int64_t committed = 0;
-    while (!open_and_kill(root, time * (100 + random() % 800) / 1000)) {
+    while (!open_and_kill(root, time * (200 + random() % 800) / 1000)) {
       ++kills;
       if (fs::exists(dir / kManifestName) || !fs::exists(dir / kPartialName)) continue;
       const int64_t now = read_manifest(dir, kPartialName).ledger.rows;
