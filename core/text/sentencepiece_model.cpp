@@ -50,6 +50,18 @@ class SentencePieceModel : public TokenModel {
       out.push_back({token.id, range.begin + token.begin, range.begin + token.end});
     }
     spread_bytes(text, first, out);
+    fill_parts(first, out);
+  }
+
+  // Of a character that the normalizer takes apart the library gives the last part all of it and
+  // the others nothing; each has a part of it, or a mask would leave them out. A space that the
+  // library puts before a text stands for nothing.
+  void fill_parts(size_t first, std::vector<ModelToken>& out) const {
+    for (size_t i = out.size(); i-- > first + 1;) {
+      ModelToken& part = out[i - 1];
+      const bool is_part = part.begin == part.end && out[i].begin == part.begin;
+      if (is_part && vocabulary_.piece(part.id) != "\u2581") part.end = out[i].end;
+    }
   }
 
   // The library gives the last byte token of a character all of it and the others nothing.

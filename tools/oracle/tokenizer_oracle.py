@@ -36,6 +36,8 @@ def by_tokenizers(folder):
         from transformers import AutoTokenizer
         tokenizer = AutoTokenizer.from_pretrained(str(folder)).backend_tokenizer
     tokenizer.encode_special_tokens = True  # look-alikes of special tokens stay plain
+    tokenizer.no_truncation()  # a file may ask for both; transformers switches them off
+    tokenizer.no_padding()
 
     def encode(text):
         e, at = tokenizer.encode(text, add_special_tokens=False), byte_starts(text)
@@ -48,14 +50,14 @@ def by_sentencepiece(folder):
     model = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
 
     def encode(text):
-        ids, offsets, waiting = [], [], 0
-        for p in model.encode(text, return_type="proto").pieces:
-            ids.append(p.id)
-            waiting += 1
-            if not (model.is_byte(p.id) and p.begin == p.end):  # the last byte has the character
-                offsets += [(p.begin, p.end)] * waiting
-                waiting = 0
-        return ids, offsets, model.decode(ids)
+        pieces = model.encode(text, return_type="proto").pieces
+        offsets = [(p.begin, p.end) for p in pieces]
+        for i in reversed(range(len(pieces) - 1)):  # the last part of a character has all of it
+            begin, end = offsets[i]
+            if begin == end == offsets[i + 1][0] and pieces[i].piece != "\u2581":
+                offsets[i] = offsets[i + 1]
+        ids = [p.id for p in pieces]
+        return ids, offsets, model.decode([i for i in ids if i != model.unk_id()])
     return encode
 
 
