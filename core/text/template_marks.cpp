@@ -115,15 +115,36 @@ constexpr Place kNemotron3[] = {
      "{{- '\\n' }}"},
 };
 
+// Mistral's templates of mistral-common, v2 to v15 in all their forms; v1 knows no tools.
+constexpr Place kMistralAnswer = {"{%- elif message['role'] == 'assistant' %}", 1,
+                                  "{%- elif message['role'] == 'assistant' %}{%- generation %}"};
+constexpr Place kMistral[] = {
+    kMistralAnswer,
+    {"{#- Tool messages", 1, "{%- endgeneration %}{#- Tool messages"},
+};
+constexpr Place kMistralV1[] = {
+    kMistralAnswer,
+    {"{{- eos_token}}", 1, "{{- eos_token}}{%- endgeneration %}"},
+};
+
+constexpr Place kExaone4[] = {
+    {"{{- role_indicators['assistant'] }}\n\n        {%- if msg.content %}", 1,
+     "{{- role_indicators['assistant'] }}{%- generation %}\n\n        {%- if msg.content %}"},
+    {"{{- end_of_turn -}}\n\n    {%- elif role == \"tool\" %}", 1,
+     "{{- '[|endofturn|]' -}}{%- endgeneration %}{{- '\\n' -}}\n\n    {%- elif role == \"tool\" "
+     "%}"},
+};
+
 struct Family {
   std::string_view name;
   std::span<const Place> places;
 };
 
 constexpr Family kFamilies[] = {
-    {"gpt-oss", kGptOss},   {"glm-4", kGlm4},           {"granite-3", kGranite},
-    {"qwen3.5", kQwen35},   {"qwen3-vl", kQwen3Vl},     {"command-r7b", kCohere2},
-    {"lfm2.5", kLfm2Calls}, {"nemotron-3", kNemotron3},
+    {"gpt-oss", kGptOss},       {"glm-4", kGlm4},           {"granite-3", kGranite},
+    {"qwen3.5", kQwen35},       {"qwen3-vl", kQwen3Vl},     {"command-r7b", kCohere2},
+    {"lfm2.5", kLfm2Calls},     {"nemotron-3", kNemotron3}, {"mistral", kMistral},
+    {"mistral-v1", kMistralV1}, {"exaone-4", kExaone4},
 };
 
 // Writes at every place; false if there are more or fewer of them.
