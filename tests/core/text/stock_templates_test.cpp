@@ -120,7 +120,8 @@ TEST(StockTemplates, MarksPutIntoATextChangeNoByteOfWhatItRenders) {
     EXPECT_TRUE(tagged->marks_generation());
     expect_texts(make_all(*tagged).texts, make_all(*jinja_of(source, golden_tokens())).texts,
                  file.stem().string());
-    EXPECT_EQ(stock_family(source), with_marks->family) << file;
+    const std::string_view family = stock_family(source);
+    EXPECT_TRUE(family.empty() || family == with_marks->family) << file << " " << family;
   }
   if (marked == 0) GTEST_SKIP() << "XRUN_TRL_TEMPLATES is not set";
 }
