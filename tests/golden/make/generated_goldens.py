@@ -12,7 +12,7 @@ With names the other lines stay as they are.
 Where the packages are wrong the golden has what is right: the byte tokens of a unigram model get
 the character they belong to, not the whole run of unknown characters. SmolLM2, whose BPE lacks
 some bytes and has no unknown token, loses these and shifts the offsets after them: a text with such
-a byte has "-" for its offsets.
+a byte has "-" for its offsets. Every part of a character that sentencepiece takes apart has it.
 """
 import base64
 import io
@@ -173,12 +173,10 @@ def hf_line(t, loses_bytes=False):
 def sp_line(sp):
     def line(text):
         pieces, at = sp.encode(text, out_type="immutable_proto").pieces, byte_starts(text)
-        ids, offsets, waiting = [p.id for p in pieces], [], 0
-        for p in pieces:  # the last byte token of a character has all of it, the others nothing
-            waiting += 1
-            if not (sp.is_byte(p.id) and p.begin == p.end):
-                offsets += [(at[p.begin], at[p.end])] * waiting
-                waiting = 0
+        ids, offsets = [p.id for p in pieces], [(at[p.begin], at[p.end]) for p in pieces]
+        for i in reversed(range(len(pieces) - 1)):  # the last part of a character has all of it,
+            if offsets[i] == (offsets[i + 1][0],) * 2 and pieces[i].piece != "\u2581":
+                offsets[i] = offsets[i + 1]         # the others nothing
         return (f"{','.join(map(str, ids))}|{joined(offsets)}|{sp.decode(ids)}|"
                 f"{sp.decode([i for i in ids if not sp.is_unknown(i)])}\n")
     return line
