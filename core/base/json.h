@@ -14,26 +14,29 @@
 namespace xrun {
 
 // One JSON value. Objects keep the order of their keys; a repeated key keeps its first place and
-// takes the last value, as in Python. Integers beyond int64 become doubles.
+// takes the last value, as in Python. Integers beyond int64 keep their digits.
 class Json {
  public:
   using Array = std::vector<Json>;
   using Member = std::pair<std::string, Json>;
   using Object = std::vector<Member>;
-  enum class Kind { kNull, kBool, kInt, kDouble, kString, kArray, kObject };
+  enum class Kind { kNull, kBool, kInt, kDouble, kBigInt, kString, kArray, kObject };
 
   Json() = default;
   Json(std::nullptr_t) {}
   Json(bool value) : value_(value) {}
   Json(int value) : value_(int64_t{value}) {}
   Json(int64_t value) : value_(value) {}
-  Json(uint64_t value) : value_(static_cast<int64_t>(value)) {}
+  Json(uint64_t value);  // a kBigInt beyond int64
   Json(double value) : value_(value) {}
   Json(const char* value) : value_(std::string(value)) {}
   Json(std::string value) : value_(std::move(value)) {}
   Json(std::string_view value) : value_(std::string(value)) {}
   Json(Array value) : value_(std::move(value)) {}
   Json(Object value) : value_(std::move(value)) {}
+  // An integer beyond int64 from its decimal digits, as JSON spells it ("-" may lead). Throws Error
+  // if it is none, or if its size is beyond a double's.
+  static Json big_integer(std::string digits);
   static Json array() { return Json(Array{}); }
   static Json object() { return Json(Object{}); }
 
@@ -42,15 +45,17 @@ class Json {
   bool is_null() const { return kind() == Kind::kNull; }
   bool is_bool() const { return kind() == Kind::kBool; }
   bool is_int() const { return kind() == Kind::kInt; }
-  bool is_number() const { return is_int() || kind() == Kind::kDouble; }
+  bool is_big_int() const { return kind() == Kind::kBigInt; }
+  bool is_number() const { return is_int() || kind() == Kind::kDouble || is_big_int(); }
   bool is_string() const { return kind() == Kind::kString; }
   bool is_array() const { return kind() == Kind::kArray; }
   bool is_object() const { return kind() == Kind::kObject; }
 
   // The value as a kind; each throws Error that names both kinds if it is another one.
   bool as_bool() const;
-  int64_t as_int() const;      // an integral double is accepted
-  double as_double() const;    // an integer is accepted
+  int64_t as_int() const;             // an integral double is accepted
+  double as_double() const;           // an integer is accepted; beyond int64 the nearest double
+  const std::string& digits() const;  // of a kBigInt, with its sign
   const std::string& as_string() const;
   const Array& as_array() const;
   Array& as_array();
@@ -70,12 +75,17 @@ class Json {
   bool operator==(const Json& other) const;  // 1 == 1.0; the order of keys counts
 
  private:
-  std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object> value_;
+  struct BigInt {
+    std::string digits;
+    bool operator==(const BigInt&) const = default;
+  };
+  // In the order of Kind.
+  std::variant<std::monostate, bool, int64_t, double, BigInt, std::string, Array, Object> value_;
 };
 
 // Parses one document. Throws Error "name:line:column: message" (1-based, in bytes) otherwise;
 // first_line is the line on which text begins, behind `column` bytes of it; a byte order mark
-// before line 1 is skipped. Nesting deeper than 512 is an error.
+// before line 1 is skipped. Nesting deeper than 512 and numbers beyond a double's range are errors.
 Json parse_json(std::string_view text, std::string_view name, int64_t first_line = 1,
                 uint64_t column = 0);
 
@@ -83,8 +93,8 @@ Json parse_json(std::string_view text, std::string_view name, int64_t first_line
 Json read_json(const std::string& path);
 
 struct JsonStyle {
-  int indent = -1;            // spaces a level; -1 is one line
-  bool ascii = false;         // escape everything beyond ASCII
+  int indent = -1;     // spaces a level; -1 is one line
+  bool ascii = false;  // escape everything beyond ASCII
   bool sort_keys = false;
   std::string_view item_separator = ",";  // as Python's separators
   std::string_view key_separator = ":";

@@ -12,9 +12,7 @@ namespace xrun {
 
 namespace {
 
-void append_escape(std::string& out, uint32_t unit) {
-  out += fmt::format("\\u{:04x}", unit);
-}
+void append_escape(std::string& out, uint32_t unit) { out += fmt::format("\\u{:04x}", unit); }
 
 class Writer {
  public:
@@ -26,6 +24,7 @@ class Writer {
       case Json::Kind::kBool: out_ += json.as_bool() ? "true" : "false"; break;
       case Json::Kind::kInt: out_ += std::to_string(json.as_int()); break;
       case Json::Kind::kDouble: number(json.as_double()); break;
+      case Json::Kind::kBigInt: out_ += json.digits(); break;
       case Json::Kind::kString: append_json_string(out_, json.as_string(), style_.ascii); break;
       case Json::Kind::kArray: array(json.as_array(), level); break;
       case Json::Kind::kObject: object(json.as_object(), level); break;

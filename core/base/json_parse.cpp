@@ -36,8 +36,19 @@ constexpr size_t kKeptBytes = size_t{16} << 20;  // of text that a parser stays 
                           fault.at - line_start + column + 1, fault.message));
 }
 
-// Returns text with ".0" behind every integer that is beyond int64, which simdjson refuses.
-std::string spell_large_integers(std::string_view text) {
+// Whether a number as JSON spells it is an integer beyond int64 and within a double's range.
+bool is_large_integer(std::string_view number) {
+  const std::string_view size = number.substr(number.starts_with('-') ? 1 : 0);
+  if (size.starts_with('0') || size.find_first_not_of("0123456789") != size.npos) return false;
+  int64_t small = 0;
+  double nearest = 0;
+  return std::from_chars(number.begin(), number.end(), small).ec != std::errc() &&
+         std::from_chars(number.begin(), number.end(), nearest).ec == std::errc();
+}
+
+// simdjson refuses integers beyond 64 bits. Returns text with every integer beyond int64 spelled as
+// the largest that it takes, and appends the digits of each to `digits`, in order.
+std::string spell_large_integers(std::string_view text, std::vector<std::string>& digits) {
   std::string out;
   bool in_string = false;
   for (size_t at = 0; at < text.size();) {
@@ -51,24 +62,27 @@ std::string spell_large_integers(std::string_view text) {
     }
     const size_t end = std::min(text.find_first_not_of("+-.0123456789eE", at), text.size());
     const std::string_view number = text.substr(at, end - at);
-    int64_t value = 0;
-    const auto [_, error] = std::from_chars(number.begin(), number.end(), value);
-    const bool integer = number.find_first_of(".eE") == std::string_view::npos;
-    out.append(number);
-    if (integer && error == std::errc::result_out_of_range) out += ".0";
     at = end;
+    if (!is_large_integer(number)) {
+      out.append(number);
+      continue;
+    }
+    out += std::to_string(UINT64_MAX);
+    digits.emplace_back(number);
   }
   return out;
 }
 
-Json convert(const simdjson::dom::element& element) {
+// From simdjson's tree to ours. `digits` are those of the integers beyond int64 that are still to
+// come, in order; nullptr where simdjson has read the text as it stands.
+Json convert(const simdjson::dom::element& element, const std::string*& digits) {
   using simdjson::dom::element_type;
   switch (element.type()) {
     case element_type::ARRAY: {
       Json::Array array;
       const simdjson::dom::array items(element);
       for (simdjson::dom::element item : items) {
-        array.push_back(convert(item));
+        array.push_back(convert(item, digits));
       }
       return array;
     }
@@ -76,13 +90,14 @@ Json convert(const simdjson::dom::element& element) {
       Json::Object object;
       const simdjson::dom::object members(element);
       for (auto [key, value] : members) {
-        object.emplace_back(std::string(key), convert(value));
+        object.emplace_back(std::string(key), convert(value, digits));
       }
       return object;
     }
     case element_type::INT64: return Json(int64_t{element.get_int64().value_unsafe()});
     case element_type::UINT64:
-      return Json(static_cast<double>(element.get_uint64().value_unsafe()));
+      if (digits != nullptr) return Json::big_integer(*digits++);
+      return Json(uint64_t{element.get_uint64().value_unsafe()});
     case element_type::DOUBLE: return Json(double{element.get_double().value_unsafe()});
     case element_type::STRING: return Json(std::string_view(element.get_string().value_unsafe()));
     case element_type::BOOL: return Json(bool{element.get_bool().value_unsafe()});
@@ -139,13 +154,15 @@ Json parse_json(std::string_view text, std::string_view name, int64_t first_line
   const bool marked = first_line == 1 && text.starts_with(kByteOrderMark);
   if (marked) text.remove_prefix(kByteOrderMark.size());
   simdjson::dom::element element;
+  std::vector<std::string> large;
   simdjson::error_code code = parser.parse(text.data(), text.size(), true).get(element);
   if (code == simdjson::NUMBER_ERROR) {
-    const std::string spelled = spell_large_integers(text);
+    const std::string spelled = spell_large_integers(text, large);
     code = parser.parse(spelled).get(element);
   }
   if (code != simdjson::SUCCESS) report(text, name, first_line, column, code);
-  Json value = convert(element);
+  const std::string* digits = large.empty() ? nullptr : large.data();
+  Json value = convert(element, digits);
   // Memory of a rare huge text is not kept for the thread's life.
   if (parser.capacity() > kKeptBytes) parser = simdjson::dom::parser();
   keep_last_of_repeated_keys(value);

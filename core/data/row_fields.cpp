@@ -20,7 +20,7 @@ const std::vector<std::string> kBatchFields = {
     "reward", "size",   "advantage", "old_logprob", "rejected", "chosen", "all"};
 constexpr size_t kColumnsText = 150;  // of column names in a row's refusal
 
-// Whether a number is whole and not exact as a double; JSON's beyond 64 bits have become doubles.
+// Whether a number is whole and not exact as a double.
 bool is_beyond_exact(const Json& number) {
   if (number.is_int()) return number.as_int() > kExactInteger || number.as_int() < -kExactInteger;
   const double value = number.as_double();

@@ -15,6 +15,7 @@ std::string_view object_name(const Value& object) {
     case Kind::kNone: return "None";
     case Kind::kNamespace: return "transformers Namespace object";
     case Kind::kBool: return "bool object";
+    case Kind::kBigInt:
     case Kind::kInt: return "int object";
     case Kind::kFloat: return "float object";
     case Kind::kText: return object.markup() ? "Markup object" : "str object";

@@ -2,12 +2,34 @@
 // is 1, texts compare by code point.
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/text/jinja_value.h"
 
 namespace xrun::jinja {
 
 namespace {
+
+// A number's whole part in digits. Beyond 64 bits every double is whole, and within them it is the
+// sign of the other number that tells.
+std::string digits_of(const Value& value) {
+  if (value.is(Kind::kBigInt)) return value.bytes();
+  return value.is(Kind::kFloat) ? fmt::format("{:.0f}", std::floor(value.as_double()))
+                                : std::to_string(value.as_int());
+}
+
+// Returns a - b's sign where one of them is an integer beyond 64 bits and the other no NaN.
+int order_big(const Value& a, const Value& b) {
+  for (const Value* side : {&a, &b}) {
+    if (!side->is(Kind::kFloat) || !std::isinf(side->as_double())) continue;
+    return (side == &a) == (side->as_double() > 0) ? 1 : -1;
+  }
+  const std::string x = digits_of(a), y = digits_of(b);
+  const bool negative = x[0] == '-';
+  if (negative != (y[0] == '-')) return negative ? -1 : 1;
+  const int size = x.size() != y.size() ? (x.size() < y.size() ? -1 : 1) : x.compare(y);
+  return negative ? -size : size;
+}
 
 bool equal_lists(const List& a, const List& b, Budget& budget) {
   if (&a == &b) return true;
@@ -35,6 +57,7 @@ bool equal(const Value& a, const Value& b, Budget& budget) {
     if (a.is_integral() && b.is_integral()) return a.as_int() == b.as_int();
     return a.as_double() == b.as_double();
   }
+  if (a.is_numeric() && b.is_numeric()) return !a.is_nan() && !b.is_nan() && order_big(a, b) == 0;
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::kUndefined:
@@ -58,6 +81,7 @@ bool less(const Value& a, const Value& b, Budget& budget, const char* symbol) {
     if (a.is_integral() && b.is_integral()) return a.as_int() < b.as_int();
     return a.as_double() < b.as_double();
   }
+  if (a.is_numeric() && b.is_numeric()) return !a.is_nan() && !b.is_nan() && order_big(a, b) < 0;
   if (a.is_text() && b.is_text()) return a.bytes() < b.bytes();
   const bool lists = a.is_list() && b.is_list() && a.list().style == b.list().style &&
                      a.list().style <= ListStyle::kTuple;

@@ -48,6 +48,7 @@ Value to_integer(Interpreter&, const Value& input, Arguments& arguments) {
   XRUN_JINJA_CHECK(!input.is_undefined(), "{}", input.undefined_message());
   int64_t whole = 0;
   double real = 0;
+  if (input.is(Kind::kBigInt)) return input;
   if (input.is_integral()) return Value::integer(input.as_int());
   if (input.is_text() && read_integer(input.bytes(), static_cast<int>(base), whole)) {
     return Value::integer(whole);
@@ -68,6 +69,7 @@ Value to_float(Interpreter&, const Value& input, Arguments& arguments) {
   XRUN_JINJA_CHECK(!input.is_undefined(), "{}", input.undefined_message());
   double real = 0;
   if (input.is_number()) return Value::number(input.as_double());
+  if (input.is(Kind::kBigInt)) read_float(input.bytes(), real);
   if (input.is_text() && read_float(input.bytes(), real)) return Value::number(real);
   return otherwise == nullptr ? Value::number(0) : *otherwise;
 }

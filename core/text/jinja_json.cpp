@@ -51,6 +51,7 @@ Value RowValues::value(const Json& json, int depth) {
     case Json::Kind::kBool: return Value::boolean(json.as_bool());
     case Json::Kind::kInt: return Value::integer(json.as_int());
     case Json::Kind::kDouble: return Value::number(json.as_double());
+    case Json::Kind::kBigInt: return Value::big_integer(json.digits());
     case Json::Kind::kString: return Value::text(json.as_string(), kData);
     case Json::Kind::kArray: {
       std::vector<Value> items;

@@ -177,9 +177,7 @@ bool compare(std::string_view op, const Value& a, const Value& b, Budget& budget
   if (op == "not in") return !contains(b, a, budget);
   if (op == "<") return less(a, b, budget, "<");
   if (op == ">") return less(b, a, budget, ">");
-  const bool nan =
-      a.is_number() && b.is_number() && (std::isnan(a.as_double()) || std::isnan(b.as_double()));
-  if (nan) return false;
+  if ((a.is_nan() && b.is_numeric()) || (b.is_nan() && a.is_numeric())) return false;
   return op == "<=" ? !less(b, a, budget, "<=") : !less(a, b, budget, ">=");
 }
 

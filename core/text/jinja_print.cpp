@@ -92,6 +92,7 @@ class Printer {
       case Kind::kBool: return plain(value.as_int() != 0 ? "True" : "False");
       case Kind::kInt: return plain(std::to_string(value.as_int()));
       case Kind::kFloat: return plain(shortest_double(value.as_double()));
+      case Kind::kBigInt: return plain(value.bytes());
       case Kind::kText: return text(value);
       case Kind::kList: return list(value.list(), depth);
       case Kind::kDict: return dict(value.dict(), depth);
@@ -173,6 +174,7 @@ class JsonPrinter {
       case Kind::kBool: return out_.append(value.as_int() != 0 ? "true" : "false", mark);
       case Kind::kInt: return out_.append(std::to_string(value.as_int()), mark);
       case Kind::kFloat: return out_.append(number(value.as_double()), mark);
+      case Kind::kBigInt: return out_.append(value.bytes(), mark);
       case Kind::kText: return text(value.text());
       case Kind::kDict: return dict(value.dict(), level);
       case Kind::kList:
@@ -227,7 +229,7 @@ class JsonPrinter {
   // A key that is no text is written as its JSON value, in quotes.
   void key(const Value& key, Mark mark) {
     if (key.is_text()) return text(key.text());
-    XRUN_JINJA_CHECK(key.is_number() || key.is_none(),
+    XRUN_JINJA_CHECK(key.is_numeric() || key.is_none(),
                      "keys must be str, int, float, bool or None, not {}", type_name(key));
     out_.append("\"", mark);
     value(key, 0, mark);

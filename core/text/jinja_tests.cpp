@@ -23,9 +23,9 @@ bool is_none(const Value& value) { return value.is_none(); }
 bool is_boolean(const Value& value) { return value.is(Kind::kBool); }
 bool is_true(const Value& value) { return value.is(Kind::kBool) && value.as_int() == 1; }
 bool is_false(const Value& value) { return value.is(Kind::kBool) && value.as_int() == 0; }
-bool is_integer(const Value& value) { return value.is(Kind::kInt); }
+bool is_integer(const Value& value) { return value.is(Kind::kInt) || value.is(Kind::kBigInt); }
 bool is_float(const Value& value) { return value.is(Kind::kFloat); }
-bool is_number(const Value& value) { return value.is_number(); }
+bool is_number(const Value& value) { return value.is_numeric(); }
 bool is_string(const Value& value) { return value.is_text(); }
 bool is_mapping(const Value& value) { return value.is_dict(); }
 // What is undefined has __call__, which raises.

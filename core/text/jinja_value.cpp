@@ -84,6 +84,10 @@ Value Value::number(double value) {
   return out;
 }
 
+Value Value::big_integer(std::string_view digits) {
+  return Value(Kind::kBigInt, make_text(digits, {}));
+}
+
 Value Value::text(TextPtr text, bool markup) {
   Value out(Kind::kText, std::move(text));
   out.markup_ = markup;
@@ -185,6 +189,7 @@ std::string_view type_name(const Value& value) {
     case Kind::kBool: return "bool";
     case Kind::kInt: return "int";
     case Kind::kFloat: return "float";
+    case Kind::kBigInt: return "int beyond 64 bits";
     case Kind::kText: return value.markup() ? "Markup" : "str";
     case Kind::kDict: return "dict";
     case Kind::kNamespace: return "Namespace";
@@ -208,6 +213,7 @@ bool is_truthy(const Value& value) {
     // A generator is an object like any other: true even when it has nothing to give.
     case Kind::kList:
       return value.list().style == ListStyle::kGenerator || !value.list().items.empty();
+    case Kind::kBigInt: return true;
     case Kind::kDict: return !value.dict().members.empty();
     case Kind::kLoop: return !value.loop().items.empty();
     case Kind::kNamespace:

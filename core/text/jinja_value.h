@@ -20,6 +20,7 @@ enum class Kind : uint8_t {
   kBool,
   kInt,
   kFloat,
+  kBigInt,  // of a row; it prints and compares, but nothing is computed with it
   kText,
   kList,
   kDict,
@@ -50,6 +51,7 @@ class Value {
   static Value boolean(bool value);
   static Value integer(int64_t value);
   static Value number(double value);
+  static Value big_integer(std::string_view digits);  // beyond int64
   static Value text(TextPtr text, bool markup = false);
   static Value text(std::string_view bytes, Mark mark = {}) { return text(make_text(bytes, mark)); }
   static Value list(std::shared_ptr<List> list);
@@ -72,6 +74,8 @@ class Value {
   bool is_dict() const { return kind_ == Kind::kDict; }
   bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
   bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
+  bool is_numeric() const { return is_number() || kind_ == Kind::kBigInt; }
+  bool is_nan() const { return kind_ == Kind::kFloat && number_ != number_; }
   bool markup() const { return markup_; }  // passed through `safe`: `+` escapes its other side
 
   // Unchecked: the caller has looked at kind().
@@ -79,7 +83,7 @@ class Value {
   double as_double() const { return is(Kind::kFloat) ? number_ : static_cast<double>(integer_); }
   const TextPtr as_text() const { return std::static_pointer_cast<const Text>(object_); }
   const Text& text() const { return static_cast<const Text&>(*object_); }
-  const std::string& bytes() const { return text().bytes; }
+  const std::string& bytes() const { return text().bytes; }  // of a kBigInt its digits
   List& list() const;
   Dict& dict() const;
   Namespace& space() const;

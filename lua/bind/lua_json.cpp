@@ -117,7 +117,8 @@ void push(lua_State* L, const Json& value) {
     case Json::Kind::kNull: return lua_pushnil(L);
     case Json::Kind::kBool: return lua_pushboolean(L, value.as_bool());
     case Json::Kind::kInt: return lua_pushnumber(L, static_cast<double>(value.as_int()));
-    case Json::Kind::kDouble: return lua_pushnumber(L, value.as_double());
+    case Json::Kind::kDouble:
+    case Json::Kind::kBigInt: return lua_pushnumber(L, value.as_double());
     case Json::Kind::kString: return push(L, std::string_view(value.as_string()));
     case Json::Kind::kArray: {
       lua_createtable(L, static_cast<int>(value.size()), 0);

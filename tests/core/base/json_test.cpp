@@ -70,10 +70,48 @@ TEST(Json, RefusesNestingBeyondTheLimit) {
   EXPECT_EQ(error_of(std::string(400, '[') + std::string(400, ']')), "no error");
 }
 
-TEST(Json, AnIntegerBeyondInt64BecomesADouble) {
-  const Json value = parse_json("[9223372036854775807, 18446744073709551615]", "t");
+TEST(Json, AnIntegerBeyondInt64KeepsItsDigits) {
+  const std::string text =
+      "[9223372036854775807,9223372036854775808,18446744073709551615,\"18446744073709551616\","
+      "-9223372036854775808,-9223372036854775809,[1.5,123456789012345678901234567890],-0,1e20]";
+  const Json value = parse_json(text, "t");
+  EXPECT_EQ(dump_json(value),
+            "[9223372036854775807,9223372036854775808,18446744073709551615,"
+            "\"18446744073709551616\",-9223372036854775808,-9223372036854775809,"
+            "[1.5,123456789012345678901234567890],0,1e+20]");
   EXPECT_EQ(value.as_array()[0].as_int(), std::numeric_limits<int64_t>::max());
-  EXPECT_FALSE(value.as_array()[1].is_int());
+  const Json& large = value.as_array()[2];
+  EXPECT_TRUE(large.is_number());
+  EXPECT_FALSE(large.is_int());
+  EXPECT_EQ(large.digits(), "18446744073709551615");
+  EXPECT_EQ(large.as_double(), 0x1p64);
+  EXPECT_EQ(value.as_array()[5].as_double(), -0x1p63);
+  EXPECT_EQ(dump_json(Json(uint64_t{1} << 63)), "9223372036854775808");
+  try {
+    large.as_int();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "is integer beyond 64 bits (18446744073709551615), wanted an integer");
+  }
+}
+
+TEST(Json, LargeIntegersCompareByDigitsAndWithDoublesByValue) {
+  const Json value = parse_json("[18446744073709551615, 18446744073709551614, 1]", "t");
+  EXPECT_EQ(value.as_array()[0], Json::big_integer("18446744073709551615"));
+  EXPECT_FALSE(value.as_array()[0] == value.as_array()[1]);
+  EXPECT_EQ(value.as_array()[0], Json(0x1p64));
+  EXPECT_FALSE(value.as_array()[0] == value.as_array()[2]);
+}
+
+TEST(Json, DigitsThatAreNoLargeIntegerAreRefused) {
+  for (const char* digits : {"", "-", "12", "1844674407370955161x", "018446744073709551616"}) {
+    EXPECT_THROW(Json::big_integer(digits), Error) << digits;
+  }
+  EXPECT_THROW(Json::big_integer("1" + std::string(400, '0')), Error);
+  for (const char* text : {"[018446744073709551616]", "[18446744073709551616-1]"}) {
+    EXPECT_NE(error_of(text), "no error") << text;
+  }
 }
 
 TEST(Json, AWrongKindNamesBothKinds) {
