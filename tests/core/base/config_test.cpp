@@ -296,13 +296,4 @@ TEST(RecipeConfig, JsonHasValuesAndOrigins) {
   EXPECT_EQ(json.at("origins").at("save.keep").as_string(), "default");
 }
 
-TEST(ConfigFields, DeclareEachPathOnceWithADoc) {
-  std::vector<std::string> seen;
-  for (const ConfigField& field : config_fields()) {
-    EXPECT_FALSE(field.doc.empty()) << field.path;
-    EXPECT_EQ(find_config_field(field.path), &field) << "twice: " << field.path;
-    EXPECT_TRUE(field.otherwise.is_null() || fits(field, field.otherwise)) << field.path;
-  }
-}
-
 }  // namespace xrun

@@ -1,0 +1,187 @@
+// docs/lua-api.md and `xrun explain` are written from this table.
+
+#include <limits>
+#include <utility>
+
+#include "core/base/config_field.h"
+
+namespace xrun {
+namespace {
+
+using K = FieldKind;
+
+ConfigField text(std::string path, Json otherwise, std::string doc,
+                 std::vector<std::string> choices = {}) {
+  return {.path = std::move(path),
+          .kind = K::kText,
+          .otherwise = std::move(otherwise),
+          .doc = std::move(doc),
+          .choices = std::move(choices)};
+}
+
+ConfigField whole(std::string path, Json otherwise, double least, std::string doc) {
+  return {.path = std::move(path),
+          .kind = K::kWhole,
+          .otherwise = std::move(otherwise),
+          .doc = std::move(doc),
+          .least = least};
+}
+
+ConfigField number(std::string path, Json otherwise, double least, double most, std::string doc) {
+  return {.path = std::move(path),
+          .kind = K::kNumber,
+          .otherwise = std::move(otherwise),
+          .doc = std::move(doc),
+          .least = least,
+          .most = most};
+}
+
+ConfigField above_zero(std::string path, Json otherwise, std::string doc) {
+  return {.path = std::move(path),
+          .kind = K::kNumber,
+          .otherwise = std::move(otherwise),
+          .doc = std::move(doc),
+          .least = 0,
+          .above_least = true};
+}
+
+ConfigField flag(std::string path, bool otherwise, std::string doc) {
+  return {.path = std::move(path),
+          .kind = K::kFlag,
+          .otherwise = Json(otherwise),
+          .doc = std::move(doc)};
+}
+
+ConfigField of_kind(K kind, std::string path, Json otherwise, std::string doc) {
+  return {.path = std::move(path),
+          .kind = kind,
+          .otherwise = std::move(otherwise),
+          .doc = std::move(doc)};
+}
+
+ConfigField required(ConfigField field) {
+  field.required = true;
+  return field;
+}
+
+ConfigField below(ConfigField field) {
+  field.below_most = true;
+  return field;
+}
+
+// Any number of them.
+ConfigField numbers(std::string path, Json otherwise, double least, std::string doc) {
+  return {.path = std::move(path),
+          .kind = K::kNumbers,
+          .otherwise = std::move(otherwise),
+          .doc = std::move(doc),
+          .least = least};
+}
+
+// Two numbers from 0 to below 1.
+ConfigField betas(std::string path, Json otherwise, std::string doc) {
+  return {.path = std::move(path),
+          .kind = K::kNumbers,
+          .otherwise = std::move(otherwise),
+          .doc = std::move(doc),
+          .least = 0,
+          .most = 1,
+          .below_most = true,
+          .elements = 2};
+}
+
+std::vector<ConfigField> declare() {
+  const double most = std::numeric_limits<double>::infinity();
+  const Json none;
+  return {
+      required(text("model", none, "A folder in Hugging Face form, or a name from `xrun models`.")),
+      text("template", "auto",
+           "The chat template: \"auto\" is the tokenizer's own (or our tagged variant of it), else "
+           "a file or a built-in name such as \"chatml\"."),
+      required(of_kind(K::kList, "data", none, "The sources of rows, mixed by weight.")),
+      required(text("data[].path", none,
+                    "A .jsonl file, one JSON object a line; or a glob: \"pairs/*.jsonl\".")),
+      above_zero("data[].weight", 1, "This source's share of rows, relative to the others."),
+      of_kind(K::kRenames, "data[].fields", none, "Renames columns: fields = { prompt = \"q\" }."),
+      of_kind(K::kTexts, "data[].keep", Json::array(),
+              "Columns that stay with the row and are fields of batches and views."),
+      text("data[].name", none, "What ledger and metrics call this source."),
+      whole("max_length", none, 1, "Tokens of one sequence; by default the model's limit."),
+      text("over_length", "raise",
+           "What happens to a row beyond max_length: an error, dropped and counted, or cut (keeps "
+           "the prompt and the head of the response).",
+           {"raise", "drop", "cut"}),
+      text("train_on", none,
+           "Which tokens are trained: \"assistant\" (the default; of pairs, the assistant turns "
+           "after the shared prompt), the \"last\" turn, or \"all\".",
+           {"assistant", "last", "all"}),
+      flag("end_of_text", true, "Whether a text row ends with the tokenizer's end-of-text token."),
+      of_kind(K::kTable, "valid", Json::object(), "What is held out for validation."),
+      below(number("valid.fraction", 0, 0, 1, "The share of rows that is held out.")),
+      whole("valid.every", 0, 0, "Steps between evaluations, for the recipe's loop; 0: none."),
+      text("valid.by", "row",
+           "Hold out the last rows, or whole prompts so that none is on both sides.",
+           {"row", "prompt"}),
+      of_kind(K::kList, "valid.data", none, "Sources of their own for validation."),
+      of_kind(K::kTable, "mixture", Json::object(), "How several sources are mixed."),
+      text("mixture.stop", "all",
+           "When the mixture ends: a source restarts, the first one ends, all "
+           "have ended.",
+           {"restart", "first", "all"}),
+      of_kind(K::kList, "mixture.stages", Json::array(),
+              "Weights that change with the step, in place of data[].weight."),
+      required(whole("mixture.stages[].start", none, 0,
+                     "The step from which the stage's weights hold; 0 for the first.")),
+      required(numbers("mixture.stages[].weights", none, 0,
+                       "A weight for each source, in the order of data; 0: not drawn.")),
+      whole("seed", 0, 0, "Every random number of the run follows from it."),
+      of_kind(K::kFlagOrTable, "shuffle", true,
+              "Whether each epoch is shuffled; false keeps the files' order, { block = 256, "
+              "window = 512 } moves blocks of rows and then rows among neighbouring blocks."),
+      whole("shuffle.block", 256, 1, "Consecutive rows that stay close together."),
+      whole("shuffle.window", 512, 1, "Blocks whose rows are mixed with each other."),
+      whole("epochs", 1, 1, "How often the data is seen; one stream, each epoch reshuffled."),
+      whole("steps", none, 1, "How many steps to take; without it epochs decides."),
+      text("dtype", none,
+           "The compute type: f32 on a CPU, bf16 on a GPU unless it is set; master "
+           "weights are always f32.",
+           {"f32", "fp32", "float32", "bf16", "bfloat16"}),
+      of_kind(K::kTable, "optim", Json::object(), "AdamW and its schedule."),
+      required(above_zero("optim.lr", none, "The learning rate after warmup.")),
+      text("optim.schedule", "linear", "How the rate falls after warmup.",
+           {"constant", "linear", "cosine"}),
+      number("optim.warmup", 0, 0, most, "Steps of warmup; below 1 a share of all steps."),
+      betas("optim.betas", Json(Json::Array{0.9, 0.999}), "Decay of the two moments."),
+      above_zero("optim.eps", 1e-8, "Added to the root of the second moment."),
+      number("optim.weight_decay", 0, 0, most, "Decoupled; never on 1-D weights."),
+      number("optim.clip", 1, 0, most, "The largest norm of the gradient; 0 is off."),
+      of_kind(K::kTable, "batch", Json::object(), "What one step takes."),
+      whole("batch.pairs", none, 1, "Preference pairs a step."),
+      whole("batch.sequences", none, 1, "Chat, text, token or feedback rows a step."),
+      whole("batch.prompts", none, 1, "Prompts a step."),
+      whole("batch.tokens", none, 2,
+            "Tokens a step of a text stream, cut into windows of max_length tokens."),
+      whole("batch.max_tokens", 8192, 1,
+            "Tokens of one micro-batch; a longer pair or sequence is an error before step 0."),
+      of_kind(K::kTable, "save", Json::object(), "When checkpoints are taken."),
+      whole("save.every", 0, 0, "Steps between checkpoints; the last step is always saved."),
+      whole("save.keep", 2, 1, "How many checkpoints stay."),
+      of_kind(K::kFlags, "laws", Json::object(),
+              "Template laws: { bos = false } switches one off."),
+      flag("strict", false, "The first dropped, cut or repaired row is an error."),
+      number(
+          "max_bad", 0.5, 0, 1,
+          "Share of bad rows above which a source is refused; those that a filter or over_length "
+          "leaves out do not count."),
+      whole("head_mb", 1024, 1, "Memory for kept softmax rows; rows beyond it are recomputed."),
+  };
+}
+
+}  // namespace
+
+const std::vector<ConfigField>& config_fields() {
+  static const std::vector<ConfigField> fields = declare();
+  return fields;
+}
+
+}  // namespace xrun
