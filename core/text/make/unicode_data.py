@@ -9,11 +9,12 @@ import unicodedata
 
 from tokenizers import Regex, normalizers, pre_tokenizers
 
+from unicode_tables import POINTS, emit, ranges
+
 CATEGORIES = ["Cn", "Cc", "Cf", "Co", "Ll", "Lm", "Lo", "Lt", "Lu", "Mc", "Me", "Mn", "Nd", "Nl",
               "No", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "Sc", "Sk", "Sm", "So", "Zl", "Zp",
               "Zs"]
 BLOCK, LAST = 128, 0x40000  # planes above LAST are told by rule
-POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 
 def members(pattern):
@@ -35,28 +36,6 @@ def numeric():
             if len(word) == 1 and word != "a":
                 found.add(ord(word))
     return found
-
-
-def ranges(points):
-    out = []
-    for c in sorted(points):
-        if out and out[-1][1] == c - 1:
-            out[-1][1] = c
-        else:
-            out.append([c, c])
-    return out
-
-
-def emit(name, type_, rows):
-    print(f"const {type_} {name}[] = {{")
-    line = "   "
-    for row in rows:
-        if len(line) + len(row) + 2 > 100:
-            print(line)
-            line = "   "
-        line += f" {row},"
-    print(line + "\n};")
-    print(f"const size_t {name}Size = {len(rows)};\n")
 
 
 def normal_forms():
@@ -127,9 +106,7 @@ def main():
     print("    ;\n")
     emit("kExtraDigits", "uint32_t", [f"0x{c:X}" for c in sorted(numeric() - number)])
     emit("kClasses", "CombiningClass",
-         [f"{{0x{a:X}, 0x{b:X}, {k}}}" for a, b, k in sorted(
-             (a, b, k) for k in set(classes.values())
-             for a, b in ranges({c for c in classes if classes[c] == k}))])
+         [f"{{0x{a:X}, 0x{b:X}, {k}}}" for a, b, k in ranges(classes)])
     emit("kDecompositions", "Decomposition",
          ["{" + ", ".join(f"0x{ord(x):X}" for x in chr(c) + d) + "}"
           for c, d in sorted(decompose.items())])
