@@ -8,19 +8,9 @@ namespace xrun {
 
 namespace {
 
-class Bert : public PostProcessor {
+class Bert : public SurroundingProcessor {
  public:
-  explicit Bert(const ComponentSpec& spec) : tokens_(read_cls_and_sep(spec)) {}
-  void apply(Encoding& encoding, const PostContext& context) const override {
-    if (context.add_tokens) tokens_.add_to(encoding);
-  }
-  void leading(std::vector<int32_t>& ids) const override { ids.push_back(tokens_.before[0]); }
-  void each_id(const std::function<void(int64_t id)>& check) const override {
-    tokens_.each_id(check);
-  }
-
- private:
-  SurroundingTokens tokens_;
+  explicit Bert(const ComponentSpec& spec) : SurroundingProcessor(read_cls_and_sep(spec)) {}
 };
 
 class Roberta : public Bert {

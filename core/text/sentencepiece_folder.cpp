@@ -35,24 +35,6 @@ void name_role(NamedToken& named, const TokenModel& model, const char* usual) {
   if (named.text.empty() && named.id < 0 && model.vocabulary().find(usual)) named.text = usual;
 }
 
-// The fixed tokens around a text.
-class Around : public PostProcessor {
- public:
-  explicit Around(SurroundingTokens tokens) : tokens_(std::move(tokens)) {}
-  void apply(Encoding& encoding, const PostContext& context) const override {
-    if (context.add_tokens) tokens_.add_to(encoding);
-  }
-  void leading(std::vector<int32_t>& ids) const override {
-    ids.insert(ids.end(), tokens_.before.begin(), tokens_.before.end());
-  }
-  void each_id(const std::function<void(int64_t id)>& check) const override {
-    tokens_.each_id(check);
-  }
-
- private:
-  SurroundingTokens tokens_;
-};
-
 SurroundingTokens tokens_around(const FolderSettings& settings, const TokenModel& model) {
   const std::string name = class_name(settings);
   const bool llama_like =
@@ -95,7 +77,8 @@ TokenizerPipeline read_sentencepiece_folder(const std::filesystem::path& dir,
   name_role(settings.bos, *pipeline.model, "<s>");
   name_role(settings.eos, *pipeline.model, "</s>");
   name_role(settings.unk, *pipeline.model, "<unk>");
-  pipeline.post_processor = std::make_unique<Around>(tokens_around(settings, *pipeline.model));
+  pipeline.post_processor =
+      std::make_unique<SurroundingProcessor>(tokens_around(settings, *pipeline.model));
   settings.hashed.emplace_back("tokenizer.model", hash_hex(bytes));
   return pipeline;
 }
