@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/text/utf8_cursor.h"
 
 namespace xrun {
 
@@ -26,14 +27,13 @@ class Translation {
 
  private:
   [[noreturn]] void refuse(const char* what) const {
-    throw Error(fmt::format("{}: the regex {} has {}, which is not read here", where_, in_, what));
+    throw Error(fmt::format("{}: the regex {} has {}, which is not read here", where_,
+                            regex_excerpt(in_, at_), what));
   }
 
   void item() {
     switch (in_[at_]) {
-      case '\\':
-        begin_atom();
-        return escape(false);
+      case '\\': begin_atom(); return escape(false);
       case '[':
         begin_atom();
         out_ += character_class();
@@ -50,13 +50,10 @@ class Translation {
         }
         out_ += in_[at_++];
         return;
-      case '{':
-        return interval();
+      case '{': return interval();
       case '*':
       case '+':
-      case '?':
-        out_ += in_[at_++];
-        return;
+      case '?': out_ += in_[at_++]; return;
       default:
         begin_atom();
         out_ += in_[at_++];
@@ -187,7 +184,7 @@ class Translation {
   size_t at_ = 0;
   std::string out_;
   size_t atom_ = 0;
-  int depth_ = 0;  // of classes in classes
+  int depth_ = 0;               // of classes in classes
   std::vector<size_t> groups_;  // where the open groups begin in out_
 };
 
@@ -195,6 +192,17 @@ class Translation {
 
 std::string pcre2_syntax(std::string_view regex, const std::string& where) {
   return Translation(regex, where).run();
+}
+
+std::string regex_excerpt(std::string_view regex, size_t at) {
+  constexpr size_t kSize = 80;
+  if (regex.size() <= kSize) return std::string(regex);
+  size_t begin = std::min(at > kSize / 2 ? at - kSize / 2 : 0, regex.size() - kSize);
+  size_t end = begin + kSize;
+  while (begin < end && is_continuation(regex[begin])) ++begin;
+  while (end < regex.size() && is_continuation(regex[end])) --end;
+  return fmt::format("{}{}{}", begin > 0 ? "..." : "", regex.substr(begin, end - begin),
+                     end < regex.size() ? "..." : "");
 }
 
 }  // namespace xrun

@@ -17,4 +17,7 @@ namespace xrun {
 // (a negated class with &&, a negated class inside a union).
 std::string pcre2_syntax(std::string_view regex, const std::string& where);
 
+// Returns the bytes of a regex around a place for a message, 80 at most, between whole characters.
+std::string regex_excerpt(std::string_view regex, size_t at);
+
 }  // namespace xrun

@@ -7,12 +7,12 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <string>
+
 #include "core/text/regex_syntax.h"
 #include "core/text/text_pattern.h"
 #include "core/text/unicode.h"
 #include "core/text/utf8_cursor.h"
-
-#include <string>
 
 namespace xrun {
 
@@ -104,7 +104,7 @@ class RegexPattern : public TextPattern {
                               PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
                               &error, &at, nullptr));
     XRUN_CHECK(code_ != nullptr, "{}: the regex {} cannot be compiled: {} (at byte {})", where,
-               regex, pcre2_message(error), at);
+               regex_excerpt(spelled, at), pcre2_message(error), at);
     pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // without it the interpreter runs
     pcre2_jit_stack_assign(context_.get(), thread_stack, nullptr);
     pcre2_set_match_limit(context_.get(), kMatchLimit);
@@ -117,16 +117,16 @@ class RegexPattern : public TextPattern {
         pcre2_match_data_create_from_pattern(code_.get(), nullptr));
     size_t done = 0;
     for (size_t from = 0; from <= text.size();) {
-      const int found = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(shown.data()),
-                                    shown.size(), from, PCRE2_NO_UTF_CHECK, data.get(),
-                                    context_.get());
+      const int found =
+          pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(shown.data()), shown.size(), from,
+                      PCRE2_NO_UTF_CHECK, data.get(), context_.get());
       if (found == PCRE2_ERROR_NOMATCH) break;
-      XRUN_CHECK(found >= 0, "the tokenizer's regex {} failed on a text of {} bytes: {}", regex_,
-                 text.size(), pcre2_message(found));
+      XRUN_CHECK(found >= 0, "the tokenizer's regex {} failed on a text of {} bytes: {}",
+                 regex_excerpt(regex_, 0), text.size(), pcre2_message(found));
       const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data.get());
       const size_t begin = ends[0], end = ends[1];
       XRUN_CHECK(begin <= end && begin >= done, "the tokenizer's regex {} matches backwards",
-                 regex_);
+                 regex_excerpt(regex_, 0));
       if (begin > done) out.push_back({uint32_t(done), uint32_t(begin), false});
       out.push_back({uint32_t(begin), uint32_t(end), true});
       done = end;

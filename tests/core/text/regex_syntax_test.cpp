@@ -44,6 +44,21 @@ TEST(RegexSyntax, LeavesTheRestAsItIs) {
   }
 }
 
+TEST(RegexSyntax, AnExcerptIsEightyBytesAroundThePlace) {
+  std::string regex;
+  for (int i = 0; i < 100; ++i) regex += "(é" + std::to_string(i % 10) + ")";
+  EXPECT_EQ(regex_excerpt("(a", 1), "(a");
+  EXPECT_EQ(regex_excerpt(regex, 0).substr(0, 5), "(é0)");
+  EXPECT_EQ(regex_excerpt(regex, 0).size(), 83u);
+  const std::string middle = regex_excerpt(regex, 250);
+  EXPECT_TRUE(middle.starts_with("...") && middle.ends_with("...")) << middle;
+  EXPECT_LE(middle.size(), 86u);
+  EXPECT_TRUE(regex_excerpt(regex, regex.size()).ends_with("9)"));
+  const std::string deep = error_for(std::string(10'000, '('));
+  EXPECT_NE(deep.find("(at byte"), std::string::npos);
+  EXPECT_LT(deep.size(), 300u) << deep;
+}
+
 TEST(RegexSyntax, RefusesWhatHasNoSuchForm) {
   EXPECT_EQ(error_for("[^a&&b]"),
             "file: the regex [^a&&b] has a negated class with &&, which is not read here");
