@@ -1,13 +1,16 @@
 #include "core/text/added_tokens.h"
 
+#include <algorithm>
+
+#include "core/base/error.h"
 #include "core/text/unicode.h"
 #include "core/text/utf8_cursor.h"
-
-#include <algorithm>
 
 namespace xrun {
 
 namespace {
+
+constexpr size_t kKeptMatches = size_t{1} << 16;  // that a thread stays ready for
 
 bool is_space_at(std::string_view text, size_t at) {
   return char_kind(utf8_character(text, at)) == CharKind::kSpace;
@@ -18,6 +21,17 @@ bool touches_word(std::string_view text, size_t begin, size_t end) {
   const bool before = begin > 0 && is_word(utf8_character(text, utf8_before(text, begin)));
   const bool after = end < text.size() && is_word(utf8_character(text, end));
   return before || after;
+}
+
+// Whether the text has spaces (or marks of one) and other characters: then it may match across a
+// border.
+bool mixes_spaces(std::string_view text) {
+  bool spaces = false, others = false;
+  for (size_t at = 0; at < text.size(); at += utf8_size(text[at])) {
+    const bool space = is_space_at(text, at) || utf8_character(text, at) == 0x2581;
+    (space ? spaces : others) = true;
+  }
+  return spaces && others;
 }
 
 // Extends a match over the spaces that its token takes; not over an earlier match.
@@ -51,9 +65,9 @@ SpecialRanges::SpecialRanges(const EncodeOptions& options) : all_(options.all_sp
 
 bool SpecialRanges::allow(ByteRange range) const {
   if (all_) return true;
-  const auto after = std::upper_bound(
-      runs_.begin(), runs_.end(), range.begin,
-      [](uint32_t begin, const ByteRange& run) { return begin < run.begin; });
+  const auto after =
+      std::upper_bound(runs_.begin(), runs_.end(), range.begin,
+                       [](uint32_t begin, const ByteRange& run) { return begin < run.begin; });
   return after != runs_.begin() && range.end <= std::prev(after)->end;
 }
 
@@ -66,33 +80,24 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
     AlignedText form(token.content, 0);
     if (token.normalized && normalizer != nullptr) normalizer->apply(form);
     normal_forms_.emplace_back(form.text());
-    insert(tries_[token.normalized], normal_forms_.back(), int32_t(i));
+    insert(passes_[token.normalized], normal_forms_.back(), int32_t(i));
+    if (!token.normalized) continue;
+    crosses_borders_ = crosses_borders_ || token.lstrip || token.rstrip || token.single_word ||
+                       mixes_spaces(normal_forms_.back());
   }
+  for (Pass& pass : passes_) pass.finder.finish();
 }
 
-void AddedTokens::insert(Trie& trie, std::string_view content, int32_t token) {
-  if (content.empty()) return;
-  if (trie.nodes.empty()) trie.nodes.emplace_back();
-  trie.begins[static_cast<unsigned char>(content[0])] = true;
-  if (!tokens_[size_t(token)].special) trie.has_plain = true;
-  size_t node = 0;
-  for (const char c : content) {
-    const auto byte = static_cast<unsigned char>(c);
-    auto& next = trie.nodes[node].next;
-    const auto edge = std::find_if(next.begin(), next.end(),
-                                   [&](const auto& e) { return e.first == byte; });
-    if (edge != next.end()) {
-      node = size_t(edge->second);
-      continue;
-    }
-    next.emplace_back(byte, int32_t(trie.nodes.size()));
-    node = trie.nodes.size();
-    trie.nodes.emplace_back();
-  }
+void AddedTokens::insert(Pass& pass, std::string_view form, int32_t token) {
+  const AddedToken& added = tokens_[size_t(token)];
+  // The package would find it between any two characters.
+  XRUN_CHECK(!form.empty(),
+             "the added token \"{}\" is empty once it is normalised; set its \"normalized\" to "
+             "false",
+             added.content);
+  if (!added.special) pass.has_plain = true;
   // Of two tokens that become the same text the package knows the first.
-  int32_t& here = trie.nodes[node].token;
-  const bool taken = here >= 0 && tokens_[size_t(here)].content != tokens_[size_t(token)].content;
-  if (!taken) here = token;
+  pass.finder.add(form, token);
 }
 
 const AddedToken* AddedTokens::find(int32_t id) const {
@@ -109,49 +114,37 @@ const std::string& AddedTokens::decoded(const AddedToken& token) const {
   return normal_forms_[size_t(&token - tokens_.data())];
 }
 
-uint32_t AddedTokens::longest(const Trie& trie, const AlignedText& text, uint32_t at,
-                              const SpecialRanges& special, int32_t& token) const {
-  const std::string_view bytes = text.text();
-  uint32_t end = 0;
-  size_t node = 0;
-  for (uint32_t i = at; i < bytes.size(); ++i) {
-    const auto& next = trie.nodes[node].next;
-    const auto edge = std::find_if(next.begin(), next.end(), [&](const auto& e) {
-      return e.first == static_cast<unsigned char>(bytes[i]);
-    });
-    if (edge == next.end()) break;
-    node = size_t(edge->second);
-    const int32_t found = trie.nodes[node].token;
-    if (found < 0) continue;
-    if (tokens_[size_t(found)].special && !special.allow(text.origin(at, i + 1))) continue;
-    token = found;
-    end = i + 1;
-  }
-  return end;
-}
-
 void AddedTokens::find_all(const AlignedText& text, bool normalized, const SpecialRanges& special,
                            std::vector<AddedMatch>& out) const {
-  const Trie& trie = tries_[normalized];
-  if (trie.nodes.empty() || (special.none() && !trie.has_plain)) return;
+  const Pass& pass = passes_[normalized];
+  if (pass.finder.empty() || (special.none() && !pass.has_plain)) return;
   const std::string_view bytes = text.text();
+  // The longest allowed token of each place, from back to front.
+  struct Found {
+    uint32_t begin;
+    uint32_t end;
+    int32_t token;
+  };
+  thread_local std::vector<Found> found;
+  found.clear();
+  pass.finder.find(bytes, [&](uint32_t begin, uint32_t end, int32_t token) {
+    const bool allowed = !tokens_[size_t(token)].special || special.allow(text.origin(begin, end));
+    if (allowed) found.push_back({begin, end, token});
+    return allowed;
+  });
+  uint32_t from = 0;  // where the next token may begin
   uint32_t done = 0;  // the end of the last match, with its spaces
-  for (uint32_t at = 0; at < bytes.size();) {
-    int32_t index = -1;
-    const uint32_t end = trie.begins[static_cast<unsigned char>(bytes[at])]
-                             ? longest(trie, text, at, special, index)
-                             : 0;
-    if (end == 0) {
-      ++at;
-      continue;
-    }
-    const AddedToken& token = tokens_[size_t(index)];
-    if (!token.single_word || !touches_word(bytes, at, end)) {
-      out.push_back(with_spaces(bytes, token, {at, end, token.id}, done));
-      done = out.back().end;
-    }
-    at = end;
+  for (auto here = found.rbegin(); here != found.rend(); ++here) {
+    if (here->begin < from) continue;
+    from = here->end;
+    const AddedToken& token = tokens_[size_t(here->token)];
+    if (token.single_word && touches_word(bytes, here->begin, here->end)) continue;
+    const AddedMatch match = with_spaces(bytes, token, {here->begin, here->end, token.id}, done);
+    if (match.begin >= match.end) continue;  // the match before it has taken this blank one
+    out.push_back(match);
+    done = match.end;
   }
+  if (found.capacity() > kKeptMatches) found = {};
 }
 
 }  // namespace xrun

@@ -1,14 +1,15 @@
 #pragma once
 // Tokens added to a vocabulary, which are looked for in a text before the model sees it.
 
-#include "core/text/aligned_text.h"
-#include "core/text/normalizer.h"
-
-#include <array>
 #include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include "core/text/aligned_text.h"
+#include "core/text/normalizer.h"
+#include "core/text/text_border.h"
+#include "core/text/token_finder.h"
 
 namespace xrun {
 
@@ -57,32 +58,28 @@ class AddedTokens {
   // Returns what decoding shows for an added token: its normalised form.
   const std::string& decoded(const AddedToken& token) const;
 
+  // Returns what the pass over normalised text leaves of a border: all or nothing.
+  Border border_after(Border border) const { return crosses_borders_ ? Border::kNone : border; }
+
   // Appends the longest tokens of one of the two passes from left to right, as Hugging Face finds
   // them: first the ones that are not normalised, in the input; then the others.
   void find_all(const AlignedText& text, bool normalized, const SpecialRanges& special,
                 std::vector<AddedMatch>& out) const;
 
  private:
-  // A trie over bytes; node 0 is the root.
-  struct Node {
-    std::vector<std::pair<unsigned char, int32_t>> next;
-    int32_t token = -1;  // index into tokens_ of the token that ends here
-  };
-  struct Trie {
-    std::vector<Node> nodes;
-    std::array<bool, 256> begins{};
+  // The tokens of one of the two passes.
+  struct Pass {
+    TokenFinder finder;
     bool has_plain = false;  // a token that is not special
   };
-  void insert(Trie& trie, std::string_view content, int32_t token);
-  // Returns the end of the longest allowed token at `at`, with its index; 0 if there is none.
-  uint32_t longest(const Trie& trie, const AlignedText& text, uint32_t at,
-                   const SpecialRanges& special, int32_t& token) const;
+  void insert(Pass& pass, std::string_view form, int32_t token);
 
   std::vector<AddedToken> tokens_;
   std::vector<std::string> normal_forms_;  // one a token; the content where it is not normalised
   std::unordered_map<int32_t, size_t> by_id_;
   std::unordered_map<std::string_view, size_t> by_content_;
-  Trie tries_[2];  // not normalised, normalised
+  Pass passes_[2];  // not normalised, normalised
+  bool crosses_borders_ = false;
 };
 
 }  // namespace xrun

@@ -1,9 +1,9 @@
 #include "core/text/aligned_text.h"
 
+#include <algorithm>
+
 #include "core/base/utf8.h"
 #include "core/text/utf8_cursor.h"
-
-#include <algorithm>
 
 namespace xrun {
 
@@ -38,17 +38,26 @@ AlignedText AlignedText::slice(size_t begin, size_t end) const {
   part.bytes_ = bytes_.substr(begin, end - begin);
   part.ranges_.assign(ranges_.begin() + int64_t(begin), ranges_.begin() + int64_t(end));
   part.owned_ = true;
+  part.most_ = most_;
   return part;
 }
 
 AlignedTextBuilder::AlignedTextBuilder(const AlignedText& from) : from_(from) {
   out_.owned_ = true;
+  out_.most_ = from.most_;
   out_.bytes_.reserve(from.size() + from.size() / 2 + 16);
   out_.ranges_.reserve(from.size() + from.size() / 2 + 16);
 }
 
+void AlignedTextBuilder::check_size() const {
+  if (out_.bytes_.size() <= out_.most_) return;
+  throw TextGrowth(
+      fmt::format("a text grows beyond {} bytes, 64 times its size and 1 MiB", out_.most_));
+}
+
 void AlignedTextBuilder::copy(size_t begin, size_t end) {
   out_.bytes_.append(from_.text().substr(begin, end - begin));
+  check_size();
   if (from_.owned_) {
     out_.ranges_.insert(out_.ranges_.end(), from_.ranges_.begin() + int64_t(begin),
                         from_.ranges_.begin() + int64_t(end));
@@ -62,6 +71,7 @@ void AlignedTextBuilder::copy(size_t begin, size_t end) {
 
 void AlignedTextBuilder::insert(std::string_view bytes, ByteRange origin) {
   out_.bytes_.append(bytes);
+  check_size();
   out_.ranges_.insert(out_.ranges_.end(), bytes.size(), origin);
 }
 

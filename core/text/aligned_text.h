@@ -1,9 +1,26 @@
 #pragma once
 // Text on its way through a tokenizer, each byte tied to the bytes of the input it stands for.
 
+#include "core/base/error.h"
 #include "core/text/tokenizer.h"
 
 namespace xrun {
+
+// A stage of a tokenizer makes more of a text than any text needs.
+class TextGrowth : public Error {
+ public:
+  using Error::Error;
+};
+
+// Runs a stage; where a text grows without bound the Error begins with the stage's place.
+template <class Run>
+void run_stage(const std::string& place, const Run& run) {
+  try {
+    run();
+  } catch (const TextGrowth& growth) {
+    throw Error(place + ": " + growth.what());
+  }
+}
 
 // One character of a changed text, as an edit of the old text read from left to right: change 0
 // replaces the next old character, 1 is inserted after it, -n replaces it and removes the n after.
@@ -13,12 +30,14 @@ struct CharacterEdit {
 };
 
 // A text and, for each of its bytes, a range of the input. Until something is changed it is a view
-// of the input and needs no memory; the input must outlive it. The text is always valid UTF-8.
+// of the input and needs no memory; the input must outlive it. The text is always valid UTF-8. It
+// may grow to 64 times the input and 1 MiB; what makes it grow beyond throws TextGrowth.
 class AlignedText {
  public:
   AlignedText() = default;
   // The input's own bytes from `begin` on: byte i stands for input byte begin + i.
-  AlignedText(std::string_view text, uint32_t begin) : view_(text), shift_(begin) {}
+  AlignedText(std::string_view text, uint32_t begin)
+      : view_(text), shift_(begin), most_(64 * text.size() + (size_t{1} << 20)) {}
 
   std::string_view text() const { return owned_ ? std::string_view(bytes_) : view_; }
   size_t size() const { return text().size(); }
@@ -40,10 +59,11 @@ class AlignedText {
  private:
   friend class AlignedTextBuilder;
   std::string_view view_;
-  std::string bytes_;               // with ranges_, used once owned_ is set
+  std::string bytes_;  // with ranges_, used once owned_ is set
   std::vector<ByteRange> ranges_;
   uint32_t shift_ = 0;
   bool owned_ = false;
+  size_t most_ = 0;  // bytes that the text may grow to
 };
 
 // Writes a changed version of a text from left to right.
@@ -60,6 +80,7 @@ class AlignedTextBuilder {
   AlignedText finish();
 
  private:
+  void check_size() const;
   const AlignedText& from_;
   AlignedText out_;
 };

@@ -57,6 +57,12 @@ void Bpe::tokenize(std::string_view text, std::span<const ByteRange> pieces,
       [this](std::string_view word, std::vector<ModelToken>& tokens) { merge_word(word, tokens); });
 }
 
+Border Bpe::border_after(Border border) const {
+  finish_loading();
+  const bool cuts = border == Border::kPiece || (border == Border::kMark && !word_mark_.empty());
+  return cuts ? Border::kPiece : Border::kNone;
+}
+
 void Bpe::cut_at_marks(std::string_view text, ByteRange piece,
                        std::vector<ByteRange>& words) const {
   const std::string_view bytes = text.substr(0, piece.end);

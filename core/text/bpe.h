@@ -36,6 +36,7 @@ class Bpe : public TokenModel {
 
   void tokenize(std::string_view text, std::span<const ByteRange> pieces,
                 std::vector<ModelToken>& out) const override;
+  Border border_after(Border border) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
   void finish_loading() const override;
 
@@ -60,9 +61,9 @@ class Bpe : public TokenModel {
   BpeOptions options_;
   bool maps_bytes_;
   bool has_affixes_;
-  uint64_t serial_;                       // names this model in a thread's caches
+  uint64_t serial_;  // names this model in a thread's caches
   int32_t unk_id_ = -1;
-  std::array<int32_t, 256> byte_ids_;     // of a byte, or of an ASCII character; -1: none
+  std::array<int32_t, 256> byte_ids_;      // of a byte, or of an ASCII character; -1: none
   std::array<int32_t, 256> fallback_ids_;  // of <0x00> to <0xFF>; all -1 without byte_fallback
 };
 

@@ -2,6 +2,7 @@
 // Normalizers: what tokenizer.json does to a text before it is cut.
 
 #include "core/text/aligned_text.h"
+#include "core/text/text_border.h"
 #include "core/text/tokenizer_component.h"
 
 namespace xrun {
@@ -12,6 +13,13 @@ class Normalizer {
   virtual ~Normalizer() = default;
   // Changes the text in place; a text that needs no change stays the view it was.
   virtual void apply(AlignedText& text) const = 0;
+  // The same for what follows a border of a text whose front apply() has seen.
+  virtual void apply_rest(AlignedText& text) const { apply(text); }
+  // Returns what is left of a border.
+  virtual Border border_after(Border border) const {
+    (void)border;
+    return Border::kNone;
+  }
 };
 
 }  // namespace xrun

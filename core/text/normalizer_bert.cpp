@@ -50,6 +50,10 @@ class Bert : public Normalizer {
       rewrite_characters(text, [](uint32_t c, std::string& out) { append_lowercase(out, c); });
     }
   }
+  // A line feed becomes a space.
+  Border border_after(Border border) const override {
+    return border == Border::kLine ? Border::kNone : border;
+  }
 
  private:
   bool clean_;

@@ -9,6 +9,7 @@ namespace {
 class Lowercase : public Normalizer {
  public:
   void apply(AlignedText& text) const override { rewrite_characters(text, &write); }
+  Border border_after(Border border) const override { return border; }
 
  private:
   static void write(uint32_t c, std::string& out) { append_lowercase(out, c); }

@@ -27,6 +27,10 @@ class Nmt : public Normalizer {
       if (!is_removed(c)) append_utf8(out, is_spaced(c) ? U' ' : c);
     });
   }
+  // Line feeds and U+2581 become spaces.
+  Border border_after(Border border) const override {
+    return border == Border::kSpace ? border : Border::kNone;
+  }
 };
 
 std::unique_ptr<const Normalizer> make(const ComponentSpec&) { return std::make_unique<Nmt>(); }

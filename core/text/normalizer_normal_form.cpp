@@ -33,6 +33,7 @@ class NormalFormNormalizer : public Normalizer {
     }
     text = builder.finish();
   }
+  Border border_after(Border border) const override { return border; }
 
  private:
   // No form changes a character below this lead byte unless something above it follows.

@@ -17,6 +17,8 @@ class Prepend : public Normalizer {
     builder.copy(0, text.size());
     text = builder.finish();
   }
+  void apply_rest(AlignedText&) const override {}
+  Border border_after(Border border) const override { return border; }
 
  private:
   std::string prefix_;

@@ -12,7 +12,10 @@ namespace {
 class Replace : public Normalizer {
  public:
   explicit Replace(const ComponentSpec& spec)
-      : pattern_(make_text_pattern(spec)), content_(spec.text("content")) {}
+      : pattern_(make_text_pattern(spec)),
+        content_(spec.text("content")),
+        marks_spaces_(content_ == "\u2581" && spec.member("pattern").has("String") &&
+                      spec.member("pattern").text("String") == " ") {}
 
   void apply(AlignedText& text) const override {
     std::vector<Stretch> stretches;
@@ -30,10 +33,15 @@ class Replace : public Normalizer {
     }
     text = builder.finish();
   }
+  Border border_after(Border border) const override {
+    if (!marks_spaces_) return Border::kNone;
+    return border == Border::kSpace ? Border::kMark : border;
+  }
 
  private:
   std::unique_ptr<const TextPattern> pattern_;
   std::string content_;
+  bool marks_spaces_;  // as SentencePiece does
 };
 
 std::unique_ptr<const Normalizer> make(const ComponentSpec& spec) {

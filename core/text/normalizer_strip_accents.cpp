@@ -16,6 +16,7 @@ class StripAccents : public Normalizer {
       if (!is_accent(c)) append_utf8(out, c);
     });
   }
+  Border border_after(Border border) const override { return border; }
 };
 
 std::unique_ptr<const Normalizer> make(const ComponentSpec&) {

@@ -41,8 +41,8 @@ void trim(const PostContext& context, std::string_view piece, bool is_first, boo
 
 void trim_offsets(Encoding& encoding, const PostContext& context, bool prefix_space) {
   for (size_t i = 0; i < encoding.ids.size(); ++i) {
-    trim(context, context.spelling(encoding.ids[i], encoding.offsets[i]), i == 0, prefix_space,
-         encoding.offsets[i]);
+    trim(context, context.spelling(encoding.ids[i], encoding.offsets[i]),
+         i == 0 && context.at_begin, prefix_space, encoding.offsets[i]);
   }
 }
 

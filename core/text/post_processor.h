@@ -1,10 +1,10 @@
 #pragma once
 // Post-processors: what tokenizer.json does to the tokens of a whole text.
 
+#include <functional>
+
 #include "core/text/tokenizer.h"
 #include "core/text/tokenizer_component.h"
-
-#include <functional>
 
 namespace xrun {
 
@@ -15,6 +15,7 @@ struct PostContext {
   // with the spaces that it took.
   std::function<std::string_view(int32_t id, ByteRange range)> spelling;
   bool add_tokens = false;
+  bool at_begin = true;  // the tokens begin the text; else they are a later part of it
 };
 
 // Immutable, thread-safe. One file a type: post_processor_*.cpp.

@@ -1,11 +1,11 @@
 #pragma once
 // Pre-tokenizers: how tokenizer.json cuts a normalised text into the pieces that the model sees.
 
+#include <vector>
+
 #include "core/text/aligned_text.h"
 #include "core/text/text_pattern.h"
 #include "core/text/tokenizer_component.h"
-
-#include <vector>
 
 namespace xrun {
 
@@ -22,6 +22,12 @@ class PreTokenizer {
   virtual ~PreTokenizer() = default;
   // Cuts every piece further, or changes its text.
   virtual void apply(PieceList& list) const = 0;
+  // Returns what is left of a border: kPiece where a piece always ends; the border itself where no
+  // piece may end but both sides are cut as if the other were not there.
+  virtual Border border_after(Border border) const {
+    (void)border;
+    return Border::kNone;
+  }
   // Whether the model sees the bytes of a piece through the byte-level alphabet.
   virtual bool maps_bytes() const { return false; }
 };

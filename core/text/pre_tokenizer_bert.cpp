@@ -16,6 +16,9 @@ class Bert : public PreTokenizer {
     split_pieces(list, *space_, SplitBehavior::kRemoved, false);
     split_pieces(list, *mark_, SplitBehavior::kIsolated, false);
   }
+  Border border_after(Border border) const override {
+    return border == Border::kSpace || border == Border::kLine ? Border::kPiece : border;
+  }
 
  private:
   std::unique_ptr<const TextPattern> space_ = make_character_pattern(&is_space);

@@ -35,6 +35,10 @@ class ByteLevel : public PreTokenizer {
     if (prefix_space_) add_prefix_spaces(list);
     if (splitter_) split_pieces(list, *splitter_, SplitBehavior::kIsolated, false);
   }
+  Border border_after(Border border) const override {
+    if (prefix_space_ && border != Border::kSpace) return Border::kNone;
+    return splitter_ ? splitter_->border_after(border) : border;
+  }
   bool maps_bytes() const override { return true; }
 
  private:
@@ -52,6 +56,9 @@ class Spelling : public PreTokenizer {
   void apply(PieceList& list) const override {
     inner_->apply(list);
     spell_pieces(list);
+  }
+  Border border_after(Border border) const override {
+    return inner_->border_after(border) == Border::kPiece ? Border::kPiece : Border::kNone;
   }
 
  private:

@@ -13,9 +13,8 @@ class Digits : public PreTokenizer {
       : behavior_(spec.boolean("individual_digits", false) ? SplitBehavior::kIsolated
                                                            : SplitBehavior::kContiguous),
         digit_(make_character_pattern(&is_numeric)) {}
-  void apply(PieceList& list) const override {
-    split_pieces(list, *digit_, behavior_, false);
-  }
+  void apply(PieceList& list) const override { split_pieces(list, *digit_, behavior_, false); }
+  Border border_after(Border border) const override { return border; }
 
  private:
   SplitBehavior behavior_;

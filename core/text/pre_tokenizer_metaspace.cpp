@@ -23,6 +23,14 @@ class Metaspace : public PreTokenizer {
     list.text = builder.finish();
     if (options_.split) split_pieces(list, *mark_, SplitBehavior::kMergedWithNext, false);
   }
+  // A part that begins with a space or a mark gets no other one.
+  Border border_after(Border border) const override {
+    if (options_.replacement != "\u2581") return Border::kNone;
+    if (border == Border::kSpace || border == Border::kMark) {
+      return options_.split ? Border::kPiece : Border::kMark;
+    }
+    return options_.scheme == PrependScheme::kAlways ? Border::kNone : border;
+  }
 
  private:
   // Writes a piece with its marks; returns the bytes written.

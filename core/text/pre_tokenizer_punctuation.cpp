@@ -13,6 +13,7 @@ class Punctuation : public PreTokenizer {
       : mark_(make_character_pattern(&is_punctuation)),
         behavior_(spec.has("behavior") ? read_behavior(spec) : SplitBehavior::kIsolated) {}
   void apply(PieceList& list) const override { split_pieces(list, *mark_, behavior_, false); }
+  Border border_after(Border border) const override { return border; }
 
  private:
   std::unique_ptr<const TextPattern> mark_;

@@ -10,14 +10,10 @@ namespace {
 bool joins_previous(const std::vector<Stretch>& s, size_t i, SplitBehavior behavior) {
   if (i == 0) return false;
   switch (behavior) {
-    case SplitBehavior::kContiguous:
-      return s[i].is_match == s[i - 1].is_match;
-    case SplitBehavior::kMergedWithPrevious:
-      return s[i].is_match && !s[i - 1].is_match;
-    case SplitBehavior::kMergedWithNext:
-      return s[i - 1].is_match && !s[i].is_match;
-    default:
-      return false;
+    case SplitBehavior::kContiguous: return s[i].is_match == s[i - 1].is_match;
+    case SplitBehavior::kMergedWithPrevious: return s[i].is_match && !s[i - 1].is_match;
+    case SplitBehavior::kMergedWithNext: return s[i - 1].is_match && !s[i].is_match;
+    default: return false;
   }
 }
 
@@ -42,8 +38,11 @@ class Split : public PreTokenizer {
       : pattern_(make_text_pattern(spec)),
         behavior_(read_behavior(spec)),
         invert_(spec.boolean("invert", false)) {}
-  void apply(PieceList& list) const override {
-    split_pieces(list, *pattern_, behavior_, invert_);
+  void apply(PieceList& list) const override { split_pieces(list, *pattern_, behavior_, invert_); }
+  Border border_after(Border border) const override {
+    border = pattern_->border_after(border);
+    const bool joins = border == Border::kPiece && behavior_ != SplitBehavior::kIsolated;
+    return joins ? Border::kNone : border;
   }
 
  private:
@@ -72,8 +71,10 @@ SplitBehavior read_behavior(const ComponentSpec& spec) {
   for (const auto& [known, behavior] : kNames) {
     if (name == known) return behavior;
   }
-  throw Error(fmt::format("{}.behavior: got \"{}\", wanted Removed, Isolated, MergedWithPrevious, "
-                          "MergedWithNext or Contiguous", spec.where(), name));
+  throw Error(
+      fmt::format("{}.behavior: got \"{}\", wanted Removed, Isolated, MergedWithPrevious, "
+                  "MergedWithNext or Contiguous",
+                  spec.where(), name));
 }
 
 void split_pieces(PieceList& list, const TextPattern& pattern, SplitBehavior behavior,

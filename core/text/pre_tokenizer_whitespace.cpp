@@ -36,12 +36,18 @@ class Whitespace : public PreTokenizer {
   void apply(PieceList& list) const override {
     split_pieces(list, WordPattern(), SplitBehavior::kRemoved, true);
   }
+  Border border_after(Border border) const override {
+    return border == Border::kNone ? Border::kNone : Border::kPiece;
+  }
 };
 
 class WhitespaceSplit : public PreTokenizer {
  public:
   void apply(PieceList& list) const override {
     split_pieces(list, *space_, SplitBehavior::kRemoved, false);
+  }
+  Border border_after(Border border) const override {
+    return border == Border::kSpace || border == Border::kLine ? Border::kPiece : border;
   }
 
  private:

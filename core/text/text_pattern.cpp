@@ -1,20 +1,20 @@
 #include "core/text/text_pattern.h"
 
-#include "core/text/utf8_cursor.h"
-
 #include <array>
+
+#include "core/text/utf8_cursor.h"
 
 namespace xrun {
 
 namespace {
 
-// A plain string; an empty one never matches.
+// A plain string, not empty.
 class LiteralPattern : public TextPattern {
  public:
   explicit LiteralPattern(std::string literal) : literal_(std::move(literal)) {}
   void find(std::string_view text, std::vector<Stretch>& out) const override {
     size_t at = 0;
-    while (!literal_.empty()) {
+    while (true) {
       const size_t hit = text.find(literal_, at);
       if (hit == std::string_view::npos) break;
       if (hit > at) out.push_back({uint32_t(at), uint32_t(hit), false});
@@ -22,6 +22,10 @@ class LiteralPattern : public TextPattern {
       out.push_back({uint32_t(hit), uint32_t(at), true});
     }
     if (at < text.size()) out.push_back({uint32_t(at), uint32_t(text.size()), false});
+  }
+  // Around a mark there is no space for a space to match.
+  Border border_after(Border border) const override {
+    return literal_ == " " && border == Border::kMark ? border : Border::kNone;
   }
 
  private:
@@ -68,7 +72,11 @@ std::unique_ptr<const TextPattern> make_literal_pattern(std::string literal) {
 
 std::unique_ptr<const TextPattern> make_text_pattern(const ComponentSpec& spec) {
   const ComponentSpec pattern = spec.member("pattern");
-  if (pattern.has("String")) return make_literal_pattern(pattern.text("String"));
+  // The package makes a regex of the string: an empty one matches before every character.
+  if (pattern.has("String") && !pattern.text("String").empty()) {
+    return make_literal_pattern(pattern.text("String"));
+  }
+  if (pattern.has("String")) return make_regex_pattern("", pattern.where());
   const std::string& regex = pattern.text("Regex");
   if (auto splitter = make_known_splitter(regex)) return splitter;
   return make_regex_pattern(regex, pattern.where());

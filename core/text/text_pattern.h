@@ -1,10 +1,11 @@
 #pragma once
 // Patterns of tokenizer.json ({"String": ..} or {"Regex": ..}) and the stretches they cut.
 
-#include "core/text/tokenizer_component.h"
-
 #include <cstdint>
 #include <string_view>
+
+#include "core/text/text_border.h"
+#include "core/text/tokenizer_component.h"
 
 namespace xrun {
 
@@ -21,6 +22,12 @@ class TextPattern {
   // Appends stretches that tile `text` (valid UTF-8): matches from left to right, and what lies
   // between them. Throws Error if the regex engine gives up on this text.
   virtual void find(std::string_view text, std::vector<Stretch>& out) const = 0;
+  // Returns what is left of a border: kPiece where two matches always meet, the border itself where
+  // what lies on both sides is found as if the other were not there, and no match crosses it.
+  virtual Border border_after(Border border) const {
+    (void)border;
+    return Border::kNone;
+  }
 };
 
 // Makes the pattern of a component's "pattern" member. A regex whose splitter is written by hand

@@ -105,6 +105,12 @@ inline size_t blanks_end(const Scanner& in, size_t at) {
   return line_end > 0 ? line_end : in.spaces(at);
 }
 
+// What the splitters leave of a border: all of them begin a match at a single space before a
+// letter, and end one behind a line feed that no other space touches.
+inline Border border_of_words(Border border) {
+  return border == Border::kSpace || border == Border::kLine ? Border::kPiece : Border::kNone;
+}
+
 // A splitter in which every character belongs to a match: `next(scanner, at)` gives the end of the
 // match that begins at a place.
 template <class Next>
@@ -119,6 +125,7 @@ class TilingSplitter : public TextPattern {
       at = end;
     }
   }
+  Border border_after(Border border) const override { return border_of_words(border); }
 
  private:
   Next next_;

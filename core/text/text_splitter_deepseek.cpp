@@ -32,6 +32,7 @@ class RunSplitter : public TextPattern {
     }
     if (done < text.size()) out.push_back({uint32_t(done), uint32_t(text.size()), false});
   }
+  Border border_after(Border border) const override { return border; }
 
  private:
   Test test_;
@@ -108,6 +109,7 @@ class DeepSeekSplitter : public TextPattern {
     }
     if (done < text.size()) out.push_back({uint32_t(done), uint32_t(text.size()), false});
   }
+  Border border_after(Border border) const override { return border_of_words(border); }
 };
 
 }  // namespace

@@ -1,17 +1,18 @@
 #pragma once
 // Models: what turns a piece of text into tokens of the vocabulary.
 
-#include "core/base/json.h"
-#include "core/text/padded_file.h"
-#include "core/text/tokenizer.h"
-#include "core/text/vocabulary.h"
-
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "core/base/json.h"
+#include "core/text/padded_file.h"
+#include "core/text/text_border.h"
+#include "core/text/tokenizer.h"
+#include "core/text/vocabulary.h"
 
 namespace xrun {
 
@@ -34,6 +35,10 @@ class TokenModel {
   virtual void tokenize_inner(std::string_view text, std::span<const ByteRange> pieces,
                               std::vector<ModelToken>& out) const {
     tokenize(text, pieces, out);
+  }
+  // Returns kPiece where the tokens on both sides of a border are what each side alone gives.
+  virtual Border border_after(Border border) const {
+    return border == Border::kPiece ? border : Border::kNone;
   }
   virtual const Vocabulary& vocabulary() const = 0;
   // Reads what the model left for its first text. Throws Error that names file and place.

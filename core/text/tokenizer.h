@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -57,9 +58,23 @@ class Tokenizer {
   // Throws Error if the text is 4 GiB or longer.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
 
+  // Takes some of a text's tokens; the next call gets those behind them.
+  using TakeTokens = std::function<void(Encoding&& part)>;
+  static constexpr size_t kPartBytes = size_t{1} << 18;
+  // The same tokens, given away while the text is read: for long texts of which only ids are kept.
+  // The working memory follows part_bytes instead of the text, as long as the text is UTF-8 and has
+  // borders (a single space between letters, or the end of a line) at which the tokenizer's stages
+  // can be cut: they can for the families with hand-written splitters, for Metaspace, WordPiece and
+  // Llama-2-like BPE; not for regexes that PCRE2 runs, nor for a tokenizer.model. Otherwise the
+  // stretch up to the next border, or the whole text, is worked on at once, as it is inside of
+  // encode(). Offsets are those of the whole text. Calls `take` at least once; `replaced` of a part
+  // is 0, the sum is returned. Throws as encode() does, and whatever `take` throws.
+  uint32_t encode_parts(std::string_view text, const EncodeOptions& options, const TakeTokens& take,
+                        size_t part_bytes = kPartBytes) const;
+
   // Returns the text of `ids`; skip_special leaves special tokens out. Bytes that do not make up
-  // characters become U+FFFD. Throws Error if an id is negative or not below vocab_size(); an id
-  // inside the range that no piece has gives nothing.
+  // characters become U+FFFD. An id that no piece has, also one behind vocab_size(), gives nothing:
+  // a model's embedding may have more rows. Throws Error if an id is negative.
   std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
 
   // Returns the largest id + 1, added tokens included.
@@ -86,6 +101,9 @@ class Tokenizer {
   // Returns a hash over the names and bytes of the files that define ids and special tokens
   // (not the chat template): 32 hexadecimal digits.
   const std::string& digest() const;
+  // Returns a sentence for the user where a file's ids are not those that transformers makes of it,
+  // else "".
+  const std::string& notice() const;
   // Returns the ids that the post-processor puts before a text: usually none, or the BOS.
   std::vector<int32_t> leading_bos() const;
 

@@ -48,6 +48,8 @@ Sections read_sections(od::document& document, const std::string& name) {
       XRUN_CHECK(sections.model.members.empty(), "{}: the key \"model\" appears twice", name);
       read_members(value.get_object(), sections.model);
     } else if (is_stage(key)) {
+      XRUN_CHECK(sections.stages.find(key) == nullptr, "{}: the key \"{}\" appears twice", name,
+                 key);
       const std::string_view raw = simdjson::to_json_string(value);
       sections.stages.set(key, parse_json(raw, fmt::format("{}: {}", name, key)));
     }

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
+#include "core/text/package_numbering.h"
 #include "core/text/padded_file.h"
 #include "core/text/sentencepiece_folder.h"
 #include "core/text/tokenizer_folder.h"
@@ -191,6 +192,7 @@ std::unique_ptr<Tokenizer::Parts> load_tokenizer_parts(const fs::path& dir) {
   auto parts = std::make_unique<Tokenizer::Parts>();
   parts->stages = read_pipeline(dir, settings);
   AddedTokenList added(parts->stages.model->vocabulary(), dir.string());
+  parts->notice = package_numbering(parts->stages.added, parts->stages.model->vocabulary());
   for (const AddedToken& token : parts->stages.added) added.put(token);
   for (const AddedToken& token : settings.added) added.put(token);
   parts->vocab_size = added.end();

@@ -1,10 +1,10 @@
 #pragma once
 // The state of a Tokenizer.
 
-#include "core/text/tokenizer_pipeline.h"
-
 #include <optional>
 #include <string>
+
+#include "core/text/tokenizer_pipeline.h"
 
 namespace xrun {
 
@@ -21,15 +21,15 @@ struct Tokenizer::Parts {
   TokenRole bos, eos, pad, unk;
   std::string chat_template;
   std::string digest;
+  std::string notice;
 
   // Returns the spelling of an id of the vocabulary or of an added token, "" if there is none.
   std::string_view piece(int32_t id) const;
   std::optional<int32_t> id_of(std::string_view piece) const;
 
-  // Appends the tokens of a stretch in which no token is looked for before normalising.
-  void encode_section(AlignedText text, const SpecialRanges& special, Encoding& out) const;
-  // Appends the tokens of normalised text without added tokens.
-  void encode_plain(AlignedText text, Encoding& out) const;
+  class Encoder;  // tokenizer_encode.cpp
+  // Whether a stretch may be cut at such a border of the input and its parts be tokenised alone.
+  bool cuts_at(Border border) const;
 };
 
 // Reads a folder. Throws Error naming file and key.

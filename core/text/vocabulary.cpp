@@ -1,10 +1,10 @@
 #include "core/text/vocabulary.h"
 
-#include "core/base/error.h"
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
+
+#include "core/base/error.h"
 
 namespace xrun {
 
@@ -98,7 +98,7 @@ void Vocabulary::finish(const std::string& where, Repeats repeats) {
 void Vocabulary::insert(const Entry& entry, uint64_t hash, const std::string& where,
                         Repeats repeats) {
   const std::string_view spelling(arena_.data() + entry.span.begin, entry.span.size);
-  XRUN_CHECK(!spelling.empty(), "{}: id {} has an empty piece", where, entry.id);
+  if (spelling.empty()) return;  // it is in no text: an id that no piece has
   Span& span = spans_[size_t(entry.id)];
   XRUN_CHECK(span.size == kNone, "{}: id {} belongs to two pieces, \"{}\" and \"{}\"", where,
              entry.id, piece(entry.id), spelling);
@@ -108,8 +108,7 @@ void Vocabulary::insert(const Entry& entry, uint64_t hash, const std::string& wh
     const int32_t id = slots_[at].next_id - 1;
     if (slots_[at].tag != tag || !same(piece(id), spelling)) continue;
     if (repeats == Repeats::kLastOneWins) break;
-    XRUN_CHECK(false,
-               "{}: the piece \"{}\" appears twice, as ids {} and {}", where, spelling, id,
+    XRUN_CHECK(false, "{}: the piece \"{}\" appears twice, as ids {} and {}", where, spelling, id,
                entry.id);
   }
   slots_[at] = {tag, entry.id + 1};

@@ -55,7 +55,7 @@ class Vocabulary {
   bool has(int32_t id) const { return id >= 0 && id < size() && spans_[size_t(id)].size != kNone; }
 
  private:
-  static constexpr uint32_t kNone = 0;  // the size of an absent piece: no piece is empty
+  static constexpr uint32_t kNone = 0;  // the size of an absent piece, or of an empty one
   struct Span {
     uint32_t begin = 0;
     uint32_t size = kNone;
@@ -65,7 +65,7 @@ class Vocabulary {
     int32_t id;
   };
   struct Slot {
-    uint32_t tag;  // high bits of the hash
+    uint32_t tag;     // high bits of the hash
     int32_t next_id;  // the id + 1; 0: empty
   };
   void insert(const Entry& entry, uint64_t hash, const std::string& where, Repeats repeats);
@@ -74,7 +74,7 @@ class Vocabulary {
   std::vector<Entry> entries_;  // until finish()
   std::vector<Span> spans_;     // by id
   ZeroedBuffer buffer_;
-  Slot* slots_ = nullptr;       // in the buffer: open addressing, at most three quarters full
+  Slot* slots_ = nullptr;  // in the buffer: open addressing, at most three quarters full
   uint64_t mask_ = 0;
   int64_t count_ = 0;
 };

@@ -60,6 +60,11 @@ DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const 
   return result;
 }
 
+void add_notice(Session& session, const std::string& notice) {
+  const auto said = std::find(session.notices.begin(), session.notices.end(), notice);
+  if (!notice.empty() && said == session.notices.end()) session.notices.push_back(notice);
+}
+
 std::shared_ptr<const ChatTemplate> choose_template(lua_State* L, RowKind kind, Policy& policy,
                                                     const Json& options,
                                                     const DataFunctions& functions) {
@@ -72,7 +77,7 @@ std::shared_ptr<const ChatTemplate> choose_template(lua_State* L, RowKind kind, 
       resolve_template(*policy.tokenizer(), setting.is_string() ? setting.as_string() : "auto",
                        template_date(session), allow_unmarked);
   policy.use_template(chosen.chat_template);  // an export carries it
-  if (!chosen.notice.empty()) session.notices.push_back(chosen.notice);
+  add_notice(session, chosen.notice);
   return chosen.chat_template;
 }
 
@@ -91,6 +96,7 @@ std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
                                ? sources[0].path
                                : fmt::format("{} and {} more", sources[0].path, sources.size() - 1);
   const auto chat_template = choose_template(L, kind, *policy, options, functions);
+  add_notice(session, policy->tokenizer()->notice());
   BuildLines lines{{*session.console, "reading " + name, "%"},
                    {*session.console, "caching " + name, "rows"}};
   auto result = std::make_shared<DataHandle>(

@@ -75,6 +75,7 @@ std::string render_line(const std::string& line, const RowReader& rows, bool jso
 // Returns the exit status: 1 if a row was bad, which is said in its place.
 int render_rows(const RenderArguments& arguments) {
   const auto tokenizer = Tokenizer::load(arguments.tokenizer);
+  if (!tokenizer->notice().empty()) std::fprintf(stderr, "%s\n", tokenizer->notice().c_str());
   const ResolvedTemplate resolved = resolve_template(
       *tokenizer, arguments.chat_template, arguments.date.empty() ? now() : arguments.date, true);
   std::fprintf(stderr, "%s\n", resolved.notice.c_str());

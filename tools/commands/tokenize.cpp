@@ -106,6 +106,7 @@ Answer answer(const Tokenizer& tokenizer, const TokenizeArguments& arguments,
 // Returns the exit status: 1 if a row was bad, which is said in its place.
 int tokenize_rows(const TokenizeArguments& arguments) {
   const auto tokenizer = Tokenizer::load(arguments.tokenizer);
+  if (!tokenizer->notice().empty()) std::fprintf(stderr, "%s\n", tokenizer->notice().c_str());
   RowReader rows(arguments.file);
   RowWriter out;
   int status = 0;

@@ -243,7 +243,6 @@ INSTANTIATE_TEST_SUITE_P(
                  "model.vocab: the id of \"a\" is not an integer"},
         BadModel{R"({"vocab": {"a": 0, "b": 0}, "merges": []})",
                  "model.vocab: id 0 belongs to two pieces, \"a\" and \"b\""},
-        BadModel{R"({"vocab": {"": 0}, "merges": []})", "model.vocab: id 0 has an empty piece"},
         BadModel{R"({"dropout": 0.1})",
                  "model.dropout: random merges are not supported; set it to null"},
         BadModel{R"({"end_of_word_suffix": "</w>", "byte_fallback": true})",

@@ -1,0 +1,58 @@
+#pragma once
+// Which tokens of a set begin at the places of a text, in time linear in the text.
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace xrun {
+
+// Aho and Corasick's automaton (1975) over the bytes of the tokens from back to front: a text is
+// read backwards, and at each place the automaton knows every token that begins there. Filled once,
+// then finished, then immutable and thread-safe.
+class TokenFinder {
+ public:
+  bool empty() const { return nodes_.empty(); }
+  // Adds a token that is not empty. Of two with the same bytes the first one stays.
+  void add(std::string_view bytes, int32_t token);
+  void finish();
+
+  // Calls found(begin, end, token) for every token of the text, from back to front, and at one
+  // place from long to short until `found` returns true.
+  template <class Found>
+  void find(std::string_view text, const Found& found) const {
+    int32_t node = 0;
+    for (size_t at = text.size(); at-- > 0;) {
+      const auto byte = static_cast<unsigned char>(text[at]);
+      if (node == 0 && !last_bytes_[byte]) continue;
+      node = step(node, byte);
+      for (int32_t match = longest_from(node); match > 0; match = nodes_[size_t(match)].shorter) {
+        const Node& ended = nodes_[size_t(match)];
+        if (found(uint32_t(at), uint32_t(at) + ended.size, ended.token)) break;
+      }
+    }
+  }
+
+ private:
+  // The bytes that were read last, as far as they end a token; node 0: none.
+  struct Node {
+    std::vector<std::pair<unsigned char, int32_t>> next;
+    int32_t token = -1;   // that these bytes are
+    int32_t shorter = 0;  // the node of the longest token that begins here and is shorter
+    int32_t fail = 0;     // the longest other node that these bytes begin with
+    uint32_t size = 0;
+  };
+  int32_t child(int32_t node, unsigned char byte) const;
+  int32_t step(int32_t node, unsigned char byte) const;
+  int32_t longest_from(int32_t node) const {
+    const Node& here = nodes_[size_t(node)];
+    return here.token >= 0 ? node : here.shorter;
+  }
+
+  std::vector<Node> nodes_;
+  std::array<bool, 256> last_bytes_{};
+};
+
+}  // namespace xrun

@@ -1,0 +1,131 @@
+// A text that is tokenised in parts, cut at every border, against the same text at once.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/text/tokenizer.h"
+#include "tests/core/data/scratch_folder.h"
+
+namespace xrun {
+
+namespace {
+
+const std::filesystem::path kFolders = XRUN_SOURCE_DIR "/tests/data/tokenizers";
+
+// Words with every odd thing that may stand beside a border.
+std::string drawn_text(uint64_t seed) {
+  static constexpr const char* kPieces[] = {
+      "the",  "New York", "of",     "a",    "B",   "don't", "'s",     "'", "é",       "e\u0301",
+      "字典", "привет",   "Й",      "한국", "12",  "2024",  ".",      ",", "。",      "-",
+      "<s>",  "</s>",     "[MASK]", "<",    "\"",  "/",     "\u2581", "(", "<think>", "İ",
+      "ﬁ",    "\ufe70",   "\u00ad", "\x01", "...", "t N",   "q'",     "ß", "Σ",       "\U0001F600"};
+  static constexpr const char* kBlanks[] = {" ",    " ",  " ",    " ",    " ",      "\n", "\n",
+                                            "\n\n", "  ", "\r\n", " \n ", "\u00a0", "",   "\t"};
+  std::string out;
+  for (int i = 0; i < 60; ++i) {
+    seed = seed * 6364136223846793005 + 1442695040888963407;
+    out += kPieces[(seed >> 33) % std::size(kPieces)];
+    out += kBlanks[(seed >> 45) % std::size(kBlanks)];
+  }
+  return out;
+}
+
+Encoding in_parts(const Tokenizer& tokenizer, const std::string& text, const EncodeOptions& options,
+                  size_t part_bytes) {
+  Encoding out;
+  const auto take = [&](Encoding&& part) {
+    out.ids.insert(out.ids.end(), part.ids.begin(), part.ids.end());
+    out.offsets.insert(out.offsets.end(), part.offsets.begin(), part.offsets.end());
+  };
+  out.replaced = tokenizer.encode_parts(text, options, take, part_bytes);
+  return out;
+}
+
+void expect_same(const Tokenizer& tokenizer, const std::string& what) {
+  EncodeOptions options;
+  options.all_special = options.add_post_processor = true;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const std::string text = drawn_text(seed);
+    const Encoding whole = in_parts(tokenizer, text, options, SIZE_MAX);
+    for (const size_t part_bytes : {size_t{1}, size_t{40}}) {
+      const Encoding parts = in_parts(tokenizer, text, options, part_bytes);
+      ASSERT_EQ(parts.ids, whole.ids) << what << "\n" << text;
+      ASSERT_EQ(parts.offsets, whole.offsets) << what << "\n" << text;
+    }
+  }
+}
+
+TEST(TokenizerEncode, PartsGiveWhatTheWholeGives) {
+  for (const auto& folder : std::filesystem::directory_iterator(kFolders)) {
+    expect_same(*Tokenizer::load(folder.path()), folder.path().filename().string());
+  }
+}
+
+TEST(TokenizerEncode, PartsGiveWhatTheWholeGivesForEveryComponent) {
+  const Json golden = read_json(XRUN_SOURCE_DIR "/tests/golden/tokenizer_components.json");
+  const ScratchFolder folder;
+  for (const Json& row : golden.at("rows").as_array()) {
+    const auto base = kFolders / row.at("base").as_string() / "tokenizer.json";
+    Json json = read_json(base.string());
+    for (const auto& [key, value] : row.as_object()) {
+      if (key != "base" && key != "hash") json.set(key, value);
+    }
+    folder.write("tokenizer.json", dump_json(json));
+    expect_same(*Tokenizer::load(folder.path()), dump_json(row));
+    if (HasFatalFailure()) return;
+  }
+}
+
+// A stage that keeps no border works on the whole.
+TEST(TokenizerEncode, ALongTextOfWordsIsGivenAwayInParts) {
+  std::string text;
+  while (text.size() < 4 * Tokenizer::kPartBytes) text += "word after word\nline after line ";
+  for (const char* name :
+       {"smol", "llama3", "o200k", "deepseek", "wordpiece", "metaspace", "llama2"}) {
+    const auto tokenizer = Tokenizer::load(kFolders / name);
+    size_t given = 0, bytes = 0;
+    EncodeOptions options;
+    options.add_post_processor = true;
+    const auto take = [&](Encoding&& part) {
+      ++given;
+      bytes = std::max(bytes, size_t(part.offsets.back().end - part.offsets[1].begin));
+    };
+    tokenizer->encode_parts(text, options, take);
+    EXPECT_GE(given, 2u) << name;
+    EXPECT_LE(bytes, 3 * Tokenizer::kPartBytes) << name;
+  }
+}
+
+TEST(TokenizerEncode, TheLastPartHasWhatThePostProcessorPutsBehindTheText) {
+  const auto tokenizer = Tokenizer::load(kFolders / "wordpiece");
+  std::string text;
+  while (text.size() < 4 * Tokenizer::kPartBytes) text += "the world of data ";
+  EncodeOptions options;
+  options.add_post_processor = true;
+  std::vector<std::vector<int32_t>> parts;
+  tokenizer->encode_parts(text, options, [&](Encoding&& p) { parts.push_back(std::move(p.ids)); });
+  ASSERT_GE(parts.size(), 2u);
+  const std::vector<int32_t> around = tokenizer->encode("", options).ids;
+  ASSERT_EQ(around.size(), 2u);
+  EXPECT_EQ(parts.front().front(), around[0]);
+  EXPECT_EQ(parts.back().back(), around[1]);
+  EXPECT_NE(parts.front().back(), around[1]);
+  EXPECT_NE(parts.back().front(), around[0]);
+}
+
+TEST(TokenizerEncode, AnEmptyTextIsOnePart) {
+  const auto tokenizer = Tokenizer::load(kFolders / "smol");
+  int given = 0;
+  tokenizer->encode_parts("", {}, [&](Encoding&& part) {
+    ++given;
+    EXPECT_TRUE(part.ids.empty());
+  });
+  EXPECT_EQ(given, 1);
+}
+
+}  // namespace
+
+}  // namespace xrun
