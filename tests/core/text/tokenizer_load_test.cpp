@@ -4,11 +4,8 @@
 
 #include <functional>
 
-#include "core/base/error.h"
-#include "core/base/json.h"
 #include "core/text/byte_alphabet.h"
-#include "core/text/tokenizer.h"
-#include "tests/core/data/scratch_folder.h"
+#include "tests/core/text/tokenizer_folder_fixture.h"
 
 namespace xrun {
 
@@ -31,34 +28,12 @@ Json byte_vocabulary() {
 
 constexpr const char* kMerges = "#version: 0.2\nh e\nhe l\n1 2\n";
 
-// A tokenizer.json of the characters a, b, c and their merges.
-Json small_tokenizer() {
-  return parse_json(R"({"version": "1.0", "added_tokens": [], "normalizer": null,
-      "pre_tokenizer": null, "post_processor": null, "decoder": {"type": "Fuse"},
-      "model": {"type": "BPE", "dropout": null, "unk_token": null, "fuse_unk": false,
-        "byte_fallback": false, "vocab": {"a": 0, "b": 1, "c": 2, "ab": 3, "abc": 4},
-        "merges": ["a b", "ab c"]}})", "small");
-}
-
-class TokenizerLoad : public testing::Test {
+class TokenizerLoad : public TokenizerFolder {
  protected:
-  std::shared_ptr<const Tokenizer> load() const { return Tokenizer::load(folder_.path()); }
-  // Returns what load() says, without the folder's own name.
-  std::string failure() const {
-    std::string text = error_of([&] { load(); });
-    const std::string path = folder_.path().string();
-    for (size_t at; (at = text.find(path)) != std::string::npos;) {
-      text.replace(at, path.size(), "DIR");
-    }
-    return text;
-  }
-  void write(const std::string& name, const std::string& text) const { folder_.write(name, text); }
-  void write(const Json& json) const { write("tokenizer.json", dump_json(json)); }
   void write_vocab_and_merges() const {
     write("vocab.json", dump_json(byte_vocabulary()));
     write("merges.txt", kMerges);
   }
-  ScratchFolder folder_;
 };
 
 TEST_F(TokenizerLoad, AFolderWithoutATokenizerIsAnError) {
@@ -196,124 +171,6 @@ TEST_F(TokenizerLoad, TheDigestFollowsTheTokensAndNotTheTemplate) {
   write("tokenizer_config.json", R"({"bos_token": "a"})");
   EXPECT_NE(load()->digest(), with_template);
   EXPECT_EQ(digest.size(), 32u);
-}
-
-TEST_F(TokenizerLoad, AnUnsupportedComponentIsNamedWithItsPlace) {
-  Json json = small_tokenizer();
-  json.set("normalizer", parse_json(R"({"type": "Sequence", "normalizers": [
-      {"type": "NFC"}, {"type": "Uppercase"}]})", ""));
-  write(json);
-  EXPECT_EQ(failure(),
-            "DIR/tokenizer.json: normalizer.normalizers[1]: the type \"Uppercase\" is not "
-            "supported; supported are BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, "
-            "Nmt, Precompiled, Prepend, Replace, Sequence, Strip, StripAccents");
-}
-
-struct BadModel {
-  const char* model;  // members that replace those of the small tokenizer
-  const char* message;
-};
-
-class TokenizerLoadBadModel : public TokenizerLoad, public testing::WithParamInterface<BadModel> {};
-
-TEST_P(TokenizerLoadBadModel, SaysWhatIsWrongAndWhere) {
-  Json json = small_tokenizer();
-  const Json bad = parse_json(GetParam().model, "bad");
-  for (const auto& [key, value] : bad.as_object()) json.find("model")->set(key, value);
-  write(json);
-  EXPECT_EQ(failure(), std::string("DIR/tokenizer.json: ") + GetParam().message);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, TokenizerLoadBadModel,
-    testing::Values(
-        BadModel{R"({"merges": ["a x"]})",
-                 "model.merges[0]: the piece \"x\" is not in the vocabulary"},
-        BadModel{R"({"merges": ["a b", ["b", "c"]]})",
-                 "model.merges[1]: the piece \"bc\" is not in the vocabulary"},
-        BadModel{R"({"merges": ["ab"]})",
-                 "model.merges, merge 1: got \"ab\", wanted two pieces with one space between"},
-        BadModel{R"({"merges": [["a", "b", "c"]]})",
-                 "model.merges, merge 1: more than two pieces"},
-        BadModel{R"({"vocab": {"a": -1}, "merges": []})",
-                 "model.vocab: the id of \"a\" is -1, wanted 0 to 8388607"},
-        BadModel{R"({"vocab": {"a": 8388608}, "merges": []})",
-                 "model.vocab: the id of \"a\" is 8388608, wanted 0 to 8388607"},
-        BadModel{R"({"vocab": {"a": "0"}, "merges": []})",
-                 "model.vocab: the id of \"a\" is not an integer"},
-        BadModel{R"({"vocab": {"a": 0, "b": 0}, "merges": []})",
-                 "model.vocab: id 0 belongs to two pieces, \"a\" and \"b\""},
-        BadModel{R"({"dropout": 0.1})",
-                 "model.dropout: random merges are not supported; set it to null"},
-        BadModel{R"({"end_of_word_suffix": "</w>", "byte_fallback": true})",
-                 "model: byte_fallback with a continuing_subword_prefix or an end_of_word_suffix "
-                 "is not supported"},
-        BadModel{R"({"continuing_subword_prefix": "##"})",
-                 "model.merges[0]: the piece \"b\" does not begin with the "
-                 "continuing_subword_prefix"},
-        BadModel{R"({"fuse_unk": 1})", "model.fuse_unk: got integer, wanted a boolean"},
-        BadModel{R"({"type": "Trigram"})",
-                 "model: the type \"Trigram\" is not supported; supported are BPE, Unigram, "
-                 "WordLevel, WordPiece"},
-        BadModel{R"({"type": "Unigram", "vocab": [["a"]]})",
-                 "model.vocab[0]: wanted a piece and its score"},
-        BadModel{R"({"type": "Unigram", "vocab": [["a", 0, 1]]})",
-                 "model.vocab[0]: more than a piece and its score"},
-        BadModel{R"({"type": "Unigram", "vocab": [["a", 0]], "unk_id": 1})",
-                 "model.unk_id: got 1, wanted an id of the 1 pieces"},
-        BadModel{R"({"type": "WordPiece", "max_input_chars_per_word": "x"})",
-                 "model.max_input_chars_per_word: got \"x\", wanted a number of characters"}));
-
-TEST_F(TokenizerLoad, APieceThatAppearsTwiceIsAnError) {
-  std::string text = dump_json(small_tokenizer());
-  text.replace(text.find("\"c\":2"), 5, "\"c\":2,\"a\":9");
-  write("tokenizer.json", text);
-  EXPECT_EQ(failure(),
-            "DIR/tokenizer.json: model.vocab: the piece \"a\" appears twice, as ids 0 and 9");
-}
-
-TEST_F(TokenizerLoad, MergesMayStandBeforeTheVocabulary) {
-  std::string text = dump_json(small_tokenizer());
-  const std::string merges = "\"merges\":[\"a b\",\"ab c\"]";
-  text.erase(text.find("," + merges), merges.size() + 1);
-  text.insert(text.find("\"vocab\""), merges + ",");
-  write("tokenizer.json", text);
-  EXPECT_EQ(load()->encode("abcab").ids, (std::vector<int32_t>{4, 3}));
-}
-
-TEST_F(TokenizerLoad, AddedTokensMustAgreeWithTheVocabulary) {
-  Json json = small_tokenizer();
-  json.set("added_tokens", parse_json(R"([{"id": 1, "content": "<x>", "special": true}])", ""));
-  write(json);
-  EXPECT_EQ(failure(), "DIR: the added token \"<x>\" has the id 1 of the piece \"b\"");
-  json.set("added_tokens", parse_json(R"([{"id": 9, "content": "ab", "special": true}])", ""));
-  write(json);
-  EXPECT_EQ(failure(), "DIR: the added token \"ab\" has id 9, but the vocabulary has it as 3");
-  json.set("added_tokens",
-           parse_json(R"([{"id": 9, "content": "x"}, {"id": 9, "content": "y"}])", ""));
-  write(json);
-  EXPECT_EQ(failure(), "DIR: the added tokens \"x\" and \"y\" share the id 9");
-}
-
-TEST_F(TokenizerLoad, BrokenJsonIsReportedWithLineAndColumn) {
-  write("tokenizer.json", "{\n  \"model\": {,}\n}");
-  EXPECT_EQ(failure().substr(0, 24), "DIR/tokenizer.json:2:13:");
-  write("tokenizer.json", "[]");
-  EXPECT_NE(failure(), "");
-  write("tokenizer.json", "");
-  EXPECT_NE(failure(), "");
-  write("tokenizer.json", "{}");
-  EXPECT_EQ(failure(), "DIR/tokenizer.json: the key \"model\" is missing");
-}
-
-TEST_F(TokenizerLoad, AnUnknownCharacterWithoutAnUnknownTokenSaysSoWhenItIsNeeded) {
-  Json json = small_tokenizer();
-  json.find("model")->set("unk_token", "<unk>");
-  write(json);
-  EXPECT_EQ(load()->encode("abc").ids, std::vector<int32_t>{4});
-  EXPECT_EQ(error_of([&] { load()->encode("abx"); }),
-            "the tokenizer's unknown token \"<unk>\" is not in its vocabulary, but a text needs "
-            "it");
 }
 
 }  // namespace
