@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/text/regex_sets.h"
 #include "core/text/utf8_cursor.h"
 
 namespace xrun {
@@ -14,8 +15,6 @@ namespace xrun {
 namespace {
 
 constexpr int kDeepest = 20;
-constexpr std::string_view kHexDigits = "0-9A-Fa-f";
-
 class Translation {
  public:
   Translation(std::string_view regex, const std::string& where) : in_(regex), where_(where) {}
@@ -66,13 +65,12 @@ class Translation {
   // An escape and, of \p{..}, \x{..} and their like, its braces.
   void escape(bool in_class) {
     const char kind = at_ + 1 < in_.size() ? in_[at_ + 1] : '\0';
-    if (kind == 'h' || kind == 'H') {
-      if (in_class && kind == 'H') refuse("\\H in a class");
-      const std::string digits(kHexDigits);
-      out_ += in_class ? digits : (kind == 'h' ? "[" : "[^") + digits + "]";
+    if (std::string_view("hHwWbB").find(kind) != std::string_view::npos &&
+        letter_escape(kind, in_class)) {
       at_ += 2;
       return;
     }
+    if ((kind == 'p' || kind == 'P') && named_property(kind == 'P', in_class)) return;
     out_ += in_.substr(at_, 2);
     at_ = std::min(at_ + 2, in_.size());
     const bool braces = std::string_view("pPxoNgk").find(kind) != std::string_view::npos;
@@ -81,6 +79,57 @@ class Translation {
     const size_t next = end == std::string_view::npos ? in_.size() : end + 1;
     out_ += in_.substr(at_, next - at_);
     at_ = next;
+  }
+
+  void put_set(std::string_view set, bool negated, bool in_class) {
+    if (!in_class) {
+      out_ += fmt::format("{}{}]", negated ? "[^" : "[", set);
+    } else if (!negated) {
+      out_ += set;
+    } else if (set.starts_with("\\p{") && set.find('}') + 1 == set.size()) {
+      out_ += "\\P" + std::string(set.substr(2));
+    } else {
+      refuse("a negated set in a class");
+    }
+  }
+
+  // Returns false for what stays as it is.
+  bool letter_escape(char kind, bool in_class) {
+    const bool negated = kind == 'H' || kind == 'W';
+    switch (kind) {
+      case 'h':
+      case 'H': put_set(kHexDigits, negated, in_class); return true;
+      case 'w':
+      case 'W':
+        if (in_class) {
+          out_ += negated ? kNotWord : kWord;
+        } else {
+          put_set(kWordOutside, negated, false);
+        }
+        return true;
+      default: break;
+    }
+    if (in_class) return false;  // \b is a backspace there
+    const char* form = kind == 'b' ? "(?:(?<=[{0}])(?![{0}])|(?<![{0}])(?=[{0}]))"
+                                   : "(?:(?<=[{0}])(?=[{0}])|(?<![{0}])(?![{0}]))";
+    out_ += fmt::format(fmt::runtime(form), kWordOutside);
+    return true;
+  }
+
+  // \p{name}, \p{^name}, \P{name}; returns false where PCRE2 knows the name as Oniguruma does.
+  bool named_property(bool negated, bool in_class) {
+    const size_t end = in_.find('}', at_);
+    if (in_.substr(at_ + 2, 1) != "{" || end == std::string_view::npos) return false;
+    std::string_view name = in_.substr(at_ + 3, end - at_ - 3);
+    if (name.starts_with('^')) {
+      negated = !negated;
+      name.remove_prefix(1);
+    }
+    const NamedSet* set = find_named_set(name);
+    if (set == nullptr) return false;
+    put_set(set->property, negated, in_class);
+    at_ = end + 1;
+    return true;
   }
 
   // Whether an interval stands at at_, and behind it; "{,n}" is one.
@@ -140,7 +189,7 @@ class Translation {
         at_ += 2;
         operands.emplace_back();
       } else if (in_.substr(at_, 2) == "[:") {
-        copy_to(":]", operands.back());
+        bracket(operands.back());
       } else if (in_[at_] == '[') {
         add_inner(operands.back());
       } else if (in_[at_] == '\\') {
@@ -157,10 +206,21 @@ class Translation {
     return negated;
   }
 
-  void copy_to(std::string_view end, std::string& operand) {
-    const size_t found = in_.find(end, at_ + 2);
-    const size_t next = found == std::string_view::npos ? in_.size() : found + end.size();
-    operand += in_.substr(at_, next - at_);
+  // [:name:] or [:^name:]
+  void bracket(std::string& operand) {
+    const size_t found = in_.find(":]", at_ + 2);
+    const size_t next = found == std::string_view::npos ? in_.size() : found + 2;
+    std::string_view name = in_.substr(at_ + 2, std::min(found, in_.size()) - at_ - 2);
+    const bool negated = name.starts_with('^');
+    if (negated) name.remove_prefix(1);
+    const NamedSet* set = find_named_set(name);
+    if (set == nullptr || set->bracket.empty()) {
+      operand += in_.substr(at_, next - at_);
+    } else {
+      std::swap(out_, operand);
+      put_set(set->bracket, negated, true);
+      std::swap(out_, operand);
+    }
     at_ = next;
   }
 

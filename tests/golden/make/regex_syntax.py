@@ -1,8 +1,7 @@
 """Writes regex_syntax.json: where Hugging Face's Split cuts, for regexes that PCRE2 reads otherwise.
 
     python regex_syntax.py
-Offsets are in code points, as the package gives them; the texts are ASCII, so they are bytes too,
-but for the one with an ideograph. Made with tokenizers 0.23.3.
+Made with tokenizers 0.23.3.
 """
 import json
 import pathlib
@@ -13,9 +12,12 @@ from tokenizers.pre_tokenizers import Split
 REGEXES = [
     r"\p{N}{1,3}+", r"(?:ab){2}+c", r"[0-9]{2,3}+x", r"a{,2}", r"\h", r"\H+", r"[\hz]+",
     r"[a-z&&[^aeiou]]+", r"[\w&&[^b]]+", r"[a&&b]", r"[a[bc]]+", r"[\p{L}&&[^\p{Han}]]+", r"a{2}",
-    r"a{x}", r"[a-c]{1,2}+|x{2}", r"(a|b{1,2}+)c", r"[[:alpha:]]+", r"[]a]+", r"\{1,3}+",
+    r"\w+", r"\W+", r"[\w]", r"[^\w]+", r"[\W]+", r"\bto\b", r"\Bo", r"[[:punct:]]+", r"[[:alnum:]]+",
+    r"[[:word:]]+", r"[[:lower:]]+", r"[^[:upper:]]+", r"\p{Punct}+", r"\p{Alnum}+", r"\P{Word}+",
+    r"\p{^Alpha}", r"[\p{Upper}1]+", r"\p{XDigit}+", r"a{x}", r"[a-c]{1,2}+|x{2}", r"(a|b{1,2}+)c", r"[[:alpha:]]+", r"[]a]+", r"\{1,3}+",
 ]
 TEXTS = ["1111111", "ababababc", "12x123x1234x", "aaaaa", "zabcdefghz", "hello world 11", "a&&b[c]",
+         "e\u0301to to e\u0301", "a\u203fb_c $+.\u00ac", "\u2167x\u00b2\u2153", "\ufe0f\ufe0fAb",
          "ab\u4e2dcd", "bbbbc acc", "x{1,3}+ a{x}", "{1,3}++ {{"]
 
 
