@@ -69,7 +69,7 @@ Value to_float(Interpreter&, const Value& input, Arguments& arguments) {
   XRUN_JINJA_CHECK(!input.is_undefined(), "{}", input.undefined_message());
   double real = 0;
   if (input.is_number()) return Value::number(input.as_double());
-  if (input.is(Kind::kBigInt)) read_float(input.bytes(), real);
+  if (input.is(Kind::kBigInt) && read_float(input.bytes(), real)) return Value::number(real);
   if (input.is_text() && read_float(input.bytes(), real)) return Value::number(real);
   return otherwise == nullptr ? Value::number(0) : *otherwise;
 }

@@ -12,9 +12,11 @@ class Sequence : public PreTokenizer {
   }
   void apply(PieceList& list) const override {
     for (size_t i = 0; i < parts_.size(); ++i) {
-      run_stage(places_[i], [&] { parts_[i]->apply(list); });
-      // Pieces keep the text's own bytes as long as nothing but the model follows ByteLevel.
-      if (parts_[i]->maps_bytes() && i + 1 < parts_.size()) spell_pieces(list);
+      run_stage(places_[i], [&] {
+        parts_[i]->apply(list);
+        // Pieces keep the text's own bytes as long as nothing but the model follows ByteLevel.
+        if (parts_[i]->maps_bytes() && i + 1 < parts_.size()) spell_pieces(list);
+      });
     }
   }
   // What one part has cut the others cannot join; spelled bytes have no spaces.

@@ -37,7 +37,7 @@ size_t find_border(std::string_view text, size_t from, size_t most, BorderKinds 
     return (kinds.space && is_space_border(text, at)) || (kinds.line && is_line_border(text, at));
   };
   if (!kinds.space && !kinds.line) return text.size();
-  for (size_t at = most; at > from + 1; --at) {
+  for (size_t at = most; at > from; --at) {
     if (is_border(at)) return at;
   }
   size_t at = most + 1;

@@ -36,7 +36,7 @@ class TextPattern {
 std::unique_ptr<const TextPattern> make_text_pattern(const ComponentSpec& spec);
 
 // The parts that make_text_pattern chooses from.
-std::unique_ptr<const TextPattern> make_literal_pattern(std::string literal);
+std::unique_ptr<const TextPattern> make_literal_pattern(std::string literal);  // not empty
 std::unique_ptr<const TextPattern> make_regex_pattern(const std::string& regex,
                                                       const std::string& where);
 // Returns the hand-written splitter of exactly this regex, or nullptr.

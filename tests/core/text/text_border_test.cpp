@@ -11,7 +11,7 @@ namespace {
 // Every border of the text, marked.
 std::string marked(const std::string& text, BorderKinds kinds) {
   std::string out = text;
-  for (size_t at = text.size() - 1; at > 1; --at) {
+  for (size_t at = text.size() - 1; at > 0; --at) {
     if (find_border(text, at - 1, at, kinds) == at) out.insert(at, "|");
   }
   return out;

@@ -96,14 +96,6 @@ TEST(Tokenizer, InvalidBytesAreReadAsReplacementCharactersWithTheirOwnOffsets) {
   EXPECT_EQ(e.offsets.back(), (ByteRange{5, 6}));
 }
 
-TEST(Tokenizer, DecodeRefusesIdsBeyondTheVocabulary) {
-  const auto tokenizer = smol();
-  const int32_t size = int32_t(tokenizer->vocab_size());
-  EXPECT_EQ(error_of([&] { tokenizer->decode(std::vector<int32_t>{1, size}); }),
-            fmt::format("token 1 to decode is {}, wanted 0 to {}", size, size - 1));
-  EXPECT_NE(error_of([&] { tokenizer->decode(std::vector<int32_t>{-1}); }), "");
-}
-
 TEST(Tokenizer, PostProcessorTokensHaveEmptyRanges) {
   const auto tokenizer = Tokenizer::load(kFolders / "llama2");
   EncodeOptions options;
