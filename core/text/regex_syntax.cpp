@@ -70,6 +70,12 @@ class Translation {
       at_ += 2;
       return;
     }
+    if (kind == 'u' && in_.find_first_not_of("0123456789abcdefABCDEF", at_ + 2) >= at_ + 6 &&
+        at_ + 6 <= in_.size()) {
+      out_ += fmt::format("\\x{{{}}}", in_.substr(at_ + 2, 4));
+      at_ += 6;
+      return;
+    }
     if ((kind == 'p' || kind == 'P') && named_property(kind == 'P', in_class)) return;
     out_ += in_.substr(at_, 2);
     at_ = std::min(at_ + 2, in_.size());

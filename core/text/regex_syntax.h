@@ -13,6 +13,7 @@ namespace xrun {
 //   [A&&[^B]]     of A, not of B; to PCRE2 a class of A, & and [, and more behind it
 //   [a[bc]]       a union; to PCRE2 a class of a and [, and text behind it
 //   \h, \H        a hexadecimal digit, none; to PCRE2 a blank, none
+//   \u0061        a character; PCRE2 refuses it
 //   \w, \W, \b    marks and connectors belong to words; to PCRE2 they do not
 //   [[:alpha:]]   and other sets by name, also as \p{Alpha}: Unicode's properties of that name
 // Everything else stays as it is. Throws Error that begins with `where` for what has no such form

@@ -27,8 +27,8 @@ BEHAVIORS = ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Con
 # Regexes that mean one thing to Oniguruma and another one to PCRE2, and plain ones.
 REGEXES = [r"\p{L}+", r"\s+", r"[\p{P}\p{S}]", r"\p{N}{1,3}", r"\p{N}{1,3}+", r"e{1,2}+",
            r"[\p{L}&&[^a-m]]+", r"[\w&&[^\d]]+", r"[a-z&&[^aeiou]]+", r"[a-f[x-z]]+", r"\h+", r"\H",
-           r"a{,2}", r"\u0061", r"\x{e9}", r"\p{Punct}+", r"\p{Word}+", r"\p{Alnum}", r"\p{^L}+",
-           r"[[:alpha:]]+", r"[^[:space:]]+", r"\p{Han}|\p{Hangul}+", r"^\w+|\w+$", r"(?i:THE|of)",
+           r"a{,2}", r"\u0061", r"\x{e9}", r"\p{Punct}+", r"\p{Word}+", r"\p{^L}+",
+           r"[[:digit:]]+", r"[^[:space:]]+", r"\p{Han}|\p{Hangul}+", r"^\w+|\w+$", r"(?i:THE|of)",
            r"\s+(?!\S)|\s+", r"(?<!\w)e", r"\bto\b", r"\S++", r"a*", r"\R", r"[^\r\n\p{L}\p{N}]?\p{L}+"]
 ADDED = ["<s>", "[MASK]", "New York", "t N", "ABC", "abc", "q'", "é", "e", " a", "a", "\n", " ", "  ",
          "the", "東", "\u2581", "\t\n", "ﬁ", "e\u0301"]
@@ -134,16 +134,20 @@ class Draw(random.Random):
                 "vocab": {p: i for i, p in enumerate(vocab)}, "merges": merges}
 
     def added(self, model, normalizer):
-        """Tokens in the order in which the package numbers them; none that normalises to nothing."""
+        """Tokens in the order in which the package numbers them; none that normalises to nothing or
+        to what another one does."""
         vocab = model["vocab"]
         pieces = ({p: i for i, (p, _) in enumerate(vocab)} if isinstance(vocab, list) else vocab)
-        following, added = len(vocab), []
+        following, added, forms = len(vocab), [], {""}
         for text in self.sample(ADDED, self.randrange(6)):
             token = {"id": pieces.get(text, following), "content": text, "special": False,
                      "single_word": self.flag(0.2), "lstrip": self.flag(0.3),
                      "rstrip": self.flag(0.3), "normalized": self.flag()}
-            if token["normalized"] and vanishes(normalizer, text):
-                continue
+            if token["normalized"]:
+                form = normalised(normalizer, text)
+                if form in forms:
+                    continue
+                forms.add(form)
             following += text not in pieces
             added.append(token)
         return added
@@ -152,20 +156,23 @@ class Draw(random.Random):
         model = self.model()
         normalizer = self.stages(self.normalizer, "normalizers")
         added = self.added(model, normalizer)
-        trims = {"type": "ByteLevel", "add_prefix_space": self.flag(), "trim_offsets": self.flag()}
+        # The package trims a normalised added token by its normalised text.
+        plain = not any(t["normalized"] for t in added)
+        trims = {"type": "ByteLevel", "add_prefix_space": self.flag(),
+                 "trim_offsets": plain and self.flag()}
         return {"version": "1.0", "added_tokens": added, "model": model, "decoder": self.decoder(),
                 "normalizer": normalizer,
                 "pre_tokenizer": self.stages(self.pre_tokenizer, "pretokenizers"),
                 "post_processor": trims if model["type"] == "BPE" else None}
 
 
-def vanishes(normalizer, text):
+def normalised(normalizer, text):
     if normalizer is None:
-        return False
+        return text
     probe = {"version": "1.0", "added_tokens": [], "normalizer": normalizer, "pre_tokenizer": None,
              "post_processor": None, "decoder": None,
              "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}
-    return not Tokenizer.from_str(json.dumps(probe)).normalizer.normalize_str(text)
+    return Tokenizer.from_str(json.dumps(probe)).normalizer.normalize_str(text)
 
 
 def asked(tokenizer, text):
