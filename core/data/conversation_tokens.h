@@ -21,9 +21,10 @@ struct ConversationStyle {
   bool lost_calls = false;  // as RowSettings::lost_calls
 };
 
-// Text of the messages of one conversation. Templates render 64 MiB (kMaxTextBytes); their own
-// words must find a place beside it.
-constexpr size_t kMaxConversationBytes = size_t{60} << 20;
+// Text of the messages of one conversation. Templates render 64 MiB (kMaxTextBytes), their own
+// words among them; and rendered text and its tokens are held at once, which with a token a byte
+// takes some 30 times the text of a pair.
+constexpr size_t kMaxConversationBytes = size_t{24} << 20;
 
 // Renders, tokenises and marks. Nothing in the first `given` messages is trained unless train_on is
 // kAll; kLast trains the last answer alone. The first token never is trained, nor an answer that

@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kMaxRowBytes = size_t{1} << 30;
 constexpr size_t kPrefixPiece = size_t{1} << 18;
+constexpr size_t kCarryBytes = size_t{8} << 20;  // beyond, memory of a long row is not kept
 
 std::unique_ptr<RowSplitter> make_splitter(const std::string& path, const std::string& name) {
   const std::string content = content_name(path);
@@ -69,6 +70,7 @@ bool RowSplitter::next(RowBlock& block, size_t target) {
   std::string& content = block.content;
   content.assign(carry_);
   carry_.clear();
+  if (carry_.capacity() > kCarryBytes) carry_.shrink_to_fit();
   for (size_t want = target;; want = std::max(want, 2 * content.size())) {
     const size_t have = content.size();
     if (!at_end_ && have < want) {

@@ -5,10 +5,28 @@
 #include "core/data/messages.h"
 #include "core/data/row_encoder.h"
 #include "core/data/row_fields.h"
+#include "core/text/text_border.h"
 
 namespace xrun {
 
 namespace {
+
+// A stretch without a border is tokenised at once, which takes some 50 times its bytes.
+constexpr size_t kMaxStretchBytes = size_t{12} << 20;
+
+void require_borders(std::string_view text) {
+  for (size_t at = 0; text.size() - at > kMaxStretchBytes;) {
+    const size_t end = find_border(text, at, at + kMaxStretchBytes, {.space = true, .line = true});
+    if (end - at > kMaxStretchBytes) {
+      throw RowRefusal("too_long",
+                       fmt::format("bytes {} to {} of the text have no space between letters and "
+                                   "no line that begins with one; at most {} such bytes are "
+                                   "tokenised",
+                                   at, end, count_text(static_cast<int64_t>(kMaxStretchBytes))));
+    }
+    at = end;
+  }
+}
 
 class TextEncoder : public RowEncoder {
  public:
@@ -27,9 +45,8 @@ class TextEncoder : public RowEncoder {
     if (text.find_first_not_of(" \t\r\n\v\f") == std::string::npos) {
       throw RowRefusal("empty_text", "the text is empty");
     }
-    EncodeOptions options;
-    options.add_post_processor = true;
-    std::vector<int32_t> ids = parts_.tokenizer.encode(text, options).ids;
+    require_borders(text);
+    std::vector<int32_t> ids = encode(text);
     const std::optional<int32_t> end = parts_.tokenizer.eos_id();
     if (parts_.settings.end_of_text && end && (ids.empty() || ids.back() != *end)) {
       ids.push_back(*end);
@@ -50,6 +67,27 @@ class TextEncoder : public RowEncoder {
   }
 
  private:
+  // Long texts are kept as ids alone; room is made by the tokens that a byte has had so far.
+  std::vector<int32_t> encode(const std::string& text) const {
+    EncodeOptions options;
+    options.add_post_processor = true;
+    std::vector<int32_t> ids;
+    parts_.tokenizer.encode_parts(text, options, [&](Encoding&& part) {
+      if (ids.empty()) {
+        ids = std::move(part.ids);
+      } else {
+        ids.insert(ids.end(), part.ids.begin(), part.ids.end());
+      }
+      const double bytes = part.offsets.empty() ? 0 : part.offsets.back().end;
+      if (bytes == 0 || text.size() <= Tokenizer::kPartBytes) return;
+      const double total =
+          static_cast<double>(ids.size()) * static_cast<double>(text.size()) / bytes;
+      if (static_cast<size_t>(total) > ids.capacity())
+        ids.reserve(static_cast<size_t>(1.02 * total));
+    });
+    return ids;
+  }
+
   const std::string& text_of(const Json& row) const {
     if (row.is_string()) return row.as_string();
     RowFields::require_object(row);

@@ -1,14 +1,16 @@
-// The memory of a build is bounded, however long its file and its lines are.
+// The memory of a build is bounded, however long its file and its lines are: rows of 100 MB go
+// through a parser, a tokenizer and, as conversations, a template.
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <fstream>
 
 #include "core/data/cache_reader.h"
+#include "core/data/source_rows.h"
 #include "tests/core/data/scratch_folder.h"
 #include "tests/core/data/toy_rows.h"
 
@@ -16,61 +18,119 @@ namespace xrun {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr size_t kMegabyte = 1'000'000;
+constexpr int kShortRows = 500;  // behind each long one
 
-// Text rows as a real worker makes them: a token for four bytes.
-class QuarterRows : public ToyRows {
- public:
-  std::unique_ptr<RowWorker> make_worker() const override {
-    class Worker : public RowWorker {
-     public:
-      void encode(const RawRow& row, const std::string& place, EncodedRow& out) override {
-        out = EncodedRow();
-        const Json value = parse_row(row, place, out.repairs);
-        const std::string& text = value.at("text").as_string();
-        out.streams[0].ids.assign(text.size() / 4, 7);
-        out.streams[0].trained.assign(text.size() / 4, 1);
-      }
-    };
-    return std::make_unique<Worker>();
+// A million bytes of words, each `seed` in another order.
+std::string words(uint64_t seed) {
+  constexpr const char* kWords[] = {"the ",  "river ", "of ",      "small ", "things, ", "turned ",
+                                    "and ",  "over ",  "against ", "them. ", "Nobody ",  "asked ",
+                                    "which", " 1984 ", "été ",     "way"};
+  std::string text;
+  while (text.size() < kMegabyte) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    text += kWords[seed >> 60];
   }
-};
-
-// The largest resident size, in MB, of a process of its own that builds a cache.
-double peak_of_build(const fs::path& root, const CacheSource& source) {
-  const pid_t pid = ::fork();
-  if (pid == 0)
-    ::_exit(error_of([&] { ensure_cache(root, source, QuarterRows()); }).empty() ? 0 : 1);
-  int status = 0;
-  rusage usage{};
-  ::wait4(pid, &status, 0, &usage);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  return static_cast<double>(usage.ru_maxrss) / 1000;
+  return text;
 }
 
-TEST(CacheMemory, SlowLinesOf100MbTakeLessThanAGigabyte) {
-  const ScratchFolder folder;
-  char big[] = "/tmp/xrun_memory_XXXXXX";  // on a disk: memory is what is measured
-  ASSERT_NE(::mkdtemp(big), nullptr);
-  const fs::path root = big;
-  {
-    std::ofstream file(root / "rows.jsonl", std::ios::binary);
-    const std::string piece(1'000'000, 'x');
-    for (int row = 0; row < 4; ++row) {
-      file << "{\"text\": \"";
-      for (int i = 0; i < 100; ++i) file << piece;
-      file << "\"}\n";
-      for (int i = 0; i < 1000; ++i) file << "{\"text\": \"a short row\"}\n";
+class CacheMemory : public testing::Test {
+ protected:
+  // On a disk: memory is what is measured.
+  CacheMemory() {
+    char folder[] = "/tmp/xrun_memory_XXXXXX";
+    root_ = ::mkdtemp(folder);
+    const char* data = std::getenv("XRUN_TEST_DATA");
+    tokenizer_ =
+        Tokenizer::load(data != nullptr ? fs::path(data) / "tokenizers/gpt2"
+                                        : fs::path(XRUN_SOURCE_DIR "/tests/data/tiny_tokenizer"));
+    tokenizer_->finish_loading();
+  }
+  ~CacheMemory() override { fs::remove_all(root_); }
+
+  // Long rows with short ones behind each; `before` and `after` stand around their texts.
+  void write_rows(int count, int megabytes, const std::string& before, const std::string& after) {
+    std::ofstream file(root_ / "rows.jsonl", std::ios::binary);
+    for (int row = 0; row < count; ++row) {
+      file << before;
+      for (int i = 0; i < megabytes; ++i) file << words(static_cast<uint64_t>(row * 1000 + i));
+      file << after << "\n";
+      for (int i = 0; i < kShortRows; ++i) file << before << "a short row" << after << "\n";
     }
   }
-  CacheSource source = toy_source((root / "rows.jsonl").string(), kSegmentBytes);
-  source.block_bytes = 1 << 20;
-  for (int workers : {1, 3}) {
-    source.workers = workers;
-    const double peak = peak_of_build(root / std::to_string(workers), source);
-    EXPECT_LT(peak, 1000) << workers << " workers";
-    RecordProperty("peak_mb_" + std::to_string(workers), static_cast<int>(peak));
+
+  void write_chats(int count, int megabytes) {
+    write_rows(count, megabytes, R"({"messages":[{"role":"user","content":")",
+               R"("},{"role":"assistant","content":"yes"}]})");
   }
-  fs::remove_all(root);
+
+  // The largest resident size, in MB, of a process of its own that builds a cache.
+  double peak_of_build(RowKind kind, int workers) const {
+    CacheSource source = toy_source((root_ / "rows.jsonl").string(), kSegmentBytes);
+    source.block_bytes = 1 << 20;
+    source.workers = workers;
+    EncoderParts parts{{}, *tokenizer_, nullptr};
+    if (uses_template(kind)) {
+      parts.chat_template = resolve_template(*tokenizer_, "chatml").chat_template;
+    }
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      const SourceRows rows(kind, parts, nullptr);
+      const std::string error = error_of([&] { ensure_cache(root_, source, rows); });
+      std::fputs(error.c_str(), stderr);
+      ::_exit(error.empty() ? 0 : 1);
+    }
+    int status = 0;
+    rusage usage{};
+    ::wait4(pid, &status, 0, &usage);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    rows_ = CacheReader(toy_dir(root_, source)).rows();
+    return static_cast<double>(usage.ru_maxrss) / 1000;
+  }
+
+  fs::path root_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  mutable int64_t rows_ = 0;  // kept by the last build
+};
+
+TEST_F(CacheMemory, SlowATextOf100MbTakesLessThanAGigabyte) {
+  write_rows(1, 100, R"({"text":")", "\"}");
+  const double peak = peak_of_build(RowKind::kText, 1);
+  RecordProperty("peak_mb", static_cast<int>(peak));
+  EXPECT_LT(peak, 1000);
+  EXPECT_EQ(rows_, 1 + kShortRows);
+}
+
+TEST_F(CacheMemory, SlowThreeTextsOf100MbOnTwoThreadsTakeLessThanAGigabyte) {
+  write_rows(3, 100, R"({"text":")", "\"}");
+  const double peak = peak_of_build(RowKind::kText, 2);
+  RecordProperty("peak_mb", static_cast<int>(peak));
+  EXPECT_LT(peak, 1000);
+  EXPECT_EQ(rows_, 3 * (1 + kShortRows));
+}
+
+TEST_F(CacheMemory, SlowTheLongestConversationsTakeLessThanAGigabyte) {
+  write_chats(2, 25);
+  const double peak = peak_of_build(RowKind::kChat, 2);
+  RecordProperty("peak_mb", static_cast<int>(peak));
+  EXPECT_LT(peak, 1000);
+  EXPECT_EQ(rows_, 2 * (1 + kShortRows));
+}
+
+TEST_F(CacheMemory, SlowTheLongestPairsTakeLessThanAGigabyte) {
+  write_rows(2, 25, R"({"chosen":"yes","rejected":"no","prompt":")", "\"}");
+  const double peak = peak_of_build(RowKind::kPreference, 2);
+  RecordProperty("peak_mb", static_cast<int>(peak));
+  EXPECT_LT(peak, 1000);
+  EXPECT_EQ(rows_, 2 * (1 + kShortRows));
+}
+
+TEST_F(CacheMemory, SlowConversationsThatAreRefusedTakeLessThanAGigabyte) {
+  write_chats(3, 100);
+  const double peak = peak_of_build(RowKind::kChat, 2);
+  RecordProperty("peak_mb", static_cast<int>(peak));
+  EXPECT_LT(peak, 1000);
+  EXPECT_EQ(rows_, 3 * kShortRows);
 }
 
 }  // namespace

@@ -275,8 +275,8 @@ TEST_F(ChatEncoder, AConversationBeyondWhatIsRenderedIsTooLong) {
   const std::string text(kMaxConversationBytes + 1, 'a');
   const std::string refused =
       refusal(RowKind::kChat, R"({"prompt":")" + text + R"(","completion":"b"})");
-  EXPECT_TRUE(refused.starts_with("too_long: the conversation has 62,914,5")) << refused;
-  EXPECT_NE(refused.find("at most 62,914,560 are rendered"), std::string::npos) << refused;
+  EXPECT_TRUE(refused.starts_with("too_long: the conversation has 25,165,8")) << refused;
+  EXPECT_NE(refused.find("at most 25,165,824 are rendered"), std::string::npos) << refused;
 }
 
 }  // namespace

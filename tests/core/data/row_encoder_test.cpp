@@ -41,6 +41,17 @@ TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
   }
 }
 
+// ---- text
+
+using TextRows = EncoderFixture;
+
+TEST_F(TextRows, AStretchWithoutABorderIsTooLong) {
+  const std::string stretch(12'600'000, 'x');
+  EXPECT_EQ(refusal(RowKind::kText, R"({"text":"one two )" + stretch + " three\"}"),
+            "too_long: bytes 7 to 12600008 of the text have no space between letters and no line "
+            "that begins with one; at most 12,582,912 such bytes are tokenised");
+}
+
 // ---- every kind
 
 using EveryEncoder = EncoderFixture;
