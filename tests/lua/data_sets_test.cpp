@@ -70,9 +70,8 @@ TEST_F(DataSetBinding, OtherPackingGivesTheSameNumbers) {
         "");
     std::vector<double> values;
     for (const std::string& line : metrics("r" + max_tokens)) {
-      if (const Json* loss = parse_json(line, "m").find("train/loss")) {
-        values.push_back(loss->as_double());
-      }
+      const Json metric = parse_json(line, "m");
+      if (const Json* loss = metric.find("train/loss")) values.push_back(loss->as_double());
     }
     return values;
   };
