@@ -1,5 +1,7 @@
 // Split: cuts at the matches of a string or a regex.
 
+#include <algorithm>
+
 #include "core/text/pre_tokenizer.h"
 
 namespace xrun {
@@ -19,17 +21,22 @@ bool joins_previous(const std::vector<Stretch>& s, size_t i, SplitBehavior behav
 
 void add_pieces(const std::vector<Stretch>& stretches, uint32_t base, SplitBehavior behavior,
                 std::vector<ByteRange>& out) {
-  bool open = false;  // whether the last piece of `out` may be extended
+  // Empty stretches are pieces that others join, and are left out at last.
+  const auto first = int64_t(out.size());
+  bool has_empty = false;
   for (size_t i = 0; i < stretches.size(); ++i) {
     const Stretch& s = stretches[i];
     if (s.is_match && behavior == SplitBehavior::kRemoved) continue;
-    if (open && joins_previous(stretches, i, behavior)) {
+    if (int64_t(out.size()) > first && joins_previous(stretches, i, behavior)) {
       out.back().end = base + s.end;
-    } else if (s.begin < s.end) {
+    } else {
       out.push_back({base + s.begin, base + s.end});
-      open = true;
+      has_empty = has_empty || s.begin == s.end;
     }
   }
+  if (!has_empty) return;
+  const auto is_empty = [](const ByteRange& piece) { return piece.begin == piece.end; };
+  out.erase(std::remove_if(out.begin() + first, out.end(), is_empty), out.end());
 }
 
 class Split : public PreTokenizer {

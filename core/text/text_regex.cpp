@@ -47,6 +47,7 @@ constexpr StandIn kStandIns[] = {
 // Returns the bytes that stand for a character, or "" if PCRE2 may see it as it is.
 std::string_view stand_in(uint32_t c, uint32_t size) {
   if (c != 0x180E && !(unicode_properties(c) & kNewer)) return {};  // U+180E is \s for PCRE2 alone
+  if (c >= 0x20000 && category(c) == Category::kLo) return "\U00020000";  // an ideograph
   for (const StandIn& s : kStandIns) {
     if (s.category == category(c)) return size == 4 ? s.wide : c < 0x4E00 ? s.low : s.high;
   }
@@ -115,7 +116,11 @@ class RegexPattern : public TextPattern {
     const std::string_view shown = shown_to_pcre2(text, buffer);
     const std::unique_ptr<pcre2_match_data, FreePcre2> data(
         pcre2_match_data_create_from_pattern(code_.get(), nullptr));
+    const auto next = [&](size_t at) {
+      return at < text.size() ? at + utf8_size(text[at]) : at + 1;
+    };
     size_t done = 0;
+    bool matched = false;
     for (size_t from = 0; from <= text.size();) {
       const int found =
           pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(shown.data()), shown.size(), from,
@@ -127,10 +132,16 @@ class RegexPattern : public TextPattern {
       const size_t begin = ends[0], end = ends[1];
       XRUN_CHECK(begin <= end && begin >= done, "the tokenizer's regex {} matches backwards",
                  regex_excerpt(regex_, 0));
+      // As in the package no empty match touches the match before it.
+      if (matched && begin == end && end == done) {
+        from = next(end);
+        continue;
+      }
+      matched = true;
       if (begin > done) out.push_back({uint32_t(done), uint32_t(begin), false});
       out.push_back({uint32_t(begin), uint32_t(end), true});
       done = end;
-      from = end > begin ? end : end < text.size() ? end + utf8_size(text[end]) : end + 1;
+      from = end > begin ? end : next(end);
     }
     if (done < text.size()) out.push_back({uint32_t(done), uint32_t(text.size()), false});
   }

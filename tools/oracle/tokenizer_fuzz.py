@@ -28,7 +28,7 @@ BEHAVIORS = ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Con
 REGEXES = [r"\p{L}+", r"\s+", r"[\p{P}\p{S}]", r"\p{N}{1,3}", r"\p{N}{1,3}+", r"e{1,2}+",
            r"[\p{L}&&[^a-m]]+", r"[\w&&[^\d]]+", r"[a-z&&[^aeiou]]+", r"[a-f[x-z]]+", r"\h+", r"\H",
            r"a{,2}", r"\u0061", r"\x{e9}", r"\p{Punct}+", r"\p{Word}+", r"\p{^L}+",
-           r"[[:digit:]]+", r"[^[:space:]]+", r"\p{Han}|\p{Hangul}+", r"^\w+|\w+$", r"(?i:THE|of)",
+           r"[[:digit:]]+", r"[^[:space:]]+", r"^\w+|\w+$", r"(?i:THE|of)",
            r"\s+(?!\S)|\s+", r"(?<!\w)e", r"\bto\b", r"\S++", r"a*", r"\R", r"[^\r\n\p{L}\p{N}]?\p{L}+"]
 ADDED = ["<s>", "[MASK]", "New York", "t N", "ABC", "abc", "q'", "é", "e", " a", "a", "\n", " ", "  ",
          "the", "東", "\u2581", "\t\n", "ﬁ", "e\u0301"]

@@ -26,6 +26,14 @@ FIXED = [*WORDS, "", " ", "don't  New York <s>"]
 TEXTS = [generated(i) for i in range(300)] + FIXED
 
 
+class PlainDraw(Draw):
+    """Regexes have goldens of their own (regex_syntax.py), over texts of few scripts: which script a
+    newer character is of depends on the Unicode version."""
+    def pattern(self):
+        return self.choice([{"String": " "}, {"String": "e"}, {"String": "é"}, {"Regex": r"\p{L}+"},
+                            {"Regex": r"\s+"}, {"Regex": r"[\p{P}\p{S}]"}, {"Regex": r"\p{N}{1,3}"}])
+
+
 def path_of(made):
     return ROOT / "tests/data/tokenizers" / made["base"] / "tokenizer.json"
 
@@ -46,7 +54,7 @@ def is_odd(made):
 
 
 def row(number):
-    draw = Draw(number)
+    draw = PlainDraw(number)
     made = {"base": draw.choice(BASES), **{k: v for k, v in draw.tokenizer().items() if k in STAGES}}
     if is_odd(made):
         made["normalizer"] = None
