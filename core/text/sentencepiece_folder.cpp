@@ -2,6 +2,7 @@
 
 #include "core/base/file.h"
 #include "core/base/hash.h"
+#include "core/text/class_roles.h"
 #include "core/text/sentencepiece_model.h"
 #include "core/text/surrounding_tokens.h"
 
@@ -30,19 +31,14 @@ AddedToken added_token(const SentencePiece& piece, int32_t id) {
   return token;
 }
 
-// Names a role that the settings leave open after a piece of this kind and usual name.
-void name_role(NamedToken& named, const TokenModel& model, const char* usual) {
-  if (named.text.empty() && named.id < 0 && model.vocabulary().find(usual)) named.text = usual;
-}
-
 SurroundingTokens tokens_around(const FolderSettings& settings, const TokenModel& model) {
   const std::string name = class_name(settings);
   const bool llama_like =
       name.starts_with("Llama") || name.starts_with("CodeLlama") || name.starts_with("Gemma");
   const bool t5_like = name.starts_with("T5") || name.starts_with("MT5");
   SurroundingTokens tokens;
-  const auto bos = model.vocabulary().find(settings.bos.text);
-  const auto eos = model.vocabulary().find(settings.eos.text);
+  const auto bos = model.vocabulary().find(settings.names.text("bos_token"));
+  const auto eos = model.vocabulary().find(settings.names.text("eos_token"));
   if (bos && flag(settings.tokenizer_config, "add_bos_token", llama_like)) {
     tokens.before.push_back(*bos);
   }
@@ -74,9 +70,10 @@ TokenizerPipeline read_sentencepiece_folder(const std::filesystem::path& dir,
   }
   pipeline.model = make_sentencepiece_model(bytes, options);
   pipeline.decoder = make_sentencepiece_decoder(file);
-  name_role(settings.bos, *pipeline.model, "<s>");
-  name_role(settings.eos, *pipeline.model, "</s>");
-  name_role(settings.unk, *pipeline.model, "<unk>");
+  // A class that is not known here names the ends of a text as Llama does, like most of them.
+  const std::string name = class_name(settings);
+  add_class_roles(settings, class_roles(name).empty() ? "LlamaTokenizer" : name,
+                  pipeline.model->vocabulary());
   pipeline.post_processor =
       std::make_unique<SurroundingProcessor>(tokens_around(settings, *pipeline.model));
   settings.hashed.emplace_back("tokenizer.model", hash_hex(bytes));

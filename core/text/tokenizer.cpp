@@ -5,6 +5,13 @@
 
 namespace xrun {
 
+const std::string* find_text(const NamedTexts& texts, std::string_view name) {
+  for (const auto& [known, text] : texts) {
+    if (known == name) return &text;
+  }
+  return nullptr;
+}
+
 std::string_view Tokenizer::Parts::piece(int32_t id) const {
   if (const AddedToken* token = added.find(id)) return token->content;
   const Vocabulary& vocabulary = stages.model->vocabulary();
@@ -51,7 +58,13 @@ const std::string& Tokenizer::bos_token() const { return parts_->bos.text; }
 const std::string& Tokenizer::eos_token() const { return parts_->eos.text; }
 const std::string& Tokenizer::pad_token() const { return parts_->pad.text; }
 const std::string& Tokenizer::unk_token() const { return parts_->unk.text; }
-const std::string& Tokenizer::chat_template() const { return parts_->chat_template; }
+const NamedTexts& Tokenizer::named_tokens() const { return parts_->named_tokens; }
+const NamedTexts& Tokenizer::chat_templates() const { return parts_->chat_templates; }
+const std::string& Tokenizer::chat_template() const {
+  static const std::string none;
+  const std::string* text = find_text(parts_->chat_templates, "default");
+  return text == nullptr ? none : *text;
+}
 const std::string& Tokenizer::digest() const { return parts_->digest; }
 const std::string& Tokenizer::notice() const { return parts_->notice; }
 

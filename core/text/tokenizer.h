@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace xrun {
@@ -19,6 +20,11 @@ struct ByteRange {
   uint32_t end;
   bool operator==(const ByteRange&) const = default;
 };
+
+// Texts by name, in order.
+using NamedTexts = std::vector<std::pair<std::string, std::string>>;
+// Returns the text of a name, or nullptr.
+const std::string* find_text(const NamedTexts& texts, std::string_view name);
 
 // Token ids and, one for one, the bytes that each token stands for. A token that holds part of a
 // character has exactly its bytes; a token that the post-processor added has an empty range.
@@ -95,8 +101,14 @@ class Tokenizer {
   const std::string& pad_token() const;
   const std::string& unk_token() const;
 
-  // Returns chat_template.jinja, else tokenizer_config.json's "chat_template" (a string, or the
-  // list's "default"); "" if there is none.
+  // Returns the special tokens by the names under which transformers gives them to a template:
+  // bos_token, eos_token, image_token, ... as the tokenizer's own files name them.
+  const NamedTexts& named_tokens() const;
+
+  // Returns the chat templates of the folder's files or, if there are none, those of
+  // tokenizer_config.json (folder_templates.h). What has no name is "default".
+  const NamedTexts& chat_templates() const;
+  // Returns the one named "default", or "" if there is none.
   const std::string& chat_template() const;
   // Returns a hash over the names and bytes of the files that define ids and special tokens
   // (not the chat template): 32 hexadecimal digits.

@@ -29,11 +29,9 @@ constexpr const char* kQwen2Stages = R"json({
 })json";
 
 constexpr TokenizerClass kClasses[] = {
-    {"GPT2Tokenizer", "gpt2", kGpt2Stages, "<|endoftext|>"},
-    {"Qwen2Tokenizer", "qwen2", kQwen2Stages, "<|endoftext|>"},
-    {"Qwen3Tokenizer", "qwen3", kQwen2Stages, "<|endoftext|>"},
-    {"CodeGenTokenizer", "codegen", kGpt2Stages, "<|endoftext|>"},
-    {"GPTNeoXTokenizer", "gpt_neox", kNfcGpt2Stages, "<|endoftext|>"},
+    {"GPT2Tokenizer", "gpt2", kGpt2Stages},           {"Qwen2Tokenizer", "qwen2", kQwen2Stages},
+    {"Qwen3Tokenizer", "qwen3", kQwen2Stages},        {"CodeGenTokenizer", "codegen", kGpt2Stages},
+    {"GPTNeoXTokenizer", "gpt_neox", kNfcGpt2Stages},
 };
 
 std::string_view without_fast(std::string_view name) {

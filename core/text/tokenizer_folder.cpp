@@ -1,10 +1,12 @@
 #include "core/text/tokenizer_folder.h"
 
-#include "core/base/file.h"
-#include "core/text/tokenizer_pipeline.h"
-
 #include <charconv>
 #include <unordered_set>
+
+#include "core/base/file.h"
+#include "core/text/class_roles.h"
+#include "core/text/folder_templates.h"
+#include "core/text/tokenizer_pipeline.h"
 
 namespace xrun {
 
@@ -20,25 +22,6 @@ Json read_object(const fs::path& path) {
   Json json = parse_json(read_file(path, kMaxBytes), path.string());
   XRUN_CHECK(json.is_object(), "{}: got {}, wanted an object", path.string(), json.kind_name());
   return json;
-}
-
-// A role's text in one of the files that name roles: a string or an object with "content".
-void read_named(const Json& json, const std::string& key, const std::string& file,
-                NamedToken& named) {
-  const Json* value = json.find(key);
-  if (value == nullptr || value->is_null() || !named.text.empty()) return;
-  if (value->is_string() && value->as_string().empty()) return;
-  named.text = read_added_token(*value, file + ": " + key).content;
-}
-
-void read_ids(const Json& config, const std::string& key, const std::string& file,
-              NamedToken& named) {
-  const Json* value = config.find(key);
-  if (value == nullptr || value->is_null() || !named.text.empty()) return;
-  // A list names several ends; the first one is the one that is written.
-  const Json& id = value->is_array() && value->size() > 0 ? value->as_array()[0] : *value;
-  XRUN_CHECK(id.is_int(), "{}: {}: got {}, wanted an id", file, key, id.kind_name());
-  named.id = id.as_int();
 }
 
 // tokenizer_config.json: {"added_tokens_decoder": {"151643": {...}}}.
@@ -74,7 +57,7 @@ void read_added_map(const fs::path& path, std::vector<AddedToken>& added) {
   }
 }
 
-// The roles and lists of special tokens in one file. They have no ids of their own.
+// The names and lists of special tokens in one file. They have no ids of their own.
 void read_special(const Json& json, const std::string& file, std::vector<AddedToken>& added) {
   const auto add = [&](const Json& value, const std::string& where) {
     AddedToken token = read_added_token(value, where);
@@ -82,35 +65,15 @@ void read_special(const Json& json, const std::string& file, std::vector<AddedTo
     if (value.is_string() || value.find("normalized") == nullptr) token.normalized = false;
     added.push_back(std::move(token));
   };
-  for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
-                          "cls_token", "mask_token"}) {
-    const Json* value = json.find(key);
-    const bool empty = value == nullptr || value->is_null() ||
-                       (value->is_string() && value->as_string().empty());
-    if (!empty) add(*value, file + ": " + key);
-  }
+  TokenNames::each(json, [&](const std::string& name, const Json& value) {
+    const bool empty = value.is_null() || (value.is_string() && value.as_string().empty());
+    if (!empty) add(value, file + ": " + name);
+  });
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
     const Json* list = json.find(key);
     if (list == nullptr || !list->is_array()) continue;
     for (const Json& value : list->as_array()) add(value, file + ": " + key);
   }
-}
-
-std::string read_chat_template(const fs::path& dir, const Json& config, const std::string& file) {
-  // A file of its own goes before the member, as in transformers.
-  if (path_exists(dir / "chat_template.jinja")) {
-    return read_file(dir / "chat_template.jinja", kMaxBytes);
-  }
-  const Json* value = config.find("chat_template");
-  if (value == nullptr || value->is_null()) return "";
-  if (value->is_string()) return value->as_string();
-  XRUN_CHECK(value->is_array(), "{}: chat_template: got {}, wanted a string or a list of named "
-             "templates", file, value->kind_name());
-  for (size_t i = 0; i < value->size(); ++i) {
-    const ComponentSpec item(value->as_array()[i], fmt::format("{}: chat_template[{}]", file, i));
-    if (item.text("name") == "default") return item.text("template");
-  }
-  return "";
 }
 
 }  // namespace
@@ -119,24 +82,16 @@ FolderSettings read_folder_settings(const fs::path& dir) {
   FolderSettings out;
   const std::string config_name = (dir / "tokenizer_config.json").string();
   const std::string map_name = (dir / "special_tokens_map.json").string();
-  const std::string model_name = (dir / "config.json").string();
   out.tokenizer_config = read_object(config_name);
-  out.config = read_object(model_name);
+  out.config = read_object(dir / "config.json");
   const Json map = read_object(map_name);
-  const std::pair<const char*, NamedToken*> roles[] = {{"bos_token", &out.bos},
-                                                       {"eos_token", &out.eos},
-                                                       {"pad_token", &out.pad},
-                                                       {"unk_token", &out.unk}};
-  for (const auto& [key, named] : roles) {
-    read_named(out.tokenizer_config, key, config_name, *named);
-    read_named(map, key, map_name, *named);
-    read_ids(out.config, std::string(key) + "_id", model_name, *named);
-  }
+  out.names.read(out.tokenizer_config, config_name);
+  if (!out.tokenizer_config.find("added_tokens_decoder")) out.names.read(map, map_name);
   read_added_decoder(out.tokenizer_config, config_name, out.added);
   read_added_map(dir / "added_tokens.json", out.added);
   read_special(out.tokenizer_config, config_name, out.added);
   read_special(map, map_name, out.added);
-  out.chat_template = read_chat_template(dir, out.tokenizer_config, config_name);
+  out.chat_templates = read_folder_templates(dir, out.tokenizer_config, config_name);
 
   Json hashed = Json::object();
   for (const auto& [key, value] : out.tokenizer_config.as_object()) {
@@ -147,6 +102,18 @@ FolderSettings read_folder_settings(const fs::path& dir) {
     out.hashed.emplace_back("added_tokens", read_file(dir / "added_tokens.json", kMaxBytes));
   }
   return out;
+}
+
+void add_class_roles(FolderSettings& settings, std::string_view tokenizer_class,
+                     const Vocabulary& vocabulary) {
+  for (const ClassRole& role : class_roles(tokenizer_class)) {
+    if (!vocabulary.find(role.text) || !settings.names.set_default(role.name, role.text)) continue;
+    AddedToken token;
+    token.content = role.text;
+    token.special = true;
+    token.normalized = false;
+    settings.added.push_back(std::move(token));
+  }
 }
 
 }  // namespace xrun

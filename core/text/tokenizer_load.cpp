@@ -69,23 +69,7 @@ TokenizerPipeline read_vocab_and_merges(const fs::path& dir, FolderSettings& set
   settings.hashed.emplace_back("vocab.json", hash_hex(files.vocab));
   settings.hashed.emplace_back("merges.txt", hash_hex(files.merges->bytes()));
 
-  // The class's own default, where the folder says nothing about roles.
-  if (pipeline.model->vocabulary().find(known.special)) {
-    const bool silent = settings.added.empty();
-    for (const auto& [key, named] : {std::pair("bos_token", &settings.bos),
-                                     std::pair("eos_token", &settings.eos)}) {
-      if (silent && !settings.tokenizer_config.find(key) && named->text.empty()) {
-        named->text = known.special;
-      }
-    }
-    if (silent) {
-      AddedToken token;
-      token.content = known.special;
-      token.special = true;
-      token.normalized = false;
-      settings.added.push_back(std::move(token));
-    }
-  }
+  add_class_roles(settings, known.name, pipeline.model->vocabulary());
   return pipeline;
 }
 
@@ -111,6 +95,10 @@ TokenizerPipeline read_pipeline(const fs::path& dir, FolderSettings& settings) {
     TokenizerPipeline pipeline = read_tokenizer_json(json.string(), digest);
     settings.hashed.emplace_back("tokenizer.json", digest);
     check_prefix_space(dir, settings, pipeline.prefixes_space);
+    const Json* named = settings.tokenizer_config.find("tokenizer_class");
+    if (named != nullptr && named->is_string()) {
+      add_class_roles(settings, named->as_string(), pipeline.model->vocabulary());
+    }
     return pipeline;
   }
   if (path_exists(dir / "vocab.json") && path_exists(dir / "merges.txt")) {
@@ -177,12 +165,21 @@ class AddedTokenList {
   int64_t next_;
 };
 
-TokenRole role(const Tokenizer::Parts& parts, const NamedToken& named) {
-  if (!named.text.empty()) return {parts.id_of(named.text), named.text};
-  if (named.id < 0 || named.id >= parts.vocab_size) return {};
-  const std::string_view text = parts.piece(int32_t(named.id));
+// A role by its name, else by the id that config.json gives it. `file` is config.json.
+TokenRole read_role(const Tokenizer::Parts& parts, const FolderSettings& settings,
+                    const std::string& name, const std::string& file) {
+  if (const std::string_view text = settings.names.text(name); !text.empty()) {
+    return {parts.id_of(text), std::string(text)};
+  }
+  const Json* value = settings.config.find(name + "_id");
+  if (value == nullptr || value->is_null()) return {};
+  // A list names several ends; the first one is the one that is written.
+  const Json& id = value->is_array() && value->size() > 0 ? value->as_array()[0] : *value;
+  XRUN_CHECK(id.is_int(), "{}: {}_id: got {}, wanted an id", file, name, id.kind_name());
+  if (id.as_int() < 0 || id.as_int() >= parts.vocab_size) return {};
+  const std::string_view text = parts.piece(int32_t(id.as_int()));
   if (text.empty()) return {};
-  return {int32_t(named.id), std::string(text)};
+  return {int32_t(id.as_int()), std::string(text)};
 }
 
 }  // namespace
@@ -203,11 +200,15 @@ std::unique_ptr<Tokenizer::Parts> load_tokenizer_parts(const fs::path& dir) {
                  "of {}", (dir / "tokenizer.json").string(), id, parts->vocab_size);
     });
   }
-  parts->bos = role(*parts, settings.bos);
-  parts->eos = role(*parts, settings.eos);
-  parts->pad = role(*parts, settings.pad);
-  parts->unk = role(*parts, settings.unk);
-  parts->chat_template = settings.chat_template;
+  const std::pair<const char*, TokenRole*> roles[] = {{"bos_token", &parts->bos},
+                                                      {"eos_token", &parts->eos},
+                                                      {"pad_token", &parts->pad},
+                                                      {"unk_token", &parts->unk}};
+  for (const auto& [name, role] : roles) {
+    *role = read_role(*parts, settings, name, (dir / "config.json").string());
+  }
+  parts->named_tokens = settings.names.texts();
+  parts->chat_templates = settings.chat_templates;
   Hasher hasher;
   for (const auto& [name, text] : settings.hashed) hasher.field(name, text);
   parts->digest = hasher.hex();

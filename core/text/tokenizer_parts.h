@@ -19,7 +19,7 @@ struct Tokenizer::Parts {
   AddedTokens added;
   int64_t vocab_size = 0;
   TokenRole bos, eos, pad, unk;
-  std::string chat_template;
+  NamedTexts named_tokens, chat_templates;
   std::string digest;
   std::string notice;
 

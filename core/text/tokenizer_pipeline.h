@@ -38,7 +38,6 @@ struct TokenizerClass {
   const char* name;        // without the suffix "Fast"
   const char* model_type;  // of config.json, used where no class is named
   const char* stages;      // JSON: normalizer, pre_tokenizer, decoder, as in a tokenizer.json
-  const char* special;     // its default special token
 };
 
 // Returns a class by its name (with or without "Fast") or by a model type, or nullptr.
