@@ -7,6 +7,7 @@
 #include "core/model/model.h"
 #include "core/model/new_folder.h"
 #include "core/model/safetensors.h"
+#include "core/text/folder_templates.h"
 
 namespace xrun {
 
@@ -46,11 +47,17 @@ std::vector<std::string> tokenizer_files(const std::filesystem::path& dir) {
   for (const char* name : kTokenizerFiles) {
     if (std::filesystem::is_regular_file(dir / name)) found.push_back(name);
   }
+  for (const std::string& name : named_template_files(dir)) {
+    found.push_back(std::string(kNamedTemplateFolder) + "/" + name);
+  }
   return found;
 }
 
 void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to) {
-  for (const std::string& name : tokenizer_files(from)) copy_over(from / name, to / name);
+  for (const std::string& name : tokenizer_files(from)) {
+    make_dirs((to / name).parent_path());
+    copy_over(from / name, to / name);
+  }
 }
 
 void export_model(const Model& model, const std::filesystem::path& source,
@@ -65,6 +72,7 @@ void export_model(const Model& model, const std::filesystem::path& source,
   NewFolder folder(out, earlier);
   copy_tokenizer(source, folder.path());
   if (!chat_template.empty()) {
+    std::filesystem::remove_all(folder.path() / kNamedTemplateFolder);
     write_file_atomic(folder.path() / "chat_template.jinja", chat_template);
   }
   if (std::filesystem::exists(source / "generation_config.json")) {

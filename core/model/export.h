@@ -14,8 +14,9 @@ class Model;
 // Writes config.json (as loaded, with the dtype it is saved in), model.safetensors, and copies
 // generation_config.json and the tokenizer's files, template included, from `source`, the folder
 // the model came from. A `chat_template` that is not empty becomes chat_template.jinja, which
-// transformers and we prefer to any other. `out` appears whole or not at all; an existing folder is
-// replaced only if it is an earlier export or empty. Throws Error.
+// transformers and we prefer to any other, and the named ones stay behind. `out` appears whole or
+// not at all; an existing folder is replaced only if it is an earlier export or empty. Throws
+// Error.
 void export_model(const Model& model, const std::filesystem::path& source,
                   const std::filesystem::path& out, c10::ScalarType dtype = c10::ScalarType::Float,
                   const std::string& chat_template = "");

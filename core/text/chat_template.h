@@ -56,10 +56,10 @@ class ChatTemplate {
 
 // Variables of the template's environment by name: bos_token and its like. Their text counts as the
 // template's own, so that it may become special tokens.
-using TemplateTokens = std::vector<std::pair<std::string, std::string>>;
+using TemplateTokens = NamedTexts;
 
-// Returns the special tokens that a tokenizer gives its template: bos_token, eos_token, ...; those
-// that it does not have stay undefined, as in transformers.
+// Returns the special tokens that a tokenizer gives its template: bos_token, eos_token, and every
+// other that its files name; those that it does not have stay undefined, as in transformers.
 TemplateTokens template_tokens(const Tokenizer& tokenizer);
 
 // Whether a name is an argument of transformers' apply_chat_template itself: a row that sets one
@@ -80,9 +80,11 @@ struct ResolvedTemplate {
 };
 
 // Finds the template of a setting: "auto" (the tokenizer's own, or our tagged variant of it where
-// it is a known family's without generation marks), a built-in name ("chatml"), or a file. Throws
-// Error with the way out if the tokenizer has no template, if its template is unmarked and unknown
-// (unless `allow_unmarked`), or if the setting names nothing.
+// it is a known family's without generation marks), a built-in name ("chatml"), the name of one of
+// the tokenizer's own ("rag"), or a file. "auto" takes the tokenizer's "default", and its
+// "tool_use" for rows with tools. Throws Error with the way out if the tokenizer has no template,
+// if its template is unmarked and unknown (unless `allow_unmarked`), or if the setting names
+// nothing. An unknown "tool_use", or a "default" that is missing beside it, refuses its rows only.
 ResolvedTemplate resolve_template(const Tokenizer& tokenizer, const std::string& setting = "auto",
                                   const std::string& date = "", bool allow_unmarked = false);
 

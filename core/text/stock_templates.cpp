@@ -19,72 +19,73 @@ struct Stock {
 
 constexpr Stock kStock[] = {
     {"7a128e0473e4be90846f9032c2079ea2", "chatml"},
-    {"ac1ba7ff30a85241598a95e3aad3f23f", "chatml"},
-    {"e79efd59933163c680a249ebcbf915a8", "chatml"},
-    {"2794d2e0f090a47f1a9a0dce0b370322", "command-r"},
-    {"2ac29c8c7c0a0fdf005650410adf39c5", "command-r"},
-    {"370410da5169d974515fed8e1ca5abea", "command-r"},
-    {"f4ed663f0f39afce5a17e5b14654e706", "command-r"},
-    {"a67dc0ef5788fc2d50a31ef17c7e3441", "command-r7b"},
+    {"a344e8c84fb0282dda206a9e46a4ac01", "chatml"},
+    {"f0a6a8278439fdb056191e205a440263", "chatml"},
+    {"55c706fbac48dcf2e90e2d74ecc3919b", "command-r"},
+    {"6557fc82f3059a7bcbe1fb1355c00728", "command-r"},
+    {"b4c4d412caedff3162507bcd2e3bf746", "command-r"},
+    {"f1e933cf283c34a4154ccac568de8a3b", "command-r"},
+    {"e7ee2b9216f53b6370030d47d420498e", "command-r7b"},
     {"b59c4fde1d06da0055b25ceb4910aa64", "deepseek-r1-distill"},
     {"fc60798d3b3a231256a138c31521e7c8", "deepseek-v3"},
-    {"87daba121b200749e69938d4bb4363f7", "gemma"},
-    {"e537acc4af603ac842d704cf86311be7", "gemma-3"},
-    {"563b00ed10147a1ee4896b7cffb8af5e", "glm-4"},
-    {"65ee78f3e5dff227d17e1c59523b2f05", "glm-4-moe"},
-    {"7ae091f536e79eccd6f706d59cc00ab6", "gpt-oss"},
-    {"4ce2abc1e4a0c8b5daa5e74a37ae0bcc", "granite-3"},
-    {"85f74a59822840d56fbc6d73d8615a67", "granite-3"},
-    {"a6dc9fd516d3d42dfb345fabc5d4d13e", "granite-3"},
-    {"da550c1cf4522a60fd507f66a4dd6cc5", "granite-3"},
-    {"355e77debc5ac41cdf84b19c5c6ade88", "lfm2"},
-    {"196d0684d8fed88bc341152fe35cb371", "lfm2.5"},
-    {"5cc730147bc3d550018fc13eb46e7703", "llama-2"},
-    {"9742b62dde79126564ffe80b2cb8b63b", "llama-3"},
-    {"d8195f5c3269144a67cf150b21611898", "llama-3.1"},
-    {"0022ce603296a2e339706e25f86f6d8c", "llama-3.2"},
+    {"8b30bb763d138e692c2e86beabccd2a4", "gemma"},
+    {"6c84c2da794fd4c1d9c620dcaf86f38d", "gemma-3"},
+    {"a04e49485f21e385c02b9dae12437509", "glm-4"},
+    {"158e3477a24f6e26a59a37db2b6d44d1", "glm-4-moe"},
+    {"263b899cbc2e65c8b619f5c43a935065", "gpt-oss"},
+    {"0b12bcbbf1d07413a473220e0ba2083b", "granite-3"},
+    {"b13392e8055e03294b313ff2b8746170", "granite-3"},
+    {"cb1c9b71550d107db20bed472a0b8eee", "granite-3"},
+    {"fef56ce965aab0c8cfd8ed9072b4cd0f", "granite-3"},
+    {"e4dffab064fe05ee9a759f31d2cc23b5", "lfm2"},
+    {"6ab6c45377773e40a87b606351ee7919", "lfm2.5"},
+    {"4adb1f81f5c508ea24f6d97f87d647f5", "llama-2"},
+    {"09facc0e4aa943189799ad6e2dea0594", "llama-3"},
+    {"9ddcd6cd71f96dd76ca7779b7730196a", "llama-3.1"},
+    {"573e1bcc8c56f178c3d57e38f5ff0756", "llama-3.2"},
     {"f395fc5daa794129a5d004210ebce758", "mistral-v0"},
     {"70bf874ad98f31f4b7f52373b11c60d7", "mistral-v0-spaced"},
-    {"6995ae09844903a4c0e362e1e182cb4a", "mistral-v1"},
-    {"18a19f9f09c60c27968e0a4b721d56bf", "mistral-v3"},
-    {"3f8ea703fe92f318143d65fd6759f950", "mistral-v3-tekken"},
+    {"876a2693f5ece6d898326487e3b467bd", "mistral-v1"},
+    {"a9353cb590f781b7b091cda72d40416a", "mistral-v3"},
+    {"af2b89a9b22b3c859d869133a4d56603", "mistral-v3-tekken"},
     {"5b658f89dcb1716f11381d1c62000f60", "mistral-v7"},
     {"3210f443f276f16a02cdc546cb24cabe", "mistral-v7-tekken"},
-    {"891473a6fe6539e2cddded9962a91580", "nemotron-3"},
-    {"bf60f3954eeb1a2416c9f60bca92dada", "nemotron-3"},
-    {"df5fd7c8d8fb0af437f9a6b6f9366a69", "nemotron-3"},
-    {"e1fddc9aaeeecf7acfa667cb13e0ad73", "nemotron-3"},
-    {"945743d8e1930166b8e7a8e758dc68a1", "olmo-2"},
-    {"1929047c212556a04c21b7032af75488", "phi-3"},
-    {"b19368d02e2e55ba6e4dd1d1503d042f", "phi-3.5"},
+    {"5f00c2af4544f856f44bce180f7f274d", "nemotron-3"},
+    {"86848719b76b995add23cf4bd0fdd75a", "nemotron-3"},
+    {"a040e90b21a58800c87f8761e06a21d0", "nemotron-3"},
+    {"b9d5e3d56b9bcec0450ca704f00e546f", "nemotron-3"},
+    {"2ef1dbbe37b5241f2cf6c80e0c47b498", "olmo-2"},
+    {"0850c77e9e7c37ed82fc89c04c54ba66", "phi-3"},
+    {"ceaa31b1554ec3f5cd8aff863abd4554", "phi-3.5"},
     {"a50143285cdef922bc5711ad3f99d670", "phi-4"},
     {"f4ba63d66919b6d41c0680782a7c9316", "phi-4-mini"},
-    {"ffc0f0e586eab38f88f6e00386459715", "qwen2"},
-    {"ffcbdd97212192ce6ccc27d79cf50115", "qwen2.5"},
-    {"0b1d9fb5accc95c6365cf5ae0cde932c", "qwen3"},
-    {"c937ed750c03adc30dc41f35d72d8caf", "qwen3-2507"},
-    {"c3cd52870c77824ad748dc171e5ead1b", "qwen3-vl"},
-    {"6d72d6de3820bf2cdad8c09bf9a11211", "qwen3.5"},
-    {"9380eefc9624603e79f0700f0e59fc40", "qwen3.5"},
-    {"ba731b77665fb35680ecf938d352002a", "qwen3.5"},
-    {"d2ac51869566ea19a648e41e5ddfb04b", "qwen3.5"},
-    {"d6d9c64af90b83f04eb16961cf1a8f56", "smollm2"},
-    {"2a790ab373f2a1c55f0ad8992fd6ec20", "tulu-3"},
-    {"03d06d443d25521ea66626a06cdaafd9", "zephyr"},
+    {"e580c2da83415028d5d943bd0bd9082f", "qwen2"},
+    {"e392aa06018503fd2469c9508f79506e", "qwen2.5"},
+    {"0fab82ce8f4d5175c9e0155c80737cf2", "qwen3"},
+    {"cc9ddd5a40bc1c0c8fb5d937b1e8f5d0", "qwen3-2507"},
+    {"02106194b02d7f3ba6c9c2c4e7ca9522", "qwen3-vl"},
+    {"427b80bb3dda26b10ed0a1d8b9d7e0be", "qwen3.5"},
+    {"572380022568fa7b579b2c2e5ecdae85", "qwen3.5"},
+    {"b20ce3c106c0a721ea7113e61d9a8bcf", "qwen3.5"},
+    {"cb9dfc65c3b50c42b488fed7dae5f0ed", "qwen3.5"},
+    {"98f63cc3d421d28f99ab995e9629dacd", "smollm2"},
+    {"b817851b777472b27b4a2d69f1d91b7c", "tulu-3"},
+    {"5ae4edc1a6c08aa61db34e9fc60441d8", "zephyr"},
 };
 
 }  // namespace
 
 std::string template_fingerprint(std::string_view source) {
   std::string text;
-  for (char c : source) {
-    const bool blank = c == ' ' || (c >= '\t' && c <= '\r');
-    if (!blank)
-      text += c;
-    else if (!text.empty() && text.back() != ' ')
-      text += ' ';
+  text.reserve(source.size());
+  for (size_t i = 0; i < source.size(); ++i) {
+    if (source[i] != '\r') {
+      text += source[i];
+    } else if (i + 1 == source.size() || source[i + 1] != '\n') {
+      text += '\n';
+    }
   }
-  if (text.ends_with(' ')) text.pop_back();
+  if (text.ends_with('\n')) text.pop_back();
   return hash_hex(text);
 }
 

@@ -6,7 +6,8 @@
 
 namespace xrun {
 
-// Returns a hash of the template's text with each run of white space as one blank.
+// Returns a hash of the template's text as Jinja reads it: every line ends with "\n", and the last
+// line with nothing.
 std::string template_fingerprint(std::string_view source);
 
 // Returns the family that a published text belongs to: the name of a built-in template or of a

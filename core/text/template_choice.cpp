@@ -1,7 +1,7 @@
 // Which template a setting means. What stands in for an unmarked template must render the same
-// probes. A stock text of a known family is met again by its fingerprint: the hash of its text with
-// each run of white space as one blank, and is trusted then. Any other text is known by what it
-// renders, or by the places at which it writes an answer; then every row is rendered by both.
+// probes. A stock text of a known family is met again by the hash of its bytes, and is trusted
+// then. Any other text is known by what it renders, or by the places at which it writes an answer;
+// then every row is rendered by both.
 //
 // A new family is one file in core/text/templates, or its places in template_marks.cpp; a stock
 // text is one line in stock_templates.cpp.
@@ -19,6 +19,7 @@
 #include "core/text/stock_templates.h"
 #include "core/text/template_marks.h"
 #include "core/text/template_probes.h"
+#include "core/text/tool_template.h"
 
 namespace xrun {
 
@@ -102,38 +103,121 @@ StandIn stand_in(const std::shared_ptr<const ChatTemplate>& stock, const Tokeniz
   return found;
 }
 
-// Decides about a template that may lack marks: itself, its marked copy, or an error.
+// How to decide about a template that may lack marks.
+struct MarkPolicy {
+  const Tokenizer& tokenizer;
+  const std::string& date;
+  bool swap;            // for a marked copy, if there is one
+  bool allow_unmarked;  // if there is none; else that is an error
+};
+
+// Decides about a template that may lack marks: itself, its marked copy, or an error. The notice
+// has no head yet.
 ResolvedTemplate with_marks(std::shared_ptr<const ChatTemplate> found, const std::string& whose,
-                            const Tokenizer& tokenizer, const std::string& date, bool swap,
-                            bool allow_unmarked) {
-  if (found->marks_generation()) return {found, fmt::format("template: {}", whose)};
-  if (const StandIn other = swap ? stand_in(found, tokenizer, date) : StandIn{};
+                            const MarkPolicy& policy) {
+  if (found->marks_generation()) return {found, whose};
+  if (const StandIn other =
+          policy.swap ? stand_in(found, policy.tokenizer, policy.date) : StandIn{};
       other.chat_template != nullptr) {
-    return {other.chat_template, fmt::format("template: {} has no generation marks; using {}, {}",
-                                             whose, other.chat_template->name(), other.why)};
+    return {other.chat_template, fmt::format("{} has no generation marks; using {}, {}", whose,
+                                             other.chat_template->name(), other.why)};
   }
-  XRUN_CHECK(allow_unmarked,
+  // A template that fails on everything is known by nothing: a name that the tokenizer lacks.
+  const std::optional<std::string> refusal = refusal_of_probes(*found);
+  const std::string because =
+      refusal ? fmt::format(" (it renders none of the probes: {})", *refusal) : "";
+  XRUN_CHECK(policy.allow_unmarked,
              "{} has no {{% generation %}} marks and is not of a family known here (fingerprint "
-             "{}), so nothing says what to train; name a template with marks: a file, or one of {}",
-             whose, template_fingerprint(found->source()), joined_names());
-  return {found, fmt::format("template: {}, without generation marks: there is no mask", whose)};
+             "{}){}, so nothing says what to train; name a template with marks: a file, or one of "
+             "{}",
+             whose, template_fingerprint(found->source()), because, joined_names());
+  return {found, fmt::format("{}, without generation marks: there is no mask{}", whose, because)};
+}
+
+std::string quoted_names(const NamedTexts& templates) {
+  std::string out;
+  for (const auto& [name, text] : templates) {
+    out += fmt::format("{}\"{}\"", out.empty() ? "" : ", ", name);
+  }
+  return out;
+}
+
+// One of the tokenizer's own templates.
+ResolvedTemplate resolve_own(const std::string& name, const std::string& source,
+                             const MarkPolicy& policy) {
+  const bool plain = name == "default";
+  auto own = make_jinja_template(source, plain ? "own" : "own:" + name,
+                                 template_tokens(policy.tokenizer), policy.date);
+  return with_marks(std::move(own),
+                    plain ? "the tokenizer's own" : fmt::format("the tokenizer's own \"{}\"", name),
+                    policy);
+}
+
+// The template of rows with tools. Where it has no marks only its rows are refused.
+ResolvedTemplate resolve_tool_use(const std::string& source, const MarkPolicy& policy) {
+  try {
+    return resolve_own("tool_use", source, policy);
+  } catch (const Error& error) {
+    return {make_refused_template("own:tool_use", source, error.what()),
+            "none, they are refused, since the tokenizer's own \"tool_use\" cannot be used"};
+  }
+}
+
+ResolvedTemplate resolve_auto(const MarkPolicy& policy) {
+  const NamedTexts& templates = policy.tokenizer.chat_templates();
+  XRUN_CHECK(
+      !templates.empty(),
+      "the tokenizer has no chat template; name one of {} or a file (template = \"chatml\" in a "
+      "recipe, --template chatml for a command)",
+      joined_names());
+  const std::string* plain = find_text(templates, "default");
+  const std::string* tool_use = find_text(templates, "tool_use");
+  const std::string no_plain = fmt::format(
+      "the tokenizer has the chat templates {} and none named \"default\" for a row "
+      "without tools; name one of them as the template",
+      quoted_names(templates));
+  XRUN_CHECK(plain != nullptr || tool_use != nullptr, "{}", no_plain);
+  ResolvedTemplate out{make_refused_template("own", "", no_plain),
+                       "none, rows without tools are "
+                       "refused, since the tokenizer has none named \"default\""};
+  if (plain != nullptr) out = resolve_own("default", *plain, policy);
+  if (tool_use == nullptr) return out;
+  const ResolvedTemplate tools = resolve_tool_use(*tool_use, policy);
+  return {make_tool_template(out.chat_template, tools.chat_template),
+          fmt::format("{}; for rows with tools: {}", out.notice, tools.notice)};
+}
+
+ResolvedTemplate resolve_file(const std::string& path, const MarkPolicy& policy) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) {
+    const std::string near = nearest_name(path, builtin_template_names());
+    throw UsageError(fmt::format("template \"{}\" is neither a file nor one of {}{}", path,
+                                 joined_names(),
+                                 near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+  }
+  auto file = make_jinja_template(read_file(path, kMaxFileBytes), path,
+                                  template_tokens(policy.tokenizer), policy.date);
+  // Who asks for a file's text alone gets the file; who trains gets its marked copy, if there is
+  // one.
+  return with_marks(std::move(file), fmt::format("the file {}", path),
+                    {policy.tokenizer, policy.date, !policy.allow_unmarked, policy.allow_unmarked});
+}
+
+ResolvedTemplate resolve_setting(const std::string& setting, const MarkPolicy& policy) {
+  if (setting.empty() || setting == "auto") return resolve_auto(policy);
+  if (const BuiltinTemplate* builtin = find_builtin(setting)) {
+    return {make_builtin(*builtin, setting, policy.tokenizer, policy.date),
+            fmt::format("{} (built in)", setting)};
+  }
+  if (const std::string* own = find_text(policy.tokenizer.chat_templates(), setting)) {
+    return resolve_own(setting, *own, policy);
+  }
+  return resolve_file(setting, policy);
 }
 
 }  // namespace
 
-TemplateTokens template_tokens(const Tokenizer& tokenizer) {
-  TemplateTokens tokens;
-  const std::pair<const char*, const std::string&> named[] = {
-      {"bos_token", tokenizer.bos_token()},
-      {"eos_token", tokenizer.eos_token()},
-      {"unk_token", tokenizer.unk_token()},
-      {"pad_token", tokenizer.pad_token()},
-  };
-  for (const auto& [name, token] : named) {
-    if (!token.empty()) tokens.emplace_back(name, token);
-  }
-  return tokens;
-}
+TemplateTokens template_tokens(const Tokenizer& tokenizer) { return tokenizer.named_tokens(); }
 
 std::vector<std::string> builtin_template_names() {
   std::vector<std::string> names;
@@ -144,33 +228,9 @@ std::vector<std::string> builtin_template_names() {
 
 ResolvedTemplate resolve_template(const Tokenizer& tokenizer, const std::string& setting,
                                   const std::string& date, bool allow_unmarked) {
-  if (setting.empty() || setting == "auto") {
-    XRUN_CHECK(
-        !tokenizer.chat_template().empty(),
-        "the tokenizer has no chat template; name one of {} or a file (template = \"chatml\" in a "
-        "recipe, --template chatml for a command)",
-        joined_names());
-    auto own =
-        make_jinja_template(tokenizer.chat_template(), "own", template_tokens(tokenizer), date);
-    return with_marks(std::move(own), "the tokenizer's own", tokenizer, date, true, allow_unmarked);
-  }
-  if (const BuiltinTemplate* builtin = find_builtin(setting)) {
-    return {make_builtin(*builtin, setting, tokenizer, date),
-            fmt::format("template: {} (built in)", setting)};
-  }
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(setting, ignored)) {
-    const std::string near = nearest_name(setting, builtin_template_names());
-    throw UsageError(fmt::format("template \"{}\" is neither a file nor one of {}{}", setting,
-                                 joined_names(),
-                                 near.empty() ? "" : fmt::format("; did you mean {}?", near)));
-  }
-  auto file = make_jinja_template(read_file(setting, kMaxFileBytes), setting,
-                                  template_tokens(tokenizer), date);
-  // Who asks for a file's text alone gets the file; who trains gets its marked copy, if there is
-  // one.
-  return with_marks(std::move(file), fmt::format("the file {}", setting), tokenizer, date,
-                    !allow_unmarked, allow_unmarked);
+  ResolvedTemplate out = resolve_setting(setting, {tokenizer, date, true, allow_unmarked});
+  out.notice = "template: " + out.notice;
+  return out;
 }
 
 }  // namespace xrun

@@ -90,11 +90,18 @@ std::vector<Probe> read_probes() {
   return probes;
 }
 
-// The text, or nothing where the template refuses.
-std::optional<std::string> rendered(const ChatTemplate& chat_template, const Probe& probe) {
+const std::vector<Probe>& probes() {
+  static const std::vector<Probe> all = read_probes();
+  return all;
+}
+
+// The text, or nothing where the template refuses, with what it says in `refusal`.
+std::optional<std::string> rendered(const ChatTemplate& chat_template, const Probe& probe,
+                                    std::string* refusal = nullptr) {
   try {
     return chat_template.render(probe.messages, probe.kwargs).text;
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (refusal != nullptr) *refusal = error.what();
     return {};
   }
 }
@@ -102,15 +109,23 @@ std::optional<std::string> rendered(const ChatTemplate& chat_template, const Pro
 }  // namespace
 
 bool renders_alike(const ChatTemplate& stock, const ChatTemplate& tagged) {
-  static const std::vector<Probe> probes = read_probes();
   int answers = 0;
-  for (const Probe& probe : probes) {
+  for (const Probe& probe : probes()) {
     const std::optional<std::string> wanted = rendered(stock, probe);
     if (!wanted) continue;
     if (rendered(tagged, probe) != wanted) return false;
     if (wanted->find("xyzzy") != std::string::npos) ++answers;
   }
   return answers >= kWantedAnswers;
+}
+
+std::optional<std::string> refusal_of_probes(const ChatTemplate& chat_template) {
+  std::string first, refusal;
+  for (const Probe& probe : probes()) {
+    if (rendered(chat_template, probe, &refusal)) return {};
+    if (first.empty()) first = refusal;
+  }
+  return first;
 }
 
 }  // namespace xrun

@@ -23,7 +23,7 @@ std::string frozen_digest(const Model& model) {
 // What an export must carry besides the tokenizer's files, "" for nothing. A marked copy of the
 // tokenizer's own template renders the same text, so the own one stays.
 std::string template_to_export(const ChatTemplate& used, const Tokenizer& tokenizer) {
-  if (!tokenizer.chat_template().empty()) {
+  if (!tokenizer.chat_templates().empty()) {
     const ResolvedTemplate own = resolve_template(tokenizer, "auto", "", /*allow_unmarked=*/true);
     if (own.chat_template->source() == used.source()) return "";
   }

@@ -45,12 +45,12 @@ TEST_F(TemplateChoice, EveryPublishedTemplateOfAKnownFamilyGetsItsMarkedCopyAndS
                           "our marked copy, which renders the same text",
                           family));
   }
-  if (checked == 0) GTEST_SKIP() << "XRUN_TRL_TEMPLATES is not set";
+  if (checked == 0) GTEST_SKIP() << kNoPublished;
 }
 
 TEST_F(TemplateChoice, APublishedTemplateWithoutACopyGetsItsMarksPutIn) {
   const std::optional<std::string> source = published_template("gpt-oss");
-  if (!source) GTEST_SKIP() << "XRUN_TRL_TEMPLATES is not set";
+  if (!source) GTEST_SKIP() << kNoPublished;
   const ResolvedTemplate resolved = resolve_template(*tokenizer(*source), "auto", "2024-07-26");
   EXPECT_EQ(resolved.notice,
             "template: the tokenizer's own has no generation marks; using tagged:gpt-oss, the same "
@@ -89,17 +89,33 @@ TEST_F(TemplateChoice, ARowThatAFamilyRendersOtherwiseIsRefusedWithTheDifference
       "                                         ^");
 }
 
-TEST_F(TemplateChoice, AFingerprintWhoseTextRendersOtherwiseIsNotTrusted) {
-  // The same but for white space inside a string: Llama 3's blank line becomes one newline.
-  std::optional<std::string> source = published_template("llama-3");
-  if (!source) GTEST_SKIP() << "XRUN_TRL_TEMPLATES is not set";
-  const size_t at = source->find("\n\n'");
+TEST_F(TemplateChoice, APublishedTextWithABlankMoreIsComparedRowByRow) {
+  std::optional<std::string> source = published_template("llama-3.1");
+  if (!source) GTEST_SKIP() << kNoPublished;
+  EXPECT_EQ(resolve_template(*tokenizer(*source)).notice.find("each row"), std::string::npos);
+  // No probe renders this line: Llama 3.1's head of the built-in tools.
+  const size_t at = source->find("\"Tools: \"");
   ASSERT_NE(at, std::string::npos);
-  source->erase(at, 1);
-  ASSERT_EQ(stock_family(*source), "llama-3");
+  source->insert(at + 7, " ");
   const auto other = tokenizer(*source);
-  EXPECT_NE(error_of([&] { resolve_template(*other); }).find("not of a family known here"),
+  const auto chosen = resolve_template(*other).chat_template;
+  EXPECT_EQ(chosen->name(), "tagged:llama-3.1");
+  const Json tools(Json::Object{{"builtin_tools", Json(Json::Array{"brave_search"})}});
+  EXPECT_NE(error_of([&] {
+              chosen->render(messages({{"user", "q"}}), tools);
+            }).find("renders this row otherwise"),
             std::string::npos);
+}
+
+TEST_F(TemplateChoice, ATemplateThatRendersNoProbeIsRefusedWithItsReason) {
+  const auto bare = load_with_config(
+      folder_, "tiny_tokenizer",
+      Json(Json::Object{{"chat_template", "{{ bos_token + messages[0].content }}"}}));
+  EXPECT_NE(
+      error_of([&] { resolve_template(*bare); })
+          .find("(it renders none of the probes: chat template \"own\", line 1: 'bos_token' is "
+                "undefined)"),
+      std::string::npos);
 }
 
 TEST_F(TemplateChoice, AnUnmarkedUnknownTemplateIsAnErrorThatSaysWhatToDo) {
@@ -134,6 +150,76 @@ TEST_F(TemplateChoice, FilesAndNamesAreFoundAndMistypedNamesCorrected) {
   EXPECT_EQ(resolve_template(*bare, stock).chat_template->name(), "tagged:qwen3");
   EXPECT_EQ(resolve_template(*bare, stock, "", true).chat_template->name(), stock);
   EXPECT_NE(error_of([&] { resolve_template(*bare, "chatlm"); }).find("did you mean chatml?"),
+            std::string::npos);
+}
+
+TEST_F(TemplateChoice, RowsWithToolsGoThroughTheTemplateNamedToolUse) {
+  const auto named = load_with_config(folder_, "tiny_tokenizer",
+                                      parse_json(R"({"chat_template": [
+        {"name": "default", "template": "D{% generation %}{% endgeneration %}"},
+        {"name": "tool_use", "template": "T{% generation %}{% endgeneration %}"},
+        {"name": "rag", "template": "R{% generation %}{% endgeneration %}"}]})",
+                                                 "config"));
+  const ResolvedTemplate resolved = resolve_template(*named);
+  EXPECT_EQ(resolved.notice,
+            "template: the tokenizer's own; for rows with tools: the tokenizer's own \"tool_use\"");
+  const auto text = [&](const char* kwargs) {
+    return resolved.chat_template->render(messages({{"user", "q"}}), parse_json(kwargs, "k")).text;
+  };
+  EXPECT_EQ(text("{}"), "D");
+  EXPECT_EQ(text("null"), "D");
+  EXPECT_EQ(text(R"({"tools": null})"), "D");
+  EXPECT_EQ(text(R"({"tools": []})"), "T");
+  EXPECT_EQ(text(R"({"tools": [{}]})"), "T");
+  EXPECT_EQ(resolve_template(*named, "rag").chat_template->name(), "own:rag");
+  // Another text of either of them is another template.
+  const auto other = load_with_config(
+      folder_, "tiny_tokenizer",
+      parse_json(R"({"chat_template": {"default": "D{% generation %}{% endgeneration %}",
+                                       "tool_use": "U{% generation %}{% endgeneration %}"}})",
+                 "config"));
+  EXPECT_NE(resolve_template(*other).chat_template->digest(), resolved.chat_template->digest());
+}
+
+TEST_F(TemplateChoice, AToolUseTemplateWithoutMarksRefusesItsRowsOnly) {
+  const auto named = load_with_config(
+      folder_, "tiny_tokenizer",
+      parse_json(R"({"chat_template": {"default": "D{% generation %}{% endgeneration %}",
+                                       "tool_use": "T"}})",
+                 "config"));
+  const ResolvedTemplate resolved = resolve_template(*named);
+  EXPECT_NE(resolved.notice.find("for rows with tools: none, they are refused"), std::string::npos)
+      << resolved.notice;
+  EXPECT_EQ(resolved.chat_template->render(messages({{"user", "q"}}), {}).text, "D");
+  const Json tools = parse_json(R"({"tools": []})", "k");
+  EXPECT_NE(error_of([&] {
+              resolved.chat_template->render(messages({{"user", "q"}}), tools);
+            }).find("the tokenizer's own \"tool_use\" has no {% generation %} marks"),
+            std::string::npos);
+  EXPECT_EQ(resolve_template(*named, "auto", "", true)
+                .chat_template->render(messages({{"user", "q"}}), tools)
+                .text,
+            "T");
+}
+
+TEST_F(TemplateChoice, NamedTemplatesWithoutADefaultAreListed) {
+  const auto load = [&](const char* templates) {
+    return load_with_config(
+        folder_, "tiny_tokenizer",
+        parse_json(fmt::format(R"({{"chat_template": {}}})", templates), "config"));
+  };
+  const auto two = load(R"({"rag": "R", "plain": "P"})");
+  EXPECT_EQ(
+      error_of([&] { resolve_template(*two); }),
+      "the tokenizer has the chat templates \"rag\", \"plain\" and none named \"default\" for "
+      "a row without tools; name one of them as the template");
+  const auto tool = load(R"({"tool_use": "T{% generation %}{% endgeneration %}"})");
+  const auto chosen = resolve_template(*tool).chat_template;
+  EXPECT_EQ(chosen->render(messages({{"user", "q"}}), parse_json(R"({"tools": []})", "k")).text,
+            "T");
+  EXPECT_NE(error_of([&] {
+              chosen->render(messages({{"user", "q"}}), {});
+            }).find("none named \"default\""),
             std::string::npos);
 }
 

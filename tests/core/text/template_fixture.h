@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/cache_root.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/text/builtin_templates.h"
@@ -67,14 +68,20 @@ inline std::vector<Json> read_rows(const std::filesystem::path& path) {
   return rows;
 }
 
-// The folders of published templates: $XRUN_TRL_TEMPLATES, more than one between colons. Their
-// texts are others' work, so tests that need one are skipped without.
+inline const char* const kNoPublished =
+    "no published templates; tools/oracle/README.md says how to get them";
+
+// The folders of published templates: $XRUN_TRL_TEMPLATES, more than one between colons, else those
+// of the trl package in the cache folder. Their texts are others' work, so tests that need one are
+// skipped without.
 inline std::vector<std::filesystem::path> published_templates() {
   std::vector<std::filesystem::path> files;
   const char* set = std::getenv("XRUN_TRL_TEMPLATES");
-  std::istringstream folders(set == nullptr ? "" : set);
+  const std::string fetched = cache_root() / "trl/trl/chat_templates";
+  std::istringstream folders(set == nullptr ? fetched : set);
   for (std::string folder; std::getline(folders, folder, ':');) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
       if (entry.path().extension() == ".jinja") files.push_back(entry.path());
     }
   }

@@ -18,12 +18,17 @@ const std::filesystem::path kData = XRUN_SOURCE_DIR "/tests/data";
 // Exports a policy over a tokenizer, used with the template of a setting, and returns the folder.
 class PolicyExport : public testing::Test {
  protected:
-  std::filesystem::path exported(const std::string& setting, const std::string& own_template = "") {
+  std::filesystem::path exported(const std::string& setting, const std::string& own_template = "",
+                                 const std::string& tool_use = "") {
     const std::filesystem::path tokenizer = folder_.path() / "tokenizer";
     make_dirs(tokenizer);
     write_file_atomic(tokenizer / "tokenizer.json",
                       read_file(kData / "tokenizers/smol/tokenizer.json"));
     if (!own_template.empty()) write_file_atomic(tokenizer / "chat_template.jinja", own_template);
+    if (!tool_use.empty()) {
+      make_dirs(tokenizer / "additional_chat_templates");
+      write_file_atomic(tokenizer / "additional_chat_templates/tool_use.jinja", tool_use);
+    }
     InitOptions options;
     options.vocab = 1000;
     options.tokenizer = tokenizer;
@@ -62,6 +67,18 @@ TEST_F(PolicyExport, KeepsTheTokenizersOwnTemplateWhereAMarkedCopyTrained) {
       "{% endif %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
       "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
   EXPECT_EQ(read_file(exported("auto", own) / "chat_template.jinja"), own);
+}
+
+TEST_F(PolicyExport, CarriesTheNamedTemplatesUnlessAnotherOneTrained) {
+  const std::string marked = "{% generation %}x{% endgeneration %}";
+  const auto tool_use = [&](const std::string& setting) {
+    const std::filesystem::path dir = exported(setting, marked, marked + "tools");
+    return path_exists(dir / "additional_chat_templates/tool_use.jinja");
+  };
+  EXPECT_TRUE(tool_use("auto"));
+  std::filesystem::remove_all(folder_.path() / "hf");
+  std::filesystem::remove_all(folder_.path() / "model");
+  EXPECT_FALSE(tool_use("chatml"));
 }
 
 TEST(Policy, NeedsAModelFolder) { EXPECT_THROW(Policy::open("/nonexistent/model"), Error); }

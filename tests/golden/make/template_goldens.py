@@ -74,7 +74,7 @@ def write_snippets():
 
 def fingerprint(source):
     """As core/text/stock_templates.h."""
-    return xxhash.xxh3_128_hexdigest(re.sub(r"[ \t-\r]+", " ", source).strip(" ").encode())
+    return xxhash.xxh3_128_hexdigest(re.sub(r"\r\n?", "\n", source).removesuffix("\n").encode())
 
 
 def hashes(source, rows):
