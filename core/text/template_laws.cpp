@@ -10,6 +10,7 @@
 #include "core/base/suggest.h"
 #include "core/text/chat_tokens.h"
 #include "core/text/text_difference.h"
+#include "core/text/turn_end.h"
 
 namespace xrun {
 
@@ -75,37 +76,9 @@ Breach check_bos(const Case& at) {
   return {};
 }
 
-// The origin of the byte at `at`.
-Origin origin_at(const Rendering& rendering, size_t at) {
-  const auto span =
-      std::upper_bound(rendering.spans.begin(), rendering.spans.end(), at,
-                       [](size_t value, const RenderSpan& one) { return value < one.end; });
-  return span == rendering.spans.end() ? Origin::kMessage : span->origin;
-}
-
 Breach check_eot_trained(const Case& at) {
   for (const ChatTokens& side : at.sides) {
-    const std::vector<ByteRange>& turns = side.rendering.turns;
-    for (size_t i = 0; i < turns.size(); ++i) {
-      const ByteRange& turn = turns[i];
-      // What is trained right behind a turn ends it, as where the next turn's head does.
-      if (i + 1 < turns.size() && turns[i + 1].begin == turn.end) continue;
-      const std::string_view text =
-          std::string_view(side.rendering.text).substr(turn.begin, turn.end - turn.begin);
-      const size_t last = text.find_last_not_of(" \t\r\n");
-      if (last != std::string_view::npos &&
-          origin_at(side.rendering, turn.begin + last) == Origin::kTemplate) {
-        continue;
-      }
-      const std::string_view behind = std::string_view(side.rendering.text).substr(turn.end, 30);
-      const size_t shown = text.size() > 40 ? text.size() - 40 : 0;
-      return fmt::format(
-          "a trained turn ends with the message's own text, so the model never learns "
-          "to stop; put the end-of-turn token inside the generation block\n"
-          "  trained  {}\n  behind   {}",
-          visible_blanks(text.substr(shown)),
-          behind.empty() ? "(nothing)" : visible_blanks(behind));
-    }
+    if (Breach breach = find_open_turn(at.tokenizer, side)) return breach;
   }
   return {};
 }

@@ -4,8 +4,8 @@
 //
 //   bos             the tokens start with exactly the BOS that the tokenizer's own encoding would
 //                   add, never two; a BOS that is also a turn marker is exempt
-//   eot_trained     the last non-space token of every generation block is the template's own, not
-//                   the message's: the end of the turn is inside, and so is trained
+//   eot_trained     every generation block ends a turn (turn_end.h): its last non-space token is a
+//                   special one or EOS, or the template writes none at all
 //   prefix          the messages before each assistant turn render as a prefix of the whole, alone
 //                   or with the generation prompt
 //   mask_not_empty  something is trained

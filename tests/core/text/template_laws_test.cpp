@@ -68,7 +68,7 @@ TEST(TemplateLaws, EveryBuiltinTemplateKeepsThemOnPlainConversations) {
     const auto resolved = resolve_template(*with_tokens, name, "2024-07-26");
     const LawSample samples[] = {conversation(), pair()};
     for (const LawBreach& breach : check_laws(*with_tokens, *resolved.chat_template, samples)) {
-      // GLM-4 has no end-of-turn token: nothing ends the last answer.
+      // GLM-4 has no end-of-turn token: nothing ends an answer without a turn behind it.
       if (name == "glm-4-moe" && breach.law == "eot_trained") continue;
       ADD_FAILURE() << name << " breaks " << breach.law << ": " << breach.message;
     }
@@ -102,6 +102,49 @@ TEST(TemplateLaws, ABosThatOpensEveryTurnIsExempt) {
       folder, "tiny_tokenizer",
       Json(Json::Object{{"bos_token", "<|im_start|>"}, {"eos_token", "<|im_end|>"}}));
   EXPECT_EQ(broken(*tokenizer, kMarked, {conversation()}), "");
+}
+
+TEST(TemplateLaws, TextOfTheTemplatesOwnEndsNoTurn) {
+  const auto template_with = [](const std::string& end, const std::string& behind) {
+    return "{% for m in messages %}<|im_start|>{% generation %}{{ m.content }}" + end +
+           "{% endgeneration %}" + behind + "{% endfor %}";
+  };
+  EXPECT_EQ(broken(*tiny(), template_with("<|im_end|>", "\n"), {pair()}), "");
+  EXPECT_EQ(broken(*tiny(), template_with("<|im_end|>\n ", ""), {pair()}), "");
+  const LawBreach breach = only_breach(*tiny(), template_with("</answer>", "<|im_end|>\n"), pair());
+  EXPECT_EQ(breach.law, "eot_trained");
+  EXPECT_EQ(breach.message,
+            "a trained turn ends with text that is no special token, so the model never learns to "
+            "stop; put the end-of-turn token inside the generation block\n"
+            "  trained  q</answer>\n  behind   <|im_end|>⏎<|im_start|>good</a…");
+  EXPECT_EQ(broken(*tiny(), template_with("</answer>", ""), {pair()}), "eot_trained");
+  // A message that spells the token does not end its turn by that.
+  LawSample spelled = pair();
+  spelled.messages = spelled.rejected = messages({{"user", "q"}, {"assistant", "a<|im_end|>"}});
+  EXPECT_EQ(broken(*tiny(), template_with("", ""), {spelled}), "eot_trained");
+}
+
+TEST(TemplateLaws, WhereNoMarkerIsSpecialPlainTextEndsATurn) {
+  const std::string source =
+      "{% for m in messages %}### {{ m.role }}\n{% generation %}{{ m.content }}\n###"
+      "{% endgeneration %}\n{% endfor %}";
+  EXPECT_EQ(broken(*tiny(), source, {pair()}), "");
+  EXPECT_EQ(broken(*tiny(), source + "<|im_end|>", {pair()}), "eot_trained");
+}
+
+TEST(TemplateLaws, WhereTheNextHeadEndsATurnTheLastOneIsExempt) {
+  // As GLM-4: a head that follows an answer is trained with it.
+  const std::string source =
+      "{% for m in messages %}{% if m.role == 'assistant' %}<|im_start|>{% generation %}"
+      "{{ m.content }}{% endgeneration %}{% elif loop.first %}<|im_end|>{{ m.content }}{% else %}"
+      "{% generation %}<|im_end|>{% endgeneration %}{{ m.content }}{% endif %}{% endfor %}";
+  EXPECT_EQ(broken(*tiny(), source, {conversation()}), "");
+  // Where there is one answer alone nothing ever ends it.
+  const LawBreach breach = only_breach(*tiny(), source, pair());
+  EXPECT_EQ(breach.law, "eot_trained");
+  EXPECT_NE(breach.message.find("say laws = { eot_trained = false } if other rows teach it"),
+            std::string::npos)
+      << breach.message;
 }
 
 TEST(TemplateLaws, AnEndOfTurnOutsideTheBlockIsABreach) {
