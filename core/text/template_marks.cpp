@@ -135,16 +135,80 @@ constexpr Place kExaone4[] = {
      "%}"},
 };
 
+// An answer is a thought, calls, and text. What tools say stands between them and stays outside.
+constexpr Place kGemma4Thought = {
+    "{{- '<|channel>thought\\n' + thinking_text + '\\n<channel|>' -}}", 1,
+    "{%- generation -%}{{- '<|channel>thought\\n' + thinking_text + '\\n<channel|>' -}}"
+    "{%- endgeneration -%}"};
+constexpr Place kGemma4Call = {"{{- '<|tool_call>call:' + function['name'] + '{' -}}", 1,
+                               "{%- generation -%}"
+                               "{{- '<|tool_call>call:' + function['name'] + '{' -}}"};
+constexpr Place kGemma4CallEnd = {"{{- '}<tool_call|>' -}}", 1,
+                                  "{{- '}<tool_call|>' -}}{%- endgeneration -%}"};
+constexpr Place kGemma4Text = {
+    "{{- strip_thinking(message['content']) -}}", 1,
+    "{%- generation -%}{{- strip_thinking(message['content']) -}}{%- endgeneration -%}"};
+constexpr Place kGemma4Part = {
+    "{{- strip_thinking(item['text']) -}}", 1,
+    "{%- generation -%}{{- strip_thinking(item['text']) -}}{%- endgeneration -%}"};
+constexpr Place kGemma4End = {"            {{- '<turn|>\\n' -}}", 1,
+                              "{%- if role == 'model' -%}{%- generation -%}{{- '<turn|>' -}}"
+                              "{%- endgeneration -%}{{- '\\n' -}}{%- else -%}"
+                              "{{- '<turn|>\\n' -}}{%- endif -%}"};
+
+constexpr Place kGemma4[] = {kGemma4Thought, kGemma4Call, kGemma4CallEnd,
+                             kGemma4Text,    kGemma4Part, kGemma4End};
+// The revision whose history holds no thoughts.
+constexpr Place kGemma4Unthinking[] = {{"<|channel>thought", 0, ""},
+                                       kGemma4Call,
+                                       kGemma4CallEnd,
+                                       kGemma4Text,
+                                       kGemma4Part,
+                                       kGemma4End};
+
+constexpr Place kQwen25Vl[] = {
+    {"{{ message['content'] }}<|im_end|>\n{% else %}", 1,
+     "{% if message['role'] == 'assistant' %}{% generation %}{{ message['content'] }}<|im_end|>"
+     "{% endgeneration %}{% else %}{{ message['content'] }}<|im_end|>{% endif %}{{ '\\n' }}"
+     "{% else %}"},
+    {"{% elif 'text' in content %}{{ content['text'] }}{% endif %}{% endfor %}<|im_end|>\n", 1,
+     "{% elif 'text' in content %}{% if message['role'] == 'assistant' %}{% generation %}"
+     "{{ content['text'] }}{% endgeneration %}{% else %}{{ content['text'] }}{% endif %}{% endif %}"
+     "{% endfor %}{% if message['role'] == 'assistant' %}{% generation %}<|im_end|>"
+     "{% endgeneration %}{% else %}<|im_end|>{% endif %}{{ '\\n' }}"},
+};
+
+// As in gpt-oss the generation prompt writes the first head of an answer.
+constexpr Place kMuse[] = {
+    {"{%- elif role == 'assistant' -%}", 1,
+     "{%- elif role == 'assistant' -%}{{- '<|start|>assistant' -}}"
+     "{%- set mark = namespace(head='') -%}{%- generation -%}"},
+    {"{{- '<|start|>assistant to=self<|message|>' + message['reasoning_content'] + '<|eom|>' -}}",
+     1,
+     "{{- mark.head + ' to=self<|message|>' + message['reasoning_content'] + '<|eom|>' -}}"
+     "{%- set mark.head = '<|start|>assistant' -%}"},
+    {"{{- '<|start|>assistant to=' + tc.function.name + '<|message|>' -}}", 1,
+     "{{- mark.head + ' to=' + tc.function.name + '<|message|>' -}}"
+     "{%- set mark.head = '<|start|>assistant' -%}"},
+    {"{{- '<|start|>assistant' -}}\n            {%- if recipient -%}", 1,
+     "{{- mark.head -}}{%- if recipient -%}"},
+    {"        {%- endif -%}\n    {%- endif -%}\n{%- endfor -%}\n{%- if add_generation_prompt -%}",
+     1,
+     "{%- endif -%}{%- endgeneration -%}{%- endif -%}{%- endfor -%}{%- if add_generation_prompt "
+     "-%}"},
+};
+
 struct Family {
   std::string_view name;
   std::span<const Place> places;
 };
 
 constexpr Family kFamilies[] = {
-    {"gpt-oss", kGptOss},       {"glm-4", kGlm4},           {"granite-3", kGranite},
-    {"qwen3.5", kQwen35},       {"qwen3-vl", kQwen3Vl},     {"command-r7b", kCohere2},
-    {"lfm2.5", kLfm2Calls},     {"nemotron-3", kNemotron3}, {"mistral", kMistral},
-    {"mistral-v1", kMistralV1}, {"exaone-4", kExaone4},
+    {"gpt-oss", kGptOss},           {"glm-4", kGlm4},           {"granite-3", kGranite},
+    {"qwen3.5", kQwen35},           {"qwen3-vl", kQwen3Vl},     {"command-r7b", kCohere2},
+    {"lfm2.5", kLfm2Calls},         {"nemotron-3", kNemotron3}, {"mistral", kMistral},
+    {"mistral-v1", kMistralV1},     {"exaone-4", kExaone4},     {"gemma-4", kGemma4},
+    {"gemma-4", kGemma4Unthinking}, {"qwen2.5-vl", kQwen25Vl},  {"muse", kMuse},
 };
 
 // Writes at every place; false if there are more or fewer of them.
