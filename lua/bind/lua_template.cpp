@@ -62,9 +62,12 @@ void push_speller(lua_State* L) {
   lua_newtable(L);
   lua_pushvalue(L, -3);
   lua_setfield(L, -2, "__index");
-  lua_pushcfunction(L, [](lua_State* state) {
-    return luaL_error(state, "a template sets no field of its first argument");
-  });
+  push_function(L,
+                {"Template:__newindex", DocKind::kMetamethod, "(name, value)",
+                 "Refused: nothing of one row may stay for the next."},
+                [](lua_State*) -> int {
+                  throw UsageError("a template sets no field of its first argument");
+                });
   lua_setfield(L, -2, "__newindex");
   lua_setmetatable(L, -2);
   lua_remove(L, -2);
