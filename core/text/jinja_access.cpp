@@ -127,6 +127,16 @@ bool element(const Value& object, int64_t index, Value& out, Budget& budget) {
   return true;
 }
 
+// What an object has by a name that is neither a method nor a key.
+bool named_place(const Value& object, std::string_view name, Value& out) {
+  if (object.is(Kind::kFunction)) return object.function().attribute(name, out);
+  if (!object.is_list() || !object.list().group || (name != "grouper" && name != "list")) {
+    return false;
+  }
+  out = object.list().items[name == "list" ? 1 : 0];
+  return true;
+}
+
 bool subscriptable(const Value& object) {
   return object.is_text() || (object.is_list() && object.list().style <= ListStyle::kRange);
 }
@@ -142,8 +152,8 @@ Value Interpreter::get_attribute(const Value& object, std::string_view name) {
   }
   if (!object.is_dict() || is_dict_attribute(name)) {
     bool found = false;
-    const Value method = bind_method(object, name, found);
-    if (found) return method;
+    Value method = bind_method(object, name, found);
+    if (found || named_place(object, name, method)) return method;
   }
   if (object.is_dict()) {
     budget_.charge(static_cast<int64_t>(object.dict().members.size() / 16));
@@ -170,7 +180,8 @@ Value Interpreter::get_item(const Value& object, const Value& key) {
   }
   if (object.is_dict() && !is_dict_attribute(key.bytes())) return no_attribute(object, key.bytes());
   bool found = false;
-  const Value method = bind_method(object, key.bytes(), found);
+  Value method = bind_method(object, key.bytes(), found);
+  found = found || named_place(object, key.bytes(), method);
   return found ? method : no_attribute(object, key.bytes());
 }
 

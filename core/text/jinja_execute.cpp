@@ -237,7 +237,8 @@ void Interpreter::execute_generation(const Node& node) {
   turn_messages_.push_back(message_in_scope());
   const auto number = static_cast<uint32_t>(turn_messages_.size());
   execute(node.bodies[0]);
-  out_->mark_turn(begin, number);
+  const size_t runs = out_->mark_turn(begin, number);
+  budget().charge(static_cast<int64_t>(runs + messages_.size() / 16));
 }
 
 }  // namespace xrun::jinja

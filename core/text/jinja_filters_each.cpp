@@ -146,6 +146,7 @@ Value group_by(Interpreter& interpreter, const Value& input, Arguments& argument
     }
     groups.push_back(
         Value::list({keyed[begin].first, Value::list(std::move(members))}, ListStyle::kTuple));
+    groups.back().list().group = true;
   }
   return Value::list(std::move(groups));
 }

@@ -2,6 +2,7 @@
 // always true, without length, gone once read.
 
 #include <algorithm>
+#include <optional>
 
 #include "core/text/jinja_arguments.h"
 #include "core/text/jinja_filters.h"
@@ -201,21 +202,34 @@ Value extreme(Interpreter& interpreter, const Value& input, Arguments& arguments
   return best;
 }
 
-Value batch(Interpreter& interpreter, const Value& input, Arguments& arguments) {
-  ArgumentReader reader("batch", arguments);
-  const int64_t size = reader.integer("linecount", 0);
+// How batch and slice cut: into lists of a size, or into a number of them.
+struct Cut {
+  int64_t number;
+  std::optional<Value> fill;  // what goes where items are missing
+};
+
+Cut read_cut(const char* filter, const char* name, Arguments& arguments) {
+  ArgumentReader reader(filter, arguments);
+  Cut cut{reader.integer(name, 0), {}};
   const Value* fill = reader.next("fill_with");
   reader.finish();
-  XRUN_JINJA_CHECK(size > 0 && size <= 100'000, "batch() wants a size of 1 to 100,000");
+  XRUN_JINJA_CHECK(cut.number > 0 && cut.number <= 100'000, "{}() wants a {} of 1 to 100,000",
+                   filter, name);
+  if (fill != nullptr && !fill->is_none()) cut.fill = *fill;
+  return cut;
+}
+
+Value batch(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  const Cut cut = read_cut("batch", "linecount", arguments);
+  const auto size = static_cast<size_t>(cut.number);
   std::vector<Value> lines;
   std::vector<Value> line;
   for (const Value& item : iterate(input, interpreter.budget())) {
-    if (static_cast<int64_t>(line.size()) == size)
-      lines.push_back(Value::list(std::exchange(line, {})));
+    if (line.size() == size) lines.push_back(Value::list(std::exchange(line, {})));
     line.push_back(item);
   }
   if (!line.empty()) {
-    if (fill != nullptr && !fill->is_none()) line.resize(static_cast<size_t>(size), *fill);
+    if (cut.fill) line.resize(size, *cut.fill);
     lines.push_back(Value::list(std::move(line)));
   }
   return Value::generator(std::move(lines));
@@ -223,22 +237,18 @@ Value batch(Interpreter& interpreter, const Value& input, Arguments& arguments) 
 
 // slice(3): that many lists in a row, the first ones longer by one where it does not come out even.
 Value slices(Interpreter& interpreter, const Value& input, Arguments& arguments) {
-  ArgumentReader reader("slice", arguments);
-  const int64_t count = reader.integer("slices", 0);
-  const Value* fill = reader.next("fill_with");
-  reader.finish();
-  XRUN_JINJA_CHECK(count > 0 && count <= 100'000, "slice() wants a number of 1 to 100,000");
+  const Cut cut = read_cut("slice", "slices", arguments);
   const std::vector<Value> items = iterate(input, interpreter.budget());
-  interpreter.budget().charge(count);
-  const size_t each = items.size() / static_cast<size_t>(count);
-  const size_t longer = items.size() % static_cast<size_t>(count);
-  const bool fills = fill != nullptr && !fill->is_none();
+  interpreter.budget().charge(cut.number);
+  const auto count = static_cast<size_t>(cut.number);
+  const size_t each = items.size() / count;
+  const size_t longer = items.size() % count;
   std::vector<Value> lists;
   auto at = items.begin();
-  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     const auto end = at + static_cast<ptrdiff_t>(each + (i < longer ? 1 : 0));
     std::vector<Value> list(at, end);
-    if (fills && i >= longer) list.push_back(*fill);
+    if (cut.fill && i >= longer) list.push_back(*cut.fill);
     lists.push_back(Value::list(std::move(list)));
     at = end;
   }

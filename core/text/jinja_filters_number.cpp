@@ -4,39 +4,83 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 
+#include "core/base/utf8.h"
 #include "core/text/jinja_arguments.h"
 #include "core/text/jinja_filters.h"
 #include "core/text/jinja_interpreter.h"
 #include "core/text/jinja_operators.h"
-#include "core/text/jinja_strings.h"
+#include "core/text/jinja_points.h"
 
 namespace xrun::jinja {
 
 namespace {
 
-// Leaves out white space at the ends and a plus sign.
-std::string_view without_blanks(std::string_view text) {
-  const auto blank = [](char c) { return is_space_point(static_cast<unsigned char>(c)); };
-  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-  if (text.starts_with('+')) text.remove_prefix(1);
-  return text;
+// Returns a number as C spells it: without the white space around it, with the digits of any script
+// as ASCII, without a plus sign, and without underscores where each stands between two digits. ""
+// if the text is none.
+std::string plain_number(std::string_view text) {
+  std::string out;
+  bool blank = false;  // behind the number
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = read_utf8(text, at);
+    at += point.size;
+    if (is_space_point(point.value)) {
+      blank = !out.empty();
+      continue;
+    }
+    const int digit = point.value < 0x80 ? -1 : decimal_value(point.value);
+    if (blank || (point.value >= 0x80 && digit < 0)) return "";
+    out += static_cast<char>(digit < 0 ? point.value : static_cast<uint32_t>('0' + digit));
+  }
+  if (out.starts_with('+')) {
+    out.erase(0, 1);
+    if (out.starts_with('-')) return "";
+  }
+  return out;
+}
+
+// Takes out the underscores; false if one does not stand between two of what `digit` says.
+bool join_digits(std::string& number, const std::function<bool(char)>& digit) {
+  for (size_t at = 0; at < number.size(); ++at) {
+    if (number[at] != '_') continue;
+    const bool between =
+        at > 0 && at + 1 < number.size() && digit(number[at - 1]) && digit(number[at + 1]);
+    if (!between) return false;
+  }
+  std::erase(number, '_');
+  return true;
 }
 
 // Reads a number with blanks around it; false if the text is something else.
 bool read_float(std::string_view text, double& out) {
-  text = without_blanks(text);
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), out);
-  return !text.empty() && result.ec == std::errc() && result.ptr == text.data() + text.size();
+  std::string number = plain_number(text);
+  if (!join_digits(number, [](char c) { return c >= '0' && c <= '9'; })) return false;
+  const char* const end = number.data() + number.size();
+  const auto result = std::from_chars(number.data(), end, out);
+  return !number.empty() && result.ec == std::errc() && result.ptr == end;
 }
 
 bool read_integer(std::string_view text, int base, int64_t& out) {
-  text = without_blanks(text);
+  std::string number = plain_number(text);
   const std::string_view prefix = base == 16 ? "0x" : base == 8 ? "0o" : base == 2 ? "0b" : "";
-  if (!prefix.empty() && text.starts_with(prefix)) text.remove_prefix(2);
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), out, base);
-  return !text.empty() && result.ec == std::errc() && result.ptr == text.data() + text.size();
+  const size_t sign = number.starts_with('-') ? 1 : 0;
+  if (!prefix.empty() && number.size() >= sign + 2 && number[sign] == '0' &&
+      (number[sign + 1] | 0x20) == prefix[1]) {
+    number.erase(sign, 2);
+    if (number.size() > sign && number[sign] == '_') number.erase(sign, 1);
+  }
+  const auto digit = [&](char c) {
+    const int value = c >= '0' && c <= '9' ? c - '0'
+                      : (c | 0x20) >= 'a'  ? (c | 0x20) - 'a' + 10
+                                           : 99;
+    return value < base;
+  };
+  if (!join_digits(number, digit)) return false;
+  const char* const end = number.data() + number.size();
+  const auto result = std::from_chars(number.data(), end, out, base);
+  return !number.empty() && result.ec == std::errc() && result.ptr == end;
 }
 
 Value to_integer(Interpreter&, const Value& input, Arguments& arguments) {

@@ -7,6 +7,7 @@
 #include "core/text/jinja_filters.h"
 #include "core/text/jinja_interpreter.h"
 #include "core/text/jinja_operators.h"
+#include "core/text/jinja_points.h"
 #include "core/text/jinja_print.h"
 #include "core/text/jinja_strings.h"
 #include "core/text/letter_case.h"
@@ -40,14 +41,30 @@ Value changed(Interpreter& interpreter, const Value& input, Arguments& arguments
   return Value::text(change(text.text()), text.markup());
 }
 
-// Words of the `title` filter begin behind white space, -, ( , {, [ and <.
+// What begins a word for the `title` filter: the character behind white space, -, (, {, [ and <.
+bool is_before_word(uint32_t point) {
+  return is_space_point(point) ||
+         (point < 0x80 && point != 0 &&
+          std::string_view("-({[<").find(static_cast<char>(point)) != std::string_view::npos);
+}
+
+// Jinja lowers a word without its first letter, and only with these letters in view.
 TextPtr title_words(const Text& text) {
+  const std::string_view bytes = text.bytes;
   bool begins = true;
-  return map_text(text, [&](std::string& out, uint32_t point) {
-    begins ? append_upper(out, point) : append_lower(out, point);
-    begins = is_space_point(point) ||
-             (point < 0x80 && point != 0 &&
-              std::string_view("-({[<").find(static_cast<char>(point)) != std::string_view::npos);
+  size_t begin = 0;
+  size_t end = 0;  // of the word's other letters
+  return map_text(text, [&](std::string& out, uint32_t point, size_t at) {
+    if (begins) {
+      append_upper(out, point);
+      begin = end = at + read_utf8(bytes, at).size;
+      while (end < bytes.size() && !is_before_word(read_utf8(bytes, end).value)) {
+        end += read_utf8(bytes, end).size;
+      }
+    } else {
+      append_lower_in(out, point, bytes.substr(begin, end - begin), at - begin);
+    }
+    begins = is_before_word(point);
   });
 }
 

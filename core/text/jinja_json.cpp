@@ -73,13 +73,15 @@ Value RowValues::value(const Json& json, int depth) {
 Value RowValues::message(const Json& json) {
   const Json* reasoning = find_reasoning(json);
   auto dict = make_dict(json.size() + 2);
+  // transformers puts it in front even where the message has it elsewhere.
   if (reasoning != nullptr) {
     const Json* thinking = json.find("thinking");
-    if (thinking == nullptr || thinking->is_null()) add(*dict, key("thinking"), value(*reasoning));
+    const bool own = thinking != nullptr && !thinking->is_null();
+    add(*dict, key("thinking"), value(own ? *thinking : *reasoning, 1));
   }
   bool named = reasoning == nullptr;
   for (const auto& [name, member] : json.as_object()) {
-    if (member.is_null()) continue;
+    if (member.is_null() || (reasoning != nullptr && name == "thinking")) continue;
     named = named || name == "reasoning_content";
     add(*dict, key(name), value(member, 1));
   }

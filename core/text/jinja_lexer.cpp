@@ -9,6 +9,8 @@
 
 #include "core/base/utf8.h"
 #include "core/text/jinja_ast.h"
+#include "core/text/jinja_points.h"
+#include "core/text/jinja_strings.h"
 
 namespace xrun::jinja {
 
@@ -16,7 +18,6 @@ namespace {
 
 constexpr size_t kMaxSourceBytes = size_t{4} << 20;
 
-bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_start(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
@@ -69,13 +70,30 @@ class Lexer {
     if (end > at_) add(TokenKind::kData, std::string_view(source_).substr(at_, end - at_));
   }
 
+  // The bytes of the white space, Python's, at `at`; 0 if there is something else.
+  size_t blank_size(size_t at) const {
+    if (at >= source_.size()) return 0;
+    const CodePoint point = read_utf8(source_, at);
+    return is_space_point(point.value) ? point.size : 0;
+  }
+
+  // Returns where the white space that ends at `end` begins, a newline not passed if `in_line`.
+  size_t blanks_begin(size_t begin, size_t end, bool in_line) const {
+    while (end > begin && !(in_line && source_[end - 1] == '\n')) {
+      const size_t last = previous_point(source_, end);
+      if (last < begin || blank_size(last) == 0) break;
+      end = last;
+    }
+    return end;
+  }
+
   // Returns where the data before a tag at `tag` ends, given the tag's sign.
   size_t data_end(size_t begin, size_t tag, char sign, bool variable) const {
     size_t end = tag;
     if (sign == '-') {
-      while (end > begin && is_blank(source_[end - 1])) --end;
+      end = blanks_begin(begin, tag, false);
     } else if (sign != '+' && !variable) {
-      while (end > begin && is_blank(source_[end - 1]) && source_[end - 1] != '\n') --end;
+      end = blanks_begin(begin, tag, true);
       const bool at_line_start = end > begin ? source_[end - 1] == '\n' : line_starts_;
       if (!at_line_start) end = tag;
     }
@@ -93,7 +111,7 @@ class Lexer {
     if (std::string_view(source_).substr(at, 2) != end) return false;
     at += 2;
     if (sign == '-') {
-      while (at < source_.size() && is_blank(source_[at])) ++at;
+      at = skip_blanks(at);
     } else if (sign == 0 && !variable && at < source_.size() && source_[at] == '\n') {
       ++at;
     }
@@ -133,7 +151,7 @@ class Lexer {
   }
 
   size_t skip_blanks(size_t at) const {
-    while (at < source_.size() && is_blank(source_[at])) ++at;
+    for (size_t size; (size = blank_size(at)) > 0;) at += size;
     return at;
   }
 
@@ -177,13 +195,13 @@ class Lexer {
         return;
       }
       const char c = source_[at_];
-      if (is_blank(c)) {
-        advance(at_ + 1);
+      if (const size_t blanks = skip_blanks(at_); blanks > at_) {
+        advance(blanks);
       } else if (is_digit(c)) {
         number();
       } else if (is_name_start(c)) {
         size_t end = at_;
-        while (end < source_.size() && is_name_part(source_[end])) ++end;
+        while (end < source_.size() && is_name_part(source_[end]) && blank_size(end) == 0) ++end;
         add(TokenKind::kName, std::string_view(source_).substr(at_, end - at_));
         advance(end);
       } else if (c == '"' || c == '\'') {
@@ -210,6 +228,7 @@ class Lexer {
     const char prefix = at_ + 1 < source_.size() ? static_cast<char>(source_[at_ + 1] | 0x20) : 0;
     const bool based = source_[at_] == '0' && (prefix == 'x' || prefix == 'o' || prefix == 'b');
     size_t end = based ? digits(at_ + 2, hexadecimal) : digits(at_, is_digit);
+    const size_t zeros = digits(at_, [](char c) { return c == '0'; });
     TokenKind kind = TokenKind::kInteger;
     const auto digit_at = [&](size_t at) { return at < source_.size() && is_digit(source_[at]); };
     if (!based && end < source_.size() && source_[end] == '.' && digit_at(end + 1)) {
@@ -224,6 +243,8 @@ class Lexer {
         kind = TokenKind::kFloat;
       }
     }
+    // As in Python an integer of several digits begins with no zero: what follows is another one.
+    if (kind == TokenKind::kInteger && !based && zeros > at_) end = zeros;
     std::string text = source_.substr(at_, end - at_);
     std::erase(text, '_');
     add(kind, text);

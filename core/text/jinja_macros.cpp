@@ -18,6 +18,20 @@ struct Macro : Function {
     return interpreter.call_macro(*node, scope, arguments);
   }
   std::string repr() const override { return fmt::format("<Macro '{}'>", node->name); }
+
+  bool attribute(std::string_view wanted, Value& out) const override {
+    if (wanted == "name") {
+      out = node->name.empty() ? Value::none() : Value::text(node->name);
+      return true;
+    }
+    if (wanted != "arguments") return false;
+    std::vector<Value> names;
+    for (const Parameter& parameter : node->parameters) {
+      names.push_back(Value::text(parameter.name));
+    }
+    out = Value::list(std::move(names), ListStyle::kTuple);
+    return true;
+  }
 };
 
 void capture(Scope* scope) {

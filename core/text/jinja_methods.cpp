@@ -126,7 +126,7 @@ Value bind_method(const Value& self, std::string_view name, bool& found) {
   }
   const bool copies = !self.is_list() || self.list().style == ListStyle::kList;
   const MethodTable* table = nullptr;
-  if (self.is_text()) table = &text_methods();
+  if (self.is_text()) table = name.starts_with("is") ? &text_predicates() : &text_methods();
   if (self.is_dict()) table = &dict_methods();
   const bool list = self.is_list() && self.list().style <= ListStyle::kRange;
   if (list) table = &list_methods();

@@ -12,9 +12,10 @@ namespace xrun::jinja {
 using MethodBody = Value (*)(Interpreter&, const Value& self, Arguments&);
 using MethodTable = std::map<std::string_view, MethodBody>;
 
-const MethodTable& text_methods();  // str
-const MethodTable& list_methods();  // list, tuple
-const MethodTable& dict_methods();  // dict
+const MethodTable& text_methods();     // str
+const MethodTable& text_predicates();  // str: isdigit, islower, ...
+const MethodTable& list_methods();     // list, tuple
+const MethodTable& dict_methods();     // dict
 
 // Returns text.format(arguments): {}, {0}, {name} and doubled braces; no format specifications.
 Value format_braces(Interpreter& interpreter, const Value& text, Arguments& arguments);

@@ -5,18 +5,11 @@
 #include <algorithm>
 
 #include "core/base/utf8.h"
-#include "core/text/letter_case.h"
-#include "core/text/unicode.h"
+#include "core/text/jinja_points.h"
 
 namespace xrun::jinja {
 
 namespace {
-
-size_t previous_point(const std::string& bytes, size_t end) {
-  size_t at = end - 1;
-  while (at > 0 && (bytes[at] & 0xC0) == 0x80) --at;
-  return at;
-}
 
 bool has_point(const Text& chars, uint32_t wanted) {
   for (size_t at = 0; at < chars.bytes.size();) {
@@ -35,11 +28,10 @@ size_t find_last(std::string_view bytes, std::string_view part, size_t end) {
 
 }  // namespace
 
-bool is_space_point(uint32_t point) {
-  return (point >= 0x09 && point <= 0x0D) || (point >= 0x1C && point <= 0x20) || point == 0x85 ||
-         point == 0xA0 || point == 0x1680 || (point >= 0x2000 && point <= 0x200A) ||
-         point == 0x2028 || point == 0x2029 || point == 0x202F || point == 0x205F ||
-         point == 0x3000;
+size_t previous_point(std::string_view bytes, size_t end) {
+  size_t at = end - 1;
+  while (at > 0 && (bytes[at] & 0xC0) == 0x80) --at;
+  return at;
 }
 
 TextPtr strip_text(const TextPtr& text, Side side, const Text* chars) {
@@ -192,7 +184,7 @@ TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t
     if (found == std::string::npos) break;
     if (from.bytes.empty()) {
       // Python puts the replacement before every code point and at the end.
-      out.append(to);
+      out.append(to, mark_at(text, at).turn);
       if (at >= text.bytes.size()) return out.take();
       found = at + read_utf8(text.bytes, at).size;
       out.append(text, at, found);
@@ -200,7 +192,7 @@ TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t
       continue;
     }
     out.append(text, at, found);
-    out.append(to);
+    out.append(to, mark_at(text, found).turn);
     at = found + from.bytes.size();
   }
   out.append(text, at, text.bytes.size());
@@ -214,40 +206,6 @@ TextPtr join_list(const Text& separator, const std::vector<TextPtr>& parts) {
     out.append(*parts[i]);
   }
   return out.take();
-}
-
-TextPtr map_text(const Text& text, const std::function<void(std::string&, uint32_t)>& change) {
-  TextBuilder out;
-  size_t at = 0;
-  for (const Run& run : text.runs) {
-    std::string changed;
-    while (at < run.end) {
-      const CodePoint point = read_utf8(text.bytes, at);
-      change(changed, point.value);
-      at += point.size;
-    }
-    out.append(changed, run.mark);
-  }
-  return out.take();
-}
-
-TextPtr upper_text(const Text& text) { return map_text(text, append_upper); }
-TextPtr lower_text(const Text& text) { return map_text(text, append_lower); }
-
-TextPtr capitalize_text(const Text& text) {
-  bool first = true;
-  return map_text(text, [&](std::string& out, uint32_t point) {
-    first ? append_title(out, point) : append_lower(out, point);
-    first = false;
-  });
-}
-
-TextPtr title_text(const Text& text) {
-  bool inside = false;
-  return map_text(text, [&](std::string& out, uint32_t point) {
-    inside ? append_lower(out, point) : append_title(out, point);
-    inside = has_lower(point) || has_upper(point) || char_kind(point) == CharKind::kLetter;
-  });
 }
 
 TextPtr pad_text(const TextPtr& text, int64_t width, const Text& fill, Side side) {

@@ -10,6 +10,9 @@ namespace xrun::jinja {
 
 enum class Side : uint8_t { kLeft = 1, kRight = 2, kBoth = 3 };
 
+// Returns where the code point that ends at `end` > 0 begins.
+size_t previous_point(std::string_view bytes, size_t end);
+
 // Removes white space, or any of the code points in `chars`, from the ends.
 TextPtr strip_text(const TextPtr& text, Side side, const Text* chars);
 
@@ -24,8 +27,12 @@ TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t
 
 TextPtr join_list(const Text& separator, const std::vector<TextPtr>& parts);
 
-// Rewrites each code point: `change` appends to its first argument what stands for the second.
-TextPtr map_text(const Text& text, const std::function<void(std::string&, uint32_t)>& change);
+// Rewrites each code point: `change` appends to its first argument what stands for the second,
+// which begins at a byte.
+using PointChange = std::function<void(std::string&, uint32_t, size_t)>;
+TextPtr map_text(const Text& text, const PointChange& change);
+// Appends the lower case of the code point at bytes[at]; a sigma that ends a word has its own.
+void append_lower_in(std::string& out, uint32_t point, std::string_view bytes, size_t at);
 TextPtr upper_text(const Text& text);
 TextPtr lower_text(const Text& text);
 TextPtr capitalize_text(const Text& text);
@@ -34,7 +41,9 @@ TextPtr title_text(const Text& text);  // str.title: words begin behind what is 
 // Returns text with `fill` around it up to a width in code points.
 TextPtr pad_text(const TextPtr& text, int64_t width, const Text& fill, Side side);
 
-bool is_space_point(uint32_t point);  // str.isspace
+// Whether some character has this case and none the other: str.islower, str.isupper.
+bool is_lower_text(std::string_view bytes);
+bool is_upper_text(std::string_view bytes);
 int64_t count_text(const Text& text, std::string_view part);
 
 }  // namespace xrun::jinja

@@ -184,6 +184,7 @@ bool is_reserved_argument(std::string_view name) {
                                             "tokenize",
                                             "padding",
                                             "truncation",
+                                            "max_length",
                                             "return_tensors",
                                             "return_dict",
                                             "return_assistant_tokens_mask",

@@ -52,12 +52,15 @@ void TextBuilder::append(std::string_view bytes, Mark mark) {
   add(bytes, mark);
 }
 
-void TextBuilder::append(const Text& text) {
+void TextBuilder::append(const Text& text) { append(text, 0); }
+
+void TextBuilder::append(const Text& text, uint32_t turn) {
   Text& built = this->text();
   built.ascii = built.ascii && text.ascii;
   size_t begin = 0;
   for (const Run& run : text.runs) {
-    add(std::string_view(text.bytes).substr(begin, run.end - begin), run.mark);
+    const Mark mark{run.mark.origin, run.mark.turn != 0 ? run.mark.turn : turn};
+    add(std::string_view(text.bytes).substr(begin, run.end - begin), mark);
     begin = run.end;
   }
 }
@@ -79,15 +82,16 @@ void TextBuilder::append(const Text& text, size_t begin, size_t end) {
   }
 }
 
-void TextBuilder::mark_turn(size_t from, uint32_t turn) {
-  RunList runs;
-  size_t at = 0;
-  for (const Run& run : text().runs) {
-    if (at < from) add_run(runs, static_cast<uint32_t>(std::min<size_t>(run.end, from)), run.mark);
-    if (run.end > from) add_run(runs, run.end, {run.mark.origin, turn});
-    at = run.end;
+size_t TextBuilder::mark_turn(size_t from, uint32_t turn) {
+  RunList& runs = text().runs;
+  std::vector<Run> tail;  // last one first; what lies before them stays as it is
+  for (; !runs.empty() && runs.back().end > from; runs.pop_back()) tail.push_back(runs.back());
+  const size_t begin = runs.empty() ? 0 : runs.back().end;
+  if (!tail.empty() && begin < from) add_run(runs, static_cast<uint32_t>(from), tail.back().mark);
+  for (auto run = tail.rbegin(); run != tail.rend(); ++run) {
+    add_run(runs, run->end, {run->mark.origin, turn});
   }
-  text_->runs = std::move(runs);
+  return tail.size();
 }
 
 TextPtr TextBuilder::take() {

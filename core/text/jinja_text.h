@@ -74,6 +74,10 @@ class RunList {
     many_.push_back(run);
     ++size_;
   }
+  void pop_back() {
+    --size_;
+    if (!many_.empty()) many_.pop_back();
+  }
   bool empty() const { return size_ == 0; }
   const Run* begin() const { return many_.empty() ? few_ : many_.data(); }
   const Run* end() const { return begin() + size_; }
@@ -106,9 +110,11 @@ class TextBuilder {
  public:
   void append(std::string_view bytes, Mark mark);
   void append(const Text& text);
+  // Text of no generation block becomes part of block `turn`.
+  void append(const Text& text, uint32_t turn);
   void append(const Text& text, size_t begin, size_t end);
-  // Puts everything from byte `from` on into a generation block.
-  void mark_turn(size_t from, uint32_t turn);
+  // Puts everything from byte `from` on into a generation block; returns how many runs that was.
+  size_t mark_turn(size_t from, uint32_t turn);
   size_t size() const { return text_ == nullptr ? 0 : text_->bytes.size(); }
   // Returns what was built and starts anew.
   TextPtr take();

@@ -7,10 +7,10 @@
 #include "core/text/jinja_interpreter.h"
 #include "core/text/jinja_methods.h"
 #include "core/text/jinja_operators.h"
+#include "core/text/jinja_points.h"
 #include "core/text/jinja_print.h"
 #include "core/text/jinja_strings.h"
 #include "core/text/letter_case.h"
-#include "core/text/unicode.h"
 
 namespace xrun::jinja {
 
@@ -148,9 +148,20 @@ Value changed(Interpreter&, const Value& self, Arguments& arguments) {
 }
 
 TextPtr swap_case(const Text& text) {
-  return map_text(text, [](std::string& out, uint32_t point) {
-    has_lower(point) ? append_lower(out, point) : append_upper(out, point);
+  return map_text(text, [&](std::string& out, uint32_t point, size_t at) {
+    if (is_upper_point(point)) {
+      append_lower_in(out, point, text.bytes, at);
+    } else if (is_lower_point(point)) {
+      append_upper(out, point);
+    } else {
+      append_utf8(out, point);
+    }
   });
+}
+
+// Unlike lower(), without a look at what stands around.
+TextPtr fold_case(const Text& text) {
+  return map_text(text, [](std::string& out, uint32_t point, size_t) { append_lower(out, point); });
 }
 
 Value join(Interpreter& interpreter, const Value& self, Arguments& arguments) {
@@ -209,49 +220,6 @@ Value remove_affix(Interpreter&, const Value& self, Arguments& arguments) {
   return self;
 }
 
-// The is... methods: not empty, and every code point of a kind.
-template <bool test(uint32_t)>
-Value all_points(Interpreter&, const Value& self, Arguments& arguments) {
-  ArgumentReader("is method", arguments).finish();
-  const std::string& bytes = self.bytes();
-  for (size_t at = 0; at < bytes.size();) {
-    const CodePoint point = read_utf8(bytes, at);
-    if (!test(point.value)) return Value::boolean(false);
-    at += point.size;
-  }
-  return Value::boolean(!bytes.empty());
-}
-
-Value is_ascii(Interpreter&, const Value& self, Arguments& arguments) {
-  ArgumentReader("isascii", arguments).finish();
-  return Value::boolean(self.text().ascii);
-}
-
-bool is_alpha(uint32_t point) { return char_kind(point) == CharKind::kLetter; }
-bool is_decimal(uint32_t point) { return category(point) == Category::kNd; }
-bool is_digit(uint32_t point) {
-  return is_decimal(point) || point == 0xB2 || point == 0xB3 || point == 0xB9 || point == 0x2070 ||
-         (point >= 0x2074 && point <= 0x2079) || (point >= 0x2080 && point <= 0x2089);
-}
-bool is_alnum(uint32_t point) { return is_alpha(point) || char_kind(point) == CharKind::kNumber; }
-bool is_number(uint32_t point) { return char_kind(point) == CharKind::kNumber; }
-
-// islower, isupper: some cased letter, and none of the other case.
-template <bool upper>
-Value is_case(Interpreter&, const Value& self, Arguments& arguments) {
-  ArgumentReader("is method", arguments).finish();
-  bool some = false;
-  for (size_t at = 0; at < self.bytes().size();) {
-    const CodePoint point = read_utf8(self.bytes(), at);
-    at += point.size;
-    const bool is_upper = category(point.value) == Category::kLu;
-    const bool is_lower = category(point.value) == Category::kLl;
-    if (upper ? is_lower : is_upper) return Value::boolean(false);
-    some = some || (upper ? is_upper : is_lower);
-  }
-  return Value::boolean(some);
-}
-
 }  // namespace
 
 const MethodTable& text_methods() {
@@ -274,7 +242,7 @@ const MethodTable& text_methods() {
       {"count", find<Search::kCount, false>},
       {"upper", changed<upper_text>},
       {"lower", changed<lower_text>},
-      {"casefold", changed<lower_text>},
+      {"casefold", changed<fold_case>},
       {"capitalize", changed<capitalize_text>},
       {"title", changed<title_text>},
       {"swapcase", changed<swap_case>},
@@ -285,23 +253,11 @@ const MethodTable& text_methods() {
       {"zfill", zfill},
       {"removeprefix", remove_affix<false>},
       {"removesuffix", remove_affix<true>},
-      {"isalpha", all_points<is_alpha>},
-      {"isdigit", all_points<is_digit>},
-      {"isdecimal", all_points<is_decimal>},
-      {"isnumeric", all_points<is_number>},
-      {"isalnum", all_points<is_alnum>},
-      {"isspace", all_points<is_space_point>},
-      {"islower", is_case<false>},
-      {"isupper", is_case<true>},
-      {"isascii", is_ascii},
       {"format", format_braces},
       // Known to Python, without use in a chat template.
       {"encode", nullptr},
       {"expandtabs", nullptr},
       {"format_map", nullptr},
-      {"isidentifier", nullptr},
-      {"isprintable", nullptr},
-      {"istitle", nullptr},
       {"maketrans", nullptr},
       {"translate", nullptr},
   };

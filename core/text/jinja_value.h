@@ -123,6 +123,7 @@ struct List : Object {
   Origin origin = Origin::kTemplate;  // who wrote the brackets and numbers when it is printed
   int depth = 1;
   size_t taken = 0;  // items that a generator has already given away
+  bool group = false;  // a pair of groupby, whose places are also called "grouper" and "list"
 };
 
 using Member = std::pair<Value, Value>;
@@ -164,6 +165,8 @@ struct Function : Object {
   int depth = 1;  // as List::depth; a bound method holds its object
   virtual Value call(Interpreter& interpreter, Arguments& arguments) = 0;
   virtual std::string repr() const = 0;
+  // Sets what is called object.name; false if there is nothing of the name.
+  virtual bool attribute(std::string_view, Value&) const { return false; }
 };
 
 // Whether Python could use the value as a key: no list, no dict, no tuple that holds one.

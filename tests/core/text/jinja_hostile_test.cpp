@@ -53,6 +53,14 @@ TEST(JinjaHostile, EndlessWorkIsCutOff) {
   }
 }
 
+TEST(JinjaHostile, ManyGenerationBlocksCostWhatTheyHold) {
+  const Rendering rendering =
+      jinja_of("{% for a in range(99999) %}{% generation %}a{% endgeneration %}{% endfor %}")
+          ->render(messages({{"user", "x"}}), {});
+  EXPECT_EQ(rendering.turns.size(), 99999u);
+  EXPECT_EQ(rendering.spans.size(), 1u);
+}
+
 TEST(JinjaHostile, ASliceOfInvalidUtf8StaysInsideTheText) {
   EXPECT_EQ(render_text("{{ 'a\xF4\x94\xF4\xFF'[::-1] }}"),
             "\xFF\xF4\x94\xF4"

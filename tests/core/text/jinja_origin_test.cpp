@@ -127,6 +127,15 @@ TEST(JinjaOrigin, SpecialTokensOfARowAreData) {
   EXPECT_EQ(rendering.spans[0].origin, Origin::kMessage);
 }
 
+TEST(JinjaOrigin, AReplacementBelongsToTheTurnOfWhatItReplaces) {
+  const std::string turn =
+      "{% set x %}u{% generation %}ab{{ word }}{% endgeneration %}u{% endset %}";
+  EXPECT_EQ(shown(turn + "{{ x|replace('a', 'zz') }}"), "u{zzb}{[kw]}u");
+  EXPECT_EQ(shown(turn + "{{ x.replace('k', word) }}"), "u{ab}{[kww]}u");
+  EXPECT_EQ(shown(turn + "{{ x.replace('', '-', 3) }}"), "-u{-a-b}{[kw]}u");
+  EXPECT_EQ(shown(turn + "{{ x.replace('u', '-') }}"), "-{ab}{[kw]}-");
+}
+
 }  // namespace
 
 }  // namespace xrun

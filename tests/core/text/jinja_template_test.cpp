@@ -110,6 +110,29 @@ TEST(JinjaTemplate, TheDigestCoversTokensAndTheDateWhereItIsRead) {
             digest("{{ strftime_now('%d') }}", "<s>", "2025-01-01"));
 }
 
+TEST(JinjaTemplate, ReasoningIsFoundFirstUnderTheNameThinking) {
+  const auto keys = [](const char* message) {
+    return jinja_of("{{ messages[0]|tojson }}")
+        ->render(parse_json(fmt::format("[{}]", message), "m"), {})
+        .text;
+  };
+  EXPECT_EQ(keys(R"({"role": "user", "thinking": "t", "content": "c"})"),
+            R"({"thinking": "t", "role": "user", "content": "c", "reasoning_content": "t"})");
+  EXPECT_EQ(keys(R"({"role": "user", "reasoning_content": "r", "thinking": "t"})"),
+            R"({"thinking": "t", "role": "user", "reasoning_content": "r"})");
+  EXPECT_EQ(keys(R"({"role": "user", "thinking": null, "reasoning": "r"})"),
+            R"({"thinking": "r", "role": "user", "reasoning": "r", "reasoning_content": "r"})");
+  EXPECT_EQ(keys(R"({"role": "user", "thinking": null})"), R"({"role": "user"})");
+}
+
+TEST(JinjaTemplate, ArgumentsOfTransformersItselfReachNoTemplate) {
+  EXPECT_TRUE(is_reserved_argument("max_length"));
+  EXPECT_NE(error_of([] {
+              render_text("{{ max_length }}", Json(Json::Object{{"max_length", 5}}));
+            }).find("\"max_length\" is no argument of a chat template"),
+            std::string::npos);
+}
+
 }  // namespace
 
 }  // namespace xrun

@@ -21,6 +21,7 @@ WHITESPACE = [
     "{% for i in l -%}\n  {{ i }},\n{%- endfor %}", "a\n  {% if no %}\nb\n  {% else %}\nc\n  {% endif %}\nd", "{{ '}}' }}{{ '%}' }}{{ \"#}\" }}",
     "{{ {'a': {'b': 1}}['a']['b'] }}", "{%if yes%}x{%endif%}", "{{'a'}}{{\"b\"}}", "# not a line statement\n## nor this", "{ { } } { % % }",
     "\t{% set x = 1 %}\tend", "a{% set x = 1 %}\n\n\nb", "{# a\nmulti\nline #}\nx", "x{##}y", "x{#-#}y", " \n {%- set a = 1 %} \n x",
+    "x\u00a0{%- if yes %}y{% endif %}", "{% if yes -%}\u3000\u2028 y{% endif %}", "a\n\u00a0 {% if yes %}b{% endif %}", "a\u0085 {% if yes %}b{% endif %}", "{{\u00a0n\u2003}}", "{{ n\u00a0+\u3000n }}",
 ]
 
 SCOPES = [
@@ -55,6 +56,7 @@ SCOPES = [
     "{% set x = 1 %}{% macro m() %}{% set x = 2 %}{{ x }}{% endmacro %}{{ m() }}{{ x }}", "{% for i in l %}{% macro m() %}{{ i }}{% endmacro %}{{ m() }}{% endfor %}",
     "{% include 'x' %}", "{% unknown %}", "{% if yes %}", "{{ 1", "{% for %}", "{{ }}", "{{ a b }}", "{% endif %}", "{{ 1 + }}", "{{ (1 }}", "{{ 'abc }}", "{% set 1 = 2 %}", "{% set true = 2 %}", "{# open",
     "{% raw %}x", "{% macro m(a=1, b) %}{% endmacro %}", "{{ f(a=1, 2) }}",
+    "{% macro m(a, b=2) %}{% endmacro %}{{ m.name }}{{ m.arguments }}{{ m['name'] }}",
 ]
 
 EXPRESSIONS = [
@@ -75,6 +77,7 @@ EXPRESSIONS = [
     "l[1:]", "l[:1]", "l[::-1]", "l[-2:]", "l[:-1]", "l[::2]", "l[2:0:-1]", "l[5:]", "l[-9:2]", "s[1:4]", "s[::-1]", "s[-3:]", "s[7:8]", "s[::3]", "s[:0]", "e[::-1]", "l[::0]", "l['a':]", "l[nil:2]", "n[1:]", "nil[1:]", "undef[1:]", "d[1:]", "(1, 2, 3)[1:]", "range(10)[2:5]", "l[1:2, 0]", "s[2:-2]", "s[-1:-5:-1]",
     # calls
     "range(3)|list", "range(1, 4)|list", "range(6, 0, -2)|list", "range(3)", "range(1, 9, 2)", "range(0)|length", "range()", "range(1, 2, 0)", "range(200000)|length", "range(3)[1]", "range('a')", "dict(a=1)", "dict([['x', 1]])", "dict(d, c=3)", "dict(1)", "n()", "undef()", "d.nope()", "s.nope()", "raise_exception('no')", "l.count(1)", "l.index(2)", "l.index(9)", "dict(**{'k': 1})", "range(*[1, 3])|list", "dict(*[], **{})", "namespace(a=1)",
+    "07", "00", "0_0", "07.5", "[0, 07]", "1_000",
 ]
 
 FILTERS = [
@@ -92,12 +95,13 @@ FILTERS = [
     "'%s-%d'|format('a', 5)", "'%(x)s'|format(x=1)", "'%05.1f|%-5s|%+d|%x|%%'|format(3.14159, 'ab', 5, 255)", "'%s'|format", "'%s %s' % (1, 2)", "'%s' % 5", "'%s' % l", "'%r' % 'x'", "'%d' % 3.9", "'%d' % 'x'", "'%c' % 'z'", "'%.2s' % 'abc'", "'%10s|' % 'é'", "'%s' % (1, 2)", "'%(b)s' % d", "'%e' % 12345.678", "'%g' % 0.0001", "'%s' % undef", "'%' % 1", "'a' % 1",
     "s|tojson", "q|tojson", "html|tojson", "l|tojson", "d|tojson", "nested|tojson", "nil|tojson", "yes|tojson", "f|tojson", "g|tojson", "small|tojson", "el|tojson", "ed|tojson", "d|tojson(indent=2)", "nested|tojson(indent=4)", "ed|tojson(indent=2)", "el|tojson(indent=2)", "s|tojson(ensure_ascii=true)", "d|tojson(separators=(',', ':'))", "d|tojson(sort_keys=true)", "d|tojson(indent=1, separators=(', ', ' : '))", "{1: 2, none: 3, true: 4, 1.5: 5}|tojson", "(1, 2)|tojson", "undef|tojson", "[undef]|tojson", "d.items()|tojson", "range(3)|tojson", "d|tojson(indent='\\t')", "'\\x7f\\x1f\\u2028/'|tojson", "{(1, 2): 3}|tojson", "namespace()|tojson", "d|tojson|length", "l|tojson(indent=0)",
     "l|nope", "d|attr('b')", "d|attr('items') is callable", "s|attr('nope')", "l|first|string", "n|string|length", "l[0]|string ~ 'x'", "-n|abs", "n|abs - 1", "'a,b'.split(',')|join('|')", "w|map('lower')|sort|join", "(l|join(' ')).split()", "'abc'|list|reverse|join",
+    "'ΑΣ'|lower", "'ΑΣΑ ΟΔΟΣ'|title", "'ΑΒΣ ΣΣ-ΣΑΣ'|title", "'ΟΔΟΣ'|capitalize", "'1_0'|int", "'٣'|int", "'_1'|int", "'1__0'|int", "'1_'|int", "'+-5'|int", "'-_5'|int", "'0X_1f'|int(0, 16)", "'-0x1F'|int(0, 16)", "'1_0.5'|float", "'1_.5'|float", "'\u00a07 '|int", "'1 2'|int", "'𝟙𝟚'|int", "rows|groupby('role')|map(attribute='grouper')|list", "rows|groupby('role')|map(attribute='list')|map('length')|list", "(rows|groupby('role'))[0].grouper", "(rows|groupby('role')|first).list|length", "rows|groupby('role')|map(attribute='nope')|list",
 ]
 
 TESTS = [name if " is " in name else "%s is %s" % tuple(name.split(" ", 1)) for name in [
     "undef defined", "undef undefined", "nil defined", "d.nope defined", "n not_a_test", "nil none", "undef none", "yes boolean", "n boolean", "yes true", "n true", "no false", "z false", "n integer", "yes integer", "f float", "n number", "yes number", "s number", "s string", "n string", "(html|safe) string",
     "d mapping", "l mapping", "l iterable", "s iterable", "n iterable", "undef iterable", "nil iterable", "l sequence", "s sequence", "d sequence", "n sequence", "undef sequence", "d.items() sequence", "(l|map('string')) sequence", "(l|map('string')) iterable", "range(3) sequence", "n callable", "range callable", "n odd", "n even", "f even", "s even", "n divisibleby(7)", "n divisibleby 7", "n sameas(7)", "nil sameas(none)", "yes sameas(true)", "yes sameas(1)",
-    "'abc' lower", "'ABC' upper", "'aBc' lower", "'1' upper", "n eq(7)", "n equalto 7", "n ne 7", "n gt 3", "n ge 7", "n lt 3", "n le 7", "n greaterthan 3", "n in [7, 8]", "n in(l)", "s escaped", "(html|safe) escaped", "n not string", "n not defined", "d.b defined", "d.b.c defined", "d.x.y defined", "loop defined", "messages defined", "strftime_now defined", "raise_exception defined", "namespace defined",
+    "'abc' lower", "'ABC' upper", "'ª' lower", "'Ⅷ' upper", "'ǅ' upper", "'中a' lower", "'aBc' lower", "'1' upper", "n eq(7)", "n equalto 7", "n ne 7", "n gt 3", "n ge 7", "n lt 3", "n le 7", "n greaterthan 3", "n in [7, 8]", "n in(l)", "s escaped", "(html|safe) escaped", "n not string", "n not defined", "d.b defined", "d.b.c defined", "d.x.y defined", "loop defined", "messages defined", "strftime_now defined", "raise_exception defined", "namespace defined",
 ]] + ["n is defined and s is string", "n is not none and n > 3", "not n is string", "n is string or yes", "[n is string, 1]", "(n is divisibleby 7) == yes", "n is number and not (s is number)", "undef is defined or undef is none", "'x' if n is odd else 'y'", "n is string is string"]
 
 METHODS = [
@@ -106,6 +110,7 @@ METHODS = [
     "s.replace('l', 'L')", "s.replace('l', 'L', 1)", "s.replace('', '.')", "s.find('W')", "s.find('zz')", "s.rfind('l')", "s.index('W')", "s.index('zz')", "s.count('l')", "s.count('')", "'aaaa'.count('aa')", "s.find('l', 4)", "s.find('l', -6)", "s.find('🙂')", "s.upper()", "s.lower()", "'hELLO wORLD'.capitalize()", "'hello world-foo it\\'s'.title()", "'aBc'.swapcase()", "'ß'.upper()", "', '.join(w)", "', '.join(l)", "'-'.join('abc')", "''.join([])", "'x'.center(5) ~ '|'", "'xy'.center(5, '*')", "'x'.ljust(3) ~ '|'", "'x'.rjust(3, '0')", "'-5'.zfill(4)", "'5'.zfill(3)",
     "'foobar'.removeprefix('foo')", "'foobar'.removesuffix('bar')", "'foobar'.removesuffix('')", "'foobar'.removeprefix('x')", "'abc'.isalpha()", "'ab1'.isalpha()", "'ab1'.isalnum()", "'12'.isdigit()", "'²'.isdigit()", "'½'.isnumeric()", "'12'.isdecimal()", "e.isdigit()", "' \\t'.isspace()", "'abc'.islower()", "'ABC1'.isupper()", "'éÉ'.islower()", "'{} {}'.format(1, 'a')", "'{0}{1}{0}'.format('a', 'b')", "'{x}{{}}'.format(x=5)", "'{}'.format()", "'{x.b}'.format(x=d)", "s.upper", "s.upper is callable", "s.title()", "s.isalpha() or 'no'",
     "s.strip().split(',')[0].upper()", "(s ~ t).strip()", "'a'.join(1)", "'a b'.split(' ', -1)", "'x'.strip('')", "s.lower().startswith('hello')", "'think>a</think>b'.split('</think>')[-1]", "'a\\n\\nb'.lstrip('\\n')", "d.a.index(2.0)", "[1, 2, 2].count(2)",
+    "'ΑΣ'.lower()", "'ΑΣ.'.lower()", "'Α.Σ'.lower()", "'Σ'.lower()", "'ΣΑΣ’ΣΑ'.lower()", "'ΑΣ'.swapcase()", "'ΟΔΟΣ x'.capitalize()", "'ΟΔΟΣ'.title()", "'中a'.title()", "'ǅ'.swapcase()", "'ªb'.swapcase()", "'一'.isnumeric()", "'ª'.islower()", "'Ⅷ'.isupper()", "'ǅ'.isupper()", "'ǅa'.islower()", "'①'.isdigit()", "'ΑΣ'.casefold()", "'abc'.isascii()",
 ]
 
 
