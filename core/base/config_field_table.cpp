@@ -97,7 +97,7 @@ std::vector<ConfigField> declare() {
       required(text("model", none, "A folder in Hugging Face form, or a name from `xrun models`.")),
       text("template", "auto",
            "The chat template: \"auto\" is the tokenizer's own (or our tagged variant of it), else "
-           "a file or a built-in name such as \"chatml\"."),
+           "a file, a built-in name such as \"chatml\", or one of the tokenizer's own by name."),
       required(of_kind(K::kList, "data", none, "The sources of rows, mixed by weight.")),
       required(text("data[].path", none,
                     "A .jsonl file, one JSON object a line; or a glob: \"pairs/*.jsonl\".")),

@@ -25,8 +25,11 @@ void add(NamedTexts& out, const std::string& name, std::string text) {
 }
 
 NamedTexts read_member(const Json& value, const std::string& where) {
-  if (value.is_string()) return {{"default", value.as_string()}};
   NamedTexts out;
+  if (value.is_string()) {
+    if (!value.as_string().empty()) add(out, "default", value.as_string());
+    return out;
+  }
   if (value.is_object()) {
     for (const auto& [name, text] : value.as_object()) {
       XRUN_CHECK(text.is_string(), "{}.{}: got {}, wanted a template's text", where, name,

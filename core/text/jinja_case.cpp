@@ -80,6 +80,27 @@ TextPtr lower_text(const Text& text) {
   });
 }
 
+// Full case folding is the lower case of the upper case, but for these.
+TextPtr fold_text(const Text& text) {
+  return map_text(text, [](std::string& out, uint32_t point, size_t) {
+    const bool cherokee = point >= 0x13A0 && point <= 0x13F5;
+    if (cherokee || point == 0x131) return append_utf8(out, point);  // capitals; the dotless i
+    if (point >= 0x13F8 && point <= 0x13FD) return append_utf8(out, point - 8);
+    if (point >= 0xAB70 && point <= 0xABBF) return append_utf8(out, point - 0xAB70 + 0x13A0);
+    if (point == 0x1E9E) {
+      out += "ss";
+      return;
+    }
+    std::string upper;
+    append_upper(upper, point);
+    for (size_t at = 0; at < upper.size();) {
+      const CodePoint one = read_utf8(upper, at);
+      append_lower(out, one.value);
+      at += one.size;
+    }
+  });
+}
+
 TextPtr capitalize_text(const Text& text) {
   return map_text(text, [&](std::string& out, uint32_t point, size_t at) {
     at == 0 ? append_title(out, point) : append_lower_in(out, point, text.bytes, at);

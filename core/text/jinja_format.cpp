@@ -1,11 +1,9 @@
-// printf-style % and str.format: the parts of the format keep their marks, and so do the arguments.
+// printf-style %: the parts of the format keep their marks, and so do the arguments.
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "core/text/jinja_interpreter.h"
-#include "core/text/jinja_methods.h"
 #include "core/text/jinja_operators.h"
 #include "core/text/jinja_print.h"
 #include "core/text/jinja_strings.h"
@@ -213,60 +211,10 @@ class Percent {
   bool named_ = false;
 };
 
-// The value that a replacement field names: a number, a keyword, or the next one in turn.
-Value field_value(Interpreter& interpreter, const std::string& field, Arguments& arguments,
-                  size_t& next) {
-  const size_t head = std::min(field.find('.'), field.size());
-  const std::string first = field.substr(0, head);
-  Value value;
-  if (first.empty() || (first[0] >= '0' && first[0] <= '9')) {
-    size_t index = next;
-    if (first.empty())
-      ++next;
-    else
-      std::from_chars(first.data(), first.data() + first.size(), index);
-    XRUN_JINJA_CHECK(index < arguments.positional.size(),
-                     "Replacement index {} out of range for positional args tuple", index);
-    value = arguments.positional[index];
-  } else {
-    const auto it = std::find_if(arguments.named.begin(), arguments.named.end(),
-                                 [&](const auto& named) { return named.first == first; });
-    XRUN_JINJA_CHECK(it != arguments.named.end(), "format() got no argument '{}'", first);
-    value = it->second;
-  }
-  return head < field.size() ? interpreter.get_attribute(value, field.substr(head + 1)) : value;
-}
-
 }  // namespace
 
 Value format_percent(const Value& text, const Value& values, Budget& budget) {
   return Percent(text.text(), values, budget).run();
-}
-
-Value format_braces(Interpreter& interpreter, const Value& self, Arguments& arguments) {
-  const Text& text = self.text();
-  const std::string& bytes = text.bytes;
-  TextBuilder out;
-  size_t next = 0;
-  for (size_t at = 0; at < bytes.size();) {
-    const size_t brace = std::min(bytes.find_first_of("{}", at), bytes.size());
-    out.append(text, at, brace);
-    at = brace + 1;
-    if (brace == bytes.size()) break;
-    if (at < bytes.size() && bytes[at] == bytes[brace]) {
-      out.append(text, brace, at++);
-      continue;
-    }
-    const size_t end = bytes.find('}', at);
-    XRUN_JINJA_CHECK(bytes[brace] == '{' && end != std::string::npos,
-                     "Single '{}' encountered in format string", bytes[brace]);
-    const std::string field = bytes.substr(at, end - at);
-    XRUN_JINJA_CHECK(field.find_first_of("!:[{") == std::string::npos,
-                     "format specifications are not supported in templates: '{}'", field);
-    print(out, field_value(interpreter, field, arguments, next), interpreter.budget());
-    at = end + 1;
-  }
-  return Value::text(out.take());
 }
 
 }  // namespace xrun::jinja

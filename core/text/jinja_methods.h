@@ -17,7 +17,7 @@ const MethodTable& text_predicates();  // str: isdigit, islower, ...
 const MethodTable& list_methods();     // list, tuple
 const MethodTable& dict_methods();     // dict
 
-// Returns text.format(arguments): {}, {0}, {name} and doubled braces; no format specifications.
+// Returns text.format(arguments): {}, {0}, {name.attribute[key]!r:specification}, doubled braces.
 Value format_braces(Interpreter& interpreter, const Value& text, Arguments& arguments);
 
 }  // namespace xrun::jinja

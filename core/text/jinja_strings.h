@@ -35,6 +35,7 @@ TextPtr map_text(const Text& text, const PointChange& change);
 void append_lower_in(std::string& out, uint32_t point, std::string_view bytes, size_t at);
 TextPtr upper_text(const Text& text);
 TextPtr lower_text(const Text& text);
+TextPtr fold_text(const Text& text);  // str.casefold
 TextPtr capitalize_text(const Text& text);
 TextPtr title_text(const Text& text);  // str.title: words begin behind what is no letter
 

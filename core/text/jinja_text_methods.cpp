@@ -159,11 +159,6 @@ TextPtr swap_case(const Text& text) {
   });
 }
 
-// Unlike lower(), without a look at what stands around.
-TextPtr fold_case(const Text& text) {
-  return map_text(text, [](std::string& out, uint32_t point, size_t) { append_lower(out, point); });
-}
-
 Value join(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   ArgumentReader reader("join", arguments);
   const Value items = reader.required("iterable");
@@ -242,7 +237,7 @@ const MethodTable& text_methods() {
       {"count", find<Search::kCount, false>},
       {"upper", changed<upper_text>},
       {"lower", changed<lower_text>},
-      {"casefold", changed<fold_case>},
+      {"casefold", changed<fold_text>},
       {"capitalize", changed<capitalize_text>},
       {"title", changed<title_text>},
       {"swapcase", changed<swap_case>},

@@ -40,7 +40,8 @@ VARIABLES = {
              {"role": "user", "n": 3, "tag": "y", "deep": {"k": [5, 6]}}],
 }
 TEXTS = ["''", "'a'", "'ab'", "' x '", "'é🙂'", "'\\n'", "'<b>'", "'a,b'", "'Hello'", "'1'", "'2.5'",
-         "\"it's\"", "'user'", "'%s'", "','"]
+         "\"it's\"", "'user'", "'%s'", "','", "'ΑΣ ΣΑΣ.Σ'", "'ªⅧǅ'", "'一②½'", "'ß ŉ'", "'\\u00a0x\\u3000'",
+         "'1_0'", "'٣'", "'{:>4}'", "'{0}-{1!r}'"]
 NUMBERS = ["0", "1", "2", "-1", "3", "10", "2.5", "0.1", "1e3", "-4", "100"]
 NAMES = list(VARIABLES) + ["undef", "messages", "x", "ns.v", "loop.index", "loop.first"]
 ATTRIBUTES = ["role", "content", "n", "b", "a", "items", "k", "tag", "deep", "nope", "first", "name",
@@ -53,7 +54,8 @@ TEXT_METHODS = ["strip()", "strip('x ')", "lstrip()", "rstrip()", "rstrip('\\n')
                 "removeprefix('He')", "removesuffix('🙂')", "isdigit()", "isalpha()", "isalnum()",
                 "isspace()", "isupper()", "islower()", "isnumeric()",
                 "isascii()", "zfill(5)", "center(9, '*')", "ljust(8)", "rjust(8, '.')", "join(w)",
-                "format(1, 2)", "casefold()", "nope()", "split('')"]
+                "format(1, 2)", "casefold()", "nope()", "split('')", "isdecimal()", "isspace()", "replace(s, 'x')",
+                "strip('\\u00a0')", "rsplit()", "rsplit(none, 1)", "zfill(3)", "swapcase().title()"]
 OTHER_METHODS = ["items()", "keys()|list", "values()", "get('a')", "get('zz', 5)", "get('b', s)", "copy()",
                  "index(1)", "count(1)", "append(1)", "pop()", "update({})"]
 FILTERS = ["trim", "trim('H ')", "upper", "lower", "title", "capitalize", "length", "count", "string",
@@ -134,7 +136,9 @@ class Grammar:
         if kind < 0.95:
             return "(%s)" % below()
         return self.pick(["'%%s|%%s' %% (%s, %s)", "'{} {}'.format(%s, %s)", "%s ~ ':' ~ %s", "dict(a=%s, b=%s)",
-                          "%s < 2 < %s", "joiner(%s)() ~ %s", "[%s, %s]|tojson"]) % (below(), below())
+                          "%s < 2 < %s", "'{:>6}|{:<3}|'.format(%s, %s)", "'{0!r:^9}{1!s}'.format(%s, %s)",
+                          "'{:.1f}{:+d}'.format(%s, %s)", "'{0[0]}{1.role}'.format(%s, %s)", "'{:,}{:05}'.format(%s, %s)",
+                          "joiner(%s)() ~ %s", "[%s, %s]|tojson"]) % (below(), below())
 
     def operand(self, depth):
         text = self.expression(depth - 2)
@@ -156,7 +160,8 @@ class Grammar:
                                    self.pick(["", "", "-"]))
 
     def data(self):
-        return self.pick(["", "", " ", "\n", "x", " y\n", "\n\n z ", "<|im|>\n", "  "])
+        return self.pick(["", "", " ", "\n", "x", " y\n", "\n\n z ", "<|im|>\n", "  ",
+                          "\u00a0", "x\n\u3000 ", "\u2028"])
 
     def body(self, depth):
         return "".join(self.data() + self.statement(depth) for _ in range(1 + self.random.randrange(2))) + self.data()

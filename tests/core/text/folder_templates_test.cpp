@@ -27,6 +27,7 @@ TEST(FolderTemplates, ATextAnObjectAndAListAreTheSame) {
                                                {"name": "rag", "template": "R"}]})"),
             "default=T rag=R");
   EXPECT_EQ(read(folder, R"({"chat_template": null})"), "");
+  EXPECT_EQ(read(folder, R"({"chat_template": ""})"), "");
   EXPECT_EQ(read(folder, "{}"), "");
 }
 

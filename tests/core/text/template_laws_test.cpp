@@ -64,7 +64,9 @@ TEST(TemplateLaws, EveryBuiltinTemplateKeepsThemOnPlainConversations) {
     ScratchFolder folder;
     const auto with_tokens = load_with_config(
         folder, "tiny_tokenizer",
-        Json(Json::Object{{"bos_token", "<|endoftext|>"}, {"eos_token", "<|im_end|>"}}));
+        Json(Json::Object{{"bos_token", "<|endoftext|>"},
+                          {"eos_token", "<|im_end|>"},
+                          {"extra_special_tokens", Json(Json::Array{"<|end|>"})}}));
     const auto resolved = resolve_template(*with_tokens, name, "2024-07-26");
     const LawSample samples[] = {conversation(), pair()};
     for (const LawBreach& breach : check_laws(*with_tokens, *resolved.chat_template, samples)) {
@@ -116,7 +118,7 @@ TEST(TemplateLaws, TextOfTheTemplatesOwnEndsNoTurn) {
   EXPECT_EQ(breach.message,
             "a trained turn ends with text that is no special token, so the model never learns to "
             "stop; put the end-of-turn token inside the generation block\n"
-            "  trained  q</answer>\n  behind   <|im_end|>⏎<|im_start|>good</a…");
+            "  trained  q</answer>\n  behind   <|im_end|>⏎<|im_start|>good</a");
   EXPECT_EQ(broken(*tiny(), template_with("</answer>", ""), {pair()}), "eot_trained");
   // A message that spells the token does not end its turn by that.
   LawSample spelled = pair();
@@ -129,7 +131,7 @@ TEST(TemplateLaws, WhereNoMarkerIsSpecialPlainTextEndsATurn) {
       "{% for m in messages %}### {{ m.role }}\n{% generation %}{{ m.content }}\n###"
       "{% endgeneration %}\n{% endfor %}";
   EXPECT_EQ(broken(*tiny(), source, {pair()}), "");
-  EXPECT_EQ(broken(*tiny(), source + "<|im_end|>", {pair()}), "eot_trained");
+  EXPECT_EQ(broken(*tiny(), "<|im_end|>" + source, {pair()}), "eot_trained");
 }
 
 TEST(TemplateLaws, WhereTheNextHeadEndsATurnTheLastOneIsExempt) {

@@ -28,7 +28,8 @@ class TokenNamesTest : public testing::Test {
   // "bos_token=<s> image_token=<image>"
   std::string names(const std::string& config) {
     std::string out;
-    for (const auto& [name, text] : load(config)->named_tokens()) {
+    const auto tokenizer = load(config);
+    for (const auto& [name, text] : tokenizer->named_tokens()) {
       out += fmt::format("{}{}={}", out.empty() ? "" : " ", name, text);
     }
     return out;
