@@ -1,5 +1,6 @@
 // Row i lies in stage g, there in block b at place p. Within a block the order is a bijection of
-// its slots; slots [begin[d], begin[d + 1]) belong to source d. The order decides the source alone:
+// its slots; slots [begin[d], begin[d + 1]) belong to source d. Without shuffle the j-th of n slots
+// of a source comes where (j + 1/2) / n says. The order decides the source alone:
 // the j-th place that has it in block b is draw base[d] + b * count_d + j, so that a source's draws
 // come one after the other, and a small source begins anew only when all its rows have come. The
 // last stage has no end and no shorter block.
@@ -42,6 +43,41 @@ std::vector<int64_t> share_block(const std::vector<double>& weights, int64_t row
 
 int64_t count_of(const std::vector<int64_t>& begin, size_t source) {
   return begin[source + 1] - begin[source];
+}
+
+// The source at each place of a block, every source's rows at equal distances; ties go to the lower
+// index.
+std::vector<int32_t> interleaved(const std::vector<int64_t>& begin) {
+  struct Slot {
+    int64_t halves;  // 2j + 1, of 2n
+    int64_t count;   // n
+    int32_t source;
+  };
+  std::vector<Slot> slots;
+  for (size_t d = 0; d + 1 < begin.size(); ++d) {
+    const int64_t count = count_of(begin, d);
+    for (int64_t j = 0; j < count; ++j) {
+      slots.push_back({2 * j + 1, count, static_cast<int32_t>(d)});
+    }
+  }
+  std::stable_sort(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) {
+    return a.halves * b.count < b.halves * a.count;
+  });
+  std::vector<int32_t> sources;
+  for (const Slot& slot : slots) sources.push_back(slot.source);
+  return sources;
+}
+
+std::vector<int32_t> shuffled(const std::vector<int64_t>& begin, uint64_t seed, int64_t number) {
+  const Shuffle order(static_cast<uint64_t>(begin.back()), seed, static_cast<uint64_t>(number),
+                      kShuffleOfBlocks);
+  std::vector<int32_t> sources;
+  for (int64_t place = 0; place < begin.back(); ++place) {
+    const auto slot = static_cast<int64_t>(order(static_cast<uint64_t>(place)));
+    const auto next = std::upper_bound(begin.begin(), begin.end(), slot);
+    sources.push_back(static_cast<int32_t>(next - begin.begin()) - 1);
+  }
+  return sources;
 }
 
 }  // namespace
@@ -144,18 +180,10 @@ std::shared_ptr<const Mixture::Places> Mixture::places_of(const Block& block) co
   auto places = std::make_shared<Places>();
   places->number = block.number;
   const std::vector<int64_t>& begin = *block.begin;
-  std::optional<Shuffle> order;
-  if (shuffle_) {
-    order.emplace(static_cast<uint64_t>(begin.back()), seed_, static_cast<uint64_t>(block.number),
-                  kShuffleOfBlocks);
-  }
-  std::vector<int32_t> drawn(begin.size() - 1, 0);
-  for (int64_t place = 0; place < begin.back(); ++place) {
-    const int64_t slot =
-        order ? static_cast<int64_t>((*order)(static_cast<uint64_t>(place))) : place;
-    const auto next = std::upper_bound(begin.begin(), begin.end(), slot);
-    const size_t source = static_cast<size_t>(next - begin.begin()) - 1;
-    places->draws.push_back({static_cast<int32_t>(source), drawn[source]++});
+  std::vector<int64_t> drawn(begin.size() - 1, 0);
+  for (const int32_t source :
+       shuffle_ ? shuffled(begin, seed_, block.number) : interleaved(begin)) {
+    places->draws.push_back({source, drawn[static_cast<size_t>(source)]++});
   }
   std::atomic_store(&last_, std::shared_ptr<const Places>(places));
   return places;

@@ -38,7 +38,7 @@ class Mixture {
   static constexpr int64_t kBlock = 2048;
 
   // A source of weight 0 is never drawn. A block is shared out by largest remainder, ties to the
-  // lower index. Without shuffle a block holds its sources one after the other.
+  // lower index. Without shuffle each source's rows stand at equal distances in a block.
   // Throws Error that names the index of a source whose weight is not finite, negative, or too
   // small to be drawn once a block; and if no weight is above 0.
   Mixture(const std::vector<double>& weights, uint64_t seed, bool shuffle, int64_t block = kBlock);
@@ -56,7 +56,7 @@ class Mixture {
   std::optional<int64_t> draws_of(int32_t source) const;
 
  private:
-  // A stage's blocks. Slots [begin[d], begin[d + 1]) of an unshuffled block belong to source d.
+  // A stage's blocks. begin[d + 1] - begin[d] of a block's places belong to source d.
   struct Grid {
     int64_t start = 0;                // first row of the stream
     int64_t whole = 0;                // whole blocks

@@ -34,7 +34,7 @@ class RowStream {
     int64_t step_rows = 1;             // rows a step: where stages start
     int64_t epochs = 1;                // 0: without end
     uint64_t seed = 0;
-    RowOrder order;  // of a source's rows; kFile leaves the mixture's blocks in order too
+    RowOrder order;  // of a source's rows; with kFile sources take turns by their weights
     int64_t mixture_block = Mixture::kBlock;
   };
 

@@ -1,7 +1,8 @@
-// xrun.pack and xrun.share_out: sequences into packs, packs over ranks.
+// xrun.pack, xrun.pack_cost and xrun.share_out: sequences into packs, packs over ranks.
 
 #include "core/data/pack.h"
 
+#include "core/base/error.h"
 #include "core/data/pack_share.h"
 #include "lua/bind/args.h"
 #include "lua/bind/modules.h"
@@ -25,6 +26,15 @@ int pack_lengths(lua_State* L) {
   return 1;
 }
 
+int cost_of_pack(lua_State* L) {
+  const std::string by = opt_arg<std::string>(L, 2, "by").value_or("tokens");
+  XRUN_CHECK(by == "tokens" || by == "tokens_squared",
+             "argument 2 (by): got \"{}\", wanted \"tokens\" or \"tokens_squared\"", by);
+  push(L, pack_cost(by == "tokens" ? PackCost::kTokens : PackCost::kTokensSquared,
+                    read_whole_numbers(L, 1, "lengths")));
+  return 1;
+}
+
 int share_costs(lua_State* L) {
   push_lists(L, share_out(read_whole_numbers(L, 1, "costs"), arg<int64_t>(L, 2, "ranks")));
   return 1;
@@ -37,6 +47,10 @@ void open_pack(LuaState& state) {
                  "Best-fit-decreasing packs of at most `capacity`: lists of indices from 0 into "
                  "`lengths`, a list or a tensor [n]. Always the same for the same lengths.",
                  pack_lengths);
+  state.function("pack_cost", "(lengths, by?) -> number",
+                 "What a pack of sequences of these lengths costs: \"tokens\" (the default), their "
+                 "sum, or \"tokens_squared\", the sum of their squares, which attention takes.",
+                 cost_of_pack);
   state.function("share_out", "(costs, ranks) -> list of lists",
                  "Gives each rank its packs, indices from 0 into `costs`, so that ranks cost about "
                  "the same and have equally many packs, or some one more. Always the same for the "

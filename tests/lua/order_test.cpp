@@ -45,7 +45,14 @@ TEST_F(LuaOrder, AMixtureGivesSourceAndDraw) {
                 "  sizes = { 5, 5, 5 } })\n"
                 "local source, draw = mix(28)\n"
                 "return mix.length, source, draw, xrun.mixture({ 1, 1 }).length"),
-            "29, 3, 4, nil");
+            "23, 2, 8, nil");
+}
+
+TEST_F(LuaOrder, APackCostsItsTokensOrTheirSquares) {
+  EXPECT_EQ(run("return xrun.pack_cost({ 3, 4 }), xrun.pack_cost({ 3, 4 }, 'tokens_squared')"),
+            "7, 25");
+  error_has("return xrun.pack_cost({ 3 }, 'squares')",
+            "got \"squares\", wanted \"tokens\" or \"tokens_squared\"");
 }
 
 TEST_F(LuaOrder, AMixtureChangesItsWeightsByStages) {

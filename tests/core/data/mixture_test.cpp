@@ -11,22 +11,35 @@
 namespace xrun {
 namespace {
 
-// Three sources of five rows (1 to 5, 10 to 50, 100 to 500), weights .5 .3 .2, blocks of ten, in
-// order: the figures are those of Levanter's test_mixture.
-TEST(Mixture, UnshuffledBlocksGiveTheReferencesLengths) {
+// Where Levanter's unshuffled blocks hold a source after the other, here they take turns; the
+// counts of a block are the same.
+TEST(Mixture, UnshuffledSourcesTakeTurnsByTheirWeights) {
   const Mixture mixture({0.5, 0.3, 0.2}, 0, false, 10);
-  EXPECT_EQ(mixture.length_for(0, 5), 5);   // first_exhausted
-  EXPECT_EQ(mixture.length_for(2, 5), 29);  // all_exhausted
-  EXPECT_EQ(mixture(10).source, 0);
-  EXPECT_EQ(mixture(10).draw % 5, 0);  // item 10 is 1
-  EXPECT_EQ(mixture(28).source, 2);
-  EXPECT_EQ(mixture(28).draw % 5, 4);  // item 28 is 500
+  std::string sources;
+  for (int64_t i = 0; i < 20; ++i) sources += std::to_string(mixture(i).source);
+  EXPECT_EQ(sources, "01200102100120010210");
+  EXPECT_EQ(mixture.length_for(0, 5), 10);
+  EXPECT_EQ(mixture.length_for(2, 5), 23);
+  EXPECT_EQ(mixture(28).source, 1);
+  EXPECT_EQ(mixture(28).draw, 8);
+}
+
+TEST(Mixture, UnshuffledSourcesAreNeverARowBeyondTheirShare) {
+  const Mixture mixture({1, 7, 20}, 0, false);
+  double drawn[3] = {0, 0, 0};
+  for (int64_t i = 0; i < 3 * Mixture::kBlock; ++i) {
+    ++drawn[mixture(i).source];
+    for (size_t d = 0; d < 3; ++d) {
+      const double share = static_cast<double>(i + 1) * (d == 0 ? 1 : d == 1 ? 7 : 20) / 28;
+      ASSERT_LT(std::abs(drawn[d] - share), 2.5) << i << " " << d;
+    }
+  }
 }
 
 // Levanter's staged vectors: two sources of five rows; .5 .5, from row 20 on 1 0.
 TEST(Mixture, StagesThatComeTooLateChangeNoLength) {
   const Mixture mixture({{0, {0.5, 0.5}}, {20, {1, 0}}}, 1, 0, false, 10);
-  EXPECT_EQ(mixture.length_for(0, 5), 5);
+  EXPECT_EQ(mixture.length_for(0, 5), 9);
   EXPECT_EQ(mixture.length_for(1, 5), 10);  // all_exhausted
   const Mixture handed_over({{0, {1, 0}}, {10, {0, 1}}}, 1, 0, false, 10);
   EXPECT_EQ(handed_over.length_for(0, 5), 5);  // first_exhausted

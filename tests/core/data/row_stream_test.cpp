@@ -45,14 +45,25 @@ TEST(RowStream, StopsWithTheFirstOrTheLastSourceOrNever) {
     return RowStream(sources, stop, 1, true, 1).length();
   };
   EXPECT_FALSE(length(MixtureStop::kRestart).has_value());
-  EXPECT_LT(*length(MixtureStop::kFirst), 2048);
-  EXPECT_GE(*length(MixtureStop::kAll), 1000 + 900);
+  EXPECT_NEAR(*length(MixtureStop::kFirst), 200, 40);
+  EXPECT_NEAR(*length(MixtureStop::kAll), 2000, 100);
   const RowStream all(sources, MixtureStop::kAll, 1, true, 1);
   std::set<int64_t> rows;
   for (int64_t i = 0; i < *all.length(); ++i) {
     if (all.at(i).source == 1) rows.insert(all.at(i).row);
   }
   EXPECT_EQ(rows.size(), 1000u);
+  EXPECT_EQ(all.at(*all.length() - 1).source, 1);  // it ends with the row that used it up
+}
+
+TEST(RowStream, WithoutShuffleSmallSourcesTakeTurnsInFileOrder) {
+  const RowStream stream({{3, 1}, {6, 2}}, MixtureStop::kAll, 0, false, 1);
+  ASSERT_EQ(stream.length(), 9);
+  std::string seen;
+  for (int64_t i = 0; i < 9; ++i) {
+    seen += fmt::format("{}{} ", stream.at(i).source == 0 ? "a" : "b", stream.at(i).row);
+  }
+  EXPECT_EQ(seen, "b0 a0 b1 b2 a1 b3 b4 a2 b5 ");
 }
 
 // Two sources of 5 and 40 rows, one row a step; from row 20 on the second alone.
@@ -92,7 +103,7 @@ TEST(RowStream, AnEpochOfSmallSourcesIsAboutAsLongAsTheyAre) {
 }
 
 TEST(RowStream, StopsByTheDrawsOfAllStages) {
-  EXPECT_EQ(RowStream(staged(MixtureStop::kFirst)).length(), 5);
+  EXPECT_EQ(RowStream(staged(MixtureStop::kFirst)).length(), 9);
   EXPECT_EQ(RowStream(staged(MixtureStop::kAll)).length(), 20 + 30);
   EXPECT_EQ(RowStream(staged(MixtureStop::kAll)).at(49).row, 39);
   const RowStream restart(staged(MixtureStop::kRestart));
