@@ -61,6 +61,21 @@ UnitTotals unit_totals(const Batch& batch, Ranks* ranks) {
   return {{Unit::kPair, sums[0]}, {Unit::kSequence, sums[1]}, {Unit::kToken, sums[2]}};
 }
 
+std::vector<UnitTotals> part_totals(std::span<const StepPart> parts, Ranks* ranks) {
+  std::vector<UnitTotals> totals;
+  for (const StepPart& part : parts) totals.push_back(unit_totals(*part.batch, ranks));
+  return totals;
+}
+
+// The weight of all tokens that a step trains, over all ranks.
+double token_weight(std::span<const StepPart> parts, std::vector<UnitTotals>& totals) {
+  double weight = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    weight += std::fabs(parts[i].weight) * totals[i][Unit::kToken];
+  }
+  return weight;
+}
+
 std::vector<const LogprobSource*> trained_sources(const AdamW& adamw) {
   std::vector<const LogprobSource*> sources;
   for (const auto& trainable : adamw.trainables()) {
@@ -77,8 +92,7 @@ class Gatherer {
   Gatherer(AdamW& adamw, const StepOptions& options)
       : options_(options), sources_(trained_sources(adamw)) {}
 
-  void run(const StepPart& part, int64_t part_index) {
-    const UnitTotals totals = unit_totals(*part.batch, options_.ranks);
+  void run(const StepPart& part, const UnitTotals& totals, int64_t part_index) {
     const auto& micros = part.batch->micros();
     for (const auto& micro : micros) {
       if (options_.poll) options_.poll();
@@ -155,8 +169,12 @@ Metrics train_step(std::span<const StepPart> parts, AdamW& adamw, const StepOpti
   const at::AutoGradMode gradients_on(true);
   const StepScope scope(parts, adamw);
 
+  std::vector<UnitTotals> totals = part_totals(parts, options.ranks);
+  if (token_weight(parts, totals) == 0) return {{"loss", 0.0}, {"skipped", 1.0}, {"lr", lr}};
   Gatherer gatherer(adamw, options);
-  for (size_t i = 0; i < parts.size(); ++i) gatherer.run(parts[i], static_cast<int64_t>(i));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    gatherer.run(parts[i], totals[i], static_cast<int64_t>(i));
+  }
   if (options.ranks != nullptr) {
     std::vector<at::Tensor> gradients = adamw.gradients();
     options.ranks->sum(gradients);

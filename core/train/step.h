@@ -38,9 +38,12 @@ struct StepPart {
 // perf/step_s, perf/tokens_per_s. All but perf/* have the same bits each time.
 //
 // Each unit's loss is multiplied by its weight and divided by the sum of that unit's weights over
-// the whole step and all ranks (a sum of 0 gives loss 0), so that packing and micro-batching do not
+// the whole step and all ranks, so that packing and micro-batching do not
 // change the result. Metrics are means weighted the same way, in double; a scalar counts with its
 // micro-batch's weight.
+//
+// Where the weights of all trained tokens add up to 0 nothing is computed or updated: the metrics
+// are loss 0, skipped 1 and lr.
 //
 // ATen's generator is seeded for micro-batch m from Philox(seed, stream, step, m). Views are closed
 // and gradients freed at the end, also by an exception; after an exception weights and optimizer

@@ -2,6 +2,8 @@
 
 #include "core/train/adamw.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
@@ -94,6 +96,17 @@ std::vector<StepPart> read_parts(lua_State* L, int* next) {
   run->throw_with_batch(error, packs, batch.info().row_name);
 }
 
+bool was_skipped(const Metrics& metrics) {
+  return std::any_of(metrics.begin(), metrics.end(),
+                     [](const auto& metric) { return metric.first == "skipped"; });
+}
+
+void say_skipped(const Session& session, const Batch& batch) {
+  if (session.console == nullptr) return;
+  session.console->print(fmt::format(
+      "step {}: the weights of its trained tokens add up to 0; no update", batch.step()));
+}
+
 int step(AdamW& adamw, lua_State* L) {
   int next = 0;
   const std::vector<StepPart> parts = read_parts(L, &next);
@@ -101,18 +114,20 @@ int step(AdamW& adamw, lua_State* L) {
   StepOptions options;
   options.lr = table.find<double>("lr");
   options.poll = [L] { check_interrupt(L); };
-  MetricTable metrics;
+  Metrics values;
   try {
-    metrics = with_prefix(train_step(parts, adamw, options), "train/");
+    values = train_step(parts, adamw, options);
   } catch (const NonFiniteLoss& error) {
     save_and_rethrow(L, error, parts);
   }
-  if (const auto& run = session_of(L).run) {
+  if (was_skipped(values)) {
+    say_skipped(session_of(L), *parts.front().batch);
+  } else if (const auto& run = session_of(L).run) {
     int64_t tokens = 0;
     for (const StepPart& part : parts) tokens += part.batch->token_count();
     run->note_update(tokens);
   }
-  push(L, std::make_shared<MetricTable>(std::move(metrics)));
+  push(L, std::make_shared<MetricTable>(with_prefix(std::move(values), "train/")));
   return 1;
 }
 

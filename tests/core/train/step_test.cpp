@@ -35,6 +35,26 @@ TEST_F(StepTest, TheLossFallsOnTheSamePairs) {
   EXPECT_LT(loss, 0.3);
 }
 
+TEST_F(StepTest, WithoutAWeightNothingIsUpdatedAndItSaysSo) {
+  std::vector<TinyPair> pairs = tiny_pairs(3);
+  for (TinyPair& pair : pairs) pair.weight = 0;
+  AdamWOptions decaying;
+  decaying.lr = 1e-2;
+  decaying.weight_decay = 0.1;
+  AdamW adamw({policy_}, decaying);
+  const at::Tensor before = policy_->parameters()[0].master.clone();
+  for (const auto& batch : {tiny_batch(pairs, 2), tiny_batch({}, 2)}) {
+    const Metrics metrics = train_step(*batch, dpo_objective(), adamw);
+    EXPECT_EQ(value(metrics, "loss"), 0);
+    EXPECT_EQ(value(metrics, "skipped"), 1);
+  }
+  EXPECT_EQ(policy_->update_count(), 0);
+  EXPECT_TRUE(before.equal(policy_->parameters()[0].master));
+  pairs[1].weight = 1;
+  train_step(*tiny_batch(pairs, 2), dpo_objective(), adamw);
+  EXPECT_EQ(policy_->update_count(), 1);
+}
+
 TEST_F(StepTest, MicroBatchesChangeNeitherGradientNorMetrics) {
   // A policy that left its reference, so that gradients and metrics are far from trivial.
   train_step(*tiny_batch(tiny_pairs(6, 5), 6), dpo_objective(), *adamw_);
