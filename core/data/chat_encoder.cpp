@@ -30,7 +30,7 @@ class ChatEncoder : public RowEncoder {
     note_unrendered_tools(chat.messages, chat.kwargs, *parts_.chat_template, chat.notes);
     chat.prompt_hash = hash_messages(chat.messages, first_answer(chat.messages));
     static_cast<RowExtras&>(out) = std::move(chat);
-    fit_stream(parts_.settings, place, "the conversation", out);
+    fit_stream(parts_, place, "the conversation", out);
   }
 
   LawSample law_sample(const Json& row) const override {

@@ -216,17 +216,25 @@ bool is_trained(const TokenStream& stream) {
   return std::find(stream.trained.begin(), stream.trained.end(), 1) != stream.trained.end();
 }
 
-int64_t cut_stream(TokenStream& stream, int64_t max_length) {
+void cut_stream(const Tokenizer& tokenizer, int64_t max_length, TokenStream& stream,
+                EncodedRow& out) {
+  constexpr int64_t kShown = 12;  // tokens on each side of the cut
   const int64_t over = static_cast<int64_t>(stream.ids.size()) - max_length;
-  if (over <= 0) return 0;
+  if (over <= 0) return;
+  if (out.cut_tokens == 0) {
+    const auto cut = stream.ids.begin() + max_length;
+    out.cut_kept = tokenizer.decode({cut - std::min(kShown, max_length), cut});
+    out.cut_lost = tokenizer.decode({cut, cut + std::min(kShown, over)});
+  }
+  out.cut_tokens += over;
   stream.ids.resize(static_cast<size_t>(max_length));
   stream.trained.resize(static_cast<size_t>(max_length));
   if (!stream.weights.empty()) stream.weights.resize(static_cast<size_t>(max_length));
-  return over;
 }
 
-void fit_stream(const RowSettings& settings, const std::string& place, const char* what,
+void fit_stream(const EncoderParts& parts, const std::string& place, const char* what,
                 EncodedRow& out) {
+  const RowSettings& settings = parts.settings;
   TokenStream& stream = out.streams[0];
   const int64_t tokens = static_cast<int64_t>(stream.ids.size());
   if (settings.max_length <= 0 || tokens <= settings.max_length) return;
@@ -240,7 +248,7 @@ void fit_stream(const RowSettings& settings, const std::string& place, const cha
     case OverLength::kCut: break;
   }
   const bool trained = is_trained(stream);
-  out.cut_tokens = cut_stream(stream, settings.max_length);
+  cut_stream(parts.tokenizer, settings.max_length, stream, out);
   XRUN_CHECK(!trained || is_trained(stream),
              "{}: cut to max_length = {}, {} has no trained token left: its prompt alone is as "
              "long; raise max_length or set over_length = \"drop\"",

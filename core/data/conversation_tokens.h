@@ -7,6 +7,7 @@
 
 #include "core/base/json.h"
 #include "core/data/data_settings.h"
+#include "core/data/row_encoder.h"
 #include "core/data/row_type.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
@@ -41,13 +42,14 @@ void note_unrendered_tools(const Json& messages, const Json& kwargs,
 
 bool is_trained(const TokenStream& stream);
 
-// Cuts the end off; returns how many tokens that were.
-int64_t cut_stream(TokenStream& stream, int64_t max_length);
+// Cuts the end of a stream of `out` off; counts the tokens and shows the first cut in `out`.
+void cut_stream(const Tokenizer& tokenizer, int64_t max_length, TokenStream& stream,
+                EncodedRow& out);
 
-// Fits the only stream of a row to settings.max_length: cuts it and counts that in `out`, throws
+// Fits the only stream of a row to max_length: cuts it and counts that in `out`, throws
 // RowRefusal "too_long" under kDrop, Error that begins with `place` under kRaise, or if a cut
 // leaves no trained token where there was one. `what` is the row for messages: "the conversation".
-void fit_stream(const RowSettings& settings, const std::string& place, const char* what,
+void fit_stream(const EncoderParts& parts, const std::string& place, const char* what,
                 EncodedRow& out);
 
 }  // namespace xrun

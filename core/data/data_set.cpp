@@ -35,6 +35,16 @@ struct DataSet::Windows {
   }
 };
 
+namespace {
+
+// Whether a stretch of a document gives a loss: what does not would be seen by nothing.
+bool has_target(const TokenStream& tokens, float weight) {
+  return weight > 0 &&
+         std::find(tokens.trained.begin() + 1, tokens.trained.end(), 1) != tokens.trained.end();
+}
+
+}  // namespace
+
 DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
                       const std::shared_ptr<const ChatTemplate>& chat_template) {
   XRUN_CHECK(!options.sources.empty(), "a data set has no source of data");
@@ -251,6 +261,7 @@ void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t place) con
   int64_t number = 0;
   for (const TextWindows::Piece& piece : windows_->pieces(unit)) {
     source.cache->read_part(piece.row, 0, piece.begin, piece.end, tokens);
+    if (!has_target(tokens, source.cache->weight(piece.row))) continue;
     PackedBatch::Segment segment;
     segment.row_id = source.first_row + piece.row;
     segment.group_id = place;

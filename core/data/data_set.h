@@ -75,7 +75,8 @@ class DataSet {
   void check_fits(int64_t max_tokens) const;
   // Best-fit-decreasing packs of whole units, each at most max_tokens; a pair lies chosen then
   // rejected side by side, its pair_id the place in `units`. The packs and their units are in the
-  // order of `units` by their first unit. Throws Error that names the row of a unit that is longer,
+  // order of `units` by their first unit. Of a window what has no trained token of a row with a
+  // weight is left out. Throws Error that names the row of a unit that is longer,
   // and what is wrong with a pack whose cache is damaged or of another vocabulary.
   std::vector<PackedBatch> pack(const std::vector<int64_t>& units, int64_t max_tokens) const;
 
@@ -89,7 +90,8 @@ class DataSet {
   int8_t label(int64_t row) const;  // of feedback
   uint64_t prompt_hash(int64_t row) const;
 
-  // Kept columns of all sources by name. A source that lacks one gives NaN or "".
+  // Kept columns of all sources by name. A source that lacks one of strings gives ""; one that
+  // lacks one of numbers is refused at opening, since a number may be part of the loss.
   struct Kept {
     std::string name;
     bool is_number;

@@ -1,7 +1,6 @@
 // Rows of a data set one by one: tokens, places, kept columns.
 
 #include <algorithm>
-#include <limits>
 
 #include "core/data/data_set_state.h"
 
@@ -28,7 +27,10 @@ void DataSet::State::merge_kept() {
     for (Kept& column : kept) {
       const auto found = std::find_if(own.begin(), own.end(),
                                       [&](const KeptColumn& k) { return k.name == column.name; });
-      column.is_whole = column.is_whole && found != own.end();
+      XRUN_CHECK(found != own.end() || !column.is_number,
+                 "{}: has no kept column \"{}\", which other sources have as a number; keep it in "
+                 "all of them, in none, or give it by map",
+                 source.cache->ledger().name, column.name);
       source.kept.push_back(found == own.end() ? -1 : static_cast<int32_t>(found - own.begin()));
     }
   }
@@ -87,9 +89,7 @@ double DataSet::kept_number(int64_t row, const std::string& name) const {
   const size_t k = state_->kept_index(name);
   XRUN_CHECK(state_->kept[k].is_number, "the kept column \"{}\" holds strings", name);
   const State::Place at = state_->place(row);
-  const int32_t column = at.source.kept[k];
-  return column < 0 ? std::numeric_limits<double>::quiet_NaN()
-                    : at.source.cache->kept_number(at.row, static_cast<size_t>(column));
+  return at.source.cache->kept_number(at.row, static_cast<size_t>(at.source.kept[k]));
 }
 
 std::string DataSet::kept_string(int64_t row, const std::string& name) const {

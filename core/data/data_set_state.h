@@ -41,8 +41,8 @@ struct DataSet::State {
     return {sources[s], s, row - sources[s].first_row};
   }
 
-  // Brings the kept columns of all sources together. Throws Error if one holds numbers in one and
-  // strings in another.
+  // Brings the kept columns of all sources together. Throws Error if one holds numbers in one
+  // source and strings, or nothing, in another.
   void merge_kept();
   size_t kept_index(const std::string& name) const;
 };

@@ -28,7 +28,7 @@ class FeedbackEncoder : public RowEncoder {
     note_unrendered_tools(answer.messages, answer.kwargs, *parts_.chat_template, answer.notes);
     answer.prompt_hash = hash_messages(answer.messages, answer.given);
     static_cast<RowExtras&>(out) = std::move(answer);
-    fit_stream(parts_.settings, place, "the answer with its prompt", out);
+    fit_stream(parts_, place, "the answer with its prompt", out);
   }
 
   LawSample law_sample(const Json& row) const override {

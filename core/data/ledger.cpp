@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/text/text_difference.h"
+
 namespace xrun {
 
 namespace {
@@ -31,6 +33,7 @@ constexpr CountField kCounts[] = {
     {"straddlers", &SourceLedger::straddlers},
     {"tokens", &SourceLedger::tokens},
     {"trained_tokens", &SourceLedger::trained_tokens},
+    {"zero_weight", &SourceLedger::zero_weight},
     {"more_notes", &SourceLedger::more_notes},
 };
 
@@ -88,6 +91,7 @@ void append_source_text(std::string& out, const SourceLedger& source, size_t lis
   };
   for (const auto& [text, count] : source.notes) note(count, text);
   note(source.more_notes, "notes of other kinds, not listed");
+  note(source.zero_weight, "rows of weight 0, not trained");
   note(source.straddlers, "tokens half inside a generation span, trained whole");
   const auto list = [&](const std::vector<std::string>& lines, int64_t total,
                         const std::string& all) {
@@ -118,16 +122,21 @@ int64_t SourceLedger::dropped_total() const {
                          [](int64_t total, const auto& entry) { return total + entry.second; });
 }
 
-void SourceLedger::cut_row(const CutRow& row) {
-  ++cut;
-  cut_tokens += row.cut_tokens;
-  if (cut_at.size() < kListedRows) cut_at.push_back(row);
-}
-
 void SourceLedger::repair(const SourceLine& at, int64_t pieces) {
   ++repaired;
   repairs += pieces;
   if (repaired_at.size() < kListedRows) repaired_at.push_back(at);
+}
+
+void SourceLedger::cut_row(const CutRow& row, const std::string& before,
+                           const std::string& behind) {
+  ++cut;
+  cut_tokens += row.cut_tokens;
+  if (cut_at.empty()) {
+    cut_kept = before;
+    cut_lost = behind;
+  }
+  if (cut_at.size() < kListedRows) cut_at.push_back(row);
 }
 
 int64_t SourceLedger::bad_total() const {
@@ -178,8 +187,13 @@ std::vector<std::string> SourceLedger::bad_lines(size_t count) const {
 
 std::vector<std::string> SourceLedger::cut_lines(size_t count) const {
   return first_lines(cut_at, count, [&](const CutRow& row) {
-    return fmt::format("{}  cut: {} of {} tokens are taken off", place(row.at),
-                       count_text(row.cut_tokens), count_text(row.tokens));
+    std::string line = fmt::format("{}  cut: {} of {} tokens are taken off", place(row.at),
+                                   count_text(row.cut_tokens), count_text(row.tokens));
+    if (&row == &cut_at.front()) {
+      line += fmt::format("\n    kept  ...{}\n    lost  {}...", visible_blanks(cut_kept),
+                          visible_blanks(cut_lost));
+    }
+    return line;
   });
 }
 
@@ -217,6 +231,7 @@ Json SourceLedger::to_json() const {
   Json repaired_rows = Json::array();
   for (const SourceLine& at : repaired_at) repaired_rows.push_back(place_json(at));
   value.set("repaired_at", std::move(repaired_rows));
+  value.set("cut_shown", Json(Json::Object{{"kept", cut_kept}, {"lost", cut_lost}}));
   return value;
 }
 
@@ -238,6 +253,8 @@ SourceLedger SourceLedger::from_json(const Json& value) {
   for (const Json& entry : value.at("repaired_at").as_array()) {
     ledger.repaired_at.push_back(read_place(entry));
   }
+  ledger.cut_kept = value.at("cut_shown").at("kept").as_string();
+  ledger.cut_lost = value.at("cut_shown").at("lost").as_string();
   return ledger;
 }
 

@@ -62,9 +62,11 @@ struct SourceLedger {
   int64_t straddlers = 0;  // tokens half inside a generation span, trained
   int64_t tokens = 0;      // of the kept rows
   int64_t trained_tokens = 0;
+  int64_t zero_weight = 0;               // kept rows of weight 0, whose tokens are not trained
   std::vector<BadRow> bad;               // the first kListedRows
   std::vector<CutRow> cut_at;            // the first kListedRows
   std::vector<SourceLine> repaired_at;   // the first kListedRows
+  std::string cut_kept, cut_lost;        // of the first cut: the text before and behind it
   std::map<std::string, int64_t> notes;  // what was recognised or ignored -> rows
   int64_t more_notes = 0;                // rows under notes that found no place
   std::string bad_rows_file;             // lists all bad rows; "": none is known; not stored
@@ -73,14 +75,14 @@ struct SourceLedger {
   int64_t bad_total() const;  // without those that a filter left out
   // Counts a dropped row, and lists it unless it was filtered out.
   void drop(const SourceLine& at, const std::string& reason, std::string detail);
-  // Counts and lists a row that was cut.
-  void cut_row(const CutRow& row);
+  // Counts and lists a row that was cut; of the first one the text before and behind the cut stays.
+  void cut_row(const CutRow& row, const std::string& before, const std::string& behind);
   // Counts and lists a row of which `pieces` were invalid UTF-8.
   void repair(const SourceLine& at, int64_t pieces);
   // "pairs.jsonl:17  no_prompt: ..." of the first `count` rows listed of a kind; of bad rows three
   // of a reason.
   std::vector<std::string> bad_lines(size_t count) const;
-  std::vector<std::string> cut_lines(size_t count) const;
+  std::vector<std::string> cut_lines(size_t count) const;  // the first shows both sides of the cut
   std::vector<std::string> repaired_lines(size_t count) const;
   // Counts a row under a note; beyond 100 different notes new ones only count in more_notes.
   void note(const std::string& text);

@@ -53,7 +53,7 @@ class PreferenceEncoder : public RowEncoder {
     XRUN_CHECK(settings.over_length == OverLength::kCut,
                "{}: {}; raise max_length or set over_length = \"drop\" or \"cut\"", place, lengths);
     for (TokenStream& stream : out.streams) {
-      out.cut_tokens += cut_stream(stream, settings.max_length);
+      cut_stream(parts_.tokenizer, settings.max_length, stream, out);
     }
     for (size_t s = 0; s < 2; ++s) {
       XRUN_CHECK(is_trained(out.streams[s]),

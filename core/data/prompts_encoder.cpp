@@ -30,7 +30,7 @@ class PromptsEncoder : public RowEncoder {
     note_unrendered_tools(prompt.messages, prompt.kwargs, *parts_.chat_template, prompt.notes);
     prompt.prompt_hash = hash_messages(prompt.messages, prompt.messages.size());
     static_cast<RowExtras&>(out) = std::move(prompt);
-    fit_stream(parts_.settings, place, "the prompt", out);
+    fit_stream(parts_, place, "the prompt", out);
   }
 
  private:

@@ -97,10 +97,14 @@ void RowColumns::accept(EncodedRow& row, const SourceLine& at, SourceLedger& led
   for (const std::string& note : row.notes) ledger.note(note);
   ledger.straddlers += row.straddlers;
   ledger.tokens += token_count(row);
-  ledger.trained_tokens += count_trained(row.streams[0]) + count_trained(row.streams[1]);
-  if (row.cut_tokens > 0) {
-    ledger.cut_row({at, token_count(row) + row.cut_tokens, row.cut_tokens});
+  if (row.weight > 0) {
+    ledger.trained_tokens += count_trained(row.streams[0]) + count_trained(row.streams[1]);
+  } else {
+    ++ledger.zero_weight;
   }
+  if (row.cut_tokens == 0) return;
+  ledger.cut_row({at, token_count(row) + row.cut_tokens, row.cut_tokens}, row.cut_kept,
+                 row.cut_lost);
 }
 
 void RowColumns::append_stream(SegmentData& segment, size_t first_column,

@@ -39,6 +39,7 @@ struct EncodedRow : RowExtras {
   int8_t label = 0;                    // feedback: 1 desirable, 0 undesirable
   int64_t straddlers = 0;              // tokens half inside a generation span
   int64_t cut_tokens = 0;              // that over_length = "cut" took off
+  std::string cut_kept, cut_lost;      // text on both sides of that cut
   int64_t repairs = 0;                 // replacement characters written; set even if it is refused
 };
 

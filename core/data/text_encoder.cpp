@@ -63,7 +63,7 @@ class TextEncoder : public RowEncoder {
       fields_.read_kept(Json::object(), out);
     }
     out.prompt_hash = hash_u64(text);
-    fit_stream(parts_.settings, place, "the text", out);
+    fit_stream(parts_, place, "the text", out);
   }
 
  private:

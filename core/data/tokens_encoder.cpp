@@ -45,7 +45,7 @@ class TokensEncoder : public RowEncoder {
     fields_.finish_notes(row, out);
     out.prompt_hash = hash_u64(std::string_view(reinterpret_cast<const char*>(stream.ids.data()),
                                                 stream.ids.size() * sizeof(int32_t)));
-    fit_stream(parts_.settings, place, "the row", out);
+    fit_stream(parts_, place, "the row", out);
   }
 
  private:

@@ -262,6 +262,16 @@ TEST_F(ChatEncoder, TwoListsOfIdsThatDifferAreABadRow) {
                   .starts_with("columns_differ: \"input_ids\" and \"ids\" are two names"));
 }
 
+TEST_F(ChatEncoder, AWeightIsANumberNotBelowZeroAndReadWhereFieldsNameIt) {
+  EXPECT_EQ(chat(R"({"prompt":"a","completion":"b","weight":"x"})").weight, 1);
+  settings_.fields = {{"weight", "w"}};
+  EXPECT_EQ(chat(R"({"prompt":"a","completion":"b","w":0.25})").weight, 0.25f);
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"prompt":"a","completion":"b","w":-1})"),
+            "bad_weight: \"w\" is -1, wanted a number >= 0");
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"prompt":"a","completion":"b","w":1e39})"),
+            "bad_weight: \"w\" is 1e+39, wanted a number >= 0");
+}
+
 TEST_F(ChatEncoder, NotesWhatItIgnores) {
   const EncodedRow row = chat(R"({"prompt":"x","system":"t","id":4,"messages":[
       {"role":"system","content":"s"},)" USER("a") "," ASSISTANT("b") "," USER("c") "]}");

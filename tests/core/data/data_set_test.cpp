@@ -18,8 +18,8 @@ using DataSets = PairFixture;
 
 TEST_F(DataSets, EveryRowIsKeptOrDroppedWithItsReason) {
   const DataSet set = open(pair_row("q", "yes", "no") + "\n" + pair_row("q", "", "no") +
-                                 pair_row("q", "same", "same") + pair_row("q", "a\xFF", "b") +
-                                 "{\"chosen\":1,\"rejected\":2}\n");
+                           pair_row("q", "same", "same") + pair_row("q", "a\xFF", "b") +
+                           "{\"chosen\":1,\"rejected\":2}\n");
   const SourceLedger& ledger = set.ledger().sources.at(0);
   EXPECT_EQ(ledger.rows, 5);
   EXPECT_EQ(ledger.lines, 6);
@@ -70,8 +70,7 @@ TEST_F(DataSets, AnIdBeyondTheVocabularyReachesNoPack) {
 }
 
 TEST_F(DataSets, APairLongerThanAPackIsNamedBeforeAnyStep) {
-  const DataSet set =
-      open(pair_row("q", "yes", "no") + pair_row("q", std::string(300, 'y'), "no"));
+  const DataSet set = open(pair_row("q", "yes", "no") + pair_row("q", std::string(300, 'y'), "no"));
   EXPECT_EQ(error_of([&] { set.check_fits(1000); }), "");
   const std::string message = error_of([&] { set.check_fits(100); });
   EXPECT_NE(message.find("pairs.jsonl:2: the pair has 346 tokens (322 chosen, 24 rejected), "
@@ -163,7 +162,7 @@ TEST_F(DataSets, AKeptColumnOfMixedTypesDropsTheOtherRows) {
 
 TEST_F(DataSets, AKeptColumnThatTheFirstRowLacksIsLeftOutWithANote) {
   DataOptions opened = options(pair_row("q", "a", "b", ",\"tag\":\"t\"") +
-                                     pair_row("q", "c", "d", ",\"k\":1,\"tag\":\"u\""));
+                               pair_row("q", "c", "d", ",\"k\":1,\"tag\":\"u\""));
   opened.sources[0].keep = {"k", "tag"};
   const DataSet set = open(opened);
   EXPECT_EQ(set.size(), 2);
@@ -181,8 +180,7 @@ TEST_F(DataSets, ARowThatLacksAKeptStringKeepsAnEmptyOne) {
 }
 
 TEST_F(DataSets, ARowThatLacksAKeptNumberOfTheFirstIsDropped) {
-  DataOptions opened =
-      options(pair_row("q", "a", "b", ",\"k\":1") + pair_row("q", "c", "d", ""));
+  DataOptions opened = options(pair_row("q", "a", "b", ",\"k\":1") + pair_row("q", "c", "d", ""));
   opened.sources[0].keep = {"k"};
   EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("kept_column"), 1);
 }
@@ -191,7 +189,6 @@ TEST_F(DataSets, SourcesAreMixedByWeight) {
   DataOptions both = options(numbered_pairs(40), "a.jsonl");
   both.sources.push_back(options(numbered_pairs(20), "b.jsonl").sources[0]);
   both.sources[0].weight = 3;
-  both.sources[0].keep = {"score"};
   const DataSet set = open(both);
   EXPECT_EQ(set.total_rows(), 60);
   EXPECT_EQ(set.ledger().sources.size(), 2u);
@@ -199,8 +196,19 @@ TEST_F(DataSets, SourcesAreMixedByWeight) {
   const std::vector<int64_t> rows = set.step_units({2048, 0, {}, 1}, 0);
   for (int64_t row : rows) of_first += row < 40;
   EXPECT_EQ(of_first, 1536);
-  EXPECT_TRUE(std::isnan(set.kept_number(45, "score")));
   EXPECT_TRUE(set.place(45).ends_with("b.jsonl:6"));
+}
+
+TEST_F(DataSets, AKeptNumberIsInAllSourcesOrInNone) {
+  DataOptions both = options(numbered_pairs(4), "a.jsonl");
+  both.sources.push_back(options(numbered_pairs(3), "b.jsonl").sources[0]);
+  both.sources[0].keep = {"score", "tag"};
+  EXPECT_NE(error_of([&] {
+              open(both);
+            }).find("b.jsonl: has no kept column \"score\", which other sources have as a number"),
+            std::string::npos);
+  both.sources[0].keep = {"tag"};
+  EXPECT_EQ(open(both).kept_string(5, "tag"), "");
 }
 
 TEST_F(DataSets, ASourceOfWeightZeroIsNeverDrawn) {

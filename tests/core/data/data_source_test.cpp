@@ -144,7 +144,14 @@ TEST_F(DataSources, OverLongRowsRaiseDropOrAreCut) {
   EXPECT_EQ(open(some).ledger().sources[0].dropped.at("too_long"), 1);
   some.settings.over_length = OverLength::kCut;
   const DataSet cut = open(some);
-  EXPECT_EQ(cut.ledger().sources[0].cut_tokens, 62);
+  const SourceLedger& ledger = cut.ledger().sources[0];
+  EXPECT_EQ(ledger.cut_tokens, 62);
+  ASSERT_EQ(ledger.cut_at.size(), 1u);
+  EXPECT_EQ(ledger.place(ledger.cut_at[0].at), "pairs.jsonl:2");
+  EXPECT_EQ(ledger.cut_at[0].tokens - ledger.cut_at[0].cut_tokens,
+            60 + std::ssize(cut.stream(1, 1).ids));
+  EXPECT_EQ(ledger.cut_kept, std::string(12, 'y'));
+  EXPECT_EQ(ledger.cut_lost, std::string(12, 'y'));
   EXPECT_EQ(std::ssize(cut.stream(1, kChosen).ids), 60);
 }
 

@@ -15,8 +15,7 @@ SourceLedger some_ledger() {
   ledger.rows = 10;
   ledger.kept = 8;
   ledger.tokens = 12345;
-  ledger.cut = 1;
-  ledger.cut_tokens = 77;
+  ledger.cut_row({{1, 9}, 5077, 77}, "kept\ntext", "lost");
   ledger.repair({0, 4}, 3);
   ledger.repair({1, 5}, 1);
   ledger.drop({1, 17}, "empty_answer", "the chosen side's last turn has no content");
@@ -55,6 +54,9 @@ TEST(Ledger, TheTextNamesFileLineAndReason) {
             "  note             2  column \"score\" is not read\n"
             "  b.jsonl:17  empty_answer: the chosen side's last turn has no content\n"
             "  a.jsonl:3  no_prompt: none\n"
+            "  b.jsonl:9  cut: 77 of 5,077 tokens are taken off\n"
+            "    kept  ...kept⏎text\n"
+            "    lost  lost...\n"
             "  a.jsonl:4  repaired: invalid UTF-8\n"
             "  b.jsonl:5  repaired: invalid UTF-8\n");
 }

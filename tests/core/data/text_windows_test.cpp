@@ -99,6 +99,26 @@ TEST_F(Windows, AStepOfWindowsIsAPureFunctionOfItsNumber) {
   for (int64_t i = 0; i < cut.size(); ++i) EXPECT_EQ(seen.count(i), 2u);
 }
 
+TEST_F(Windows, WhatHasNoTrainedTokenIsLeftOut) {
+  // Of the second document the last token alone is trained; the third weighs nothing.
+  DataOptions opened = options(R"({"input_ids":[1,2,3,4],"w":1}
+{"input_ids":[5,6,7,8,9,10],"labels":[-100,-100,-100,-100,-100,10],"w":1}
+{"input_ids":[11,12,13,14],"w":0}
+)",
+                               "masked.jsonl");
+  opened.kind = RowKind::kTokens;
+  opened.sources[0].fields = {{"weight", "w"}};
+  const DataSet set = DataSet::open(opened, tokenizer(), nullptr);
+  EXPECT_EQ(set.ledger().sources[0].zero_weight, 1);
+  EXPECT_EQ(set.ledger().sources[0].trained_tokens, 3 + 1);
+  const DataSet cut = set.in_windows(4);  // 1 2 3 4 | 4 5 6 7 | 7 8 9 10 | 10 11 12 13 | 13 14
+  ASSERT_EQ(cut.size(), 5);
+  EXPECT_EQ(cut.pack({0}, 8)[0].tokens, (std::vector<int32_t>{1, 2, 3, 4}));
+  EXPECT_TRUE(cut.pack({1}, 8).empty());
+  EXPECT_EQ(cut.pack({2}, 8)[0].rows.target, std::vector<int32_t>{10});
+  EXPECT_TRUE(cut.pack({3, 4}, 8).empty());
+}
+
 TEST_F(Windows, TokenWeightsScaleTheLoss) {
   DataOptions opened = options(R"({"input_ids":[5,6,7,8],"weights":[1,0.5,0,2]})"
                                "\n",
