@@ -1,5 +1,7 @@
 #include "lua/bind/data_functions.h"
 
+#include <cmath>
+
 #include "core/base/error.h"
 #include "lua/bind/args.h"
 #include "lua/bind/lua_template.h"
@@ -27,10 +29,11 @@ SourceFunctions read_functions(lua_State* L, int i, const std::string& option) {
              "{0}: got {1}, wanted a function, or one a source: {0} = {{ [2] = f }}", option,
              describe_value(L, i));
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
-    XRUN_CHECK(lua_type(L, -2) == LUA_TNUMBER && lua_tonumber(L, -2) >= 1,
+    const double key = lua_type(L, -2) == LUA_TNUMBER ? lua_tonumber(L, -2) : 0;
+    XRUN_CHECK(key >= 1 && std::floor(key) == key,
                "{}: the key {} is no number of a source; sources count from 1", option,
                describe_value(L, lua_gettop(L) - 1));
-    const int64_t number = static_cast<int64_t>(lua_tonumber(L, -2));
+    const int64_t number = static_cast<int64_t>(key);
     result.of[number] = std::make_shared<const WorkerFunction>(
         L, lua_gettop(L), fmt::format("{}[{}]", option, number));
   }
@@ -59,11 +62,20 @@ void DataFunctions::apply_to(DataOptions& options) const {
   }
 }
 
-DataFunctions DataFunctions::for_all() const {
+DataFunctions DataFunctions::for_other_files(size_t sources) const {
+  const auto of_all = [&](const SourceFunctions& functions, const char* option) {
+    XRUN_CHECK(sources == 1 || functions.of.empty(),
+               "valid.data: {0} is given by source, and these are other files; open them as a set "
+               "of their own: xrun.chat(valid_data, policy, {{ {0} = ... }})",
+               option);
+    SourceFunctions result;
+    result.all = sources == 1 ? functions.for_source(1) : functions.all;
+    return result;
+  };
   DataFunctions result;
-  result.filter.all = filter.all;
-  result.map.all = map.all;
-  result.chat_template.all = chat_template.all;
+  result.filter = of_all(filter, "filter");
+  result.map = of_all(map, "map");
+  result.chat_template = of_all(chat_template, "template");
   return result;
 }
 

@@ -31,8 +31,9 @@ struct DataFunctions {
   // Sets transform and template of each source. Throws Error that names a number beyond the
   // sources.
   void apply_to(DataOptions& options) const;
-  // The functions for all sources alone: for a set of other files.
-  DataFunctions for_all() const;
+  // The functions for a set of other files than the `sources` that they were given for. Throws
+  // Error that names an option if it is one for single sources among several.
+  DataFunctions for_other_files(size_t sources) const;
 };
 
 // Takes filter, map and template (where it is a function, or a table of them) from the options at

@@ -136,9 +136,10 @@ int open_rows(lua_State* L) {
   const Json data = to_json(L, 1);
   const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
   refuse_source_options(L, 3);
-  const Options known(L, 3,
-                      {"template", "max_length", "over_length", "train_on", "strict", "max_bad",
-                       "laws", "mixture", "seed", "shuffle", "end_of_text", "filter", "map"});
+  const Options known(
+      L, 3,
+      {"template", "max_length", "over_length", "train_on", "strict", "max_bad", "laws", "mixture",
+       "seed", "shuffle", "end_of_text", "template_kwargs", "filter", "map"});
   const DataFunctions functions = read_data_functions(L, 3);
   const Json options = plain_options(L, 3);
   for (const auto& [name, value] : options.as_object()) check_fields(value, name);
@@ -152,6 +153,15 @@ std::shared_ptr<DataHandle> part_of(const DataHandle& whole, DataSet set) {
   return std::make_shared<DataHandle>(std::move(part));
 }
 
+// Opens another set by the settings of this one. How its sources are mixed is of no account: an
+// evaluation takes every row once.
+std::shared_ptr<DataHandle> open_valid(const DataHandle& self, lua_State* L, const Json& data) {
+  Json options = self.options;
+  options.set("mixture", Json::object());
+  const DataFunctions functions = self.functions.for_other_files(self.set.ledger().sources.size());
+  return open_set(L, self.set.kind(), self.policy, data, options, functions);
+}
+
 // split{ fraction, by } cuts rows off; split{ data } opens another set by the same settings.
 int split_set(DataHandle& self, lua_State* L) {
   const Options options(L, 2, {"fraction", "every", "by", "data"});
@@ -162,8 +172,7 @@ int split_set(DataHandle& self, lua_State* L) {
     XRUN_CHECK(options.get<double>("fraction", 0.0) == 0,
                "valid has both fraction and data; give one of them");
     push(L, part_of(self, self.set));
-    push(L,
-         open_set(L, self.set.kind(), self.policy, *data, self.options, self.functions.for_all()));
+    push(L, open_valid(self, L, *data));
     return 2;
   }
   auto [train, valid_set] = self.set.split(options.get<double>("fraction", 0.0),
@@ -175,6 +184,21 @@ int split_set(DataHandle& self, lua_State* L) {
 
 std::string describe_set(const DataHandle& data) {
   return fmt::format("DataSet {} ({} {}s)", data.name, data.set.size(), data.set.unit_name());
+}
+
+int push_size(DataHandle& self, lua_State* L) {
+  push(L, self.set.size());
+  return 1;
+}
+
+int push_ledger(DataHandle& self, lua_State* L) {
+  push(L, self.set.ledger().to_json());
+  return 1;
+}
+
+int verify_caches(DataHandle& self, lua_State*) {
+  self.set.verify();
+  return 0;
 }
 
 int row_place(DataHandle& self, lua_State* L) {
@@ -204,8 +228,10 @@ int row_of(DataHandle& self, lua_State* L) {
 
 constexpr const char* kOptionsDoc =
     " Options override the configuration's template, max_length, over_length, train_on, strict, "
-    "max_bad, laws, mixture, seed, shuffle. filter = function(row) -> boolean, map = function(row) "
-    "-> row "
+    "max_bad, laws, mixture, seed, shuffle, end_of_text; template_kwargs = { enable_thinking = "
+    "false "
+    "} gives the template arguments for every row, below the row's own. filter = function(row) -> "
+    "boolean, map = function(row) -> row "
     "and "
     "template = function(t, messages, kwargs) run on worker threads and see their arguments alone; "
     "a table gives one a source: map = { [2] = f }.";
@@ -216,42 +242,33 @@ void add_reader(LuaState& state, const char* doc) {
                  std::string(doc) + kOptionsDoc, open_rows<kind>);
 }
 
-}  // namespace
-
-void open_data_sets(LuaState& state) {
+void add_class(LuaState& state) {
   Class<DataHandle>(state, "DataSet",
                     "Rows of one kind, or a split of them: tokenised, cached, counted.")
-      .method("split", "(valid) -> DataSet, DataSet",
-              "Training and validation rows: { fraction = 0.1, by = \"row\" } takes the last "
-              "rows, by = \"prompt\" keeps prompts apart, data = {...} opens other files.",
-              split_set)
+      .method(
+          "split", "(valid) -> DataSet, DataSet",
+          "Training and validation rows: { fraction = 0.1, by = \"row\" } takes the last "
+          "rows, by = \"prompt\" keeps prompts apart, data = {...} opens other files by the same "
+          "options, every row once.",
+          split_set)
       .method("place", "(i) -> string",
               "File and line of the i-th row of this split, counted from 0.", row_place)
       .method("row", "(i) -> table",
               "The i-th row of this split, counted from 0: place, weight, ids, mask and text (for "
               "pairs chosen_ids, rejected_ids, ...).",
               row_of)
-      .method("verify", "()", "Checks every byte of the caches.",
-              [](DataHandle& self, lua_State*) {
-                self.set.verify();
-                return 0;
-              })
-      .property("size", "number", "Rows of this split.",
-                [](DataHandle& self, lua_State* L) {
-                  push(L, self.set.size());
-                  return 1;
-                })
+      .method("verify", "()", "Checks every byte of the caches.", verify_caches)
+      .property("size", "number", "Rows of this split.", push_size)
       .property("ledger", "table", "Rows in, kept, dropped by reason, cut and repaired, by source.",
-                [](DataHandle& self, lua_State* L) {
-                  push(L, self.set.ledger().to_json());
-                  return 1;
-                })
-      .metamethod("__len", "#set -> number", "Rows of this split.",
-                  [](DataHandle& self, lua_State* L) {
-                    push(L, self.set.size());
-                    return 1;
-                  })
+                push_ledger)
+      .metamethod("__len", "#set -> number", "Rows of this split.", push_size)
       .tostring(describe_set);
+}
+
+}  // namespace
+
+void open_data_sets(LuaState& state) {
+  add_class(state);
   add_reader<RowKind::kPreference>(
       state, "Opens preference rows: renders, tokenises and caches both sides for the policy.");
   add_reader<RowKind::kChat>(

@@ -2,6 +2,8 @@
 
 #include "core/base/error.h"
 #include "core/data/mixture.h"
+#include "core/data/row_encoder.h"
+#include "lua/bind/batch_sizes.h"
 #include "lua/bind/field_check.h"
 #include "lua/bind/recipe.h"
 
@@ -65,10 +67,17 @@ void read_mixture(const Json& mixture, DataOptions& result) {
   }
 }
 
-// Windows of batch.tokens cut documents themselves; what is longer than max_length is no fault.
-bool cuts_windows(lua_State* L, RowKind kind) {
-  const Json* batch = recipe_context(L).config.find("batch.tokens");
-  return kind == RowKind::kText && batch != nullptr && batch->is_number();
+// Arguments of the template for every row, below the row's own.
+Json read_template_kwargs(const Json& kwargs, RowKind kind) {
+  XRUN_CHECK(uses_template(kind), "template_kwargs: {} rows go through no template",
+             row_kind_name(kind));
+  XRUN_CHECK(kwargs.is_object(), "template_kwargs: got {}, wanted a table of named values",
+             dump_json(kwargs));
+  for (const auto& [name, value] : kwargs.as_object()) {
+    XRUN_CHECK(name != "add_generation_prompt" && !is_reserved_argument(name),
+               "template_kwargs may not set \"{}\", which the engine decides", name);
+  }
+  return kwargs;
 }
 
 }  // namespace
@@ -119,7 +128,11 @@ DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, c
     }
   }
   read_mixture(value("mixture"), result);
-  if (cuts_windows(L, kind)) settings.max_length = kNoLimit;
+  if (const Json* kwargs = options.find("template_kwargs")) {
+    settings.template_kwargs = read_template_kwargs(*kwargs, kind);
+  }
+  // Windows cut documents themselves; what is longer than max_length is no fault.
+  if (cuts_windows(kind, config_sizes(L))) settings.max_length = kNoLimit;
   return result;
 }
 

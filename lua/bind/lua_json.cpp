@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "lua/bind/args.h"
+#include "lua/bind/row_json.h"
 
 namespace xrun {
 namespace {
@@ -28,6 +29,9 @@ struct Reader {
       case LUA_TSTRING: return read_string(L, i, nullptr);
       case LUA_TNUMBER: return number(lua_tonumber(L, i));
       case LUA_TTABLE: return table(i, depth);
+      case LUA_TLIGHTUSERDATA:
+        if (lua_touserdata(L, i) == nullptr) return {};  // push_row's null
+        [[fallthrough]];
       default:
         fail(fmt::format("got {}, wanted text, a number, true, false or a table of them",
                          describe_value(L, i)));
@@ -111,7 +115,11 @@ void check_state_value(lua_State* L, int i, const std::string& name) {
   Reader{L, true, "run.state." + name}.read(i, 0);
 }
 
-void push(lua_State* L, const Json& value) {
+namespace {
+
+enum class NullInList { kNil, kLightUserdata };
+
+void push_json(lua_State* L, const Json& value, NullInList null) {
   luaL_checkstack(L, 4, "no room to push a table");
   switch (value.kind()) {
     case Json::Kind::kNull: return lua_pushnil(L);
@@ -124,7 +132,11 @@ void push(lua_State* L, const Json& value) {
       lua_createtable(L, static_cast<int>(value.size()), 0);
       int k = 0;
       for (const Json& element : value.as_array()) {
-        push(L, element);
+        if (element.is_null() && null == NullInList::kLightUserdata) {
+          lua_pushlightuserdata(L, nullptr);
+        } else {
+          push_json(L, element, null);
+        }
         lua_rawseti(L, -2, ++k);
       }
       return;
@@ -133,12 +145,18 @@ void push(lua_State* L, const Json& value) {
       lua_createtable(L, 0, static_cast<int>(value.size()));
       for (const auto& [key, member] : value.as_object()) {
         push(L, std::string_view(key));
-        push(L, member);
+        push_json(L, member, null);
         lua_rawset(L, -3);
       }
       return;
     }
   }
 }
+
+}  // namespace
+
+void push(lua_State* L, const Json& value) { push_json(L, value, NullInList::kNil); }
+
+void push_row(lua_State* L, const Json& row) { push_json(L, row, NullInList::kLightUserdata); }
 
 }  // namespace xrun

@@ -4,10 +4,27 @@
 #include "core/base/interrupt.h"
 #include "lua/bind/args.h"
 #include "lua/bind/lua_state.h"
+#include "lua/bind/row_json.h"
 
 namespace xrun {
 
 namespace {
+
+Json restored_object(Json value, const Json& original) {
+  Json result = Json::object();
+  for (const Json::Member& member : original.as_object()) {
+    Json* now = value.find(member.first);
+    if (now != nullptr) {
+      result.set(member.first, restored_like(std::move(*now), member.second));
+    } else if (member.second.is_null()) {
+      result.set(member.first, nullptr);
+    }
+  }
+  for (Json::Member& member : value.as_object()) {
+    if (original.find(member.first) == nullptr) result.set(member.first, std::move(member.second));
+  }
+  return result;
+}
 
 class RowFunctions : public RowTransform {
  public:
@@ -38,7 +55,7 @@ class RowFunctions : public RowTransform {
     const StackGuard guard(L);
     if (filter_) {
       filter_.push(L);
-      push(L, row);
+      push_row(L, row);
       protected_call(L, 1, 1);
       XRUN_CHECK(lua_isboolean(L, -1), "filter: returned {}, wanted true (keep) or false",
                  describe_value(L, lua_gettop(L)));
@@ -46,7 +63,7 @@ class RowFunctions : public RowTransform {
     }
     if (!map_) return true;
     map_.push(L);
-    push(L, row);
+    push_row(L, row);
     protected_call(L, 1, 1);
     XRUN_CHECK(lua_istable(L, -1) || lua_type(L, -1) == LUA_TSTRING,
                "map: returned {}, wanted the row; to leave a row out use filter",
@@ -76,22 +93,6 @@ class RowFunctionsSource : public RowTransformSource {
   std::shared_ptr<const WorkerFunction> filter_, map_;
   std::string source_;
 };
-
-Json restored_object(Json value, const Json& original) {
-  Json result = Json::object();
-  for (const Json::Member& member : original.as_object()) {
-    Json* now = value.find(member.first);
-    if (now != nullptr) {
-      result.set(member.first, restored_like(std::move(*now), member.second));
-    } else if (member.second.is_null()) {
-      result.set(member.first, nullptr);
-    }
-  }
-  for (Json::Member& member : value.as_object()) {
-    if (original.find(member.first) == nullptr) result.set(member.first, std::move(member.second));
-  }
-  return result;
-}
 
 }  // namespace
 

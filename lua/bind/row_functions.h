@@ -11,7 +11,8 @@
 namespace xrun {
 
 // filter(row) -> true or false, then map(row) -> row; either may be null. Rows are plain tables:
-// JSON's null is nil. What map leaves as it was keeps its order of keys and its numbers' form.
+// JSON's null is nil, inside lists the global `null`. What map leaves as it was keeps its order of
+// keys and its numbers' form.
 std::shared_ptr<const RowTransformSource> make_row_functions(
     std::shared_ptr<const WorkerFunction> filter, std::shared_ptr<const WorkerFunction> map);
 

@@ -8,6 +8,7 @@
 #include "core/train/evaluate.h"
 #include "core/train/random_scope.h"
 #include "lua/bind/args.h"
+#include "lua/bind/batch_sizes.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/run_methods.h"
@@ -24,6 +25,7 @@ constexpr int64_t kSampleTokens = 128;
 template <typename Measure>
 int push_measured(RunLoop& loop, lua_State* L, const std::string& what, const Measure& measure) {
   leave_broken_loop(loop, L);
+  loop.keep_ledger();
   Run& run = loop.run();
   const int64_t number = loop.next_evaluation();
   Metrics values;
@@ -99,6 +101,26 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
   return metrics;
 }
 
+// A set is measured in the windows and micro-batches that the run trains in.
+Metrics measure(RunLoop& run, lua_State* L, const DataHandle& data, const Objective& objective,
+                int64_t number) {
+  EvaluateOptions options;
+  options.poll = [L] { check_interrupt(L); };
+  if (!run.policies().empty()) options.policy = run.policies()[0].get();
+  options.seed = run.seed();
+  options.step = run.run().step();
+  options.number = number;
+  options.kept = data.kept.get();
+  const BatchSizes sizes = run.sizes().value_or(config_sizes(L));
+  const DataSet set = cuts_windows(data.set.kind(), sizes) ? windows_of(data, sizes) : data.set;
+  set.check_fits(sizes.max_tokens);
+  try {
+    return evaluate(set, sizes.max_tokens, objective, options);
+  } catch (const NonFiniteLoss& error) {
+    save_and_rethrow(run, data.set, error);
+  }
+}
+
 }  // namespace
 
 int run_evaluate(RunLoop& run, lua_State* L) {
@@ -106,28 +128,8 @@ int run_evaluate(RunLoop& run, lua_State* L) {
   const Objective objective = lua_objective(L, 3);
   const std::string name = opt_arg<std::string>(L, 4, "name").value_or("");
   return push_measured(run, L, "evaluate " + name, [&](int64_t number) {
-    EvaluateOptions options;
-    options.poll = [L] { check_interrupt(L); };
-    if (!run.policies().empty()) options.policy = run.policies()[0].get();
-    options.seed = run.seed();
-    options.step = run.run().step();
-    options.number = number;
-    options.kept = data->kept.get();
-    const int64_t max_tokens = config_whole(L, "batch.max_tokens", 8192);
-    // Text is measured in the windows that it is trained in.
-    const int64_t tokens = config_whole(L, "batch.tokens", 0);
-    const bool windows = tokens > 0 && data->set.kind() == RowKind::kText;
-    const DataSet set =
-        windows ? data->set.in_windows(std::min({data->max_length, tokens, max_tokens}))
-                : data->set;
-    set.check_fits(max_tokens);
-    try {
-      return with_prefix(evaluate(set, max_tokens, objective, options),
-                         name.empty() ? "valid/" : "valid/" + name + "/")
-          .values;
-    } catch (const NonFiniteLoss& error) {
-      save_and_rethrow(run, data->set, error);
-    }
+    const Metrics metrics = measure(run, L, *data, objective, number);
+    return with_prefix(metrics, name.empty() ? "valid/" : "valid/" + name + "/").values;
   });
 }
 

@@ -107,10 +107,13 @@ void RunLoop::report(const StepLoop& loop) {
 
 void RunLoop::begin(StepLoop& loop, const Json& state) {
   loop.data->set.check_fits(loop.max_tokens);
-  const int64_t rest = loop.data->set.size() % loop.plan.units;
-  if (rest != 0 && phases_ == 0 && loop.plan.epochs > 0) {
+  // Of a loop by steps the stream goes on behind the last one.
+  const int64_t last = loop.plan.epochs == 0 || loop.steps == 0
+                           ? loop.plan.units
+                           : std::ssize(loop.data->set.step_units(loop.plan, loop.steps - 1));
+  if (last < loop.plan.units) {
     session_.notices.push_back(
-        fmt::format("the last batch of the data is partial: {} of {} {}s; it trains too", rest,
+        fmt::format("the last batch of the data is partial: {} of {} {}s; it trains too", last,
                     loop.plan.units, loop.data->set.unit_name()));
   }
   PhasePlan plan;
@@ -127,15 +130,22 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   loop.phase = phases_++;
   report(loop);
   run_->begin_phase(plan, state);
-  if (loop.phase == 0) {
-    run_->dir().write_ledger(session_.ledger.to_json());
-    if (run_->dir().resuming()) {
-      session_.console->print(resume_line(run_->dir(), run_->resume_step()));
-    }
+  keep_ledger();
+  if (loop.phase == 0 && run_->dir().resuming()) {
+    session_.console->print(resume_line(run_->dir(), run_->resume_step()));
   }
   progress_.emplace(*session_.console);
   progress_->start();
   loop.begun = true;
+}
+
+void RunLoop::keep_ledger() {
+  if (phases_ == 0 || ledger_sources_ == session_.ledger.sources.size()) return;
+  run_->dir().write_ledger(session_.ledger.to_json());
+  ledger_sources_ = session_.ledger.sources.size();
+  if (session_.ledger_text.empty()) return;
+  session_.console->print(session_.ledger_text);
+  session_.ledger_text.clear();
 }
 
 std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
@@ -220,6 +230,7 @@ void RunLoop::end_progress() {
 
 void RunLoop::finish(const Json& state) {
   end_progress();
+  keep_ledger();
   for (const auto& reference : session_.references) {
     reference->flush();
     reference->check_digest();

@@ -13,9 +13,10 @@
 #include "core/run/run.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
+#include "lua/bind/batch_sizes.h"
+#include "lua/bind/data_handle.h"
 #include "lua/bind/lua_state.h"
 #include "lua/bind/metrics.h"
-#include "lua/bind/data_handle.h"
 #include "lua/bind/session.h"
 
 namespace xrun {
@@ -64,6 +65,11 @@ class RunLoop {
   const StepLoop* open_loop() const { return run_->in_body() ? open_ : nullptr; }
   // Ends the open body and its loop for good.
   void leave_loop(const Json& state);
+  // What the loop last asked for takes; no value: there was none.
+  const std::optional<BatchSizes>& sizes() const { return sizes_; }
+  void set_sizes(const BatchSizes& sizes) { sizes_ = sizes; }
+  // Writes ledger.json again, and prints what is new, if sets were opened since it was written.
+  void keep_ledger();
   void log(const Metrics& metrics);
   // Marks the open body's update as done and counts its tokens.
   void note_update(int64_t tokens);
@@ -86,6 +92,8 @@ class RunLoop {
   std::vector<std::shared_ptr<Policy>> policies_;
   std::optional<RunProgress> progress_;
   int64_t phases_ = 0;
+  std::optional<BatchSizes> sizes_;
+  size_t ledger_sources_ = 0;       // that ledger.json has
   const StepLoop* open_ = nullptr;  // the loop of the last body
   int64_t body_tokens_ = 0;
   int64_t evaluated_step_ = -1, evaluations_ = 0;

@@ -78,16 +78,15 @@ void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
 
 // Units a step by the one of pairs, sequences, prompts and tokens that fits the rows. Tokens cut
 // the set into windows of max_length, so that a step has as many windows as they make.
-void read_units(lua_State* L, const Options& batch, StepLoop& loop) {
+void read_units(lua_State* L, const Options& batch, const BatchSizes& sizes, StepLoop& loop) {
   DataSet& set = loop.data->set;
-  if (batch.has("tokens")) {
-    const int64_t tokens = batch.get<int64_t>("tokens");
-    const int64_t window = std::min({loop.data->max_length, tokens, loop.max_tokens});
-    set = set.in_windows(window);
-    loop.plan.units = tokens / window;
-    if (tokens % window != 0) {
+  if (sizes.tokens > 0) {
+    set = windows_of(*loop.data, sizes);
+    const int64_t window = set.window_length();
+    loop.plan.units = sizes.tokens / window;
+    if (sizes.tokens % window != 0) {
       session_of(L).notices.push_back(fmt::format("batch.tokens = {} is {} windows of {} tokens",
-                                                  count_text(tokens), loop.plan.units,
+                                                  count_text(sizes.tokens), loop.plan.units,
                                                   count_text(window)));
     }
     return;
@@ -117,16 +116,20 @@ void leave_broken_loop(RunLoop& run, lua_State* L) {
   run.seed_random(L, 1);
 }
 
-int run_steps(RunLoop&, lua_State* L) {
+int run_steps(RunLoop& run, lua_State* L) {
   auto loop = std::make_shared<StepLoop>();
   loop->data = std::make_shared<DataHandle>(*arg<std::shared_ptr<DataHandle>>(L, 2, "data"));
   const Options batch(L, 3,
                       {"pairs", "sequences", "prompts", "tokens", "max_tokens", "steps", "epochs"});
   if (lua_istable(L, 3)) check_batch_fields(to_json(L, 3));
-  loop->max_tokens = batch.get<int64_t>("max_tokens", 8192);
+  BatchSizes sizes;
+  sizes.tokens = batch.get<int64_t>("tokens", sizes.tokens);
+  sizes.max_tokens = batch.get<int64_t>("max_tokens", sizes.max_tokens);
+  run.set_sizes(sizes);
+  loop->max_tokens = sizes.max_tokens;
   loop->plan.order = loop->data->order;
   loop->plan.seed = loop->data->seed;
-  read_units(L, batch, *loop);
+  read_units(L, batch, sizes, *loop);
   read_length(L, batch, *loop);
   push_function(L,
                 {"run:steps", DocKind::kMetamethod, "(loop) -> step, Batch",

@@ -68,14 +68,17 @@ int finish_stream(LuaStream& self, lua_State* L) {
   return 1;
 }
 
-int id_of(LuaTokenizer& self, lua_State* L) {
-  const std::optional<int32_t> id = self->id_of(arg<std::string>(L, 2, "piece"));
+int push_id_or_nil(lua_State* L, std::optional<int32_t> id) {
   if (id) {
     push(L, int64_t{*id});
   } else {
     lua_pushnil(L);
   }
   return 1;
+}
+
+int id_of(LuaTokenizer& self, lua_State* L) {
+  return push_id_or_nil(L, self->id_of(arg<std::string>(L, 2, "piece")));
 }
 
 int piece_of(LuaTokenizer& self, lua_State* L) {
@@ -93,13 +96,7 @@ int push_vocab_size(LuaTokenizer& self, lua_State* L) {
 
 template <std::optional<int32_t> (Tokenizer::*Id)() const>
 int push_special(LuaTokenizer& self, lua_State* L) {
-  const std::optional<int32_t> id = ((*self).*Id)();
-  if (id) {
-    push(L, int64_t{*id});
-  } else {
-    lua_pushnil(L);
-  }
-  return 1;
+  return push_id_or_nil(L, ((*self).*Id)());
 }
 
 }  // namespace

@@ -132,6 +132,8 @@ std::unique_ptr<LuaState> open_worker_state() {
     lua_pushnil(L);
     lua_setglobal(L, name);
   }
+  lua_pushlightuserdata(L, nullptr);
+  lua_setglobal(L, "null");  // in the lists of a row
   XRUN_CHECK(luaL_loadstring(L, kStrict) == 0, "a worker's globals: {}", lua_tostring(L, -1));
   protected_call(L, 0, 0);
   lua_sethook(L, stop_if_interrupted, LUA_MASKCOUNT, kLookEvery);

@@ -154,7 +154,7 @@ TEST_F(DataSetBinding, AMixtureInStagesAndAShuffleByBlocksComeFromTheConfig) {
           "steps = 6, shuffle = { block = 2, window = 2 }, mixture = { stop = 'restart', "
           "stages = { { start = 0, weights = { 1, 0 } }, { start = 3, weights = { 0, 1 } } } }") +
           R"(
-local two = { { path = "chats.jsonl", keep = { "n" } }, { path = "feedback.jsonl" } }
+local two = { { path = "chats.jsonl" }, { path = "feedback.jsonl" } }
 local train, valid = xrun.chat(two, policy):split { fraction = 0.2 }
 local run = xrun.run(cfg, { policy = policy, adamw = adamw })
 for step, batch in run:steps(train, cfg.batch) do
@@ -255,6 +255,8 @@ TEST_F(DataSetBinding, AFunctionThatCannotRunOnAWorkerIsRefused) {
   has(open("map = { [3] = function(r) return r end }"), "map[3]: data has 1 source");
   has(open("map = function(r) return nil end"), "map: returned nil, wanted the row");
   has(open("map = function(r) return nil end"), "chats.jsonl:1");
+  has(open("map = { [1.5] = function(r) return r end }"),
+      "map: the key 1.5 is no number of a source");
   has(open("filter = function(r) return r.n end"),
       "filter: returned 0, wanted true (keep) or false");
   has(open("filter = function(r) return os.time() > 0 end"), "there is no `os` here");

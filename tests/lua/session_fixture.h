@@ -49,7 +49,7 @@ class SessionTest : public testing::Test {
   // Runs test.lua with this text; returns "" or its error. What it prints is in output_.
   std::string run(const std::string& text, const std::string& dir, bool resume = false,
                   std::optional<int64_t> steps = {}, std::vector<std::string> sets = {},
-                  bool force = false) {
+                  bool force = false, int threads = 1) {
     write_file_atomic("test.lua", text);
     RecipeOptions options;
     options.recipe = "test.lua";
@@ -58,7 +58,7 @@ class SessionTest : public testing::Test {
     options.force = force;
     options.steps = steps;
     options.sets = std::move(sets);
-    options.threads = 1;
+    options.threads = threads;
     testing::internal::CaptureStdout();
     std::string error;
     try {

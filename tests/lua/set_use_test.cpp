@@ -1,0 +1,203 @@
+// What loops and evaluations make of data sets: windows, partial batches, steps without a weight,
+// other files for validation, and functions over rows on several threads.
+
+#include "core/data/cache_reader.h"
+#include "tests/lua/session_fixture.h"
+
+namespace xrun {
+
+class SetUse : public SessionTest {
+ protected:
+  SetUse() {
+    std::string chats, tokens;
+    for (int i = 0; i < 10; ++i) {
+      const std::string n = std::to_string(i);
+      chats += R"({"prompt":"say )" + n + R"(","completion":"it is )" + n + R"(","w":)" +
+               (i < 4 ? "0" : "1") + R"(,"scores":[1,null,3,null]})" + "\n";
+      std::string ids, labels;
+      for (int k = 0; k < 100; ++k) {
+        ids += (k == 0 ? "" : ",") + std::to_string(k);
+        labels += k == 0 ? "-100" : i == 0 && k == 99 ? ",99" : ",-100";
+      }
+      tokens += R"({"input_ids":[)" + ids + R"(],"labels":[)" + labels + "]}\n";
+    }
+    tokens = tokens.substr(0, tokens.find('\n') + 1);
+    write_file_atomic("chats.jsonl", chats);
+    write_file_atomic("other.jsonl", chats.substr(0, chats.find('\n') + 1));
+    write_file_atomic("tokens.jsonl", tokens);
+  }
+  static std::string opening(const std::string& batch, const std::string& more = "") {
+    return "local xrun = require 'xrun'\n"
+           "local cfg = xrun.config { model = 'tiny', data = { { path = 'chats.jsonl' } },\n"
+           "  optim = { lr = 1e-3 }, batch = { " +
+           batch + " }, " + more +
+           " }\n"
+           "local policy = xrun.policy(cfg.model)\n"
+           "local adamw = xrun.adamw(policy, cfg.optim)\n"
+           "local function nll(t) return -policy:token_logprob(t) end\n";
+  }
+  static constexpr const char* kLoop =
+      "local run = xrun.run(cfg, { policy = policy, adamw = adamw })\n"
+      "for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, nll)) end\n";
+};
+
+TEST_F(SetUse, TokenRowsAreTrainedAndMeasuredInTheSameWindows) {
+  EXPECT_EQ(run(opening("tokens = 20", "max_length = 20") + R"(
+local train = xrun.tokens({ { path = "tokens.jsonl" } }, policy)
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+local seen = 0
+local function count(t) seen = math.max(seen, t.tokens:max():item()) return nll(t) end
+for step, batch in run:steps(train, cfg.batch) do
+  run:log(adamw:step(batch, nll))
+end
+run:log(run:evaluate(train, count))
+assert(seen == 20 or seen == 5, seen)
+)",
+                "r"),
+            "");
+}
+
+TEST_F(SetUse, AStepWithoutATrainedTokenMakesNoUpdateAndSaysSo) {
+  EXPECT_EQ(run(opening("tokens = 20", "max_length = 20, shuffle = false, epochs = 1") + R"(
+local train = xrun.tokens({ { path = "tokens.jsonl" } }, policy)
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+local skipped = 0
+for step, batch in run:steps(train, cfg.batch) do
+  local metrics = adamw:step(batch, nll)
+  skipped = skipped + (metrics["train/skipped"] or 0)
+  run:log(metrics)
+end
+assert(skipped == 5 and adamw.update_count == 1, skipped)
+)",
+                "r"),
+            "");
+  has(output_, "step 0: the weights of its trained tokens add up to 0; no update");
+}
+
+TEST_F(SetUse, RowsOfWeightZeroAreCountedApart) {
+  EXPECT_EQ(run(opening("sequences = 5", "shuffle = false") + R"(
+local train = xrun.chat({ { path = "chats.jsonl", fields = { weight = "w" } } }, policy)
+local ledger = train.ledger.sources[1]
+assert(ledger.zero_weight == 4 and ledger.kept == 10)
+)" + kLoop,
+                "r"),
+            "");
+  has(output_, "rows of weight 0, not trained");
+}
+
+TEST_F(SetUse, TheNoticeOfAPartialBatchCountsTheStream) {
+  const std::string train = "local train = xrun.chat(cfg.data, policy)\n";
+  const std::string partial = "the last batch of the data is partial";
+  ASSERT_EQ(run(opening("sequences = 4", "epochs = 2") + train + kLoop, "even"), "");
+  EXPECT_EQ(output_.find(partial), std::string::npos);  // 20 rows in 5 steps
+  ASSERT_EQ(run(opening("sequences = 4", "epochs = 1") + train + kLoop, "rest"), "");
+  has(output_, partial + ": 2 of 4 sequences");
+  ASSERT_EQ(run(opening("sequences = 5", "epochs = 1") + train + kLoop +
+                    "for _, b in run:steps(train, { sequences = 3 }) do adamw:step(b, nll) end\n",
+                "second"),
+            "");
+  has(output_, partial + ": 1 of 3 sequences");
+}
+
+TEST_F(SetUse, TheLedgerHasSetsThatAreOpenedAfterTheLoop) {
+  ASSERT_EQ(run(opening("sequences = 5") + "local train = xrun.chat(cfg.data, policy)\n" + kLoop +
+                    "run:log(run:evaluate(xrun.chat({ { path = 'other.jsonl' } }, policy), nll))\n",
+                "r"),
+            "");
+  const Json ledger = parse_json(read_file("r/ledger.json"), "ledger");
+  ASSERT_EQ(ledger.at("sources").size(), 2u);
+  EXPECT_EQ(ledger.at("sources").as_array()[1].at("name").as_string(), "other.jsonl");
+  has(output_, "other.jsonl: 1 row = 1 kept");
+}
+
+TEST_F(SetUse, ValidationFilesKnowNoStagesAndNoFunctionsOfSingleSources) {
+  const std::string staged =
+      "mixture = { stages = { { start = 0, weights = { 1, 1 } }, { start = 1, weights = { 1, 2 } "
+      "} } }, valid = { data = { { path = 'other.jsonl' } } }";
+  const std::string two = "local two = { { path = 'chats.jsonl' }, { path = 'other.jsonl' } }\n";
+  EXPECT_EQ(run(opening("sequences = 4", staged) + two +
+                    "local train, valid = xrun.chat(two, policy):split(cfg.valid)\n"
+                    "assert(#valid == 1)\n",
+                "r"),
+            "");
+  const std::string map = "map = { [1] = function(row) row.completion = 'x' return row end }";
+  const auto open = [&](const std::string& sources) {
+    return run(opening("sequences = 4", "valid = { data = { { path = 'other.jsonl' } } }") + two +
+                   "local _, valid = xrun.chat(" + sources + ", policy, { " + map +
+                   " }):split(cfg.valid)\nassert(valid:row(0).text:find('x', 1, true))\n",
+               "r", true);
+  };
+  has(open("two"), "valid.data: map is given by source, and these are other files");
+  EXPECT_EQ(open("cfg.data"), "");
+}
+
+TEST_F(SetUse, AMapThatTouchesNothingKeepsNullsInLists) {
+  EXPECT_EQ(run(opening("sequences = 4") + R"(
+local same = xrun.chat(cfg.data, policy, { map = function(row) return row end })
+assert(#same == 10)
+local counted = xrun.chat(cfg.data, policy, { map = function(row)
+  row.completion = #row.scores .. tostring(row.scores[2] == null) .. tostring(row.scores[1] == null)
+  return row
+end })
+assert(counted:row(0).text:find("4truefalse", 1, true), counted:row(0).text)
+)",
+                "r"),
+            "");
+}
+
+TEST_F(SetUse, TemplateArgumentsHoldForEveryRowBelowItsOwn) {
+  write_file_atomic("think.jinja",
+                    "{% for m in messages %}{{ m.role }}{{ ' deep' if deep }}:"
+                    "{% generation %}{{ m.content }}{{ '<|im_end|>' }}{% endgeneration %}"
+                    "{% endfor %}");
+  const auto open = [&](const std::string& kwargs) {
+    return run(opening("sequences = 4", "template = 'think.jinja'") + R"(
+local chats = xrun.chat(cfg.data, policy, { laws = { bos = false }, template_kwargs = )" +
+                   kwargs + R"( })
+assert(chats:row(0).text:find("user deep:", 1, true), chats:row(0).text)
+)",
+               "r", true);
+  };
+  EXPECT_EQ(open("{ deep = true }"), "");
+  has(open("{ add_generation_prompt = true }"),
+      "template_kwargs may not set \"add_generation_prompt\"");
+  has(open("3"), "template_kwargs: got 3, wanted a table of named values");
+}
+
+TEST_F(SetUse, BytesOfACacheWithFunctionsDoNotDependOnThreads) {
+  std::string rows;
+  for (int i = 0; i < 3000; ++i) {
+    rows += R"({"prompt":"say )" + std::to_string(i) +
+            R"(","completion":"it is","opts":{"b":1,"a")" + R"(:2,"long name":3,"c":[4,null]}})" +
+            "\n";
+  }
+  write_file_atomic("many.jsonl", rows);
+  const std::string recipe = opening("sequences = 4") + R"(
+xrun.chat({ { path = "many.jsonl" } }, policy, {
+  filter = function(row) return #row.prompt % 3 ~= 0 end,
+  map = function(row)
+    for key, value in pairs(row.opts) do row.completion = row.completion .. key end
+    return row
+  end,
+}):verify()
+)";
+  const auto segments = [&](int threads) {
+    const std::string store = "store" + std::to_string(threads);
+    setenv("XRUN_CACHE", (folder_ / store).c_str(), 1);
+    EXPECT_EQ(run(recipe, "run" + std::to_string(threads), false, {}, {}, false, threads), "");
+    std::string bytes;
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / store)) {
+      if (entry.path().extension() == ".bin") files.push_back(entry.path());
+    }
+    EXPECT_FALSE(files.empty());
+    std::sort(files.begin(), files.end());
+    for (const auto& file : files) bytes += read_file(file);
+    return bytes;
+  };
+  const std::string one = segments(1);
+  EXPECT_EQ(one, segments(2));
+  EXPECT_EQ(one, segments(3));
+}
+
+}  // namespace xrun
