@@ -1,5 +1,6 @@
 #include "core/data/row_stream.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <set>
