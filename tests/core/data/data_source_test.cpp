@@ -147,7 +147,7 @@ TEST_F(DataSources, OverLongRowsRaiseDropOrAreCut) {
   const SourceLedger& ledger = cut.ledger().sources[0];
   EXPECT_EQ(ledger.cut_tokens, 62);
   ASSERT_EQ(ledger.cut_at.size(), 1u);
-  EXPECT_EQ(ledger.place(ledger.cut_at[0].at), "pairs.jsonl:2");
+  EXPECT_TRUE(ledger.place(ledger.cut_at[0].at).ends_with("pairs.jsonl:2"));
   EXPECT_EQ(ledger.cut_at[0].tokens - ledger.cut_at[0].cut_tokens,
             60 + std::ssize(cut.stream(1, 1).ids));
   EXPECT_EQ(ledger.cut_kept, std::string(12, 'y'));

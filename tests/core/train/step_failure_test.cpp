@@ -157,13 +157,5 @@ TEST_F(StepTest, ABatchMayBeSteppedTwice) {
   EXPECT_LT(value(train_step(*batch, dpo_objective(), *adamw_), "loss"), first);
 }
 
-TEST_F(StepTest, ABatchOfWeightZeroHasNoLossAndNoGradient) {
-  std::vector<TinyPair> pairs = tiny_pairs(2);
-  for (TinyPair& pair : pairs) pair.weight = 0;
-  const Metrics metrics = train_step(*tiny_batch(pairs, 2), dpo_objective(), *adamw_);
-  EXPECT_EQ(value(metrics, "loss"), 0.0);
-  EXPECT_EQ(value(metrics, "grad_norm"), 0.0);
-}
-
 }  // namespace
 }  // namespace xrun
