@@ -99,8 +99,10 @@ std::vector<ConfigField> declare() {
            "The chat template: \"auto\" is the tokenizer's own (or our tagged variant of it), else "
            "a file, a built-in name such as \"chatml\", or one of the tokenizer's own by name."),
       required(of_kind(K::kList, "data", none, "The sources of rows, mixed by weight.")),
-      required(text("data[].path", none,
-                    "A .jsonl file, one JSON object a line; or a glob: \"pairs/*.jsonl\".")),
+      required(
+          text("data[].path", none,
+               "A file: .jsonl (one JSON object a line), .json (a list of them), .txt (a row a "
+               "block between blank lines), each also .gz or .zst; or a glob: \"pairs/*.jsonl\".")),
       above_zero("data[].weight", 1, "This source's share of rows, relative to the others."),
       of_kind(K::kRenames, "data[].fields", none, "Renames columns: fields = { prompt = \"q\" }."),
       of_kind(K::kTexts, "data[].keep", Json::array(),
