@@ -3,11 +3,11 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/named_templates.h"
 #include "core/model/family.h"
 #include "core/model/model.h"
 #include "core/model/new_folder.h"
 #include "core/model/safetensors.h"
-#include "core/text/folder_templates.h"
 
 namespace xrun {
 

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/named_templates.h"
 #include "core/text/tokenizer_component.h"
 
 namespace xrun {
@@ -50,16 +51,6 @@ NamedTexts read_member(const Json& value, const std::string& where) {
 }
 
 }  // namespace
-
-std::vector<std::string> named_template_files(const fs::path& dir) {
-  std::vector<std::string> files;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(dir / kNamedTemplateFolder, ignored)) {
-    if (entry.path().extension() == ".jinja") files.push_back(entry.path().filename());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
 
 NamedTexts read_folder_templates(const fs::path& dir, const Json& config,
                                  const std::string& config_name) {

@@ -16,10 +16,4 @@ namespace xrun {
 NamedTexts read_folder_templates(const std::filesystem::path& dir, const Json& config,
                                  const std::string& config_name);
 
-// The folder of the named ones; it travels with the tokenizer's other files.
-inline constexpr const char* kNamedTemplateFolder = "additional_chat_templates";
-
-// Returns the names of the files in it, in order: "tool_use.jinja".
-std::vector<std::string> named_template_files(const std::filesystem::path& dir);
-
 }  // namespace xrun

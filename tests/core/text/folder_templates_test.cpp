@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/base/named_templates.h"
 #include "tests/core/data/scratch_folder.h"
 
 namespace xrun {

@@ -1,0 +1,15 @@
+#pragma once
+// Where a model folder keeps its named chat templates: what reads them and what exports them agree.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace xrun {
+
+inline constexpr const char* kNamedTemplateFolder = "additional_chat_templates";
+
+// Returns the names of the files in that folder of `dir`, in order: "tool_use.jinja".
+std::vector<std::string> named_template_files(const std::filesystem::path& dir);
+
+}  // namespace xrun
