@@ -37,13 +37,14 @@ bool mixes_spaces(std::string_view text) {
 // Extends a match over the spaces that its token takes; not over an earlier match.
 AddedMatch with_spaces(std::string_view text, const AddedToken& token, AddedMatch match,
                        uint32_t done) {
+  // What lies before `done` and behind the match is of a run that the match before walked over.
   if (token.lstrip) {
-    size_t begin = match.begin;
-    while (begin > 0 && is_space_at(text, utf8_before(text, begin))) {
-      begin = utf8_before(text, begin);
+    while (match.begin > done && is_space_at(text, utf8_before(text, match.begin))) {
+      match.begin = uint32_t(utf8_before(text, match.begin));
     }
-    match.begin = std::max(uint32_t(begin), done);
+    match.begin = std::max(match.begin, done);
   }
+  if (token.rstrip) match.end = std::max(match.end, done);
   while (token.rstrip && match.end < text.size() && is_space_at(text, match.end)) {
     match.end += utf8_size(text[match.end]);
   }

@@ -192,7 +192,7 @@ TextPtr format_text(const Specification& spec, TextPtr text) {
 
 TextPtr format_value(const Value& value, std::string_view specification, Budget& budget) {
   const Specification spec = SpecificationReader(specification).run();
-  budget.charge(spec.width / 64 + 1);
+  budget.charge(spec.width + std::max<int64_t>(spec.precision, 0) + 1);
   if (value.is_text()) {
     if (spec.type != 0 && spec.type != 's') refuse_type(spec, value);
     return format_text(spec, value.as_text());

@@ -56,6 +56,15 @@ TurnEnd turn_end(const Tokenizer& tokenizer, const ChatTokens& side, size_t i) {
   return marker || !writes_markers(tokenizer, side) ? TurnEnd::kToken : TurnEnd::kText;
 }
 
+// Whether a trained block is the head of a turn and not a turn: the template writes its ends.
+bool is_head(const ChatTokens& side, ByteRange turn) {
+  const std::string_view text = std::string_view(side.rendering.text).substr(0, turn.end);
+  const size_t last = text.find_last_not_of(" \t\r\n");
+  return last != std::string_view::npos && last >= turn.begin &&
+         origin_at(side.rendering, turn.begin) == Origin::kTemplate &&
+         origin_at(side.rendering, last) == Origin::kTemplate;
+}
+
 std::string describe(const ChatTokens& side, ByteRange turn, TurnEnd end) {
   const std::string_view text =
       std::string_view(side.rendering.text).substr(turn.begin, turn.end - turn.begin);
@@ -78,7 +87,7 @@ std::optional<std::string> find_open_turn(const Tokenizer& tokenizer, const Chat
   bool heads_end_turns = false;
   for (size_t i = 0; i < turns.size(); ++i) {
     const TurnEnd end = turn_end(tokenizer, side, i);
-    heads_end_turns = heads_end_turns || end == TurnEnd::kNextHead;
+    heads_end_turns = heads_end_turns || (end == TurnEnd::kNextHead && is_head(side, turns[i + 1]));
     // Behind the last answer there is no head that could end it.
     const bool open = heads_end_turns && turns[i].end == side.rendering.text.size();
     if (end == TurnEnd::kToken || end == TurnEnd::kNextHead || open) continue;

@@ -24,8 +24,12 @@ std::string frozen_digest(const Model& model) {
 // tokenizer's own template renders the same text, so the own one stays.
 std::string template_to_export(const ChatTemplate& used, const Tokenizer& tokenizer) {
   if (!tokenizer.chat_templates().empty()) {
-    const ResolvedTemplate own = resolve_template(tokenizer, "auto", "", /*allow_unmarked=*/true);
-    if (own.chat_template->source() == used.source()) return "";
+    try {
+      const ResolvedTemplate own = resolve_template(tokenizer, "auto", "", /*allow_unmarked=*/true);
+      if (own.chat_template->source() == used.source()) return "";
+    } catch (const Error&) {
+      // The folder's own cannot be used, so another one was named.
+    }
   }
   return used.source();
 }

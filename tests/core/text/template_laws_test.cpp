@@ -149,6 +149,13 @@ TEST(TemplateLaws, WhereTheNextHeadEndsATurnTheLastOneIsExempt) {
       << breach.message;
 }
 
+TEST(TemplateLaws, AnAnswerInTwoBlocksNeedsItsEndAsWell) {
+  const std::string source =
+      "{% for m in messages %}<|im_start|>{% generation %}{{ m.role }}{% endgeneration %}"
+      "{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}";
+  EXPECT_EQ(broken(*tiny(), source, {pair()}), "eot_trained");
+}
+
 TEST(TemplateLaws, AnEndOfTurnOutsideTheBlockIsABreach) {
   const LawBreach breach = only_breach(
       *tiny(),
