@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <optional>
 
 #include "core/base/error.h"
@@ -40,6 +41,23 @@ std::vector<size_t> messages_of_turns(const Rendering& rendering, const Json& me
   return answers;
 }
 
+[[noreturn]] void refuse_joined_turns() {
+  throw RowRefusal("template_error",
+                   "the template does not render the shared turns alone, so they cannot be told "
+                   "from the answer");
+}
+
+// Two answers of which one alone is trained must not lie in one block.
+void require_own_blocks(const std::vector<size_t>& of, const std::vector<uint8_t>& wanted,
+                        const Json& messages) {
+  const auto has_block = [&](size_t m) { return std::binary_search(of.begin(), of.end(), m); };
+  for (size_t m = 1; m < messages.size(); ++m) {
+    const bool border = wanted[m] != wanted[m - 1] && is_assistant(messages.as_array()[m - 1]) &&
+                        is_assistant(messages.as_array()[m]);
+    if (border && has_block(m) != has_block(m - 1)) refuse_joined_turns();
+  }
+}
+
 // Flags of generation blocks by flags of messages, where messages are rendered without those that
 // follow to see how many blocks they make.
 std::vector<uint8_t> turns_by_prefix(const std::vector<uint8_t>& wanted, const ChatTokens& tokens,
@@ -54,17 +72,14 @@ std::vector<uint8_t> turns_by_prefix(const std::vector<uint8_t>& wanted, const C
     if (flag && *flag != wanted[m]) {
       const Json prefix(Json::Array(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(m)));
       const size_t end = count_shared_turns(style.chat_template, messages, prefix, kwargs);
-      if (end == 0 || end < begin || end > turns.size()) {
-        throw RowRefusal("template_error",
-                         "the template does not render the shared turns alone, so they cannot be "
-                         "told from the answer");
-      }
+      if (end <= begin || end > turns.size()) refuse_joined_turns();
       std::fill(turns.begin() + static_cast<std::ptrdiff_t>(begin),
                 turns.begin() + static_cast<std::ptrdiff_t>(end), *flag);
       begin = end;
     }
     flag = wanted[m];
   }
+  if (begin > 0 && begin == turns.size()) refuse_joined_turns();
   std::fill(turns.begin() + static_cast<std::ptrdiff_t>(begin), turns.end(), flag.value_or(1));
   return turns;
 }
@@ -75,6 +90,7 @@ std::vector<uint8_t> trained_turns(const std::vector<uint8_t>& wanted, const Cha
                                    const Json& kwargs) {
   const std::vector<size_t> of = messages_of_turns(tokens.rendering, messages);
   if (of.empty()) return turns_by_prefix(wanted, tokens, style, messages, kwargs);
+  require_own_blocks(of, wanted, messages);
   std::vector<uint8_t> turns;
   for (const size_t message : of) turns.push_back(wanted[message]);
   return turns;
@@ -125,14 +141,30 @@ const Json* calls_of(const Json& message) {
   return calls != nullptr && calls->is_array() && calls->size() > 0 ? calls : nullptr;
 }
 
-// A turn whose call is lost would teach the model to end it at once.
+// How often a word stands in a text, as a word of its own.
+size_t count_word(std::string_view text, std::string_view word) {
+  const auto is_part = [&](size_t at) {
+    return at < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
+  };
+  size_t count = 0;
+  for (size_t at = 0; (at = text.find(word, at)) != std::string_view::npos; at += word.size()) {
+    if ((at == 0 || !is_part(at - 1)) && !is_part(at + word.size())) ++count;
+  }
+  return count;
+}
+
+// A turn whose call is lost would teach the model to end it at once. A rendering has the name of a
+// tool at least as often as it is called.
 void require_calls(const Json& messages, const std::string& text, const ConversationStyle& style) {
+  std::map<std::string, size_t> called;
   for (size_t m = 0; m < messages.size() && !style.lost_calls; ++m) {
     const Json* calls = calls_of(messages.as_array()[m]);
     if (calls == nullptr) continue;
     for (const Json& call : calls->as_array()) {
       const std::string name = call_name(call);
-      if (mentions_calls(style.chat_template) && text.find(name) != std::string::npos) continue;
+      const bool is_there = name.empty() || count_word(text, name) >= ++called[name];
+      if (mentions_calls(style.chat_template) && is_there) continue;
       throw RowRefusal(
           "lost_tool_calls",
           fmt::format("turn {} calls a tool{}, and the template leaves the call out; name a "

@@ -21,8 +21,9 @@ namespace {
 
 // Raised when the same input gives other bytes: of one kind, when its encoder changes.
 constexpr int64_t kRowVersion = 5;
-constexpr size_t kLawRows = 64;      // rows on which the laws are tried
-constexpr int64_t kLawLines = 1000;  // lines in which they are looked for
+constexpr size_t kLawRows = 64;           // rows on which the laws are tried
+constexpr int64_t kLawLines = 1000;       // lines in which they are looked for
+constexpr size_t kLawRowBytes = 1 << 20;  // of one of them; longer rows stand for no others
 
 std::string source_name(const DataSource& source) {
   return source.name.empty() ? source.path : source.name;
@@ -76,6 +77,7 @@ void sample_block(const RowEncoder& encoder, RowTransform* transform, const std:
   for (size_t r = 0; r < block.rows.size() && samples.size() < kLawRows; ++r) {
     const RowBlock::Row& place_in_file = block.rows[r];
     if (place_in_file.line > kLawLines) return;
+    if (block.text(r).size() > kLawRowBytes) continue;
     const std::string place = fmt::format("{}:{}", file, place_in_file.line);
     int64_t repairs = 0;
     try {

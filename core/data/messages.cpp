@@ -133,7 +133,8 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
   if (!value.is_object()) {
     refuse(where, fmt::format("is {}, wanted a message with role and content", kind_text(value)));
   }
-  const bool from_value = value.find("role") == nullptr && value.find("from") != nullptr;
+  const Json* role = value.find("role");
+  const bool from_value = (role == nullptr || role->is_null()) && value.find("from") != nullptr;
   const std::string role_key = from_value ? "from" : "role";
   const std::string content_key = from_value ? "value" : "content";
   Json message = Json::object();
@@ -143,6 +144,12 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
   const bool is_answer = message_role(message) == "assistant";
   for (const Json::Member& member : value.as_object()) {
     if (member.first == role_key || member.first == content_key) continue;
+    if (from_value && (member.first == "role" || member.first == "content")) {
+      // Tables of both spellings leave these null.
+      if (member.second.is_null() || member.second == *value.find(content_key)) continue;
+      throw RowRefusal("columns_differ",
+                       fmt::format("{} has a value and a content, which differ", where));
+    }
     if (member.first == "tool_calls" && member.second.is_null()) continue;
     const bool is_flag = std::find(std::begin(kTrainingFlags), std::end(kTrainingFlags),
                                    member.first) != std::end(kTrainingFlags);

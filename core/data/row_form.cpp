@@ -25,6 +25,10 @@ std::string row_form_hint(const std::string& path) {
   if (!content_name(path).ends_with(".jsonl")) return "";
   std::string text(kLookedAt, '\0');
   text.resize(open_byte_stream(path, path)->read(text.data(), text.size()));
+  if (text.starts_with("\x1f\x8b")) return fmt::format("; it is compressed: name it {}.gz", path);
+  if (text.starts_with("\x28\xb5\x2f\xfd")) {
+    return fmt::format("; it is compressed: name it {}.zst", path);
+  }
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) return "";
   const size_t line_end = text.find('\n', first);

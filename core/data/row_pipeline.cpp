@@ -15,6 +15,7 @@ namespace {
 constexpr auto kPoll = std::chrono::milliseconds(50);
 constexpr size_t kHeldBytes = 3;  // blocks' bytes of a block: its content and its tokens
 constexpr size_t kSpareBlocks = 4;
+constexpr size_t kHugeBytes = 4;    // blocks' bytes: no other block is read beside a larger one
 constexpr size_t kSpareBytes = 16;  // blocks' bytes: one that held more is not kept
 
 size_t token_bytes(const RowOutcome& outcome) {
@@ -104,11 +105,14 @@ void RowPipeline::weigh(EncodedBlock& block) {
   bytes_held_ += tokens;
 }
 
+size_t RowPipeline::room() const {
+  return (static_cast<size_t>(options_.workers) + 2) * kHeldBytes * options_.block_bytes;
+}
+
 bool RowPipeline::wait_for_room() {
   std::unique_lock lock(mutex_);
-  const size_t blocks = static_cast<size_t>(options_.workers) + 2;
-  const size_t bytes = blocks * kHeldBytes * options_.block_bytes;
-  changed_.wait(lock, [&] { return stop_ || (bytes_held_ < bytes && blocks_held_ < 4 * blocks); });
+  const size_t blocks = 4 * (static_cast<size_t>(options_.workers) + 2);
+  changed_.wait(lock, [&] { return stop_ || (bytes_held_ < room() && blocks_held_ < blocks); });
   return !stop_ && !all_read_;
 }
 
@@ -149,7 +153,9 @@ std::shared_ptr<RowPipeline::Slot> RowPipeline::read_slot() {
     changed_.notify_all();
     if (!slot->block->error) return nullptr;
   }
-  slot->block->held = slot->block->raw.bytes();
+  // One of a huge row is alone, however many workers there are: encoding takes many times its size.
+  const size_t bytes = slot->block->raw.bytes();
+  slot->block->held = bytes > kHugeBytes * options_.block_bytes ? std::max(bytes, room()) : bytes;
   bytes_held_ += slot->block->held;
   ++blocks_held_;
   slots_.push_back(slot);

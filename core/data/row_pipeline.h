@@ -71,6 +71,7 @@ class RowPipeline {
   void work(RowWorker& worker);
   void end_threads();
   std::shared_ptr<Slot> read_slot();
+  size_t room() const;  // bytes that may be held when a block is read
   bool wait_for_room();
   void weigh(EncodedBlock& block);  // adds what was made of its rows
   std::unique_ptr<EncodedBlock> empty_block();

@@ -30,7 +30,7 @@ SourceFunctions read_functions(lua_State* L, int i, const std::string& option) {
              describe_value(L, i));
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
     const double key = lua_type(L, -2) == LUA_TNUMBER ? lua_tonumber(L, -2) : 0;
-    XRUN_CHECK(key >= 1 && std::floor(key) == key,
+    XRUN_CHECK(key >= 1 && key < 9e15 && std::floor(key) == key,
                "{}: the key {} is no number of a source; sources count from 1", option,
                describe_value(L, lua_gettop(L) - 1));
     const int64_t number = static_cast<int64_t>(key);

@@ -8,6 +8,7 @@
 #include "core/base/interrupt.h"
 #include "lua/bind/args.h"
 #include "lua/bind/lua_state.h"
+#include "lua/bind/row_json.h"
 
 namespace xrun {
 
@@ -103,8 +104,8 @@ class LuaTemplate : public ChatTemplate {
     spelling = Spelling();
     renderer.function.push(L);
     renderer.speller.push(L);
-    push(L, messages);
-    push(L, kwargs.is_object() ? kwargs : Json::object());
+    push_row(L, messages);
+    push_row(L, kwargs.is_object() ? kwargs : Json::object());
     try {
       protected_call(L, 3, 0);
     } catch (const Error&) {

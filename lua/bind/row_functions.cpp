@@ -100,7 +100,10 @@ Json restored_like(Json value, const Json& original) {
   const bool both_empty = value.size() == 0 && original.size() == 0 &&
                           (value.is_array() || value.is_object()) &&
                           (original.is_array() || original.is_object());
-  if (both_empty || (value.is_number() && value == original)) return original;
+  // Lua's numbers are doubles: one that the function left alone is what it was made of.
+  const bool same_number =
+      value.is_number() && original.is_number() && value.as_double() == original.as_double();
+  if (both_empty || same_number) return original;
   if (value.is_object() && original.is_object()) return restored_object(std::move(value), original);
   if (!value.is_array() || !original.is_array()) return value;
   Json::Array& list = value.as_array();

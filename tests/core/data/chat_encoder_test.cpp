@@ -190,6 +190,67 @@ TEST_F(ChatEncoder, RolesOfOtherNamesAreReadAsTheirsAndNoted) {
                                                  "the role \"gpt\" is read as \"assistant\""}));
 }
 
+TEST_F(ChatEncoder, AMessageOfBothSpellingsSaysOneThing) {
+  const std::string head =
+      R"({"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b",)";
+  EXPECT_EQ(trained(chat(head + R"("role":null,"content":null}]})")), "b<|im_end|>");
+  EXPECT_EQ(trained(chat(head + R"("content":"b"}]})")), "b<|im_end|>");
+  EXPECT_EQ(refusal(RowKind::kChat, head + R"("content":"c"}]})"),
+            "columns_differ: conversations[1] has a value and a content, which differ");
+}
+
+TEST_F(ChatEncoder, AnswersInOneBlockAreTrainedTogetherOrRefused) {
+  const auto joins = make_jinja_template(
+      "{% for m in messages %}{% if m.role == 'user' %}<{{ m.content }}>{% elif "
+      "loop.previtem.role == 'user' %}{% generation %}{{ m.content }}{% if loop.nextitem is "
+      "defined "
+      "%}{{ loop.nextitem.content }}{% endif %};{% endgeneration %}{% endif %}{% endfor %}",
+      "joins", {});
+  const auto encoded = [&](const char* flag) {
+    const Json messages =
+        parse_json(std::string(R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"},
+          {"role":"assistant","content":"c")") +
+                       flag + "}]",
+                   "row");
+    int64_t straddlers = 0;
+    EncodedRow row;
+    row.streams[0] =
+        encode_conversation(messages, Json::object(), 0, {tokenizer(), *joins}, straddlers);
+    return trained(row);
+  };
+  EXPECT_EQ(encoded(""), "bc;");
+  try {
+    encoded(R"(,"train":false)");
+    FAIL() << "an answer that is not to be trained was";
+  } catch (const RowRefusal& refused) {
+    EXPECT_EQ(refused.reason(), "template_error");
+  }
+}
+
+TEST_F(ChatEncoder, OneOfTwoCallsOfAToolIsNotBoth) {
+  const auto first_only = make_jinja_template(
+      "{% for m in messages %}{% generation %}{{ m.content }}{% if m.tool_calls %}"
+      "{{ m.tool_calls[0].name }}{% endif %};{% endgeneration %}{% endfor %}",
+      "first", {});
+  const auto reason = [&](const char* calls) -> std::string {
+    const Json messages = parse_json(
+        std::string(R"([{"role":"user","content":"getting"},{"role":"assistant","content":"",
+          "tool_calls":)") +
+            calls + "}]",
+        "row");
+    int64_t straddlers = 0;
+    try {
+      encode_conversation(messages, Json::object(), 0, {tokenizer(), *first_only}, straddlers);
+      return "";
+    } catch (const RowRefusal& refused) {
+      return refused.reason();
+    }
+  };
+  EXPECT_EQ(reason(R"([{"name":"get"}])"), "");
+  EXPECT_EQ(reason(R"([{"name":"get"},{"name":"get"}])"), "lost_tool_calls");
+  EXPECT_EQ(reason(R"([{"name":"put"},{"name":"get"}])"), "lost_tool_calls");
+}
+
 // Two blocks of the first answer and none of the second: their number alone says nothing.
 TEST_F(ChatEncoder, BlocksBelongToTheMessageThatTheyWereOpenedIn) {
   const auto tagged = make_jinja_template(

@@ -69,7 +69,7 @@ TEST_F(DataSources, ALargerShareOfBadRowsThanMaxBadIsRefused) {
   EXPECT_EQ(error_of([&] { open(some); }), "");
   some.max_bad = 0.24;
   const std::string message = error_of([&] { open(some); });
-  EXPECT_NE(message.find("1 of 4 rows (25 %) would be dropped, max_bad allows 24 %"),
+  EXPECT_NE(message.find("1 of 4 rows that are not too long (25 %) would be dropped"),
             std::string::npos)
       << message;
   EXPECT_NE(message.find("pairs.jsonl:4  empty_answer"), std::string::npos) << message;
