@@ -101,7 +101,7 @@ class DataSourceFaults : public testing::Test {
   DataOptions options_;
 };
 
-TEST_F(DataSourceFaults, KillsChangeNoByte) {
+TEST_F(DataSourceFaults, SlowKillsChangeNoByte) {
   const auto start = std::chrono::steady_clock::now();
   const fs::path whole = open(folder_.path() / "whole");
   const auto time =
@@ -112,7 +112,8 @@ TEST_F(DataSourceFaults, KillsChangeNoByte) {
   const fs::path dir = root / "data" / whole.filename();
   std::mt19937 random(7);
   int kills = 0, resumed = 0;
-  while (kills < 6 || resumed < 1) {
+  // On a busy machine a build may end before the kill, or never come to its first segment.
+  while (kills < 6 || (resumed < 1 && kills < 200)) {
     fs::remove_all(root);
     int64_t committed = 0;
     while (!open_and_kill(root, time * (200 + random() % 800) / 1000)) {
