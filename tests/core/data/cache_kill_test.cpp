@@ -2,19 +2,15 @@
 // the finished cache has the bytes of an undisturbed build.
 
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 #include <random>
-#include <thread>
 
 #include "core/data/cache_build.h"
 #include "core/data/cache_manifest.h"
 #include "core/data/cache_reader.h"
+#include "tests/core/data/killed_process.h"
 #include "tests/core/data/scratch_folder.h"
 #include "tests/core/data/toy_rows.h"
 
@@ -22,7 +18,6 @@ namespace xrun {
 namespace {
 
 namespace fs = std::filesystem;
-using Microseconds = std::chrono::microseconds;
 constexpr int64_t kRows = 6000;
 
 // How often each line was encoded, in memory that killed children share with the test.
@@ -48,19 +43,10 @@ class CacheKill : public testing::Test {
   // Builds in a process of its own, which is killed after a while. Returns whether it had ended by
   // itself, and well.
   bool build_and_kill(Microseconds patience) {
-    const pid_t pid = ::fork();
-    if (pid == 0) {
+    return run_and_kill(patience, [&] {
       const WatchedRows rows([&](int64_t line) { counts_.add(line); });
-      const std::string error = error_of([&] { ensure_cache(folder_.path(), source_, rows); });
-      if (!error.empty()) std::fprintf(stderr, "%s\n", error.c_str());
-      ::_exit(error.empty() ? 0 : 1);
-    }
-    std::this_thread::sleep_for(patience);
-    ::kill(pid, SIGKILL);
-    int status = 0;
-    ::waitpid(pid, &status, 0);
-    EXPECT_TRUE(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
-    return WIFEXITED(status);
+      ensure_cache(folder_.path(), source_, rows);
+    });
   }
 
   // Lines of the source of which the rows are committed.

@@ -2,16 +2,12 @@
 // transform. Whatever happens, a later opening ends with the bytes of an undisturbed one.
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 #include <random>
-#include <thread>
 
 #include "core/data/data_source.h"
+#include "tests/core/data/killed_process.h"
 #include "tests/core/data/scratch_folder.h"
 #include "tests/core/data/toy_rows.h"
 
@@ -19,7 +15,6 @@ namespace xrun {
 namespace {
 
 namespace fs = std::filesystem;
-using Microseconds = std::chrono::microseconds;
 
 // Leaves out every fifth row and adds a word to the first turn of the others.
 class ShortenedRows : public RowTransformSource {
@@ -81,18 +76,7 @@ class DataSourceFaults : public testing::Test {
 
   // Opens in a process of its own, which is killed after a while. Returns whether it had ended.
   bool open_and_kill(const fs::path& root, Microseconds patience) const {
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      const std::string error = error_of([&] { open(root); });
-      if (!error.empty()) std::fprintf(stderr, "%s\n", error.c_str());
-      ::_exit(error.empty() ? 0 : 1);
-    }
-    std::this_thread::sleep_for(patience);
-    ::kill(pid, SIGKILL);
-    int status = 0;
-    ::waitpid(pid, &status, 0);
-    EXPECT_TRUE(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
-    return WIFEXITED(status);
+    return run_and_kill(patience, [&] { open(root); });
   }
 
   ScratchFolder folder_;

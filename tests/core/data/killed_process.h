@@ -1,0 +1,37 @@
+#pragma once
+// Work in a process of its own that is killed after a while, as a power cut would.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "tests/core/data/scratch_folder.h"
+
+namespace xrun {
+
+using Microseconds = std::chrono::microseconds;
+
+// Returns whether the work had ended by itself, and well, before kill -9 came.
+template <class Work>
+bool run_and_kill(Microseconds patience, Work work) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const std::string error = error_of(work);
+    if (!error.empty()) std::fprintf(stderr, "%s\n", error.c_str());
+    ::_exit(error.empty() ? 0 : 1);
+  }
+  std::this_thread::sleep_for(patience);
+  ::kill(pid, SIGKILL);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
+  return WIFEXITED(status);
+}
+
+}  // namespace xrun
