@@ -46,6 +46,18 @@ SourceLine read_place(const Json& value) {
   return {static_cast<int32_t>(value.at("file").as_int()), value.at("line").as_int()};
 }
 
+// Entries with their places; add(row, entry) sets what else they hold.
+template <class Row, class Add>
+Json list_of(const std::vector<Row>& rows, Add add) {
+  Json list = Json::array();
+  for (const Row& row : rows) {
+    Json entry = place_json(row.at);
+    add(row, entry);
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 Json count_object(const std::map<std::string, int64_t>& counts) {
   Json object = Json::object();
   for (const auto& [name, count] : counts) object.set(name, count);
@@ -141,22 +153,14 @@ Json SourceLedger::to_json() const {
   for (const CountField& count : kCounts) value.set(count.name, this->*count.field);
   value.set("dropped", count_object(dropped));
   value.set("notes", count_object(notes));
-  Json rows_listed = Json::array();
-  for (const BadRow& row : bad) {
-    Json entry = place_json(row.at);
-    entry.set("reason", row.reason);
-    entry.set("detail", row.detail);
-    rows_listed.push_back(std::move(entry));
-  }
-  value.set("bad", std::move(rows_listed));
-  Json cut_rows = Json::array();
-  for (const CutRow& row : cut_at) {
-    Json entry = place_json(row.at);
-    entry.set("tokens", row.tokens);
-    entry.set("cut_tokens", row.cut_tokens);
-    cut_rows.push_back(std::move(entry));
-  }
-  value.set("cut_at", std::move(cut_rows));
+  value.set("bad", list_of(bad, [](const BadRow& row, Json& entry) {
+              entry.set("reason", row.reason);
+              entry.set("detail", row.detail);
+            }));
+  value.set("cut_at", list_of(cut_at, [](const CutRow& row, Json& entry) {
+              entry.set("tokens", row.tokens);
+              entry.set("cut_tokens", row.cut_tokens);
+            }));
   Json repaired_rows = Json::array();
   for (const SourceLine& at : repaired_at) repaired_rows.push_back(place_json(at));
   value.set("repaired_at", std::move(repaired_rows));

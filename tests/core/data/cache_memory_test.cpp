@@ -38,8 +38,8 @@ class CacheMemory : public testing::Test {
  protected:
   // On a disk: memory is what is measured.
   CacheMemory() {
-    char folder[] = "/tmp/xrun_memory_XXXXXX";
-    root_ = ::mkdtemp(folder);
+    std::string folder = fs::temp_directory_path() / "xrun_memory_XXXXXX";
+    root_ = ::mkdtemp(folder.data());
     const char* data = std::getenv("XRUN_TEST_DATA");
     tokenizer_ =
         Tokenizer::load(data != nullptr ? fs::path(data) / "tokenizers/gpt2"
