@@ -21,8 +21,8 @@ namespace xrun {
 class SessionTest : public testing::Test {
  protected:
   SessionTest() : before_(std::filesystem::current_path()) {
-    char name[] = "/tmp/xrun_session_XXXXXX";
-    folder_ = mkdtemp(name);
+    std::string name = std::filesystem::temp_directory_path() / "xrun_session_XXXXXX";
+    folder_ = mkdtemp(name.data());
     std::filesystem::current_path(folder_);
     setenv("XRUN_CACHE", (folder_ / "cache").c_str(), 1);
     const std::filesystem::path source = XRUN_SOURCE_DIR;
