@@ -28,7 +28,7 @@ bool is_opening_role(const std::string& role) {
 
 uint64_t hash_messages(const Json& messages, size_t count) {
   Json shared = Json::array();
-  for (size_t i = 0; i < count; ++i) shared.push_back(messages.as_array()[i]);
+  for (size_t i = 0; i < count; ++i) shared.push_back(without_flags(messages.as_array()[i]));
   return hash_u64(dump_json(shared));
 }
 

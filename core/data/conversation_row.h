@@ -51,7 +51,8 @@ class ConversationReader {
 // "user", "system" or "developer": what may open a conversation.
 bool is_opening_role(const std::string& role);
 
-// The hash of a prompt's messages that prompt_hash holds.
+// The hash of a prompt's messages that prompt_hash holds: of all that a model reads of them, so not
+// of the flags that say what is trained.
 uint64_t hash_messages(const Json& messages, size_t count);
 
 }  // namespace xrun

@@ -91,6 +91,11 @@ bool read_flag(const Json::Member& member, const std::string& where) {
                             member.first, dump_json(value)));
 }
 
+bool is_flag(const std::string& key) {
+  return std::find(std::begin(kTrainingFlags), std::end(kTrainingFlags), key) !=
+         std::end(kTrainingFlags);
+}
+
 void add_once(std::vector<std::string>& texts, const std::string& text) {
   if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
 }
@@ -151,9 +156,8 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
                        fmt::format("{} has a value and a content, which differ", where));
     }
     if (member.first == "tool_calls" && member.second.is_null()) continue;
-    const bool is_flag = std::find(std::begin(kTrainingFlags), std::end(kTrainingFlags),
-                                   member.first) != std::end(kTrainingFlags);
-    if (is_flag && !member.second.is_null() && read_flag(member, where) != is_answer) {
+    if (is_flag(member.first) && !member.second.is_null() &&
+        read_flag(member, where) != is_answer) {
       constexpr const char* kNotes[] = {
           "\"{}\" asks to train a turn that is no answer; it is not trained",
           "assistant turns whose \"{}\" is off are not trained"};
@@ -207,6 +211,32 @@ bool is_untrained(const Json& message) {
     if (flag == nullptr || flag->is_null()) return false;
     return flag->is_bool() ? !flag->as_bool() : flag->as_double() == 0;
   });
+}
+
+Json without_flags(const Json& message) {
+  Json::Object members;
+  for (const Json::Member& member : message.as_object()) {
+    if (!is_flag(member.first)) members.push_back(member);
+  }
+  return members;
+}
+
+bool is_same_turn(const Json& a, const Json& b) {
+  if (a == b) return true;
+  const auto has_flag = [](const Json& message) {
+    return std::any_of(message.as_object().begin(), message.as_object().end(),
+                       [](const Json::Member& member) { return is_flag(member.first); });
+  };
+  return (has_flag(a) || has_flag(b)) && without_flags(a) == without_flags(b);
+}
+
+void join_flags(Json& a, Json& b, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    Json& first = a.as_array()[i];
+    Json& second = b.as_array()[i];
+    if (first == second) continue;
+    (is_untrained(first) ? second = first : first = second);
+  }
 }
 
 void require_user_texts(const Json& messages) {

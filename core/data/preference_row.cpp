@@ -5,7 +5,6 @@
 #include "core/data/conversation_row.h"
 #include "core/data/ledger.h"
 #include "core/data/messages.h"
-#include "core/text/chat_tokens.h"
 
 namespace xrun {
 
@@ -15,10 +14,11 @@ const std::vector<std::string> kOurNames = {
     "prompt",   "system", "conversations",        "messages", "chosen",
     "rejected", "tools",  "chat_template_kwargs", "weight"};
 
-bool begins_with(const Json& messages, const Json& prefix) {
-  return prefix.size() <= messages.size() &&
-         std::equal(prefix.as_array().begin(), prefix.as_array().end(),
-                    messages.as_array().begin());
+// How many turns both conversations begin with in common.
+size_t same_turns(const Json& a, const Json& b) {
+  const auto [end, ignored] = std::mismatch(a.as_array().begin(), a.as_array().end(),
+                                            b.as_array().begin(), b.as_array().end(), is_same_turn);
+  return static_cast<size_t>(end - a.as_array().begin());
 }
 
 Json concatenate(const Json& first, const Json& second) {
@@ -27,10 +27,14 @@ Json concatenate(const Json& first, const Json& second) {
   return joined;
 }
 
-// The common prompt, without the last message of either side: an answer is never a prompt.
+// The common prompt, without the last message of either side: an answer is never a prompt. What is
+// said decides, not what is trained.
 size_t shared_messages(const Json& chosen, const Json& rejected) {
-  return std::min(
-      {count_shared_messages(chosen, rejected), chosen.size() - 1, rejected.size() - 1});
+  const size_t same = same_turns(chosen, rejected);
+  if (same == chosen.size() && same == rejected.size()) {
+    throw RowRefusal("same_answers", "chosen and rejected are the same");
+  }
+  return std::min({same, chosen.size() - 1, rejected.size() - 1});
 }
 
 void check_side(const Json& messages, const std::string& side) {
@@ -147,18 +151,26 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
     }
   } else if (!whole) {
     side = concatenate(prompt.messages, side);
-  } else if (prompt.is_text) {
-    out.notes.push_back(fmt::format("\"{}\" is ignored beside whole conversations", prompt.name));
-  } else if (!prompt.messages.is_null() && !begins_with(side, prompt.messages)) {
-    // UltraFeedback's rows repeat the chosen conversation as "messages".
-    if (prompt.is_copy) {
-      out.notes.push_back(fmt::format("\"{}\" is ignored beside whole conversations", prompt.name));
-      return with_system(std::move(side), prompt, out);
-    }
+  } else if (!prompt.messages.is_null()) {
+    match_prompt(prompt, name, side, out);
+  }
+  return with_system(std::move(side), prompt, out);
+}
+
+// Of a whole conversation beside a prompt, which it begins with or which is ignored.
+void PreferenceReader::match_prompt(const Prompt& prompt, const std::string& name, Json& side,
+                                    PreferenceRow& out) const {
+  const size_t turns = prompt.messages.size();
+  if (!prompt.is_text && same_turns(prompt.messages, side) == turns) {
+    Json own = prompt.messages;
+    return join_flags(side, own, turns);
+  }
+  // UltraFeedback's rows repeat the chosen conversation as "messages".
+  if (!prompt.is_text && !prompt.is_copy) {
     throw RowRefusal("prompt_mismatch",
                      fmt::format("\"{}\" is not the beginning of \"{}\"", prompt.name, name));
   }
-  return with_system(std::move(side), prompt, out);
+  out.notes.push_back(fmt::format("\"{}\" is ignored beside whole conversations", prompt.name));
 }
 
 Json PreferenceReader::with_system(Json side, const Prompt& prompt, PreferenceRow& out) const {
@@ -183,10 +195,8 @@ PreferenceRow PreferenceReader::read(const Json& value) const {
   row.rejected = read_side(value, "rejected", prompt, row);
   check_side(row.chosen, "chosen");
   check_side(row.rejected, "rejected");
-  if (row.chosen == row.rejected) {
-    throw RowRefusal("same_answers", "chosen and rejected are the same");
-  }
   row.shared = shared_messages(row.chosen, row.rejected);
+  join_flags(row.chosen, row.rejected, row.shared);
   check_same_prompt(row);
   check_prompt(row);
   row.kwargs = merge_template_kwargs(template_kwargs_, fields_.find(value, "chat_template_kwargs"),

@@ -13,8 +13,10 @@ namespace xrun {
 struct PreferenceRow : RowExtras {
   Json chosen;  // whole conversations, prompt included
   Json rejected;
-  Json kwargs;        // of the template; an object
-  size_t shared = 0;  // messages of the prompt: the common beginning, at most all but the last one
+  Json kwargs;  // of the template; an object
+  // Messages of the prompt: the common beginning, at most all but the last one. Flags of what is
+  // trained do not part it; they are joined, so that these messages are alike.
+  size_t shared = 0;
 };
 
 // Reads rows of these spellings, told apart row by row:
@@ -37,6 +39,8 @@ class PreferenceReader {
   struct Prompt;
   Prompt read_prompt(const Json& row, PreferenceRow& out) const;
   Json with_system(Json side, const Prompt& prompt, PreferenceRow& out) const;
+  void match_prompt(const Prompt& prompt, const std::string& name, Json& side,
+                    PreferenceRow& out) const;
   Json read_side(const Json& row, const std::string& ours, const Prompt& prompt,
                  PreferenceRow& out) const;
 

@@ -4,7 +4,6 @@
 
 #include "core/base/error.h"
 #include "core/data/ledger.h"
-
 #include "tests/core/data/scratch_folder.h"
 
 namespace xrun {
@@ -98,9 +97,9 @@ TEST(PreferenceRow, FieldsAreRenamed) {
 }
 
 TEST(PreferenceRow, UltraFeedbacksCopyOfTheChosenSideIsIgnored) {
-  const PreferenceRow row = read(R"({"prompt":"hi","prompt_id":"1","messages":[)" USER "," YES
-                                 R"(],"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," NO
-                                 R"(],"score_chosen":9,"score_rejected":2})");
+  const PreferenceRow row =
+      read(R"({"prompt":"hi","prompt_id":"1","messages":[)" USER "," YES R"(],"chosen":[)" USER
+           "," YES R"(],"rejected":[)" USER "," NO R"(],"score_chosen":9,"score_rejected":2})");
   EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
   EXPECT_EQ(spelled(row.rejected), "user:hi|assistant:no");
   EXPECT_EQ(row.shared, 1u);
@@ -141,6 +140,40 @@ TEST(PreferenceRow, RowsOfOnePromptShareItsHash) {
   const uint64_t hash = read(R"({"prompt":"hi","chosen":"yes","rejected":"no"})").prompt_hash;
   EXPECT_EQ(read(R"({"prompt":"hi","chosen":"a","rejected":"b"})").prompt_hash, hash);
   EXPECT_NE(read(R"({"prompt":"ho","chosen":"yes","rejected":"no"})").prompt_hash, hash);
+}
+
+TEST(PreferenceRow, TrainingFlagsDoNotPartThePrompt) {
+  const auto prompt = [](const char* flag) {
+    return std::string(R"([{"role":"user","content":"hi"},{"role":"assistant","content":"ho")") +
+           flag + R"(},{"role":"user","content":"so"})";
+  };
+  const char* yes = R"(,{"role":"assistant","content":"yes","weight":1}])";
+  const char* no = R"(,{"role":"assistant","content":"no","weight":0}])";
+  const auto pair = [&](const char* chosen, const char* rejected) {
+    return read("{\"chosen\":" + prompt(chosen) + yes + ",\"rejected\":" + prompt(rejected) + no +
+                "}");
+  };
+  const uint64_t hash = pair("", "").prompt_hash;
+  for (const char* flag : {R"(,"weight":0)", R"(,"train":false)", R"(,"training":true)"}) {
+    for (const PreferenceRow& row : {pair(flag, ""), pair("", flag), pair(flag, flag)}) {
+      EXPECT_EQ(row.shared, 3u) << flag;
+      EXPECT_EQ(row.prompt_hash, hash) << flag;
+      EXPECT_EQ(row.chosen.as_array()[1], row.rejected.as_array()[1]) << flag;
+    }
+  }
+  const PreferenceRow off = pair(R"(,"weight":1)", R"(,"weight":0)");
+  EXPECT_EQ(off.chosen.as_array()[1].at("weight").as_int(), 0);
+  EXPECT_EQ(off.rejected.as_array()[1].at("weight").as_int(), 0);
+}
+
+TEST(PreferenceRow, ThePromptBesideWholeConversationsMayLackTheirFlags) {
+  const std::string turns = R"([{"role":"user","content":"hi"},{"role":"assistant","content":"a")";
+  const char* last = R"(,{"role":"assistant","content":")";
+  const std::string whole = turns + R"(,"weight":0})";
+  const PreferenceRow row = read("{\"prompt\":" + turns + "}],\"chosen\":" + whole + last +
+                                 "yes\"}],\"rejected\":" + whole + last + "no\"}]}");
+  EXPECT_EQ(row.shared, 2u);
+  EXPECT_EQ(row.chosen.as_array()[1].at("weight").as_int(), 0);
 }
 
 struct Refused {
@@ -212,6 +245,9 @@ const Refused kRefused[] = {
      "the rejected side ends with a turn of \"user\""},
     {"empty_answer", R"({"prompt":"hi","chosen":"yes","rejected":" \n"})", "the rejected side"},
     {"same_answers", R"({"prompt":"hi","chosen":"yes","rejected":"yes"})", "are the same"},
+    {"same_answers",
+     R"({"prompt":"hi","chosen":"yes","rejected":{"role":"assistant","content":"yes","weight":0}})",
+     "are the same"},
     {"refused_kwargs", R"({"prompt":"hi","chosen":"yes","rejected":"no",
      "chat_template_kwargs":{"tokenize":true}})",
      "may not set \"tokenize\""},
