@@ -4,27 +4,12 @@
 #include "core/base/interrupt.h"
 #include "lua/bind/args.h"
 #include "lua/bind/lua_state.h"
+#include "lua/bind/restored_row.h"
 #include "lua/bind/row_json.h"
 
 namespace xrun {
 
 namespace {
-
-Json restored_object(Json value, const Json& original) {
-  Json result = Json::object();
-  for (const Json::Member& member : original.as_object()) {
-    Json* now = value.find(member.first);
-    if (now != nullptr) {
-      result.set(member.first, restored_like(std::move(*now), member.second));
-    } else if (member.second.is_null()) {
-      result.set(member.first, nullptr);
-    }
-  }
-  for (Json::Member& member : value.as_object()) {
-    if (original.find(member.first) == nullptr) result.set(member.first, std::move(member.second));
-  }
-  return result;
-}
 
 class RowFunctions : public RowTransform {
  public:
@@ -68,7 +53,7 @@ class RowFunctions : public RowTransform {
     XRUN_CHECK(lua_istable(L, -1) || lua_type(L, -1) == LUA_TSTRING,
                "map: returned {}, wanted the row; to leave a row out use filter",
                describe_value(L, lua_gettop(L)));
-    row = restored_like(to_json(L, -1), row);
+    row = restored_row(to_json(L, -1), row);
     return true;
   }
 
@@ -95,23 +80,6 @@ class RowFunctionsSource : public RowTransformSource {
 };
 
 }  // namespace
-
-Json restored_like(Json value, const Json& original) {
-  const bool both_empty = value.size() == 0 && original.size() == 0 &&
-                          (value.is_array() || value.is_object()) &&
-                          (original.is_array() || original.is_object());
-  // Lua's numbers are doubles: one that the function left alone is what it was made of.
-  const bool same_number =
-      value.is_number() && original.is_number() && value.as_double() == original.as_double();
-  if (both_empty || same_number) return original;
-  if (value.is_object() && original.is_object()) return restored_object(std::move(value), original);
-  if (!value.is_array() || !original.is_array()) return value;
-  Json::Array& list = value.as_array();
-  for (size_t i = 0; i < std::min(list.size(), original.size()); ++i) {
-    list[i] = restored_like(std::move(list[i]), original.as_array()[i]);
-  }
-  return value;
-}
 
 std::shared_ptr<const RowTransformSource> make_row_functions(
     std::shared_ptr<const WorkerFunction> filter, std::shared_ptr<const WorkerFunction> map) {

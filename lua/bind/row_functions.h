@@ -12,12 +12,8 @@ namespace xrun {
 
 // filter(row) -> true or false, then map(row) -> row; either may be null. Rows are plain tables:
 // JSON's null is nil, inside lists the global `null`. What map leaves as it was keeps its order of
-// keys and its numbers' form.
+// keys and its numbers' form (restored_row.h).
 std::shared_ptr<const RowTransformSource> make_row_functions(
     std::shared_ptr<const WorkerFunction> filter, std::shared_ptr<const WorkerFunction> map);
-
-// Returns `value` with what equals `original` put back as it stands there: the order of keys,
-// 1.0 for 1, null for a member that is gone, {} for [].
-Json restored_like(Json value, const Json& original);
 
 }  // namespace xrun
