@@ -208,6 +208,33 @@ void Ledger::check_sums() const {
   }
 }
 
+Ledger Ledger::from_json(const Json& value) {
+  Ledger ledger;
+  for (const Json& source : value.at("sources").as_array()) {
+    ledger.sources.push_back(SourceLedger::from_json(source));
+  }
+  return ledger;
+}
+
+Ledger Ledger::joined_to(const Ledger& earlier) const {
+  Ledger joined = earlier;
+  std::vector<bool> taken(earlier.sources.size(), false);
+  for (const SourceLedger& source : sources) {
+    size_t place = 0;
+    while (place < taken.size() && (taken[place] || earlier.sources[place].name != source.name ||
+                                    earlier.sources[place].files != source.files)) {
+      ++place;
+    }
+    if (place == taken.size()) {
+      joined.sources.push_back(source);
+    } else {
+      joined.sources[place] = source;
+      taken[place] = true;
+    }
+  }
+  return joined;
+}
+
 Json Ledger::to_json() const {
   Json value = Json::object();
   value.set("rows", rows());

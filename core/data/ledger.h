@@ -105,6 +105,12 @@ struct Ledger {
   void check_sums() const;
   // {"sources": [...], "rows", "kept", "dropped"}; stands in run and cache as ledger.json.
   Json to_json() const;
+  // Throws Error that names the field if the value does not have the form of to_json().
+  static Ledger from_json(const Json& value);
+  // This account of sources opened since a run was resumed, together with what the run's earlier
+  // account has of others: a source of both, by name and files, keeps its earlier place, and this
+  // one's numbers count.
+  Ledger joined_to(const Ledger& earlier) const;
   // A table, one line a source, then reasons, notes and the first bad rows (three of a reason), cut
   // and repaired ones (at most `listed` of each source and kind) as "file:line  reason: detail".
   // Ends with a newline.

@@ -255,6 +255,18 @@ void RunDir::write_ledger(const Json& ledger) {
   write_file_atomic(file("ledger.json"), dump_json(ledger, indented()) + "\n");
 }
 
+Ledger RunDir::earlier_ledger() const {
+  const std::string path = file("ledger.json");
+  if (!resuming_ || !std::filesystem::exists(path)) return {};
+  try {
+    return Ledger::from_json(read_json(path));
+  } catch (const Error& error) {
+    throw Error(fmt::format(
+        "{}: cannot be read ({}); delete the file to go on without the sources that it lists", path,
+        error.what()));
+  }
+}
+
 void RunDir::log_line(std::string_view text) {
   if (log_ == nullptr) {
     log_ = std::make_unique<FileWriter>(file("log.txt"), FileWriter::Mode::kAppend);

@@ -14,6 +14,7 @@
 
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/data/ledger.h"
 #include "core/run/run_identity.h"
 
 namespace xrun {
@@ -68,6 +69,9 @@ class RunDir {
 
   // ledger.json, indented.
   void write_ledger(const Json& ledger);
+  // What ledger.json holds of a run that is resumed; empty if there is none. Throws Error that
+  // names the file and the way out if it cannot be read.
+  Ledger earlier_ledger() const;
   // Appends a line to log.txt with the time of day before it; the newline is added.
   void log_line(std::string_view text);
 

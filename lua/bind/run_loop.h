@@ -93,7 +93,8 @@ class RunLoop {
   std::optional<RunProgress> progress_;
   int64_t phases_ = 0;
   std::optional<BatchSizes> sizes_;
-  size_t ledger_sources_ = 0;       // that ledger.json has
+  Ledger earlier_ledger_;           // of a run that is resumed
+  size_t ledger_sources_ = 0;       // of this process that ledger.json has
   const StepLoop* open_ = nullptr;  // the loop of the last body
   int64_t body_tokens_ = 0;
   int64_t evaluated_step_ = -1, evaluations_ = 0;

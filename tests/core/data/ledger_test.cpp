@@ -83,5 +83,21 @@ TEST(Ledger, CountsAreGroupedByThousands) {
   EXPECT_EQ(count_text(-1000), "-1,000");
 }
 
+TEST(Ledger, JoinsSourcesOfAnEarlierAccountByNameAndFiles) {
+  const auto source = [](const char* name, int64_t rows) {
+    SourceLedger one;
+    one.name = name;
+    one.files = {name};
+    one.rows = one.kept = rows;
+    return one;
+  };
+  const Ledger earlier{{source("a", 1), source("late", 2), source("a", 3)}};
+  const Ledger now{{source("a", 10), source("b", 20)}};
+  const Ledger joined = now.joined_to(Ledger::from_json(earlier.to_json()));
+  std::string text;
+  for (const SourceLedger& one : joined.sources) text += one.name + std::to_string(one.rows) + " ";
+  EXPECT_EQ(text, "a10 late2 a3 b20 ");
+}
+
 }  // namespace
 }  // namespace xrun
