@@ -144,7 +144,7 @@ CacheSource cache_source(const DataOptions& options, const DataSource& source,
   build.segment_bytes = options.segment_bytes;
   build.workers = options.workers;
   build.strict = options.strict;
-  build.digests = FileDigests(root / "file_digests");
+  build.digests = FileDigests(root / kFileDigestsFolder);
   const auto hashing = [&](const std::string& file, uint64_t done, uint64_t total) {
     if (!options.progress) return;
     const double fraction = static_cast<double>(done) / static_cast<double>(total);

@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/json.h"
+#include "core/data/cache_folder.h"
 
 namespace xrun {
 
@@ -122,6 +124,20 @@ std::string FileDigests::digest(const fs::path& path,
 void FileDigests::forget(const fs::path& path) const {
   std::error_code ignored;
   if (!dir_.empty()) fs::remove(record_path(path), ignored);
+}
+
+bool FileDigests::forget_all() const {
+  std::error_code ignored;
+  std::vector<fs::path> records;
+  for (const auto& entry : fs::directory_iterator(dir_, ignored)) {
+    // HASH.json, or HASH.json.tmp7 of a writer that was killed
+    const std::string name = entry.path().filename();
+    const size_t end = name.find(".json");
+    if (is_cache_key(name.substr(0, end)) && end < name.size()) records.push_back(entry.path());
+  }
+  for (const fs::path& path : records) fs::remove(path, ignored);
+  fs::remove(dir_, ignored);
+  return !records.empty();
 }
 
 }  // namespace xrun

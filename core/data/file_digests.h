@@ -9,6 +9,9 @@
 
 namespace xrun {
 
+// The folder of the store that holds them.
+constexpr const char* kFileDigestsFolder = "file_digests";
+
 // A folder with a small file for each data file: its path, size, inode, times of change and digest.
 // A digest is believed while all of these are as they were. A file that changed a moment ago is not
 // remembered: a second change might come within the same tick of its file system's clock. Thread-
@@ -25,6 +28,9 @@ class FileDigests {
                      const std::function<void(uint64_t bytes)>& each) const;
   // What is remembered of a file is not to be believed any more.
   void forget(const std::filesystem::path& path) const;
+  // Forgets every file, and returns whether it knew any. The folder goes too unless it holds
+  // anything else.
+  bool forget_all() const;
 
  private:
   std::filesystem::path record_path(const std::filesystem::path& path) const;

@@ -4,6 +4,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
 export XRUN_CACHE=$PWD/store
 wants 0 'holds no caches' "$xrun" cache ls
+"$xrun" cache rm --all # of a store that is not there
 dpo --steps 1 --run one >/dev/null
 "$xrun" cache ls --json >list
 is "$(grep -c '"state":"finished","row_type":"preference"' list)" 1
@@ -31,3 +32,10 @@ rm "store/data/$key/mine"
 wants 0 "/$key" "$xrun" cache rm "${key:0:6}"
 [ ! -e "store/data/$key" ] || fail "it is still there"
 wants 0 'holds no caches' "$xrun" cache ls
+mkdir -p store/file_digests
+touch store/file_digests/{"$key.json","$key.json.tmp7"} store/file_digests/mine
+wants 0 'forgot the digests of data files in' "$xrun" cache rm --all
+is "$(ls store/file_digests)" mine
+rm store/file_digests/mine
+"$xrun" cache rm --all
+[ ! -e store/file_digests ] || fail "the digests' folder is still there"

@@ -18,6 +18,7 @@
 #include "core/console/table.h"
 #include "core/data/cache_folder.h"
 #include "core/data/cache_reader.h"
+#include "core/data/file_digests.h"
 #include "core/data/ledger.h"
 #include "core/data/sidecar.h"
 #include "tools/commands/command_line.h"
@@ -169,6 +170,11 @@ int remove(const CacheArguments& arguments) {
   if (arguments.keys.empty() && !arguments.all && !arguments.unfinished) {
     throw UsageError("xrun cache rm: name caches by their keys, or say --unfinished or --all");
   }
+  const FileDigests digests(cache_root() / kFileDigestsFolder);
+  if (arguments.all && digests.forget_all()) {
+    std::printf("forgot the digests of data files in %s\n",
+                (cache_root() / kFileDigestsFolder).c_str());
+  }
   int status = 0;
   for (const fs::path& dir : dirs) {
     try {
@@ -200,7 +206,7 @@ int command_cache(int argc, char** argv) {
                     "folders, or keys or their beginnings; all if not given");
   rm->add_option("KEY", arguments.keys, "keys or their beginnings");
   rm->add_flag("--unfinished", arguments.unfinished, "all that were interrupted");
-  rm->add_flag("--all", arguments.all, "all of the store");
+  rm->add_flag("--all", arguments.all, "all of the store, and remembered digests of data files");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (ls->parsed()) return list(arguments);
   return check->parsed() ? verify(arguments) : remove(arguments);
