@@ -4,9 +4,9 @@
 #include "core/train/logprob_column.h"
 
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 
+#include "core/base/cache_root.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
@@ -30,16 +30,7 @@ uint64_t file_bytes(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::filesystem::path columns_dir() {
-  if (const char* root = std::getenv("XRUN_CACHE"); root != nullptr && *root != '\0') {
-    return std::filesystem::path(root) / "columns";
-  }
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
-    return std::filesystem::path(cache) / "xrun" / "columns";
-  }
-  const char* home = std::getenv("HOME");
-  return std::filesystem::path(home != nullptr ? home : ".") / ".cache" / "xrun" / "columns";
-}
+std::filesystem::path columns_dir() { return cache_root() / "columns"; }
 
 LogprobColumn::LogprobColumn(const std::filesystem::path& root, const Json& key) {
   const std::string document = dump_json(key);

@@ -18,7 +18,7 @@
 
 namespace xrun {
 
-// Returns $XRUN_CACHE/columns, by default in ${XDG_CACHE_HOME:-~/.cache}/xrun.
+// Returns cache_root()/columns. Throws Error as that does.
 std::filesystem::path columns_dir();
 
 class LogprobColumn {
