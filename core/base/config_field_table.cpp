@@ -10,53 +10,49 @@ namespace {
 
 using K = FieldKind;
 
-ConfigField text(std::string path, Json otherwise, std::string doc,
-                 std::vector<std::string> choices = {}) {
-  return {.path = std::move(path),
-          .kind = K::kText,
-          .otherwise = std::move(otherwise),
-          .doc = std::move(doc),
-          .choices = std::move(choices)};
-}
-
-ConfigField whole(std::string path, Json otherwise, double least, std::string doc) {
-  return {.path = std::move(path),
-          .kind = K::kWhole,
-          .otherwise = std::move(otherwise),
-          .doc = std::move(doc),
-          .least = least};
-}
-
-ConfigField number(std::string path, Json otherwise, double least, double most, std::string doc) {
-  return {.path = std::move(path),
-          .kind = K::kNumber,
-          .otherwise = std::move(otherwise),
-          .doc = std::move(doc),
-          .least = least,
-          .most = most};
-}
-
-ConfigField above_zero(std::string path, Json otherwise, std::string doc) {
-  return {.path = std::move(path),
-          .kind = K::kNumber,
-          .otherwise = std::move(otherwise),
-          .doc = std::move(doc),
-          .least = 0,
-          .above_least = true};
-}
-
-ConfigField flag(std::string path, bool otherwise, std::string doc) {
-  return {.path = std::move(path),
-          .kind = K::kFlag,
-          .otherwise = Json(otherwise),
-          .doc = std::move(doc)};
-}
-
 ConfigField of_kind(K kind, std::string path, Json otherwise, std::string doc) {
   return {.path = std::move(path),
           .kind = kind,
           .otherwise = std::move(otherwise),
           .doc = std::move(doc)};
+}
+
+ConfigField text(std::string path, Json otherwise, std::string doc,
+                 std::vector<std::string> choices = {}) {
+  ConfigField field = of_kind(K::kText, std::move(path), std::move(otherwise), std::move(doc));
+  field.choices = std::move(choices);
+  return field;
+}
+
+ConfigField flag(std::string path, bool otherwise, std::string doc) {
+  return of_kind(K::kFlag, std::move(path), Json(otherwise), std::move(doc));
+}
+
+ConfigField at_least(double least, ConfigField field) {
+  field.least = least;
+  return field;
+}
+
+ConfigField whole(std::string path, Json otherwise, double least, std::string doc) {
+  return at_least(least, of_kind(K::kWhole, std::move(path), std::move(otherwise), std::move(doc)));
+}
+
+ConfigField number(std::string path, Json otherwise, double least, double most, std::string doc) {
+  ConfigField field = of_kind(K::kNumber, std::move(path), std::move(otherwise), std::move(doc));
+  field.most = most;
+  return at_least(least, std::move(field));
+}
+
+// Any number of them.
+ConfigField numbers(std::string path, Json otherwise, double least, std::string doc) {
+  return at_least(least,
+                  of_kind(K::kNumbers, std::move(path), std::move(otherwise), std::move(doc)));
+}
+
+ConfigField above_zero(std::string path, Json otherwise, std::string doc) {
+  ConfigField field = of_kind(K::kNumber, std::move(path), std::move(otherwise), std::move(doc));
+  field.above_least = true;
+  return at_least(0, std::move(field));
 }
 
 ConfigField required(ConfigField field) {
@@ -69,25 +65,12 @@ ConfigField below(ConfigField field) {
   return field;
 }
 
-// Any number of them.
-ConfigField numbers(std::string path, Json otherwise, double least, std::string doc) {
-  return {.path = std::move(path),
-          .kind = K::kNumbers,
-          .otherwise = std::move(otherwise),
-          .doc = std::move(doc),
-          .least = least};
-}
-
 // Two numbers from 0 to below 1.
 ConfigField betas(std::string path, Json otherwise, std::string doc) {
-  return {.path = std::move(path),
-          .kind = K::kNumbers,
-          .otherwise = std::move(otherwise),
-          .doc = std::move(doc),
-          .least = 0,
-          .most = 1,
-          .below_most = true,
-          .elements = 2};
+  ConfigField field = numbers(std::move(path), std::move(otherwise), 0, std::move(doc));
+  field.most = 1;
+  field.elements = 2;
+  return below(std::move(field));
 }
 
 std::vector<ConfigField> declare() {

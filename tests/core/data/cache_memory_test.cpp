@@ -34,7 +34,17 @@ std::string words(uint64_t seed) {
   return text;
 }
 
-class CacheMemory : public testing::Test {
+// Long rows of one text among others, each with short ones behind it.
+struct Build {
+  const char* name;
+  RowKind kind;
+  int long_rows, megabytes;
+  const char *before, *after;  // stand around a row's text
+  int workers = 2;
+  bool long_rows_stay = true;
+};
+
+class CacheMemory : public testing::TestWithParam<Build> {
  protected:
   // On a disk: memory is what is measured.
   CacheMemory() {
@@ -48,20 +58,17 @@ class CacheMemory : public testing::Test {
   }
   ~CacheMemory() override { fs::remove_all(root_); }
 
-  // Long rows with short ones behind each; `before` and `after` stand around their texts.
-  void write_rows(int count, int megabytes, const std::string& before, const std::string& after) {
+  void write_rows(const Build& build) const {
     std::ofstream file(root_ / "rows.jsonl", std::ios::binary);
-    for (int row = 0; row < count; ++row) {
-      file << before;
-      for (int i = 0; i < megabytes; ++i) file << words(static_cast<uint64_t>(row * 1000 + i));
-      file << after << "\n";
-      for (int i = 0; i < kShortRows; ++i) file << before << "a short row" << after << "\n";
+    for (int row = 0; row < build.long_rows; ++row) {
+      file << build.before;
+      for (int i = 0; i < build.megabytes; ++i)
+        file << words(static_cast<uint64_t>(row * 1000 + i));
+      file << build.after << "\n";
+      for (int i = 0; i < kShortRows; ++i) {
+        file << build.before << "a short row" << build.after << "\n";
+      }
     }
-  }
-
-  void write_chats(int count, int megabytes) {
-    write_rows(count, megabytes, R"({"messages":[{"role":"user","content":")",
-               R"("},{"role":"assistant","content":"yes"}]})");
   }
 
   // The largest resident size, in MB, of a process of its own that builds a cache.
@@ -93,45 +100,30 @@ class CacheMemory : public testing::Test {
   mutable int64_t rows_ = 0;  // kept by the last build
 };
 
-TEST_F(CacheMemory, SlowATextOf100MbTakesLessThanAGigabyte) {
-  write_rows(1, 100, R"({"text":")", "\"}");
-  const double peak = peak_of_build(RowKind::kText, 1);
+TEST_P(CacheMemory, SlowABuildTakesLessThanAGigabyte) {
+  const Build& build = GetParam();
+  write_rows(build);
+  const double peak = peak_of_build(build.kind, build.workers);
   RecordProperty("peak_mb", static_cast<int>(peak));
   EXPECT_LT(peak, 1000);
-  EXPECT_EQ(rows_, 1 + kShortRows);
+  EXPECT_EQ(rows_, build.long_rows * (kShortRows + (build.long_rows_stay ? 1 : 0)));
 }
 
-TEST_F(CacheMemory, SlowThreeTextsOf100MbOnTwoThreadsTakeLessThanAGigabyte) {
-  write_rows(3, 100, R"({"text":")", "\"}");
-  const double peak = peak_of_build(RowKind::kText, 2);
-  RecordProperty("peak_mb", static_cast<int>(peak));
-  EXPECT_LT(peak, 1000);
-  EXPECT_EQ(rows_, 3 * (1 + kShortRows));
-}
+constexpr const char* kText = R"({"text":")";
+constexpr const char* kQuestion = R"({"messages":[{"role":"user","content":")";
+constexpr const char* kAnswer = R"("},{"role":"assistant","content":"yes"}]})";
+constexpr const char* kPair = R"({"chosen":"yes","rejected":"no","prompt":")";
 
-TEST_F(CacheMemory, SlowTheLongestConversationsTakeLessThanAGigabyte) {
-  write_chats(2, 25);
-  const double peak = peak_of_build(RowKind::kChat, 2);
-  RecordProperty("peak_mb", static_cast<int>(peak));
-  EXPECT_LT(peak, 1000);
-  EXPECT_EQ(rows_, 2 * (1 + kShortRows));
-}
+const Build kBuilds[] = {
+    {"OfOneText", RowKind::kText, 1, 100, kText, "\"}", 1},
+    {"OfThreeTexts", RowKind::kText, 3, 100, kText, "\"}"},
+    {"OfTheLongestConversations", RowKind::kChat, 2, 25, kQuestion, kAnswer},
+    {"OfTheLongestPairs", RowKind::kPreference, 2, 25, kPair, "\"}"},
+    {"OfConversationsThatAreRefused", RowKind::kChat, 3, 100, kQuestion, kAnswer, 2, false},
+};
 
-TEST_F(CacheMemory, SlowTheLongestPairsTakeLessThanAGigabyte) {
-  write_rows(2, 25, R"({"chosen":"yes","rejected":"no","prompt":")", "\"}");
-  const double peak = peak_of_build(RowKind::kPreference, 2);
-  RecordProperty("peak_mb", static_cast<int>(peak));
-  EXPECT_LT(peak, 1000);
-  EXPECT_EQ(rows_, 2 * (1 + kShortRows));
-}
-
-TEST_F(CacheMemory, SlowConversationsThatAreRefusedTakeLessThanAGigabyte) {
-  write_chats(3, 100);
-  const double peak = peak_of_build(RowKind::kChat, 2);
-  RecordProperty("peak_mb", static_cast<int>(peak));
-  EXPECT_LT(peak, 1000);
-  EXPECT_EQ(rows_, 3 * kShortRows);
-}
+INSTANTIATE_TEST_SUITE_P(Every, CacheMemory, testing::ValuesIn(kBuilds),
+                         [](const auto& one) { return one.param.name; });
 
 }  // namespace
 }  // namespace xrun
