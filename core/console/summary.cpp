@@ -129,6 +129,11 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
     facts.add("not finite", fmt::format("{} logged values are null in metrics.jsonl",
                                         count_text(summary.nonfinite)));
   }
+  if (summary.skipped > 0) {
+    facts.add("no update",
+              fmt::format("in {} step{}, whose trained tokens all weigh 0",
+                          count_text(summary.skipped), summary.skipped == 1 ? "" : "s"));
+  }
   facts.add("run", summary.dir.string());
   facts.add("model", summary.exported.string());
   if (summary.total_steps > summary.steps && summary.stopped.starts_with("--steps")) {

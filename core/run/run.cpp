@@ -140,7 +140,8 @@ void Run::log(MetricSpan values) {
 
 void Run::write_metrics() {
   const Json object = metrics().write(step_);
-  if (has_group(object, "train/")) last_train_ = object;
+  const bool trained = has_group(object, "train/") && object.find("train/skipped") == nullptr;
+  if (trained) last_train_ = object;
   if (has_group(object, "valid/")) last_valid_ = object;
 }
 

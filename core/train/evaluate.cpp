@@ -10,8 +10,8 @@
 #include "core/base/philox.h"
 #include "core/data/data_set.h"
 #include "core/train/batch.h"
-#include "core/train/metric_sums.h"
 #include "core/train/data_batch.h"
+#include "core/train/metric_sums.h"
 #include "core/train/random_scope.h"
 
 namespace xrun {
@@ -65,6 +65,7 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
   uint64_t seeds = 0;
   MetricSums sums;
   UnitLosses losses;
+  UnitTotals weights;
   while (const std::shared_ptr<Batch> batch = next()) {
     for (const auto& micro : batch->micros()) {
       if (options.poll) options.poll();
@@ -78,11 +79,12 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
       losses.add(result, *micro);
       sums.add_metrics(result, *micro);
       sums.add_scored(*micro, {options.policy});
+      add_unit_weights(weights, *micro);
       micro->close();
     }
   }
   Metrics metrics;
-  if (losses.by_unit.empty()) return metrics;
+  if (weights[Unit::kToken] == 0) return metrics;  // what nothing weighs has no mean
   metrics.emplace_back("loss", losses.total());
   const MetricSums::Read read = sums.read(nullptr);
   metrics.insert(metrics.end(), read.metrics.begin(), read.metrics.end());

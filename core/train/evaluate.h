@@ -27,7 +27,8 @@ struct EvaluateOptions {
 using BatchStream = std::function<std::shared_ptr<Batch>()>;
 
 // Returns loss, the objective's metrics, logprob_<view> and length_<view> over every unit of the
-// stream: sums and weights in double, divided once at the end. An empty stream gives no metrics.
+// stream: sums and weights in double, divided once at the end. A stream without a
+// trained token, or whose trained tokens all weigh 0, gives no metrics; so does an empty one.
 // Throws NonFiniteLoss as a step does.
 //
 // ATen's generator is seeded for each micro-batch from Philox(seed, stream, step, number and

@@ -170,7 +170,7 @@ Metrics train_step(std::span<const StepPart> parts, AdamW& adamw, const StepOpti
   const StepScope scope(parts, adamw);
 
   std::vector<UnitTotals> totals = part_totals(parts, options.ranks);
-  if (token_weight(parts, totals) == 0) return {{"loss", 0.0}, {"skipped", 1.0}, {"lr", lr}};
+  if (token_weight(parts, totals) == 0) return {{"skipped", 1.0}, {"lr", lr}};
   Gatherer gatherer(adamw, options);
   for (size_t i = 0; i < parts.size(); ++i) {
     gatherer.run(parts[i], totals[i], static_cast<int64_t>(i));

@@ -43,7 +43,7 @@ struct StepPart {
 // micro-batch's weight.
 //
 // Where the weights of all trained tokens add up to 0 nothing is computed or updated: the metrics
-// are loss 0, skipped 1 and lr.
+// are skipped 1 and lr: there is no loss.
 //
 // ATen's generator is seeded for micro-batch m from Philox(seed, stream, step, m). Views are closed
 // and gradients freed at the end, also by an exception; after an exception weights and optimizer

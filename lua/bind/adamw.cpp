@@ -101,10 +101,12 @@ bool was_skipped(const Metrics& metrics) {
                      [](const auto& metric) { return metric.first == "skipped"; });
 }
 
-void say_skipped(const Session& session, const Batch& batch) {
-  if (session.console == nullptr) return;
+void say_skipped(Session& session, const Batch& batch) {
+  if (session.skipped_steps++ > 0 || session.console == nullptr) return;
   session.console->print(fmt::format(
-      "step {}: the weights of its trained tokens add up to 0; no update", batch.step()));
+      "step {}: no update, as the weights of its trained tokens add up to 0; further ones are "
+      "counted at the end",
+      batch.step()));
 }
 
 int step(AdamW& adamw, lua_State* L) {

@@ -28,12 +28,13 @@ const double* find_metric(const Metrics& values, const std::string& name) {
 }
 
 int push_metric(MetricTable& self, const std::string& name, lua_State* L) {
-  if (self.values.empty()) {  // of an empty set: a recipe may ask
-    lua_pushnil(L);
-    return 1;
-  }
   if (const double* value = find_metric(self.values, name)) {
     push(L, *value);
+    return 1;
+  }
+  // Of an empty set or a step without an update: a recipe may ask.
+  if (self.values.empty() || find_metric(self.values, "train/skipped") != nullptr) {
+    lua_pushnil(L);
     return 1;
   }
   std::vector<std::string> names;
@@ -84,8 +85,9 @@ Metrics read_metrics(lua_State* L, int i) {
 
 void open_metrics(LuaState& state) {
   Class<MetricTable>(state, "Metrics",
-                     "Values to log, in their order. m.loss and m[\"train/loss\"] read one; of an "
-                     "empty set (#m == 0) every name is nil, otherwise an unknown one raises.")
+                     "Values to log, in their order. m.loss and m[\"train/loss\"] read one; a name "
+                     "that is not there raises, but is nil of an empty set (#m == 0) and of a step "
+                     "without an update (m.skipped).")
       .metamethod("__len", "#metrics -> number", "How many there are.",
                   [](MetricTable& self, lua_State* L) {
                     push(L, self.values.size());

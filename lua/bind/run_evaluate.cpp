@@ -121,15 +121,28 @@ Metrics measure(RunLoop& run, lua_State* L, const DataHandle& data, const Object
   }
 }
 
+// An empty set is what a split by 0 gives; one with rows should have been measured.
+void say_unmeasured(RunLoop& run, const DataHandle& data, const std::string& prefix) {
+  const int64_t rows = data.set.size();
+  if (rows == 0) return;
+  run.session().console->print(fmt::format(
+      "{}: nothing was measured, no metrics: no trained token of its {} row{} ({}{}) has a weight "
+      "above 0; prompts without answers, labels of -100 and rows of weight 0 are not trained",
+      prefix.substr(0, prefix.size() - 1), count_text(rows), rows == 1 ? "" : "s",
+      data.set.place(data.set.unit(0)), rows == 1 ? "" : ", ..."));
+}
+
 }  // namespace
 
 int run_evaluate(RunLoop& run, lua_State* L) {
   const auto data = arg<std::shared_ptr<DataHandle>>(L, 2, "set");
   const Objective objective = lua_objective(L, 3);
   const std::string name = opt_arg<std::string>(L, 4, "name").value_or("");
+  const std::string prefix = name.empty() ? "valid/" : "valid/" + name + "/";
   return push_measured(run, L, "evaluate " + name, [&](int64_t number) {
     const Metrics metrics = measure(run, L, *data, objective, number);
-    return with_prefix(metrics, name.empty() ? "valid/" : "valid/" + name + "/").values;
+    if (metrics.empty()) say_unmeasured(run, *data, prefix);
+    return with_prefix(metrics, prefix).values;
   });
 }
 

@@ -50,6 +50,7 @@ RunLoop::RunLoop(Session& session, std::string recipe, int64_t seed, std::unique
   for (const auto& policy : policies_) {
     policy->set_snapshot_dir(run_->dir().path() / "reference");
   }
+  earlier_ledger_ = run_->dir().earlier_ledger();
 }
 
 void RunLoop::seed_random(lua_State* L, int64_t part) const {
@@ -141,7 +142,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
 
 void RunLoop::keep_ledger() {
   if (phases_ == 0 || ledger_sources_ == session_.ledger.sources.size()) return;
-  run_->dir().write_ledger(session_.ledger.to_json());
+  run_->dir().write_ledger(session_.ledger.joined_to(earlier_ledger_).to_json());
   ledger_sources_ = session_.ledger.sources.size();
   if (session_.ledger_text.empty()) return;
   session_.console->print(session_.ledger_text);
@@ -236,7 +237,9 @@ void RunLoop::finish(const Json& state) {
     reference->check_digest();
   }
   run_->finish(state);
-  const std::string text = closing_summary(run_->summary(), *session_.console);
+  RunSummary summary = run_->summary();
+  summary.skipped = session_.skipped_steps;
+  const std::string text = closing_summary(summary, *session_.console);
   session_.console->print(text);
   run_->dir().log_line(text);
 }

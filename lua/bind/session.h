@@ -25,11 +25,12 @@ struct Session {
   std::unique_ptr<RunDir> run_dir;   // opened before any work, until xrun.run takes it
   std::shared_ptr<RunLoop> run;      // the latest xrun.run; null before
   int64_t largest_logits = 0;        // said by policy:logits when it grows
+  int64_t skipped_steps = 0;         // without an update; the first is said, the rest at the end
   bool already_finished = false;     // nothing is left to do: exit status 0
-  std::vector<std::filesystem::path> cache_dirs;  // of the ledger's sources, one for one
-  std::vector<std::string> notices;  // to be said with the report before step 0
-  Ledger ledger;                     // of every data source opened, in order
-  std::string ledger_text;           // the same, to be said before step 0
+  std::vector<std::filesystem::path> cache_dirs;       // of the ledger's sources, one for one
+  std::vector<std::string> notices;                    // to be said with the report before step 0
+  Ledger ledger;                                       // of every data source opened, in order
+  std::string ledger_text;                             // the same, to be said before step 0
   std::vector<std::shared_ptr<Reference>> references;  // synced by saves, checked at the end
   std::string date;  // that templates see, fixed when the run began; "" until one asks
   // What the recipe reads besides its own text, as Run::check_input takes it.

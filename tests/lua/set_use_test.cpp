@@ -64,14 +64,36 @@ local run = xrun.run(cfg, { policy = policy, adamw = adamw })
 local skipped = 0
 for step, batch in run:steps(train, cfg.batch) do
   local metrics = adamw:step(batch, nll)
-  if metrics["train/loss"] == 0 then skipped = skipped + metrics["train/skipped"] end
+  if not metrics.loss then skipped = skipped + metrics["train/skipped"] end
   run:log(metrics)
 end
 assert(skipped == 5 and adamw.update_count == 1, skipped)
 )",
                 "r"),
             "");
-  has(output_, "step 0: the weights of its trained tokens add up to 0; no update");
+  has(output_, "step 0: no update, as the weights of its trained tokens add up to 0");
+  EXPECT_EQ(output_.find("step 1: no update"), std::string::npos);
+  has(output_, "in 5 steps, whose trained tokens all weigh 0");
+  EXPECT_EQ(metrics("r").front(), R"({"step":0,"train/skipped":1.0,"train/lr":0.001})");
+}
+
+TEST_F(SetUse, ASetWithoutATrainedTokenIsSaidToBeUnmeasured) {
+  const std::string recipe = opening("sequences = 5") + R"(
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+local light = xrun.chat({ { path = "other.jsonl", fields = { weight = "w" } } }, policy)
+local prompts = xrun.prompts({ { path = "other.jsonl" } }, policy)
+for _, set in ipairs { light, prompts } do
+  local none = run:evaluate(set, nll, "odd")
+  assert(#none == 0 and none.loss == nil)
+end
+)";
+  EXPECT_EQ(run(recipe, "r"), "");
+  const std::string line =
+      "valid/odd: nothing was measured, no metrics: no trained "
+      "token of its 1 row (other.jsonl:1)";
+  has(output_, line);
+  EXPECT_NE(output_.find(line),
+            output_.rfind(line));  // of either set
 }
 
 TEST_F(SetUse, RowsOfWeightZeroAreCountedApart) {
@@ -110,6 +132,25 @@ TEST_F(SetUse, TheLedgerHasSetsThatAreOpenedAfterTheLoop) {
   has(output_, "other.jsonl: 1 row = 1 kept");
 }
 
+TEST_F(SetUse, TheLedgerKeepsSetsThatWereOpenedBeforeAResume) {
+  const std::string recipe = opening("sequences = 2", "shuffle = false") + R"(
+local train = xrun.chat(cfg.data, policy)
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+for step, batch in run:steps(train, cfg.batch) do
+  if step == 1 then run:log(run:evaluate(xrun.chat({ { path = 'other.jsonl' } }, policy), nll)) end
+  run:log(adamw:step(batch, nll))
+end
+)";
+  ASSERT_EQ(run(recipe, "whole"), "");
+  ASSERT_EQ(run(recipe, "r", false, 3), "");
+  ASSERT_EQ(run(recipe, "r", true), "");
+  EXPECT_EQ(read_file("r/ledger.json"), read_file("whole/ledger.json"));
+  EXPECT_EQ(parse_json(read_file("r/ledger.json"), "ledger").at("rows").as_int(), 11);
+  ASSERT_EQ(run(recipe, "broken", false, 3), "");
+  write_file_atomic("broken/ledger.json", "{\"sources\": [");
+  has(run(recipe, "broken", true), "delete the file to go on without the sources that it lists");
+}
+
 TEST_F(SetUse, ValidationFilesKnowNoStagesAndNoFunctionsOfSingleSources) {
   const std::string staged =
       "mixture = { stages = { { start = 0, weights = { 1, 1 } }, { start = 1, weights = { 1, 2 } "
@@ -140,6 +181,31 @@ local counted = xrun.chat(cfg.data, policy, { map = function(row)
   return row
 end })
 assert(counted:row(0).text:find("4truefalse", 1, true), counted:row(0).text)
+)",
+                "r"),
+            "");
+}
+
+TEST_F(SetUse, AMapThatRemovesATurnGivesTheTokensOfAFileWithoutIt) {
+  const std::string turns =
+      R"({"role":"user","content":"a"},{"role":"assistant","content":"","tool_calls":[)"
+      R"({"function":{"name":"f","arguments":{"zeta":1.0,"alpha":[{"y":2,"x":3}]}}}]},)"
+      R"({"role":"tool","content":"b"},{"role":"assistant","content":"c"}]})";
+  write_file_atomic("with.jsonl",
+                    R"({"messages":[{"role":"system","content":"s"},)" + turns + "\n");
+  write_file_atomic("without.jsonl", R"({"messages":[)" + turns + "\n");
+  write_file_atomic("calls.jinja",
+                    "{% for m in messages %}{{ m.role }}{{ (m.tool_calls | tojson) if m.tool_calls "
+                    "}}:{% generation %}{{ m.content }}{{ '<|im_end|>' }}{% endgeneration %}"
+                    "{% endfor %}");
+  EXPECT_EQ(run(opening("sequences = 4", "template = 'calls.jinja'") + R"(
+local mapped = xrun.chat({ { path = "with.jsonl" } }, policy, {
+  laws = { bos = false },
+  map = function(row) table.remove(row.messages, 1) return row end,
+})
+local plain = xrun.chat({ { path = "without.jsonl" } }, policy, { laws = { bos = false } })
+assert(plain:row(0).text:find('zeta": 1.0', 1, true), plain:row(0).text)
+assert(mapped:row(0).text == plain:row(0).text, mapped:row(0).text)
 )",
                 "r"),
             "");

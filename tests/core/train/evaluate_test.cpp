@@ -78,7 +78,13 @@ TEST_F(EvaluateTest, WeightsAreThoseOfTheRows) {
 }
 
 TEST_F(EvaluateTest, NothingToEvaluateGivesNoMetrics) {
-  EXPECT_TRUE(evaluate([] { return nullptr; }, dpo(policy_, reference_, 0.1)).empty());
+  const Objective objective = dpo(policy_, reference_, 0.1);
+  EXPECT_TRUE(evaluate([] { return nullptr; }, objective).empty());
+  std::vector<TinyPair> pairs = tiny_pairs(3);
+  for (TinyPair& pair : pairs) pair.weight = 0;
+  EXPECT_TRUE(evaluate(stream(pairs, 3, 2), objective).empty());
+  pairs[1].weight = 0.5;
+  EXPECT_NEAR(value(evaluate(stream(pairs, 3, 2), objective), "loss"), std::log(2.0), 1e-6);
 }
 
 TEST_F(EvaluateTest, WhatAnObjectiveDrawsIsTheSameEachTimeAndLeavesNoTrace) {
