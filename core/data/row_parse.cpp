@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/json_fault.h"
 #include "core/base/utf8.h"
+#include "core/data/ledger.h"
 
 namespace xrun {
 
@@ -23,6 +24,18 @@ std::string with_plain_line_ends(std::string_view text) {
     at += 2;
   }
   return out;
+}
+
+// How many values a row has at most: one, and one behind each comma and opening bracket.
+size_t count_values(std::string_view text) {
+  size_t count = 1;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    count += c == ',' || c == '[' || c == '{';
+    if (c != '"') continue;
+    for (++at; at < text.size() && text[at] != '"'; ++at) at += text[at] == '\\';
+  }
+  return count;
 }
 
 Json parse_text(std::string_view text, const RawRow& row, const std::string& place,
@@ -70,7 +83,17 @@ Json parse_row(const RawRow& row, const std::string& place, int64_t& repairs) {
     repaired = repair_utf8(text, &repairs);
     text = repaired;
   }
-  if (row.form == RowForm::kJson) return parse_text(text, row, place, repairs);
+  if (row.form == RowForm::kJson) {
+    // A value takes a byte, so that few rows are long enough to be counted.
+    const size_t values = text.size() > kMaxRowValues ? count_values(text) : 0;
+    if (values > kMaxRowValues) {
+      throw RowRefusal("too_long", fmt::format("the row has up to {} JSON values, at most {} are "
+                                               "read; make more rows of it",
+                                               count_text(static_cast<int64_t>(values)),
+                                               count_text(int64_t{kMaxRowValues})));
+    }
+    return parse_text(text, row, place, repairs);
+  }
   Json value = Json::object();
   value.set("text", with_plain_line_ends(text));
   return value;

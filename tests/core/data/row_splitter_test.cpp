@@ -174,6 +174,24 @@ TEST(RowParse, MalformedJsonIsARefusalThatNamesFileLineAndColumn) {
   EXPECT_EQ(repairs, 0);
 }
 
+TEST(RowParse, ARowOfMoreValuesThanAreReadIsTooLongAndItsTextsAreNotCounted) {
+  int64_t repairs = 0;
+  std::string values = R"({"text":"\",[{","list":[0)";
+  for (size_t i = 0; i < kMaxRowValues; ++i) values += ",0";
+  values += "]}";
+  try {
+    parse_row({values}, "rows.jsonl:1", repairs);
+    ADD_FAILURE() << "was read";
+  } catch (const RowRefusal& refusal) {
+    EXPECT_EQ(refusal.reason(), "too_long");
+    EXPECT_EQ(std::string(refusal.what()).substr(0, 41),
+              "the row has up to 8,388,612 JSON values, ");
+  }
+  const std::string commas(kMaxRowValues + 1, ',');
+  const Json row = parse_row({R"({"text":"\",)" + commas + "\"}"}, "rows.jsonl:1", repairs);
+  EXPECT_EQ(row.at("text").as_string(), "\"," + commas);
+}
+
 TEST(RowParse, InvalidUtf8IsRepairedAndCounted) {
   int64_t repairs = 0;
   const auto text = [&](std::string_view json) {
