@@ -175,8 +175,16 @@ int split_set(DataHandle& self, lua_State* L) {
     push(L, open_valid(self, L, *data));
     return 2;
   }
-  auto [train, valid_set] = self.set.split(options.get<double>("fraction", 0.0),
-                                           parse_split_by(options.get<std::string>("by", "row")));
+  const auto fraction = options.get<double>("fraction", 0.0);
+  auto [train, valid_set] =
+      self.set.split(fraction, parse_split_by(options.get<std::string>("by", "row")));
+  if (fraction > 0 && valid_set.size() == 0) {
+    session_of(L).notices.push_back(fmt::format(
+        "valid.fraction = {} holds out nothing: {} has 1 row, which is trained (rows of a .txt "
+        "file "
+        "are parted by blank lines); valid.data = {{ {{ path = ... }} }} takes other files",
+        fraction, self.name));
+  }
   push(L, part_of(self, std::move(train)));
   push(L, part_of(self, std::move(valid_set)));
   return 2;

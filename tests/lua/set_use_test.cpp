@@ -172,6 +172,17 @@ TEST_F(SetUse, ValidationFilesKnowNoStagesAndNoFunctionsOfSingleSources) {
   EXPECT_EQ(open("cfg.data"), "");
 }
 
+TEST_F(SetUse, ASplitThatHoldsOutNothingSaysSo) {
+  write_file_atomic("one.txt", "a text\nof two lines\n");
+  const std::string open = "local train, valid = xrun.text({ { path = '";
+  const std::string split = "' } }, policy):split { fraction = 0.1 }\n";
+  EXPECT_EQ(run(opening("sequences = 1") + open + "one.txt" + split + kLoop, "one"), "");
+  has(output_, "valid.fraction = 0.1 holds out nothing: one.txt has 1 row, which is trained");
+  write_file_atomic("two.txt", "a text\n\nof two rows\n");
+  EXPECT_EQ(run(opening("sequences = 1") + open + "two.txt" + split + kLoop, "two"), "");
+  EXPECT_EQ(output_.find("holds out nothing"), std::string::npos);
+}
+
 TEST_F(SetUse, AMapThatTouchesNothingKeepsNullsInLists) {
   EXPECT_EQ(run(opening("sequences = 4") + R"(
 local same = xrun.chat(cfg.data, policy, { map = function(row) return row end })
