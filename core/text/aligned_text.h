@@ -1,6 +1,9 @@
 #pragma once
 // Text on its way through a tokenizer, each byte tied to the bytes of the input it stands for.
 
+#include <algorithm>
+#include <cstdint>
+
 #include "core/base/error.h"
 #include "core/text/tokenizer.h"
 
@@ -31,13 +34,16 @@ struct CharacterEdit {
 
 // A text and, for each of its bytes, a range of the input. Until something is changed it is a view
 // of the input and needs no memory; the input must outlive it. The text is always valid UTF-8. It
-// may grow to 64 times the input and 1 MiB; what makes it grow beyond throws TextGrowth.
+// may grow to 64 times the input and 1 MiB, and to 4 GiB; what makes it grow beyond throws
+// TextGrowth.
 class AlignedText {
  public:
   AlignedText() = default;
   // The input's own bytes from `begin` on: byte i stands for input byte begin + i.
   AlignedText(std::string_view text, uint32_t begin)
-      : view_(text), shift_(begin), most_(64 * text.size() + (size_t{1} << 20)) {}
+      : view_(text),
+        shift_(begin),
+        most_(std::min(64 * text.size() + (size_t{1} << 20), size_t{UINT32_MAX})) {}
 
   std::string_view text() const { return owned_ ? std::string_view(bytes_) : view_; }
   size_t size() const { return text().size(); }

@@ -8,6 +8,8 @@ namespace xrun {
 
 namespace {
 
+constexpr size_t kKeptPieces = size_t{1} << 18;  // that a thread stays ready for
+
 // Whether stretch `i` is joined to the one before it.
 bool joins_previous(const std::vector<Stretch>& s, size_t i, SplitBehavior behavior) {
   if (i == 0) return false;
@@ -86,9 +88,9 @@ SplitBehavior read_behavior(const ComponentSpec& spec) {
 
 void split_pieces(PieceList& list, const TextPattern& pattern, SplitBehavior behavior,
                   bool invert) {
-  std::vector<ByteRange> cut;
-  std::vector<Stretch> stretches;
-  cut.reserve(list.pieces.size() + list.text.size() / 4);
+  thread_local std::vector<ByteRange> cut;
+  thread_local std::vector<Stretch> stretches;
+  cut.clear();
   const std::string_view text = list.text.text();
   for (const ByteRange piece : list.pieces) {
     stretches.clear();
@@ -98,7 +100,11 @@ void split_pieces(PieceList& list, const TextPattern& pattern, SplitBehavior beh
     }
     add_pieces(stretches, piece.begin, behavior, cut);
   }
-  list.pieces = std::move(cut);
+  list.pieces.swap(cut);
+  if (std::max(cut.capacity(), stretches.capacity()) > kKeptPieces) {
+    cut = {};
+    stretches = {};
+  }
 }
 
 }  // namespace xrun

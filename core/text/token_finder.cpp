@@ -1,8 +1,19 @@
 #include "core/text/token_finder.h"
 
+#include <string.h>
+
 #include <algorithm>
 
 namespace xrun {
+
+size_t TokenFinder::end_before(std::string_view text, size_t at) const {
+  if (only_last_byte_ >= 0) {
+    const void* found = memrchr(text.data(), only_last_byte_, at);
+    return found == nullptr ? 0 : size_t(static_cast<const char*>(found) - text.data()) + 1;
+  }
+  while (at > 0 && !last_bytes_[static_cast<unsigned char>(text[at - 1])]) --at;
+  return at;
+}
 
 int32_t TokenFinder::child(int32_t node, unsigned char byte) const {
   const auto& next = nodes_[size_t(node)].next;
@@ -39,6 +50,7 @@ void TokenFinder::add(std::string_view bytes, int32_t token) {
 }
 
 void TokenFinder::finish() {
+  if (!nodes_.empty() && nodes_[0].next.size() == 1) only_last_byte_ = nodes_[0].next[0].first;
   // Breadth first: a node's fail is less deep and has its own links already.
   std::vector<int32_t> order;
   if (!nodes_.empty()) order.push_back(0);

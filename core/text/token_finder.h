@@ -24,10 +24,11 @@ class TokenFinder {
   template <class Found>
   void find(std::string_view text, const Found& found) const {
     int32_t node = 0;
-    for (size_t at = text.size(); at-- > 0;) {
-      const auto byte = static_cast<unsigned char>(text[at]);
-      if (node == 0 && !last_bytes_[byte]) continue;
-      node = step(node, byte);
+    for (size_t at = text.size(); at > 0;) {
+      if (node == 0) at = end_before(text, at);
+      if (at == 0) return;
+      --at;
+      node = step(node, static_cast<unsigned char>(text[at]));
       for (int32_t match = longest_from(node); match > 0; match = nodes_[size_t(match)].shorter) {
         const Node& ended = nodes_[size_t(match)];
         if (found(uint32_t(at), uint32_t(at) + ended.size, ended.token)) break;
@@ -44,6 +45,8 @@ class TokenFinder {
     int32_t fail = 0;     // the longest other node that these bytes begin with
     uint32_t size = 0;
   };
+  // Returns the last place up to `at` behind a byte that ends a token, 0 if there is none.
+  size_t end_before(std::string_view text, size_t at) const;
   int32_t child(int32_t node, unsigned char byte) const;
   int32_t step(int32_t node, unsigned char byte) const;
   int32_t longest_from(int32_t node) const {
@@ -53,6 +56,7 @@ class TokenFinder {
 
   std::vector<Node> nodes_;
   std::array<bool, 256> last_bytes_{};
+  int32_t only_last_byte_ = -1;  // where all tokens end with the same one, as with '>'
 };
 
 }  // namespace xrun

@@ -80,9 +80,9 @@ class Tokenizer::Parts::Encoder {
 
   // Normalised text without added tokens.
   void plain(AlignedText text) {
-    PieceList list;
-    list.pieces.push_back({0, uint32_t(text.size())});
-    list.text = std::move(text);
+    thread_local std::vector<ByteRange> spare;
+    PieceList list{std::move(text), std::move(spare)};
+    list.pieces.assign(1, {0, uint32_t(list.text.size())});
     if (const PreTokenizer* cut = parts_.stages.pre_tokenizer.get()) {
       run_stage("the tokenizer's pre_tokenizer", [&] { cut->apply(list); });
     }
@@ -99,6 +99,7 @@ class Tokenizer::Parts::Encoder {
       add(token.id, list.text.origin(token.begin, token.end));
     }
     if (tokens.capacity() > kKeptTokens) tokens = {};
+    if (list.pieces.capacity() <= kKeptTokens) spare = std::move(list.pieces);
   }
 
   void add(int32_t id, ByteRange range) {

@@ -51,6 +51,15 @@ TEST(AddedTokens, TheLeftmostIsFoundAndTheLongestOfThose) {
   EXPECT_EQ(found_in(tokens, "aabcab"), "0@0-1 1@1-4 0@4-5");
 }
 
+// Where all end with one byte, the text is searched for that byte.
+TEST(AddedTokens, ThoseThatEndAlikeAreFoundWhereverTheyStand) {
+  const AddedTokens tokens({plain(0, "<a>"), plain(1, "<b>"), plain(2, "x>>")}, nullptr);
+  EXPECT_EQ(found_in(tokens, ""), "");
+  EXPECT_EQ(found_in(tokens, ">"), "");
+  EXPECT_EQ(found_in(tokens, "<a>> x>> <<b><a"), "0@0-3 2@5-8 1@10-13");
+  EXPECT_EQ(found_in(tokens, "<a><b>"), "0@0-3 1@3-6");
+}
+
 TEST(AddedTokens, ASpecialOneThatMayNotStandThereLeavesTheShorterOne) {
   AddedToken special = plain(1, "abc");
   special.special = true;
