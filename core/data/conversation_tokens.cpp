@@ -1,16 +1,14 @@
 #include "core/data/conversation_tokens.h"
 
 #include <algorithm>
-#include <cctype>
-#include <map>
 #include <optional>
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/data/messages.h"
+#include "core/data/tool_calls.h"
 #include "core/text/chat_tokens.h"
 #include "core/text/jinja_text.h"
-#include "core/text/template_laws.h"
 
 namespace xrun {
 
@@ -122,62 +120,12 @@ void untrain_answers(ChatTokens& tokens, const ConversationStyle& style, const J
   }
 }
 
-// The name that a call gives its tool; "" if it has none that every template writes as it is.
-std::string call_name(const Json& call) {
-  const Json* function = call.find("function");
-  const Json* name = (function != nullptr && function->is_object() ? *function : call).find("name");
-  if (name == nullptr || !name->is_string()) return "";
-  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
-  const std::string& text = name->as_string();
-  return std::all_of(text.begin(), text.end(), is_plain) ? text : "";
-}
-
-bool mentions_calls(const ChatTemplate& chat_template) {
-  return chat_template.source().find("tool_calls") != std::string::npos;
-}
-
-const Json* calls_of(const Json& message) {
-  const Json* calls = message.find("tool_calls");
-  return calls != nullptr && calls->is_array() && calls->size() > 0 ? calls : nullptr;
-}
-
-// How often a word stands in a text, as a word of its own.
-size_t count_word(std::string_view text, std::string_view word) {
-  const auto is_part = [&](size_t at) {
-    return at < text.size() &&
-           (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
-  };
-  size_t count = 0;
-  for (size_t at = 0; (at = text.find(word, at)) != std::string_view::npos; at += word.size()) {
-    if ((at == 0 || !is_part(at - 1)) && !is_part(at + word.size())) ++count;
-  }
-  return count;
-}
-
-// A turn whose call is lost would teach the model to end it at once. A rendering has the name of a
-// tool at least as often as it is called.
-void require_calls(const Json& messages, const std::string& text, const ConversationStyle& style) {
-  std::map<std::string, size_t> called;
-  for (size_t m = 0; m < messages.size() && !style.lost_calls; ++m) {
-    const Json* calls = calls_of(messages.as_array()[m]);
-    if (calls == nullptr) continue;
-    for (const Json& call : calls->as_array()) {
-      const std::string name = call_name(call);
-      const bool is_there = name.empty() || count_word(text, name) >= ++called[name];
-      if (mentions_calls(style.chat_template) && is_there) continue;
-      throw RowRefusal(
-          "lost_tool_calls",
-          fmt::format("turn {} calls a tool{}, and the template leaves the call out; name a "
-                      "template that renders calls, or accept it: laws = {{ {} = false }}",
-                      m + 1, name.empty() ? "" : fmt::format(" \"{}\"", name), kToolCallsLaw));
-    }
-  }
-}
-
 TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
                    const ConversationStyle& style, int64_t& straddlers) {
   ChatTokens tokens = encode_chat(style.tokenizer, style.chat_template, messages, kwargs);
-  require_calls(messages, tokens.rendering.text, style);
+  if (!style.lost_calls) {
+    require_calls(messages, kwargs, style.chat_template, tokens.rendering.text);
+  }
   if (style.train_on == TrainOn::kAll) {
     untrain_answers(tokens, style, messages, kwargs);
   } else {
@@ -213,9 +161,11 @@ size_t text_bytes(const Json& value) {
 
 TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t given,
                                 const ConversationStyle& style, int64_t& straddlers) {
-  if (const size_t bytes = text_bytes(messages); bytes > kMaxConversationBytes) {
+  const size_t bytes = text_bytes(messages) + text_bytes(kwargs);
+  if (bytes > kMaxConversationBytes) {
     throw RowRefusal("too_long",
-                     fmt::format("the conversation has {} bytes of text, at most {} are rendered",
+                     fmt::format("the conversation and its tools have {} bytes of text, at most {} "
+                                 "are rendered",
                                  count_text(static_cast<int64_t>(bytes)),
                                  count_text(static_cast<int64_t>(kMaxConversationBytes))));
   }
@@ -227,20 +177,6 @@ TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t
     throw;
   } catch (const Error& error) {
     throw RowRefusal("template_error", error.what());
-  }
-}
-
-void note_unrendered_tools(const Json& messages, const Json& kwargs,
-                           const ChatTemplate& chat_template, std::vector<std::string>& notes) {
-  const Json* tools = kwargs.find("tools");
-  const bool calls = std::any_of(messages.as_array().begin(), messages.as_array().end(),
-                                 [](const Json& message) { return calls_of(message) != nullptr; });
-  const bool reads_tools = chat_template.source().find("tools") != std::string::npos;
-  if (tools != nullptr && tools->size() > 0 && !reads_tools) {
-    notes.push_back("LOST: the template does not render \"tools\"");
-  }
-  if (calls && !mentions_calls(chat_template)) {
-    notes.push_back("LOST: the template does not render \"tool_calls\"");
   }
 }
 

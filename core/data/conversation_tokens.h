@@ -22,23 +22,18 @@ struct ConversationStyle {
   bool lost_calls = false;  // as RowSettings::lost_calls
 };
 
-// Text of the messages of one conversation. Templates render 64 MiB (kMaxTextBytes), their own
-// words among them; and rendered text and its tokens are held at once, which with a token a byte
-// takes some 30 times the text of a pair.
+// Text of one conversation: its messages, tools and documents. Templates render 64 MiB
+// (kMaxTextBytes), their own words among them; and rendered text and its tokens are held at once,
+// which with a token a byte takes some 30 times the text of a pair.
 constexpr size_t kMaxConversationBytes = size_t{24} << 20;
 
 // Renders, tokenises and marks. Nothing in the first `given` messages is trained unless train_on is
 // kAll; kLast trains the last answer alone. The first token never is trained, nor an answer that
 // says so itself (is_untrained). Adds tokens half inside a generation span to `straddlers`. Throws
 // RowRefusal: template_error if the template refuses the messages, lost_tool_calls if it leaves
-// calls of theirs out, too_long for messages of more than kMaxConversationBytes.
+// calls of theirs out, too_long for more text than kMaxConversationBytes.
 TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t given,
                                 const ConversationStyle& style, int64_t& straddlers);
-
-// Notes tools that a template leaves out, and tool calls where style.lost_calls let them pass: the
-// conversation is rendered without them, and so it is trained.
-void note_unrendered_tools(const Json& messages, const Json& kwargs,
-                           const ChatTemplate& chat_template, std::vector<std::string>& notes);
 
 bool is_trained(const TokenStream& stream);
 

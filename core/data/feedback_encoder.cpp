@@ -4,6 +4,7 @@
 #include "core/data/conversation_tokens.h"
 #include "core/data/messages.h"
 #include "core/data/row_encoder.h"
+#include "core/data/tool_calls.h"
 
 namespace xrun {
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/data/ledger.h"
+#include "core/data/tool_calls.h"
 #include "core/text/chat_template.h"
 
 namespace xrun {
@@ -122,8 +123,7 @@ std::string read_role(const Json& value, bool from_value, const std::string& whe
 
 Json read_content(const Json& value, const char* key, const std::string& where) {
   const Json* content = value.find(key);
-  const Json* calls = value.find("tool_calls");
-  const bool calls_tools = calls != nullptr && calls->is_array() && calls->size() > 0;
+  const bool calls_tools = calls_of(value) != nullptr;
   if (content == nullptr && !calls_tools) refuse(where, fmt::format("has no {}", key));
   if (content == nullptr || (content->is_null() && calls_tools)) return nullptr;
   if (content->is_array()) {
@@ -263,8 +263,7 @@ bool says_something(const Json& message) {
       if (!is_blank(part.find("text"))) return true;
     }
   }
-  const Json* calls = message.find("tool_calls");
-  return calls != nullptr && calls->is_array() && calls->size() > 0;
+  return calls_of(message) != nullptr;
 }
 
 Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json* tools) {

@@ -3,6 +3,7 @@
 #include "core/data/conversation_tokens.h"
 #include "core/data/preference_row.h"
 #include "core/data/row_encoder.h"
+#include "core/data/tool_calls.h"
 
 namespace xrun {
 

@@ -47,6 +47,11 @@ class ChatTemplate {
   // Whether the template has generation marks; without them nothing is ever trained.
   virtual bool marks_generation() const = 0;
   virtual const std::string& source() const = 0;
+  // Returns the template that renders a row of these kwargs: itself, or one that it chooses.
+  virtual const ChatTemplate& chosen(const Json& kwargs) const {
+    (void)kwargs;
+    return *this;
+  }
   // "own", the file's path, "chatml", "tagged:qwen2.5", ...
   virtual std::string name() const = 0;
   // Returns a hash over everything but messages and kwargs that decides the text: source, special

@@ -18,9 +18,12 @@ class ToolTemplate final : public ChatTemplate {
         source_(plain_->source() + tool_use_->source()) {}
 
   Rendering render(const Json& messages, const Json& kwargs) const override {
+    return chosen(kwargs).render(messages, kwargs);
+  }
+  const ChatTemplate& chosen(const Json& kwargs) const override {
     const Json* tools = kwargs.is_object() ? kwargs.find("tools") : nullptr;
     const bool has_tools = tools != nullptr && !tools->is_null();
-    return (has_tools ? tool_use_ : plain_)->render(messages, kwargs);
+    return has_tools ? *tool_use_ : *plain_;
   }
 
   bool marks_generation() const override {

@@ -1,6 +1,7 @@
 #include "core/data/conversation_tokens.h"
 
 #include "core/data/row_encoder.h"
+#include "core/text/tool_template.h"
 #include "tests/core/data/encoder_fixture.h"
 
 namespace xrun {
@@ -81,6 +82,8 @@ TEST_F(ConversationTokens, OneOfTwoCallsOfAToolIsNotBoth) {
   EXPECT_EQ(reason(R"([{"name":"get"}])"), "");
   EXPECT_EQ(reason(R"([{"name":"get"},{"name":"get"}])"), "lost_tool_calls");
   EXPECT_EQ(reason(R"([{"name":"put"},{"name":"get"}])"), "lost_tool_calls");
+  EXPECT_EQ(reason(R"([{"name":"a.get-it"}])"), "");
+  EXPECT_EQ(reason(R"([{"name":"a.get-it"},{"name":"put-it"}])"), "lost_tool_calls");
 }
 
 // Two blocks of the first answer and none of the second: their number alone says nothing.
@@ -123,8 +126,37 @@ TEST_F(ConversationTokens, AConversationBeyondWhatIsRenderedIsTooLong) {
   const std::string text(kMaxConversationBytes + 1, 'a');
   const std::string refused =
       refusal(RowKind::kChat, R"({"prompt":")" + text + R"(","completion":"b"})");
-  EXPECT_TRUE(refused.starts_with("too_long: the conversation has 25,165,8")) << refused;
+  EXPECT_TRUE(refused.starts_with("too_long: the conversation and its tools have 25,165,8"))
+      << refused;
   EXPECT_NE(refused.find("at most 25,165,824 are rendered"), std::string::npos) << refused;
+}
+
+TEST_F(ConversationTokens, ToolsCountAsTextOfTheirConversation) {
+  const std::string text(kMaxConversationBytes, 'a');
+  const std::string refused =
+      refusal(RowKind::kChat, R"({"prompt":"a","completion":"b","tools":[{"name":")" + text +
+                                  R"("}]})");
+  EXPECT_TRUE(refused.starts_with("too_long: ")) << refused.substr(0, 200);
+}
+
+// The other one's source says nothing of this row.
+TEST_F(ConversationTokens, ACallIsLostIfTheTemplateOfItsRowKnowsNone) {
+  constexpr const char* kPlain =
+      "{% for m in messages %}{% generation %}{{ m.content }};{% endgeneration %}{% endfor %}";
+  constexpr const char* kToolUse =
+      "{% for m in messages %}{% generation %}{{ m.tool_calls | tojson }};{% endgeneration %}"
+      "{% endfor %}";
+  const auto either = make_tool_template(make_jinja_template(kPlain, "plain", {}),
+                                         make_jinja_template(kToolUse, "tool_use", {}));
+  const Json messages = parse_json(
+      R"([{"role":"assistant","content":"a","tool_calls":[{"name":"get weather"}]}])", "row");
+  int64_t straddlers = 0;
+  const auto encode = [&](const char* kwargs) {
+    encode_conversation(messages, parse_json(kwargs, "row"), 0, {tokenizer(), *either},
+                        straddlers);
+  };
+  EXPECT_NO_THROW(encode(R"({"tools":[{"name":"get weather"}]})"));
+  EXPECT_THROW(encode("{}"), RowRefusal);
 }
 
 }  // namespace
