@@ -33,6 +33,15 @@ void remove_build(const fs::path& dir) {
   remove_files(dir, "segment_");
 }
 
+std::error_code remove_cache_folder(const fs::path& dir) {
+  const fs::path aside = dir.string() + ".removed";
+  std::error_code code;
+  fs::remove_all(aside, code);  // of a process that was killed here
+  fs::rename(dir, aside, code);
+  if (!code) fs::remove_all(aside, code);
+  return code;
+}
+
 CacheManifest read_interrupted_build(const fs::path& dir) {
   CacheManifest manifest = read_manifest(dir, kPartialName);
   XRUN_CHECK(!manifest.segments.empty(), "no segment is committed");

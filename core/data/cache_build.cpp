@@ -1,7 +1,7 @@
 // Commit of a segment: write and fsync its file and the list of bad rows, then replace the partial
-// manifest (fsync, rename, fsync of the folder). The partial manifest holds all that a later build
-// needs to go on: ledger, summary, and the cursor behind the last committed row. The finished
-// manifest has another name, so an unfinished folder is never taken for a cache.
+// manifest, which holds all that a later build needs to go on: ledger, summary, and the cursor
+// behind the last committed row. A commit runs while the next segment is gathered; one ends before
+// the next begins. The finished manifest has a name of its own: no unfinished folder is a cache.
 //
 // The key names the files by digest, so the rows must be those of exactly these bytes: the reader
 // hashes what it reads. A file's end compares that with the key's digest, and a build that goes on
@@ -9,7 +9,9 @@
 
 #include "core/data/cache_build.h"
 
+#include <algorithm>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <optional>
 
@@ -30,15 +32,19 @@ namespace xrun {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 constexpr auto kProgressInterval = std::chrono::milliseconds(200);
+constexpr uint64_t kHugeRow = 8;  // th part of segment_bytes
+
+// Whether an error says nothing about the data, so that what is committed stays.
+bool is_of_system(const Error& error) {
+  return dynamic_cast<const Interrupted*>(&error) != nullptr ||
+         dynamic_cast<const FileError*>(&error) != nullptr;
+}
 
 class Build {
  public:
   Build(const fs::path& dir, const CacheSource& source, const RowType& row_type)
-      : dir_(dir), source_(source), row_type_(row_type), columns_(row_type.schema()) {
-    for (const DataFile& file : source.files) total_bytes_ += file.bytes;
-  }
+      : dir_(dir), source_(source), row_type_(row_type), columns_(row_type.schema()) {}
 
   void run() {
     remove_temporaries(dir_);  // the lock is ours, so nobody writes them
@@ -46,25 +52,18 @@ class Build {
     if (source_.strict) check_strict(manifest_.ledger, true);
     try {
       take_rows();
-    } catch (const Interrupted&) {
-      throw;
-    } catch (const FileError&) {
-      throw;  // says nothing about the data: what is committed stays
-    } catch (const Error&) {
-      if (data_fault_) discard();
+    } catch (const Error& error) {
+      if (data_fault_ && !is_of_system(error)) discard();
       throw;
     }
-    if (segment_ && segment_->rows() > 0) commit();
     finish();
   }
 
  private:
-  // The data itself ends this build: these bytes never give a finished cache under this key. The
-  // lock goes with the folder; who waits for it makes both anew.
+  // The data itself ends this build: these bytes never give a finished cache under this key.
   void discard() {
-    remove_build(dir_);
-    std::error_code ignored;
-    fs::remove_all(dir_, ignored);
+    if (committing_.valid()) committing_.wait();
+    remove_cache_folder(dir_);
   }
 
   void begin() {
@@ -92,11 +91,8 @@ class Build {
       XRUN_CHECK(columns_.columns() == manifest_.columns, "its columns are others");
       bad_rows_.emplace(dir_ / kBadRowsName, manifest_.bad_rows);
       open_at_cursor();
-    } catch (const Interrupted&) {
-      throw;
-    } catch (const FileError&) {
-      throw;  // a later call may read it
     } catch (const Error& error) {
+      if (is_of_system(error)) throw;  // a later call may read it
       columns_.restore(fresh);
       if (source_.notice) {
         source_.notice(
@@ -122,8 +118,9 @@ class Build {
 
   void take_rows() {
     lines_before_ = manifest_.ledger.lines - cursor_.at.lines;
-    for (int32_t f = 0; f < cursor_.file; ++f) {
-      bytes_before_ += source_.files[static_cast<size_t>(f)].bytes;
+    for (size_t f = 0; f < source_.files.size(); ++f) {
+      total_bytes_ += source_.files[f].bytes;
+      if (f < static_cast<size_t>(cursor_.file)) bytes_before_ += source_.files[f].bytes;
     }
     RowPipeline pipeline(source_.files, row_type_, {source_.workers, source_.block_bytes},
                          cursor_.file, std::move(splitter_));
@@ -184,9 +181,8 @@ class Build {
     bad_rows_->add(source_.files[static_cast<size_t>(at.file)].name, at.line, reason, detail);
   }
 
-  // Hashes the block's content up to an offset of the file's.
-  void hash_content(const RowBlock& block, uint64_t offset) {
-    const size_t end = offset - block.from.offset;
+  void hash_content(const RowBlock& block, uint64_t file_offset) {
+    const size_t end = file_offset - block.from.offset;
     content_.bytes(std::string_view(block.content).substr(hashed_, end - hashed_));
     hashed_ = end;
   }
@@ -204,38 +200,57 @@ class Build {
     manifest_.ledger.lines = lines_before_;
     bytes_before_ += file.bytes;
     cursor_ = {block.file + 1, {}, ""};
-    content_ = Hasher();
+    content_ = {};
+  }
+
+  // Lets the manifest tell all that was taken, but for the segment that is gathered.
+  void describe() {
+    finish_commit();
+    if (segment_) manifest_.columns = segment_->columns();
+    manifest_.bad_rows = bad_rows_->commit();
+    manifest_.summary = columns_.summary();
+  }
+
+  SourceCursor hashed_cursor() const {
+    SourceCursor cursor = cursor_;
+    if (cursor.at.offset > 0) cursor.xxh3 = content_.hex();
+    return cursor;
   }
 
   void commit() {
-    SegmentEntry entry =
-        write_segment(dir_, *segment_, manifest_.segments.size(), manifest_.rows(), manifest_.key);
-    entry.cursor = cursor_;
-    if (cursor_.at.offset > 0) entry.cursor.xxh3 = content_.hex();
-    manifest_.columns = segment_->columns();
-    manifest_.segments.push_back(std::move(entry));
-    manifest_.bad_rows = bad_rows_->commit();
-    manifest_.summary = columns_.summary();
-    write_file_atomic(dir_ / kPartialName, encode_manifest(manifest_));
-    segment_.reset();
+    describe();
+    const uint64_t usual = source_.segment_bytes + source_.segment_bytes / kHugeRow;
+    const bool has_huge_row = segment_->bytes() > usual;
+    auto write = [dir = dir_, manifest = manifest_, cursor = hashed_cursor(),
+                  segment = std::move(segment_)]() mutable {
+      append_segment(dir, *segment, std::move(cursor), manifest);
+      segment.reset();
+      write_file_atomic(dir / kPartialName, encode_manifest(manifest));
+      return manifest.segments.back();
+    };
+    committing_ = std::async(std::move(write));  // deferred where there are no more threads
+    if (has_huge_row) finish_commit();           // a builder of huge rows has no memory for two
+  }
+
+  void finish_commit() {
+    if (committing_.valid()) manifest_.segments.push_back(committing_.get());
   }
 
   void finish() {
-    manifest_.bad_rows = bad_rows_->commit();
-    manifest_.summary = columns_.summary();
+    describe();
+    if (segment_) append_segment(dir_, *segment_, hashed_cursor(), manifest_);
     write_file_atomic(dir_ / kManifestName, encode_manifest(manifest_));
     std::error_code ignored;  // a partial manifest beside the finished one is never read
     fs::remove(dir_ / kPartialName, ignored);
   }
 
   void report(uint64_t file_bytes) {
-    if (!source_.progress) return;
-    const Clock::time_point now = Clock::now();
-    if (now - reported_ < kProgressInterval) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (!source_.progress || now - reported_ < kProgressInterval) return;
     reported_ = now;
-    const double done = static_cast<double>(bytes_before_ + file_bytes);
-    source_.progress(manifest_.ledger.rows,
-                     total_bytes_ > 0 ? done / static_cast<double>(total_bytes_) : 1);
+    const auto done = static_cast<double>(bytes_before_ + file_bytes);
+    const auto all = static_cast<double>(std::max<uint64_t>(total_bytes_, 1));
+    source_.progress(manifest_.ledger.rows, done / all);
   }
 
   fs::path dir_;
@@ -248,12 +263,13 @@ class Build {
   size_t hashed_ = 0;                      // bytes of the present block that are in content_
   std::unique_ptr<RowSplitter> splitter_;  // of a build that goes on, at its cursor
   std::optional<BadRowLog> bad_rows_;
-  std::unique_ptr<SegmentData> segment_;
-  bool data_fault_ = false;   // an Error of this moment is one of the data
-  int64_t lines_before_ = 0;  // the cursor's file
+  std::unique_ptr<SegmentData> segment_;  // gathered since the last commit, never empty
+  std::future<SegmentEntry> committing_;  // of the segment before it; waited for by ~future
+  bool data_fault_ = false;               // an Error of this moment is one of the data
+  int64_t lines_before_ = 0;              // the cursor's file
   uint64_t total_bytes_ = 0;
   uint64_t bytes_before_ = 0;  // the cursor's file
-  Clock::time_point reported_ = Clock::now();
+  std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/data/build_folder.h"
 #include "core/data/cache_manifest.h"
 #include "core/data/sidecar.h"
 
@@ -113,12 +114,7 @@ void remove_cache(const fs::path& dir) {
   }
   const FileLock lock(dir / kLockName, false);
   XRUN_CHECK(lock.held(), "{}: another process is building it; it is left as it is", dir.string());
-  // The manifests first: a folder that is half removed is no cache.
-  for (const char* name : {kManifestName, kPartialName}) {
-    fs::remove(dir / name, code);
-    XRUN_CHECK(!code, "{}: {} cannot be removed: {}", dir.string(), name, code.message());
-  }
-  fs::remove_all(dir, code);
+  code = remove_cache_folder(dir);
   XRUN_CHECK(!code, "{}: cannot be removed: {}", dir.string(), code.message());
 }
 

@@ -165,9 +165,7 @@ SegmentData::SegmentData(std::vector<Column> columns)
 
 template <typename T>
 void SegmentData::push_as(ColumnData& column, std::span<const int32_t> ids) {
-  const size_t at = column.bytes.size();
-  column.bytes.resize(at + ids.size() * sizeof(T));
-  char* out = column.bytes.data() + at;
+  char* out = column.bytes.extend(ids.size() * sizeof(T));
   for (const int32_t id : ids) {
     const T value = static_cast<T>(id);
     std::memcpy(out, &value, sizeof(T));
@@ -188,7 +186,8 @@ void SegmentData::push_bits(size_t column, std::span<const uint8_t> flags) {
   ColumnData& data = columns_[column];
   const uint64_t first = data.elements;
   data.elements += flags.size();
-  data.bytes.resize((data.elements + 7) / 8);
+  const size_t more = (data.elements + 7) / 8 - data.bytes.size();
+  if (more > 0) std::memset(data.bytes.extend(more), 0, more);
   for (size_t i = 0; i < flags.size(); ++i) {
     const uint64_t bit = first + i;
     data.bytes[bit / 8] |= static_cast<char>((flags[i] != 0) << bit % 8);
@@ -196,7 +195,7 @@ void SegmentData::push_bits(size_t column, std::span<const uint8_t> flags) {
 }
 
 void SegmentData::push_text(size_t column, std::string_view text) {
-  columns_[column].bytes.append(text);
+  columns_[column].bytes.append(text.data(), text.size());
   columns_[column].elements += text.size();
 }
 
@@ -213,7 +212,7 @@ uint64_t SegmentData::bytes() const {
 void SegmentData::body(const std::function<void(std::string_view)>& write) const {
   constexpr char kZeros[kSegmentAlignment] = {};
   for (const ColumnData& column : columns_) {
-    write(column.bytes);
+    write(column.bytes.view());
     write({kZeros, aligned(column.bytes.size()) - column.bytes.size()});
   }
 }

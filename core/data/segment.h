@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/byte_buffer.h"
+
 namespace xrun {
 
 enum class ColumnType : uint32_t {
@@ -76,7 +78,7 @@ class SegmentData {
   template <typename T>
   void push(size_t column, T value) {
     static_assert(std::is_arithmetic_v<T>);
-    columns_[column].bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    columns_[column].bytes.append(&value, sizeof(value));
     ++columns_[column].elements;
   }
   void push_ids(size_t column, std::span<const int32_t> ids);     // a kU16 or kU32 column
@@ -97,7 +99,7 @@ class SegmentData {
 
  private:
   struct ColumnData {
-    std::string bytes;
+    ByteBuffer bytes;
     uint64_t elements = 0;
   };
   template <typename T>

@@ -5,16 +5,19 @@
 
 namespace xrun {
 
-SegmentEntry write_segment(const std::filesystem::path& dir, const SegmentData& segment,
-                           size_t index, int64_t first_row, const std::string& key) {
+void append_segment(const std::filesystem::path& dir, const SegmentData& segment,
+                    SourceCursor cursor, CacheManifest& manifest) {
+  const size_t index = manifest.segments.size();
   SegmentEntry entry;
   entry.file = segment_name(index);
-  entry.first_row = first_row;
+  entry.first_row = manifest.rows();
   entry.rows = static_cast<int64_t>(segment.rows());
+  entry.cursor = std::move(cursor);
   for (size_t c = 0; c < segment.columns().size(); ++c) {
     entry.elements.push_back(static_cast<int64_t>(segment.elements(c)));
   }
-  const std::string head = segment.head(index, static_cast<uint64_t>(first_row), key);
+  const std::string head =
+      segment.head(index, static_cast<uint64_t>(entry.first_row), manifest.key);
   entry.head_bytes = head.size();
   entry.head_xxh3 = hash_u64(head);
   FileWriter writer(dir / entry.file);
@@ -23,7 +26,7 @@ SegmentEntry write_segment(const std::filesystem::path& dir, const SegmentData& 
   writer.sync();
   writer.close();
   entry.bytes = writer.size();
-  return entry;
+  manifest.segments.push_back(std::move(entry));
 }
 
 }  // namespace xrun

@@ -10,9 +10,9 @@
 
 namespace xrun {
 
-// Writes and syncs dir/segment_name(index). Returns its entry without a cursor; nothing refers to
-// the file before a manifest has that. Throws Error.
-SegmentEntry write_segment(const std::filesystem::path& dir, const SegmentData& segment,
-                           size_t index, int64_t first_row, const std::string& key);
+// Writes and syncs the file of a segment that comes behind the manifest's, and adds its entry to
+// the manifest; nothing refers to the file before the manifest is written. Throws Error.
+void append_segment(const std::filesystem::path& dir, const SegmentData& segment,
+                    SourceCursor cursor, CacheManifest& manifest);
 
 }  // namespace xrun

@@ -105,8 +105,7 @@ void SidecarWriter::end_row() {
 }
 
 void SidecarWriter::commit() {
-  manifest_.segments.push_back(write_segment(temporary_, segment_, manifest_.segments.size(),
-                                             manifest_.rows(), manifest_.key));
+  append_segment(temporary_, segment_, {}, manifest_);
   segment_ = SegmentData(manifest_.columns);
 }
 

@@ -144,8 +144,7 @@ void make_cache(const fs::path& dir, int64_t rows) {
   SegmentData segment(manifest.columns);
   EncodedRow row;
   const auto commit = [&] {
-    manifest.segments.push_back(
-        write_segment(dir, segment, manifest.segments.size(), manifest.rows(), manifest.key));
+    append_segment(dir, segment, {}, manifest);
     segment = SegmentData(manifest.columns);
   };
   for (int64_t r = 0; r < rows; ++r) {

@@ -83,6 +83,15 @@ TEST_F(CacheFolderTest, WhoHasARemovedCacheOpenGoesOnReading) {
   EXPECT_EQ(reader.value<int64_t>(reader.place(0), line), 1);
 }
 
+TEST_F(CacheFolderTest, WhatAKillLeftOfARemovalGoesWithTheNextOne) {
+  const fs::path dir = build("a.jsonl", 10);
+  const fs::path aside = dir.string() + ".removed";
+  fs::copy(dir, aside);
+  remove_cache(dir);
+  EXPECT_FALSE(fs::exists(dir));
+  EXPECT_FALSE(fs::exists(aside));
+}
+
 TEST_F(CacheFolderTest, WhatIsNoCacheIsNotRemoved) {
   const fs::path dir = build("a.jsonl", 10);
   folder_.write("store/" + dir.filename().string() + "/thesis.txt", "mine");
