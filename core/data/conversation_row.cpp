@@ -16,8 +16,12 @@ std::vector<std::string> with_more(std::vector<std::string> more) {
   return names;
 }
 
-void append(Json& messages, const Json& more) {
-  for (const Json& message : more.as_array()) messages.push_back(message);
+void append(Json& messages, Json&& more) {
+  if (messages.size() == 0) {
+    messages = std::move(more);
+    return;
+  }
+  for (Json& message : more.as_array()) messages.push_back(std::move(message));
 }
 
 }  // namespace
@@ -98,7 +102,7 @@ void ConversationReader::read_prompt(const Json& row, const Json& prompt,
                     fields_.spelled("completion"), message_role(answer.as_array().front())));
   }
   out.given = out.messages.size();
-  append(out.messages, answer);
+  append(out.messages, std::move(answer));
   out.notes.push_back("rows spelled prompt/completion");
 }
 
@@ -131,10 +135,10 @@ void ConversationReader::read_turns(const Json& row, ConversationRow& out) const
       out.notes.push_back(fmt::format("\"{}\" is ignored beside \"{}\"", fields_.spelled("prompt"),
                                       fields_.spelled(name)));
     }
-    append(out.messages, turns);
     fields_.note_losers(row, name, {"completion", "instruction", "input", "output", "history"},
                         out);
     if (std::string_view(name) == "messages") check_rival(row, turns, out);
+    append(out.messages, std::move(turns));
     return;
   }
   if (fields_.find(row, "instruction") != nullptr) {
@@ -155,7 +159,7 @@ void ConversationReader::add_system(const Json& row, ConversationRow& out) const
     return;
   }
   Json messages(Json::Array{make_message("system", system)});
-  append(messages, out.messages);
+  append(messages, std::move(out.messages));
   out.messages = std::move(messages);
   if (out.given > 0) ++out.given;
 }

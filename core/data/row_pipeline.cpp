@@ -59,12 +59,15 @@ void RowPipeline::end_threads() {
 
 std::unique_ptr<EncodedBlock> RowPipeline::next(const std::function<void()>& waiting) {
   std::unique_lock lock(mutex_);
-  const auto ready = [&] { return slots_.empty() ? all_read_ : slots_.front()->ready; };
+  const auto ready = [&] {
+    return failure_ || (slots_.empty() ? all_read_ : slots_.front()->ready);
+  };
   while (!changed_.wait_for(lock, kPoll, ready)) {
     lock.unlock();
     waiting();
     lock.lock();
   }
+  if (failure_) std::rethrow_exception(failure_);
   if (slots_.empty()) return nullptr;
   std::unique_ptr<EncodedBlock> block = std::move(slots_.front()->block);
   slots_.pop_front();
@@ -86,13 +89,24 @@ void RowPipeline::release(std::unique_ptr<EncodedBlock> block) {
   changed_.notify_all();
 }
 
+// What is wrong with rows goes with their block; what else goes wrong, as no memory is left, ends
+// the reading for all.
 void RowPipeline::work(RowWorker& worker) {
-  while (const std::shared_ptr<Slot> slot = read_slot()) {
-    encode_block(worker, *slot->block);
+  try {
+    while (const std::shared_ptr<Slot> slot = read_slot()) {
+      encode_block(worker, *slot->block);
+      {
+        const std::lock_guard lock(mutex_);
+        slot->ready = true;
+        weigh(*slot->block);
+      }
+      changed_.notify_all();
+    }
+  } catch (...) {
     {
       const std::lock_guard lock(mutex_);
-      slot->ready = true;
-      weigh(*slot->block);
+      failure_ = std::current_exception();
+      stop_ = true;
     }
     changed_.notify_all();
   }

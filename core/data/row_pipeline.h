@@ -94,6 +94,7 @@ class RowPipeline {
   size_t bytes_held_ = 0;  // of blocks that are read and not yet released: content and tokens
   size_t blocks_held_ = 0;
   bool all_read_ = false;
+  std::exception_ptr failure_;  // of a worker, outside any row
   std::atomic<bool> stop_ = false;
 
   std::vector<std::thread> threads_;
