@@ -1,6 +1,7 @@
 // Reads unigram models: {"vocab": [["piece", score], ...], "unk_id": 0, "byte_fallback": false}.
 
 #include "core/base/error.h"
+#include "core/text/serde_number.h"
 #include "core/text/unigram.h"
 #include "core/text/vocabulary_json.h"
 
@@ -25,7 +26,9 @@ UnigramPieces read_pieces(std::string_view json, const std::string& where) {
         out.vocabulary.add(side.get_string(), int32_t(id));
       } else {
         XRUN_CHECK(sides == 1, "{}[{}]: more than a piece and its score", where, id);
-        out.scores.push_back(side.get_double());
+        const std::string_view number = side.raw_json_token();
+        (void)double(side.get_double());  // throws where it is no number
+        out.scores.push_back(serde_number(number));
       }
       ++sides;
     }
