@@ -45,6 +45,7 @@ ConversationReader::ConversationReader(RowKind kind, const RowSettings& settings
 // A string is one turn of `role`; anything else must be messages.
 Json ConversationReader::turns_of(const Json& value, const std::string& ours, const char* role,
                                   ConversationRow& out) const {
+  refuse_spelled_messages(value, fields_.spelled(ours));
   if (value.is_string()) return Json(Json::Array{make_message(role, value.as_string())});
   return read_messages(value, fields_.spelled(ours), out.notes);
 }

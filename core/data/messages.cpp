@@ -187,6 +187,27 @@ Json read_messages(const Json& value, const std::string& field, std::vector<std:
   return messages;
 }
 
+void refuse_spelled_messages(const Json& value, const std::string& field) {
+  if (!value.is_string()) return;
+  constexpr std::string_view kQuotes = "'\"";
+  const std::string& text = value.as_string();
+  const size_t open = text.find_first_not_of(" \n");
+  if (open == std::string::npos || text[open] != '[') return;
+  const size_t brace = text.find_first_not_of(" \n", open + 1);
+  if (brace == std::string::npos || text[brace] != '{') return;
+  const size_t quote = text.find_first_not_of(" \n", brace + 1);
+  if (quote == std::string::npos || kQuotes.find(text[quote]) == kQuotes.npos) return;
+  const auto names = [&](const char* key) {
+    return text.find(text[quote] + (key + std::string(1, text[quote]) + ":")) != std::string::npos;
+  };
+  const bool spelled = (names("role") && names("content")) || (names("from") && names("value"));
+  if (spelled) {
+    refuse(field,
+           "is a string that spells a list of messages, wanted the list itself: json.loads "
+           "or ast.literal_eval in Python makes it one");
+  }
+}
+
 Json make_message(const std::string& role, std::string content) {
   Json message = Json::object();
   message.set("role", role);

@@ -15,6 +15,10 @@ namespace xrun {
 // speaker, a content that is neither text nor, beside tool calls, null, a flag that is none.
 Json read_messages(const Json& value, const std::string& field, std::vector<std::string>& notes);
 
+// Throws RowRefusal "wrong_type" if a field is a string that spells a list of messages, as tables
+// (.csv) hold lists: read as a text its brackets and quotes would be trained.
+void refuse_spelled_messages(const Json& value, const std::string& field);
+
 Json make_message(const std::string& role, std::string content);
 
 // "" if the message has no such text.

@@ -119,6 +119,7 @@ PreferenceReader::Prompt PreferenceReader::read_prompt(const Json& row, Preferen
   }
   if (text != nullptr && prompt.messages.is_null()) {
     prompt.name = fields_.spelled("prompt");
+    refuse_spelled_messages(*text, prompt.name);
     prompt.is_text = text->is_string();
     prompt.messages = prompt.is_text ? Json(Json::Array{make_message("user", text->as_string())})
                                      : read_messages(*text, prompt.name, out.notes);
@@ -137,6 +138,7 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
     throw RowRefusal("missing_side",
                      fmt::format("has no \"{}\"{}", name, fields_.other_columns(row, ours)));
   }
+  refuse_spelled_messages(*value, name);
   const bool is_text = value->is_string();
   Json side = is_text ? Json(Json::Array{make_message("assistant", value->as_string())})
                       : read_messages(*value, name, out.notes);

@@ -130,10 +130,13 @@ void RowFields::require_object(const Json& row) {
 }
 
 void RowFields::refuse_format(const Json& row) const {
-  std::vector<std::string> columns;
-  for (const Json::Member& member : row.as_object()) columns.push_back(member.first);
-  std::string text = columns.empty() ? "the row has no columns"
-                                     : fmt::format("the row has {}", name_list(columns));
+  std::vector<std::string> columns, shown;
+  for (const Json::Member& member : row.as_object()) {
+    columns.push_back(member.first);
+    shown.push_back(member.first + (member.second.is_null() ? " (null)" : ""));
+  }
+  std::string text =
+      columns.empty() ? "the row has no columns" : fmt::format("the row has {}", name_list(shown));
   // Among equals the first one of this kind, else the first of all.
   const RowFormat* nearest = nullptr;
   double best = 0;

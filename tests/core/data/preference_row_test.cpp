@@ -176,6 +176,12 @@ TEST(PreferenceRow, ThePromptBesideWholeConversationsMayLackTheirFlags) {
   EXPECT_EQ(row.chosen.as_array()[1].at("weight").as_int(), 0);
 }
 
+TEST(PreferenceRow, AnAnswerThatIsAListOfOtherThingsIsAText) {
+  const PreferenceRow row = read(R"({"prompt":"hi","chosen":"[{'role': 1}]","rejected":"[{x"})");
+  EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:[{'role': 1}]");
+  EXPECT_EQ(spelled(row.rejected), "user:hi|assistant:[{x");
+}
+
 struct Refused {
   const char* reason;
   const char* row;
@@ -208,12 +214,20 @@ const Refused kRefused[] = {
     {"wrong_type", R"({"chosen":[{"content":"x"}],"rejected":"no"})", "has no role"},
     {"wrong_type", R"({"conversations":[{"from":"x","value":"y"}],"chosen":"a","rejected":"b"})",
      "is from \"x\""},
+    {"wrong_type",
+     R"({"prompt":"hi","chosen":"[{'content': 'yes', 'role': 'assistant'}]","rejected":"no"})",
+     "chosen is a string that spells a list of messages, wanted the list itself"},
+    {"wrong_type",
+     R"({"prompt":"[{\"from\":\"human\", \"value\":\"hi\"}]","chosen":"yes","rejected":"no"})",
+     "prompt is a string that spells a list of messages"},
     {"no_prompt", R"({"chosen":"yes","rejected":"no"})", "the row has no prompt"},
     {"missing_side", R"({"prompt":"hi","chosen":"a","worse":"b","bad":"b"})",
      "has no \"rejected\"; columns that are not read: worse, bad; name the right one, say "
      "fields = { rejected = \"worse\" }"},
     {"unknown_format", R"({"question":"hi","good":"a","bad":"b"})",
      "the row has question, good, bad, wanted prompt, chosen, rejected"},
+    {"unknown_format", R"({"prompt":"hi","chosen":null,"rejected":null})",
+     "the row has prompt, chosen (null), rejected (null)"},
     {"unknown_format", R"({"messages":[]})",
      "the row has messages; that is the format with messages, which xrun.chat reads"},
     {"no_prompt", R"({"question":"hi","chosen":"yes","rejected":"no"})",
