@@ -36,8 +36,11 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
     std::vector<std::string> known = config_field_names(path);
     for (const Literal::Entry& entry : table.entries) known.insert(known.begin(), entry.key);
     const std::string where = path.empty() ? "" : path + ".";
+    const std::string first = path + ".1." + part;
+    const bool of_element = list && find_config_field(first) != nullptr;
     throw UsageError(fmt::format("--set {}: there is no key `{}`{}", text, inner,
-                                 did_you_mean(part, known, where)));
+                                 of_element ? "; elements of a list have numbers: " + first
+                                            : did_you_mean(part, known, where)));
   }
   if (!table.is_table) {
     table = Literal{};

@@ -240,6 +240,9 @@ TEST(RecipeConfig, SetRefusesWhatIsNoKey) {
   EXPECT_EQ(error(text, {"valid.fraction=3"}),
             "--set: valid.fraction: got 3, wanted a number from 0 to below 1");
   EXPECT_EQ(error(text, {"data.3.path=x"}), "--set data.3.path=x: there is no key `data.3`");
+  EXPECT_EQ(error(text, {"data.path=x"}),
+            "--set data.path=x: there is no key `data.path`; elements of a list have numbers: "
+            "data.1.path");
 }
 
 TEST(RecipeConfig, SetReachesInsideFreeTablesAndDefaultLists) {
