@@ -126,6 +126,8 @@ std::vector<Value> iterate(const Value& value, Budget& budget) {
   } else if (value.is_text()) {
     const Text& text = value.text();
     budget.charge(static_cast<int64_t>(text.bytes.size()));
+    XRUN_JINJA_CHECK(text_length(text) <= static_cast<int64_t>(kMaxListItems),
+                     "a list grows beyond {} items", kMaxListItems);
     for (size_t at = 0; at < text.bytes.size();) {
       size_t end = at + 1;
       while (end < text.bytes.size() && (text.bytes[end] & 0xC0) == 0x80) ++end;

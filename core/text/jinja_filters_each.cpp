@@ -19,7 +19,7 @@ Value path_attribute(Interpreter& interpreter, const Value& item, const Value& p
   if (!path.is_text()) return interpreter.get_item(item, path);
   Value at = item;
   const TextPtr dot = make_text(".");
-  for (const TextPtr& part : split_text(path.as_text(), dot.get(), -1)) {
+  for (const TextPtr& part : split_text(path.as_text(), dot.get(), -1, interpreter.budget())) {
     const bool index = !part->bytes.empty() && part->bytes.size() < 10 &&
                        std::all_of(part->bytes.begin(), part->bytes.end(),
                                    [](char c) { return c >= '0' && c <= '9'; });

@@ -7,6 +7,7 @@
 #include "core/text/jinja_arguments.h"
 #include "core/text/jinja_filters.h"
 #include "core/text/jinja_interpreter.h"
+#include "core/text/jinja_operators.h"
 #include "core/text/jinja_print.h"
 #include "core/text/jinja_strings.h"
 
@@ -27,12 +28,20 @@ Value list(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   return Value::list(iterate(input, interpreter.budget()), ListStyle::kList, origin);
 }
 
+// A character of a text that has one, without a value for each of the others.
+std::optional<Value> one_point(const Value& input, int64_t index, Budget& budget) {
+  if (!input.is_text() || input.bytes().empty()) return {};
+  const Value end = index == -1 ? Value::none() : Value::integer(index + 1);
+  return Value::text(slice(input, Value::integer(index), end, Value::none(), budget).as_text());
+}
+
 Value first(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader("first", arguments).finish();
   if (input.is_list() && input.list().style == ListStyle::kGenerator) {
     List& items = input.list();
     if (items.taken < items.items.size()) return items.items[items.taken++];
   }
+  if (const std::optional<Value> point = one_point(input, 0, interpreter.budget())) return *point;
   const std::vector<Value> items = iterate(input, interpreter.budget());
   return items.empty() ? Value::undefined("No first item, sequence was empty.") : items.front();
 }
@@ -41,18 +50,21 @@ Value last(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader("last", arguments).finish();
   const bool reversible = !input.is_list() || input.list().style != ListStyle::kGenerator;
   XRUN_JINJA_CHECK(reversible, "'generator' object is not reversible");
+  if (const std::optional<Value> point = one_point(input, -1, interpreter.budget())) return *point;
   const std::vector<Value> items = iterate(input, interpreter.budget());
   return items.empty() ? Value::undefined("No last item, sequence was empty.") : items.back();
 }
 
 Value reverse(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader("reverse", arguments).finish();
+  if (input.is_text()) {
+    const Value none = Value::none();
+    const Value reversed = slice(input, none, none, Value::integer(-1), interpreter.budget());
+    return Value::text(reversed.as_text());
+  }
   std::vector<Value> items = iterate(input, interpreter.budget());
   std::reverse(items.begin(), items.end());
-  if (!input.is_text()) return Value::generator(std::move(items));
-  TextBuilder out;
-  for (const Value& item : items) out.append(item.text());
-  return Value::text(out.take());
+  return Value::generator(std::move(items));
 }
 
 Value join(Interpreter& interpreter, const Value& input, Arguments& arguments) {
@@ -67,9 +79,7 @@ Value join(Interpreter& interpreter, const Value& input, Arguments& arguments) {
     const bool whole = attribute == nullptr || attribute->is_none();
     parts.push_back(to_text(whole ? item : path_attribute(interpreter, item, *attribute), budget));
   }
-  TextPtr text = join_list(*between, parts);
-  budget.charge_bytes(text->bytes.size());
-  return Value::text(std::move(text));
+  return Value::text(join_list(*between, parts, budget));
 }
 
 Value otherwise(Interpreter&, const Value& input, Arguments& arguments) {
@@ -130,7 +140,8 @@ Value attribute_key(Interpreter& interpreter, const Value& item, const Value& at
     add(attribute);
   } else {
     const TextPtr comma = make_text(",");
-    for (const TextPtr& path : split_text(attribute.as_text(), comma.get(), -1)) {
+    for (const TextPtr& path :
+         split_text(attribute.as_text(), comma.get(), -1, interpreter.budget())) {
       add(Value::text(path));
     }
   }

@@ -107,9 +107,7 @@ Value replace(Interpreter& interpreter, const Value& input, Arguments& arguments
   const Value* count = reader.next("count");
   reader.finish();
   const int64_t most = count != nullptr && count->is_integral() ? count->as_int() : -1;
-  TextPtr text = replace_text(*to_text(input, budget), *from, *to, most);
-  budget.charge_bytes(text->bytes.size());
-  return Value::text(std::move(text));
+  return Value::text(replace_text(*to_text(input, budget), *from, *to, most, budget));
 }
 
 Value format(Interpreter& interpreter, const Value& input, Arguments& arguments) {
@@ -143,9 +141,11 @@ Value indent(Interpreter& interpreter, const Value& input, Arguments& arguments)
       width != nullptr && width->is_text()
           ? width->as_text()
           : make_text(std::string(static_cast<size_t>(std::max<int64_t>(spaces, 0)), ' '));
-  const TextPtr text = to_text(input, interpreter.budget());
+  const TextPtr text = input.as_text();
   // A newline is added for the split, so that the last line counts even when it is empty.
-  const auto lines = split_lines(join_texts(*text, *make_text("\n")), false);
+  Budget& budget = interpreter.budget();
+  const auto lines = split_lines(join_texts(*text, *make_text("\n")), false, budget);
+  charge_copies(budget, static_cast<int64_t>(lines.size()), *margin, text->bytes.size());
   TextBuilder out;
   for (size_t i = 0; i < lines.size(); ++i) {
     if (i > 0) out.append("\n", mark_at(*text, 0));
@@ -153,7 +153,6 @@ Value indent(Interpreter& interpreter, const Value& input, Arguments& arguments)
     if (indented) out.append(*margin);
     out.append(*lines[i]);
   }
-  interpreter.budget().charge_bytes(out.size());
   return Value::text(out.take(), input.markup());
 }
 

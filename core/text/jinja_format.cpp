@@ -121,6 +121,7 @@ class Percent {
     } else {
       text = pad_text(text, one.width, *blank, one.left ? Side::kRight : Side::kLeft);
     }
+    budget_.charge_bytes(text->bytes.size());
     out_.append(*text);
   }
 

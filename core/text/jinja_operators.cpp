@@ -90,13 +90,9 @@ Value float_binary(std::string_view op, double a, double b) {
 Value repeat(const Value& value, int64_t times, Budget& budget) {
   times = std::max<int64_t>(times, 0);
   if (value.is_text()) {
-    const size_t size = value.bytes().size();
-    XRUN_JINJA_CHECK(size == 0 || static_cast<size_t>(times) <= kMaxTextBytes / size,
-                     "the text grows beyond {} MiB", kMaxTextBytes >> 20);
+    if (value.bytes().empty()) times = 0;
+    charge_copies(budget, times, value.text());
     TextBuilder out;
-    if (size == 0) times = 0;
-    budget.charge(times);
-    budget.charge_bytes(size * static_cast<size_t>(times));
     for (int64_t i = 0; i < times; ++i) out.append(value.text());
     return Value::text(out.take(), value.markup());
   }
@@ -214,7 +210,7 @@ Stride resolve(const Value& start, const Value& stop, const Value& step, int64_t
   return {first, by, first > end ? (first - end - 1) / -by + 1 : 0};
 }
 
-Value slice_text_points(const Value& value, const Stride& stride, int64_t length) {
+Value slice_text_points(const Value& value, const Stride& stride, int64_t length, Budget& budget) {
   const Text& text = value.text();
   if (stride.step == 1 || stride.count == 0) {
     const size_t begin = byte_of_point(text, std::min(stride.first, length));
@@ -222,11 +218,14 @@ Value slice_text_points(const Value& value, const Stride& stride, int64_t length
     return Value::text(slice_text(value.as_text(), begin, stride.count == 0 ? begin : end),
                        value.markup());
   }
-  std::vector<size_t> starts;  // byte of each code point, and the end
+  budget.charge(stride.count);
+  std::vector<uint32_t> starts;  // byte of each code point, and the end
+  starts.reserve(static_cast<size_t>(length) + 1);
   for (size_t at = 0; at < text.bytes.size(); at += read_utf8(text.bytes, at).size) {
-    starts.push_back(at);  // as text_length() counts them: an invalid byte is one too
+    starts.push_back(
+        static_cast<uint32_t>(at));  // as text_length() counts them: an invalid byte is one too
   }
-  starts.push_back(text.bytes.size());
+  starts.push_back(static_cast<uint32_t>(text.bytes.size()));
   TextBuilder out;
   for (int64_t i = 0; i < stride.count; ++i) {
     const size_t point = static_cast<size_t>(stride.first + i * stride.step);
@@ -246,7 +245,7 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
   const int64_t length = length_of(value);
   const Stride stride = resolve(start, stop, step, length);
   budget.charge(length / 16);
-  if (value.is_text()) return slice_text_points(value, stride, length);
+  if (value.is_text()) return slice_text_points(value, stride, length, budget);
   const List& list = value.list();
   std::vector<Value> items;
   for (int64_t i = 0; i < stride.count; ++i) {

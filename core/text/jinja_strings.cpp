@@ -60,10 +60,30 @@ TextPtr strip_text(const TextPtr& text, Side side, const Text* chars) {
 
 namespace {
 
-using Cuts = std::vector<std::pair<size_t, size_t>>;  // pieces as byte ranges
+// Pieces as byte ranges, paid for one by one. More than a list holds come to nothing anyway.
+class Cuts {
+ public:
+  explicit Cuts(Budget& budget) : budget_(budget) {}
+  void add(size_t begin, size_t end) {
+    budget_.charge(1);
+    XRUN_JINJA_CHECK(ranges_.size() < kMaxListItems, "a list grows beyond {} items", kMaxListItems);
+    ranges_.emplace_back(begin, end);
+  }
+  int64_t size() const { return static_cast<int64_t>(ranges_.size()); }
+  void reverse() { std::reverse(ranges_.begin(), ranges_.end()); }
+  std::vector<TextPtr> pieces(const TextPtr& text) const {
+    std::vector<TextPtr> out;
+    out.reserve(ranges_.size());
+    for (const auto& [begin, end] : ranges_) out.push_back(slice_text(text, begin, end));
+    return out;
+  }
 
-Cuts space_cuts(const std::string& bytes, int64_t most) {
-  Cuts cuts;
+ private:
+  Budget& budget_;
+  std::vector<std::pair<size_t, size_t>> ranges_;
+};
+
+void space_cuts(const std::string& bytes, int64_t most, Cuts& cuts) {
   size_t at = 0;
   const auto skip = [&](bool space) {
     while (at < bytes.size()) {
@@ -74,20 +94,18 @@ Cuts space_cuts(const std::string& bytes, int64_t most) {
   };
   while (true) {
     skip(true);
-    if (at >= bytes.size()) return cuts;
+    if (at >= bytes.size()) return;
     const size_t begin = at;
-    if (most >= 0 && static_cast<int64_t>(cuts.size()) == most) {
-      cuts.emplace_back(begin, bytes.size());
-      return cuts;
+    if (most >= 0 && cuts.size() == most) {
+      return cuts.add(begin, bytes.size());
     }
     skip(false);
-    cuts.emplace_back(begin, at);
+    cuts.add(begin, at);
   }
 }
 
 // The same from the right; the pieces come in the order of the text.
-Cuts space_cuts_from_right(const std::string& bytes, int64_t most) {
-  Cuts cuts;
+void space_cuts_from_right(const std::string& bytes, int64_t most, Cuts& cuts) {
   size_t at = bytes.size();
   const auto skip = [&](bool space) {
     while (at > 0) {
@@ -100,64 +118,58 @@ Cuts space_cuts_from_right(const std::string& bytes, int64_t most) {
     skip(true);
     if (at == 0) break;
     const size_t end = at;
-    if (most >= 0 && static_cast<int64_t>(cuts.size()) == most) {
-      cuts.emplace_back(0, end);
+    if (most >= 0 && cuts.size() == most) {
+      cuts.add(0, end);
       break;
     }
     skip(false);
-    cuts.emplace_back(at, end);
+    cuts.add(at, end);
   }
-  std::reverse(cuts.begin(), cuts.end());
-  return cuts;
+  cuts.reverse();
 }
 
-Cuts separator_cuts(const std::string& bytes, std::string_view separator, int64_t most) {
-  Cuts cuts;
+void separator_cuts(const std::string& bytes, std::string_view separator, int64_t most,
+                    Cuts& cuts) {
   size_t begin = 0;
-  while (most < 0 || static_cast<int64_t>(cuts.size()) < most) {
+  while (most < 0 || cuts.size() < most) {
     const size_t found = find_bytes(bytes, separator, begin);
     if (found == std::string::npos) break;
-    cuts.emplace_back(begin, found);
+    cuts.add(begin, found);
     begin = found + separator.size();
   }
-  cuts.emplace_back(begin, bytes.size());
-  return cuts;
+  cuts.add(begin, bytes.size());
 }
 
-Cuts separator_cuts_from_right(const std::string& bytes, std::string_view separator, int64_t most) {
-  Cuts cuts;
+void separator_cuts_from_right(const std::string& bytes, std::string_view separator, int64_t most,
+                               Cuts& cuts) {
   size_t end = bytes.size();
-  while (most < 0 || static_cast<int64_t>(cuts.size()) < most) {
+  while (most < 0 || cuts.size() < most) {
     const size_t found = find_last(bytes, separator, end);
     if (found == std::string::npos) break;
-    cuts.emplace_back(found + separator.size(), end);
+    cuts.add(found + separator.size(), end);
     end = found;
   }
-  cuts.emplace_back(0, end);
-  std::reverse(cuts.begin(), cuts.end());
-  return cuts;
+  cuts.add(0, end);
+  cuts.reverse();
 }
 
 }  // namespace
 
 std::vector<TextPtr> split_text(const TextPtr& text, const Text* separator, int64_t most,
-                                bool from_right) {
-  Cuts cuts;
+                                Budget& budget, bool from_right) {
+  Cuts cuts(budget);
   if (separator == nullptr) {
-    cuts = from_right ? space_cuts_from_right(text->bytes, most) : space_cuts(text->bytes, most);
+    (from_right ? space_cuts_from_right : space_cuts)(text->bytes, most, cuts);
   } else {
     XRUN_JINJA_CHECK(!separator->bytes.empty(), "empty separator");
-    cuts = from_right ? separator_cuts_from_right(text->bytes, separator->bytes, most)
-                      : separator_cuts(text->bytes, separator->bytes, most);
+    (from_right ? separator_cuts_from_right : separator_cuts)(text->bytes, separator->bytes, most,
+                                                              cuts);
   }
-  std::vector<TextPtr> parts;
-  parts.reserve(cuts.size());
-  for (const auto& [begin, end] : cuts) parts.push_back(slice_text(text, begin, end));
-  return parts;
+  return cuts.pieces(text);
 }
 
-std::vector<TextPtr> split_lines(const TextPtr& text, bool keep_ends) {
-  std::vector<TextPtr> lines;
+std::vector<TextPtr> split_lines(const TextPtr& text, bool keep_ends, Budget& budget) {
+  Cuts lines(budget);
   const std::string& bytes = text->bytes;
   size_t begin = 0;
   for (size_t at = 0; at < bytes.size();) {
@@ -169,19 +181,24 @@ std::vector<TextPtr> split_lines(const TextPtr& text, bool keep_ends) {
                         point.value == 0x2028 || point.value == 0x2029;
     if (!breaks) continue;
     if (point.value == '\r' && at < bytes.size() && bytes[at] == '\n') ++at;
-    lines.push_back(slice_text(text, begin, keep_ends ? at : end));
+    lines.add(begin, keep_ends ? at : end);
     begin = at;
   }
-  if (begin < bytes.size()) lines.push_back(slice_text(text, begin, bytes.size()));
-  return lines;
+  if (begin < bytes.size()) lines.add(begin, bytes.size());
+  return lines.pieces(text);
 }
 
-TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t most) {
+TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t most,
+                     Budget& budget) {
+  int64_t places = count_text(text, from.bytes);
+  if (most >= 0) places = std::min(places, most);
+  const size_t kept = text.bytes.size() - static_cast<size_t>(places) * from.bytes.size();
+  charge_copies(budget, places, to, kept);
+  budget.charge(places);  // the pieces between them
   TextBuilder out;
   size_t at = 0;
-  for (int64_t count = 0; most < 0 || count < most; ++count) {
+  for (int64_t count = 0; count < places; ++count) {
     size_t found = find_bytes(text.bytes, from.bytes, at);
-    if (found == std::string::npos) break;
     if (from.bytes.empty()) {
       // Python puts the replacement before every code point and at the end.
       out.append(to, mark_at(text, at).turn);
@@ -199,7 +216,10 @@ TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t
   return out.take();
 }
 
-TextPtr join_list(const Text& separator, const std::vector<TextPtr>& parts) {
+TextPtr join_list(const Text& separator, const std::vector<TextPtr>& parts, Budget& budget) {
+  size_t size = 0;
+  for (const TextPtr& part : parts) size += part->bytes.size();
+  charge_copies(budget, static_cast<int64_t>(parts.size()), separator, size);
   TextBuilder out;
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i > 0) out.append(separator);

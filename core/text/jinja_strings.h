@@ -16,16 +16,20 @@ size_t previous_point(std::string_view bytes, size_t end);
 // Removes white space, or any of the code points in `chars`, from the ends.
 TextPtr strip_text(const TextPtr& text, Side side, const Text* chars);
 
+// What these make of a text can be far more than the text: each charges the budget for it before it
+// takes the memory.
+
 // Splits at white space (a null separator) or at each separator, at most `most` times (-1: all),
 // from the left or from the right. Throws Fault on an empty separator.
 std::vector<TextPtr> split_text(const TextPtr& text, const Text* separator, int64_t most,
-                                bool from_right = false);
-std::vector<TextPtr> split_lines(const TextPtr& text, bool keep_ends);
+                                Budget& budget, bool from_right = false);
+std::vector<TextPtr> split_lines(const TextPtr& text, bool keep_ends, Budget& budget);
 
 // Replaces at most `most` (-1: all) places of `from`.
-TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t most);
+TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t most,
+                     Budget& budget);
 
-TextPtr join_list(const Text& separator, const std::vector<TextPtr>& parts);
+TextPtr join_list(const Text& separator, const std::vector<TextPtr>& parts, Budget& budget);
 
 // Rewrites each code point: `change` appends to its first argument what stands for the second,
 // which begins at a byte.

@@ -123,6 +123,15 @@ TextPtr join_texts(const Text& a, const Text& b) {
   return builder.take();
 }
 
+void charge_copies(Budget& budget, int64_t times, const Text& text, size_t rest) {
+  const size_t size = text.bytes.size();
+  const bool fits = rest <= kMaxTextBytes &&
+                    (size == 0 || static_cast<size_t>(times) <= (kMaxTextBytes - rest) / size);
+  XRUN_JINJA_CHECK(fits, "the text grows beyond {} MiB", kMaxTextBytes >> 20);
+  budget.charge(times * (text.runs.end() - text.runs.begin()));
+  budget.charge_bytes(rest + size * static_cast<size_t>(times));
+}
+
 Mark mark_at(const Text& text, size_t at) {
   if (text.runs.empty()) return {};
   const Run* run = run_at(text, at);

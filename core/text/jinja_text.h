@@ -129,6 +129,10 @@ TextPtr make_text(std::string_view bytes, Mark mark = {});
 TextPtr slice_text(const TextPtr& text, size_t begin, size_t end);  // bytes
 TextPtr join_texts(const Text& a, const Text& b);
 
+// Charges for a text of `times` copies of `text` and `rest` bytes more, before it is built. Throws
+// Fault beyond kMaxTextBytes.
+void charge_copies(Budget& budget, int64_t times, const Text& text, size_t rest = 0);
+
 // Returns the mark of the byte at `at`, or of the template if the text is empty.
 Mark mark_at(const Text& text, size_t at);
 

@@ -45,27 +45,24 @@ Value split(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   reader.finish();
   const size_t work = separator == nullptr ? 1 : separator->bytes.size();
   if (from_right) interpreter.budget().charge_bytes(self.bytes().size() * (work / 64 + 1));
-  const auto parts = split_text(self.as_text(), separator.get(), most, from_right);
-  interpreter.budget().charge(static_cast<int64_t>(parts.size()));
-  return list_of(self, parts);
+  return list_of(
+      self, split_text(self.as_text(), separator.get(), most, interpreter.budget(), from_right));
 }
 
 Value split_lines_method(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   ArgumentReader reader("splitlines", arguments);
   const bool keep_ends = reader.boolean("keepends", false);
   reader.finish();
-  const auto parts = split_lines(self.as_text(), keep_ends);
-  interpreter.budget().charge(static_cast<int64_t>(parts.size()));
-  return list_of(self, parts);
+  return list_of(self, split_lines(self.as_text(), keep_ends, interpreter.budget()));
 }
 
 template <bool from_right>
-Value partition(Interpreter&, const Value& self, Arguments& arguments) {
+Value partition(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   ArgumentReader reader("partition", arguments);
   const TextPtr separator = reader.text("sep");
   reader.finish();
   XRUN_JINJA_CHECK(separator != nullptr, "partition() wants a str");
-  auto parts = split_text(self.as_text(), separator.get(), 1, from_right);
+  auto parts = split_text(self.as_text(), separator.get(), 1, interpreter.budget(), from_right);
   const TextPtr empty = make_text("");
   if (parts.size() == 2) {
     parts.insert(parts.begin() + 1, separator);
@@ -105,9 +102,7 @@ Value replace(Interpreter& interpreter, const Value& self, Arguments& arguments)
   const int64_t most = reader.integer("count", -1);
   reader.finish();
   XRUN_JINJA_CHECK(from != nullptr && to != nullptr, "replace() wants two strs");
-  TextPtr text = replace_text(self.text(), *from, *to, most);
-  interpreter.budget().charge_bytes(text->bytes.size());
-  return like(self, std::move(text));
+  return like(self, replace_text(self.text(), *from, *to, most, interpreter.budget()));
 }
 
 // find, rfind, index, rindex, count look inside [start, end) and count from the whole text's begin.
@@ -169,9 +164,7 @@ Value join(Interpreter& interpreter, const Value& self, Arguments& arguments) {
                      parts.size(), type_name(item));
     parts.push_back(item.as_text());
   }
-  TextPtr text = join_list(self.text(), parts);
-  interpreter.budget().charge_bytes(text->bytes.size());
-  return like(self, std::move(text));
+  return like(self, join_list(self.text(), parts, interpreter.budget()));
 }
 
 template <Side side>
