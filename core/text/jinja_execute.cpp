@@ -44,7 +44,10 @@ void Interpreter::set_variable(int symbol, Value value) {
 }
 
 void Interpreter::set_messages(int symbol, const Value& messages) {
-  for (const Value& message : messages.list().items) messages_.push_back(message.identity());
+  int64_t number = 0;
+  for (const Value& message : messages.list().items) {
+    messages_.emplace(message.identity(), number++);
+  }
   set_variable(symbol, messages);
 }
 
@@ -224,8 +227,8 @@ int64_t Interpreter::message_in_scope() const {
   for (const Scope* at = scope_; at != nullptr; at = at->parent) {
     for (const auto& [symbol, value] : at->variables) {
       if (!value.is_dict()) continue;
-      const auto found = std::find(messages_.begin(), messages_.end(), value.identity());
-      if (found != messages_.end()) return found - messages_.begin();
+      const auto found = messages_.find(value.identity());
+      if (found != messages_.end()) return found->second;
     }
   }
   return -1;
@@ -237,8 +240,7 @@ void Interpreter::execute_generation(const Node& node) {
   turn_messages_.push_back(message_in_scope());
   const auto number = static_cast<uint32_t>(turn_messages_.size());
   execute(node.bodies[0]);
-  const size_t runs = out_->mark_turn(begin, number);
-  budget().charge(static_cast<int64_t>(runs + messages_.size() / 16));
+  budget().charge(static_cast<int64_t>(out_->mark_turn(begin, number)));
 }
 
 }  // namespace xrun::jinja

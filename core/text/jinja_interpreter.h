@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -148,7 +149,7 @@ class Interpreter {
                                                         // other in a ring
   int line_ = 1;
   int depth_ = 0;
-  std::vector<const void*> messages_;  // identities
+  std::unordered_map<const void*, int64_t> messages_;  // numbers by identity
   std::vector<int64_t> turn_messages_;
   const int varargs_, kwargs_, caller_, loop_;  // symbols of these names, or -1
 };
