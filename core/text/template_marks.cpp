@@ -95,10 +95,9 @@ constexpr Place kLfm2Calls[] = {
      "{%- endif -%}"},
 };
 
-constexpr std::string_view kNemotronCalls =
-    "{# Assistant message has tool calls. #}\n            {{- '<|im_start|>assistant\\n' }}";
 constexpr Place kNemotron3[] = {
-    {kNemotronCalls, 1, "{{- '<|im_start|>assistant\\n' }}{%- generation %}"},
+    {"{{- '<|im_start|>assistant\\n' }}\n                {%- set include_content", 1,
+     "{{- '<|im_start|>assistant\\n' }}{%- generation %}{%- set include_content"},
     {"{{- '<|im_end|>\\n' }}\n        {%- else %}\n", 1,
      "{{- '<|im_end|>' }}{%- endgeneration %}{{- '\\n' }}\n        {%- else %}\n"},
     {"{{- '<|im_start|>assistant\\n' ~ (content | default('', true) | string | trim) ~ "

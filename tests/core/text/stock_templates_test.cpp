@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/text/builtin_templates.h"
 #include "core/text/template_marks.h"
 #include "tests/core/text/template_fixture.h"
 
@@ -122,6 +123,24 @@ TEST(StockTemplates, PublishedTemplatesRenderAndMarkAsUnderTransformers) {
     }
   }
   EXPECT_GE(known, 60);
+}
+
+TEST(StockTemplates, EveryPublishedTextOfAFamilyHasItsMarks) {
+  int known = 0;
+  for (const std::filesystem::path& file : published_templates()) {
+    const std::string source = read_file(file);
+    const std::string_view family = stock_family(source);
+    const auto is_family = [&](const BuiltinTemplate& one) { return one.name == family; };
+    if (family.empty() ||
+        std::any_of(builtin_templates().begin(), builtin_templates().end(), is_family)) {
+      continue;
+    }
+    ++known;
+    const std::optional<MarkedSource> marked = mark_source(source);
+    ASSERT_TRUE(marked.has_value()) << file.stem();
+    EXPECT_EQ(marked->family, family) << file.stem();
+  }
+  if (known == 0) GTEST_SKIP() << kNoPublished;
 }
 
 TEST(StockTemplates, MarksPutIntoATextChangeNoByteOfWhatItRenders) {
