@@ -89,7 +89,7 @@ struct ResolvedTemplate {
 // the tokenizer's own ("rag"), or a file. "auto" takes the tokenizer's "default", and its
 // "tool_use" for rows with tools. Throws Error with the way out if the tokenizer has no template,
 // if its template is unmarked and unknown (unless `allow_unmarked`), or if the setting names
-// nothing. An unknown "tool_use", or a "default" that is missing beside it, refuses its rows only.
+// nothing. Of these two one that is missing or cannot be used refuses its own rows only.
 ResolvedTemplate resolve_template(const Tokenizer& tokenizer, const std::string& setting = "auto",
                                   const std::string& date = "", bool allow_unmarked = false);
 

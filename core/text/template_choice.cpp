@@ -153,13 +153,26 @@ ResolvedTemplate resolve_own(const std::string& name, const std::string& source,
                     policy);
 }
 
-// The template of rows with tools. Where it has no marks only its rows are refused.
-ResolvedTemplate resolve_tool_use(const std::string& source, const MarkPolicy& policy) {
+// One of the two templates of "auto": where it cannot be used only its rows are refused.
+struct Half {
+  ResolvedTemplate resolved;
+  std::string failure;  // why it cannot be used, or ""
+};
+
+Half resolve_half(const std::string& name, const std::string* source, const std::string& missing,
+                  const MarkPolicy& policy) {
+  const bool plain = name == "default";
   try {
-    return resolve_own("tool_use", source, policy);
+    XRUN_CHECK(source != nullptr, "{}", missing);
+    return {resolve_own(name, *source, policy), ""};
   } catch (const Error& error) {
-    return {make_refused_template("own:tool_use", source, error.what()),
-            "none, they are refused, since the tokenizer's own \"tool_use\" cannot be used"};
+    const std::string own = plain ? "own" : "own:" + name;
+    std::string notice = fmt::format(
+        "none, {} are refused, since {}", plain ? "rows without tools" : "they",
+        source == nullptr ? fmt::format("the tokenizer has none named \"{}\"", name)
+                          : fmt::format("the tokenizer's own \"{}\" cannot be used", name));
+    return {{make_refused_template(own, source == nullptr ? "" : *source, error.what()), notice},
+            error.what()};
   }
 }
 
@@ -172,19 +185,18 @@ ResolvedTemplate resolve_auto(const MarkPolicy& policy) {
       joined_names());
   const std::string* plain = find_text(templates, "default");
   const std::string* tool_use = find_text(templates, "tool_use");
+  if (plain != nullptr && tool_use == nullptr) return resolve_own("default", *plain, policy);
   const std::string no_plain = fmt::format(
       "the tokenizer has the chat templates {} and none named \"default\" for a row "
       "without tools; name one of them as the template",
       quoted_names(templates));
-  XRUN_CHECK(plain != nullptr || tool_use != nullptr, "{}", no_plain);
-  ResolvedTemplate out{make_refused_template("own", "", no_plain),
-                       "none, rows without tools are "
-                       "refused, since the tokenizer has none named \"default\""};
-  if (plain != nullptr) out = resolve_own("default", *plain, policy);
-  if (tool_use == nullptr) return out;
-  const ResolvedTemplate tools = resolve_tool_use(*tool_use, policy);
-  return {make_tool_template(out.chat_template, tools.chat_template),
-          fmt::format("{}; for rows with tools: {}", out.notice, tools.notice)};
+  XRUN_CHECK(tool_use != nullptr, "{}", no_plain);
+  const Half rows = resolve_half("default", plain, no_plain, policy);
+  const Half tools = resolve_half("tool_use", tool_use, "", policy);
+  const Half& first = plain == nullptr ? tools : rows;
+  XRUN_CHECK(rows.failure.empty() || tools.failure.empty(), "{}", first.failure);
+  return {make_tool_template(rows.resolved.chat_template, tools.resolved.chat_template),
+          fmt::format("{}; for rows with tools: {}", rows.resolved.notice, tools.resolved.notice)};
 }
 
 ResolvedTemplate resolve_file(const std::string& path, const MarkPolicy& policy) {

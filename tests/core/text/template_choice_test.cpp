@@ -202,6 +202,34 @@ TEST_F(TemplateChoice, AToolUseTemplateWithoutMarksRefusesItsRowsOnly) {
             "T");
 }
 
+TEST_F(TemplateChoice, ADefaultThatDoesNotParseRefusesRowsWithoutToolsOnly) {
+  const auto load = [&](const char* templates) {
+    return load_with_config(
+        folder_, "tiny_tokenizer",
+        parse_json(fmt::format(R"({{"chat_template": {}}})", templates), "config"));
+  };
+  const Json tools = parse_json(R"({"tools": []})", "k");
+  const auto broken = load(R"({"default": "{% if %}",
+                               "tool_use": "T{% generation %}{% endgeneration %}"})");
+  const ResolvedTemplate resolved = resolve_template(*broken);
+  EXPECT_EQ(resolved.notice,
+            "template: none, rows without tools are refused, since the tokenizer's own \"default\" "
+            "cannot be used; for rows with tools: the tokenizer's own \"tool_use\"");
+  EXPECT_EQ(resolved.chat_template->render(messages({{"user", "q"}}), tools).text, "T");
+  const std::string refusal = error_of([&] {
+    resolved.chat_template->render(messages({{"user", "q"}}), {});
+  });
+  EXPECT_TRUE(refusal.starts_with("chat template \"own\", line 1: ")) << refusal;
+  // The other way round, and both.
+  const auto other = resolve_template(*load(R"({"default": "D{% generation %}{% endgeneration %}",
+                                                "tool_use": "{% if %}"})"));
+  EXPECT_EQ(other.chat_template->render(messages({{"user", "q"}}), {}).text, "D");
+  EXPECT_NE(error_of([&] { other.chat_template->render(messages({{"user", "q"}}), tools); }), "");
+  const auto none = load(R"({"default": "{% if %}", "tool_use": "{% for %}"})");
+  EXPECT_TRUE(
+      error_of([&] { resolve_template(*none); }).starts_with("chat template \"own\", line 1: "));
+}
+
 TEST_F(TemplateChoice, NamedTemplatesWithoutADefaultAreListed) {
   const auto load = [&](const char* templates) {
     return load_with_config(
