@@ -13,9 +13,7 @@ class ToolTemplate final : public ChatTemplate {
  public:
   ToolTemplate(std::shared_ptr<const ChatTemplate> plain,
                std::shared_ptr<const ChatTemplate> tool_use)
-      : plain_(std::move(plain)),
-        tool_use_(std::move(tool_use)),
-        source_(plain_->source() + tool_use_->source()) {}
+      : plain_(std::move(plain)), tool_use_(std::move(tool_use)) {}
 
   Rendering render(const Json& messages, const Json& kwargs) const override {
     return chosen(kwargs).render(messages, kwargs);
@@ -29,7 +27,7 @@ class ToolTemplate final : public ChatTemplate {
   bool marks_generation() const override {
     return plain_->marks_generation() && tool_use_->marks_generation();
   }
-  const std::string& source() const override { return source_; }
+  const std::string& source() const override { return plain_->source(); }
   std::string name() const override { return plain_->name(); }
 
   std::string digest() const override {
@@ -42,7 +40,6 @@ class ToolTemplate final : public ChatTemplate {
  private:
   const std::shared_ptr<const ChatTemplate> plain_;
   const std::shared_ptr<const ChatTemplate> tool_use_;
-  const std::string source_;
 };
 
 class RefusedTemplate final : public ChatTemplate {

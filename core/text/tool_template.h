@@ -9,9 +9,8 @@
 namespace xrun {
 
 // Returns a template that renders a row whose argument `tools` is there and not null, an empty list
-// included, through `tool_use`, and any other through `plain`, as transformers chooses. Its name is
-// that of `plain`, its source is both texts, its digest covers both. As safe for threads as the
-// two.
+// included, through `tool_use`, and any other through `plain`, as transformers chooses. Its name
+// and source are those of `plain`, its digest covers both. As safe for threads as the two.
 std::shared_ptr<const ChatTemplate> make_tool_template(
     std::shared_ptr<const ChatTemplate> plain, std::shared_ptr<const ChatTemplate> tool_use);
 
