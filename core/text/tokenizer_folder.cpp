@@ -1,7 +1,6 @@
 #include "core/text/tokenizer_folder.h"
 
 #include <charconv>
-#include <unordered_set>
 
 #include "core/base/file.h"
 #include "core/text/class_roles.h"
@@ -44,35 +43,25 @@ void read_added_decoder(const Json& config, const std::string& file,
 // added_tokens.json: {"<pad>": 32000}, for tokens of which no more is known.
 void read_added_map(const fs::path& path, std::vector<AddedToken>& added) {
   const Json json = read_object(path);
-  std::unordered_set<std::string> known;
-  for (const AddedToken& token : added) known.insert(token.content);
   for (const auto& [content, id] : json.as_object()) {
     XRUN_CHECK(id.is_int() && id.as_int() >= 0 && id.as_int() <= Vocabulary::kMaxId,
                "{}: the id of \"{}\" is not an integer of 0 to {}", path.string(), content,
                Vocabulary::kMaxId);
-    if (known.contains(content)) continue;
     AddedToken token = read_added_token(Json(content), path.string());
     token.id = int32_t(id.as_int());
     added.push_back(std::move(token));
   }
 }
 
-// The names and lists of special tokens in one file. They have no ids of their own.
-void read_special(const Json& json, const std::string& file, std::vector<AddedToken>& added) {
-  const auto add = [&](const Json& value, const std::string& where) {
+// They have no ids of their own.
+void add_special(const std::vector<SpecialToken>& tokens, std::vector<AddedToken>& added) {
+  for (const auto& [name, value, where] : tokens) {
+    const bool empty = value.is_null() || (value.is_string() && value.as_string().empty());
+    if (empty && !name.empty()) continue;
     AddedToken token = read_added_token(value, where);
     token.special = true;
     if (value.is_string() || value.find("normalized") == nullptr) token.normalized = false;
     added.push_back(std::move(token));
-  };
-  TokenNames::each(json, [&](const std::string& name, const Json& value) {
-    const bool empty = value.is_null() || (value.is_string() && value.as_string().empty());
-    if (!empty) add(value, file + ": " + name);
-  });
-  for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
-    const Json* list = json.find(key);
-    if (list == nullptr || !list->is_array()) continue;
-    for (const Json& value : list->as_array()) add(value, file + ": " + key);
   }
 }
 
@@ -85,12 +74,15 @@ FolderSettings read_folder_settings(const fs::path& dir) {
   out.tokenizer_config = read_object(config_name);
   out.config = read_object(dir / "config.json");
   const Json map = read_object(map_name);
-  out.names.read(out.tokenizer_config, config_name);
-  if (!out.tokenizer_config.find("added_tokens_decoder")) out.names.read(map, map_name);
+  const std::vector<SpecialToken> special =
+      special_tokens({out.tokenizer_config, config_name}, {map, map_name});
+  out.names = TokenNames(special);
   read_added_decoder(out.tokenizer_config, config_name, out.added);
-  read_added_map(dir / "added_tokens.json", out.added);
-  read_special(out.tokenizer_config, config_name, out.added);
-  read_special(map, map_name, out.added);
+  // transformers asks the older file only where the configuration lists none.
+  if (!out.tokenizer_config.find("added_tokens_decoder")) {
+    read_added_map(dir / "added_tokens.json", out.added);
+  }
+  add_special(special, out.added);
   out.chat_templates = read_folder_templates(dir, out.tokenizer_config, config_name);
 
   Json hashed = Json::object();

@@ -123,6 +123,9 @@ TokenizerPipeline make_pipeline(Sections& sections, const std::string& name) {
 
 AddedToken read_added_token(const Json& json, const std::string& where) {
   AddedToken token;
+  XRUN_CHECK(json.is_string() || json.is_object(),
+             "{}: got {}, wanted a token's text or an object with \"content\"", where,
+             json.kind_name());
   if (json.is_string()) {
     token.content = json.as_string();
   } else {
