@@ -99,18 +99,30 @@ void check_charsmap(std::string_view bytes, const std::string& where) {
              "{}: the table of normalization points outside of itself", where);
 }
 
-void read_trainer(std::string_view message, const std::string& where) {
+// What the messages say that decides whether a text may be cut at spaces.
+struct Rules {
+  bool is_bpe = false;
+  bool has_charsmap = false;
+};
+
+void read_trainer(std::string_view message, const std::string& where, Rules& rules) {
+  constexpr uint64_t kBpe = 2;
   FieldReader reader(message, where);
   for (Field field; reader.next(field);) {
+    if (field.number == 3) rules.is_bpe = field.value == kBpe;
     XRUN_CHECK(field.number != 24 || field.value == 0,
                "{}: treat_whitespace_as_suffix is not supported", where);
   }
 }
 
-void read_normalizer(std::string_view message, const std::string& where, SentencePieceFile& out) {
+void read_normalizer(std::string_view message, const std::string& where, SentencePieceFile& out,
+                     Rules& rules) {
   FieldReader reader(message, where);
   for (Field field; reader.next(field);) {
-    if (field.number == 2) check_charsmap(field.bytes, where + ": precompiled_charsmap");
+    if (field.number == 2) {
+      check_charsmap(field.bytes, where + ": precompiled_charsmap");
+      rules.has_charsmap = !field.bytes.empty();
+    }
     if (field.number == 3) out.add_dummy_prefix = field.value != 0;
     if (field.number == 4) out.remove_extra_whitespaces = field.value != 0;
     XRUN_CHECK(field.number != 5 || field.value != 0,
@@ -126,17 +138,38 @@ void check_denormalizer(std::string_view message, const std::string& where) {
   }
 }
 
+constexpr std::string_view kMark = "\u2581";
+
+bool has_inner_space(std::string_view piece) {
+  size_t at = 0;
+  while (piece.compare(at, kMark.size(), kMark) == 0) at += kMark.size();
+  return piece.find(kMark, at) != std::string_view::npos ||
+         piece.find(' ') != std::string_view::npos;
+}
+
+// A space that is no piece would be unknown, and one with an unknown character before it.
+bool cuts_at_spaces(const SentencePieceFile& file, const Rules& rules) {
+  if (!rules.is_bpe || rules.has_charsmap || file.remove_extra_whitespaces) return false;
+  bool has_space = false;
+  for (const SentencePiece& one : file.pieces) {
+    if (has_inner_space(one.piece)) return false;
+    has_space = has_space || (one.piece == kMark && one.kind == PieceKind::kNormal);
+  }
+  return has_space;
+}
+
 }  // namespace
 
 SentencePieceFile read_sentencepiece_file(std::string_view bytes, const std::string& where) {
   SentencePieceFile out;
+  Rules rules;
   FieldReader reader(bytes, where);
   for (Field field; reader.next(field);) {
     const auto begin = size_t(field.bytes.data() - bytes.data());
     switch (field.number) {
       case 1: out.pieces.push_back(read_piece(field.bytes, begin, where)); break;
-      case 2: read_trainer(field.bytes, where); break;
-      case 3: read_normalizer(field.bytes, where, out); break;
+      case 2: read_trainer(field.bytes, where, rules); break;
+      case 3: read_normalizer(field.bytes, where, out, rules); break;
       case 5: check_denormalizer(field.bytes, where); break;
       default: break;
     }
@@ -144,6 +177,7 @@ SentencePieceFile read_sentencepiece_file(std::string_view bytes, const std::str
   XRUN_CHECK(!out.pieces.empty(), "{}: this is no SentencePiece model: it has no pieces", where);
   XRUN_CHECK(int64_t(out.pieces.size()) <= Vocabulary::kMaxId, "{}: {} pieces are too many", where,
              out.pieces.size());
+  out.cuts_at_spaces = cuts_at_spaces(out, rules);
   return out;
 }
 

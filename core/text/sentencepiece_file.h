@@ -28,6 +28,10 @@ struct SentencePieceFile {
   std::vector<SentencePiece> pieces;
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
+  // Whether a space border (text_border.h) is one between two tokens, on either side of which they
+  // are what that side alone gives: a BPE model that normalises nothing and has no piece with a
+  // space behind a character.
+  bool cuts_at_spaces = false;
 };
 
 // Reads the bytes, which must outlive what is returned. Throws Error that starts with `where` if

@@ -1,5 +1,7 @@
 #include "core/text/sentencepiece_model.h"
 
+#include <mutex>
+
 #include "core/base/error.h"
 #include "core/text/byte_token.h"
 #include "core/text/sentencepiece_library.h"
@@ -11,9 +13,13 @@ namespace {
 
 class SentencePieceModel : public TokenModel {
  public:
-  SentencePieceModel(const SentencePieceFile& file, const std::string& bytes,
+  SentencePieceModel(const SentencePieceFile& file, std::string bytes,
                      const SentencePieceOptions& options)
-      : where_(options.where), encoder_(make_sentencepiece_encoder(bytes, where_)) {
+      : where_(options.where),
+        encoder_(make_sentencepiece_encoder(bytes, where_)),
+        adds_prefix_(file.add_dummy_prefix),
+        prefix_everywhere_(options.prefix_everywhere),
+        cuts_at_spaces_(file.cuts_at_spaces) {
     vocabulary_.reserve(file.pieces.size(), bytes.size());
     is_byte_.resize(file.pieces.size());
     for (size_t id = 0; id < file.pieces.size(); ++id) {
@@ -21,10 +27,7 @@ class SentencePieceModel : public TokenModel {
       is_byte_[id] = file.pieces[id].kind == PieceKind::kByte;
     }
     vocabulary_.finish(where_);
-    if (options.prefix_everywhere || !file.add_dummy_prefix) return;
-    // Messages of the format merge: this says normalizer_spec { add_dummy_prefix: false }.
-    inner_ =
-        make_sentencepiece_encoder(bytes + std::string("\x1a\x02\x18\x00", 4), where_);
+    if (adds_prefix_) bytes_ = std::move(bytes);
   }
 
   void tokenize(std::string_view text, std::span<const ByteRange> pieces,
@@ -33,12 +36,29 @@ class SentencePieceModel : public TokenModel {
   }
   void tokenize_inner(std::string_view text, std::span<const ByteRange> pieces,
                       std::vector<ModelToken>& out) const override {
-    const SentencePieceEncoder& encoder = inner_ ? *inner_ : *encoder_;
+    const SentencePieceEncoder& encoder = prefix_everywhere_ ? *encoder_ : without_prefix();
     for (const ByteRange piece : pieces) add_tokens(encoder, text, piece, out);
+  }
+  void tokenize_rest(std::string_view text, std::span<const ByteRange> pieces,
+                     std::vector<ModelToken>& out) const override {
+    for (const ByteRange piece : pieces) add_tokens(without_prefix(), text, piece, out);
+  }
+  Border border_after(Border border) const override {
+    return border == Border::kSpace && cuts_at_spaces_ ? Border::kPiece : Border::kNone;
   }
   const Vocabulary& vocabulary() const override { return vocabulary_; }
 
  private:
+  // Made by the first text that needs it.
+  const SentencePieceEncoder& without_prefix() const {
+    if (!adds_prefix_) return *encoder_;
+    std::call_once(made_, [this] {
+      // Messages of the format merge: this says normalizer_spec { add_dummy_prefix: false }.
+      bare_ = make_sentencepiece_encoder(bytes_ + std::string("\x1a\x02\x18\x00", 4), where_);
+    });
+    return *bare_;
+  }
+
   void add_tokens(const SentencePieceEncoder& encoder, std::string_view text, ByteRange range,
                   std::vector<ModelToken>& out) const {
     const std::string_view piece = text.substr(range.begin, range.end - range.begin);
@@ -92,7 +112,10 @@ class SentencePieceModel : public TokenModel {
 
   std::string where_;
   std::unique_ptr<const SentencePieceEncoder> encoder_;
-  std::unique_ptr<const SentencePieceEncoder> inner_;  // adds no space; nullptr: as encoder_
+  bool adds_prefix_, prefix_everywhere_, cuts_at_spaces_;
+  std::string bytes_;  // of the model, for bare_
+  mutable std::once_flag made_;
+  mutable std::unique_ptr<const SentencePieceEncoder> bare_;  // puts no space before a text
   Vocabulary vocabulary_;
   std::vector<bool> is_byte_;
 };
@@ -107,7 +130,7 @@ std::unique_ptr<const TokenModel> make_sentencepiece_model(std::string bytes,
         piece.kind == PieceKind::kUserDefined && options.special.contains(std::string(piece.piece));
     if (hidden) bytes[piece.kind_at] = char(PieceKind::kControl);
   }
-  return std::make_unique<SentencePieceModel>(file, bytes, options);
+  return std::make_unique<SentencePieceModel>(file, std::string(bytes), options);
 }
 
 }  // namespace xrun

@@ -36,6 +36,11 @@ class TokenModel {
                               std::vector<ModelToken>& out) const {
     tokenize(text, pieces, out);
   }
+  // The same for what follows a border of a text.
+  virtual void tokenize_rest(std::string_view text, std::span<const ByteRange> pieces,
+                             std::vector<ModelToken>& out) const {
+    tokenize_inner(text, pieces, out);
+  }
   // Returns kPiece where the tokens on both sides of a border are what each side alone gives.
   virtual Border border_after(Border border) const {
     return border == Border::kPiece ? border : Border::kNone;

@@ -70,9 +70,9 @@ class Tokenizer {
   // The same tokens, given away while the text is read: for long texts of which only ids are kept.
   // The working memory follows part_bytes instead of the text, as long as the text is UTF-8 and has
   // borders (a single space between letters, or the end of a line) at which the tokenizer's stages
-  // can be cut: they can for the families with hand-written splitters, for Metaspace, WordPiece and
-  // Llama-2-like BPE; not for regexes that PCRE2 runs, nor for a tokenizer.model. Otherwise the
-  // stretch up to the next border, or the whole text, is worked on at once, as it is inside of
+  // can be cut: those of hand-written splitters, Metaspace, WordPiece and BPE over marked spaces (a
+  // tokenizer.model included) can; PCRE2's regexes, Precompiled and other tokenizer.models
+  // cannot. Otherwise the stretch up to the next border, or all, is worked on at once, as it is in
   // encode(). Offsets are those of the whole text. Calls `take` at least once; `replaced` of a part
   // is 0, the sum is returned. Throws as encode() does, and whatever `take` throws.
   uint32_t encode_parts(std::string_view text, const EncodeOptions& options, const TakeTokens& take,

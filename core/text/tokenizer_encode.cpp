@@ -4,6 +4,8 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/text/tokenizer.h"
 #include "core/text/tokenizer_parts.h"
@@ -14,6 +16,15 @@ namespace {
 
 constexpr size_t kKeptTokens = size_t{1} << 20;   // that a thread stays ready for
 constexpr size_t kGivenTokens = size_t{1} << 16;  // that are given away together, or more
+
+// Makes room for the tokens of a whole text at the rate of its first ones, and an eighth more.
+void reserve_rest(Encoding& first, size_t text_bytes) {
+  if (first.offsets.empty() || first.offsets.back().end == 0) return;
+  const double rate = double(first.ids.size()) / first.offsets.back().end;
+  const auto size = std::min(size_t(rate * 1.125 * double(text_bytes)), text_bytes);
+  first.ids.reserve(size);
+  first.offsets.reserve(size);
+}
 
 // Calls plain(begin, end) for what lies between matches and match(m) for each of them, in order.
 template <class Plain, class Match>
@@ -72,14 +83,17 @@ class Tokenizer::Parts::Encoder {
     if (text.size() == 0) return;
     std::vector<AddedMatch> matches;
     parts_.added.find_all(text, true, special_, matches);
-    if (matches.empty()) return plain(std::move(text));
+    if (matches.empty()) return plain(std::move(text), !begins_section);
     walk(
-        text.size(), matches, [&](size_t begin, size_t end) { plain(text.slice(begin, end)); },
+        text.size(), matches,
+        [&](size_t begin, size_t end) {
+          plain(text.slice(begin, end), begin == 0 && !begins_section);
+        },
         [&](const AddedMatch& m) { add(m.id, text.origin(m.begin, m.end)); });
   }
 
-  // Normalised text without added tokens.
-  void plain(AlignedText text) {
+  // Normalised text without added tokens; `is_rest`: behind a border.
+  void plain(AlignedText text, bool is_rest) {
     thread_local std::vector<ByteRange> spare;
     PieceList list{std::move(text), std::move(spare)};
     list.pieces.assign(1, {0, uint32_t(list.text.size())});
@@ -90,11 +104,11 @@ class Tokenizer::Parts::Encoder {
     tokens.clear();
     const bool is_first = !list.pieces.empty() &&
                           list.text.origin(list.pieces[0].begin, list.pieces[0].end).begin == 0;
-    if (is_first) {
-      parts_.stages.model->tokenize(list.text.text(), list.pieces, tokens);
-    } else {
-      parts_.stages.model->tokenize_inner(list.text.text(), list.pieces, tokens);
-    }
+    const TokenModel& model = *parts_.stages.model;
+    const auto tokenize = is_rest    ? &TokenModel::tokenize_rest
+                          : is_first ? &TokenModel::tokenize
+                                     : &TokenModel::tokenize_inner;
+    (model.*tokenize)(list.text.text(), list.pieces, tokens);
     for (const ModelToken& token : tokens) {
       add(token.id, list.text.origin(token.begin, token.end));
     }
@@ -171,6 +185,7 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
   const auto take = [&](Encoding&& part) {
     if (out.ids.empty()) {
       out = std::move(part);
+      if (text.size() > kPartBytes) reserve_rest(out, text.size());
       return;
     }
     out.ids.insert(out.ids.end(), part.ids.begin(), part.ids.end());

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/text/tokenizer.h"
 #include "tests/core/data/scratch_folder.h"
@@ -113,6 +114,54 @@ TEST(TokenizerEncode, TheLastPartHasWhatThePostProcessorPutsBehindTheText) {
   EXPECT_EQ(parts.back().back(), around[1]);
   EXPECT_NE(parts.front().back(), around[1]);
   EXPECT_NE(parts.back().front(), around[0]);
+}
+
+TEST(TokenizerEncode, AStripNormalizerLeavesBordersToCutAt) {
+  const ScratchFolder folder;
+  Json json = read_json((kFolders / "smol/tokenizer.json").string());
+  std::string text = " \n ";
+  while (text.size() < 2 * Tokenizer::kPartBytes) text += " word after word";
+  text += "  ";
+  for (const bool left : {false, true}) {
+    for (const bool right : {false, true}) {
+      json.set("normalizer",
+               Json(Json::Object{{"type", "Strip"}, {"strip_left", left}, {"strip_right", right}}));
+      folder.write("tokenizer.json", dump_json(json));
+      const auto tokenizer = Tokenizer::load(folder.path());
+      expect_same(*tokenizer, "Strip", 40);
+      int given = 0;
+      tokenizer->encode_parts(text, {}, [&](Encoding&&) { ++given; });
+      EXPECT_GE(given, 2);
+      EXPECT_EQ(in_parts(*tokenizer, text, {}, Tokenizer::kPartBytes).ids,
+                in_parts(*tokenizer, text, {}, SIZE_MAX).ids);
+    }
+  }
+}
+
+TEST(TokenizerEncode, ABpeTokenizerModelIsCutAtSpacesWithAndWithoutLegacyPrefixes) {
+  const ScratchFolder folder;
+  folder.write("tokenizer.model", read_file(kFolders / "sp_bpe/tokenizer.model"));
+  for (const char* config : {R"({"legacy": true})", R"({"legacy": false})"}) {
+    folder.write("tokenizer_config.json", config);
+    const auto tokenizer = Tokenizer::load(folder.path());
+    expect_same(*tokenizer, config, 80);
+    std::string text;
+    while (text.size() < 2 * Tokenizer::kPartBytes) text += "</s>the world <s> of data \n 字 b ";
+    int given = 0;
+    tokenizer->encode_parts(text, {}, [&](Encoding&&) { ++given; });
+    EXPECT_GE(given, 2) << config;
+    EXPECT_EQ(in_parts(*tokenizer, text, {}, Tokenizer::kPartBytes).ids,
+              in_parts(*tokenizer, text, {}, SIZE_MAX).ids);
+  }
+}
+
+TEST(TokenizerEncode, TheTokensOfALongTextHaveTheRoomThatTheyNeed) {
+  const auto tokenizer = Tokenizer::load(kFolders / "smol");
+  std::string text;
+  while (text.size() < 9 * Tokenizer::kPartBytes) text += "the world of data ";
+  const Encoding encoding = tokenizer->encode(text);
+  EXPECT_LT(double(encoding.ids.capacity()), 1.2 * double(encoding.ids.size()));
+  EXPECT_LT(double(encoding.offsets.capacity()), 1.2 * double(encoding.offsets.size()));
 }
 
 TEST(TokenizerEncode, AnEmptyTextIsOnePart) {
