@@ -185,6 +185,26 @@ Json bos_processor(const std::string& token, int64_t id) {
                  {"special_tokens", object({{token, one}})}});
 }
 
+// The member "chat_template" of tokenizer_config.json: null, a text or, where there are named ones
+// beside it (tokenizer.chat_template.NAME), texts by name.
+Json chat_templates(const GgufFile& file) {
+  constexpr std::string_view kKey = "tokenizer.chat_template";
+  Json::Object named;
+  for (const auto& [key, value] : file.metadata()) {
+    if (!key.starts_with(kKey) || !value.is_string()) continue;
+    const std::string_view rest = std::string_view(key).substr(kKey.size());
+    if (rest.empty()) named.emplace_back("default", value);
+    if (rest.size() > 1 && rest[0] == '.') named.emplace_back(rest.substr(1), value);
+  }
+  if (named.empty()) return nullptr;
+  if (named.size() == 1 && named[0].first == "default") return named[0].second;
+  Json list = Json::array();
+  for (auto& [name, text] : named) {
+    list.push_back(object({{"name", name}, {"template", std::move(text)}}));
+  }
+  return list;
+}
+
 }  // namespace
 
 TokenizerFiles tokenizer_from_gguf(const GgufFile& file, int64_t max_length) {
@@ -216,9 +236,8 @@ TokenizerFiles tokenizer_from_gguf(const GgufFile& file, int64_t max_length) {
                in.where());
     post_processor = bos_processor(tokens[static_cast<size_t>(bos)].as_string(), bos);
   }
-  const Json* chat = file.find("tokenizer.chat_template");
-  if (chat != nullptr && chat->is_string()) {
-    config.emplace_back("chat_template", *chat);
+  if (Json templates = chat_templates(file); !templates.is_null()) {
+    config.emplace_back("chat_template", std::move(templates));
   }
   config.emplace_back("clean_up_tokenization_spaces", false);
   config.emplace_back("model_max_length", max_length);

@@ -46,6 +46,21 @@ class GgufImportTest : public testing::Test {
     write_file_atomic(dir_ / "changed.gguf", bytes);
     return dir_ / "changed.gguf";
   }
+  // The tiny file with one more text, which stands first.
+  std::filesystem::path with_text(const std::string& key, std::string value) {
+    constexpr size_t kCountAt = 16, kHeader = 24, kAlignment = 32;
+    const auto number = [](uint64_t n, size_t bytes) {
+      return std::string(reinterpret_cast<const char*>(&n), bytes);
+    };
+    while ((8 + key.size() + 4 + 8 + value.size()) % kAlignment != 0) value += ' ';
+    std::string bytes = read_file(kGolden / "tiny.gguf");
+    bytes[kCountAt] = static_cast<char>(bytes[kCountAt] + 1);
+    constexpr uint64_t kString = 8;
+    bytes.insert(kHeader, number(key.size(), 8) + key + number(kString, 4) +
+                              number(value.size(), 8) + value);
+    write_file_atomic(dir_ / "more.gguf", bytes);
+    return dir_ / "more.gguf";
+  }
   void expect_refusal(const std::filesystem::path& file, const std::string& part) {
     try {
       import_gguf(file, dir_ / "out");
@@ -142,6 +157,16 @@ TEST_F(GgufImportTest, TokensAreThoseOfTheTokenizersLibrary) {
   }
   EXPECT_TRUE(tokenizer->is_special(1));
   EXPECT_FALSE(tokenizer->is_special(270));
+}
+
+TEST_F(GgufImportTest, NamedChatTemplatesAreImportedBesideTheDefault) {
+  import_gguf(with_text("tokenizer.chat_template.tool_use", "{{ tools }}"), dir_ / "out");
+  const auto tokenizer = Tokenizer::load(dir_ / "out");
+  ASSERT_EQ(tokenizer->chat_templates().size(), 2u);
+  const std::string* tool_use = find_text(tokenizer->chat_templates(), "tool_use");
+  ASSERT_NE(tool_use, nullptr);
+  EXPECT_TRUE(tool_use->starts_with("{{ tools }}"));
+  EXPECT_NE(tokenizer->chat_template().find("<|im_start|>"), std::string::npos);
 }
 
 TEST_F(GgufImportTest, RefusesByNameWhatItDoesNotImport) {
