@@ -1,5 +1,6 @@
-// Any bytes as text: tokens whose offsets lie in the text, and, from byte-level vocabularies, the
-// text itself back.
+// Any bytes as text: tokens whose offsets lie in the text, the same ones in parts, and, from
+// byte-level vocabularies, the text itself back. Now and then the text is so long that it goes
+// through the tokenizer in parts by itself.
 
 #include <array>
 #include <memory>
@@ -8,6 +9,7 @@
 #include "core/base/utf8.h"
 #include "core/text/tokenizer.h"
 #include "tools/fuzz/fuzz_target.h"
+#include "tools/fuzz/tokenizer_seams.h"
 
 namespace xrun {
 
@@ -41,6 +43,15 @@ void check_offsets(const Encoding& encoding, size_t bytes) {
   }
 }
 
+// The text again and again, a quarter longer than a part.
+std::string repeated(std::string_view text) {
+  constexpr size_t kBytes = Tokenizer::kPartBytes + Tokenizer::kPartBytes / 4;
+  std::string out;
+  out.reserve(kBytes + text.size());
+  while (out.size() < kBytes) out += text;
+  return out;
+}
+
 }  // namespace
 
 void fuzz_tokenizer_bytes(std::string_view input) {
@@ -57,6 +68,9 @@ void fuzz_tokenizer_bytes(std::string_view input) {
     check_offsets(subject.tokenizer->encode(text, options), text.size());
     const uint32_t half = static_cast<uint32_t>(text.size() / 2);
     const ByteRange first_half[] = {{0, half}};
+    check_seams(*subject.tokenizer, text, options, 16);
+    const bool long_one = static_cast<unsigned char>(input[0]) >= 250 && !text.empty();
+    if (long_one) check_seams(*subject.tokenizer, repeated(text), options, Tokenizer::kPartBytes);
     options = {};
     options.special_ok = first_half;
     check_offsets(subject.tokenizer->encode(text, options), text.size());

@@ -1,8 +1,9 @@
-// Any bytes as tokenizer.json: an Error, or a tokenizer that works.
+// Any bytes as tokenizer.json: an Error, or a tokenizer that works, and works the same in parts.
 
 #include "core/base/error.h"
 #include "core/text/tokenizer.h"
 #include "tools/fuzz/fuzz_target.h"
+#include "tools/fuzz/tokenizer_seams.h"
 
 namespace xrun {
 
@@ -10,6 +11,7 @@ void fuzz_tokenizer_json(std::string_view input) {
   const std::string folder = fuzz_file("tokenizer.json", input);
   try {
     const auto tokenizer = Tokenizer::load(folder);
+    const std::string words = "The zz ab\xD1\x8F cd.\nline <s> a b\n\xE4\xB8\xAD  ef </s> g ";
     const std::string text = "The caf\u00e9 <s> 12 zz\n\n ab\xFF  \u4e2d\u6587 </s>";
     for (const bool special : {false, true}) {
       EncodeOptions options;
@@ -24,6 +26,7 @@ void fuzz_tokenizer_json(std::string_view input) {
         fuzz_check(id >= 0 && id < tokenizer->vocab_size(), "an id beyond the vocabulary");
       }
       tokenizer->decode(encoding.ids, special);
+      check_seams(*tokenizer, words, options, 8);
     }
     tokenizer->leading_bos();
   } catch (const Error&) {
