@@ -161,6 +161,15 @@ TEST_F(TokenizerLoad, RolesAndAddedTokensComeFromTheSettings) {
   EXPECT_EQ(load()->chat_template(), "J");
 }
 
+TEST_F(TokenizerLoad, AGitLfsPointerIsToldFromADamagedFile) {
+  for (const char* name : {"tokenizer.model", "tokenizer.json"}) {
+    write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
+    EXPECT_EQ(failure(), fmt::format("DIR/{}: is a Git LFS pointer, not the file that it stands for; "
+                                     "fetch that with git lfs pull",
+                                     name));
+  }
+}
+
 TEST_F(TokenizerLoad, TheDigestFollowsTheTokensAndNotTheTemplate) {
   write(small_tokenizer());
   const std::string digest = load()->digest();
