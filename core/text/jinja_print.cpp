@@ -109,7 +109,6 @@ class Printer {
   void plain(std::string_view bytes, Mark mark = {}) { out_.append(bytes, mark); }
 
   void text(const Value& value) {
-    budget_.charge_bytes(value.bytes().size());
     if (!value.markup()) return repr_text(out_, value.text());
     plain("Markup(");
     repr_text(out_, value.text());
@@ -194,7 +193,6 @@ class JsonPrinter {
   }
 
   void text(const Text& text) {
-    budget_.charge_bytes(text.bytes.size());
     out_.append("\"", mark_at(text, 0));
     append_replaced(out_, text, [&](uint32_t point) -> std::string {
       if (point >= 0x20 && point != '"' && point != '\\' && (point < 0x7F || !style_.ascii))
@@ -211,8 +209,7 @@ class JsonPrinter {
 
   void line(int level, Mark mark) {
     if (!style_.indent) return;
-    budget_.charge(level);  // an indent of nothing is written as often
-    budget_.charge_bytes(style_.indent->size() * static_cast<size_t>(level));
+    budget_.charge_bytes((style_.indent->size() + 64) * static_cast<size_t>(level));
     out_.append("\n", mark);
     for (int i = 0; i < level; ++i) out_.append(*style_.indent, mark);
   }
