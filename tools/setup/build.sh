@@ -44,8 +44,21 @@ install_packages() {
   fi
 }
 
-# Downloads into a temporary folder, checks each wheel's sha256 (pip does), unpacks, and renames:
-# a folder with the mark "complete" is whole.
+# Downloads a list of wheels, checks each one's sha256 (pip does), and unpacks them into a folder.
+unpack_wheels() { # LIST FOLDER
+  local platforms=(--platform manylinux2014_x86_64) n wheel
+  for n in 28 27 26 25 24 17; do platforms+=(--platform "manylinux_2_${n}_x86_64"); done
+  local quiet=(-q); [ -t 2 ] && quiet=()
+  python3 -m pip download "${quiet[@]}" --disable-pip-version-check --no-deps --require-hashes \
+    --only-binary=:all: --implementation cp --python-version 3.11 "${platforms[@]}" \
+    -d "$2.wheels" -r "$1" >&2 || return 1
+  for wheel in "$2.wheels"/*.whl; do
+    python3 -m zipfile -e "$wheel" "$2"
+    rm "$wheel"
+  done
+}
+
+# Into a temporary folder, then renamed: a folder with the mark "complete" is whole.
 install_torch() {
   local work
   mkdir -p "$cache"
@@ -53,23 +66,28 @@ install_torch() {
   work=$(mktemp -d "$cache/torch-unpacking.XXXXXX")
   # shellcheck disable=SC2064
   trap "rm -rf '$work'" EXIT
-  local platforms=(--platform manylinux2014_x86_64) n
-  for n in 28 27 26 25 24 17; do platforms+=(--platform "manylinux_2_${n}_x86_64"); done
-  local quiet=(-q); [ -t 2 ] && quiet=()
-  python3 -m pip download "${quiet[@]}" --disable-pip-version-check --no-deps --require-hashes \
-    --only-binary=:all: --implementation cp --python-version 3.11 "${platforms[@]}" \
-    -d "$work/wheels" -r "$root/tools/setup/wheels.txt" >&2 ||
+  unpack_wheels "$root/tools/setup/wheels.txt" "$work/unpacked" ||
     fail "LibTorch could not be fetched; with a network run again, or set XRUN_TORCH to the folder of a LibTorch 2.11 (the one that holds lib/ and include/)"
-  for wheel in "$work"/wheels/*.whl; do
-    python3 -m zipfile -e "$wheel" "$work/unpacked"
-    rm "$wheel"
-  done
   rm -rf "$torch_home"
   mkdir "$work/home"
   mv "$work/unpacked/torch" "$work/unpacked/nvidia" "$work/home/"
   sync -f "$work/home"
   touch "$work/home/complete"
   mv "$work/home" "$torch_home"
+}
+
+# Tests that need a published template are skipped without one.
+install_templates() {
+  local work
+  mkdir -p "$cache"
+  work=$(mktemp -d "$cache/trl-unpacking.XXXXXX")
+  say "fetching the chat templates that tests compare with (trl, a wheel of 1 MB, checksum verified) into $cache/trl"
+  if unpack_wheels "$root/tools/setup/test-wheels.txt" "$work/unpacked"; then
+    mv -T "$work/unpacked" "$cache/trl" || true  # another one was first
+  else
+    say "they could not be fetched; tests that need them are skipped"
+  fi
+  rm -rf "$work"
 }
 
 announce() {
@@ -136,6 +154,7 @@ main() {
   announce "$packages" "$torch"
   [ -z "$packages" ] || install_packages "$packages"
   [ -z "$torch" ] || install_torch
+  [ "$goal" != test ] || [ -e "$cache/trl" ] || install_templates
   local began=$SECONDS
   touch "$build/begun"
   [ -e "$build/built-run" ] || say "building in $build (minutes the first time; $(jobs) jobs)"
