@@ -61,7 +61,7 @@ class Tokenizer {
 
   // Returns the tokens of `text`; an empty text gives none (but see add_post_processor). Bytes that
   // are not UTF-8 are read as U+FFFD, one for each maximal invalid piece, and keep their offsets.
-  // Throws Error if the text is 4 GiB or longer.
+  // Throws Error if the text is 4 GiB or longer, Interrupted behind a part of a long one.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
 
   // Takes some of a text's tokens; the next call gets those behind them.

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/interrupt.h"
 #include "core/text/tokenizer.h"
 #include "core/text/tokenizer_parts.h"
 
@@ -67,6 +68,7 @@ class Tokenizer::Parts::Encoder {
     if (text.size() <= part_bytes_) return part(std::move(text), true);
     const BorderKinds kinds{parts_.cuts_at(Border::kSpace), parts_.cuts_at(Border::kLine)};
     for (size_t at = 0; at < text.size();) {
+      check_interrupt();
       const bool last = text.size() - at <= part_bytes_;
       const size_t end = last ? text.size() : find_border(text.text(), at, at + part_bytes_, kinds);
       part(text.slice(at, end), at == 0);

@@ -34,7 +34,7 @@ TEST(JinjaStrings, ATextIsPaidForBeforeItIsBuilt) {
         << source;
   }
   // More pieces than a list holds are not cut at all.
-  for (const std::string& use :
+  for (const char* use :
        {"s.split('a')", "s.rsplit('a')", "(s.replace('a', 'a ')).split()", "s|list"}) {
     const std::string message =
         failure("{% set s = ('a' * 1000) * 1001 %}{% set x = " + use + " %}");

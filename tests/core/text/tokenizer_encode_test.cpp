@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/interrupt.h"
 #include "core/base/json.h"
 #include "core/text/tokenizer.h"
 #include "tests/core/data/scratch_folder.h"
@@ -162,6 +163,15 @@ TEST(TokenizerEncode, TheTokensOfALongTextHaveTheRoomThatTheyNeed) {
   const Encoding encoding = tokenizer->encode(text);
   EXPECT_LT(double(encoding.ids.capacity()), 1.2 * double(encoding.ids.size()));
   EXPECT_LT(double(encoding.offsets.capacity()), 1.2 * double(encoding.offsets.size()));
+}
+
+TEST(TokenizerEncode, ALongTextIsLeftWhereTheUserInterrupts) {
+  const auto tokenizer = Tokenizer::load(kFolders / "smol");
+  std::string text;
+  while (text.size() < 9 * Tokenizer::kPartBytes) text += "the world of data ";
+  request_interrupt(2);
+  EXPECT_THROW(tokenizer->encode(text), Interrupted);
+  clear_interrupt();
 }
 
 TEST(TokenizerEncode, AnEmptyTextIsOnePart) {
