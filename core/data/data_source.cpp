@@ -9,7 +9,7 @@
 #include "core/data/cache_manifest.h"
 #include "core/data/data_files.h"
 #include "core/data/ledger_check.h"
-#include "core/data/row_form.h"
+#include "core/data/row_form_hint.h"
 #include "core/data/row_parse.h"
 #include "core/data/row_splitter.h"
 #include "core/data/source_rows.h"
@@ -22,7 +22,7 @@ namespace {
 // Raised when the same input gives other bytes: of one kind, when its encoder changes.
 constexpr int64_t kRowVersion = 8;
 constexpr size_t kLawRows = 64;           // rows on which the laws are tried
-constexpr int64_t kLawLines = 1000;       // lines in which they are looked for
+constexpr int64_t kLawLines = 1000;       // lines of each file in which they are looked for
 constexpr size_t kLawRowBytes = 1 << 20;  // of one of them; longer rows stand for no others
 
 std::string source_name(const DataSource& source) {
@@ -97,6 +97,7 @@ std::vector<LawSample> sample_rows(const RowEncoder& encoder, RowTransform* tran
                                    const std::vector<DataFile>& files) {
   std::vector<LawSample> samples;
   for (const DataFile& file : files) {
+    if (samples.size() == kLawRows) break;  // a file's head is read, and decompressed, when opened
     const auto splitter = RowSplitter::open(file.name, file.name);
     RowBlock block;
     while (samples.size() < kLawRows && block.behind.lines < kLawLines && splitter->next(block)) {

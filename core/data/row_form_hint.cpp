@@ -1,4 +1,4 @@
-#include "core/data/row_form.h"
+#include "core/data/row_form_hint.h"
 
 #include "core/base/error.h"
 #include "core/base/json.h"
@@ -19,16 +19,27 @@ bool is_json(std::string_view line) {
   }
 }
 
+// Where the content begins; "" if it cannot be read: the hint goes with a message that matters
+// more.
+std::string beginning_of(const std::string& path) {
+  try {
+    std::string text(kLookedAt, '\0');
+    text.resize(open_byte_stream(path, path)->read(text.data(), text.size()));
+    return text;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 }  // namespace
 
 std::string row_form_hint(const std::string& path) {
   if (!content_name(path).ends_with(".jsonl")) return "";
-  std::string text(kLookedAt, '\0');
-  text.resize(open_byte_stream(path, path)->read(text.data(), text.size()));
-  if (text.starts_with("\x1f\x8b")) return fmt::format("; it is compressed: name it {}.gz", path);
-  if (text.starts_with("\x28\xb5\x2f\xfd")) {
-    return fmt::format("; it is compressed: name it {}.zst", path);
-  }
+  const std::string text = beginning_of(path);
+  if (text.starts_with(kGzipMagic)) return fmt::format("; it is compressed: name it {}.gz", path);
+  if (text.starts_with(kZstdMagic)) return fmt::format("; it is compressed: name it {}.zst", path);
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) return "";
   const size_t line_end = text.find('\n', first);
