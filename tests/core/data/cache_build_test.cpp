@@ -18,6 +18,7 @@
 #include "core/data/cache_reader.h"
 #include "core/data/row_cache.h"
 #include "tests/core/data/compressed_bytes.h"
+#include "tests/core/data/killed_process.h"
 #include "tests/core/data/scratch_folder.h"
 #include "tests/core/data/toy_rows.h"
 
@@ -237,7 +238,7 @@ TEST(CacheBuild, DISABLED_ChildProcess) {
 }
 
 pid_t start_child(const fs::path& root, bool count = false) {
-  const pid_t pid = ::fork();
+  const pid_t pid = fork_process();
   if (pid != 0) return pid;
   ::setenv("XRUN_TEST_CACHE", root.c_str(), 1);
   if (count) ::setenv("XRUN_TEST_COUNT", "1", 1);

@@ -1,26 +1,37 @@
 #pragma once
-// Work in a process of its own that is killed after a while, as a power cut would.
+// Work in a process of its own, and one that is killed after a while, as a power cut would.
 
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <thread>
 
+#include "core/base/error.h"
 #include "tests/core/data/scratch_folder.h"
 
 namespace xrun {
 
 using Microseconds = std::chrono::microseconds;
 
+// As fork(). Throws Error where the system has no process to give: its -1 would be taken for one by
+// kill() and wait(), where it means all of them.
+inline pid_t fork_process() {
+  const pid_t pid = ::fork();
+  XRUN_CHECK(pid >= 0, "fork: {}", std::strerror(errno));
+  return pid;
+}
+
 // Returns whether the work had ended by itself, and well, before kill -9 came.
 template <class Work>
 bool run_and_kill(Microseconds patience, Work work) {
-  const pid_t pid = ::fork();
+  const pid_t pid = fork_process();
   if (pid == 0) {
     const std::string error = error_of(work);
     if (!error.empty()) std::fprintf(stderr, "%s\n", error.c_str());
