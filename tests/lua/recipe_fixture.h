@@ -17,8 +17,9 @@ namespace xrun {
 class RecipeTest : public testing::Test {
  protected:
   RecipeTest() {
-    char name[] = "/tmp/xrun_recipe_XXXXXX";
-    folder_ = mkdtemp(name);
+    std::string name = std::filesystem::temp_directory_path() / "xrun_recipe_XXXXXX";
+    XRUN_CHECK(mkdtemp(name.data()) != nullptr, "{}: cannot be made", name);
+    folder_ = name;
     before_ = std::filesystem::current_path();
     std::filesystem::current_path(folder_);  // so that messages show the name as given
   }

@@ -22,7 +22,8 @@ class SessionTest : public testing::Test {
  protected:
   SessionTest() : before_(std::filesystem::current_path()) {
     std::string name = std::filesystem::temp_directory_path() / "xrun_session_XXXXXX";
-    folder_ = mkdtemp(name.data());
+    XRUN_CHECK(mkdtemp(name.data()) != nullptr, "{}: cannot be made", name);
+    folder_ = name;
     std::filesystem::current_path(folder_);
     setenv("XRUN_CACHE", (folder_ / "cache").c_str(), 1);
     const std::filesystem::path source = XRUN_SOURCE_DIR;

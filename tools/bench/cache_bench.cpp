@@ -83,8 +83,8 @@ void bench_build(const std::string& tokenizer_dir, RowKind kind, const std::stri
                  const std::string& keep) {
   const auto tokenizer = Tokenizer::load(tokenizer_dir);
   const auto resolved = resolve_template(*tokenizer, "chatml");
-  char scratch[] = "/tmp/cache_bench.XXXXXX";
-  XRUN_CHECK(mkdtemp(scratch) != nullptr, "/tmp: no folder can be made");
+  std::string scratch = std::filesystem::temp_directory_path() / "cache_bench_XXXXXX";
+  XRUN_CHECK(mkdtemp(scratch.data()) != nullptr, "{}: cannot be made", scratch);
   const double mb = static_cast<double>(fs::file_size(file)) / 1e6;
   Figures figures[2];
   std::string digest;

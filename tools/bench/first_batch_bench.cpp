@@ -36,8 +36,8 @@ int64_t first_step_tokens(const DataOptions& options, const Tokenizer& tokenizer
 }
 
 void bench(const std::string& tokenizer_dir, const std::string& pairs, int runs) {
-  char scratch[] = "/tmp/first_batch.XXXXXX";
-  XRUN_CHECK(mkdtemp(scratch) != nullptr, "/tmp: no folder can be made");
+  std::string scratch = std::filesystem::temp_directory_path() / "first_batch_XXXXXX";
+  XRUN_CHECK(mkdtemp(scratch.data()) != nullptr, "{}: cannot be made", scratch);
   DataOptions options;
   options.sources.emplace_back().path = pairs;
   std::vector<double> load_ms, build_ms, open_ms;

@@ -12,8 +12,9 @@ namespace {
 class FuzzFolder {
  public:
   FuzzFolder() {
-    for (const std::string root : {"/dev/shm", "/tmp"}) {
-      path_ = root + "/xrun_fuzz_XXXXXX";
+    for (const std::filesystem::path& root :
+         {std::filesystem::path("/dev/shm"), std::filesystem::temp_directory_path()}) {
+      path_ = root / "xrun_fuzz_XXXXXX";
       if (::mkdtemp(path_.data()) != nullptr) return;
     }
     throw std::runtime_error("no folder for the files of a fuzz target");

@@ -11,6 +11,7 @@
 
 #include "core/data/cache_reader.h"
 #include "core/data/source_rows.h"
+#include "tests/core/data/killed_process.h"
 #include "tests/core/data/scratch_folder.h"
 #include "tests/core/data/toy_rows.h"
 
@@ -49,7 +50,8 @@ class CacheMemory : public testing::TestWithParam<Build> {
   // On a disk: memory is what is measured.
   CacheMemory() {
     std::string folder = fs::temp_directory_path() / "xrun_memory_XXXXXX";
-    root_ = ::mkdtemp(folder.data());
+    XRUN_CHECK(::mkdtemp(folder.data()) != nullptr, "{}: cannot be made", folder);
+    root_ = folder;
     const char* data = std::getenv("XRUN_TEST_DATA");
     tokenizer_ =
         Tokenizer::load(data != nullptr ? fs::path(data) / "tokenizers/gpt2"
@@ -80,7 +82,7 @@ class CacheMemory : public testing::TestWithParam<Build> {
     if (uses_template(kind)) {
       parts.chat_template = resolve_template(*tokenizer_, "chatml").chat_template;
     }
-    const pid_t pid = ::fork();
+    const pid_t pid = fork_process();
     if (pid == 0) {
       const SourceRows rows(kind, parts, nullptr);
       const std::string error = error_of([&] { ensure_cache(root_, source, rows); });

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "core/base/error.h"
 #include "core/base/file.h"
 
 namespace xrun {
@@ -14,12 +15,15 @@ class ScratchFolder {
  public:
   // In memory where that is possible: these tests sync thousands of times.
   ScratchFolder() {
-    for (const std::string root : {"/dev/shm", "/tmp", "."}) {
-      std::string pattern = root + "/xrun_data_XXXXXX";
+    for (const std::filesystem::path& root :
+         {std::filesystem::path("/dev/shm"), std::filesystem::temp_directory_path(),
+          std::filesystem::path(".")}) {
+      std::string pattern = root / "xrun_data_XXXXXX";
       if (::mkdtemp(pattern.data()) == nullptr) continue;
       path_ = std::filesystem::absolute(pattern);
       return;
     }
+    throw Error("no folder can be made for a test");
   }
   ~ScratchFolder() {
     std::error_code ignored;
