@@ -1,5 +1,7 @@
 // Batches and views from Lua: fields, sums between tokens and sequences, objectives by unit.
 
+#include "core/data/row_fields.h"
+#include "lua/bind/doc.h"
 #include "tests/lua/session_fixture.h"
 
 namespace xrun {
@@ -37,6 +39,24 @@ TEST_F(ViewBinding, AWrongFieldSaysWhatItCouldBe) {
   has(assign("batch.noise = 3"), "batch field `noise`: got 3, wanted");
   has(assign("batch.step = xrun.rand{8}"), "`step` of a Batch is read-only");
   has(assign("batch.row = xrun.rand{8}"), "batch.row belongs to the data");
+}
+
+TEST_F(ViewBinding, AColumnIsNotKeptUnderANameThatBatchesHave) {
+  run(head(), "r");  // documents the classes
+  int names = 0;
+  for (const DocEntry& entry : doc_entries()) {
+    const size_t end = entry.name.find_first_of(".:");
+    const std::string owner = entry.name.substr(0, end);
+    if (end == std::string::npos || entry.kind == DocKind::kMetamethod ||
+        (owner != "View" && owner != "Micro" && owner != "Batch")) {
+      continue;
+    }
+    RowSettings settings;
+    settings.keep = {entry.name.substr(end + 1)};
+    EXPECT_THROW(RowFields(RowKind::kChat, {"messages"}, settings), UsageError) << entry.name;
+    ++names;
+  }
+  EXPECT_GE(names, 15);
 }
 
 TEST_F(ViewBinding, KeptStringsAreLists) {
