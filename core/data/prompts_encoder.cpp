@@ -49,6 +49,8 @@ class PromptsEncoder : public RowEncoder {
     if (prompt.given > 0) turns.resize(prompt.given);
     while (!turns.empty() && message_role(turns.back()) == "assistant") turns.pop_back();
     if (turns.size() < before) prompt.notes.push_back("the answer is left out of the prompt");
+    // Nothing of a prompt is trained, so what its turns say about that asks for nothing.
+    for (Json& turn : turns) turn = without_flags(turn);
     if (turns.empty()) throw RowRefusal("no_prompt", "no turn stands before the answer");
     require_user_texts(prompt.messages);
     return prompt;

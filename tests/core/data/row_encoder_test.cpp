@@ -92,6 +92,19 @@ TEST_F(PromptsEncoder, TrainsNothingAndLeavesAnswersOut) {
   }
 }
 
+TEST_F(PromptsEncoder, FlagsOfItsTurnsAskForNothing) {
+  const auto row = [](const char* flag) {
+    return fmt::format(R"({{"messages":[{{"role":"user","content":"a"}},
+                           {{"role":"assistant","content":"b"{}}},
+                           {{"role":"user","content":"c"}}]}})",
+                       flag);
+  };
+  template_ = std::make_shared<HandChatml>(false);
+  const std::string plain = text(encode(RowKind::kPrompts, row("")));
+  EXPECT_EQ(text(encode(RowKind::kPrompts, row(R"(,"weight":0)"))), plain);
+  EXPECT_EQ(text(encode(RowKind::kPrompts, row(R"(,"train":false)"))), plain);
+}
+
 TEST_F(PromptsEncoder, SaysWhyARowIsRefused) {
   EXPECT_EQ(refusal(RowKind::kPrompts, R"({"prompt":" "})"),
             "empty_prompt: turn 1 is a user turn without text");
