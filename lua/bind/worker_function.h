@@ -28,8 +28,9 @@ class WorkerFunction {
 };
 
 // Opens a Lua state for one worker thread: string, table, math (without random) and the basic
-// functions; no files, no modules, no clock. Another global's name is an error that says so. An
-// interruption ends any loop in it.
+// functions; no files, no modules, no clock, and no text of a table or function, whose address it
+// would be. `print` stays, for a look at rows: it writes as threads come to it. Another global's
+// name is an error that says so. An interruption ends any loop in it.
 std::unique_ptr<LuaState> open_worker_state();
 
 }  // namespace xrun
