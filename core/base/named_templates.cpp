@@ -1,6 +1,6 @@
 #include "core/base/named_templates.h"
 
-#include <algorithm>
+#include "core/base/folder_list.h"
 
 namespace xrun {
 
@@ -8,11 +8,9 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> named_template_files(const fs::path& dir) {
   std::vector<std::string> files;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(dir / kNamedTemplateFolder, ignored)) {
-    if (entry.path().extension() == ".jinja") files.push_back(entry.path().filename());
+  for (const fs::path& path : list_folder(dir / kNamedTemplateFolder)) {
+    if (path.extension() == ".jinja") files.push_back(path.filename());
   }
-  std::sort(files.begin(), files.end());
   return files;
 }
 

@@ -9,7 +9,9 @@ namespace xrun {
 
 inline constexpr const char* kNamedTemplateFolder = "additional_chat_templates";
 
-// Returns the names of the files in that folder of `dir`, in order: "tool_use.jinja".
+// Returns the names of the files in that folder of `dir`, in order: "tool_use.jinja"; none if there
+// is no such folder. Throws FileError if it cannot be listed: a model without its templates would
+// render in another way.
 std::vector<std::string> named_template_files(const std::filesystem::path& dir);
 
 }  // namespace xrun

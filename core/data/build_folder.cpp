@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder_list.h"
 #include "core/base/interrupt.h"
 #include "core/data/segment_file.h"
 
@@ -12,14 +13,10 @@ namespace {
 namespace fs = std::filesystem;
 
 void remove_files(const fs::path& dir, const std::string& part) {
-  std::error_code ignored;
-  std::vector<fs::path> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(dir, ignored)) {
-    if (entry.path().filename().string().find(part) != std::string::npos) {
-      found.push_back(entry.path());
-    }
+  std::error_code ignored;  // what stays is written over
+  for (const fs::path& path : list_folder(dir, ignored)) {
+    if (path.filename().string().find(part) != std::string::npos) fs::remove(path, ignored);
   }
-  for (const fs::path& path : found) fs::remove(path, ignored);
 }
 
 }  // namespace

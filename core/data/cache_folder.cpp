@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder_list.h"
 #include "core/data/build_folder.h"
 #include "core/data/cache_manifest.h"
 #include "core/data/sidecar.h"
@@ -89,13 +90,10 @@ bool is_cache_key(const std::string& name) {
 
 std::vector<CacheFolder> list_caches(const fs::path& data_root) {
   std::vector<CacheFolder> folders;
-  std::error_code code;
-  for (const fs::directory_entry& entry : fs::directory_iterator(data_root, code)) {
+  for (const fs::path& path : list_folder(data_root)) {
     std::error_code failed;
-    const bool folder = entry.is_directory(failed) && !entry.is_symlink(failed);
-    if (folder && is_cache_key(entry.path().filename().string())) {
-      folders.push_back(look_at(entry.path()));
-    }
+    const bool folder = fs::is_directory(path, failed) && !fs::is_symlink(path, failed);
+    if (folder && is_cache_key(path.filename().string())) folders.push_back(look_at(path));
   }
   std::sort(folders.begin(), folders.end(), [](const CacheFolder& a, const CacheFolder& b) {
     return std::tie(a.changed_s, a.dir) < std::tie(b.changed_s, b.dir);
@@ -107,10 +105,10 @@ void remove_cache(const fs::path& dir) {
   std::error_code code;
   XRUN_CHECK(is_cache_key(dir.filename().string()) && fs::is_directory(dir, code),
              "{}: is no folder of a cache; `xrun cache ls` lists them", dir.string());
-  for (const fs::directory_entry& entry : fs::directory_iterator(dir)) {
-    XRUN_CHECK(belongs_to_cache(entry.path().filename().string()),
+  for (const fs::path& path : list_folder(dir)) {
+    XRUN_CHECK(belongs_to_cache(path.filename().string()),
                "{}: holds {}, which no cache has; it is left as it is", dir.string(),
-               entry.path().filename().string());
+               path.filename().string());
   }
   const FileLock lock(dir / kLockName, false);
   XRUN_CHECK(lock.held(), "{}: another process is building it; it is left as it is", dir.string());

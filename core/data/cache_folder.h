@@ -26,7 +26,8 @@ struct CacheFolder {
 };
 
 // Returns the folders of a store, oldest first. Whatever else lies in `data_root` is left out; a
-// store that is not there is empty. Reads manifests, no rows.
+// store that is not there is empty. Reads manifests, no rows. Throws FileError if the store cannot
+// be listed.
 std::vector<CacheFolder> list_caches(const std::filesystem::path& data_root);
 
 // Removes a folder of the store. Throws Error, and removes nothing, if it is no folder of a cache,

@@ -3,6 +3,7 @@
 #include "core/data/sidecar.h"
 
 #include "core/base/error.h"
+#include "core/base/folder_list.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
 #include "core/data/cache_folder.h"
@@ -61,19 +62,16 @@ std::unique_ptr<const Sidecar> Sidecar::open(const fs::path& cache_dir, const Si
 
 void verify_sidecars(const fs::path& cache_dir, int64_t rows) {
   const fs::path folder = cache_dir / kSidecarFolder;
-  if (!path_exists(folder)) return;
   const std::string cache = fs::weakly_canonical(cache_dir).filename().string();
-  std::error_code code;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, code)) {
-    if (!is_cache_key(entry.path().filename().string())) continue;  // a writer's own, a lock
-    const CacheReader reader(entry.path(), kRowType);
+  for (const fs::path& dir : list_folder(folder)) {
+    if (!is_cache_key(dir.filename().string())) continue;  // a writer's own, a lock
+    const CacheReader reader(dir, kRowType);
     const Json* of = reader.manifest().key_document.find("cache");
     XRUN_CHECK(of != nullptr && *of == Json(cache),
-               "{}: belongs to another cache; remove the folder", entry.path().string());
-    check_rows(entry.path(), reader.rows(), rows);
+               "{}: belongs to another cache; remove the folder", dir.string());
+    check_rows(dir, reader.rows(), rows);
     reader.verify();
   }
-  XRUN_CHECK(!code, "{}: cannot be listed: {}", folder.string(), code.message());
 }
 
 SidecarWriter::SidecarWriter(const fs::path& cache_dir, const SidecarKey& key, ColumnType type,

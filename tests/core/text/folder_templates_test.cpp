@@ -44,6 +44,14 @@ TEST(FolderTemplates, FilesGoBeforeTheConfiguration) {
             "default=J tool_use=U");
 }
 
+TEST(FolderTemplates, AFolderThatCannotBeListedIsAnError) {
+  const ScratchFolder folder;
+  folder.write(kNamedTemplateFolder, "a file in the folder's place");
+  EXPECT_EQ(error_of([&] { read(folder, R"({"chat_template": "T"})"); }),
+            (folder.path() / kNamedTemplateFolder).string() +
+                ": cannot list the folder: Not a directory");
+}
+
 TEST(FolderTemplates, WhatIsNoTemplateIsNamed) {
   const ScratchFolder folder;
   EXPECT_EQ(

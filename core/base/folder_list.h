@@ -1,0 +1,18 @@
+#pragma once
+// What a folder holds.
+
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+namespace xrun {
+
+// Returns the paths of the folder's entries, by name; none if there is no such folder. Throws
+// FileError if the system does not list it to the end.
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& dir);
+
+// The same for who goes on without: sets `code`, and returns the entries listed until then.
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& dir,
+                                               std::error_code& code);
+
+}  // namespace xrun
