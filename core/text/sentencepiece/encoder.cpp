@@ -17,15 +17,18 @@ class Encoder : public xrun::SentencePieceEncoder {
 
   std::string encode(std::string_view text,
                      std::vector<xrun::SentencePieceToken>& out) const override {
-    sentencepiece::ImmutableSentencePieceText tokens;
-    const auto status =
-        processor_.Encode({text.data(), text.size()}, tokens.mutable_proto());
-    if (!status.ok()) return status.ToString();
-    for (size_t i = 0; i < tokens.pieces_size(); ++i) {
-      const auto token = tokens.pieces(static_cast<int>(i));
-      out.push_back({static_cast<int32_t>(token.id()), token.begin(), token.end()});
+    try {
+      sentencepiece::ImmutableSentencePieceText tokens;
+      const auto status = processor_.Encode({text.data(), text.size()}, tokens.mutable_proto());
+      if (!status.ok()) return status.ToString();
+      for (size_t i = 0; i < tokens.pieces_size(); ++i) {
+        const auto token = tokens.pieces(static_cast<int>(i));
+        out.push_back({static_cast<int32_t>(token.id()), token.begin(), token.end()});
+      }
+      return "";
+    } catch (const std::exception& error) {
+      return error.what();
     }
-    return "";
   }
 
  private:
