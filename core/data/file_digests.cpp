@@ -79,14 +79,16 @@ void write_record(const fs::path& path, const Json& file, const std::string& dig
   record.set("file", file);
   record.set("xxh3", digest);
   record.set("check", check_of(file, digest));
-  const fs::path temporary = path.string() + fmt::format(".tmp{}", ::getpid());
-  std::error_code ignored;
+  // A thread's own, of whatever process.
+  const fs::path temporary = path.string() + fmt::format(".tmp{}", ::gettid());
+  std::error_code failed, ignored;
   try {
     make_dirs(path.parent_path());
     FileWriter writer(temporary);
     writer.write(dump_json(record));
     writer.close();
-    fs::rename(temporary, path, ignored);
+    fs::rename(temporary, path, failed);
+    if (failed) fs::remove(temporary, ignored);
   } catch (const Error&) {
     fs::remove(temporary, ignored);
   }
