@@ -57,7 +57,7 @@ TEST_F(TokenNamesTest, NamedTokensAreSpecialTokensOfTheTokenizer) {
   }
 }
 
-TEST_F(TokenNamesTest, TemplatesSeeThem) {
+TEST_F(TokenNamesTest, TemplatesSeeEveryNamedToken) {
   const auto tokenizer = load(R"({"image_token": "<image>", "sep_token": "<s>"})");
   const auto chat_template =
       make_jinja_template("{{ image_token }}{{ sep_token }}{{ eos_token is defined }}", "t",
