@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder_list.h"
 #include "core/base/hash.h"
 #include "core/base/json.h"
 #include "core/data/cache_folder.h"
@@ -131,11 +132,11 @@ void FileDigests::forget(const fs::path& path) const {
 bool FileDigests::forget_all() const {
   std::error_code ignored;
   std::vector<fs::path> records;
-  for (const auto& entry : fs::directory_iterator(dir_, ignored)) {
+  for (const fs::path& path : list_folder(dir_, ignored)) {
     // HASH.json, or HASH.json.tmp7 of a writer that was killed
-    const std::string name = entry.path().filename();
+    const std::string name = path.filename();
     const size_t end = name.find(".json");
-    if (is_cache_key(name.substr(0, end)) && end < name.size()) records.push_back(entry.path());
+    if (is_cache_key(name.substr(0, end)) && end < name.size()) records.push_back(path);
   }
   for (const fs::path& path : records) fs::remove(path, ignored);
   fs::remove(dir_, ignored);
