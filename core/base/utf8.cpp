@@ -9,8 +9,8 @@ namespace {
 constexpr uint32_t kReplacement = 0xFFFD;
 
 struct LeadByte {
-  uint32_t size;        // 0: not a lead byte
-  unsigned char low;    // range of the second byte
+  uint32_t size;      // 0: not a lead byte
+  unsigned char low;  // range of the second byte
   unsigned char high;
 };
 
@@ -85,6 +85,12 @@ bool is_utf16(std::string_view beginning) {
 
 bool is_valid_utf8(std::string_view text) {
   return simdjson::validate_utf8(text.data(), text.size());
+}
+
+std::string shortened(std::string_view text, size_t bytes) {
+  if (text.size() <= bytes) return std::string(text);
+  while (bytes > 0 && is_continuation(text[bytes])) --bytes;
+  return std::string(text.substr(0, bytes)) + "...";
 }
 
 std::string repair_utf8(std::string_view text, int64_t* repaired) {

@@ -7,6 +7,9 @@
 
 namespace xrun {
 
+// Whether a byte stands inside a character, behind its first byte.
+inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
 struct CodePoint {
   uint32_t value;  // U+FFFD for an invalid byte
   uint32_t size;   // bytes taken: 1 to 4; 1 for an invalid byte
@@ -27,6 +30,10 @@ bool is_utf16(std::string_view beginning);
 constexpr const char* kUtf16Hint = "UTF-16, wanted UTF-8; convert it with iconv -f UTF-16 -t UTF-8";
 
 bool is_valid_utf8(std::string_view text);
+
+// Returns a text of at most `bytes` bytes as it is; of a longer one what fits, cut between two
+// characters, with "..." behind it.
+std::string shortened(std::string_view text, size_t bytes);
 
 // Returns text with each maximal invalid piece replaced by U+FFFD, as Python's errors="replace"
 // does, and adds the number of replacements to `repaired` if given.

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "core/base/utf8.h"
+
 namespace xrun {
 
 namespace {
@@ -10,11 +12,7 @@ constexpr size_t kShownBytes = 60;
 
 std::string show(const Json* value) {
   if (value == nullptr) return "absent";
-  std::string text = dump_json(*value);
-  if (text.size() <= kShownBytes) return text;
-  size_t end = kShownBytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "...";
+  return shortened(dump_json(*value), kShownBytes);
 }
 
 std::string join(const std::string& path, std::string_view key) {

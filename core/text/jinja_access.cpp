@@ -2,6 +2,7 @@
 // What a sandbox would refuse (names with an underscore, methods that change a list or dict) is
 // undefined.
 
+#include "core/base/utf8.h"
 #include "core/text/jinja_interpreter.h"
 #include "core/text/jinja_print.h"
 
@@ -115,7 +116,7 @@ bool element(const Value& object, int64_t index, Value& out, Budget& budget) {
     if (index < 0 || index >= length) return false;
     const size_t begin = byte_of_point(text, index);
     size_t end = begin + 1;
-    while (end < text.bytes.size() && (text.bytes[end] & 0xC0) == 0x80) ++end;
+    while (end < text.bytes.size() && is_continuation(text.bytes[end])) ++end;
     out = Value::text(slice_text(object.as_text(), begin, end));
     return true;
   }

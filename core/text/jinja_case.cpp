@@ -5,6 +5,7 @@
 #include "core/text/jinja_points.h"
 #include "core/text/jinja_strings.h"
 #include "core/text/letter_case.h"
+#include "core/text/utf8_cursor.h"
 
 namespace xrun::jinja {
 
@@ -31,7 +32,7 @@ constexpr uint32_t kSigma = 0x3A3;
 bool ends_word(std::string_view bytes, size_t at) {
   uint32_t before = 0;
   for (size_t begin = at; begin > 0;) {
-    begin = previous_point(bytes, begin);
+    begin = utf8_before(bytes, begin);
     before = read_utf8(bytes, begin).value;
     if (!is_case_ignorable_point(before)) break;
   }

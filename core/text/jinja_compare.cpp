@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/utf8.h"
 #include "core/text/jinja_value.h"
 
 namespace xrun::jinja {
@@ -130,7 +131,7 @@ std::vector<Value> iterate(const Value& value, Budget& budget) {
                      "a list grows beyond {} items", kMaxListItems);
     for (size_t at = 0; at < text.bytes.size();) {
       size_t end = at + 1;
-      while (end < text.bytes.size() && (text.bytes[end] & 0xC0) == 0x80) ++end;
+      while (end < text.bytes.size() && is_continuation(text.bytes[end])) ++end;
       TextBuilder point;
       point.append(text, at, end);
       out.push_back(Value::text(point.take()));

@@ -11,6 +11,7 @@
 #include "core/text/jinja_ast.h"
 #include "core/text/jinja_points.h"
 #include "core/text/jinja_strings.h"
+#include "core/text/utf8_cursor.h"
 
 namespace xrun::jinja {
 
@@ -80,7 +81,7 @@ class Lexer {
   // Returns where the white space that ends at `end` begins, a newline not passed if `in_line`.
   size_t blanks_begin(size_t begin, size_t end, bool in_line) const {
     while (end > begin && !(in_line && source_[end - 1] == '\n')) {
-      const size_t last = previous_point(source_, end);
+      const size_t last = utf8_before(source_, end);
       if (last < begin || blank_size(last) == 0) break;
       end = last;
     }

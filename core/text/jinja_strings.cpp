@@ -6,6 +6,7 @@
 
 #include "core/base/utf8.h"
 #include "core/text/jinja_points.h"
+#include "core/text/utf8_cursor.h"
 
 namespace xrun::jinja {
 
@@ -28,12 +29,6 @@ size_t find_last(std::string_view bytes, std::string_view part, size_t end) {
 
 }  // namespace
 
-size_t previous_point(std::string_view bytes, size_t end) {
-  size_t at = end - 1;
-  while (at > 0 && (bytes[at] & 0xC0) == 0x80) --at;
-  return at;
-}
-
 TextPtr strip_text(const TextPtr& text, Side side, const Text* chars) {
   const std::string& bytes = text->bytes;
   const auto strips = [&](uint32_t point) {
@@ -50,7 +45,7 @@ TextPtr strip_text(const TextPtr& text, Side side, const Text* chars) {
   }
   if (static_cast<int>(side) & 2) {
     while (end > begin) {
-      const size_t last = previous_point(bytes, end);
+      const size_t last = utf8_before(bytes, end);
       if (!strips(read_utf8(bytes, last).value)) break;
       end = last;
     }
@@ -109,7 +104,7 @@ void space_cuts_from_right(const std::string& bytes, int64_t most, Cuts& cuts) {
   size_t at = bytes.size();
   const auto skip = [&](bool space) {
     while (at > 0) {
-      const size_t last = previous_point(bytes, at);
+      const size_t last = utf8_before(bytes, at);
       if (is_space_point(read_utf8(bytes, last).value) != space) break;
       at = last;
     }
@@ -244,7 +239,7 @@ TextPtr pad_text(const TextPtr& text, int64_t width, const Text& fill, Side side
   return out.take();
 }
 
-int64_t count_text(const Text& text, std::string_view part) {
+int64_t count_of(const Text& text, std::string_view part) {
   if (part.empty()) return text_length(text) + 1;
   int64_t count = 0;
   for (size_t at = 0; (at = find_bytes(text.bytes, part, at)) != std::string::npos;

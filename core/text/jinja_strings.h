@@ -10,9 +10,6 @@ namespace xrun::jinja {
 
 enum class Side : uint8_t { kLeft = 1, kRight = 2, kBoth = 3 };
 
-// Returns where the code point that ends at `end` > 0 begins.
-size_t previous_point(std::string_view bytes, size_t end);
-
 // Removes white space, or any of the code points in `chars`, from the ends.
 TextPtr strip_text(const TextPtr& text, Side side, const Text* chars);
 
@@ -49,6 +46,6 @@ TextPtr pad_text(const TextPtr& text, int64_t width, const Text& fill, Side side
 // Whether some character has this case and none the other: str.islower, str.isupper.
 bool is_lower_text(std::string_view bytes);
 bool is_upper_text(std::string_view bytes);
-int64_t count_text(const Text& text, std::string_view part);
+int64_t count_of(const Text& text, std::string_view part);
 
 }  // namespace xrun::jinja

@@ -125,7 +125,7 @@ Value find(Interpreter& interpreter, const Value& self, Arguments& arguments) {
     const size_t begin = byte_of_point(self.text(), start);
     const size_t end = byte_of_point(self.text(), stop);
     const TextPtr window = slice_text(self.as_text(), begin, end);
-    if (search == Search::kCount) return Value::integer(count_text(*window, part->bytes));
+    if (search == Search::kCount) return Value::integer(count_of(*window, part->bytes));
     interpreter.budget().charge_bytes(window->bytes.size() * (part->bytes.size() / 64 + 1));
     const size_t at = search == Search::kFind ? find_bytes(window->bytes, part->bytes)
                                               : window->bytes.rfind(part->bytes);

@@ -56,7 +56,7 @@ class Translation {
       default:
         begin_atom();
         out_ += in_[at_++];
-        while (at_ < in_.size() && (in_[at_] & 0xC0) == 0x80) out_ += in_[at_++];
+        while (at_ < in_.size() && is_continuation(in_[at_])) out_ += in_[at_++];
     }
   }
 

@@ -17,13 +17,13 @@ constexpr size_t kBehind = 50;
 
 // Moves a place back to the begin of its character.
 size_t begin_of_point(std::string_view text, size_t at) {
-  while (at > 0 && at < text.size() && (text[at] & 0xC0) == 0x80) --at;
+  while (at > 0 && at < text.size() && is_continuation(text[at])) --at;
   return at;
 }
 
 size_t count_points(std::string_view text) {
   return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+      std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(c); }));
 }
 
 }  // namespace

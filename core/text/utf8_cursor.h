@@ -6,9 +6,9 @@
 #include <cstring>
 #include <string_view>
 
-namespace xrun {
+#include "core/base/utf8.h"
 
-inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+namespace xrun {
 
 // Returns the bytes of the character that a lead byte begins.
 inline uint32_t utf8_size(char lead) {

@@ -29,11 +29,18 @@ TEST(Utf8, RepairsAsPythonReplaces) {
   int64_t repaired = 0;
   EXPECT_EQ(repair_utf8("a\xE2\x82z", &repaired), "a\xEF\xBF\xBDz");
   EXPECT_EQ(repaired, 1);
-  EXPECT_EQ(repair_utf8("\xED\xA0\x80", &repaired),
-            "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
+  EXPECT_EQ(repair_utf8("\xED\xA0\x80", &repaired), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
   EXPECT_EQ(repaired, 4);
   EXPECT_EQ(repair_utf8("\xF0\x9F\x98\x80", &repaired), "\xF0\x9F\x98\x80");
   EXPECT_EQ(repaired, 4);
+}
+
+TEST(Utf8, ATextIsShortenedBetweenTwoCharacters) {
+  EXPECT_EQ(shortened("abc", 3), "abc");
+  EXPECT_EQ(shortened("abcd", 3), "abc...");
+  EXPECT_EQ(shortened("ab\xE6\xBC\xA2", 5), "ab\xE6\xBC\xA2");
+  EXPECT_EQ(shortened("ab\xE6\xBC\xA2z", 4), "ab...");
+  EXPECT_EQ(shortened("\xE6\xBC\xA2", 1), "...");
 }
 
 }  // namespace
