@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/base/config_defaults.h"
 #include "core/base/config_field.h"
 
 namespace xrun {
@@ -73,41 +74,50 @@ ConfigField betas(std::string path, Json otherwise, std::string doc) {
   return below(std::move(field));
 }
 
-std::vector<ConfigField> declare() {
-  const double most = std::numeric_limits<double>::infinity();
-  const Json none;
+const double kMost = std::numeric_limits<double>::infinity();
+const Json kNone;
+
+// What the rows are and how they become tokens.
+std::vector<ConfigField> of_rows() {
   return {
-      required(text("model", none, "A folder in Hugging Face form, or a name from `xrun models`.")),
+      required(
+          text("model", kNone, "A folder in Hugging Face form, or a name from `xrun models`.")),
       text("template", "auto",
            "The chat template: \"auto\" is the tokenizer's own (or our tagged variant of it), else "
            "a file, a built-in name such as \"chatml\", or one of the tokenizer's own by name."),
-      required(of_kind(K::kList, "data", none, "The sources of rows, mixed by weight.")),
+      required(of_kind(K::kList, "data", kNone, "The sources of rows, mixed by weight.")),
       required(
-          text("data[].path", none,
+          text("data[].path", kNone,
                "A file: .jsonl (one JSON object a line), .json (a list of them), .txt (a row a "
                "block between blank lines), each also .gz or .zst; or a glob: \"pairs/*.jsonl\".")),
       above_zero("data[].weight", 1, "This source's share of rows, relative to the others."),
-      of_kind(K::kRenames, "data[].fields", none, "Renames columns: fields = { prompt = \"q\" }."),
+      of_kind(K::kRenames, "data[].fields", kNone, "Renames columns: fields = { prompt = \"q\" }."),
       of_kind(K::kTexts, "data[].keep", Json::array(),
               "Columns that stay with the row and are fields of batches and views."),
-      text("data[].name", none, "What ledger and metrics call this source."),
-      whole("max_length", none, 1, "Tokens of one sequence; by default the model's limit."),
+      text("data[].name", kNone, "What ledger and metrics call this source."),
+      whole("max_length", kNone, 1, "Tokens of one sequence; by default the model's limit."),
       text("over_length", "raise",
            "What happens to a row beyond max_length: an error, dropped and counted, or cut (keeps "
            "the prompt and the head of the response).",
            {"raise", "drop", "cut"}),
-      text("train_on", none,
+      text("train_on", kNone,
            "Which tokens are trained: \"assistant\" (the default; of pairs, the assistant turns "
            "after the shared prompt), the \"last\" turn, or \"all\".",
            {"assistant", "last", "all"}),
       flag("end_of_text", true, "Whether a text row ends with the tokenizer's end-of-text token."),
+  };
+}
+
+// Which rows come, and in what order.
+std::vector<ConfigField> of_order() {
+  return {
       of_kind(K::kTable, "valid", Json::object(), "What is held out for validation."),
       below(number("valid.fraction", 0, 0, 1, "The share of rows that is held out.")),
       whole("valid.every", 0, 0, "Steps between evaluations, for the recipe's loop; 0: none."),
       text("valid.by", "row",
            "Hold out the last rows, or whole prompts so that none is on both sides.",
            {"row", "prompt"}),
-      of_kind(K::kList, "valid.data", none, "Sources of their own for validation."),
+      of_kind(K::kList, "valid.data", kNone, "Sources of their own for validation."),
       of_kind(K::kTable, "mixture", Json::object(), "How several sources are mixed."),
       text("mixture.stop", "all",
            "When the mixture ends: a source restarts, the first one ends, all "
@@ -115,9 +125,9 @@ std::vector<ConfigField> declare() {
            {"restart", "first", "all"}),
       of_kind(K::kList, "mixture.stages", Json::array(),
               "Weights that change with the step, in place of data[].weight."),
-      required(whole("mixture.stages[].start", none, 0,
+      required(whole("mixture.stages[].start", kNone, 0,
                      "The step from which the stage's weights hold; 0 for the first.")),
-      required(numbers("mixture.stages[].weights", none, 0,
+      required(numbers("mixture.stages[].weights", kNone, 0,
                        "A weight for each source, in the order of data; 0: not drawn.")),
       whole("seed", 0, 0, "Every random number of the run follows from it."),
       of_kind(K::kFlagOrTable, "shuffle", true,
@@ -126,27 +136,39 @@ std::vector<ConfigField> declare() {
       whole("shuffle.block", 256, 1, "Consecutive rows that stay close together."),
       whole("shuffle.window", 512, 1, "Blocks whose rows are mixed with each other."),
       whole("epochs", 1, 1, "How often the data is seen; one stream, each epoch reshuffled."),
-      whole("steps", none, 1, "How many steps to take; without it epochs decides."),
-      text("dtype", none,
+      whole("steps", kNone, 1, "How many steps to take; without it epochs decides."),
+  };
+}
+
+// How the model is trained.
+std::vector<ConfigField> of_training() {
+  return {
+      text("dtype", kNone,
            "The compute type: f32 on a CPU, bf16 on a GPU unless it is set; master "
            "weights are always f32.",
            {"f32", "fp32", "float32", "bf16", "bfloat16"}),
       of_kind(K::kTable, "optim", Json::object(), "AdamW and its schedule."),
-      required(above_zero("optim.lr", none, "The learning rate after warmup.")),
+      required(above_zero("optim.lr", kNone, "The learning rate after warmup.")),
       text("optim.schedule", "linear", "How the rate falls after warmup.",
            {"constant", "linear", "cosine"}),
-      number("optim.warmup", 0, 0, most, "Steps of warmup; below 1 a share of all steps."),
+      number("optim.warmup", 0, 0, kMost, "Steps of warmup; below 1 a share of all steps."),
       betas("optim.betas", Json(Json::Array{0.9, 0.999}), "Decay of the two moments."),
       above_zero("optim.eps", 1e-8, "Added to the root of the second moment."),
-      number("optim.weight_decay", 0, 0, most, "Decoupled; never on 1-D weights."),
-      number("optim.clip", 1, 0, most, "The largest norm of the gradient; 0 is off."),
+      number("optim.weight_decay", 0, 0, kMost, "Decoupled; never on 1-D weights."),
+      number("optim.clip", 1, 0, kMost, "The largest norm of the gradient; 0 is off."),
+  };
+}
+
+// What a step takes, what is kept of it and what is refused.
+std::vector<ConfigField> of_steps() {
+  return {
       of_kind(K::kTable, "batch", Json::object(), "What one step takes."),
-      whole("batch.pairs", none, 1, "Preference pairs a step."),
-      whole("batch.sequences", none, 1, "Chat, text, token or feedback rows a step."),
-      whole("batch.prompts", none, 1, "Prompts a step."),
-      whole("batch.tokens", none, 2,
+      whole("batch.pairs", kNone, 1, "Preference pairs a step."),
+      whole("batch.sequences", kNone, 1, "Chat, text, token or feedback rows a step."),
+      whole("batch.prompts", kNone, 1, "Prompts a step."),
+      whole("batch.tokens", kNone, 2,
             "Tokens a step of a text stream, cut into windows of max_length tokens."),
-      whole("batch.max_tokens", 8192, 1,
+      whole("batch.max_tokens", kMaxMicroTokens, 1,
             "Tokens of one micro-batch; a longer pair or sequence is an error before step 0."),
       of_kind(K::kTable, "save", Json::object(), "When checkpoints are taken."),
       whole("save.every", 0, 0, "Steps between checkpoints; the last step is always saved."),
@@ -155,7 +177,7 @@ std::vector<ConfigField> declare() {
               "Template laws: { bos = false } switches one off."),
       flag("strict", false, "The first dropped, cut or repaired row is an error."),
       number(
-          "max_bad", 0.5, 0, 1,
+          "max_bad", kMaxBadShare, 0, 1,
           "Share of bad rows above which a source is refused; those that a filter or over_length "
           "leaves out do not count."),
       whole("head_mb", 1024, 1, "Memory for kept softmax rows; rows beyond it are recomputed."),
@@ -165,7 +187,13 @@ std::vector<ConfigField> declare() {
 }  // namespace
 
 const std::vector<ConfigField>& config_fields() {
-  static const std::vector<ConfigField> fields = declare();
+  static const std::vector<ConfigField> fields = [] {
+    std::vector<ConfigField> all;
+    for (auto part : {of_rows, of_order, of_training, of_steps}) {
+      for (ConfigField& field : part()) all.push_back(std::move(field));
+    }
+    return all;
+  }();
   return fields;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/config_defaults.h"
 #include "core/data/cache_build.h"
 #include "core/data/data_settings.h"
 #include "core/data/mixture.h"
@@ -41,9 +42,9 @@ struct DataOptions {
   std::vector<DataSource> sources;
   RowSettings settings;  // of every source; fields and keep are each source's own
   std::vector<std::string> disabled_laws;
-  bool strict = false;      // a dropped, cut or repaired row is an Error
-  double max_bad = 1;       // share of bad rows above which a source is refused
-  int64_t vocab_limit = 0;  // ids must be below; 0: unknown
+  bool strict = false;            // a dropped, cut or repaired row is an Error
+  double max_bad = kMaxBadShare;  // share of bad rows above which a source is refused
+  int64_t vocab_limit = 0;        // ids must be below; 0: unknown
   MixtureStop stop = MixtureStop::kAll;
   std::vector<MixtureStage>
       stages;  // in place of the sources' weights; empty: these hold all along

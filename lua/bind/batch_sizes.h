@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <lua.hpp>
 
+#include "core/base/config_defaults.h"
 #include "lua/bind/data_handle.h"
 
 namespace xrun {
 
 struct BatchSizes {
-  int64_t tokens = 0;         // of a step made of windows; 0: its units are rows
-  int64_t max_tokens = 8192;  // of a micro-batch
+  int64_t tokens = 0;                    // of a step made of windows; 0: its units are rows
+  int64_t max_tokens = kMaxMicroTokens;  // of a micro-batch
 };
 
 // The configuration's `batch`.

@@ -10,9 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "core/base/config_defaults.h"
 #include "core/base/error.h"
-#include "core/data/row_cache.h"
 #include "core/data/data_set.h"
+#include "core/data/row_cache.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 #include "tools/bench/spread.h"
@@ -27,7 +28,7 @@ int64_t first_step_tokens(const DataOptions& options, const Tokenizer& tokenizer
   const DataSet set = DataSet::open(options, tokenizer, chat_template);
   const std::vector<int64_t> rows = set.step_units(kPlan, 0);
   int64_t packed = 0, wanted = 0;
-  for (const PackedBatch& pack : set.pack(rows, 8192)) packed += pack.tokens.size();
+  for (const PackedBatch& pack : set.pack(rows, kMaxMicroTokens)) packed += pack.tokens.size();
   for (const int64_t row : rows) {
     wanted += set.tokens(row);
   }
