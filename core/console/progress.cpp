@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "core/base/count_text.h"
 #include "core/data/ledger.h"
 
 namespace xrun {

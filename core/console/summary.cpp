@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/count_text.h"
 #include "core/console/progress.h"
 #include "core/console/table.h"
 #include "core/data/ledger.h"

@@ -5,9 +5,11 @@
 
 #include "core/data/conversation_row.h"
 #include "core/data/conversation_tokens.h"
+#include "core/data/fit_length.h"
 #include "core/data/messages.h"
 #include "core/data/row_encoder.h"
 #include "core/data/tool_calls.h"
+#include "core/text/message_role.h"
 
 namespace xrun {
 
@@ -31,7 +33,7 @@ class ChatEncoder : public RowEncoder {
     note_unrendered_tools(chat.messages, chat.kwargs, *parts_.chat_template, chat.notes);
     chat.prompt_hash = hash_messages(chat.messages, first_answer(chat.messages));
     static_cast<RowExtras&>(out) = std::move(chat);
-    fit_stream(parts_, place, "the conversation", out);
+    fit_length(parts_, place, {"the conversation"}, out);
   }
 
   LawSample law_sample(const Json& row) const override {
@@ -42,17 +44,13 @@ class ChatEncoder : public RowEncoder {
  private:
   static size_t first_answer(const Json& messages) {
     const Json::Array& list = messages.as_array();
-    return static_cast<size_t>(
-        std::find_if(list.begin(), list.end(),
-                     [](const Json& message) { return message_role(message) == "assistant"; }) -
-        list.begin());
+    return static_cast<size_t>(std::find_if(list.begin(), list.end(), is_assistant) - list.begin());
   }
 
   ConversationRow read(const Json& row) const {
     ConversationRow chat = reader_.read(row);
     const Json::Array& list = chat.messages.as_array();
-    const auto is_answer = [](const Json& m) { return message_role(m) == "assistant"; };
-    const auto last = std::find_if(list.rbegin(), list.rend(), is_answer);
+    const auto last = std::find_if(list.rbegin(), list.rend(), is_assistant);
     if (last == list.rend()) {
       throw RowRefusal("no_assistant",
                        "the conversation has no assistant turn" + other_speakers(chat.messages));
@@ -60,8 +58,8 @@ class ChatEncoder : public RowEncoder {
     if (!says_something(*last)) {
       throw RowRefusal("empty_answer", "the last assistant turn has no content");
     }
-    const bool empty = std::any_of(list.begin(), list.end(), [&](const Json& message) {
-      return is_answer(message) && !says_something(message);
+    const bool empty = std::any_of(list.begin(), list.end(), [](const Json& message) {
+      return is_assistant(message) && !says_something(message);
     });
     require_user_texts(chat.messages);
     if (empty) chat.notes.push_back("an assistant turn without content is trained");

@@ -3,6 +3,7 @@
 #include "core/base/hash.h"
 #include "core/data/ledger.h"
 #include "core/data/messages.h"
+#include "core/text/message_role.h"
 
 namespace xrun {
 
@@ -36,6 +37,19 @@ uint64_t hash_messages(const Json& messages, size_t count) {
   return hash_u64(dump_json(shared));
 }
 
+Json with_system(const std::string& system, Json messages, const RowFields& fields,
+                 RowExtras& out) {
+  if (system.empty()) return messages;
+  if (message_role(messages.as_array().front()) == "system") {
+    out.notes.push_back(
+        fmt::format("\"{}\" is ignored beside a system turn", fields.spelled("system")));
+    return messages;
+  }
+  Json opened(Json::Array{make_message("system", system)});
+  append(opened, std::move(messages));
+  return opened;
+}
+
 ConversationReader::ConversationReader(RowKind kind, const RowSettings& settings,
                                        std::vector<std::string> more)
     : fields_(kind, with_more(std::move(more)), settings),
@@ -48,16 +62,6 @@ Json ConversationReader::turns_of(const Json& value, const std::string& ours, co
   refuse_spelled_messages(value, fields_.spelled(ours));
   if (value.is_string()) return Json(Json::Array{make_message(role, value.as_string())});
   return read_messages(value, fields_.spelled(ours), out.notes);
-}
-
-std::string ConversationReader::text_of(const Json& row, const std::string& ours) const {
-  const Json* value = fields_.find(row, ours);
-  if (value == nullptr) return "";
-  if (!value->is_string()) {
-    throw RowRefusal("wrong_type", fmt::format("\"{}\" is {}, wanted a string",
-                                               fields_.spelled(ours), kind_text(*value)));
-  }
-  return value->as_string();
 }
 
 void ConversationReader::read_instruction(const Json& row, ConversationRow& out) const {
@@ -80,12 +84,12 @@ void ConversationReader::read_instruction(const Json& row, ConversationRow& out)
       out.messages.push_back(make_message("assistant", turn.as_array()[1].as_string()));
     }
   }
-  std::string question = text_of(row, "instruction");
-  const std::string input = text_of(row, "input");
+  std::string question = fields_.text(row, "instruction");
+  const std::string input = fields_.text(row, "input");
   if (!input.empty()) question += (question.empty() ? "" : "\n") + input;
   out.messages.push_back(make_message("user", std::move(question)));
   if (fields_.find(row, "output") == nullptr) return;
-  out.messages.push_back(make_message("assistant", text_of(row, "output")));
+  out.messages.push_back(make_message("assistant", fields_.text(row, "output")));
   out.notes.push_back("rows spelled instruction/output");
 }
 
@@ -133,8 +137,7 @@ void ConversationReader::read_turns(const Json& row, ConversationRow& out) const
       out.messages = turns_of(*prompt, "prompt", "user", out);
       out.given = out.messages.size();
     } else if (prompt != nullptr) {
-      out.notes.push_back(fmt::format("\"{}\" is ignored beside \"{}\"", fields_.spelled("prompt"),
-                                      fields_.spelled(name)));
+      fields_.note_losers(row, name, {"prompt"}, out);
     }
     fields_.note_losers(row, name, {"completion", "instruction", "input", "output", "history"},
                         out);
@@ -152,17 +155,9 @@ void ConversationReader::read_turns(const Json& row, ConversationRow& out) const
 }
 
 void ConversationReader::add_system(const Json& row, ConversationRow& out) const {
-  const std::string system = text_of(row, "system");
-  if (system.empty()) return;
-  if (message_role(out.messages.as_array().front()) == "system") {
-    out.notes.push_back(
-        fmt::format("\"{}\" is ignored beside a system turn", fields_.spelled("system")));
-    return;
-  }
-  Json messages(Json::Array{make_message("system", system)});
-  append(messages, std::move(out.messages));
-  out.messages = std::move(messages);
-  if (out.given > 0) ++out.given;
+  const size_t turns = out.messages.size();
+  out.messages = with_system(fields_.text(row, "system"), std::move(out.messages), fields_, out);
+  if (out.given > 0) out.given += out.messages.size() - turns;
 }
 
 ConversationRow ConversationReader::read(const Json& row) const {

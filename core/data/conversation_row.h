@@ -41,7 +41,6 @@ class ConversationReader {
   void add_system(const Json& row, ConversationRow& out) const;
   Json turns_of(const Json& value, const std::string& ours, const char* role,
                 ConversationRow& out) const;
-  std::string text_of(const Json& row, const std::string& ours) const;
 
   RowFields fields_;
   Json template_kwargs_;
@@ -50,6 +49,10 @@ class ConversationReader {
 
 // "user", "system" or "developer": what may open a conversation.
 bool is_opening_role(const std::string& role);
+
+// Returns the messages behind a system turn of this text; as they are if it is "" or if they begin
+// with a system turn themselves, which is noted in `out`.
+Json with_system(const std::string& system, Json messages, const RowFields& fields, RowExtras& out);
 
 // The hash of a prompt's messages that prompt_hash holds: of all that a model reads of them, so not
 // of the flags that say what is trained.

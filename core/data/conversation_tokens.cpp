@@ -3,23 +3,23 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/data/messages.h"
 #include "core/data/tool_calls.h"
 #include "core/text/chat_tokens.h"
 #include "core/text/jinja_text.h"
+#include "core/text/message_role.h"
 
 namespace xrun {
 
 namespace {
 
-bool is_assistant(const Json& message) { return message_role(message) == "assistant"; }
-
 // Returns the place of the last assistant turn; turns behind it are no answer.
 size_t last_assistant(const Json& messages) {
   size_t last = messages.size() - 1;
-  while (last > 0 && message_role(messages.as_array()[last]) != "assistant") --last;
+  while (last > 0 && !is_assistant(messages.as_array()[last])) --last;
   return last;
 }
 
@@ -182,45 +182,6 @@ TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t
 
 bool is_trained(const TokenStream& stream) {
   return std::find(stream.trained.begin(), stream.trained.end(), 1) != stream.trained.end();
-}
-
-void cut_stream(const Tokenizer& tokenizer, int64_t max_length, TokenStream& stream,
-                EncodedRow& out) {
-  constexpr int64_t kShown = 12;  // tokens on each side of the cut
-  const int64_t over = static_cast<int64_t>(stream.ids.size()) - max_length;
-  if (over <= 0) return;
-  if (out.cut_tokens == 0) {
-    const auto cut = stream.ids.begin() + max_length;
-    out.cut_kept = tokenizer.decode({cut - std::min(kShown, max_length), cut});
-    out.cut_lost = tokenizer.decode({cut, cut + std::min(kShown, over)});
-  }
-  out.cut_tokens += over;
-  stream.ids.resize(static_cast<size_t>(max_length));
-  stream.trained.resize(static_cast<size_t>(max_length));
-  if (!stream.weights.empty()) stream.weights.resize(static_cast<size_t>(max_length));
-}
-
-void fit_stream(const EncoderParts& parts, const std::string& place, const char* what,
-                EncodedRow& out) {
-  const RowSettings& settings = parts.settings;
-  TokenStream& stream = out.streams[0];
-  const int64_t tokens = static_cast<int64_t>(stream.ids.size());
-  if (settings.max_length <= 0 || tokens <= settings.max_length) return;
-  const std::string lengths = fmt::format("{} has {} tokens, max_length is {}", what,
-                                          count_text(tokens), count_text(settings.max_length));
-  switch (settings.over_length) {
-    case OverLength::kRaise:
-      throw Error(fmt::format("{}: {}; raise max_length or set over_length = \"drop\" or \"cut\"",
-                              place, lengths));
-    case OverLength::kDrop: throw RowRefusal("too_long", lengths);
-    case OverLength::kCut: break;
-  }
-  const bool trained = is_trained(stream);
-  cut_stream(parts.tokenizer, settings.max_length, stream, out);
-  XRUN_CHECK(!trained || is_trained(stream),
-             "{}: cut to max_length = {}, {} has no trained token left: its prompt alone is as "
-             "long; raise max_length or set over_length = \"drop\"",
-             place, count_text(settings.max_length), what);
 }
 
 }  // namespace xrun

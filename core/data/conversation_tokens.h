@@ -1,5 +1,5 @@
 #pragma once
-// A conversation as a stream of tokens with flags of what is trained, and its fit to a length.
+// A conversation as a stream of tokens with flags of what is trained.
 
 #include <cstdint>
 #include <string>
@@ -36,15 +36,5 @@ TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t
                                 const ConversationStyle& style, int64_t& straddlers);
 
 bool is_trained(const TokenStream& stream);
-
-// Cuts the end of a stream of `out` off; counts the tokens and shows the first cut in `out`.
-void cut_stream(const Tokenizer& tokenizer, int64_t max_length, TokenStream& stream,
-                EncodedRow& out);
-
-// Fits the only stream of a row to max_length: cuts it and counts that in `out`, throws
-// RowRefusal "too_long" under kDrop, Error that begins with `place` under kRaise, or if a cut
-// leaves no trained token where there was one. `what` is the row for messages: "the conversation".
-void fit_stream(const EncoderParts& parts, const std::string& place, const char* what,
-                EncodedRow& out);
 
 }  // namespace xrun

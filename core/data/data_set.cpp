@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/data/data_set_state.h"

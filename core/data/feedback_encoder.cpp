@@ -2,9 +2,11 @@
 
 #include "core/data/conversation_row.h"
 #include "core/data/conversation_tokens.h"
+#include "core/data/fit_length.h"
 #include "core/data/messages.h"
 #include "core/data/row_encoder.h"
 #include "core/data/tool_calls.h"
+#include "core/text/message_role.h"
 
 namespace xrun {
 
@@ -29,7 +31,7 @@ class FeedbackEncoder : public RowEncoder {
     note_unrendered_tools(answer.messages, answer.kwargs, *parts_.chat_template, answer.notes);
     answer.prompt_hash = hash_messages(answer.messages, answer.given);
     static_cast<RowExtras&>(out) = std::move(answer);
-    fit_stream(parts_, place, "the answer with its prompt", out);
+    fit_length(parts_, place, {"the answer with its prompt"}, out);
   }
 
   LawSample law_sample(const Json& row) const override {
@@ -42,7 +44,7 @@ class FeedbackEncoder : public RowEncoder {
   ConversationRow read(const Json& row) const {
     ConversationRow answer = reader_.read(row);
     const Json& last = answer.messages.as_array().back();
-    if (message_role(last) != "assistant") {
+    if (!is_assistant(last)) {
       throw RowRefusal("no_assistant",
                        fmt::format("the last turn is one of \"{}\", wanted the assistant's answer",
                                    message_role(last)));

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/utf8.h"
+
 namespace xrun {
 
 namespace {
@@ -80,13 +82,6 @@ int64_t sum(const std::vector<SourceLedger>& sources, int64_t SourceLedger::*fie
 
 }  // namespace
 
-std::string count_text(int64_t value) {
-  std::string text = std::to_string(value);
-  const size_t first = value < 0 ? 1 : 0;
-  for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, 1, ',');
-  return text;
-}
-
 int64_t SourceLedger::dropped_total() const {
   return std::accumulate(dropped.begin(), dropped.end(), int64_t{0},
                          [](int64_t total, const auto& entry) { return total + entry.second; });
@@ -114,18 +109,12 @@ int64_t SourceLedger::bad_total() const {
   return dropped_total() - (filtered == dropped.end() ? 0 : filtered->second);
 }
 
-std::string short_detail(std::string detail) {
-  if (detail.size() <= kDetailBytes) return detail;
-  size_t end = kDetailBytes;  // not inside a character
-  while (end > 0 && (static_cast<unsigned char>(detail[end]) & 0xC0) == 0x80) --end;
-  detail.resize(end);
-  return detail + "...";
-}
+std::string short_detail(const std::string& detail) { return shortened(detail, kDetailBytes); }
 
 void SourceLedger::drop(const SourceLine& at, const std::string& reason, std::string detail) {
   ++dropped[reason];
   if (reason == kFilteredReason || bad.size() >= kListedRows) return;
-  bad.push_back({at, reason, short_detail(std::move(detail))});
+  bad.push_back({at, reason, short_detail(detail)});
 }
 
 void SourceLedger::note(const std::string& text) {

@@ -47,7 +47,7 @@ struct CutRow {
 
 // One source's account. Everything counts rows unless its name says otherwise.
 struct SourceLedger {
-  static constexpr size_t kListedRows = 1000;  // bad rows beyond are counted, not listed
+  static constexpr size_t kListedRows = 1000;  // bad, cut and repaired ones; more are only counted
 
   std::string name;
   std::vector<std::string> files;  // as the recipe spells them
@@ -118,9 +118,6 @@ struct Ledger {
 };
 
 // Returns what is stored of a bad row's detail: at most 400 bytes.
-std::string short_detail(std::string detail);
-
-// Returns 12345 as "12,345".
-std::string count_text(int64_t value);
+std::string short_detail(const std::string& detail);
 
 }  // namespace xrun

@@ -1,5 +1,7 @@
 #include "core/data/ledger_check.h"
 
+#include "core/base/count_text.h"
+
 namespace xrun {
 
 namespace {

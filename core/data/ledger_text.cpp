@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "core/base/count_text.h"
 #include "core/data/ledger.h"
 #include "core/text/text_difference.h"
 

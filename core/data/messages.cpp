@@ -1,3 +1,5 @@
+// What is read here goes to the template as it is: members that nobody knows stay, in their order.
+
 #include "core/data/messages.h"
 
 #include <fmt/ranges.h>
@@ -10,6 +12,7 @@
 #include "core/data/ledger.h"
 #include "core/data/tool_calls.h"
 #include "core/text/chat_template.h"
+#include "core/text/message_role.h"
 
 namespace xrun {
 
@@ -134,6 +137,13 @@ Json read_content(const Json& value, const char* key, const std::string& where) 
   return *content;
 }
 
+// What is noted of a flag that says something else than its turn's role.
+std::string flag_note(const std::string& flag, bool is_answer) {
+  return is_answer ? fmt::format("assistant turns whose \"{}\" is off are not trained", flag)
+                   : fmt::format("\"{}\" asks to train a turn that is no answer; it is not trained",
+                                 flag);
+}
+
 Json read_message(const Json& value, const std::string& where, std::vector<std::string>& notes) {
   if (!value.is_object()) {
     refuse(where, fmt::format("is {}, wanted a message with role and content", kind_text(value)));
@@ -146,7 +156,7 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
   message.set("role", read_role(value, from_value, where, notes));
   Json content = read_content(value, content_key.c_str(), where);
   if (value.find(content_key) != nullptr) message.set("content", std::move(content));
-  const bool is_answer = message_role(message) == "assistant";
+  const bool is_answer = is_assistant(message);
   for (const Json::Member& member : value.as_object()) {
     if (member.first == role_key || member.first == content_key) continue;
     if (from_value && (member.first == "role" || member.first == "content")) {
@@ -158,10 +168,7 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
     if (member.first == "tool_calls" && member.second.is_null()) continue;
     if (is_flag(member.first) && !member.second.is_null() &&
         read_flag(member, where) != is_answer) {
-      constexpr const char* kNotes[] = {
-          "\"{}\" asks to train a turn that is no answer; it is not trained",
-          "assistant turns whose \"{}\" is off are not trained"};
-      add_once(notes, fmt::format(fmt::runtime(kNotes[is_answer]), member.first));
+      add_once(notes, flag_note(member.first, is_answer));
     }
     message.set(member.first, member.second);
   }
@@ -215,12 +222,6 @@ Json make_message(const std::string& role, std::string content) {
   return message;
 }
 
-const std::string& message_role(const Json& message) {
-  static const std::string kNone;
-  const Json* role = message.find("role");
-  return role != nullptr && role->is_string() ? role->as_string() : kNone;
-}
-
 std::string kind_text(const Json& value) {
   const std::string name = value.kind_name();
   return (name.find_first_of("aeiou") == 0 ? "an " : "a ") + name;
@@ -256,7 +257,11 @@ void join_flags(Json& a, Json& b, size_t count) {
     Json& first = a.as_array()[i];
     Json& second = b.as_array()[i];
     if (first == second) continue;
-    (is_untrained(first) ? second = first : first = second);
+    if (is_untrained(first)) {
+      second = first;
+    } else {
+      first = second;
+    }
   }
 }
 

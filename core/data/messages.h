@@ -21,9 +21,6 @@ void refuse_spelled_messages(const Json& value, const std::string& field);
 
 Json make_message(const std::string& role, std::string content);
 
-// "" if the message has no such text.
-const std::string& message_role(const Json& message);
-
 // "an integer", "a string": what a value is, for messages to users.
 std::string kind_text(const Json& value);
 

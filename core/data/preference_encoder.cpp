@@ -1,6 +1,7 @@
 // Preference rows: two conversations that share a prompt; what lies behind it is trained.
 
 #include "core/data/conversation_tokens.h"
+#include "core/data/fit_length.h"
 #include "core/data/preference_row.h"
 #include "core/data/row_encoder.h"
 #include "core/data/tool_calls.h"
@@ -32,7 +33,7 @@ class PreferenceEncoder : public RowEncoder {
     }
     note_unrendered_tools(row.chosen, row.kwargs, *parts_.chat_template, row.notes);
     static_cast<RowExtras&>(out) = std::move(row);
-    fit_length(place, out);
+    fit_length(parts_, place, {"the chosen side", "the rejected side"}, out);
   }
 
   LawSample law_sample(const Json& value) const override {
@@ -41,29 +42,6 @@ class PreferenceEncoder : public RowEncoder {
   }
 
  private:
-  // Both sides are cut from the same end, so that what is left is the prompt and the head of each
-  // answer.
-  void fit_length(const std::string& place, EncodedRow& out) const {
-    const RowSettings& settings = parts_.settings;
-    const auto length = [&](size_t s) { return static_cast<int64_t>(out.streams[s].ids.size()); };
-    if (settings.max_length <= 0 || std::max(length(0), length(1)) <= settings.max_length) return;
-    const std::string lengths =
-        fmt::format("the chosen side has {} tokens and the rejected side {}, max_length is {}",
-                    count_text(length(0)), count_text(length(1)), count_text(settings.max_length));
-    if (settings.over_length == OverLength::kDrop) throw RowRefusal("too_long", lengths);
-    XRUN_CHECK(settings.over_length == OverLength::kCut,
-               "{}: {}; raise max_length or set over_length = \"drop\" or \"cut\"", place, lengths);
-    for (TokenStream& stream : out.streams) {
-      cut_stream(parts_.tokenizer, settings.max_length, stream, out);
-    }
-    for (size_t s = 0; s < 2; ++s) {
-      XRUN_CHECK(is_trained(out.streams[s]),
-                 "{}: cut to max_length = {}, the {} side has no trained token left: its prompt "
-                 "alone is as long; raise max_length or set over_length = \"drop\"",
-                 place, count_text(settings.max_length), kSides[s]);
-    }
-  }
-
   EncoderParts parts_;
   PreferenceReader reader_;
   ConversationStyle style_;

@@ -5,6 +5,7 @@
 #include "core/data/conversation_row.h"
 #include "core/data/ledger.h"
 #include "core/data/messages.h"
+#include "core/text/message_role.h"
 
 namespace xrun {
 
@@ -39,14 +40,11 @@ size_t shared_messages(const Json& chosen, const Json& rejected) {
 
 void check_side(const Json& messages, const std::string& side) {
   const Json::Array& list = messages.as_array();
-  const bool any = std::any_of(list.begin(), list.end(), [](const Json& message) {
-    return message_role(message) == "assistant";
-  });
-  if (!any) {
+  if (std::none_of(list.begin(), list.end(), is_assistant)) {
     throw RowRefusal("no_assistant", fmt::format("the {} side has no assistant turn{}", side,
                                                  other_speakers(messages)));
   }
-  if (message_role(list.back()) != "assistant") {
+  if (!is_assistant(list.back())) {
     throw RowRefusal("last_not_assistant",
                      fmt::format("the {} side ends with a turn of \"{}\", wanted assistant", side,
                                  message_role(list.back())));
@@ -74,12 +72,12 @@ void check_prompt(const PreferenceRow& row) {
 // Which answer is better is a question only after the same prompt.
 void check_same_prompt(const PreferenceRow& row) {
   for (const Json* side : {&row.chosen, &row.rejected}) {
-    const std::string& role = message_role(side->as_array()[row.shared]);
-    if (role == "assistant") continue;
+    const Json& turn = side->as_array()[row.shared];
+    if (is_assistant(turn)) continue;
     throw RowRefusal("prompts_differ",
                      fmt::format("chosen and rejected part in turn {}, a turn of \"{}\"; wanted "
                                  "the same turns up to an answer",
-                                 row.shared + 1, role));
+                                 row.shared + 1, message_role(turn)));
   }
 }
 
@@ -99,13 +97,7 @@ PreferenceReader::PreferenceReader(const RowSettings& settings)
 
 PreferenceReader::Prompt PreferenceReader::read_prompt(const Json& row, PreferenceRow& out) const {
   Prompt prompt;
-  if (const Json* system = fields_.find(row, "system")) {
-    if (!system->is_string()) {
-      throw RowRefusal("wrong_type", fmt::format("{} is {}, wanted a string",
-                                                 fields_.spelled("system"), kind_text(*system)));
-    }
-    prompt.system = system->as_string();
-  }
+  prompt.system = fields_.text(row, "system");
   const Json* text = fields_.find(row, "prompt");
   for (const char* name : {"conversations", "messages"}) {
     const Json* value = fields_.find(row, name);
@@ -113,6 +105,7 @@ PreferenceReader::Prompt PreferenceReader::read_prompt(const Json& row, Preferen
     prompt.messages = read_messages(*value, fields_.spelled(name), out.notes);
     prompt.name = fields_.spelled(name);
     prompt.is_copy = true;
+    fields_.note_losers(row, name, {"prompt"}, out);
     if (std::string_view(name) == "conversations") {
       fields_.note_losers(row, name, {"messages"}, out);
     }
@@ -123,9 +116,6 @@ PreferenceReader::Prompt PreferenceReader::read_prompt(const Json& row, Preferen
     prompt.is_text = text->is_string();
     prompt.messages = prompt.is_text ? Json(Json::Array{make_message("user", text->as_string())})
                                      : read_messages(*text, prompt.name, out.notes);
-  } else if (text != nullptr) {
-    out.notes.push_back(
-        fmt::format("\"{}\" is ignored beside \"{}\"", fields_.spelled("prompt"), prompt.name));
   }
   return prompt;
 }
@@ -156,7 +146,7 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
   } else if (!prompt.messages.is_null()) {
     match_prompt(prompt, name, side, out);
   }
-  return with_system(std::move(side), prompt, out);
+  return with_system(prompt.system, std::move(side), fields_, out);
 }
 
 // Of a whole conversation beside a prompt, which it begins with or which is ignored.
@@ -173,17 +163,6 @@ void PreferenceReader::match_prompt(const Prompt& prompt, const std::string& nam
                      fmt::format("\"{}\" is not the beginning of \"{}\"", prompt.name, name));
   }
   out.notes.push_back(fmt::format("\"{}\" is ignored beside whole conversations", prompt.name));
-}
-
-Json PreferenceReader::with_system(Json side, const Prompt& prompt, PreferenceRow& out) const {
-  const bool has_system = message_role(side.as_array().front()) == "system";
-  if (!prompt.system.empty() && !has_system) {
-    side = concatenate(Json::Array{make_message("system", prompt.system)}, side);
-  } else if (!prompt.system.empty()) {
-    out.notes.push_back(
-        fmt::format("\"{}\" is ignored beside a system turn", fields_.spelled("system")));
-  }
-  return side;
 }
 
 PreferenceRow PreferenceReader::read(const Json& value) const {

@@ -38,7 +38,6 @@ class PreferenceReader {
  private:
   struct Prompt;
   Prompt read_prompt(const Json& row, PreferenceRow& out) const;
-  Json with_system(Json side, const Prompt& prompt, PreferenceRow& out) const;
   void match_prompt(const Prompt& prompt, const std::string& name, Json& side,
                     PreferenceRow& out) const;
   Json read_side(const Json& row, const std::string& ours, const Prompt& prompt,

@@ -2,9 +2,11 @@
 
 #include "core/data/conversation_row.h"
 #include "core/data/conversation_tokens.h"
+#include "core/data/fit_length.h"
 #include "core/data/messages.h"
 #include "core/data/row_encoder.h"
 #include "core/data/tool_calls.h"
+#include "core/text/message_role.h"
 
 namespace xrun {
 
@@ -31,7 +33,7 @@ class PromptsEncoder : public RowEncoder {
     note_unrendered_tools(prompt.messages, prompt.kwargs, *parts_.chat_template, prompt.notes);
     prompt.prompt_hash = hash_messages(prompt.messages, prompt.messages.size());
     static_cast<RowExtras&>(out) = std::move(prompt);
-    fit_stream(parts_, place, "the prompt", out);
+    fit_length(parts_, place, {"the prompt"}, out);
   }
 
  private:
@@ -47,7 +49,7 @@ class PromptsEncoder : public RowEncoder {
     Json::Array& turns = prompt.messages.as_array();
     const size_t before = turns.size();
     if (prompt.given > 0) turns.resize(prompt.given);
-    while (!turns.empty() && message_role(turns.back()) == "assistant") turns.pop_back();
+    while (!turns.empty() && is_assistant(turns.back())) turns.pop_back();
     if (turns.size() < before) prompt.notes.push_back("the answer is left out of the prompt");
     // Nothing of a prompt is trained, so what its turns say about that asks for nothing.
     for (Json& turn : turns) turn = without_flags(turn);

@@ -1,3 +1,6 @@
+// A column is ours by its own name or by `fields`, never by both; what is neither ours nor kept is
+// noted, row by row.
+
 #include "core/data/row_fields.h"
 
 #include <fmt/ranges.h>
@@ -125,6 +128,16 @@ const Json* RowFields::find(const Json& row, const std::string& ours) const {
   const std::string name = spelled(ours);
   const Json* value = name.empty() ? nullptr : row.find(name);
   return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+std::string RowFields::text(const Json& row, const std::string& ours) const {
+  const Json* value = find(row, ours);
+  if (value == nullptr) return "";
+  if (!value->is_string()) {
+    throw RowRefusal("wrong_type", fmt::format("\"{}\" is {}, wanted a string", spelled(ours),
+                                               kind_text(*value)));
+  }
+  return value->as_string();
 }
 
 void RowFields::require_object(const Json& row) {

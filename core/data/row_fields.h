@@ -17,13 +17,17 @@ namespace xrun {
 class RowFields {
  public:
   // `ours`: every name that the row type reads. Throws UsageError with the nearest name if
-  // settings.fields renames another one, or if a column is kept twice.
+  // settings.fields renames another one, or if a column is kept twice or under a name that batches
+  // and views have themselves.
   RowFields(RowKind kind, std::vector<std::string> ours, const RowSettings& settings);
 
   // The row's member for one of our names; nullptr if it is absent or null. A column that happens
   // to be called weight is no weight: that name is read only where `fields` says so.
   const Json* find(const Json& row, const std::string& ours) const;
-  // The file's name for one of ours.
+  // The row's text for one of our names; "" if it is absent or null. Throws RowRefusal
+  // "wrong_type".
+  std::string text(const Json& row, const std::string& ours) const;
+  // The file's name for one of ours; of weight "" unless `fields` names it.
   std::string spelled(const std::string& ours) const;
 
   // Throws RowRefusal "not_an_object" unless the row is a JSON object.

@@ -1,7 +1,8 @@
 // Text rows: a document, with the tokens that the tokenizer's own encoding adds, ended by its EOS.
 
+#include "core/base/count_text.h"
 #include "core/base/hash.h"
-#include "core/data/conversation_tokens.h"
+#include "core/data/fit_length.h"
 #include "core/data/messages.h"
 #include "core/data/row_encoder.h"
 #include "core/data/row_fields.h"
@@ -63,7 +64,7 @@ class TextEncoder : public RowEncoder {
       fields_.read_kept(Json::object(), out);
     }
     out.prompt_hash = hash_u64(text);
-    fit_stream(parts_, place, "the text", out);
+    fit_length(parts_, place, {"the text"}, out);
   }
 
  private:

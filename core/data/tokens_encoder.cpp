@@ -9,6 +9,7 @@
 
 #include "core/base/hash.h"
 #include "core/data/conversation_tokens.h"
+#include "core/data/fit_length.h"
 #include "core/data/messages.h"
 #include "core/data/row_encoder.h"
 #include "core/data/row_fields.h"
@@ -45,7 +46,7 @@ class TokensEncoder : public RowEncoder {
     fields_.finish_notes(row, out);
     out.prompt_hash = hash_u64(std::string_view(reinterpret_cast<const char*>(stream.ids.data()),
                                                 stream.ids.size() * sizeof(int32_t)));
-    fit_stream(parts_, place, "the row", out);
+    fit_length(parts_, place, {"the row"}, out);
   }
 
  private:

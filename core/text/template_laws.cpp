@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/suggest.h"
 #include "core/text/chat_tokens.h"
+#include "core/text/message_role.h"
 #include "core/text/text_difference.h"
 #include "core/text/turn_end.h"
 
@@ -26,11 +27,6 @@ struct Case {
 };
 
 using Breach = std::optional<std::string>;
-
-bool is_assistant(const Json& message) {
-  const Json* role = message.find("role");
-  return role != nullptr && role->is_string() && role->as_string() == "assistant";
-}
 
 bool has_assistant(const Json& messages) {
   const Json::Array& all = messages.as_array();

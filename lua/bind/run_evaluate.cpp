@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/console/progress.h"
 #include "core/train/evaluate.h"

@@ -1,5 +1,6 @@
 #include "lua/bind/run_loop.h"
 
+#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/console/summary.h"
 #include "core/model/hf_config.h"

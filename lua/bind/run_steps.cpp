@@ -1,6 +1,7 @@
 // run:steps: the loop of a recipe. One loop is walked at a time; a loop that was left by `break` is
 // over, one that is still being walked may not hold another.
 
+#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/data/ledger.h"
 #include "lua/bind/args.h"

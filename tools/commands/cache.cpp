@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/cache_root.h"
+#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/console/console.h"

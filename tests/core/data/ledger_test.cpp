@@ -75,14 +75,6 @@ TEST(Ledger, TheListOfBadRowsIsBounded) {
   EXPECT_NE(one.text().find("     4,900  notes of other kinds, not listed\n"), std::string::npos);
 }
 
-TEST(Ledger, CountsAreGroupedByThousands) {
-  EXPECT_EQ(count_text(0), "0");
-  EXPECT_EQ(count_text(999), "999");
-  EXPECT_EQ(count_text(5310), "5,310");
-  EXPECT_EQ(count_text(1234567), "1,234,567");
-  EXPECT_EQ(count_text(-1000), "-1,000");
-}
-
 TEST(Ledger, JoinsSourcesOfAnEarlierAccountByNameAndFiles) {
   const auto source = [](const char* name, int64_t rows) {
     SourceLedger one;

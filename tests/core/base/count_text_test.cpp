@@ -1,0 +1,17 @@
+#include "core/base/count_text.h"
+
+#include <gtest/gtest.h>
+
+namespace xrun {
+namespace {
+
+TEST(CountText, CountsAreGroupedByThousands) {
+  EXPECT_EQ(count_text(0), "0");
+  EXPECT_EQ(count_text(999), "999");
+  EXPECT_EQ(count_text(5310), "5,310");
+  EXPECT_EQ(count_text(1234567), "1,234,567");
+  EXPECT_EQ(count_text(-1000), "-1,000");
+}
+
+}  // namespace
+}  // namespace xrun
