@@ -12,6 +12,7 @@
 #include "lua/bind/args.h"
 #include "lua/bind/data_handle.h"
 #include "lua/bind/data_settings.h"
+#include "lua/bind/doc.h"
 #include "lua/bind/field_check.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
@@ -235,19 +236,19 @@ int row_of(DataHandle& self, lua_State* L) {
 }
 
 constexpr const char* kOptionsDoc =
-    " Options override the configuration's template, max_length, over_length, train_on, strict, "
-    "max_bad, laws, mixture, seed, shuffle, end_of_text; template_kwargs = { enable_thinking = "
-    "false "
-    "} gives the template arguments for every row, below the row's own. filter = function(row) -> "
-    "boolean, map = function(row) -> row "
-    "and "
-    "template = function(t, messages, kwargs) run on worker threads and see their arguments alone; "
-    "a table gives one a source: map = { [2] = f }.";
+    "What the third argument of xrun.chat and its like may hold. template, max_length, "
+    "over_length, "
+    "train_on, strict, max_bad, laws, mixture, seed, shuffle and end_of_text stand in place of the "
+    "configuration's. template_kwargs = { enable_thinking = false } gives the template arguments "
+    "for every row, below the row's own. filter = function(row) -> boolean, map = function(row) -> "
+    "row and template = function(t, messages, kwargs) run on worker threads and see their "
+    "arguments "
+    "alone; a table gives one a source: map = { [2] = f }.";
 
 template <RowKind kind>
 void add_reader(LuaState& state, const char* doc) {
   state.function(row_kind_name(kind), "(data, policy, options?) -> DataSet",
-                 std::string(doc) + kOptionsDoc, open_rows<kind>);
+                 std::string(doc) + " Options: DataSetOptions.", open_rows<kind>);
 }
 
 void add_class(LuaState& state) {
@@ -276,6 +277,7 @@ void add_class(LuaState& state) {
 }  // namespace
 
 void open_data_sets(LuaState& state) {
+  register_doc({"DataSetOptions", DocKind::kClass, "", kOptionsDoc});
   add_class(state);
   add_reader<RowKind::kPreference>(
       state, "Opens preference rows: renders, tokenises and caches both sides for the policy.");
