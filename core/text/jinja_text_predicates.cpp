@@ -1,5 +1,7 @@
 // The methods of str that ask what a text is made of.
 
+#include <algorithm>
+
 #include "core/base/utf8.h"
 #include "core/text/jinja_arguments.h"
 #include "core/text/jinja_interpreter.h"
@@ -11,10 +13,17 @@ namespace xrun::jinja {
 
 namespace {
 
+// A method's name, as an argument of a template.
+template <size_t size>
+struct MethodName {
+  constexpr MethodName(const char (&from)[size]) { std::copy_n(from, size, text); }
+  char text[size];
+};
+
 // Not empty, and every code point of a kind.
-template <bool test(uint32_t)>
+template <MethodName name, bool test(uint32_t)>
 Value all_points(Interpreter&, const Value& self, Arguments& arguments) {
-  ArgumentReader("is method", arguments).finish();
+  ArgumentReader(name.text, arguments).finish();
   const std::string& bytes = self.bytes();
   for (size_t at = 0; at < bytes.size();) {
     const CodePoint point = read_utf8(bytes, at);
@@ -24,9 +33,9 @@ Value all_points(Interpreter&, const Value& self, Arguments& arguments) {
   return Value::boolean(!bytes.empty());
 }
 
-template <bool test(std::string_view)>
+template <MethodName name, bool test(std::string_view)>
 Value whole(Interpreter&, const Value& self, Arguments& arguments) {
-  ArgumentReader("is method", arguments).finish();
+  ArgumentReader(name.text, arguments).finish();
   return Value::boolean(test(self.bytes()));
 }
 
@@ -39,14 +48,14 @@ Value is_ascii(Interpreter&, const Value& self, Arguments& arguments) {
 
 const MethodTable& text_predicates() {
   static const MethodTable table = {
-      {"isalpha", all_points<is_alpha_point>},
-      {"isdigit", all_points<is_digit_point>},
-      {"isdecimal", all_points<is_decimal_point>},
-      {"isnumeric", all_points<is_numeric_point>},
-      {"isalnum", all_points<is_alnum_point>},
-      {"isspace", all_points<is_space_point>},
-      {"islower", whole<is_lower_text>},
-      {"isupper", whole<is_upper_text>},
+      {"isalpha", all_points<"isalpha", is_alpha_point>},
+      {"isdigit", all_points<"isdigit", is_digit_point>},
+      {"isdecimal", all_points<"isdecimal", is_decimal_point>},
+      {"isnumeric", all_points<"isnumeric", is_numeric_point>},
+      {"isalnum", all_points<"isalnum", is_alnum_point>},
+      {"isspace", all_points<"isspace", is_space_point>},
+      {"islower", whole<"islower", is_lower_text>},
+      {"isupper", whole<"isupper", is_upper_text>},
       {"isascii", is_ascii},
       // Known to Python, without use in a chat template.
       {"isidentifier", nullptr},
