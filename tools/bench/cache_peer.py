@@ -37,6 +37,18 @@ def run_ours(bench, tokenizer_dir, path, keep):
     return float(re.search(r"1 worker :.*; ([0-9.]+) \([^;]*\) MB a CPU second", text)[1])
 
 
+def check_rows(cache, rows, encode):
+    """Compares ids and masks of the first 200 rows of our cache with theirs."""
+    for index, ours in zip(range(200), rows_of(cache)):
+        theirs = encode(rows[index:index + 1])
+        assert ours["tokens_ids"] == theirs["input_ids"][0], f"row {index}: other ids"
+        assert ours["tokens_mask"] == theirs["assistant_masks"][0], f"row {index}: other mask"
+
+
+def spread(values, unit):
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f}) {unit}"
+
+
 def main():
     bench, tokenizer_dir, path = sys.argv[1:4]
     pairs = int(sys.argv[4]) if len(sys.argv) > 4 else 3
@@ -62,20 +74,13 @@ def main():
 
         (folder / "ours").mkdir()
         run_ours(bench, tokenizer_dir, path, str(folder / "ours"))
-        cache = next((folder / "ours").iterdir())
-        for index, ours in zip(range(200), rows_of(cache)):
-            theirs = encode(rows[index:index + 1])
-            assert ours["tokens_ids"] == theirs["input_ids"][0], f"row {index}: other ids"
-            assert ours["tokens_mask"] == theirs["assistant_masks"][0], f"row {index}: other mask"
+        check_rows(next((folder / "ours").iterdir()), rows, encode)
         print(f"{len(rows)} rows, {mb:.1f} MB; ids and masks of the first 200 rows are the same")
         figures = []
         for number in range(pairs):
             (folder / f"kept{number}").mkdir()
             figures.append((run_ours(bench, tokenizer_dir, path, str(folder / f"kept{number}")),
                             run_theirs(number)))
-
-    def spread(values, unit):
-        return (f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f}) {unit}")
 
     print("xrun:    ", spread([ours for ours, _ in figures], "MB a CPU second"))
     print("datasets:", spread([theirs for _, theirs in figures], "MB a CPU second"))
