@@ -9,8 +9,8 @@
 
 namespace xrun {
 
-// Merges the tokens of a piece in place. Both give the same result: by_scan is quadratic and wins for the few symbols of
-// a word, by_heap takes n log n; merge_symbols chooses.
+// Merges the tokens of a piece in place. Both give the same result: by_scan is quadratic and wins
+// for the few symbols of a word, by_heap takes n log n; merge_symbols chooses.
 void merge_symbols(const MergeTable& merges, std::vector<ModelToken>& symbols);
 void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols);
 void merge_by_heap(const MergeTable& merges, std::vector<ModelToken>& symbols);

@@ -10,7 +10,7 @@ namespace xrun::jinja {
 // Returns the text of a value under a specification that is not empty. A text keeps its marks; fill
 // characters and numbers count as the template's. Throws Fault on a specification that Python
 // refuses, and on the few that are not supported: grouped zeros in front, a real number's precision
-// without a type, and "n".
+// without a type, "n", "c", and a width or precision beyond 10,000.
 TextPtr format_value(const Value& value, std::string_view specification, Budget& budget);
 
 }  // namespace xrun::jinja

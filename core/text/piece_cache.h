@@ -38,8 +38,8 @@ class PieceCache {
 
   // Returns a serial number that no other model of the process has.
   static uint64_t next_serial();
-  // Returns the calling thread's cache of the model with this serial number. Each thread keeps the
-  // caches of the last few models that it used.
+  // Returns the calling thread's cache of the model with this serial number. Each thread keeps
+  // four: a fifth model's takes the place of the one that was made first.
   static PieceCache& of(uint64_t serial);
 
   // Appends the tokens of each piece of `text`, in order: those that it remembers, else what

@@ -1,10 +1,10 @@
 #pragma once
 // The sentencepiece library, kept apart from the rest of the process.
 //
-// It exports a global FLAGS_minloglevel of its own type; libc10 exports one of another. In one scope
-// the first to load overwrites what lies behind the other's (of c10 the switch that makes errors
-// fatal). So the library is linked by a plug-in alone, libxrun_sentencepiece.so, which is loaded
-// into a scope of its own by the first tokenizer.model.
+// It exports a global FLAGS_minloglevel of its own type; libc10 exports one of another. In one
+// scope the first to load overwrites what lies behind the other's (of c10 the switch that makes
+// errors fatal). So the library is linked by a plug-in alone, libxrun_sentencepiece.so, which is
+// loaded into a scope of its own by the first tokenizer.model.
 
 #include <cstdint>
 #include <memory>

@@ -9,8 +9,8 @@
 namespace xrun {
 
 // Whether `tagged` renders the text of `stock` for every probe that `stock` renders, and whether
-// these are enough to tell: four with an answer, whose text the rendering holds. Plain turns, system
-// turns, white space, tools, calls, thoughts, parts, and an open turn are among the probes.
+// these are enough to tell: four with an answer, whose text the rendering holds. Plain turns,
+// system turns, white space, tools, calls, thoughts, parts, and an open turn are among the probes.
 bool renders_alike(const ChatTemplate& stock, const ChatTemplate& tagged);
 
 // Returns what a template says to the first probe, if it renders none of them; else nothing.

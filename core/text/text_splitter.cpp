@@ -85,12 +85,16 @@ constexpr KnownRegex kKnown[] = {
      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|)"
      R"( ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     [] { return make_cased_splitter({3, true}); }},
+     [] {
+       return make_cased_splitter({3, true});
+     }},
     // tekken: Mistral Nemo and later
     {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}|)"
      R"( ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     [] { return make_cased_splitter({1, false}); }},
+     [] {
+       return make_cased_splitter({1, false});
+     }},
     // The three stages of DeepSeek-V3
     {R"(\p{N}{1,3})", [] { return make_number_splitter(); }},
     {"[一-龥\u3040-ゟ゠-ヿ]+", [] { return make_han_kana_splitter(); }},
@@ -110,8 +114,6 @@ std::unique_ptr<const TextPattern> make_known_splitter(std::string_view regex) {
   return nullptr;
 }
 
-std::unique_ptr<const TextPattern> make_gpt2_splitter() {
-  return make_tiling_splitter(Gpt2());
-}
+std::unique_ptr<const TextPattern> make_gpt2_splitter() { return make_tiling_splitter(Gpt2()); }
 
 }  // namespace xrun

@@ -14,7 +14,7 @@ namespace xrun {
 
 struct FolderSettings {
   Json tokenizer_config = Json::object();
-  Json config = Json::object();           // config.json
+  Json config = Json::object();  // config.json
   TokenNames names;
   // To add or to change, in order, a content perhaps more than once; id -1: the one it has, else
   // the next free one.

@@ -45,14 +45,17 @@ const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings&
   const Json* type = settings.config.find("model_type");
   if (type != nullptr && type->is_string()) {
     const TokenizerClass* known = find_model_type_class(type->as_string());
-    XRUN_CHECK(known != nullptr, "{}: there is no tokenizer.json and no tokenizer_class in "
+    XRUN_CHECK(known != nullptr,
+               "{}: there is no tokenizer.json and no tokenizer_class in "
                "tokenizer_config.json, and the model_type {} does not tell; name one of {}",
                dir.string(), type->as_string(), known_tokenizer_classes());
     return *known;
   }
-  XRUN_CHECK(spells_all_bytes(vocab_json), "{}: there is no tokenizer.json, nothing names the "
+  XRUN_CHECK(spells_all_bytes(vocab_json),
+             "{}: there is no tokenizer.json, nothing names the "
              "tokenizer_class, and vocab.json does not spell bytes as GPT-2's does; name one of {} "
-             "in tokenizer_config.json", dir.string(), known_tokenizer_classes());
+             "in tokenizer_config.json",
+             dir.string(), known_tokenizer_classes());
   return *find_tokenizer_class("GPT2Tokenizer");
 }
 
@@ -121,8 +124,10 @@ TokenizerPipeline read_pipeline(const fs::path& dir, FolderSettings& settings) {
   if (path_exists(dir / "tokenizer.model")) return read_sentencepiece_folder(dir, settings);
   std::error_code ignored;
   XRUN_CHECK(fs::is_directory(dir, ignored), "{}: there is no such folder", dir.string());
-  throw Error(fmt::format("{}: there is no tokenizer: neither tokenizer.json, nor vocab.json and "
-                          "merges.txt, nor tokenizer.model", dir.string()));
+  throw Error(
+      fmt::format("{}: there is no tokenizer: neither tokenizer.json, nor vocab.json and "
+                  "merges.txt, nor tokenizer.model",
+                  dir.string()));
 }
 
 // Joins the lists of both sources, gives every token its id, and checks ids against the vocabulary.
@@ -163,8 +168,10 @@ class AddedTokenList {
     const int64_t id = token.id >= 0 ? token.id : next_;
     XRUN_CHECK(id <= Vocabulary::kMaxId, "{}: no id is left for the added token \"{}\"", where_,
                token.content);
-    XRUN_CHECK(!vocabulary_.has(int32_t(id)), "{}: the added token \"{}\" has the id {} of the "
-               "piece \"{}\"", where_, token.content, id, vocabulary_.piece(int32_t(id)));
+    XRUN_CHECK(!vocabulary_.has(int32_t(id)),
+               "{}: the added token \"{}\" has the id {} of the "
+               "piece \"{}\"",
+               where_, token.content, id, vocabulary_.piece(int32_t(id)));
     const auto other = by_id_.find(int32_t(id));
     XRUN_CHECK(other == by_id_.end(), "{}: the added tokens \"{}\" and \"{}\" share the id {}",
                where_, list_[other->second].content, token.content, id);
@@ -210,8 +217,10 @@ std::unique_ptr<Tokenizer::Parts> load_tokenizer_parts(const fs::path& dir) {
   parts->added = AddedTokens(added.take(), parts->stages.normalizer.get());
   if (parts->stages.post_processor) {
     parts->stages.post_processor->each_id([&](int64_t id) {
-      XRUN_CHECK(id < parts->vocab_size, "{}: post_processor: the id {} is not in the vocabulary "
-                 "of {}", (dir / "tokenizer.json").string(), id, parts->vocab_size);
+      XRUN_CHECK(id < parts->vocab_size,
+                 "{}: post_processor: the id {} is not in the vocabulary "
+                 "of {}",
+                 (dir / "tokenizer.json").string(), id, parts->vocab_size);
     });
   }
   const std::pair<const char*, TokenRole*> roles[] = {{"bos_token", &parts->bos},

@@ -97,8 +97,7 @@ Answer answer(const Tokenizer& tokenizer, const TokenizeArguments& arguments,
   }
   EncodeOptions options;
   options.add_post_processor = arguments.specials;
-  const Encoding encoding =
-      tokenizer.encode(arguments.json ? text_of(line, rows) : line, options);
+  const Encoding encoding = tokenizer.encode(arguments.json ? text_of(line, rows) : line, options);
   return {arguments.count ? std::to_string(encoding.ids.size()) : row_of(encoding),
           encoding.replaced};
 }
@@ -131,8 +130,10 @@ int tokenize_rows(const TokenizeArguments& arguments) {
   }
   out.finish();
   if (replaced > 0) {
-    fmt::print(stderr, "xrun tokenize: {}: {} bytes of {} lines are not UTF-8; each broken piece "
-               "was read as U+FFFD\n", rows.name(), replaced, touched);
+    fmt::print(stderr,
+               "xrun tokenize: {}: {} bytes of {} lines are not UTF-8; each broken piece "
+               "was read as U+FFFD\n",
+               rows.name(), replaced, touched);
   }
   return status;
 }
@@ -148,11 +149,13 @@ int command_tokenize(int argc, char** argv) {
       ->check(existing_folder());
   app.add_option("FILE", arguments.file, "text, a line a row; standard input if not given or -");
   app.add_flag("--json", arguments.json, "rows are objects with a field \"text\"");
-  app.add_flag("--specials", arguments.specials,
-               "add the tokens of the post-processor (BOS, EOS); with --decode show special tokens");
-  app.add_flag("--decode", arguments.decode,
-               "the other way: rows are objects with a field \"ids\", and become {\"text\"}; special "
-               "tokens are left out unless --specials is given");
+  app.add_flag(
+      "--specials", arguments.specials,
+      "add the tokens of the post-processor (BOS, EOS); with --decode show special tokens");
+  app.add_flag(
+      "--decode", arguments.decode,
+      "the other way: rows are objects with a field \"ids\", and become {\"text\"}; special "
+      "tokens are left out unless --specials is given");
   app.add_flag("--count", arguments.count, "write the number of tokens alone");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   return tokenize_rows(arguments);

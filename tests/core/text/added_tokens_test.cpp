@@ -10,7 +10,8 @@ namespace xrun {
 namespace {
 
 std::unique_ptr<const Normalizer> normalizer(const std::string& type) {
-  const Json json = parse_json(R"({"type": ")" + type + R"(", "strip_left": true, "strip_right": true})", "json");
+  const Json json =
+      parse_json(R"({"type": ")" + type + R"(", "strip_left": true, "strip_right": true})", "json");
   return ComponentTable<Normalizer>::make(ComponentSpec(json, "test"));
 }
 
