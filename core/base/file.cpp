@@ -1,3 +1,6 @@
+// A file comes to its name by a rename, when its bytes are on the disk, and the folder is synced
+// behind it: so a name holds all of the old bytes or all of the new ones.
+
 #include "core/base/file.h"
 
 #include <fcntl.h>

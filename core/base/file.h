@@ -1,9 +1,9 @@
 #pragma once
 // Files as the engine writes them: whole, synced, renamed into place; and read-only maps.
 //
-// Every write, fsync and rename, and every read of a data file, passes one gate at which tests make
-// the n-th operation fail (set_file_fault, or XRUN_FILE_FAULT="write:3" in the environment of a
-// child process).
+// Every write, fsync and rename of what must last, and every read of a data file, passes one gate
+// at which tests make the n-th operation fail (set_file_fault, or XRUN_FILE_FAULT="write:3" in the
+// environment of a child process).
 
 #include <cstdint>
 #include <filesystem>

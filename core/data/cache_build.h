@@ -15,7 +15,7 @@
 namespace xrun {
 
 // Columns of one file. A kill loses what is not yet in a file: some 25 million tokens, which two
-// cores make in about two seconds; and a cache of 10 million rows has some hundred files to open.
+// cores make in about two seconds; and a cache of 10 million rows has some forty files to open.
 constexpr uint64_t kSegmentBytes = uint64_t{64} << 20;
 
 struct CacheSource {

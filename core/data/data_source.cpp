@@ -1,3 +1,6 @@
+// The key is made before any row is read: what may change a byte of the cache stands in it. The
+// laws of templates are tried before a cache is built, and never again.
+
 #include "core/data/data_source.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Columns are looked up once, by name and type, when a cache is opened; a row is then read by its
+// place in them.
+
 #include "core/data/row_cache.h"
 
 #include <algorithm>

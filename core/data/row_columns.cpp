@@ -1,3 +1,6 @@
+// Each kept row appends to every column, so that row i is element i of all of them (of a jagged
+// one, the piece between offsets i and i + 1).
+
 #include "core/data/row_columns.h"
 
 #include <algorithm>
