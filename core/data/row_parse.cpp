@@ -1,5 +1,6 @@
 #include "core/data/row_parse.h"
 
+#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/json_fault.h"
 #include "core/base/utf8.h"
