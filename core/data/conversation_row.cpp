@@ -3,6 +3,7 @@
 #include "core/base/hash.h"
 #include "core/data/ledger.h"
 #include "core/data/messages.h"
+#include "core/data/turn_flags.h"
 #include "core/text/message_role.h"
 
 namespace xrun {

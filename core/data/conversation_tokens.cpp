@@ -8,6 +8,7 @@
 #include "core/base/interrupt.h"
 #include "core/data/messages.h"
 #include "core/data/tool_calls.h"
+#include "core/data/turn_flags.h"
 #include "core/text/chat_tokens.h"
 #include "core/text/jinja_text.h"
 #include "core/text/message_role.h"

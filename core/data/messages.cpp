@@ -11,6 +11,7 @@
 
 #include "core/data/ledger.h"
 #include "core/data/tool_calls.h"
+#include "core/data/turn_flags.h"
 #include "core/text/chat_template.h"
 #include "core/text/message_role.h"
 
@@ -24,9 +25,6 @@ constexpr std::pair<const char*, const char*> kSpeakers[] = {
     {"chatgpt", "assistant"}, {"model", "assistant"},     {"bot", "assistant"},
     {"tool", "tool"},         {"observation", "tool"},    {"function_response", "tool"},
 };
-
-// Keys of a message that say whether it is trained: OpenAI's and Mistral's, and axolotl's.
-constexpr const char* kTrainingFlags[] = {"weight", "train", "training"};
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
   throw RowRefusal("wrong_type", fmt::format("{} {}", where, what));
@@ -84,22 +82,6 @@ const char* known_speaker(std::string name, bool from_value) {
   return !from_value && std::string_view(known->second) == "tool" ? nullptr : known->second;
 }
 
-// Whether a flag of kTrainingFlags is on.
-bool read_flag(const Json::Member& member, const std::string& where) {
-  const Json& value = member.second;
-  if (value.is_bool()) return value.as_bool();
-  if (value.is_number() && (value.as_double() == 0 || value.as_double() == 1)) {
-    return value.as_double() == 1;
-  }
-  refuse(where, fmt::format("has a {} that is {}, wanted 0 or 1: a turn is trained or not",
-                            member.first, dump_json(value)));
-}
-
-bool is_flag(const std::string& key) {
-  return std::find(std::begin(kTrainingFlags), std::end(kTrainingFlags), key) !=
-         std::end(kTrainingFlags);
-}
-
 void add_once(std::vector<std::string>& texts, const std::string& text) {
   if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
 }
@@ -137,13 +119,6 @@ Json read_content(const Json& value, const char* key, const std::string& where) 
   return *content;
 }
 
-// What is noted of a flag that says something else than its turn's role.
-std::string flag_note(const std::string& flag, bool is_answer) {
-  return is_answer ? fmt::format("assistant turns whose \"{}\" is off are not trained", flag)
-                   : fmt::format("\"{}\" asks to train a turn that is no answer; it is not trained",
-                                 flag);
-}
-
 Json read_message(const Json& value, const std::string& where, std::vector<std::string>& notes) {
   if (!value.is_object()) {
     refuse(where, fmt::format("is {}, wanted a message with role and content", kind_text(value)));
@@ -166,10 +141,8 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
                        fmt::format("{} has a value and a content, which differ", where));
     }
     if (member.first == "tool_calls" && member.second.is_null()) continue;
-    if (is_flag(member.first) && !member.second.is_null() &&
-        read_flag(member, where) != is_answer) {
-      add_once(notes, flag_note(member.first, is_answer));
-    }
+    const std::string note = flag_note(member, where, is_answer);
+    if (!note.empty()) add_once(notes, note);
     message.set(member.first, member.second);
   }
   return message;
@@ -225,44 +198,6 @@ Json make_message(const std::string& role, std::string content) {
 std::string kind_text(const Json& value) {
   const std::string name = value.kind_name();
   return (name.find_first_of("aeiou") == 0 ? "an " : "a ") + name;
-}
-
-bool is_untrained(const Json& message) {
-  return std::any_of(std::begin(kTrainingFlags), std::end(kTrainingFlags), [&](const char* name) {
-    const Json* flag = message.find(name);
-    if (flag == nullptr || flag->is_null()) return false;
-    return flag->is_bool() ? !flag->as_bool() : flag->as_double() == 0;
-  });
-}
-
-Json without_flags(const Json& message) {
-  Json::Object members;
-  for (const Json::Member& member : message.as_object()) {
-    if (!is_flag(member.first)) members.push_back(member);
-  }
-  return members;
-}
-
-bool is_same_turn(const Json& a, const Json& b) {
-  if (a == b) return true;
-  const auto has_flag = [](const Json& message) {
-    return std::any_of(message.as_object().begin(), message.as_object().end(),
-                       [](const Json::Member& member) { return is_flag(member.first); });
-  };
-  return (has_flag(a) || has_flag(b)) && without_flags(a) == without_flags(b);
-}
-
-void join_flags(Json& a, Json& b, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    Json& first = a.as_array()[i];
-    Json& second = b.as_array()[i];
-    if (first == second) continue;
-    if (is_untrained(first)) {
-      second = first;
-    } else {
-      first = second;
-    }
-  }
 }
 
 void require_user_texts(const Json& messages) {

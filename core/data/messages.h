@@ -24,20 +24,6 @@ Json make_message(const std::string& role, std::string content);
 // "an integer", "a string": what a value is, for messages to users.
 std::string kind_text(const Json& value);
 
-// Whether a message says of itself that it is not to be trained: "weight" 0, "train" or "training"
-// false.
-bool is_untrained(const Json& message);
-
-// The message without those flags: what a model reads.
-Json without_flags(const Json& message);
-
-// Whether two messages are the same but for those flags.
-bool is_same_turn(const Json& a, const Json& b);
-
-// Gives the first `count` messages of both lists, the same turns, the same flags: a turn that
-// either list leaves untrained is untrained in both.
-void join_flags(Json& a, Json& b, size_t count);
-
 // Throws RowRefusal "empty_prompt" if a user turn says nothing. An empty system text or tool result
 // may be.
 void require_user_texts(const Json& messages);

@@ -5,6 +5,7 @@
 #include "core/data/conversation_row.h"
 #include "core/data/ledger.h"
 #include "core/data/messages.h"
+#include "core/data/turn_flags.h"
 #include "core/text/message_role.h"
 
 namespace xrun {

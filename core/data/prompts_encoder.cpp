@@ -6,6 +6,7 @@
 #include "core/data/messages.h"
 #include "core/data/row_encoder.h"
 #include "core/data/tool_calls.h"
+#include "core/data/turn_flags.h"
 #include "core/text/message_role.h"
 
 namespace xrun {
