@@ -19,17 +19,17 @@ using DataSets = PairFixture;
 TEST_F(DataSets, EveryRowIsKeptOrDroppedWithItsReason) {
   const DataSet set = open(pair_row("q", "yes", "no") + "\n" + pair_row("q", "", "no") +
                            pair_row("q", "same", "same") + pair_row("q", "a\xFF", "b") +
-                           "{\"chosen\":1,\"rejected\":2}\n");
+                           "{\"chosen\":1,\"rejected\":2}\n" + pair_row("q", "yes", "maybe"));
   const SourceLedger& ledger = set.ledger().sources.at(0);
-  EXPECT_EQ(ledger.rows, 5);
-  EXPECT_EQ(ledger.lines, 6);
-  EXPECT_EQ(ledger.kept, 2);
+  EXPECT_EQ(ledger.rows, 6);
+  EXPECT_EQ(ledger.lines, 7);
+  EXPECT_EQ(ledger.kept, 3);
   EXPECT_EQ(ledger.repaired, 1);
   EXPECT_EQ(ledger.dropped, (std::map<std::string, int64_t>{
                                 {"empty_answer", 1}, {"same_answers", 1}, {"wrong_type", 1}}));
   ASSERT_EQ(ledger.bad.size(), 3u);
   EXPECT_TRUE(ledger.place(ledger.bad[0].at).ends_with("pairs.jsonl:3"));
-  EXPECT_EQ(set.size(), 2);
+  EXPECT_EQ(set.size(), 3);
   EXPECT_TRUE(set.place(1).ends_with("pairs.jsonl:5"));
 }
 

@@ -202,6 +202,7 @@ TEST_F(DataSources, TheSampleFilesAreAccountedFor) {
   some.strict = true;
   EXPECT_EQ(open(some).size(), 24);
   some.strict = false;
+  some.max_bad = 1;
   some.sources[0].path = XRUN_SOURCE_DIR "/tests/data/bad_pairs.jsonl";
   some.sources[0].keep = {};
   const DataSet bad = open(some);
