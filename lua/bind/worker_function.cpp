@@ -47,7 +47,8 @@ constexpr const char* kHidden[] = {"io",     "os",       "debug",          "pack
 
 constexpr const char* kStrict = R"(
 math.random, math.randomseed = nil, nil
-local raw_next, type, sort, error, select, unpack = next, type, table.sort, error, select, unpack
+local raw_next, type, sort, select, unpack = next, type, table.sort, select, unpack
+local error, pcall = error, pcall
 local raw_tostring, raw_format, find, gsub = tostring, string.format, string.find, string.gsub
 -- Tables and functions have an address for a text, which is another one in every state.
 local function text_of(value)
@@ -71,7 +72,9 @@ function string.format(form, ...)
       if kind ~= "boolean" and kind ~= "nil" then values[i] = text end
     end
   end
-  return raw_format(form, unpack(values, 1, count))
+  local ok, text = pcall(raw_format, form, unpack(values, 1, count))
+  if not ok then error((gsub(text, "'%?'", "'format'")), 2) end
+  return text
 end
 local function before(a, b)
   local kind = type(a)
