@@ -185,7 +185,7 @@ std::vector<TextPtr> split_lines(const TextPtr& text, bool keep_ends, Budget& bu
 
 TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t most,
                      Budget& budget) {
-  int64_t places = count_text(text, from.bytes);
+  int64_t places = count_of(text, from.bytes);
   if (most >= 0) places = std::min(places, most);
   const size_t kept = text.bytes.size() - static_cast<size_t>(places) * from.bytes.size();
   charge_copies(budget, places, to, kept);

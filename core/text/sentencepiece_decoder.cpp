@@ -68,7 +68,7 @@ class SentencePieceStage : public DecodeStage {
     const size_t size = lead >= 0xF0 && lead <= 0xF4 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 1;
     if (lead > 0xF4 || run_.size() - at >= size) return false;
     for (size_t i = at + 1; i < run_.size(); ++i) {
-      if ((static_cast<unsigned char>(run_[i]) & 0xC0) != 0x80) return false;
+      if (!is_continuation(run_[i])) return false;
     }
     return true;
   }

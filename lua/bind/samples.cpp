@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/utf8.h"
 #include "core/model/generate.h"
 #include "core/model/model.h"
 #include "core/run/checkpoint.h"
@@ -39,7 +40,7 @@ std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   if (text.size() <= kShownBytes) return text;
   size_t end = kShownBytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  while (end > 0 && is_continuation(text[end])) --end;
   return text.substr(0, end) + "...";
 }
 
@@ -51,7 +52,7 @@ std::string question(const Sample& sample) {
   }
   const std::string& text = sample.prompt;
   size_t begin = text.size() > 120 ? text.size() - 120 : 0;
-  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) ++begin;
+  while (begin < text.size() && is_continuation(text[begin])) ++begin;
   return one_line((begin > 0 ? "..." : "") + text.substr(begin));
 }
 
