@@ -37,7 +37,7 @@ TEST(JinjaStrings, ATextIsPaidForBeforeItIsBuilt) {
   for (const char* use :
        {"s.split('a')", "s.rsplit('a')", "(s.replace('a', 'a ')).split()", "s|list"}) {
     const std::string message =
-        failure("{% set s = ('a' * 1000) * 1001 %}{% set x = " + use + " %}");
+        failure("{% set s = ('a' * 1000) * 1001 %}{% set x = " + std::string(use) + " %}");
     EXPECT_NE(message.find("a list grows beyond 1000000 items"), std::string::npos) << message;
   }
   EXPECT_NE(failure("{% for c in ('a' * 1000) * 1001 %}{% endfor %}").find("a list grows beyond"),
