@@ -109,10 +109,9 @@ class Printer {
   void plain(std::string_view bytes, Mark mark = {}) { out_.append(bytes, mark); }
 
   void text(const Value& value) {
-    if (!value.markup()) return repr_text(out_, value.text());
-    plain("Markup(");
+    if (value.markup()) plain("Markup(");
     repr_text(out_, value.text());
-    plain(")");
+    if (value.markup()) plain(")");
   }
 
   void list(const List& list, int depth) {

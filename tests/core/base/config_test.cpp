@@ -19,8 +19,7 @@ std::string error(const std::string& body, std::vector<std::string> sets = {}) {
   try {
     read(body, std::move(sets));
   } catch (const UsageError& e) {
-    const std::string text = e.what();
-    return text.substr(0, text.find('\n'));
+    return std::string(e.what()).substr(0, std::string_view(e.what()).find('\n'));
   }
   return "no error";
 }
