@@ -1,6 +1,6 @@
 // Any bytes as text: tokens whose offsets lie in the text, the same ones in parts, and, from
-// byte-level vocabularies, the text itself back. Now and then the text is so long that it goes
-// through the tokenizer in parts by itself.
+// byte-level vocabularies, the text itself back. Now and then the text is repeated, so that parts
+// have the sizes of long texts.
 
 #include <array>
 #include <memory>
@@ -43,12 +43,12 @@ void check_offsets(const Encoding& encoding, size_t bytes) {
   }
 }
 
+constexpr size_t kLongPart = 16384;  // bytes; a run of one letter this long takes some 0.1 s
+
 // The text again and again, a quarter longer than a part.
 std::string repeated(std::string_view text) {
-  constexpr size_t kBytes = Tokenizer::kPartBytes + Tokenizer::kPartBytes / 4;
   std::string out;
-  out.reserve(kBytes + text.size());
-  while (out.size() < kBytes) out += text;
+  while (out.size() < kLongPart + kLongPart / 4) out += text;
   return out;
 }
 
@@ -70,7 +70,7 @@ void fuzz_tokenizer_bytes(std::string_view input) {
     const ByteRange first_half[] = {{0, half}};
     check_seams(*subject.tokenizer, text, options, 16);
     const bool long_one = static_cast<unsigned char>(input[0]) >= 250 && !text.empty();
-    if (long_one) check_seams(*subject.tokenizer, repeated(text), options, Tokenizer::kPartBytes);
+    if (long_one) check_seams(*subject.tokenizer, repeated(text), options, kLongPart);
     options = {};
     options.special_ok = first_half;
     check_offsets(subject.tokenizer->encode(text, options), text.size());
