@@ -1,47 +1,34 @@
 #!/usr/bin/env python3
-"""read_cache.py FOLDER: prints the rows of a cache as JSON lines, read as docs/cache-format.md says.
-
-A row's members are the columns of the cache; columns that the recipe keeps stand under "kept". Plain Python 3; checksums are checked if the xxhash package is there."""
+"""read_cache.py FOLDER: the rows of a cache as JSON lines, read as docs/cache-format.md says, with
+kept columns under "kept". Checksums are checked if the xxhash package is there."""
 import json
-import pathlib
 import struct
 import sys
+from pathlib import Path
 
 try:
-    import xxhash
+    from xxhash import xxh3_64_hexdigest as hash64, xxh3_128_hexdigest as hash128
 except ImportError:
-    xxhash = None
+    hash64 = hash128 = None
 
 HEADER, COLUMN = struct.Struct("<8sIIQQQII16s"), struct.Struct("<32sIiQQQ")
 FORMATS = {1: "B", 2: "H", 3: "I", 4: "i", 5: "q", 6: "Q", 7: "f", 8: "d"}
 BITS, PAGE, TAIL = 9, 1 << 16, len(',"xxh3":"') + 32 + len('"}\n')
 
 
-class DamagedCache(Exception):
-    pass
-
-
-def check(holds, what):
-    if not holds:
-        raise DamagedCache(what)
-
-
 def read_columns(data, entry):
     """Returns {name: (elements, name of its offsets column or None)} of a segment file."""
     magic, version, count, rows, *_, pages, _ = HEADER.unpack_from(data)
     head = entry["head_bytes"]
-    check(magic == b"XRUNSEG\0" and version == 2, "is no segment of format 2")
-    check(rows == entry["rows"] and len(data) == entry["bytes"], "is not as the manifest says")
-    check(pages == -(-(len(data) - head) // PAGE), "has another number of pages")
-    if xxhash:
-        check(xxhash.xxh3_64_hexdigest(data[:head]) == entry["head_xxh3"], "its head is damaged")
-        sums = struct.unpack_from(f"<{pages}Q", data, HEADER.size + count * COLUMN.size)
-        for begin, want in zip(range(head, len(data), PAGE), sums):
-            check(xxhash.xxh3_64_intdigest(data[begin:begin + PAGE]) == want,
-                  f"the page at byte {begin} is damaged")
+    assert magic == b"XRUNSEG\0" and version == 2, "is no segment of format 2"
+    assert (rows, len(data)) == (entry["rows"], entry["bytes"]), "is not as the manifest says"
+    assert pages == -(-(len(data) - head) // PAGE), "has another number of pages"
+    assert not hash64 or hash64(data[:head]) == entry["head_xxh3"], "its head is damaged"
+    sums = struct.unpack_from(f"<{pages}Q", data, HEADER.size + count * COLUMN.size)
+    for at, want in zip(range(head, len(data), PAGE), sums):
+        assert not hash64 or hash64(data[at:at + PAGE]) == f"{want:016x}", f"damaged at byte {at}"
     table = [COLUMN.unpack_from(data, HEADER.size + i * COLUMN.size) for i in range(count)]
-    names = [row[0].rstrip(b"\0").decode() for row in table]
-    columns = {}
+    names, columns = [row[0].rstrip(b"\0").decode() for row in table], {}
     for name, (_, kind, offsets, begin, elements, size) in zip(names, table):
         raw = data[begin:begin + size]
         values = ([raw[i // 8] >> (i % 8) & 1 for i in range(elements)] if kind == BITS
@@ -53,23 +40,20 @@ def read_columns(data, entry):
 def rows_of(folder):
     data = (folder / "manifest.json").read_bytes()
     manifest = json.loads(data)
-    check(not xxhash or xxhash.xxh3_128_hexdigest(data[:-TAIL]) == manifest["xxh3"],
-          "the manifest is damaged")
-    check(manifest["version"] == 3, f"is of format {manifest['version']}, this reads 3")
-    check(manifest["key"] == folder.resolve().name, "the folder is not named by its key")
+    assert not hash128 or hash128(data[:-TAIL]) == manifest["xxh3"], "the manifest is damaged"
+    assert manifest["version"] == 3, f"is of format {manifest['version']}, this reads 3"
+    assert manifest["key"] == folder.resolve().name, "the folder is not named by its key"
+    asked = manifest["summary"].get("kept", [])
     for entry in manifest["segments"]:
         columns = read_columns((folder / entry["file"]).read_bytes(), entry)
         for row in range(entry["rows"]):
             out = {name: list(values[slice(*columns[of][0][row:row + 2])]) if of else values[row]
                    for name, (values, of) in columns.items() if not name.endswith("offsets")}
-            out["kept"] = {}
-            for k, kept in enumerate(manifest["summary"].get("kept", [])):
-                value = out.pop(f"keep{k}")
-                text = kept["type"] == "string"
-                out["kept"][kept["name"]] = bytes(value).decode() if text else value
-            yield out
+            kept = {column["name"]: out.pop(f"keep{k}") for k, column in enumerate(asked)}
+            yield out | {"kept": {name: bytes(value).decode() if isinstance(value, list) else value
+                                  for name, value in kept.items()}}
 
 
 if __name__ == "__main__":
-    for line in rows_of(pathlib.Path(sys.argv[1])):
+    for line in rows_of(Path(sys.argv[1])):
         print(json.dumps(line))
