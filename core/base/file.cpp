@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/lfs_pointer.h"
 
 namespace xrun {
 
@@ -121,6 +122,7 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
   }
   ::close(fd);
   bytes.resize(size);
+  refuse_lfs_pointer(bytes, path.string());
   return bytes;
 }
 

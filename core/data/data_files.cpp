@@ -10,6 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
+#include "core/base/lfs_pointer.h"
 #include "core/data/byte_stream.h"
 
 namespace xrun {
@@ -40,6 +41,13 @@ std::string shell_quoted(const std::string& text) {
   return quoted + "'";
 }
 
+// Zeros stand behind the end of a shorter file.
+std::string beginning_of(const std::string& path) {
+  std::string beginning(4096, '\0');
+  std::ifstream(path).read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  return beginning;
+}
+
 // What the file holds decides where its name does not: rows are renamed. Returns "" if neither says
 // what it is.
 std::string conversion_of(const std::string& path) {
@@ -50,8 +58,7 @@ std::string conversion_of(const std::string& path) {
   for (const Conversion& kind : kConversions) {
     if (path.ends_with(kind.ending)) return command(kind.command, ".jsonl");
   }
-  std::string beginning(4096, '\0');
-  std::ifstream(path).read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  const std::string beginning = beginning_of(path);
   const size_t first = beginning.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) return "";
   return beginning[first] == '['   ? command(kRename, ".json")
@@ -97,6 +104,7 @@ DataFile read_data_file(const std::string& path, const HashProgress& progress,
   XRUN_CHECK(!fs::is_directory(path, code), "{0}: is a folder; name its files, say {0}/*.jsonl",
              path);
   XRUN_CHECK(fs::is_regular_file(path, code), "{}: is not a regular file", path);
+  refuse_lfs_pointer(beginning_of(path), path);
   refuse_other_kinds(path);
   const uint64_t bytes = fs::file_size(path, code);
   XRUN_CHECK(!code, "{}: cannot be looked at: {}", path, code.message());

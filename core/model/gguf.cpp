@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/lfs_pointer.h"
 #include "core/base/utf8.h"
 #include "core/model/gguf_blocks.h"
 
@@ -226,6 +227,7 @@ void place_tensors(const std::string& name, std::vector<GgufTensor>& tensors, ui
 
 GgufFile::GgufFile(std::filesystem::path path) : path_(std::move(path)), file_(path_) {
   const std::string name = path_.string();
+  refuse_lfs_pointer(file_.bytes(), name);
   Cursor in(file_.bytes(), name);
   version_ = read_version(in, file_.bytes(), name);
   const uint64_t tensors = in.count("the number of tensors", 8 + 4 + 8 + 4 + 8);

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/lfs_pointer.h"
 #include "core/base/suggest.h"
 
 namespace xrun {
@@ -124,6 +125,7 @@ void check_tiling(const std::filesystem::path& path, const std::vector<Safetenso
 SafetensorsFile::SafetensorsFile(std::filesystem::path path)
     : path_(std::move(path)), file_(path_) {
   const std::string_view bytes = file_.bytes();
+  refuse_lfs_pointer(bytes, path_.string());
   XRUN_CHECK(bytes.size() >= 8,
              "{}: has {} bytes, too few for a safetensors file; it is truncated, fetch it again",
              path_.string(), bytes.size());

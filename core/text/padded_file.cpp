@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "core/base/lfs_pointer.h"
 
 namespace xrun {
 
@@ -21,6 +22,7 @@ PaddedFile::PaddedFile(const std::string& path, size_t max_bytes) {
   buffer_ = ZeroedBuffer(size_t(size) + kJsonPadding);
   size_ = std::fread(buffer_.as<char>(), 1, size_t(size), file.get());
   XRUN_CHECK(size_ == size_t(size), "{}: cannot be read: {}", path, std::strerror(errno));
+  refuse_lfs_pointer(bytes(), path);
 }
 
 }  // namespace xrun

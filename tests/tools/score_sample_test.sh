@@ -24,6 +24,15 @@ refuses 2 'cannot hold them' init b --tokenizer "$smol" --vocab 10
 refuses 2 "there is no preset 'huge'" init b --preset huge
 refuses 2 'excludes' init b --tied --untied
 [ ! -e b ] || fail "a refused folder exists"
+# Files of a clone without Git LFS.
+echo 'a word' >word
+for file in config.json model.safetensors; do
+  rm -rf clone; cp -r tiny clone
+  printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n' >"clone/$file"
+  refuses 1 "clone/$file: is a Git LFS pointer" "$xrun" score --model clone word
+done
+cp "clone/$file" clone/tokenizer.json
+refuses 1 "clone/tokenizer.json: is a Git LFS pointer" "$xrun" tokenize --tokenizer clone word
 
 # Ids need no tokenizer; the first token has no log-probability; order is kept.
 printf '{"ids":[5,6,7]}\n\n{"ids":[9]}\n{"ids":[]}\n' >rows

@@ -25,6 +25,16 @@ TEST(DataFiles, AGlobGivesItsFilesInOrder) {
   EXPECT_NE(files[0].digest, files[1].digest);
 }
 
+TEST(DataFiles, AGitLfsPointerIsNoDataFile) {
+  const ScratchFolder folder;
+  const std::string path =
+      folder.write("a.jsonl.gz", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  EXPECT_EQ(error_of([&] { find_data_files(path); }),
+            path +
+                ": is a Git LFS pointer, not the file that it stands for; fetch that with git "
+                "lfs pull");
+}
+
 TEST(DataFiles, WhatIsNoFileIsNamed) {
   const ScratchFolder folder;
   const std::string missing = (folder.path() / "none.jsonl").string();
