@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -141,6 +142,7 @@ int report(const char* message, int status) {
 }  // namespace xrun
 
 int main(int argc, char** argv) {
+  signal(SIGXFSZ, SIG_IGN);  // a file beyond the system's limit is an error of its write
   try {
     return xrun::finish(xrun::dispatch(argc, argv));
   } catch (const xrun::Interrupted& stop) {

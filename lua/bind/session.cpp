@@ -111,13 +111,13 @@ void save_after_error(lua_State* L, bool interrupted) {
   std::rethrow_exception(first);
 }
 
-std::shared_ptr<Console> standard_console() {
+std::shared_ptr<Console> console_on(std::FILE* file) {
   return std::make_shared<Console>(
-      [](std::string_view text) {
-        std::fwrite(text.data(), 1, text.size(), stdout);
-        std::fflush(stdout);
+      [file](std::string_view text) {
+        std::fwrite(text.data(), 1, text.size(), file);
+        std::fflush(file);
       },
-      console_traits(STDOUT_FILENO));
+      console_traits(fileno(file)));
 }
 
 // The caches that a recipe's data are in: their folders, or an object each.
@@ -131,7 +131,7 @@ void print_caches(const Session& session, bool json) {
                                    {"kept", source.kept},
                                    {"dropped", source.dropped_total()},
                                    {"tokens", source.tokens}});
-    session.console->print(json ? dump_json(object) : dir);
+    std::printf("%s\n", json ? dump_json(object).c_str() : dir.c_str());
   }
 }
 
@@ -181,13 +181,14 @@ int run_session(const RecipeOptions& options) {
   set_up_torch(options.threads);
   Recipe recipe(options, engine_modules());
   Session& session = session_of(recipe.state());
-  session.console = standard_console();
+  // A script reads the folders of caches, and what is said beside them is for people.
+  const bool caches = options.purpose == RecipePurpose::kCache;
+  session.console = console_on(caches ? stderr : stdout);
   LuaState::set_interruptible(&recipe.state());
   set_signal_hook(LuaState::interrupt_from_signal);
   set_stopping_text("\nstopping; another Ctrl-C stops at once\n");
   install_signal_handlers();
   // A folder that cannot be written or is in use is an error before any data are read.
-  const bool caches = options.purpose == RecipePurpose::kCache;
   if (!caches && recipe.context().text.text.find("xrun.run(") != std::string::npos) {
     session.run_dir = std::make_unique<RunDir>(open_run_dir(recipe.state()));
     if (!session.run_dir->resuming()) {

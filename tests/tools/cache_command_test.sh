@@ -5,6 +5,14 @@ is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
 export XRUN_CACHE=$PWD/store
 wants 0 'holds no caches' "$xrun" cache ls
 "$xrun" cache rm --all # of a store that is not there
+cache_dpo() { "$xrun" cache "$root/recipes/dpo.lua" --set model=tiny --set data.1.path="$root/tests/data/pairs.jsonl" "$@"; }
+(ulimit -f 1; wants 1 'File too large' cache_dpo) # 1 KiB
+cache_dpo >dirs 2>ledger
+is "$(wc -l <dirs)" 1
+[ -f "$(cat dirs)/manifest.json" ] || fail "no folder on standard output: $(cat dirs)"
+grep -q kept ledger || fail "no ledger on standard error: $(cat ledger)"
+is "$(cache_dpo --json 2>/dev/null | sed 's/.*"dir":"\([^"]*\)".*/\1/')" "$(cat dirs)"
+"$xrun" cache rm --all >/dev/null
 dpo --steps 1 --run one >/dev/null
 "$xrun" cache ls --json >list
 is "$(grep -c '"state":"finished","row_type":"preference"' list)" 1

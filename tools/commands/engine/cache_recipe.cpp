@@ -1,4 +1,5 @@
-// xrun cache RECIPE.lua: builds the caches of a recipe's data and says where they are.
+// xrun cache RECIPE.lua: builds the caches of a recipe's data and says where they are: a folder a
+// source on standard output, the ledger on standard error.
 
 #include "lua/bind/session.h"
 #include "tools/commands/command_line.h"
