@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/hash.h"
 
 namespace xrun {
@@ -15,11 +16,20 @@ namespace {
 
 constexpr const char* kWayOut = "remove the folder and the next run builds it anew";
 
+const std::filesystem::path& require_there(const std::filesystem::path& path) {
+  XRUN_CHECK(path_exists(path), "{}: is not there, and the manifest names it; {}", path.string(),
+             kWayOut);
+  return path;
+}
+
 }  // namespace
 
 SegmentFile::SegmentFile(const std::filesystem::path& path, std::span<const Column> columns,
                          const Expected& expected)
-    : name_(path.string()), columns_(columns), map_(path), body_(expected.head_bytes) {
+    : name_(path.string()),
+      columns_(columns),
+      map_(require_there(path)),
+      body_(expected.head_bytes) {
   const std::string_view all = map_.bytes();
   XRUN_CHECK(all.size() == expected.bytes, "{}: has {} bytes, the manifest says {}; {}", name_,
              all.size(), expected.bytes, kWayOut);
