@@ -43,10 +43,7 @@ class CacheKill : public testing::Test {
   // Builds in a process of its own, which is killed after a while. Returns whether it had ended by
   // itself, and well.
   bool build_and_kill(Microseconds patience) {
-    return run_and_kill(patience, [&] {
-      const WatchedRows rows([&](int64_t line) { counts_.add(line); });
-      ensure_cache(folder_.path(), source_, rows);
-    });
+    return run_and_kill(patience, [&] { ensure_cache(folder_.path(), source_, counted_); });
   }
 
   // Lines of the source of which the rows are committed.
@@ -85,7 +82,9 @@ class CacheKill : public testing::Test {
         resumed += committed > 0 && now > committed;
         committed = now;
       }
-      build_toys(folder_.path(), source_);
+      const std::vector<int> once = counts_.first(kRows);
+      ensure_cache(folder_.path(), source_, counted_);
+      ASSERT_EQ(counts_.first(kRows), once) << "a row of a finished cache was encoded again";
       ASSERT_EQ(files_of(dir_), clean);
       CacheReader(dir_, "text").verify();
     }
@@ -94,6 +93,7 @@ class CacheKill : public testing::Test {
 
   ScratchFolder folder_;
   LineCounts counts_;
+  const WatchedRows counted_{[this](int64_t line) { counts_.add(line); }};
   CacheSource source_;
   fs::path dir_;
 };

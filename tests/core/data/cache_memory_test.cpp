@@ -119,6 +119,7 @@ constexpr const char* kPair = R"({"chosen":"yes","rejected":"no","prompt":")";
 const Build kBuilds[] = {
     {"OfOneText", RowKind::kText, 1, 100, kText, "\"}", 1},
     {"OfThreeTexts", RowKind::kText, 3, 100, kText, "\"}"},
+    {"OfColumnsThatNobodyReads", RowKind::kText, 3, 100, R"({"text":"a word","other":")", "\"}"},
     {"OfTheLongestConversations", RowKind::kChat, 2, 25, kQuestion, kAnswer},
     {"OfTheLongestPairs", RowKind::kPreference, 2, 25, kPair, "\"}"},
     {"OfConversationsThatAreRefused", RowKind::kChat, 3, 100, kQuestion, kAnswer, 2, false},

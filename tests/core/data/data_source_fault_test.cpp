@@ -1,5 +1,6 @@
-// Kills and failing reads of a source as recipes open it: a tokenizer, a compiled template, a
-// transform. Whatever happens, a later opening ends with the bytes of an undisturbed one.
+// Kills, and failing reads and writes, of a source as recipes open it: a tokenizer, a compiled
+// template, a transform. Whatever happens, a later opening ends with the bytes of an undisturbed
+// one.
 
 #include <gtest/gtest.h>
 
@@ -115,19 +116,24 @@ TEST_F(DataSourceFaults, SlowKillsChangeNoByte) {
   EXPECT_GE(resumed, 1);
 }
 
-TEST_F(DataSourceFaults, FailingReadsChangeNoByte) {
-  const fs::path whole = open(folder_.path() / "whole");
-  const auto clean = files_of(whole);
-  bool failed = true;
-  for (int64_t n = 1; failed; ++n) {
-    const fs::path root = folder_.path() / std::to_string(n);
-    set_file_fault("read", n);
-    const std::string message = error_of([&] { open(root); });
-    set_file_fault("", 0);
-    failed = !message.empty();
-    EXPECT_EQ(message.find("rows.jsonl: cannot be read") != std::string::npos, failed) << message;
-    ASSERT_EQ(files_of(open(root)), clean) << n;
-    ASSERT_LT(n, 50);
+// The n-th operation fails, for every n until an opening needs fewer.
+TEST_F(DataSourceFaults, FailingOperationsChangeNoByte) {
+  const auto clean = files_of(open(folder_.path() / "whole"));
+  for (const std::string operation : {"read", "write", "fsync", "rename"}) {
+    const std::string wanted =
+        operation == "read" ? "rows.jsonl: cannot be read" : "free some space and run again";
+    bool failed = true;
+    for (int64_t n = 1; failed; ++n) {
+      const fs::path root = folder_.path() / (operation + std::to_string(n));
+      set_file_fault(operation, n);
+      const std::string message = error_of([&] { open(root); });
+      set_file_fault("", 0);
+      failed = !message.empty();
+      EXPECT_EQ(message.find(wanted) != std::string::npos, failed) << message;
+      ASSERT_EQ(files_of(open(root)), clean) << operation << " " << n;
+      fs::remove_all(root);
+      ASSERT_LT(n, 100);
+    }
   }
 }
 
