@@ -82,6 +82,12 @@ const char* known_speaker(std::string name, bool from_value) {
   return !from_value && std::string_view(known->second) == "tool" ? nullptr : known->second;
 }
 
+// Whether templates are made for a role beside those of kSpeakers.
+bool is_template_role(std::string_view name) {
+  return name == "tool" || name == "developer" || name == "ipython" || name == "observation" ||
+         name == "function_response";
+}
+
 void add_once(std::vector<std::string>& texts, const std::string& text) {
   if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
 }
@@ -102,13 +108,15 @@ std::string read_role(const Json& value, bool from_value, const std::string& whe
     add_once(notes, "messages spelled from/value");
   } else if (known != nullptr && name != known) {
     add_once(notes, fmt::format("the role \"{}\" is read as \"{}\"", name, known));
+  } else if (known == nullptr && !is_template_role(name)) {
+    add_once(notes, "the role \"" + name + "\" is unknown: the template may leave its turns out");
   }
   return known == nullptr ? name : known;
 }
 
 Json read_content(const Json& value, const char* key, const std::string& where) {
   const Json* content = value.find(key);
-  const bool calls_tools = calls_of(value) != nullptr;
+  const bool calls_tools = makes_calls(value);
   if (content == nullptr && !calls_tools) refuse(where, fmt::format("has no {}", key));
   if (content == nullptr || (content->is_null() && calls_tools)) return nullptr;
   if (content->is_array()) {
@@ -140,7 +148,8 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
       throw RowRefusal("columns_differ",
                        fmt::format("{} has a value and a content, which differ", where));
     }
-    if (member.first == "tool_calls" && member.second.is_null()) continue;
+    const bool is_call_key = member.first == "tool_calls" || member.first == "function_call";
+    if (is_call_key && member.second.is_null()) continue;
     const std::string note = flag_note(member, where, is_answer);
     if (!note.empty()) add_once(notes, note);
     message.set(member.first, member.second);
@@ -224,7 +233,7 @@ bool says_something(const Json& message) {
       if (!is_blank(part.find("text"))) return true;
     }
   }
-  return calls_of(message) != nullptr;
+  return makes_calls(message);
 }
 
 Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json* tools) {

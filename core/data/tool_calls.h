@@ -10,13 +10,14 @@
 
 namespace xrun {
 
-// The list of a message's calls; nullptr if it makes none.
-const Json* calls_of(const Json& message);
+// Whether a message calls a tool: its "tool_calls" is a list with an element, or OpenAI's older
+// "function_call" holds one.
+bool makes_calls(const Json& message);
 
 // A turn whose call is lost would teach the model to end it at once. Throws RowRefusal
-// lost_tool_calls if the template's source knows no calls, or if the rendering has the name of a
-// tool less often than it is called. Only names of letters, digits and "_-." are looked for: every
-// template writes those as they are.
+// lost_tool_calls if the template's source does not know the key of the calls, or if the rendering
+// has the name of a tool less often than it is called. Only names of letters, digits and "_-." are
+// looked for: every template writes those as they are.
 void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
                    std::string_view rendered);
 

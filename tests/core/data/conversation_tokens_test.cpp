@@ -1,5 +1,6 @@
 #include "core/data/conversation_tokens.h"
 
+#include "core/data/conversation_row.h"
 #include "core/data/row_encoder.h"
 #include "core/text/tool_template.h"
 #include "tests/core/data/encoder_fixture.h"
@@ -122,6 +123,45 @@ TEST_F(ConversationTokens, ToolCallsThatTheTemplateLeavesOutAreRefusedUnlessTheL
   EXPECT_EQ(chat(row).notes, std::vector<std::string>{});
 }
 
+TEST_F(ConversationTokens, OpenAisOlderFunctionCallObeysTheLawOfToolCalls) {
+  const std::string lost =
+      "lost_tool_calls: turn 2 calls a tool \"f\" by \"function_call\", and "
+      "the template leaves the call out; ";
+  const std::string law = ", or accept it: laws = { tool_calls = false }";
+  const std::string head = R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":)";
+  const std::string row = head + R"("","function_call":{"name":"f","arguments":"{}"}}]})";
+  EXPECT_EQ(refusal(RowKind::kChat, row), lost + "name a template that renders calls" + law);
+  template_->set_source("tool_calls");
+  EXPECT_EQ(refusal(RowKind::kChat, row),
+            lost + "the template knows \"tool_calls\": rename it so by map" + law);
+  settings_.lost_calls = true;
+  EXPECT_EQ(chat(row).notes,
+            std::vector<std::string>{"LOST: the template does not render \"function_call\""});
+  settings_.lost_calls = false;
+  const auto renders = make_jinja_template(
+      "{% for m in messages %}{% generation %}{{ m.content }}{% if m.function_call %}"
+      "{{ m.function_call.name }}{% endif %};{% endgeneration %}{% endfor %}",
+      "older", {});
+  const ConversationReader reader(RowKind::kChat, settings_);
+  const ConversationRow read = reader.read(
+      parse_json(head + R"(null,"function_call":{"name":"f","arguments":"{}"}}]})", "row"));
+  int64_t straddlers = 0;
+  EncodedRow out;
+  out.streams[0] =
+      encode_conversation(read.messages, read.kwargs, 0, {tokenizer(), *renders}, straddlers);
+  EXPECT_EQ(text(out), "a;f;");
+}
+
+TEST_F(ConversationTokens, ATablesNullsCallNothing) {
+  for (const char* none : {"null", R"({"name":null,"arguments":null})"}) {
+    const EncodedRow row = chat(R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b",
+        "function_call":)" + std::string(none) +
+                                "}]}");
+    EXPECT_EQ(trained(row), "b<|im_end|>");
+    EXPECT_EQ(row.notes, std::vector<std::string>{});
+  }
+}
+
 TEST_F(ConversationTokens, AConversationBeyondWhatIsRenderedIsTooLong) {
   const std::string text(kMaxConversationBytes + 1, 'a');
   const std::string refused =
@@ -133,9 +173,8 @@ TEST_F(ConversationTokens, AConversationBeyondWhatIsRenderedIsTooLong) {
 
 TEST_F(ConversationTokens, ToolsCountAsTextOfTheirConversation) {
   const std::string text(kMaxConversationBytes, 'a');
-  const std::string refused =
-      refusal(RowKind::kChat, R"({"prompt":"a","completion":"b","tools":[{"name":")" + text +
-                                  R"("}]})");
+  const std::string refused = refusal(
+      RowKind::kChat, R"({"prompt":"a","completion":"b","tools":[{"name":")" + text + R"("}]})");
   EXPECT_TRUE(refused.starts_with("too_long: ")) << refused.substr(0, 200);
 }
 
@@ -152,8 +191,7 @@ TEST_F(ConversationTokens, ACallIsLostIfTheTemplateOfItsRowKnowsNone) {
       R"([{"role":"assistant","content":"a","tool_calls":[{"name":"get weather"}]}])", "row");
   int64_t straddlers = 0;
   const auto encode = [&](const char* kwargs) {
-    encode_conversation(messages, parse_json(kwargs, "row"), 0, {tokenizer(), *either},
-                        straddlers);
+    encode_conversation(messages, parse_json(kwargs, "row"), 0, {tokenizer(), *either}, straddlers);
   };
   EXPECT_NO_THROW(encode(R"({"tools":[{"name":"get weather"}]})"));
   EXPECT_THROW(encode("{}"), RowRefusal);
