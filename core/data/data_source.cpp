@@ -23,7 +23,7 @@ namespace xrun {
 namespace {
 
 // Raised when the same input gives other bytes: of one kind, when its encoder changes.
-constexpr int64_t kRowVersion = 8;
+constexpr int64_t kRowVersion = 9;
 constexpr size_t kLawRows = 64;           // rows on which the laws are tried
 constexpr int64_t kLawLines = 1000;       // lines of each file in which they are looked for
 constexpr size_t kLawRowBytes = 1 << 20;  // of one of them; longer rows stand for no others
@@ -197,8 +197,8 @@ std::shared_ptr<const RowCache> open_data_source(
       RowCache::open(ensure_cache(root, build, rows), options.kind);
   const SourceLedger& ledger = cache->ledger();
   const bool unread = ledger.rows > 0 && ledger.kept == 0;
-  check_kept(ledger, options.max_bad, unread ? row_form_hint(build.files[0].name) : "");
   if (options.strict) check_strict(ledger, false);
+  check_kept(ledger, options.max_bad, unread ? row_form_hint(build.files[0].name) : "");
   check_vocabulary(*cache, options.vocab_limit);
   return cache;
 }

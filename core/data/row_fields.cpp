@@ -61,6 +61,14 @@ constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"dispreferred", "rejected"}, {"loser", "rejected"},
 };
 
+// ", did you mean "score"?" with the row's column nearest to a name; "" if none is near.
+std::string suggestion(const std::string& name, const Json& row) {
+  std::vector<std::string> columns;
+  for (const Json::Member& member : row.as_object()) columns.push_back(member.first);
+  const std::string near = nearest_name(name, columns);
+  return near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near);
+}
+
 // Which of a format's columns the row has, a slip of the pen counting half.
 double match(const RowFormat& format, const std::vector<std::string>& columns) {
   double found = 0;
@@ -145,14 +153,28 @@ void RowFields::require_object(const Json& row) {
   throw RowRefusal("not_an_object", fmt::format("the row is {}, wanted an object", kind_text(row)));
 }
 
+std::string RowFields::missing_fields(const Json& row) const {
+  std::string text;
+  for (const auto& [ours, theirs] : fields_) {
+    const Json* value = row.find(theirs);
+    if (value != nullptr && !value->is_null()) continue;
+    text += fmt::format("; fields names {} = \"{}\", a column that {}{}", ours, theirs,
+                        value == nullptr ? "the row lacks" : "is null here",
+                        value == nullptr ? suggestion(theirs, row) : "");
+  }
+  return text;
+}
+
 void RowFields::refuse_format(const Json& row) const {
-  std::vector<std::string> columns, shown;
+  std::vector<std::string> seen;
+  std::vector<std::string> columns;  // that hold something
   for (const Json::Member& member : row.as_object()) {
-    columns.push_back(member.first);
-    shown.push_back(member.first + (member.second.is_null() ? " (null)" : ""));
+    seen.push_back(member.first + (member.second.is_null() ? " (null)" : ""));
+    if (!member.second.is_null()) columns.push_back(member.first);
   }
   std::string text =
-      columns.empty() ? "the row has no columns" : fmt::format("the row has {}", name_list(shown));
+      seen.empty() ? "the row has no columns" : fmt::format("the row has {}", name_list(seen));
+  text += missing_fields(row);
   // Among equals the first one of this kind, else the first of all.
   const RowFormat* nearest = nullptr;
   double best = 0;
@@ -163,13 +185,18 @@ void RowFields::refuse_format(const Json& row) const {
       best = fit;
     }
   }
+  // A whole format here is one that `fields` looks for elsewhere.
+  const bool says_more = nearest != nullptr && best < 1;
+  if (!says_more && !missing_fields(row).empty()) throw RowRefusal("unknown_format", text);
   const auto first = std::find_if(known_row_formats().begin(), known_row_formats().end(),
                                   [&](const RowFormat& format) { return format.kind == kind_; });
   if (const std::string likely = likely_fields(columns); !likely.empty()) {
     text += fmt::format("; name them: fields = {{ {} }}", likely);
   } else if (nearest == nullptr) {
-    text += fmt::format(", wanted {}; name them, say fields = {{ {} = \"...\" }}",
-                        fmt::join(first->columns, ", "), first->columns[0]);
+    text += fmt::format(", wanted {}", fmt::join(first->columns, ", "));
+    if (row.find(first->columns[0]) == nullptr) {
+      text += fmt::format("; name them, say fields = {{ {} = \"...\" }}", first->columns[0]);
+    }
   } else if (nearest->kind == kind_) {
     text += fmt::format("; the nearest known format has {}", fmt::join(nearest->columns, ", "));
     for (const std::string& wanted : nearest->columns) {
@@ -237,9 +264,13 @@ void RowFields::refuse_rivals(const std::string& first, const std::string& secon
 void RowFields::read_kept(const Json& row, RowExtras& out) const {
   for (const std::string& name : keep_) {
     const Json* value = row.find(name);
+    if (value == nullptr) {
+      const std::string near = suggestion(name, row);
+      if (!near.empty()) out.notes.push_back(kKeptNote + name + "\" is not there" + near);
+    }
     if (value != nullptr && !(value->is_null() || value->is_number() || value->is_string())) {
       out.notes.push_back(
-          fmt::format("kept column \"{}\" is {} and is taken as absent", name, kind_text(*value)));
+          fmt::format("{}{}\" is {} and is taken as absent", kKeptNote, name, kind_text(*value)));
       value = nullptr;
     }
     if (value != nullptr && value->is_number() && is_beyond_exact(*value)) {
@@ -261,6 +292,11 @@ void RowFields::read_kept(const Json& row, RowExtras& out) const {
 }
 
 void RowFields::finish_notes(const Json& row, RowExtras& out) const {
+  for (const auto& [ours, theirs] : fields_) {
+    if (row.find(theirs) != nullptr) continue;
+    out.notes.push_back(fmt::format("fields names {} = \"{}\", a column that the row lacks{}", ours,
+                                    theirs, suggestion(theirs, row)));
+  }
   std::sort(out.notes.begin(), out.notes.end());
   out.notes.erase(std::unique(out.notes.begin(), out.notes.end()), out.notes.end());
   // Last: their number has no bound, and a ledger's notes do.

@@ -32,7 +32,8 @@ class RowFields {
 
   // Throws RowRefusal "not_an_object" unless the row is a JSON object.
   static void require_object(const Json& row);
-  // Throws RowRefusal "unknown_format": the columns seen, and the known format nearest to them.
+  // Throws RowRefusal "unknown_format": the columns seen, those that `fields` names in vain, and
+  // else the known format nearest to them.
   [[noreturn]] void refuse_format(const Json& row) const;
   // "; columns that are not read: question, good; name the right one, say fields = { prompt =
   // "question" }": what a message about a missing column ends with. "" if every column is read.
@@ -50,6 +51,8 @@ class RowFields {
   void finish_notes(const Json& row, RowExtras& out) const;
 
  private:
+  // '; fields names messages = "conv", a column that the row lacks' for each such; "" without one.
+  std::string missing_fields(const Json& row) const;
   bool is_unread(const std::string& column) const;
   // 'prompt = "question", completion = "answer"': what makes a known format of columns that other
   // sets call so; "" if it would not be whole.

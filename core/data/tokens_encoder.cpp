@@ -92,6 +92,14 @@ class TokensEncoder : public RowEncoder {
       const Json* value = fields_.find(row, ours);
       if (value == nullptr) continue;
       const Json::Array& list = list_of(*value, ours);
+      if (list.empty()) {
+        throw RowRefusal("empty_list", fmt::format("\"{}\" has no ids", fields_.spelled(ours)));
+      }
+      if (list[0].is_array()) {
+        throw RowRefusal("wrong_type", fmt::format("\"{}\"[0] is a list, wanted a number: a row is "
+                                                   "one list of ids",
+                                                   fields_.spelled(ours)));
+      }
       if (list.size() < 2) {
         throw RowRefusal("empty_mask", fmt::format("\"{}\" has {} ids, wanted two at least",
                                                    fields_.spelled(ours), list.size()));

@@ -88,6 +88,40 @@ TEST_F(ChatEncoder, ColumnsThatOtherSetsNameSoAreRecognised) {
                   .ends_with("; name them, say fields = { messages = \"...\" }"));
 }
 
+TEST_F(ChatEncoder, AColumnOfNullsIsNoFormat) {
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"messages":null})"),
+            "unknown_format: the row has messages (null), wanted messages");
+  EXPECT_TRUE(refusal(RowKind::kChat, R"({"prompt":"a","completion":null})")
+                  .starts_with("unknown_format: the row has prompt, completion (null); that is "
+                               "the format with prompt, which xrun.prompts reads"));
+}
+
+TEST_F(ChatEncoder, AColumnThatFieldsNamesInVainIsNamed) {
+  settings_.fields = {{"messages", "conv"}};
+  const std::string row = R"({"messages":[)" USER("a") "," ASSISTANT("b") "]";
+  EXPECT_EQ(refusal(RowKind::kChat, row + "}"),
+            "unknown_format: the row has messages; fields names messages = \"conv\", a column that "
+            "the row lacks");
+  EXPECT_EQ(
+      refusal(RowKind::kChat, row + R"(,"conv":null})"),
+      "unknown_format: the row has messages, conv (null); fields names messages = \"conv\", a "
+      "column that is null here");
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"cnov":[]})"),
+            "unknown_format: the row has cnov; fields names messages = \"conv\", a column that the "
+            "row lacks, did you mean \"cnov\"?");
+  settings_.fields = {{"system", "sys"}};
+  EXPECT_EQ(chat(row + "}").notes,
+            std::vector<std::string>{"fields names system = \"sys\", a column that the row lacks"});
+}
+
+TEST_F(ChatEncoder, ARoleThatNobodyKnowsIsNoted) {
+  EXPECT_EQ(chat(R"({"messages":[)" USER("a") R"(,{"role":"function","content":"o"},)" ASSISTANT(
+                     "c") "]}")
+                .notes,
+            std::vector<std::string>{
+                "the role \"function\" is unknown: the template may leave its turns out"});
+}
+
 TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
   for (const auto& [row, wanted] : std::vector<RefusedRow>{
            {"[1]", "not_an_object: the row is an array, wanted an object"},

@@ -59,6 +59,34 @@ TEST_F(DataSources, StrictListsCutAndRepairedRows) {
   EXPECT_NE(message.find("pairs.jsonl:3  repaired"), std::string::npos) << message;
 }
 
+TEST_F(DataSources, StrictIsSaidBeforeMaxBadAlsoOfAFinishedCache) {
+  DataOptions some = options(numbered_pairs(3) + pair_row("q", "", "no"));
+  EXPECT_EQ(error_of([&] { open(some); }), "");
+  some.strict = true;
+  some.max_bad = 0.1;
+  const std::string message = error_of([&] { open(some); });
+  EXPECT_NE(message.find("and strict = true"), std::string::npos) << message;
+  EXPECT_EQ(message.find("raise max_bad"), std::string::npos) << message;
+}
+
+TEST_F(DataSources, StrictWantsEveryKeptColumn) {
+  DataOptions some = options(pair_row("q", "yes", "no", ",\"score\":\"x\""));
+  some.sources[0].keep = {"scroe", "score"};
+  some.strict = true;
+  const std::string wanted =
+      ": strict = true, and rows lack a column of data.keep; name one that all have, or give it to "
+      "them by map\n"
+      "  kept column \"scroe\" is left out: the first row has none\n"
+      "  kept column \"scroe\" is not there, did you mean \"score\"?";
+  EXPECT_TRUE(error_of([&] { open(some); }).ends_with(wanted)) << error_of([&] { open(some); });
+  some.strict = false;
+  EXPECT_EQ(error_of([&] { open(some); }), "");
+  some.strict = true;  // of the finished cache
+  EXPECT_TRUE(error_of([&] { open(some); }).ends_with(wanted));
+  some.sources[0].keep = {"score"};
+  EXPECT_EQ(error_of([&] { open(some); }), "");
+}
+
 TEST_F(DataSources, ALargerShareOfBadRowsThanMaxBadIsRefused) {
   std::string rows =
       numbered_pairs(3) + pair_row("q", "", "no") + pair_row("q", std::string(99, 'y'), "n");

@@ -145,6 +145,8 @@ TEST_F(TextEncoder, SaysWhyARowIsRefused) {
   EXPECT_TRUE(refusal(RowKind::kText, R"({"txt":"a"})")
                   .starts_with("unknown_format: the row has txt; the nearest known format has "
                                "text"));
+  EXPECT_EQ(refusal(RowKind::kText, R"({"text":null})"),
+            "unknown_format: the row has text (null), wanted text");
   settings_.end_of_text = false;
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":"a"})"),
             "empty_mask: one token alone leaves none to train");
@@ -177,6 +179,9 @@ TEST_F(TokensEncoder, SaysWhyARowIsRefused) {
            {R"({"text":"a"})", "unknown_format: the row has text; that is the format with text"},
            {R"({"input_ids":"a"})", "wrong_type: \"input_ids\" is a string, wanted a list"},
            {R"({"input_ids":[5]})", "empty_mask: \"input_ids\" has 1 ids, wanted two at least"},
+           {R"({"input_ids":[]})", "empty_list: \"input_ids\" has no ids"},
+           {R"({"input_ids":[[1,2,3]]})",
+            "wrong_type: \"input_ids\"[0] is a list, wanted a number: a row is one list of ids"},
            {R"({"input_ids":[5,-1]})",
             "bad_token: \"input_ids\"[1] is -1, wanted a whole number from 0 to "},
            {R"({"input_ids":[5,99999]})", "bad_token: \"input_ids\"[1] is 99999"},
