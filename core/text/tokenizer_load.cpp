@@ -2,7 +2,6 @@
 // which of them have a role.
 
 #include <algorithm>
-#include <fstream>
 #include <unordered_map>
 
 #include "core/base/error.h"
@@ -92,20 +91,7 @@ void check_prefix_space(const fs::path& dir, const FolderSettings& settings, boo
              prefixes_space ? "puts" : "does not put");
 }
 
-// A clone without Git LFS has some lines of text in the place of a large file.
-void check_fetched(const fs::path& path) {
-  constexpr std::string_view kPointer = "version https://git-lfs";
-  std::string head(kPointer.size(), '\0');
-  std::ifstream(path, std::ios::binary).read(head.data(), std::streamsize(head.size()));
-  XRUN_CHECK(head != kPointer,
-             "{}: is a Git LFS pointer, not the file that it stands for; fetch that with git lfs "
-             "pull", path.string());
-}
-
 TokenizerPipeline read_pipeline(const fs::path& dir, FolderSettings& settings) {
-  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model"}) {
-    check_fetched(dir / name);
-  }
   const fs::path json = dir / "tokenizer.json";
   if (path_exists(json)) {
     std::string digest;
