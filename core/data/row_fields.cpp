@@ -11,6 +11,7 @@
 #include "core/base/suggest.h"
 #include "core/data/ledger.h"
 #include "core/data/messages.h"
+#include "core/data/row_format.h"
 
 namespace xrun {
 
@@ -83,25 +84,6 @@ double match(const RowFormat& format, const std::vector<std::string>& columns) {
 }
 
 }  // namespace
-
-const std::vector<RowFormat>& known_row_formats() {
-  static const std::vector<RowFormat> formats = {
-      {RowKind::kPreference, {"prompt", "chosen", "rejected"}},
-      {RowKind::kPreference, {"chosen", "rejected"}},
-      {RowKind::kPreference, {"conversations", "chosen", "rejected"}},
-      {RowKind::kChat, {"messages"}},
-      {RowKind::kChat, {"conversations"}},
-      {RowKind::kChat, {"instruction", "output"}},
-      {RowKind::kChat, {"prompt", "completion"}},
-      {RowKind::kFeedback, {"prompt", "completion", "label"}},
-      {RowKind::kFeedback, {"messages", "label"}},
-      {RowKind::kText, {"text"}},
-      {RowKind::kPrompts, {"prompt"}},
-      {RowKind::kTokens, {"input_ids"}},
-      {RowKind::kTokens, {"input_ids", "labels"}},
-  };
-  return formats;
-}
 
 RowFields::RowFields(RowKind kind, std::vector<std::string> ours, const RowSettings& settings)
     : kind_(kind), ours_(std::move(ours)), fields_(settings.fields), keep_(settings.keep) {

@@ -64,11 +64,4 @@ class RowFields {
   std::vector<std::string> keep_;
 };
 
-// A spelling of rows that is recognised, and who reads it.
-struct RowFormat {
-  RowKind kind;
-  std::vector<std::string> columns;  // all of them are needed
-};
-const std::vector<RowFormat>& known_row_formats();
-
 }  // namespace xrun
