@@ -43,7 +43,7 @@ void check_offsets(const Encoding& encoding, size_t bytes) {
   }
 }
 
-constexpr size_t kLongPart = 16384;  // bytes; a run of one letter this long takes some 0.1 s
+constexpr size_t kLongPart = 2048;  // bytes; longer ones leave no time for other inputs
 
 // The text again and again, a quarter longer than a part.
 std::string repeated(std::string_view text) {
