@@ -45,6 +45,52 @@ struct Build {
   bool long_rows_stay = true;
 };
 
+constexpr const char* kText = R"({"text":")";
+constexpr const char* kQuestion = R"({"messages":[{"role":"user","content":")";
+constexpr const char* kAnswer = R"("},{"role":"assistant","content":"yes"}]})";
+constexpr const char* kPair = R"({"chosen":"yes","rejected":"no","prompt":")";
+
+const Build kBuilds[] = {
+    {"OfOneText", RowKind::kText, 1, 100, kText, "\"}", 1},
+    {"OfThreeTexts", RowKind::kText, 3, 100, kText, "\"}"},
+    {"OfColumnsThatNobodyReads", RowKind::kText, 3, 100, R"({"text":"a word","other":")", "\"}"},
+    {"OfTheLongestConversations", RowKind::kChat, 2, 25, kQuestion, kAnswer},
+    {"OfTheLongestPairs", RowKind::kPreference, 2, 25, kPair, "\"}"},
+    {"OfConversationsThatAreRefused", RowKind::kChat, 3, 100, kQuestion, kAnswer, 2, false},
+};
+
+CacheSource source_in(const fs::path& root, int workers) {
+  CacheSource source = toy_source((root / "rows.jsonl").string(), kSegmentBytes);
+  source.block_bytes = 1 << 20;
+  source.workers = workers;
+  return source;
+}
+
+void build_in(const fs::path& root, const Build& build) {
+  const char* data = std::getenv("XRUN_TEST_DATA");
+  const auto tokenizer =
+      Tokenizer::load(data != nullptr ? fs::path(data) / "tokenizers/gpt2"
+                                      : fs::path(XRUN_SOURCE_DIR "/tests/data/tiny_tokenizer"));
+  tokenizer->finish_loading();
+  EncoderParts parts{{}, *tokenizer, nullptr};
+  if (uses_template(build.kind)) {
+    parts.chat_template = resolve_template(*tokenizer, "chatml").chat_template;
+  }
+  const SourceRows rows(build.kind, parts, nullptr);
+  ensure_cache(root, source_in(root, build.workers), rows);
+}
+
+// The process that is measured: nothing of other tests is in its memory.
+TEST(CacheMemoryChild, DISABLED_Builds) {
+  const char* folder = std::getenv("XRUN_MEMORY_FOLDER");
+  const char* name = std::getenv("XRUN_MEMORY_BUILD");
+  ASSERT_TRUE(folder != nullptr && name != nullptr);
+  for (const Build& build : kBuilds) {
+    if (std::string_view(build.name) == name) return build_in(folder, build);
+  }
+  FAIL() << name;
+}
+
 class CacheMemory : public testing::TestWithParam<Build> {
  protected:
   // On a disk: memory is what is measured.
@@ -52,11 +98,6 @@ class CacheMemory : public testing::TestWithParam<Build> {
     std::string folder = fs::temp_directory_path() / "xrun_memory_XXXXXX";
     XRUN_CHECK(::mkdtemp(folder.data()) != nullptr, "{}: cannot be made", folder);
     root_ = folder;
-    const char* data = std::getenv("XRUN_TEST_DATA");
-    tokenizer_ =
-        Tokenizer::load(data != nullptr ? fs::path(data) / "tokenizers/gpt2"
-                                        : fs::path(XRUN_SOURCE_DIR "/tests/data/tiny_tokenizer"));
-    tokenizer_->finish_loading();
   }
   ~CacheMemory() override { fs::remove_all(root_); }
 
@@ -74,56 +115,34 @@ class CacheMemory : public testing::TestWithParam<Build> {
   }
 
   // The largest resident size, in MB, of a process of its own that builds a cache.
-  double peak_of_build(RowKind kind, int workers) const {
-    CacheSource source = toy_source((root_ / "rows.jsonl").string(), kSegmentBytes);
-    source.block_bytes = 1 << 20;
-    source.workers = workers;
-    EncoderParts parts{{}, *tokenizer_, nullptr};
-    if (uses_template(kind)) {
-      parts.chat_template = resolve_template(*tokenizer_, "chatml").chat_template;
-    }
+  double peak_of_build(const Build& build) const {
     const pid_t pid = fork_process();
     if (pid == 0) {
-      const SourceRows rows(kind, parts, nullptr);
-      const std::string error = error_of([&] { ensure_cache(root_, source, rows); });
-      std::fputs(error.c_str(), stderr);
-      ::_exit(error.empty() ? 0 : 1);
+      ::setenv("XRUN_MEMORY_FOLDER", root_.c_str(), 1);
+      ::setenv("XRUN_MEMORY_BUILD", build.name, 1);
+      ::execl("/proc/self/exe", "test_data", "--gtest_also_run_disabled_tests", "--gtest_brief=1",
+              "--gtest_filter=CacheMemoryChild.DISABLED_Builds", nullptr);
+      ::_exit(127);
     }
     int status = 0;
     rusage usage{};
     ::wait4(pid, &status, 0, &usage);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    rows_ = CacheReader(toy_dir(root_, source)).rows();
     return static_cast<double>(usage.ru_maxrss) / 1000;
   }
 
   fs::path root_;
-  std::shared_ptr<const Tokenizer> tokenizer_;
-  mutable int64_t rows_ = 0;  // kept by the last build
 };
 
 TEST_P(CacheMemory, SlowABuildTakesLessThanAGigabyte) {
   const Build& build = GetParam();
   write_rows(build);
-  const double peak = peak_of_build(build.kind, build.workers);
+  const double peak = peak_of_build(build);
   RecordProperty("peak_mb", static_cast<int>(peak));
   EXPECT_LT(peak, 1000);
-  EXPECT_EQ(rows_, build.long_rows * (kShortRows + (build.long_rows_stay ? 1 : 0)));
+  EXPECT_EQ(CacheReader(toy_dir(root_, source_in(root_, build.workers))).rows(),
+            build.long_rows * (kShortRows + (build.long_rows_stay ? 1 : 0)));
 }
-
-constexpr const char* kText = R"({"text":")";
-constexpr const char* kQuestion = R"({"messages":[{"role":"user","content":")";
-constexpr const char* kAnswer = R"("},{"role":"assistant","content":"yes"}]})";
-constexpr const char* kPair = R"({"chosen":"yes","rejected":"no","prompt":")";
-
-const Build kBuilds[] = {
-    {"OfOneText", RowKind::kText, 1, 100, kText, "\"}", 1},
-    {"OfThreeTexts", RowKind::kText, 3, 100, kText, "\"}"},
-    {"OfColumnsThatNobodyReads", RowKind::kText, 3, 100, R"({"text":"a word","other":")", "\"}"},
-    {"OfTheLongestConversations", RowKind::kChat, 2, 25, kQuestion, kAnswer},
-    {"OfTheLongestPairs", RowKind::kPreference, 2, 25, kPair, "\"}"},
-    {"OfConversationsThatAreRefused", RowKind::kChat, 3, 100, kQuestion, kAnswer, 2, false},
-};
 
 INSTANTIATE_TEST_SUITE_P(Every, CacheMemory, testing::ValuesIn(kBuilds),
                          [](const auto& one) { return one.param.name; });
