@@ -1,7 +1,6 @@
 #include "core/data/ledger_check.h"
 
 #include "core/base/count_text.h"
-#include "core/data/row_extras.h"
 
 namespace xrun {
 
@@ -19,23 +18,9 @@ std::string bad_rows_text(const SourceLedger& ledger) {
   return text;
 }
 
-// Rows stay without a column that the recipe asked to keep.
-void check_kept_columns(const SourceLedger& ledger) {
-  std::string text;
-  for (auto note = ledger.notes.lower_bound(kKeptNote);
-       note != ledger.notes.end() && note->first.starts_with(kKeptNote); ++note) {
-    text += "\n  " + note->first;
-  }
-  XRUN_CHECK(text.empty(),
-             "{}: strict = true, and rows lack a column of data.keep; name one that all have, or "
-             "give it to them by map{}",
-             ledger.name, text);
-}
-
 }  // namespace
 
 void check_strict(const SourceLedger& ledger, bool building) {
-  check_kept_columns(ledger);
   const int64_t bad = ledger.bad_total();
   if (bad == 0 && ledger.cut == 0 && ledger.repaired == 0) return;
   std::string rows = bad_rows_text(ledger);

@@ -5,9 +5,8 @@
 
 namespace xrun {
 
-// Throws Error that counts and lists them if a row was dropped, cut or repaired, or lacks a kept
-// column; rows that a filter left out are no fault. `building`: the account ends with the present
-// row.
+// Throws Error that counts and lists them if a row was dropped, cut or repaired; rows that a filter
+// left out are no fault. `building`: the account ends with the present row.
 void check_strict(const SourceLedger& ledger, bool building);
 
 // Throws Error with the first bad rows if there are no rows, if none is kept, or if a larger share

@@ -82,12 +82,12 @@ void RowColumns::fix_kept_types(EncodedRow& row) {
   }
   for (size_t k = 0; k < keep.size(); ++k) {
     if (kept_types_[k] == "absent") {
-      note_first(fmt::format("{}{}\" is left out: the first row has none", kKeptNote, keep[k]));
+      note_first(fmt::format("kept column \"{}\" is left out: the first row has none", keep[k]));
       continue;
     }
     if (kept_types_[k] == "string" && row.kept[k].is_null()) {
       row.kept[k] = "";
-      note_first(fmt::format("{}{}\" is empty: absent", kKeptNote, keep[k]));
+      note_first(fmt::format("kept column \"{}\" is empty: absent", keep[k]));
     }
     if (kept_types_[k] == kept_type(row.kept[k])) continue;
     throw RowRefusal("kept_column", fmt::format("\"{}\" is {}, the first row has a {} there",

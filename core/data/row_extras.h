@@ -9,9 +9,6 @@
 
 namespace xrun {
 
-// What a note of a kept column that a row lacks begins with; `strict` refuses those rows.
-inline constexpr const char* kKeptNote = "kept column \"";
-
 struct RowExtras {
   uint64_t prompt_hash = 0;        // equal for equal prompts
   float weight = 1;                // loss weight of the row, >= 0

@@ -248,11 +248,11 @@ void RowFields::read_kept(const Json& row, RowExtras& out) const {
     const Json* value = row.find(name);
     if (value == nullptr) {
       const std::string near = suggestion(name, row);
-      if (!near.empty()) out.notes.push_back(kKeptNote + name + "\" is not there" + near);
+      if (!near.empty()) out.notes.push_back("kept column \"" + name + "\" is not there" + near);
     }
     if (value != nullptr && !(value->is_null() || value->is_number() || value->is_string())) {
       out.notes.push_back(
-          fmt::format("{}{}\" is {} and is taken as absent", kKeptNote, name, kind_text(*value)));
+          fmt::format("kept column \"{}\" is {} and is taken as absent", name, kind_text(*value)));
       value = nullptr;
     }
     if (value != nullptr && value->is_number() && is_beyond_exact(*value)) {
