@@ -143,7 +143,7 @@ void RowCache::read_part(int64_t row, size_t stream, int64_t begin, int64_t end,
   }
   read_bits(reader_->elements(place, columns.mask), part, out.trained);
   out.weights.clear();
-  if (!has_weights_) return;
+  if (!has_weights_ || begin == end) return;
   const CacheReader::Elements weights = reader_->elements(place, columns.weights);
   out.weights.resize(part.end - part.begin);
   std::memcpy(out.weights.data(), weights.data + part.begin * sizeof(float),
