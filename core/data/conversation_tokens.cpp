@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/data/messages.h"
+#include "core/data/text_stretch.h"
 #include "core/data/tool_calls.h"
 #include "core/data/turn_flags.h"
 #include "core/text/chat_tokens.h"
@@ -158,18 +159,37 @@ size_t text_bytes(const Json& value) {
   return bytes;
 }
 
-}  // namespace
+void require_borders_of_all(const Json& value, const Tokenizer& tokenizer) {
+  if (value.is_string()) return require_borders(value.as_string(), tokenizer);
+  if (value.is_array()) {
+    for (const Json& item : value.as_array()) require_borders_of_all(item, tokenizer);
+  } else if (value.is_object()) {
+    for (const Json::Member& one : value.as_object()) require_borders_of_all(one.second, tokenizer);
+  }
+}
 
-TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t given,
-                                const ConversationStyle& style, int64_t& straddlers) {
+// What is rendered is tokenised at once by tokenizers that take no text in parts.
+void require_size(const Json& messages, const Json& kwargs, const Tokenizer& tokenizer) {
+  const BorderKinds kinds = tokenizer.borders();
+  const size_t most = kinds.space || kinds.line ? kMaxConversationBytes : tokenizer.max_stretch();
   const size_t bytes = text_bytes(messages) + text_bytes(kwargs);
-  if (bytes > kMaxConversationBytes) {
+  if (bytes > most) {
     throw RowRefusal("too_long",
                      fmt::format("the conversation and its tools have {} bytes of text, at most {} "
                                  "are rendered",
                                  count_text(static_cast<int64_t>(bytes)),
-                                 count_text(static_cast<int64_t>(kMaxConversationBytes))));
+                                 count_text(static_cast<int64_t>(most))));
   }
+  if (bytes <= tokenizer.max_stretch()) return;
+  require_borders_of_all(messages, tokenizer);
+  require_borders_of_all(kwargs, tokenizer);
+}
+
+}  // namespace
+
+TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t given,
+                                const ConversationStyle& style, int64_t& straddlers) {
+  require_size(messages, kwargs, style.tokenizer);
   try {
     return encode(messages, kwargs, given, style, straddlers);
   } catch (const RowRefusal&) {

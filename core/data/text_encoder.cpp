@@ -6,28 +6,11 @@
 #include "core/data/messages.h"
 #include "core/data/row_encoder.h"
 #include "core/data/row_fields.h"
-#include "core/text/text_border.h"
+#include "core/data/text_stretch.h"
 
 namespace xrun {
 
 namespace {
-
-// A stretch without a border is tokenised at once, which takes some 50 times its bytes.
-constexpr size_t kMaxStretchBytes = size_t{12} << 20;
-
-void require_borders(std::string_view text) {
-  for (size_t at = 0; text.size() - at > kMaxStretchBytes;) {
-    const size_t end = find_border(text, at, at + kMaxStretchBytes, {.space = true, .line = true});
-    if (end - at > kMaxStretchBytes) {
-      throw RowRefusal("too_long",
-                       fmt::format("bytes {} to {} of the text have no space between letters and "
-                                   "no line that begins with one; at most {} such bytes are "
-                                   "tokenised",
-                                   at, end, count_text(static_cast<int64_t>(kMaxStretchBytes))));
-    }
-    at = end;
-  }
-}
 
 class TextEncoder : public RowEncoder {
  public:
@@ -46,7 +29,7 @@ class TextEncoder : public RowEncoder {
     if (text.find_first_not_of(" \t\r\n\v\f") == std::string::npos) {
       throw RowRefusal("empty_text", "the text is empty");
     }
-    require_borders(text);
+    require_borders(text, parts_.tokenizer);
     std::vector<int32_t> ids = encode(text);
     const std::optional<int32_t> end = parts_.tokenizer.eos_id();
     if (parts_.settings.end_of_text && end && (ids.empty() || ids.back() != *end)) {

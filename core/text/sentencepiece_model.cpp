@@ -46,6 +46,8 @@ class SentencePieceModel : public TokenModel {
   Border border_after(Border border) const override {
     return border == Border::kSpace && cuts_at_spaces_ ? Border::kPiece : Border::kNone;
   }
+  // The library takes up to 170 bytes of memory a byte, on each thread.
+  size_t max_stretch() const override { return size_t{2} << 20; }
   const Vocabulary& vocabulary() const override { return vocabulary_; }
 
  private:

@@ -45,6 +45,8 @@ class TokenModel {
   virtual Border border_after(Border border) const {
     return border == Border::kPiece ? border : Border::kNone;
   }
+  // Returns the bytes of a text without borders that are tokenised at once in some 600 MB.
+  virtual size_t max_stretch() const { return size_t{12} << 20; }
   virtual const Vocabulary& vocabulary() const = 0;
   // Reads what the model left for its first text. Throws Error that names file and place.
   virtual void finish_loading() const {}

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/text/text_border.h"
+
 namespace xrun {
 
 // Half open, in bytes of the text that was given to encode().
@@ -77,6 +79,10 @@ class Tokenizer {
   // is 0, the sum is returned. Throws as encode() does, and whatever `take` throws.
   uint32_t encode_parts(std::string_view text, const EncodeOptions& options, const TakeTokens& take,
                         size_t part_bytes = kPartBytes) const;
+  // The borders at which encode_parts() cuts, and the longest stretch between two of them, in
+  // bytes, that takes less than some 600 MB.
+  BorderKinds borders() const;
+  size_t max_stretch() const;
 
   // Returns the text of `ids`; skip_special leaves special tokens out. Bytes that do not make up
   // characters become U+FFFD. An id that no piece has, also one behind vocab_size(), gives nothing:

@@ -66,7 +66,7 @@ class Tokenizer::Parts::Encoder {
   // A stretch in which no token is looked for before normalising.
   void section(AlignedText text) {
     if (text.size() <= part_bytes_) return part(std::move(text), true);
-    const BorderKinds kinds{parts_.cuts_at(Border::kSpace), parts_.cuts_at(Border::kLine)};
+    const BorderKinds kinds = parts_.borders();
     for (size_t at = 0; at < text.size();) {
       check_interrupt();
       const bool last = text.size() - at <= part_bytes_;
@@ -170,6 +170,13 @@ bool Tokenizer::Parts::cuts_at(Border border) const {
   if (stages.pre_tokenizer) border = stages.pre_tokenizer->border_after(border);
   return stages.model->border_after(border) == Border::kPiece;
 }
+
+BorderKinds Tokenizer::Parts::borders() const {
+  return {cuts_at(Border::kSpace), cuts_at(Border::kLine)};
+}
+
+BorderKinds Tokenizer::borders() const { return parts_->borders(); }
+size_t Tokenizer::max_stretch() const { return parts_->stages.model->max_stretch(); }
 
 uint32_t Tokenizer::encode_parts(std::string_view text, const EncodeOptions& options,
                                  const TakeTokens& take, size_t part_bytes) const {

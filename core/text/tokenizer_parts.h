@@ -30,6 +30,7 @@ struct Tokenizer::Parts {
   class Encoder;  // tokenizer_encode.cpp
   // Whether a stretch may be cut at such a border of the input and its parts be tokenised alone.
   bool cuts_at(Border border) const;
+  BorderKinds borders() const;
 };
 
 // Reads a folder. Throws Error naming file and key.

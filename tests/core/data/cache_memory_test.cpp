@@ -43,6 +43,7 @@ struct Build {
   const char *before, *after;  // stand around a row's text
   int workers = 2;
   bool long_rows_stay = true;
+  const char* tokenizer = nullptr;  // below tests/data; nullptr: one that takes texts in parts
 };
 
 constexpr const char* kText = R"({"text":")";
@@ -53,6 +54,11 @@ constexpr const char* kPair = R"({"chosen":"yes","rejected":"no","prompt":")";
 const Build kBuilds[] = {
     {"OfOneText", RowKind::kText, 1, 100, kText, "\"}", 1},
     {"OfThreeTexts", RowKind::kText, 3, 100, kText, "\"}"},
+    {"OfTextsThatAreTakenWhole", RowKind::kText, 3, 12, kText, "\"}", 2, true,
+     "tokenizers/regexes"},
+    {"OfTextsOfALibrary", RowKind::kText, 6, 2, kText, "\"}", 2, true, "tokenizers/sp_unigram"},
+    {"OfTextsThatNobodyTakesWhole", RowKind::kText, 3, 50, kText, "\"}", 2, false,
+     "tokenizers/regexes"},
     {"OfColumnsThatNobodyReads", RowKind::kText, 3, 100, R"({"text":"a word","other":")", "\"}"},
     {"OfTheLongestConversations", RowKind::kChat, 2, 25, kQuestion, kAnswer},
     {"OfTheLongestPairs", RowKind::kPreference, 2, 25, kPair, "\"}"},
@@ -68,9 +74,11 @@ CacheSource source_in(const fs::path& root, int workers) {
 
 void build_in(const fs::path& root, const Build& build) {
   const char* data = std::getenv("XRUN_TEST_DATA");
-  const auto tokenizer =
-      Tokenizer::load(data != nullptr ? fs::path(data) / "tokenizers/gpt2"
-                                      : fs::path(XRUN_SOURCE_DIR "/tests/data/tiny_tokenizer"));
+  fs::path folder = XRUN_SOURCE_DIR "/tests/data/tiny_tokenizer";
+  if (data != nullptr) folder = fs::path(data) / "tokenizers/gpt2";
+  if (build.tokenizer != nullptr)
+    folder = fs::path(XRUN_SOURCE_DIR "/tests/data") / build.tokenizer;
+  const auto tokenizer = Tokenizer::load(folder);
   tokenizer->finish_loading();
   EncoderParts parts{{}, *tokenizer, nullptr};
   if (uses_template(build.kind)) {

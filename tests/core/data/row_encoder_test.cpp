@@ -1,5 +1,6 @@
 #include "core/data/row_encoder.h"
 
+#include "core/data/text_stretch.h"
 #include "tests/core/data/encoder_fixture.h"
 
 namespace xrun {
@@ -50,6 +51,24 @@ TEST_F(TextRows, AStretchWithoutABorderIsTooLong) {
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":"one two )" + stretch + " three\"}"),
             "too_long: bytes 7 to 12600008 of the text have no space between letters and no line "
             "that begins with one; at most 12,582,912 such bytes are tokenised");
+}
+
+TEST_F(TextRows, ATokenizerThatTakesATextWholeTakesNoLongOne) {
+  const auto whole = Tokenizer::load(XRUN_SOURCE_DIR "/tests/data/tokenizers/regexes");
+  ASSERT_FALSE(whole->borders().space || whole->borders().line);
+  std::string words;
+  while (words.size() <= whole->max_stretch()) words += "some words of a long text ";
+  EXPECT_NO_THROW(require_borders(std::string_view(words).substr(0, whole->max_stretch()), *whole));
+  EXPECT_NO_THROW(require_borders(words, tokenizer()));
+  try {
+    require_borders(words, *whole);
+    FAIL() << "the text would take some 600 MB";
+  } catch (const RowRefusal& refused) {
+    EXPECT_EQ(refused.reason(), "too_long");
+    EXPECT_NE(std::string(refused.what()).find("at most 12,582,912 bytes; make several rows of it"),
+              std::string::npos)
+        << refused.what();
+  }
 }
 
 // ---- every kind
