@@ -230,16 +230,13 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
     throw Error(fmt::format("{}: is not a regular file", path.string()));
   }
   size_ = static_cast<uint64_t>(info.st_size);
-  if (size_ > 0) {
-    void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-    const int code = errno;
-    ::close(fd);
-    errno = code;
-    if (address == MAP_FAILED) fail(path, "be mapped");
-    data_ = static_cast<const char*>(address);
-  } else {
-    ::close(fd);
-  }
+  void* address = nullptr;
+  if (size_ > 0) address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+  const int code = errno;
+  ::close(fd);
+  errno = code;
+  if (address == MAP_FAILED) fail(path, "be mapped");
+  data_ = static_cast<const char*>(address);
 }
 
 MappedFile::~MappedFile() {

@@ -1,5 +1,4 @@
 // The config as read from a recipe's text. Messages are verbatim: they are what the user has.
-
 #include "core/base/config.h"
 
 #include <gtest/gtest.h>
