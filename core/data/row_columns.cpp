@@ -12,18 +12,8 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kNarrowVocabulary = 65536;  // ids below fit 16 bits
-
 const char* kept_type(const Json& value) {
   return value.is_null() ? "absent" : value.is_string() ? "string" : "number";
-}
-
-int64_t count_trained(const TokenStream& stream) {
-  return std::count(stream.trained.begin(), stream.trained.end(), 1);
-}
-
-int64_t token_count(const EncodedRow& row) {
-  return static_cast<int64_t>(row.streams[0].ids.size() + row.streams[1].ids.size());
 }
 
 }  // namespace
@@ -36,8 +26,7 @@ std::vector<std::string> stream_names(RowKind kind) {
 RowColumns::RowColumns(RowSchema schema) : schema_(std::move(schema)) {}
 
 std::vector<Column> RowColumns::columns() const {
-  const ColumnType ids =
-      schema_.vocab_size <= kNarrowVocabulary ? ColumnType::kU16 : ColumnType::kU32;
+  const ColumnType ids = id_type(schema_);
   std::vector<Column> columns;
   for (const std::string& name : stream_names(schema_.kind)) {
     const int32_t at = static_cast<int32_t>(columns.size());
@@ -69,7 +58,7 @@ std::vector<Column> RowColumns::columns() const {
 // The first row says what each kept column is. One that it lacks is left out for all rows, with a
 // note, so that a recipe runs on data without the column. Where a later row lacks one, a string is
 // empty and noted; a number may be part of the loss, so that row is refused.
-void RowColumns::fix_kept_types(EncodedRow& row) {
+void RowColumns::fix_kept_types(PackedRow& row) {
   const std::vector<std::string>& keep = schema_.keep;
   // Before the notes of unread columns, which may be more than a ledger lists.
   const auto note_first = [&](std::string note) {
@@ -95,40 +84,38 @@ void RowColumns::fix_kept_types(EncodedRow& row) {
   }
 }
 
-void RowColumns::accept(EncodedRow& row, const SourceLine& at, SourceLedger& ledger) {
+void RowColumns::accept(PackedRow& row, const SourceLine& at, SourceLedger& ledger) {
   fix_kept_types(row);
   for (const std::string& note : row.notes) ledger.note(note);
   ledger.straddlers += row.straddlers;
-  ledger.tokens += token_count(row);
+  ledger.tokens += row.tokens();
   if (row.weight > 0) {
-    ledger.trained_tokens += count_trained(row.streams[0]) + count_trained(row.streams[1]);
+    ledger.trained_tokens += row.streams[0].trained + row.streams[1].trained;
   } else {
     ++ledger.zero_weight;
   }
   if (row.cut_tokens == 0) return;
-  ledger.cut_row({at, token_count(row) + row.cut_tokens, row.cut_tokens}, row.cut_kept,
-                 row.cut_lost);
+  ledger.cut_row({at, row.tokens() + row.cut_tokens, row.cut_tokens}, row.cut_kept, row.cut_lost);
 }
 
 void RowColumns::append_stream(SegmentData& segment, size_t first_column,
-                               const TokenStream& stream) {
-  segment.push_ids(first_column + 1, stream.ids);
-  segment.push_bits(first_column + 2, stream.trained);
+                               const PackedStream& stream) {
+  const size_t tokens = static_cast<size_t>(stream.tokens);
+  segment.push_elements(first_column + 1, {stream.ids.data(), stream.ids.size()});
+  segment.push_bits(first_column + 2, stream.bits, tokens);
   if (schema_.has_token_weights) {
-    for (size_t i = 0; i < stream.ids.size(); ++i) {
+    for (size_t i = 0; i < tokens; ++i) {
       segment.push<float>(first_column + 3, stream.weights.empty() ? 1.0f : stream.weights[i]);
     }
   }
   segment.push_offset(first_column, first_column + 1);
-  if (stream.ids.empty()) return;
-  const int64_t largest = *std::max_element(stream.ids.begin(), stream.ids.end());
-  if (largest > max_id_) {
-    max_id_ = largest;
+  if (stream.largest_id > max_id_) {
+    max_id_ = stream.largest_id;
     max_id_row_ = rows_;
   }
 }
 
-void RowColumns::append(const EncodedRow& row, const SourceLine& at, SegmentData& segment) {
+void RowColumns::append(const PackedRow& row, const SourceLine& at, SegmentData& segment) {
   size_t column = 0;
   for (size_t s = 0; s < stream_names(schema_.kind).size(); ++s) {
     append_stream(segment, column, row.streams[s]);
@@ -149,11 +136,11 @@ void RowColumns::append(const EncodedRow& row, const SourceLine& at, SegmentData
       segment.push<double>(column++, value);
       continue;
     }
-    segment.push_text(column + 1, row.kept[k].as_string());
+    segment.push_elements(column + 1, row.kept[k].as_string());
     segment.push_offset(column, column + 1);
     column += 2;
   }
-  const int64_t tokens = token_count(row);
+  const int64_t tokens = row.tokens();
   tokens_ += tokens;
   if (tokens > longest_tokens_) {
     longest_tokens_ = tokens;

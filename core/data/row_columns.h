@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/data/row_type.h"
-#include "core/data/segment.h"
+#include "core/data/packed_row.h"
 
 namespace xrun {
 
@@ -29,9 +28,9 @@ class RowColumns {
   // Takes the next kept row in: fixes the types of kept columns with the first one and refuses what
   // has others (RowRefusal "kept_column", nothing is counted then); counts cuts, tokens, straddlers
   // and notes in the ledger.
-  void accept(EncodedRow& row, const SourceLine& at, SourceLedger& ledger);
+  void accept(PackedRow& row, const SourceLine& at, SourceLedger& ledger);
   // Appends the row last accepted, as one row of the segment.
-  void append(const EncodedRow& row, const SourceLine& at, SegmentData& segment);
+  void append(const PackedRow& row, const SourceLine& at, SegmentData& segment);
 
   // Figures over all rows so far, kept in the manifest: rows, longest_row, longest_tokens (both
   // streams together), tokens, max_id_row, max_id, kept: name, type, and of numbers whether every
@@ -40,8 +39,8 @@ class RowColumns {
   void restore(const Json& summary);
 
  private:
-  void fix_kept_types(EncodedRow& row);
-  void append_stream(SegmentData& segment, size_t first_column, const TokenStream& stream);
+  void fix_kept_types(PackedRow& row);
+  void append_stream(SegmentData& segment, size_t first_column, const PackedStream& stream);
 
   RowSchema schema_;
   int64_t rows_ = 0;

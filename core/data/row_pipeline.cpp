@@ -20,8 +20,8 @@ constexpr size_t kSpareBytes = 16;  // blocks' bytes: one that held more is not 
 
 size_t token_bytes(const RowOutcome& outcome) {
   size_t bytes = 0;
-  for (const TokenStream& stream : outcome.row.streams) {
-    bytes += stream.ids.capacity() * sizeof(int32_t) + stream.trained.capacity() +
+  for (const PackedStream& stream : outcome.row.streams) {
+    bytes += stream.ids.capacity() + stream.bits.capacity() * sizeof(uint64_t) +
              stream.weights.capacity() * sizeof(float);
   }
   return bytes;
@@ -32,7 +32,11 @@ size_t token_bytes(const RowOutcome& outcome) {
 RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowType& row_type,
                          const PipelineOptions& options, int32_t first,
                          std::unique_ptr<RowSplitter> splitter)
-    : files_(files), options_(options), file_(first), splitter_(std::move(splitter)) {
+    : files_(files),
+      options_(options),
+      ids_(id_type(row_type.schema())),
+      file_(first),
+      splitter_(std::move(splitter)) {
   int& workers = options_.workers;
   if (workers <= 0) workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   for (int i = 0; i < workers; ++i) workers_.push_back(row_type.make_worker());
@@ -216,12 +220,14 @@ void RowPipeline::encode_row(RowWorker& worker, EncodedBlock& block, size_t row)
   const std::string place =
       fmt::format("{}:{}", files_[static_cast<size_t>(block.file)].name, raw.at.line);
   RowOutcome& outcome = block.outcomes[row];
-  outcome.row.repairs = 0;
   outcome.reason.clear();
   outcome.detail.clear();
+  EncodedRow encoded;
   try {
-    worker.encode(raw, place, outcome.row);
+    worker.encode(raw, place, encoded);
+    pack_row(std::move(encoded), ids_, outcome.row);
   } catch (const RowRefusal& refusal) {
+    outcome.row.repairs = encoded.repairs;
     outcome.reason = refusal.reason();
     outcome.detail = refusal.what();
   }

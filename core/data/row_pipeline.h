@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/data/data_files.h"
+#include "core/data/packed_row.h"
 #include "core/data/row_splitter.h"
 #include "core/data/row_type.h"
 
@@ -21,7 +22,7 @@ namespace xrun {
 
 // One row as a worker left it.
 struct RowOutcome {
-  EncodedRow row;              // repairs count even if it is refused
+  PackedRow row;               // repairs count even if it is refused
   std::string reason, detail;  // of its refusal; reason "": it is kept
 };
 
@@ -81,6 +82,7 @@ class RowPipeline {
 
   const std::vector<DataFile>& files_;
   PipelineOptions options_;
+  ColumnType ids_;
   std::vector<std::unique_ptr<RowWorker>> workers_;
 
   std::mutex reading_;  // of the one that reads; guards what follows

@@ -33,14 +33,18 @@ struct TokenStream {
   bool operator==(const TokenStream&) const = default;
 };
 
-// One row as a worker leaves it.
-struct EncodedRow : RowExtras {
+// One row, but for its tokens.
+struct RowFacts : RowExtras {
+  int8_t label = 0;                // feedback: 1 desirable, 0 undesirable
+  int64_t straddlers = 0;          // tokens half inside a generation span
+  int64_t cut_tokens = 0;          // that over_length = "cut" took off
+  std::string cut_kept, cut_lost;  // text on both sides of that cut
+  int64_t repairs = 0;             // replacement characters written; set even if it is refused
+};
+
+// One row as a worker encodes it.
+struct EncodedRow : RowFacts {
   std::array<TokenStream, 2> streams;  // a pair's chosen and rejected side; else the first alone
-  int8_t label = 0;                    // feedback: 1 desirable, 0 undesirable
-  int64_t straddlers = 0;              // tokens half inside a generation span
-  int64_t cut_tokens = 0;              // that over_length = "cut" took off
-  std::string cut_kept, cut_lost;      // text on both sides of that cut
-  int64_t repairs = 0;                 // replacement characters written; set even if it is refused
 };
 
 // What the rows of a cache look like.

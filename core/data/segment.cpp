@@ -163,40 +163,27 @@ SegmentData::SegmentData(std::vector<Column> columns)
   }
 }
 
-template <typename T>
-void SegmentData::push_as(ColumnData& column, std::span<const int32_t> ids) {
-  char* out = column.bytes.extend(ids.size() * sizeof(T));
-  for (const int32_t id : ids) {
-    const T value = static_cast<T>(id);
-    std::memcpy(out, &value, sizeof(T));
-    out += sizeof(T);
-  }
-  column.elements += ids.size();
+void SegmentData::push_elements(size_t column, std::string_view bytes) {
+  columns_[column].bytes.append(bytes.data(), bytes.size());
+  columns_[column].elements += bytes.size() / column_bytes(schema_[column].type, 1);
 }
 
-void SegmentData::push_ids(size_t column, std::span<const int32_t> ids) {
-  if (schema_[column].type == ColumnType::kU16) {
-    push_as<uint16_t>(columns_[column], ids);
-  } else {
-    push_as<uint32_t>(columns_[column], ids);
-  }
-}
-
-void SegmentData::push_bits(size_t column, std::span<const uint8_t> flags) {
+void SegmentData::push_bits(size_t column, std::span<const uint64_t> words, size_t count) {
   ColumnData& data = columns_[column];
-  const uint64_t first = data.elements;
-  data.elements += flags.size();
-  const size_t more = (data.elements + 7) / 8 - data.bytes.size();
-  if (more > 0) std::memset(data.bytes.extend(more), 0, more);
-  for (size_t i = 0; i < flags.size(); ++i) {
-    const uint64_t bit = first + i;
-    data.bytes[bit / 8] |= static_cast<char>((flags[i] != 0) << bit % 8);
+  const size_t shift = data.elements % 8;
+  size_t at = data.elements / 8;
+  data.elements += count;
+  data.bytes.extend((data.elements + 7) / 8 - data.bytes.size());
+  const size_t end = data.bytes.size();
+  uint64_t carry = shift > 0 ? static_cast<uint8_t>(data.bytes[at]) : 0;
+  for (const uint64_t word : words) {
+    const uint64_t merged = word << shift | carry;
+    const size_t bytes = std::min(sizeof(merged), end - at);
+    std::memcpy(&data.bytes[at], &merged, bytes);
+    carry = shift > 0 ? word >> (64 - shift) : 0;
+    at += bytes;
   }
-}
-
-void SegmentData::push_text(size_t column, std::string_view text) {
-  columns_[column].bytes.append(text.data(), text.size());
-  columns_[column].elements += text.size();
+  if (at < end) data.bytes[at] = static_cast<char>(carry);
 }
 
 void SegmentData::push_offset(size_t offsets, size_t of) {

@@ -81,9 +81,10 @@ class SegmentData {
     columns_[column].bytes.append(&value, sizeof(value));
     ++columns_[column].elements;
   }
-  void push_ids(size_t column, std::span<const int32_t> ids);     // a kU16 or kU32 column
-  void push_bits(size_t column, std::span<const uint8_t> flags);  // a kBits column
-  void push_text(size_t column, std::string_view text);           // a kU8 column
+  // The bytes of whole elements of a column that is not kBits.
+  void push_elements(size_t column, std::string_view bytes);
+  // The first `count` bits of `words` to a kBits column; those behind them are 0.
+  void push_bits(size_t column, std::span<const uint64_t> words, size_t count);
   // Ends a row in an offsets column, at the present end of the jagged column `of`.
   void push_offset(size_t offsets, size_t of);
   void end_row() { ++rows_; }
@@ -102,8 +103,6 @@ class SegmentData {
     ByteBuffer bytes;
     uint64_t elements = 0;
   };
-  template <typename T>
-  static void push_as(ColumnData& column, std::span<const int32_t> ids);
 
   std::vector<Column> schema_;
   std::vector<ColumnData> columns_;

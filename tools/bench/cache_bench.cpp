@@ -142,19 +142,21 @@ void make_cache(const fs::path& dir, int64_t rows) {
   manifest.columns = columns.columns();
   make_dirs(dir);
   SegmentData segment(manifest.columns);
-  EncodedRow row;
+  PackedRow packed;
   const auto commit = [&] {
     append_segment(dir, segment, {}, manifest);
     segment = SegmentData(manifest.columns);
   };
   for (int64_t r = 0; r < rows; ++r) {
+    EncodedRow row;
     for (TokenStream& stream : row.streams) {
       const size_t length = 20 + static_cast<size_t>(r * 2654435761 % 64);
       stream.ids.assign(length, static_cast<int32_t>(r % 50'000));
       stream.trained.assign(length, 1);
     }
     row.prompt_hash = static_cast<uint64_t>(r);
-    columns.append(row, {0, r + 1}, segment);
+    pack_row(std::move(row), id_type(columns.schema()), packed);
+    columns.append(packed, {0, r + 1}, segment);
     segment.end_row();
     if (segment.bytes() >= kSegmentBytes) commit();
   }

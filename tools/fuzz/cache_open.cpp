@@ -25,7 +25,7 @@ struct CacheFiles {
   std::string segment;
 };
 
-EncodedRow make_row(int64_t number) {
+PackedRow make_row(int64_t number) {
   EncodedRow row;
   for (int64_t i = 0; i < 3 + 5 * number; ++i) {
     row.streams[0].ids.push_back(static_cast<int32_t>(i * 7 % 300));
@@ -34,7 +34,9 @@ EncodedRow make_row(int64_t number) {
   }
   row.prompt_hash = static_cast<uint64_t>(number / 2);
   row.kept = {Json(1.5), Json("name")};
-  return row;
+  PackedRow packed;
+  pack_row(std::move(row), ColumnType::kU16, packed);
+  return packed;
 }
 
 CacheFiles make_cache() {
@@ -42,7 +44,7 @@ CacheFiles make_cache() {
   RowColumns columns({RowKind::kChat, 300, {"score", "topic"}, true});
   files.manifest.ledger.name = "rows";
   files.manifest.ledger.files = {"rows.jsonl"};
-  std::vector<EncodedRow> rows;
+  std::vector<PackedRow> rows;
   for (int64_t r = 0; r < 5; ++r) {
     rows.push_back(make_row(r));
     columns.accept(rows.back(), {0, r + 1}, files.manifest.ledger);

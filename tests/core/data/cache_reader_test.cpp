@@ -175,7 +175,7 @@ TEST_F(ToyCache, RefusesARowOutOfRange) {
 // A head whose checksum is right but whose places are not: no length in it is believed.
 TEST(SegmentHeader, PlacesOutsideTheFileAreRefused) {
   SegmentData data({{"offsets", ColumnType::kI64, -1}, {"text", ColumnType::kU8, 0}});
-  data.push_text(1, "hello");
+  data.push_elements(1, "hello");
   data.push_offset(0, 1);
   data.end_row();
   std::string whole = data.head(0, 0, std::string(32, 'a'));
