@@ -7,7 +7,7 @@
 #include "core/model/family.h"
 #include "core/model/model.h"
 #include "core/model/new_folder.h"
-#include "core/model/safetensors.h"
+#include "core/model/weight_layout.h"
 
 namespace xrun {
 
@@ -80,8 +80,9 @@ void export_model(const Model& model, const std::filesystem::path& source,
   }
   write_file_atomic(folder.path() / "config.json", config_text(model.config(), dtype));
   std::vector<NamedTensor> tensors;
-  for (const Parameter& parameter : model.parameters()) {
-    tensors.push_back({parameter.name, parameter.master.detach().to(dtype)});
+  const std::vector<WeightSpec> specs = weight_specs(model.config());
+  for (size_t i = 0; i < specs.size(); ++i) {
+    tensors.push_back(stored_form(specs[i], model.parameters()[i].master.detach().to(dtype)));
   }
   // transformers refuses a file whose metadata does not name its format
   write_safetensors(folder.path() / "model.safetensors", tensors, {{"format", "pt"}});

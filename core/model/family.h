@@ -20,6 +20,7 @@ class ConfigReader {
   double number(const char* key, double otherwise) const;
   bool flag(const char* key, bool otherwise) const;
   std::string text(const char* key, const std::string& otherwise) const;
+  std::vector<double> numbers(const char* key) const;  // a list; empty if it is absent
   // Throws Error with the file's name in front.
   [[noreturn]] void fail(const std::string& message) const;
   // The member as a reader of its own, or an empty object's.
@@ -47,16 +48,25 @@ bool register_family(Family family);
 const Family& family_named(const std::string& model_type, const std::string& name);
 std::vector<std::string> family_names();
 
-// Fills what all dense decoders spell alike: sizes, norm, rope, activation check.
-void read_dense_decoder(const ConfigReader& reader, ModelConfig& config);
+// Fills what Llama and its likes spell alike: sizes, norm, rope, activation.
+//   head_dim  where the file has none; 0: hidden / heads
+void read_dense_decoder(const ConfigReader& reader, ModelConfig& config, int64_t head_dim = 0);
+
+// Rotary positions in the keys of transformers 4 and 5; K = head_dim (rope_config.cpp).
+RopeConfig read_rope(const ConfigReader& reader, int64_t max_length, int64_t head_dim);
+
+// The activation that `key` names. Throws Error that lists the known ones.
+Activation read_activation(const ConfigReader& reader, const char* key,
+                           const std::string& otherwise);
+
+// The epsilon of the norms; must be a positive number.
+double read_norm_eps(const ConfigReader& reader, const char* key, double otherwise);
+
 // Throws Error if the config asks for a sliding window.
 void refuse_sliding_window(const ConfigReader& reader);
 
-// The weights a config asks for, in the checkpoint's names and order of use.
-struct WeightSpec {
-  std::string name;
-  std::vector<int64_t> shape;
-};
-std::vector<WeightSpec> weight_specs(const ModelConfig& config);
+// Throws Error if a size is out of range, sizes do not fit each other, or the weights are
+// quantised. Every family calls it last.
+void check_decoder(const ConfigReader& reader, const ModelConfig& config);
 
 }  // namespace xrun

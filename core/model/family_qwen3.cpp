@@ -7,11 +7,12 @@ namespace xrun {
 namespace {
 
 void read_qwen3(const ConfigReader& reader, ModelConfig& config) {
-  read_dense_decoder(reader, config);
+  read_dense_decoder(reader, config, /*head_dim=*/128);
   refuse_sliding_window(reader);
-  config.head_dim = reader.integer("head_dim", 128);
   config.qkv_bias = config.out_bias = reader.flag("attention_bias", false);
   config.qk_norm = true;
+  config.names.q_norm = "self_attn.q_norm";
+  config.names.k_norm = "self_attn.k_norm";
 }
 
 const bool registered = register_family({"qwen3", "Qwen3ForCausalLM", read_qwen3});

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
@@ -96,9 +97,32 @@ class Decoding {
     }
   }
 
+  // Whether the next token takes a sequence to other frequencies (longrope); all of its keys are
+  // made again then, as the training forward has them.
+  bool crosses(int64_t slot) const {
+    const RopeConfig& rope = model_.config().rope;
+    return rope.type == RopeConfig::Type::kLongrope &&
+           cache_.length(slot) == rope.original_max_length;
+  }
+
+  void refill(int64_t slot, int64_t& made) {
+    std::vector<int32_t> tokens = prompts_[static_cast<size_t>(slot)];
+    const std::vector<int32_t>& ids = results_[static_cast<size_t>(slot)].ids;
+    tokens.insert(tokens.end(), ids.begin(), ids.end());
+    cache_.clear(slot);
+    advance(pack_sequences({tokens}), {slot}, made);
+  }
+
   void decode(int64_t& made) {
-    const std::vector<int64_t> slots = std::move(live_);
-    live_.clear();
+    std::vector<int64_t> slots;
+    for (const int64_t slot : std::exchange(live_, {})) {
+      if (crosses(slot)) {
+        refill(slot, made);
+      } else {
+        slots.push_back(slot);
+      }
+    }
+    if (slots.empty()) return;
     std::vector<int64_t> tokens, positions;
     PackInput input;
     input.cu_seqlens.push_back(0);

@@ -13,12 +13,11 @@
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
 #include "core/base/json.h"
-#include "core/model/family.h"
 #include "core/model/gguf.h"
 #include "core/model/gguf_tokenizer.h"
 #include "core/model/hf_config.h"
 #include "core/model/new_folder.h"
-#include "core/model/safetensors.h"
+#include "core/model/weight_layout.h"
 
 namespace xrun {
 

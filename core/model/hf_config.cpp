@@ -22,6 +22,19 @@ std::vector<int32_t> read_stop_ids(const Json& json, const std::string& name) {
   return ids;
 }
 
+// A folder of a classifier has the same model_type and another head.
+void check_architectures(const Json& config, const ConfigReader& reader) {
+  const Json* value = config.find("architectures");
+  if (value == nullptr || !value->is_array() || value->as_array().empty()) return;
+  for (const Json& name : value->as_array()) {
+    if (!name.is_string()) continue;
+    const std::string& text = name.as_string();
+    if (text.ends_with("ForCausalLM") || text.ends_with("LMHeadModel")) return;
+  }
+  reader.fail(
+      fmt::format("architectures is {}, which is no causal language model", dump_json(*value)));
+}
+
 }  // namespace
 
 ModelConfig parse_model_config(const Json& config, const Json& generation,
@@ -32,7 +45,9 @@ ModelConfig parse_model_config(const Json& config, const Json& generation,
   if (model_type.empty()) reader.fail("has no model_type");
   ModelConfig parsed;
   parsed.model_type = model_type;
-  family_named(model_type, name).read(reader, parsed);
+  const Family& family = family_named(model_type, name);
+  check_architectures(config, reader);
+  family.read(reader, parsed);
   const std::string dtype = reader.text("dtype", reader.text("torch_dtype", "float32"));
   try {
     parsed.dtype = dtype_from_name(dtype);

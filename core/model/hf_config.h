@@ -14,31 +14,63 @@ namespace xrun {
 
 // Rotary positions: theta, and what stretches them.
 struct RopeConfig {
-  std::string type = "default";  // "default", "linear", "llama3"
+  enum class Type { kDefault, kLinear, kDynamic, kYarn, kLongrope, kLlama3 };
+  Type type = Type::kDefault;
   double theta = 10000.0;
-  double factor = 1.0;                                   // linear, llama3
+  double factor = 1.0;                                   // linear, dynamic, llama3, yarn
   double low_freq_factor = 1.0, high_freq_factor = 4.0;  // llama3
-  int64_t original_max_length = 8192;                    // llama3
+  double beta_fast = 32.0, beta_slow = 1.0;              // yarn
+  bool truncate = true;                                  // yarn: the ramp ends at whole dimensions
+  std::vector<double> short_factor = {}, long_factor = {};  // longrope, K/2 each
+  double attention_factor = 1.0;                            // yarn, longrope: scales cos and sin
+  int64_t original_max_length = 0;                          // llama3, yarn, longrope
+  int64_t max_length = 0;                                   // dynamic: stretched beyond it
+};
+
+enum class Norm { kRms, kLayer };
+enum class Positions { kRotary, kLearned };
+enum class Activation { kSilu, kGeluTanh, kGelu, kRelu };
+
+// What the roles of a decoder are called in its checkpoint. `layer` has {} for the index; names of
+// a layer follow it. An empty name: the family has no such weight.
+struct WeightNames {
+  std::string embedding = "model.embed_tokens", positions, final_norm = "model.norm",
+              head = "lm_head", layer = "model.layers.{}.";
+  std::string input_norm = "input_layernorm", post_norm = "post_attention_layernorm";
+  std::string q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj", qkv,
+              o = "self_attn.o_proj", q_norm, k_norm;
+  std::string gate = "mlp.gate_proj", up = "mlp.up_proj", down = "mlp.down_proj";
+  std::string prefix;  // may be missing in a file; written always ("transformer.")
+  // suffixes of tensors that no model reads
+  std::vector<std::string> buffers = {".rotary_emb.inv_freq"};
 };
 
 // A dense decoder as data; families fill it (family.h). D = hidden, K = head_dim.
 struct ModelConfig {
   std::string model_type;
   int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocab = 0;
-  int64_t max_length = 0;  // max_position_embeddings
+  int64_t max_length = 0;  // max_position_embeddings; of learned positions a hard limit
+  Norm norm = Norm::kRms;
   double norm_eps = 1e-6;
+  Positions positions = Positions::kRotary;
   RopeConfig rope;
+  Activation activation = Activation::kSilu;
+  bool gated = true;  // down(act(gate) * up); else down(act(up))
   bool qkv_bias = false, out_bias = false, mlp_bias = false;
-  bool qk_norm = false;                            // RMSNorm of q and k per head, before RoPE
-  bool tied = false;                               // the head is the embedding
+  bool qk_norm = false;         // RMSNorm of q and k per head, before RoPE
+  bool transposed = false;      // linear maps lie [in, out] in the file
+  bool tied = false;            // the head is the embedding
+  double score_scale = 0;       // of q k^T; 0: head_dim^-1/2
+  bool score_by_layer = false;  // divided by layer index + 1 as well
+  WeightNames names;
   c10::ScalarType dtype = c10::ScalarType::Float;  // of the checkpoint, as config.json says
   std::vector<int32_t> stop_ids;  // eos of generation_config.json, else of config.json
   Json source;                    // config.json as read, for export
 };
 
 // Reads DIR/config.json and generation_config.json. Throws Error that names file and key for a
-// missing, mistyped or contradictory value, an unknown model_type (listing the families) or an
-// unknown rope type.
+// missing, mistyped or contradictory value, an unknown model_type (listing the families), an
+// unknown rope type or activation, and architectures that are no causal language model.
 ModelConfig read_model_config(const std::filesystem::path& dir);
 
 // The same from parsed JSON; `name` stands in messages.

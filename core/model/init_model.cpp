@@ -14,9 +14,9 @@
 #include "core/base/json.h"
 #include "core/base/philox.h"
 #include "core/model/export.h"
-#include "core/model/family.h"
+#include "core/model/hf_config.h"
 #include "core/model/new_folder.h"
-#include "core/model/safetensors.h"
+#include "core/model/weight_layout.h"
 
 namespace xrun {
 
@@ -92,7 +92,7 @@ std::vector<NamedTensor> random_weights(const ModelConfig& config, const InitOpt
     const at::Tensor x = spec.shape.size() == 1 ? at::ones(spec.shape, at::kFloat)
                                                 : normal_tensor(spec.shape, options.scale,
                                                                 options.seed, tensors.size());
-    tensors.push_back({spec.name, x.to(options.dtype)});
+    tensors.push_back(stored_form(spec, x.to(options.dtype)));
   }
   return tensors;
 }

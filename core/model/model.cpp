@@ -3,85 +3,36 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/from_blob.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/model/decoder.h"
-#include "core/model/family.h"
 #include "core/model/linear_logprob.h"
-#include "core/model/safetensors.h"
+#include "core/model/weight_check.h"
+#include "core/model/weight_layout.h"
 
 namespace xrun {
 
 namespace {
-
-constexpr size_t kNamesInMessage = 12;
-
-// One line of the error about names; empty if there are none.
-std::string name_line(const char* what, const std::vector<std::string>& names) {
-  if (names.empty()) return "";
-  const size_t shown = std::min(names.size(), kNamesInMessage);
-  std::string line = fmt::format("\n  {} {}: {}", names.size(), what,
-                                 fmt::join(names.begin(), names.begin() + shown, ", "));
-  if (shown < names.size()) line += fmt::format(", and {} more", names.size() - shown);
-  return line;
-}
-
-// Buffers that old checkpoints carry and no model reads.
-bool is_buffer(const std::string& name) { return name.ends_with(".rotary_emb.inv_freq"); }
-
-// Compares names and shapes with what the config asks for; one Error lists everything.
-class WeightCheck {
- public:
-  WeightCheck(const ModelConfig& config, const std::string& where)
-      : config_(config), where_(where) {
-    for (const WeightSpec& spec : weight_specs(config)) wanted_[spec.name] = spec.shape;
-  }
-
-  void saw(const std::string& name, const std::vector<int64_t>& shape) {
-    const auto found = wanted_.find(name);
-    if (found == wanted_.end()) {
-      if (!is_buffer(name) && !is_tied_head(name)) unexpected_.push_back(name);
-      return;
-    }
-    if (found->second != shape) {
-      misshapen_.push_back(fmt::format("{} is [{}], wanted [{}]", name, fmt::join(shape, ", "),
-                                       fmt::join(found->second, ", ")));
-    }
-    wanted_.erase(found);
-  }
-
-  bool is_tied_head(const std::string& name) const {
-    return config_.tied && name == "lm_head.weight";
-  }
-
-  void finish() {
-    std::vector<std::string> missing;
-    for (const auto& [name, shape] : wanted_) missing.push_back(name);
-    if (missing.empty() && unexpected_.empty() && misshapen_.empty()) return;
-    throw Error(fmt::format("{}: the weights do not fit config.json (model_type {}):{}{}{}", where_,
-                            config_.model_type, name_line("missing", missing),
-                            name_line("unexpected", unexpected_),
-                            name_line("misshapen", misshapen_)));
-  }
-
- private:
-  const ModelConfig& config_;
-  const std::string& where_;
-  std::map<std::string, std::vector<int64_t>> wanted_;
-  std::vector<std::string> unexpected_, misshapen_;
-};
 
 // The type in which a weight is held: fp32 to be trained, else as it is computed with.
 at::ScalarType master_type(at::ScalarType compute, bool trainable) {
   return trainable ? at::kFloat : compute;
 }
 
-void check_input(const PackInput& input, int64_t vocab) {
+// Throws Error unless every value lies in [0, limit).
+void check_range(const at::Tensor& values, int64_t limit, const char* what, const char* where) {
+  const at::Tensor rows = values.contiguous();
+  const int64_t* const value = rows.const_data_ptr<int64_t>();
+  for (int64_t t = 0; t < rows.numel(); ++t) {
+    XRUN_CHECK(value[t] >= 0 && value[t] < limit, "{} {} of the pack is {}, outside {} {}", what, t,
+               value[t], where, limit);
+  }
+}
+
+void check_input(const PackInput& input, const ModelConfig& config) {
   const int64_t T = input.tokens.numel();
   XRUN_CHECK(
       input.tokens.dim() == 1 && input.position_ids.dim() == 1 && input.position_ids.size(0) == T,
@@ -93,12 +44,23 @@ void check_input(const PackInput& input, int64_t vocab) {
   XRUN_CHECK(
       !cu.empty() && cu.front() == 0 && cu.back() == T && std::is_sorted(cu.begin(), cu.end()),
       "cu_seqlens must rise from 0 to {}, the number of tokens", T);
-  const at::Tensor tokens = input.tokens.contiguous();
-  const int64_t* id = tokens.const_data_ptr<int64_t>();
-  for (int64_t t = 0; t < T; ++t) {
-    XRUN_CHECK(id[t] >= 0 && id[t] < vocab,
-               "token {} of the pack is {}, outside the model's vocabulary of {}", t, id[t], vocab);
+  check_range(input.tokens, config.vocab, "token", "the model's vocabulary of");
+  if (config.positions == Positions::kLearned) {
+    check_range(input.position_ids, config.max_length, "position",
+                "the model's learned positions,");
   }
+}
+
+// A file may hold the head beside the embedding that it is tied to.
+void check_tied_head(const SafetensorsFolder& files, const ModelConfig& config,
+                     const std::string& missing, const std::string& where) {
+  const std::string head = config.names.head + ".weight";
+  if (!config.tied || !files.has(head)) return;
+  const at::Tensor embedding = read_weight(weight_specs(config).front(), files, missing);
+  XRUN_CHECK(at::equal(files.read(head), embedding),
+             "{}: config.json ties the head to the embedding, but the file has an {} that differs "
+             "from it; set tie_word_embeddings to false to use it",
+             where, head);
 }
 
 }  // namespace
@@ -142,23 +104,19 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarT
   const ModelConfig config = read_model_config(dir);
   const SafetensorsFolder files(dir);
   const std::string where = dir.string();
-  WeightCheck check(config, where);
-  for (const std::string& name : files.names()) check.saw(name, files.entry(name).shape);
-  check.finish();
+  const std::string missing = missing_prefix(files, config);
+  check_weight_names(files, config, missing, where);
+  check_tied_head(files, config, missing, where);
   std::vector<Parameter> parameters;
+  WeightValues values(compute);
   for (const WeightSpec& spec : weight_specs(config)) {
-    const at::Tensor read = files.read(spec.name);
+    const at::Tensor read = read_weight(spec, files, missing);
     XRUN_CHECK(read.is_floating_point(), "{}: '{}' is {}, wanted a floating-point type", where,
                spec.name, c10::toString(read.scalar_type()));
+    values.saw(spec.name, read);
     parameters.push_back({spec.name, read.to(master_type(compute, trainable))});
   }
-  if (config.tied && files.has("lm_head.weight")) {
-    const at::Tensor embedding = files.read("model.embed_tokens.weight");
-    XRUN_CHECK(at::equal(files.read("lm_head.weight"), embedding),
-               "{}: config.json ties the head to the embedding, but the file has an lm_head.weight "
-               "that differs from it; set tie_word_embeddings to false to use it",
-               where);
-  }
+  values.finish(where);
   return make(config, std::move(parameters), compute, trainable);
 }
 
@@ -176,23 +134,22 @@ std::shared_ptr<Model> Model::clone(bool trainable) const {
   // An own copy even where the type is right already: nobody else may hold a master's storage.
   std::vector<Parameter> parameters;
   for (const Parameter& parameter : parameters_) {
-    parameters.push_back(
-        {parameter.name,
-         parameter.master.detach()
-             .to(master_type(compute_, trainable), /*non_blocking=*/false, /*copy=*/true)
-             .contiguous()});
+    parameters.push_back({parameter.name, parameter.master.detach()
+                                              .to(master_type(compute_, trainable),
+                                                  /*non_blocking=*/false, /*copy=*/true)
+                                              .contiguous()});
   }
   return make(config_, std::move(parameters), compute_, trainable);
 }
 
 at::Tensor Model::forward(const PackInput& input) {
-  check_input(input, config_.vocab);
+  check_input(input, config_);
   return decoder_->forward(input, update_count, nullptr);
 }
 
 at::Tensor Model::forward_cached(const PackInput& input, KvCache& cache) {
   const at::NoGradGuard no_grad;
-  check_input(input, config_.vocab);
+  check_input(input, config_);
   return decoder_->forward(input, update_count, &cache);
 }
 

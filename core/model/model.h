@@ -39,7 +39,8 @@ struct Parameter {
 class Model {
  public:
   // Loads a Hugging Face folder. `compute` is kFloat or kBFloat16 (kHalf if not trainable). Throws
-  // one Error that lists all missing, unexpected and misshapen tensors.
+  // one Error that lists all missing, unexpected and misshapen tensors; one that lists those that
+  // hold NaN or infinity, or become infinite in the compute type.
   static std::shared_ptr<Model> load(const std::filesystem::path& dir, at::ScalarType compute,
                                      bool trainable);
   ~Model();
@@ -53,7 +54,7 @@ class Model {
   // Returns the hidden states after the last norm, [T, D] in the compute type; row t predicts
   // token t+1. With a trainable model and gradients enabled the result carries the graph;
   // otherwise no activation outlives its layer. T = 0 is legal. Throws Error if a token lies
-  // outside the vocabulary, or shapes or cu_seqlens disagree.
+  // outside the vocabulary, a position outside learned ones, or shapes or cu_seqlens disagree.
   at::Tensor forward(const PackInput& input);
 
   // The weight of the vocabulary projection, [V, D] in the compute type, with its graph if

@@ -11,9 +11,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include <cmath>
-#include <numbers>
-
 #include "core/base/error.h"
 #include "core/model/op_call.h"
 #include "core/model/op_check.h"
@@ -118,33 +115,31 @@ TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) { m.impl("rope", without_
 
 TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("rope", with_graph); }
 
-at::Tensor rope_inverse_frequencies(const RopeConfig& rope, int64_t head_dim) {
-  const int64_t half = head_dim / 2;
-  at::Tensor inverse = at::empty({half}, at::kFloat);
-  float* const out = inverse.mutable_data_ptr<float>();
-  for (int64_t i = 0; i < half; ++i) {
-    // transformers raises theta in fp32
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(head_dim);
-    const float base = 1.0f / std::pow(static_cast<float>(rope.theta), exponent);
-    out[i] = base;
-    if (rope.type == "linear") out[i] = base / static_cast<float>(rope.factor);
-    if (rope.type != "llama3") continue;
-    const double length = static_cast<double>(rope.original_max_length);
-    const double wave = 2 * std::numbers::pi / base;
-    if (wave < length / rope.high_freq_factor) continue;
-    out[i] = base / static_cast<float>(rope.factor);
-    if (wave > length / rope.low_freq_factor) continue;
-    const double smooth =
-        (length / wave - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
-    out[i] = static_cast<float>((1 - smooth) * base / rope.factor + smooth * base);
-  }
-  return inverse;
+bool rope_by_length(const RopeConfig& rope) {
+  return rope.type == RopeConfig::Type::kDynamic || rope.type == RopeConfig::Type::kLongrope;
 }
 
-RopeAngles rope_angles(const at::Tensor& inverse_frequencies, const at::Tensor& position_ids,
-                       at::ScalarType type) {
-  const at::Tensor angle = at::outer(position_ids.to(at::kFloat), inverse_frequencies);
-  return {at::cos(angle).to(type).to(at::kFloat), at::sin(angle).to(type).to(at::kFloat)};
+RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tensor& position_ids,
+                       const std::vector<int64_t>& cu_seqlens, at::ScalarType type) {
+  const at::Tensor position = position_ids.to(at::kFloat);
+  at::Tensor angle;
+  if (rope_by_length(rope)) {
+    angle = at::empty({position.size(0), head_dim / 2}, at::kFloat);
+    for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
+      const int64_t begin = cu_seqlens[s], n = cu_seqlens[s + 1] - begin;
+      if (n == 0) continue;
+      const int64_t length = position_ids[begin + n - 1].item<int64_t>() + 1;
+      angle.narrow(0, begin, n)
+          .copy_(at::outer(position.narrow(0, begin, n),
+                           rope_inverse_frequencies(rope, head_dim, length)));
+    }
+  } else {
+    angle = at::outer(position, rope_inverse_frequencies(rope, head_dim, 0));
+  }
+  const auto rounded = [&](const at::Tensor& x) {
+    return x.mul(rope.attention_factor).to(type).to(at::kFloat);
+  };
+  return {rounded(at::cos(angle)), rounded(at::sin(angle))};
 }
 
 at::Tensor rope(const at::Tensor& x, const RopeAngles& angles) {

@@ -3,6 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "core/model/hf_config.h"
 
 namespace xrun {
@@ -12,13 +15,19 @@ struct RopeAngles {
   at::Tensor cos, sin;  // [T, K/2] fp32, rounded to `type` if that is narrower
 };
 
-// Inverse frequencies [K/2], fp32, as transformers computes them.
-at::Tensor rope_inverse_frequencies(const RopeConfig& rope, int64_t head_dim);
+// Whether frequencies depend on a segment's length: dynamic and longrope.
+bool rope_by_length(const RopeConfig& rope);
 
-// Angles are computed in fp32 whatever the type.
+// Inverse frequencies of a segment of `length` tokens, [K/2] fp32, as transformers computes them.
+at::Tensor rope_inverse_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t length);
+
+// Angles are computed in fp32 whatever the type, and cos and sin scaled by the attention factor
+// before they are rounded. Where frequencies depend on the length, that is the last position of a
+// segment plus 1, so that a segment's angles do not depend on its neighbours.
 //   position_ids  [T] int64
-RopeAngles rope_angles(const at::Tensor& inverse_frequencies, const at::Tensor& position_ids,
-                       at::ScalarType type);
+//   cu_seqlens    [S+1] from 0 to T
+RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tensor& position_ids,
+                       const std::vector<int64_t>& cu_seqlens, at::ScalarType type);
 
 // Rotates the pairs (i, i + K/2) of each head; the op xrun::rope, with its own backward.
 //   x  [T, H, K] fp32 or bf16 (others through ATen)

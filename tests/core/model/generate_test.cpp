@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/model/init_model.h"
 #include "core/model/model.h"
 
@@ -139,6 +141,29 @@ TEST_F(GenerateTest, Bf16AndFp16DecodeAsTheirOwnForwardSays) {
         EXPECT_NEAR(got[s].logprobs[t], logprob.item<float>(), 0.15) << s << " " << t;
         sequence.push_back(got[s].ids[t]);
       }
+    }
+  }
+}
+
+TEST_F(GenerateTest, ALongropeSequenceIsRefilledWhereItCrosses) {
+  Json config = read_json((dir_ / "config.json").string());
+  config.set("rope_parameters", parse_json(R"({"rope_type":"longrope","rope_theta":10000.0,
+    "original_max_position_embeddings":8,"short_factor":[1,1,1,1],"long_factor":[2,3,5,9]})",
+                                           "rope"));
+  write_file_atomic(dir_ / "config.json", dump_json(config));
+  const auto model = Model::load(dir_, at::kFloat, false);
+  const at::NoGradGuard no_grad;
+  const std::vector<Generation> got = generate(*model, kPrompts, {.max_new_tokens = 12});
+  for (size_t s = 0; s < kPrompts.size(); ++s) {
+    std::vector<int32_t> sequence = kPrompts[s];
+    ASSERT_EQ(got[s].ids.size(), 12u);
+    for (size_t t = 0; t < 12; ++t) {
+      const auto last = static_cast<int64_t>(sequence.size()) - 1;
+      const at::Tensor logprob =
+          model->token_logprob(pack_sequences({sequence}), at::tensor({last}, at::kLong),
+                               at::tensor({int64_t{got[s].ids[t]}}, at::kLong));
+      EXPECT_NEAR(got[s].logprobs[t], logprob.item<float>(), 1e-4) << s << " " << t;
+      sequence.push_back(got[s].ids[t]);
     }
   }
 }

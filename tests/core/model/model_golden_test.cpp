@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include "core/model/generate.h"
@@ -47,7 +48,8 @@ class ModelGoldenTest : public testing::TestWithParam<const char*> {
 
 INSTANTIATE_TEST_SUITE_P(Family, ModelGoldenTest,
                          testing::Values("untied", "tied_gqa", "llama3_rope", "linear_rope_bias",
-                                         "qwen2", "qwen3"),
+                                         "qwen2", "qwen3", "gpt2", "gpt2_scaled", "yarn",
+                                         "yarn_mscale", "dynamic", "longrope"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
@@ -82,8 +84,17 @@ TEST_P(ModelGoldenTest, LogProbsAndGradientsOfTheMeanLossAgree) {
 TEST_P(ModelGoldenTest, GreedyContinuationsAreIdentical) {
   const SafetensorsFile want = golden();
   const auto model = Model::load(dir(), at::kFloat, false);
+  std::vector<std::vector<int32_t>> prompts = sequences(want);
+  if (want.has("greedy_of")) {
+    const std::vector<std::vector<int32_t>> all = std::move(prompts);
+    const at::Tensor chosen = want.read("greedy_of");
+    prompts.clear();
+    for (int64_t i = 0; i < chosen.size(0); ++i) {
+      prompts.push_back(all.at(static_cast<size_t>(chosen[i].item<int64_t>())));
+    }
+  }
   const std::vector<Generation> got =
-      generate(*model, sequences(want), {.max_new_tokens = 12, .stop_ids = {}});
+      generate(*model, prompts, {.max_new_tokens = 12, .stop_ids = {}});
   const at::Tensor greedy = want.read("greedy");
   ASSERT_EQ(static_cast<int64_t>(got.size()), greedy.size(0));
   for (size_t s = 0; s < got.size(); ++s) {
@@ -95,6 +106,39 @@ TEST_P(ModelGoldenTest, GreedyContinuationsAreIdentical) {
           << "sequence " << s << ", token " << t;
     }
   }
+}
+
+TEST_P(ModelGoldenTest, LogProbsOfASampleAreThoseOfTheForward) {
+  const SafetensorsFile want = golden();
+  const auto model = Model::load(dir(), at::kFloat, false);
+  const at::NoGradGuard no_grad;
+  std::vector<std::vector<int32_t>> prompts = sequences(want);
+  std::erase_if(prompts, [&](const auto& p) {
+    return static_cast<int64_t>(p.size()) > model->config().max_length;
+  });
+  const std::vector<Generation> got = generate(*model, prompts, {.max_new_tokens = 12});
+  for (size_t s = 0; s < got.size(); ++s) {
+    std::vector<int32_t> sequence = prompts[s];
+    for (size_t t = 0; t < got[s].ids.size(); ++t) {
+      const at::Tensor last = at::tensor({static_cast<int64_t>(sequence.size()) - 1}, at::kLong);
+      const at::Tensor target = at::tensor({int64_t{got[s].ids[t]}}, at::kLong);
+      const at::Tensor logprob = model->token_logprob(pack_sequences({sequence}), last, target);
+      EXPECT_NEAR(got[s].logprobs[t], logprob.item<float>(), 1e-4) << s << " " << t;
+      sequence.push_back(got[s].ids[t]);
+    }
+  }
+}
+
+TEST_P(ModelGoldenTest, SegmentsNeverSeeEachOther) {
+  const at::NoGradGuard no_grad;
+  const auto model = Model::load(dir(), at::kFloat, false);
+  std::vector<std::vector<int32_t>> all = sequences(golden());
+  const at::Tensor a = model->forward(pack_sequences(all));
+  for (int32_t& id : all[2]) id = (id + 1) % 131;
+  const at::Tensor b = model->forward(pack_sequences(all));
+  EXPECT_TRUE(a.narrow(0, 0, 8).equal(b.narrow(0, 0, 8)));
+  EXPECT_TRUE(a.narrow(0, 21, 21).equal(b.narrow(0, 21, 21)));
+  EXPECT_FALSE(a.narrow(0, 8, 1).equal(b.narrow(0, 8, 1)));
 }
 
 TEST_P(ModelGoldenTest, Bf16StaysWithinItsTolerance) {

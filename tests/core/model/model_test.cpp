@@ -185,6 +185,36 @@ TEST_F(ModelTest, ATiedHeadInTheFileMustEqualTheEmbedding) {
   EXPECT_NE(load_message().find("set tie_word_embeddings to false"), std::string::npos);
 }
 
+TEST_F(ModelTest, NanWeightsAreNamed) {
+  change_weights([](std::vector<NamedTensor>& tensors) {
+    for (NamedTensor& t : tensors) {
+      if (t.name == "model.norm.weight") t.tensor.narrow(0, 3, 2).fill_(std::nan(""));
+      if (t.name == "model.embed_tokens.weight") t.tensor[5][2].fill_(INFINITY);
+    }
+  });
+  EXPECT_EQ(load_message(),
+            dir_.string() +
+                ": 2 weights are not finite: model.embed_tokens.weight (infinity), "
+                "model.norm.weight (2 NaN); the file is damaged or its training diverged");
+}
+
+TEST_F(ModelTest, WeightsBeyondTheStorageTypeAreNamed) {
+  change_weights([](std::vector<NamedTensor>& tensors) {
+    for (NamedTensor& t : tensors) {
+      if (t.name == "model.norm.weight") t.tensor[0].fill_(-1.2e5);
+    }
+  });
+  EXPECT_EQ(load_message(), "no error");
+  try {
+    Model::load(dir_, at::kHalf, false);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), dir_.string() +
+                                ": model.norm.weight has values up to 1.2e+05, beyond fp16's "
+                                "65504; load it as bf16 or fp32");
+  }
+}
+
 TEST_F(ModelTest, ATruncatedFileIsNamed) {
   std::filesystem::resize_file(dir_ / "model.safetensors", 5000);
   EXPECT_NE(load_message().find("model.safetensors"), std::string::npos);

@@ -1,26 +1,35 @@
 #!/usr/bin/env python3
-"""Tiny Llama-family checkpoints with logits, gradients and greedy continuations by transformers.
+"""Tiny checkpoints of every family with logits, gradients and greedy continuations by transformers.
 
 Made with torch 2.11.0, transformers 5.23.0, safetensors 0.8 (any newer pair should agree within the
-tests' tolerances). Run from the repository's root: python3 tests/golden/make/model_goldens.py
+tests' tolerances). Run from the repository's root: python3 tests/golden/make/model_goldens.py [NAME...]
 Each folder tests/golden/models/NAME holds a Hugging Face checkpoint and golden.safetensors:
   tokens [T], cu_seqlens [S+1]                sequences of odd lengths, laid end to end
   logits [T, V]                               each sequence by itself, fp32
   loss_index, loss_target [R]                 rows t -> token t+1
   logprob [R]                                 their log-probabilities
   grad/NAME                                   of the mean of -logprob over all R rows
-  greedy [S, 12]                              continuation of each sequence, no stop id
+                                              (names and shapes as in our memory: [out, in])
+  greedy [n, 12], greedy_of [n]               continuations of some sequences, no stop id
+Where frequencies depend on the length (dynamic, longrope), transformers keeps a state between calls
+and changes frequencies in the middle of a sequence: there each sequence has a model of its own, and
+greedy_of names those that stay on one side.
 """
+import copy
 import json
 import pathlib
 import shutil
+import sys
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 LENGTHS = [7, 1, 13, 2, 19]
-WITH_GRADIENT = ("embed_tokens", "lm_head", "0.self_attn.q_proj", "1.self_attn.k_proj", "0.mlp.down")
+NEW_TOKENS = 12
+MARGIN = 1e-3  # between the two likeliest tokens at every greedy step; else take another seed
+WITH_GRADIENT = ("embed_tokens", "lm_head", "0.self_attn.q_proj", "1.self_attn.k_proj", "0.mlp.down",
+                 "wte", "wpe", "0.attn.c_attn", "1.attn.c_proj", "0.mlp.c_fc", "1.mlp.c_proj")
 OUT = pathlib.Path("tests/golden/models")
 
 
@@ -39,6 +48,21 @@ def tiny(kind="llama", **changes):
     return config(**fields)
 
 
+def tiny_gpt2(**changes):
+    """Dropouts stay at their 0.1: they are for training alone."""
+    return transformers.GPT2Config(
+        vocab_size=131, n_embd=32, n_layer=2, n_head=4, n_positions=64, initializer_range=0.15,
+        bos_token_id=1, eos_token_id=2, **changes)
+
+
+def yarn(**changes):
+    return dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=16,
+                **changes)
+
+
+LONGROPE = dict(rope_type="longrope", rope_theta=10000.0, factor=4.0,
+                original_max_position_embeddings=16, short_factor=[1.0, 1.1, 1.2, 1.5],
+                long_factor=[1.0, 1.9, 3.0, 6.5])
 LLAMA3 = dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0,
               high_freq_factor=4.0, original_max_position_embeddings=40)
 CASES = {
@@ -49,7 +73,17 @@ CASES = {
                              rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=2.5)),
     "qwen2": tiny("qwen2", num_key_value_heads=2),
     "qwen3": tiny("qwen3", num_key_value_heads=2, head_dim=12, tie_word_embeddings=True),
+    "gpt2": tiny_gpt2(),
+    "gpt2_scaled": tiny_gpt2(n_inner=48, scale_attn_by_inverse_layer_idx=True),
+    "yarn": tiny(max_position_embeddings=64, rope_parameters=yarn()),
+    "yarn_mscale": tiny(max_position_embeddings=64, num_attention_heads=2, num_key_value_heads=2,
+                        rope_parameters=yarn(mscale=1.0, mscale_all_dim=0.5, truncate=False,
+                                             beta_fast=1.0, beta_slow=0.05)),
+    "dynamic": tiny(max_position_embeddings=16,
+                    rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, factor=2.0)),
+    "longrope": tiny(max_position_embeddings=64, rope_parameters=LONGROPE),
 }
+BY_LENGTH = ("dynamic", "longrope")
 
 
 def spell_as_v4(path):
@@ -63,13 +97,58 @@ def spell_as_v4(path):
     path.write_text(json.dumps(config, indent=2) + "\n")
 
 
+def spell_as_2019(folder, config):
+    """No prefix, the causal masks among the weights, no word of tied embeddings: the hub's gpt2."""
+    path = folder / "model.safetensors"
+    weights = {key.removeprefix("transformer."): value for key, value in load_file(path).items()}
+    mask = torch.ones(config.n_positions, config.n_positions, dtype=torch.uint8).tril()
+    for i in range(config.n_layer):
+        weights[f"h.{i}.attn.bias"] = mask[None, None].clone()
+    save_file(weights, path, {"format": "pt"})
+    fields = json.loads((folder / "config.json").read_text())
+    fields.pop("tie_word_embeddings", None)
+    (folder / "config.json").write_text(json.dumps(fields, indent=2) + "\n")
+
+
+def gradients(models):
+    """Summed over the copies of one model, linear maps [out, in]."""
+    total = {}
+    for model in models:
+        turned = {name + ".weight" for name, module in model.named_modules()
+                  if type(module).__name__ == "Conv1D"}
+        for key, p in model.named_parameters():
+            grad = p.grad.t() if key in turned else p.grad
+            total[key] = total[key] + grad if key in total else grad
+    return total
+
+
+def continue_greedily(model, sequences, name):
+    """Continuations of the sequences that stay on one side of what changes with the length."""
+    def stays(n):
+        return name not in BY_LENGTH or n + NEW_TOKENS <= 16 or (name == "longrope" and n > 16)
+
+    chosen = [i for i, s in enumerate(sequences) if stays(len(s))]
+    rows, margin = [], float("inf")
+    for i in chosen:
+        one = copy.deepcopy(model)
+        one.generation_config.eos_token_id = None
+        out = one.generate(sequences[i][None], max_new_tokens=NEW_TOKENS, do_sample=False,
+                           pad_token_id=0, return_dict_in_generate=True, output_logits=True)
+        rows.append(out.sequences[0, len(sequences[i]):])
+        for step in out.logits:
+            first, second = step[0].topk(2).values
+            margin = min(margin, float(first - second))
+    assert margin > MARGIN, f"{name}: the likeliest tokens differ by {margin}; take another seed"
+    return torch.stack(rows), torch.tensor(chosen)
+
+
 def make(name, config, seed):
     torch.manual_seed(seed)
     config.dtype = "float32"
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
     with torch.no_grad():
         for key, p in model.named_parameters():
-            if key.endswith("bias") or "norm" in key:
+            if key.endswith("bias") or "norm" in key or "ln_" in key:
                 p.add_(torch.randn_like(p) * 0.1)
     folder = OUT / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -77,10 +156,13 @@ def make(name, config, seed):
     model.save_pretrained(folder, **shards)
     if name in ("tied_gqa", "linear_rope_bias"):
         spell_as_v4(folder / "config.json")
+    if name == "gpt2_scaled":
+        spell_as_2019(folder, config)
 
     sequences = [torch.randint(3, config.vocab_size, (n,)) for n in LENGTHS]
     starts = torch.tensor([0] + LENGTHS).cumsum(0)
-    logits = [model(s[None]).logits[0] for s in sequences]
+    models = [copy.deepcopy(model) for _ in sequences] if name in BY_LENGTH else [model]
+    logits = [models[i % len(models)](s[None]).logits[0] for i, s in enumerate(sequences)]
     index, target = [], []
     for start, s in zip(starts, sequences):
         for t in range(len(s) - 1):
@@ -94,14 +176,10 @@ def make(name, config, seed):
         "logits": torch.cat(logits).detach(), "loss_index": index, "loss_target": target,
         "logprob": logprob.detach(),
     }
-    for key, p in model.named_parameters():
-        if p.numel() < 100 or any(w in key for w in WITH_GRADIENT):
-            golden["grad/" + key] = p.grad.contiguous()
-    model.generation_config.eos_token_id = None
-    golden["greedy"] = torch.stack([
-        model.generate(s[None], max_new_tokens=12, do_sample=False, pad_token_id=0)[0, len(s):]
-        for s in sequences
-    ])
+    for key, grad in gradients(models).items():
+        if grad.numel() < 100 or any(w in key for w in WITH_GRADIENT):
+            golden["grad/" + key] = grad.contiguous()
+    golden["greedy"], golden["greedy_of"] = continue_greedily(model, sequences, name)
     save_file(golden, folder / "golden.safetensors")
     for file in folder.iterdir():
         file.chmod(0o644)
@@ -111,4 +189,5 @@ def make(name, config, seed):
 if __name__ == "__main__":
     print("torch", torch.__version__, "transformers", transformers.__version__)
     for seed, (name, config) in enumerate(CASES.items()):
-        make(name, config, seed)
+        if len(sys.argv) == 1 or name in sys.argv[1:]:
+            make(name, config, seed)
