@@ -137,6 +137,18 @@ double read_norm_eps(const ConfigReader& reader, const char* key, double otherwi
   return eps;
 }
 
+void ignore_dropout(const ConfigReader& reader, const std::vector<const char*>& keys,
+                    ModelConfig& config) {
+  std::string asked;
+  for (const char* key : keys) {
+    const double dropout = reader.number(key, 0);
+    if (dropout > 0) asked += fmt::format("{}{} = {}", asked.empty() ? "" : ", ", key, dropout);
+  }
+  if (asked.empty()) return;
+  config.notices.push_back(
+      fmt::format("{}: {} is ignored: the model is trained without dropout", reader.name(), asked));
+}
+
 void read_dense_decoder(const ConfigReader& reader, ModelConfig& config, int64_t head_dim) {
   config.layers = reader.integer("num_hidden_layers");
   config.hidden = reader.integer("hidden_size");
@@ -155,6 +167,7 @@ void read_dense_decoder(const ConfigReader& reader, ModelConfig& config, int64_t
   config.tied = reader.flag("tie_word_embeddings", false);
   config.activation = read_activation(reader, "hidden_act", "silu");
   config.rope = read_rope(reader, config.max_length, config.head_dim);
+  ignore_dropout(reader, {"attention_dropout"}, config);
   check_decoder(reader, config);
 }
 

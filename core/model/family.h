@@ -62,6 +62,10 @@ Activation read_activation(const ConfigReader& reader, const char* key,
 // The epsilon of the norms; must be a positive number.
 double read_norm_eps(const ConfigReader& reader, const char* key, double otherwise);
 
+// Notes those of the keys that ask for dropout: the base model is trained without it.
+void ignore_dropout(const ConfigReader& reader, const std::vector<const char*>& keys,
+                    ModelConfig& config);
+
 // Throws Error if the config asks for a sliding window.
 void refuse_sliding_window(const ConfigReader& reader);
 

@@ -50,6 +50,7 @@ void read_gpt2(const ConfigReader& reader, ModelConfig& config) {
   if (!reader.flag("scale_attn_weights", true)) config.score_scale = 1.0;
   config.score_by_layer = reader.flag("scale_attn_by_inverse_layer_idx", false);
   if (reader.flag("add_cross_attention", false)) reader.fail("cross-attention is not supported");
+  ignore_dropout(reader, {"resid_pdrop", "embd_pdrop", "attn_pdrop"}, config);
   config.names = gpt2_names();
   check_decoder(reader, config);
 }

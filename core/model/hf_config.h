@@ -63,6 +63,7 @@ struct ModelConfig {
   double score_scale = 0;       // of q k^T; 0: head_dim^-1/2
   bool score_by_layer = false;  // divided by layer index + 1 as well
   WeightNames names;
+  std::vector<std::string> notices;                // said aloud once: ignored dropout keys
   c10::ScalarType dtype = c10::ScalarType::Float;  // of the checkpoint, as config.json says
   std::vector<int32_t> stop_ids;  // eos of generation_config.json, else of config.json
   Json source;                    // config.json as read, for export

@@ -61,11 +61,6 @@ DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const 
   return result;
 }
 
-void add_notice(Session& session, const std::string& notice) {
-  const auto said = std::find(session.notices.begin(), session.notices.end(), notice);
-  if (!notice.empty() && said == session.notices.end()) session.notices.push_back(notice);
-}
-
 std::shared_ptr<const ChatTemplate> choose_template(lua_State* L, RowKind kind, Policy& policy,
                                                     const Json& options,
                                                     const DataFunctions& functions) {

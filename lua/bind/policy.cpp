@@ -34,6 +34,9 @@ int open_policy(lua_State* L) {
   options.dtype = compute_type(L);
   options.head_mb = config_whole(L, "head_mb", options.head_mb);
   push(L, Policy::open(dir, options));
+  for (const std::string& notice : read_model_config(dir).notices) {
+    add_notice(session_of(L), notice);
+  }
   return 1;
 }
 

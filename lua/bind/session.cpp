@@ -5,6 +5,7 @@
 #include <torch/version.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <exception>
@@ -19,6 +20,11 @@
 namespace xrun {
 
 Session& session_of(lua_State* L) { return LuaState::of(L).service<Session>(); }
+
+void add_notice(Session& session, const std::string& notice) {
+  const auto said = std::find(session.notices.begin(), session.notices.end(), notice);
+  if (!notice.empty() && said == session.notices.end()) session.notices.push_back(notice);
+}
 
 Json binary_identity() {
   // The library that holds this function, and the core library beside it.

@@ -47,6 +47,9 @@ Session& session_of(lua_State* L);
 // The day that templates see: that of the run's beginning, also when it is resumed later.
 const std::string& template_date(Session& session);
 
+// Notes what the report before step 0 says, each text once; "" is nothing to say.
+void add_notice(Session& session, const std::string& notice);
+
 // Notes an input; compares it if the run is open already.
 void note_input(Session& session, Session::Input input);
 

@@ -187,6 +187,14 @@ TEST(HfConfig, AClassifierIsNoLanguageModel) {
   EXPECT_EQ(message(with("architectures", R"(["LlamaForCausalLM"])")), "no error");
 }
 
+TEST(HfConfig, DropoutThatIsIgnoredIsNoted) {
+  EXPECT_TRUE(parse(with("attention_dropout", "0.0")).notices.empty());
+  EXPECT_EQ(
+      parse(with("attention_dropout", "0.1")).notices,
+      (std::vector<std::string>{"config.json: attention_dropout = 0.1 is ignored: the model is "
+                                "trained without dropout"}));
+}
+
 TEST(HfConfig, ReadsGpt2InItsOwnKeys) {
   Json config = parse_json(R"({"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_embd":48,
     "n_layer":3,"n_head":4,"n_positions":32,"vocab_size":100,"scale_attn_weights":false,
