@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Compares the log-probs of xrun with transformers', token by token, on folders of your own.
+
+    python3 tools/oracle/model_oracle.py FOLDER...
+
+A folder is a Hugging Face model: one from the hub, or an export of a run (RUN/hf), which is thereby
+shown to open in transformers. Random ids of several lengths go through `xrun score --json` and
+through transformers, each sequence by a model of its own, since some rope types keep a state.
+Prints the largest difference of each folder; status 1 beyond 1e-4. XRUN names the program; else
+./xrun. Packages: pip install torch transformers.
+"""
+import copy
+import json
+import os
+import random
+import subprocess
+import sys
+
+import torch
+from transformers import AutoModelForCausalLM
+
+LENGTHS = [2, 5, 13, 40, 90]
+TOLERANCE = 1e-4
+
+
+def by_xrun(folder, rows):
+    done = subprocess.run([os.environ.get("XRUN", "./xrun"), "score", "--json", "--model", folder],
+                          input="".join(json.dumps({"ids": ids}) + "\n" for ids in rows).encode(),
+                          stdout=subprocess.PIPE, check=True)
+    return [json.loads(line)["logprobs"][1:] for line in done.stdout.splitlines()]
+
+
+def by_transformers(model, ids):
+    with torch.no_grad():
+        logits = copy.deepcopy(model)(torch.tensor([ids])).logits[0]
+    logprob = logits.float().log_softmax(-1)
+    return [float(logprob[t, ids[t + 1]]) for t in range(len(ids) - 1)]
+
+
+def largest_difference(folder):
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    config, pick = model.config, random.Random(1)
+    limit = getattr(config, "max_position_embeddings", max(LENGTHS))
+    rows = [[pick.randrange(config.vocab_size) for _ in range(n)] for n in LENGTHS if n <= limit]
+    got = by_xrun(folder, rows)
+    want = [by_transformers(model, ids) for ids in rows]
+    return max(abs(a - b) for g, w in zip(got, want, strict=True) for a, b in zip(g, w, strict=True))
+
+
+def main():
+    worst = 0.0
+    for folder in sys.argv[1:]:
+        difference = largest_difference(folder)
+        worst = max(worst, difference)
+        print(f"{folder}: {difference:.2g}")
+    sys.exit(worst > TOLERANCE)
+
+
+if __name__ == "__main__":
+    main()
