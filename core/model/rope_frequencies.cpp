@@ -11,7 +11,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/base/error.h"
 #include "core/model/rope.h"
 
 namespace xrun {

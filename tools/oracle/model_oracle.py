@@ -24,7 +24,8 @@ TOLERANCE = 1e-4
 
 
 def by_xrun(folder, rows):
-    done = subprocess.run([os.environ.get("XRUN", "./xrun"), "score", "--json", "--model", folder],
+    done = subprocess.run([os.environ.get("XRUN", "./xrun"), "score", "--json",
+                           "--dtype", "fp32", "--model", folder],
                           input="".join(json.dumps({"ids": ids}) + "\n" for ids in rows).encode(),
                           stdout=subprocess.PIPE, check=True)
     return [json.loads(line)["logprobs"][1:] for line in done.stdout.splitlines()]

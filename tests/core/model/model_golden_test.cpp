@@ -6,6 +6,8 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "core/model/generate.h"
 #include "core/model/model.h"
 #include "core/model/safetensors.h"

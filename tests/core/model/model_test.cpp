@@ -11,6 +11,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
+
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/model/init_model.h"

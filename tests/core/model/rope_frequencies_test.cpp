@@ -7,6 +7,8 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/base/json.h"
 #include "core/model/rope.h"
 
