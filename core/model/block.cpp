@@ -1,7 +1,6 @@
 #include "core/model/block.h"
 
 #include <ATen/ops/layer_norm.h>
-#include <ATen/ops/linear.h>
 
 #include <array>
 #include <cmath>
@@ -67,8 +66,8 @@ at::Tensor Pass::weight(int64_t place) const {
 }
 
 at::Tensor Pass::linear(const WeightPlace& place, const at::Tensor& x) const {
-  if (place.bias < 0) return at::linear(x, weight(place.weight));
-  return at::linear(x, weight(place.weight), weight(place.bias));
+  const at::Tensor bias = place.bias < 0 ? at::Tensor() : weight(place.bias);
+  return xrun::linear(x, weight(place.weight), bias, gemm);
 }
 
 at::Tensor Pass::norm(const WeightPlace& place, const at::Tensor& x) const {

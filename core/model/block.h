@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/model/linear.h"
 #include "core/model/rope.h"
 #include "core/model/weight_places.h"
 
@@ -23,6 +24,7 @@ struct Pass {
   std::vector<int64_t> cu_seqlens = {};
   RopeAngles angles = {};    // undefined where positions are learned
   KvCache* cache = nullptr;  // segments are appended to its slots; null: none
+  GemmType gemm = GemmType::kStorage;
 
   // A weight in the compute type, with its graph if gradients are enabled.
   at::Tensor weight(int64_t place) const;

@@ -11,11 +11,12 @@
 namespace xrun {
 
 Decoder::Decoder(const ModelConfig& config, const std::vector<Parameter>& parameters,
-                 at::ScalarType compute)
+                 const LoadOptions& options)
     : config_(config),
-      weights_(parameters, compute),
+      weights_(parameters, options.dtype),
       places_(weight_places(config, parameters)),
-      compute_(compute) {}
+      compute_(options.dtype),
+      gemm_(options.gemm) {}
 
 at::Tensor Decoder::embed(const Pass& pass, const PackInput& input) const {
   const at::Tensor x = at::embedding(pass.weight(places_.embedding.weight), input.tokens);
@@ -28,7 +29,8 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count, KvCach
             .weights = weights_,
             .update_count = update_count,
             .cu_seqlens = {input.cu_seqlens.begin(), input.cu_seqlens.end()},
-            .cache = cache};
+            .cache = cache,
+            .gemm = gemm_};
   if (config_.positions == Positions::kRotary) {
     pass.angles =
         rope_angles(config_.rope, config_.head_dim, input.position_ids, pass.cu_seqlens, compute_);

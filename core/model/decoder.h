@@ -8,11 +8,13 @@
 
 #include "core/model/compute_weights.h"
 #include "core/model/hf_config.h"
+#include "core/model/linear.h"
 #include "core/model/weight_places.h"
 
 namespace xrun {
 
 class KvCache;
+struct LoadOptions;
 struct PackInput;
 struct Pass;
 
@@ -20,7 +22,7 @@ struct Pass;
 class Decoder {
  public:
   Decoder(const ModelConfig& config, const std::vector<Parameter>& parameters,
-          at::ScalarType compute);
+          const LoadOptions& options);
 
   // Hidden states after the last norm, [T, D]. With a cache, segments are appended to its slots.
   at::Tensor forward(const PackInput& input, int64_t update_count, KvCache* cache);
@@ -33,6 +35,7 @@ class Decoder {
   ComputeWeights weights_;
   DecoderPlaces places_;
   at::ScalarType compute_;
+  GemmType gemm_;
 };
 
 }  // namespace xrun

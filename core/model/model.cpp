@@ -17,9 +17,9 @@ namespace xrun {
 
 namespace {
 
-// The type in which a weight is held: fp32 to be trained, else as it is computed with.
-at::ScalarType master_type(at::ScalarType compute, bool trainable) {
-  return trainable ? at::kFloat : compute;
+// The type in which a weight is held: fp32 to be trained, else as it is stored.
+at::ScalarType master_type(const LoadOptions& options) {
+  return options.trainable ? at::kFloat : options.dtype;
 }
 
 // Throws Error unless every value lies in [0, limit).
@@ -87,20 +87,22 @@ PackInput pack_sequences(const std::vector<std::vector<int32_t>>& sequences) {
   return input;
 }
 
-Model::Model(ModelConfig config, std::vector<Parameter> parameters, at::ScalarType compute,
-             bool trainable)
+Model::Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options)
     : config_(std::move(config)),
-      compute_(compute),
-      trainable_(trainable),
+      options_(options),
       parameters_(std::move(parameters)),
-      decoder_(std::make_unique<Decoder>(config_, parameters_, compute)) {
-  for (Parameter& parameter : parameters_) parameter.master.set_requires_grad(trainable);
+      decoder_(std::make_unique<Decoder>(config_, parameters_, options_)) {
+  for (Parameter& parameter : parameters_) parameter.master.set_requires_grad(options.trainable);
 }
 
 Model::~Model() = default;
 
-std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarType compute,
+std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarType dtype,
                                    bool trainable) {
+  return load(dir, {.dtype = dtype, .trainable = trainable});
+}
+
+std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadOptions& options) {
   const ModelConfig config = read_model_config(dir);
   const SafetensorsFolder files(dir);
   const std::string where = dir.string();
@@ -108,38 +110,41 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarT
   check_weight_names(files, config, missing, where);
   check_tied_head(files, config, missing, where);
   std::vector<Parameter> parameters;
-  WeightValues values(compute);
+  WeightValues values(options.dtype);
   for (const WeightSpec& spec : weight_specs(config)) {
     const at::Tensor read = read_weight(spec, files, missing);
     XRUN_CHECK(read.is_floating_point(), "{}: '{}' is {}, wanted a floating-point type", where,
                spec.name, c10::toString(read.scalar_type()));
     values.saw(spec.name, read);
-    parameters.push_back({spec.name, read.to(master_type(compute, trainable))});
+    parameters.push_back({spec.name, read.to(master_type(options))});
   }
   values.finish(where);
-  return make(config, std::move(parameters), compute, trainable);
+  return make(config, std::move(parameters), options);
 }
 
 std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> parameters,
-                                   at::ScalarType compute, bool trainable) {
+                                   const LoadOptions& options) {
+  const at::ScalarType dtype = options.dtype;
   XRUN_CHECK(
-      compute == at::kFloat || compute == at::kBFloat16 || (compute == at::kHalf && !trainable),
+      dtype == at::kFloat || dtype == at::kBFloat16 || (dtype == at::kHalf && !options.trainable),
       "a model that is {} computes in fp32 or bf16{}, not in {}",
-      trainable ? "trained" : "only read", trainable ? "" : " or fp16", dtype_name(compute));
-  return std::shared_ptr<Model>(
-      new Model(std::move(config), std::move(parameters), compute, trainable));
+      options.trainable ? "trained" : "only read", options.trainable ? "" : " or fp16",
+      dtype_name(dtype));
+  return std::shared_ptr<Model>(new Model(std::move(config), std::move(parameters), options));
 }
 
 std::shared_ptr<Model> Model::clone(bool trainable) const {
+  LoadOptions options = options_;
+  options.trainable = trainable;
   // An own copy even where the type is right already: nobody else may hold a master's storage.
   std::vector<Parameter> parameters;
   for (const Parameter& parameter : parameters_) {
-    parameters.push_back({parameter.name, parameter.master.detach()
-                                              .to(master_type(compute_, trainable),
-                                                  /*non_blocking=*/false, /*copy=*/true)
-                                              .contiguous()});
+    parameters.push_back(
+        {parameter.name, parameter.master.detach()
+                             .to(master_type(options), /*non_blocking=*/false, /*copy=*/true)
+                             .contiguous()});
   }
-  return make(config_, std::move(parameters), compute_, trainable);
+  return make(config_, std::move(parameters), options);
 }
 
 at::Tensor Model::forward(const PackInput& input) {

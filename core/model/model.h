@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/model/hf_config.h"
+#include "core/model/linear.h"
 
 namespace xrun {
 
@@ -32,32 +33,41 @@ PackInput pack_sequences(const std::vector<std::vector<int32_t>>& sequences);
 struct Parameter {
   std::string name;   // as in the checkpoint: "model.layers.0.mlp.up_proj.weight"
   at::Tensor master;  // fp32 leaf that requires grad if the model is trainable; otherwise in the
-                      // compute type, the only copy
+                      // storage type, the only copy
+};
+
+struct LoadOptions {
+  // storage: activations, copies, frozen weights; kFloat, kBFloat16, kHalf (not if trained)
+  at::ScalarType dtype = at::kFloat;
+  GemmType gemm = GemmType::kStorage;  // what products compute in (linear.h)
+  bool trainable = false;
 };
 
 // Not thread-safe: one forward at a time. Tensors of a forward may outlive the model.
 class Model {
  public:
-  // Loads a Hugging Face folder. `compute` is kFloat or kBFloat16 (kHalf if not trainable). Throws
-  // one Error that lists all missing, unexpected and misshapen tensors; one that lists those that
-  // hold NaN or infinity, or become infinite in the compute type.
-  static std::shared_ptr<Model> load(const std::filesystem::path& dir, at::ScalarType compute,
+  // Loads a Hugging Face folder. Throws one Error that lists all missing, unexpected and misshapen
+  // tensors; one that lists those that hold NaN or infinity, or become infinite in the storage
+  // type.
+  static std::shared_ptr<Model> load(const std::filesystem::path& dir, const LoadOptions& options);
+  static std::shared_ptr<Model> load(const std::filesystem::path& dir, at::ScalarType dtype,
                                      bool trainable);
   ~Model();
 
   const ModelConfig& config() const { return config_; }
-  at::ScalarType compute_type() const { return compute_; }
-  bool trainable() const { return trainable_; }
+  at::ScalarType compute_type() const { return options_.dtype; }
+  const LoadOptions& options() const { return options_; }
+  bool trainable() const { return options_.trainable; }
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
-  // Returns the hidden states after the last norm, [T, D] in the compute type; row t predicts
+  // Returns the hidden states after the last norm, [T, D] in the storage type; row t predicts
   // token t+1. With a trainable model and gradients enabled the result carries the graph;
   // otherwise no activation outlives its layer. T = 0 is legal. Throws Error if a token lies
   // outside the vocabulary, a position outside learned ones, or shapes or cu_seqlens disagree.
   at::Tensor forward(const PackInput& input);
 
-  // The weight of the vocabulary projection, [V, D] in the compute type, with its graph if
+  // The weight of the vocabulary projection, [V, D] in the storage type, with its graph if
   // gradients are enabled.
   at::Tensor head_weight();
 
@@ -81,14 +91,12 @@ class Model {
   at::Tensor forward_cached(const PackInput& input, KvCache& cache);
 
  private:
-  Model(ModelConfig config, std::vector<Parameter> parameters, at::ScalarType compute,
-        bool trainable);
+  Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options);
   static std::shared_ptr<Model> make(ModelConfig config, std::vector<Parameter> parameters,
-                                     at::ScalarType compute, bool trainable);
+                                     const LoadOptions& options);
 
   ModelConfig config_;
-  at::ScalarType compute_;
-  bool trainable_;
+  LoadOptions options_;
   std::vector<Parameter> parameters_;
   std::unique_ptr<Decoder> decoder_;
 };

@@ -145,8 +145,10 @@ TEST_P(ModelGoldenTest, SegmentsNeverSeeEachOther) {
 
 TEST_P(ModelGoldenTest, Bf16StaysWithinItsTolerance) {
   const SafetensorsFile want = golden();
-  for (const bool trainable : {false, true}) {
-    const auto model = Model::load(dir(), at::kBFloat16, trainable);
+  for (const LoadOptions& options :
+       {LoadOptions{.dtype = at::kBFloat16}, LoadOptions{.dtype = at::kBFloat16, .trainable = true},
+        LoadOptions{.dtype = at::kBFloat16, .gemm = GemmType::kFloat, .trainable = true}}) {
+    const auto model = Model::load(dir(), options);
     const at::Tensor hidden = model->forward(input(want));
     EXPECT_EQ(hidden.scalar_type(), at::kBFloat16);
     const at::Tensor logits =

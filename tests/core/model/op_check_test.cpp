@@ -27,6 +27,9 @@ std::map<std::string, Arguments> good_calls() {
   const at::Tensor q = floats({4, 4, 8}), k = floats({4, 2, 8});
   const std::vector<int64_t> cu = {0, 3, 4};
   return {
+      {"xrun::linear", {hidden, head, floats({5})}},
+      {"xrun::linear_forward", {hidden, head, floats({5})}},
+      {"xrun::linear_backward", {floats({4, 5}), hidden, head, true, true, true}},
       {"xrun::linear_logprob", {hidden, head, ids, ids, 1}},
       {"xrun::linear_logprob_forward", {hidden, head, ids, ids, 1}},
       {"xrun::linear_logprob_backward",
