@@ -1,7 +1,8 @@
 // Each segment is one call of ATen's flash attention on strided views of the pack: grouped key
 // heads become the batch dimension, query heads of a group the head dimension, and the key's head
 // stride zero, so that no key is copied. Short segments run in parallel with each other, long ones
-// in parallel within.
+// in parallel within. With a window, segments that are longer go by blocks of queries against the
+// keys that their rows see, under an additive mask.
 
 #include "core/model/attention.h"
 
@@ -10,11 +11,15 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/model/op_call.h"
@@ -50,10 +55,41 @@ at::Tensor key_view(const at::Tensor& k, const Shape& s, int64_t begin, int64_t 
       .expand({s.groups, s.heads_a_group, n, s.head_dim});
 }
 
-// The segment's part of lse [T * H], as [G, H/G, n].
+// lse [H, T] -> the segment as [G, H/G, n].
 at::Tensor lse_view(const at::Tensor& lse, const Shape& s, int64_t begin, int64_t n) {
-  const int64_t heads = s.groups * s.heads_a_group;
-  return lse.narrow(0, begin * heads, n * heads).view({s.groups, s.heads_a_group, n});
+  return lse.view({s.groups, s.heads_a_group, s.tokens}).narrow(2, begin, n);
+}
+
+// Queries and the keys that they see, as ranges of the pack.
+struct Tile {
+  int64_t query, queries, key, keys;
+  std::optional<at::Tensor> mask;  // [queries, keys] additive; none: causal, queries = keys
+};
+
+// Query i stands at key i + offset and sees the last `window` keys up to there.
+at::Tensor window_mask(int64_t queries, int64_t keys, int64_t offset, int64_t window,
+                       at::ScalarType type) {
+  const at::Tensor never =
+      at::full({queries, keys}, -std::numeric_limits<double>::infinity(), at::dtype(type));
+  return never.triu(offset + 1).add_(never.tril(offset - window));
+}
+
+constexpr int64_t kLeastBlock = 64;  // queries; fewer would not fill a product
+
+// The tiles of a segment, in order of queries.
+std::vector<Tile> tiles_of(int64_t begin, int64_t n, int64_t window, at::ScalarType type) {
+  if (window == 0 || n <= window) return {{begin, n, begin, n, {}}};
+  const int64_t block = std::max(kLeastBlock, window);
+  const at::Tensor inner = window_mask(block, block + window - 1, window - 1, window, type);
+  std::vector<Tile> tiles;
+  for (int64_t q = 0; q < n; q += block) {
+    const int64_t queries = std::min(block, n - q), offset = q == 0 ? 0 : window - 1;
+    const int64_t keys = queries + offset;
+    tiles.push_back({begin + q, queries, begin + q - offset, keys,
+                     q == 0 ? window_mask(queries, keys, 0, window, type)
+                            : inner.narrow(0, 0, queries).narrow(1, 0, keys).contiguous()});
+  }
+  return tiles;
 }
 
 // Calls f(begin, n) for every non-empty segment, on several threads at once.
@@ -73,7 +109,8 @@ void each_segment(at::IntArrayRef cu_seqlens, F f) {
 }
 
 void check_inputs(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  at::IntArrayRef cu_seqlens) {
+                  at::IntArrayRef cu_seqlens, int64_t window) {
+  XRUN_CHECK(window >= 0, "varlen_attention: window is {}, wanted 0 (all) or more", window);
   XRUN_CHECK(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes() && q.size(0) == k.size(0) &&
                  q.size(2) == k.size(2) && k.size(1) > 0 && q.size(1) > 0 && q.size(2) > 0 &&
                  q.size(1) % k.size(1) == 0,
@@ -88,22 +125,28 @@ void check_inputs(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
              "varlen_attention: cu_seqlens must rise from 0 to {}", q.size(0));
 }
 
+at::ScalarType lse_type(const at::Tensor& q) {
+  return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
 using Forward = std::tuple<at::Tensor, at::Tensor>;
 
-// Returns out [T, H, K] and lse [T * H] fp32, segment by segment as [H, n].
+// Returns out [T, H, K] and lse [H, T] fp32 (fp64 for fp64).
 Forward forward_cpu(const at::Tensor& q_any, const at::Tensor& k_any, const at::Tensor& v_any,
-                    at::IntArrayRef cu_seqlens, double scale) {
-  check_inputs(q_any, k_any, v_any, cu_seqlens);
+                    at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+  check_inputs(q_any, k_any, v_any, cu_seqlens, window);
   const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
   const Shape s = shape_of(q, k);
   const at::Tensor out = at::empty_like(q);
-  const at::Tensor lse = at::empty({q.size(0) * q.size(1)}, at::kFloat);
+  const at::Tensor lse = at::empty({q.size(1), q.size(0)}, lse_type(q));
   each_segment(cu_seqlens, [&](int64_t begin, int64_t n) {
-    auto [y, l] = at::_scaled_dot_product_flash_attention_for_cpu(
-        query_view(q, s, begin, n), key_view(k, s, begin, n), key_view(v, s, begin, n), 0.0,
-        /*is_causal=*/true, {}, scale);
-    query_view(out, s, begin, n).copy_(y);
-    lse_view(lse, s, begin, n).copy_(l);
+    for (const Tile& t : tiles_of(begin, n, window, q.scalar_type())) {
+      auto [y, l] = at::_scaled_dot_product_flash_attention_for_cpu(
+          query_view(q, s, t.query, t.queries), key_view(k, s, t.key, t.keys),
+          key_view(v, s, t.key, t.keys), 0.0, /*is_causal=*/!t.mask, t.mask, scale);
+      query_view(out, s, t.query, t.queries).copy_(y);
+      lse_view(lse, s, t.query, t.queries).copy_(l);
+    }
   });
   return {out, lse};
 }
@@ -112,48 +155,52 @@ using Backward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 Backward backward_cpu(const at::Tensor& grad_any, const at::Tensor& q_any, const at::Tensor& k_any,
                       const at::Tensor& v_any, const at::Tensor& out_any, const at::Tensor& lse_any,
-                      at::IntArrayRef cu_seqlens, double scale) {
-  check_inputs(q_any, k_any, v_any, cu_seqlens);
+                      at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+  check_inputs(q_any, k_any, v_any, cu_seqlens, window);
   for (const auto& [name, x] : {std::pair{"grad", &grad_any}, std::pair{"out", &out_any}}) {
     check_type("varlen_attention", name, *x, q_any.scalar_type());
     check_sizes("varlen_attention", name, *x, q_any.sizes());
   }
-  check_type("varlen_attention", "lse", lse_any, at::kFloat);
-  check_sizes("varlen_attention", "lse", lse_any, {q_any.size(0) * q_any.size(1)});
+  check_type("varlen_attention", "lse", lse_any, lse_type(q_any));
+  check_sizes("varlen_attention", "lse", lse_any, {q_any.size(1), q_any.size(0)});
   const at::Tensor grad = grad_any.contiguous();
   const at::Tensor out = out_any.contiguous(), lse = lse_any.contiguous();
   const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
   const Shape s = shape_of(q, k);
-  const at::Tensor dq = at::empty_like(q), dk = at::empty_like(k), dv = at::empty_like(v);
+  const at::Tensor dq = at::empty_like(q), dk = at::zeros_like(k), dv = at::zeros_like(v);
   each_segment(cu_seqlens, [&](int64_t begin, int64_t n) {
-    auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        query_view(grad, s, begin, n), query_view(q, s, begin, n), key_view(k, s, begin, n),
-        key_view(v, s, begin, n), query_view(out, s, begin, n), lse_view(lse, s, begin, n), 0.0,
-        /*is_causal=*/true, {}, scale);
-    query_view(dq, s, begin, n).copy_(gq);
-    // query heads of a group share their key head
-    dk.narrow(0, begin, n).copy_(gk.sum(1).permute({1, 0, 2}));
-    dv.narrow(0, begin, n).copy_(gv.sum(1).permute({1, 0, 2}));
+    for (const Tile& t : tiles_of(begin, n, window, q.scalar_type())) {
+      auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+          query_view(grad, s, t.query, t.queries), query_view(q, s, t.query, t.queries),
+          key_view(k, s, t.key, t.keys), key_view(v, s, t.key, t.keys),
+          query_view(out, s, t.query, t.queries), lse_view(lse, s, t.query, t.queries), 0.0,
+          /*is_causal=*/!t.mask, t.mask, scale);
+      query_view(dq, s, t.query, t.queries).copy_(gq);
+      // query heads of a group share their key head, and blocks of queries some of their keys
+      dk.narrow(0, t.key, t.keys).add_(gk.sum(1).permute({1, 0, 2}));
+      dv.narrow(0, t.key, t.keys).add_(gv.sum(1).permute({1, 0, 2}));
+    }
   });
   return {dq, dk, dv};
 }
 
 Forward call_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                     at::IntArrayRef cu_seqlens, double scale) {
+                     at::IntArrayRef cu_seqlens, double scale, int64_t window) {
   static const auto op = find_op<decltype(forward_cpu)>("xrun::varlen_attention_forward");
-  return op.call(q, k, v, cu_seqlens, scale);
+  return op.call(q, k, v, cu_seqlens, scale, window);
 }
 
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q,
                             const at::Tensor& k, const at::Tensor& v, at::IntArrayRef cu_seqlens,
-                            double scale) {
+                            double scale, int64_t window) {
     at::AutoDispatchBelowADInplaceOrView below;
-    auto [out, lse] = call_forward(q, k, v, cu_seqlens, scale);
+    auto [out, lse] = call_forward(q, k, v, cu_seqlens, scale, window);
     ctx->save_for_backward({q, k, v, out, lse});
     ctx->saved_data["cu_seqlens"] = cu_seqlens.vec();
     ctx->saved_data["scale"] = scale;
+    ctx->saved_data["window"] = window;
     return out;
   }
 
@@ -163,32 +210,35 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const auto saved = ctx->get_saved_variables();
     const std::vector<int64_t> cu_seqlens = ctx->saved_data["cu_seqlens"].toIntVector();
     at::AutoDispatchBelowADInplaceOrView below;
-    auto [dq, dk, dv] = op.call(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4],
-                                cu_seqlens, ctx->saved_data["scale"].toDouble());
-    return {dq, dk, dv, {}, {}};
+    auto [dq, dk, dv] =
+        op.call(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], cu_seqlens,
+                ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt());
+    return {dq, dk, dv, {}, {}, {}};
   }
 };
 
 at::Tensor without_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                         at::IntArrayRef cu_seqlens, double scale) {
-  return std::get<0>(call_forward(q, k, v, cu_seqlens, scale));
+                         at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+  return std::get<0>(call_forward(q, k, v, cu_seqlens, scale, window));
 }
 
 at::Tensor with_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                      at::IntArrayRef cu_seqlens, double scale) {
-  return AttentionFunction::apply(q, k, v, cu_seqlens, scale);
+                      at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+  return AttentionFunction::apply(q, k, v, cu_seqlens, scale, window);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(xrun, m) {
-  m.def("varlen_attention(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale) -> Tensor");
   m.def(
-      "varlen_attention_forward(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale) "
-      "-> (Tensor, Tensor)");
+      "varlen_attention(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale, "
+      "int window=0) -> Tensor");
+  m.def(
+      "varlen_attention_forward(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale, "
+      "int window=0) -> (Tensor, Tensor)");
   m.def(
       "varlen_attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, "
-      "Tensor lse, int[] cu_seqlens, float scale) -> (Tensor, Tensor, Tensor)");
+      "Tensor lse, int[] cu_seqlens, float scale, int window=0) -> (Tensor, Tensor, Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(xrun, CPU, m) {
@@ -203,9 +253,16 @@ TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {
 TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("varlen_attention", with_graph); }
 
 at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const std::vector<int64_t>& cu_seqlens, double scale) {
+                            const std::vector<int64_t>& cu_seqlens, double scale, int64_t window) {
   static const auto op = find_op<decltype(without_graph)>("xrun::varlen_attention");
-  return op.call(q, k, v, cu_seqlens, scale);
+  return op.call(q, k, v, cu_seqlens, scale, window);
+}
+
+AttentionResult varlen_attention_lse(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                     const std::vector<int64_t>& cu_seqlens, double scale,
+                                     int64_t window) {
+  auto [out, lse] = call_forward(q.detach(), k.detach(), v.detach(), cu_seqlens, scale, window);
+  return {out, lse};
 }
 
 }  // namespace xrun

@@ -9,11 +9,22 @@
 namespace xrun {
 
 // Returns softmax(scale q k^T) v per segment and head, [T, H, K]; each row sees its own segment up
-// to itself. Query head h reads key head h / (H / G).
-//   q           [T, H, K] fp32, bf16 or fp16
+// to itself, with `window` > 0 the last `window` tokens of it, itself included. Query head h reads
+// key head h / (H / G).
+//   q           [T, H, K] fp32, bf16 or fp16 (fp64 on the CPU)
 //   k, v        [T, G, K], G divides H
 //   cu_seqlens  [S+1] from 0 to T; empty segments are legal
 at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const std::vector<int64_t>& cu_seqlens, double scale);
+                            const std::vector<int64_t>& cu_seqlens, double scale,
+                            int64_t window = 0);
+
+// The same with the natural log of each row's sum of exponentials; carries no gradient.
+struct AttentionResult {
+  at::Tensor out;  // [T, H, K]
+  at::Tensor lse;  // [H, T] fp32 (fp64 for fp64)
+};
+AttentionResult varlen_attention_lse(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                     const std::vector<int64_t>& cu_seqlens, double scale,
+                                     int64_t window = 0);
 
 }  // namespace xrun

@@ -53,9 +53,10 @@ at::Tensor attention(const Pass& pass, const BlockPlaces& places, int64_t layer,
     k = rope(k, pass.angles);
   }
   const double scale = score_scale(c, layer);
+  const int64_t window = c.window(layer);
   const at::Tensor y = pass.cache != nullptr
-                           ? pass.cache->attend(layer, q, k, v, pass.cu_seqlens, scale)
-                           : varlen_attention(q, k, v, pass.cu_seqlens, scale);
+                           ? pass.cache->attend(layer, q, k, v, pass.cu_seqlens, scale, window)
+                           : varlen_attention(q, k, v, pass.cu_seqlens, scale, window);
   return pass.linear(places.o, y.view({x.size(0), c.heads * c.head_dim}));
 }
 

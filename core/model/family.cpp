@@ -171,13 +171,32 @@ void read_dense_decoder(const ConfigReader& reader, ModelConfig& config, int64_t
   check_decoder(reader, config);
 }
 
-void refuse_sliding_window(const ConfigReader& reader) {
-  bool slides = reader.flag("use_sliding_window", false);
-  if (const Json* types = reader.json().find("layer_types");
-      types != nullptr && types->is_array()) {
-    for (const Json& type : types->as_array()) slides |= type == Json("sliding_attention");
+void read_windows(const ConfigReader& reader, ModelConfig& config) {
+  const Json* types = reader.json().find("layer_types");
+  const bool listed = types != nullptr && types->is_array();
+  const double first = reader.number("max_window_layers", 28);
+  const bool asked = reader.flag("use_sliding_window", false) && reader.has("sliding_window");
+  const int64_t window = asked ? reader.integer("sliding_window") : 0;
+  if (listed && std::ssize(types->as_array()) != config.layers) {
+    reader.fail(fmt::format("layer_types has {} entries, num_hidden_layers is {}",
+                            types->as_array().size(), config.layers));
   }
-  if (slides) reader.fail("sliding-window attention is not supported");
+  std::vector<int64_t> windows;
+  for (int64_t i = 0; i < config.layers; ++i) {
+    const Json type = listed ? types->as_array()[static_cast<size_t>(i)] : Json();
+    const bool slides = listed ? type == Json("sliding_attention") : i >= first;
+    if (listed && !slides && type != Json("full_attention")) {
+      reader.fail(fmt::format("layer_types holds {}, known are full_attention, sliding_attention",
+                              dump_json(type)));
+    }
+    if (listed && slides && !asked) {
+      reader.fail(
+          "layer_types has sliding_attention, but use_sliding_window or sliding_window "
+          "says that there is none");
+    }
+    windows.push_back(slides ? window : 0);
+  }
+  if (asked) config.windows = std::move(windows);
 }
 
 void check_decoder(const ConfigReader& reader, const ModelConfig& config) {

@@ -66,8 +66,9 @@ double read_norm_eps(const ConfigReader& reader, const char* key, double otherwi
 void ignore_dropout(const ConfigReader& reader, const std::vector<const char*>& keys,
                     ModelConfig& config);
 
-// Throws Error if the config asks for a sliding window.
-void refuse_sliding_window(const ConfigReader& reader);
+// Sliding windows, layer by layer: as layer_types says, else from max_window_layers on. Throws
+// Error that names the key of a contradiction.
+void read_windows(const ConfigReader& reader, ModelConfig& config);
 
 // Throws Error if a size is out of range, sizes do not fit each other, or the weights are
 // quantised. Every family calls it last.

@@ -8,7 +8,7 @@ namespace {
 
 void read_qwen2(const ConfigReader& reader, ModelConfig& config) {
   read_dense_decoder(reader, config);
-  refuse_sliding_window(reader);
+  read_windows(reader, config);
   config.qkv_bias = true;
 }
 

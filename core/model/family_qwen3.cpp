@@ -8,7 +8,7 @@ namespace {
 
 void read_qwen3(const ConfigReader& reader, ModelConfig& config) {
   read_dense_decoder(reader, config, /*head_dim=*/128);
-  refuse_sliding_window(reader);
+  read_windows(reader, config);
   config.qkv_bias = config.out_bias = reader.flag("attention_bias", false);
   config.qk_norm = true;
   config.names.q_norm = "self_attn.q_norm";

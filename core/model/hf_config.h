@@ -62,11 +62,17 @@ struct ModelConfig {
   bool tied = false;            // the head is the embedding
   double score_scale = 0;       // of q k^T; 0: head_dim^-1/2
   bool score_by_layer = false;  // divided by layer index + 1 as well
+  // [layers] tokens that a row sees, itself included; 0: all; empty: all
+  std::vector<int64_t> windows;
   WeightNames names;
   std::vector<std::string> notices;                // said aloud once: ignored dropout keys
   c10::ScalarType dtype = c10::ScalarType::Float;  // of the checkpoint, as config.json says
   std::vector<int32_t> stop_ids;  // eos of generation_config.json, else of config.json
   Json source;                    // config.json as read, for export
+
+  int64_t window(int64_t layer) const {
+    return windows.empty() ? 0 : windows[static_cast<size_t>(layer)];
+  }
 };
 
 // Reads DIR/config.json and generation_config.json. Throws Error that names file and key for a

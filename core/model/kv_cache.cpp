@@ -39,7 +39,7 @@ void KvCache::use_slots(std::vector<int64_t> slots) {
 
 at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
                            const at::Tensor& v, const std::vector<int64_t>& cu_seqlens,
-                           double scale) {
+                           double scale, int64_t window) {
   XRUN_CHECK(slots_.size() + 1 == cu_seqlens.size(),
              "the pack has {} segments, {} slots are in use", cu_seqlens.size() - 1, slots_.size());
   bool single = true, fresh = true;
@@ -52,16 +52,16 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
                capacity_);
   }
   XRUN_CHECK(single || fresh, "the cache takes whole prompts or single tokens, not both at once");
-  if (!single) return prefill(layer, q, k, v, cu_seqlens, scale);
+  if (!single) return prefill(layer, q, k, v, cu_seqlens, scale, window);
   const at::ScalarType type = keys_[0].scalar_type();
   return decode(layer, q.to(type).contiguous(), k.to(type).contiguous(), v.to(type).contiguous(),
-                scale)
+                scale, window)
       .to(q.scalar_type());
 }
 
 at::Tensor KvCache::prefill(int64_t layer, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const std::vector<int64_t>& cu_seqlens,
-                            double scale) {
+                            double scale, int64_t window) {
   for (size_t s = 0; s < slots_.size(); ++s) {
     const int64_t begin = cu_seqlens[s], n = cu_seqlens[s + 1] - begin;
     const auto place = [&](const at::Tensor& cache) {
@@ -70,11 +70,11 @@ at::Tensor KvCache::prefill(int64_t layer, const at::Tensor& q, const at::Tensor
     place(keys_[static_cast<size_t>(layer)]).copy_(k.narrow(0, begin, n));
     place(values_[static_cast<size_t>(layer)]).copy_(v.narrow(0, begin, n));
   }
-  return varlen_attention(q, k, v, cu_seqlens, scale);
+  return varlen_attention(q, k, v, cu_seqlens, scale, window);
 }
 
 at::Tensor KvCache::decode(int64_t layer, const at::Tensor& q, const at::Tensor& k,
-                           const at::Tensor& v, double scale) {
+                           const at::Tensor& v, double scale, int64_t window) {
   const at::Tensor& keys = keys_[static_cast<size_t>(layer)];
   const at::Tensor& values = values_[static_cast<size_t>(layer)];
   const int64_t heads = q.size(1), groups = k.size(1), width = k.size(2);
@@ -92,10 +92,11 @@ at::Tensor KvCache::decode(int64_t layer, const at::Tensor& q, const at::Tensor&
           std::copy_n(data<T>(k) + from_row, width, slot_keys + to_row);
           std::copy_n(data<T>(v) + from_row, width, slot_values + to_row);
         }
-        scratch.resize(static_cast<size_t>(n + 1));
-        kernel({data<T>(q) + s * heads * width, slot_keys, slot_values,
-                data<T>(y) + s * heads * width, scratch.data(), n + 1, capacity_, heads, groups,
-                width, static_cast<float>(scale)});
+        const int64_t first = window > 0 ? std::max<int64_t>(0, n + 1 - window) : 0;
+        scratch.resize(static_cast<size_t>(n + 1 - first));
+        kernel({data<T>(q) + s * heads * width, slot_keys + first * width,
+                slot_values + first * width, data<T>(y) + s * heads * width, scratch.data(),
+                n + 1 - first, capacity_, heads, groups, width, static_cast<float>(scale)});
       }
     });
   };

@@ -130,8 +130,6 @@ TEST(HfConfig, QwenFamiliesDifferWhereTheirPagesSayTheyDo) {
   Json two = with("model_type", "\"qwen2\"");
   EXPECT_TRUE(parse(two).qkv_bias);
   EXPECT_FALSE(parse(two).out_bias);
-  two.set("use_sliding_window", true);
-  EXPECT_EQ(message(two), "config.json: sliding-window attention is not supported");
   const ModelConfig three = parse(with("model_type", "\"qwen3\""));
   EXPECT_TRUE(three.qk_norm);
   EXPECT_FALSE(three.qkv_bias);
@@ -185,6 +183,21 @@ TEST(HfConfig, AClassifierIsNoLanguageModel) {
       "config.json: architectures is [\"LlamaForSequenceClassification\"], which is no causal "
       "language model");
   EXPECT_EQ(message(with("architectures", R"(["LlamaForCausalLM"])")), "no error");
+}
+
+TEST(HfConfig, WindowsFollowLayerTypesElseMaxWindowLayers) {
+  Json config = with("model_type", "\"qwen2\"");
+  config.set("sliding_window", int64_t{7});
+  config.set("max_window_layers", int64_t{1});
+  EXPECT_TRUE(parse(config).windows.empty());
+  config.set("use_sliding_window", true);
+  EXPECT_EQ(parse(config).windows, (std::vector<int64_t>{0, 7}));
+  config.set("layer_types", parse_json(R"(["sliding_attention","full_attention"])", "t"));
+  EXPECT_EQ(parse(config).windows, (std::vector<int64_t>{7, 0}));
+  config.set("use_sliding_window", false);
+  EXPECT_NE(message(config).find("layer_types has sliding_attention, but"), std::string::npos);
+  config.set("layer_types", parse_json(R"(["full_attention"])", "t"));
+  EXPECT_EQ(message(config), "config.json: layer_types has 1 entries, num_hidden_layers is 2");
 }
 
 TEST(HfConfig, DropoutThatIsIgnoredIsNoted) {

@@ -10,6 +10,8 @@
 #include <ATen/ops/triu.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/base/error.h"
 #include "core/model/attention.h"
 #include "core/model/rms_norm.h"
@@ -31,7 +33,7 @@ RopeAngles some_angles(int64_t T, int64_t head_dim) {
 
 // Segment by segment with a mask, in fp64.
 at::Tensor attention_reference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                               const std::vector<int64_t>& cu, double scale) {
+                               const std::vector<int64_t>& cu, double scale, int64_t window = 0) {
   const int64_t group = q.size(1) / k.size(1);
   std::vector<at::Tensor> parts;
   for (size_t s = 0; s + 1 < cu.size(); ++s) {
@@ -40,7 +42,9 @@ at::Tensor attention_reference(const at::Tensor& q, const at::Tensor& k, const a
       return x.narrow(0, cu[s], n).to(at::kDouble).permute({1, 0, 2}).repeat_interleave(repeat, 0);
     };
     at::Tensor scores = take(q, 1).matmul(take(k, group).transpose(1, 2)) * scale;
-    const at::Tensor hidden = at::triu(at::ones({n, n}, at::kDouble), 1) * -1e30;
+    const at::Tensor all = at::ones({n, n}, at::kDouble);
+    at::Tensor hidden = at::triu(all, 1) * -1e30;
+    if (window > 0) hidden = hidden + all.tril(-window) * -1e30;
     parts.push_back(at::softmax(scores + hidden, -1).matmul(take(v, group)).permute({1, 0, 2}));
   }
   return at::cat(parts, 0);
@@ -109,6 +113,61 @@ TEST(VarlenAttention, AgreesWithAMaskedSoftmaxInValueAndGradient) {
       EXPECT_LT(largest_difference(in[i].grad(), want_in[i].grad()), 1e-5) << heads << " " << i;
     }
   }
+}
+
+TEST(VarlenAttention, AWindowAgreesWithAMaskedSoftmaxInValueAndGradient) {
+  const std::vector<int64_t> cu = {0, 5, 6, 206, 336};
+  for (const int64_t window : {1, 4, 64, 100}) {
+    std::vector<at::Tensor> in = {random_tensor({336, 4, 8}, 1, 2.0),
+                                  random_tensor({336, 2, 8}, 2, 2.0),
+                                  random_tensor({336, 2, 8}, 3)};
+    std::vector<at::Tensor> want_in;
+    for (at::Tensor& x : in) {
+      want_in.push_back(x.clone().set_requires_grad(true));
+      x.set_requires_grad(true);
+    }
+    const at::Tensor c = random_tensor({336, 4, 8}, 4);
+    const at::Tensor y = varlen_attention(in[0], in[1], in[2], cu, 0.35, window);
+    const at::Tensor want =
+        attention_reference(want_in[0], want_in[1], want_in[2], cu, 0.35, window);
+    EXPECT_LT(largest_difference(y, want), 2e-6) << window;
+    y.backward(c);
+    want.backward(c.to(at::kDouble));
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_LT(largest_difference(in[i].grad(), want_in[i].grad()), 1e-5) << window << " " << i;
+    }
+  }
+}
+
+TEST(VarlenAttention, AWindowAsLongAsTheSegmentIsNoWindow) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor q = random_tensor({90, 2, 8}, 1), k = random_tensor({90, 1, 8}, 2);
+  EXPECT_TRUE(varlen_attention(q, k, k, {0, 80, 90}, 0.4, 80)
+                  .equal(varlen_attention(q, k, k, {0, 80, 90}, 0.4)));
+}
+
+TEST(VarlenAttention, TheLogSumExpIsThatOfTheScores) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor q = random_tensor({9, 4, 8}, 1, 2.0), k = random_tensor({9, 2, 8}, 2, 2.0);
+  const at::Tensor lse = varlen_attention_lse(q, k, k, {0, 3, 9}, 0.4, 2).lse;
+  ASSERT_EQ(lse.sizes(), at::IntArrayRef({4, 9}));
+  for (int64_t h = 0; h < 4; ++h) {
+    for (const int64_t t : {0, 2, 3, 8}) {
+      double sum = 0;
+      for (int64_t u = t == 0 || t == 3 ? t : t - 1; u <= t; ++u) {
+        sum += std::exp(0.4 * q[t][h].dot(k[u][h / 2]).item<double>());
+      }
+      EXPECT_NEAR(lse[h][t].item<double>(), std::log(sum), 1e-5) << h << " " << t;
+    }
+  }
+}
+
+TEST(VarlenAttention, AWindowAgreesWithFiniteDifferences) {
+  expect_gradients(
+      [](const std::vector<at::Tensor>& in) {
+        return varlen_attention(in[0], in[1], in[2], {0, 3, 10}, 0.5, 3);
+      },
+      {random_tensor({10, 4, 6}, 1), random_tensor({10, 2, 6}, 2), random_tensor({10, 2, 6}, 3)});
 }
 
 TEST(VarlenAttention, AgreesWithFiniteDifferences) {

@@ -51,7 +51,7 @@ class ModelGoldenTest : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Family, ModelGoldenTest,
                          testing::Values("untied", "tied_gqa", "llama3_rope", "linear_rope_bias",
                                          "qwen2", "qwen3", "gpt2", "gpt2_scaled", "yarn",
-                                         "yarn_mscale", "dynamic", "longrope"),
+                                         "yarn_mscale", "qwen2_window", "dynamic", "longrope"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

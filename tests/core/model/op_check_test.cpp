@@ -42,9 +42,9 @@ std::map<std::string, Arguments> good_calls() {
       {"xrun::swiglu", {hidden, hidden}},
       {"xrun::swiglu_forward", {hidden, hidden}},
       {"xrun::swiglu_backward", {hidden, hidden, hidden}},
-      {"xrun::varlen_attention", {q, k, k, cu, 0.3}},
-      {"xrun::varlen_attention_forward", {q, k, k, cu, 0.3}},
-      {"xrun::varlen_attention_backward", {q, q, k, k, q, floats({16}), cu, 0.3}},
+      {"xrun::varlen_attention", {q, k, k, cu, 0.3, 2}},
+      {"xrun::varlen_attention_forward", {q, k, k, cu, 0.3, 2}},
+      {"xrun::varlen_attention_backward", {q, q, k, k, q, floats({4, 4}), cu, 0.3, 2}},
   };
 }
 
@@ -161,8 +161,8 @@ TEST(OpCheck, ForwardAndBackwardShareTheirChecks) {
   EXPECT_EQ(refusal("xrun::swiglu_backward", 1, floats({400000, 6})),
             "swiglu: up is [4, 6], wanted [400000, 6]");
   EXPECT_EQ(refusal("xrun::rope", 1, floats({4, 3})), "rope: cos is [4, 3], wanted [4, 4]");
-  EXPECT_EQ(refusal("xrun::varlen_attention_backward", 5, floats({15})),
-            "varlen_attention: lse is [15], wanted [16]");
+  EXPECT_EQ(refusal("xrun::varlen_attention_backward", 5, floats({4, 3})),
+            "varlen_attention: lse is [4, 3], wanted [4, 4]");
   EXPECT_NE(refusal("xrun::varlen_attention_backward", 2, floats({4, 0, 8})).find("above 0"),
             std::string::npos);
 }

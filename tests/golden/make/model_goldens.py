@@ -82,6 +82,8 @@ CASES = {
     "dynamic": tiny(max_position_embeddings=16,
                     rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, factor=2.0)),
     "longrope": tiny(max_position_embeddings=64, rope_parameters=LONGROPE),
+    "qwen2_window": tiny("qwen2", num_key_value_heads=2, use_sliding_window=True, sliding_window=4,
+                         max_window_layers=1),
 }
 BY_LENGTH = ("dynamic", "longrope")
 
