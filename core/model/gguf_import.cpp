@@ -32,10 +32,10 @@ class Keys {
   const Json* find(const std::string& key) const { return file_.find("llama." + key); }
   int64_t size(const std::string& key) const {
     const Json* value = find(key);
-    XRUN_CHECK(value != nullptr && value->is_int() && value->as_int() > 0 &&
-                   value->as_int() <= INT32_MAX,
-               "{}: llama.{} is {}, wanted a positive integer", where_, key,
-               value == nullptr ? "missing" : describe(*value));
+    XRUN_CHECK(
+        value != nullptr && value->is_int() && value->as_int() > 0 && value->as_int() <= INT32_MAX,
+        "{}: llama.{} is {}, wanted a positive integer", where_, key,
+        value == nullptr ? "missing" : describe(*value));
     return value->as_int();
   }
   int64_t size(const std::string& key, int64_t otherwise) const {
@@ -78,7 +78,8 @@ void refuse_what_is_not_imported(const GgufFile& file, const Keys& keys) {
   }
   XRUN_CHECK(file.find_tensor("rope_freqs.weight") == nullptr,
              "{}: holds rope_freqs.weight; models with scaled positions (Llama 3.1 and later) are "
-             "not imported, take their Hugging Face folder", keys.where());
+             "not imported, take their Hugging Face folder",
+             keys.where());
 }
 
 Json make_config(const GgufFile& file, const Keys& keys, const TokenizerFiles& tokenizer) {
@@ -86,12 +87,14 @@ Json make_config(const GgufFile& file, const Keys& keys, const TokenizerFiles& t
   const int64_t kv_heads = keys.size("attention.head_count_kv", heads);
   XRUN_CHECK(hidden % heads == 0 && heads % kv_heads == 0,
              "{}: llama.embedding_length {}, attention.head_count {} and head_count_kv {} do not "
-             "divide each other", keys.where(), hidden, heads, kv_heads);
+             "divide each other",
+             keys.where(), hidden, heads, kv_heads);
   const int64_t head_dim = keys.size("attention.key_length", hidden / heads);
   const int64_t rotated = keys.size("rope.dimension_count", head_dim);
   XRUN_CHECK(head_dim % 2 == 0 && rotated == head_dim,
              "{}: {} of {} dimensions of a head are rotated (llama.rope.dimension_count); all must "
-             "be", keys.where(), rotated, head_dim);
+             "be",
+             keys.where(), rotated, head_dim);
   Json::Object config = {
       {"architectures", Json(Json::Array{"LlamaForCausalLM"})},
       {"model_type", "llama"},
@@ -171,14 +174,16 @@ void check_tensors(const GgufFile& file, const std::vector<WeightSpec>& specs) {
   std::string list;
   for (size_t i = 0; i < wrong.size() && i < kShown; ++i) list += "\n  " + wrong[i];
   if (wrong.size() > kShown) list += fmt::format("\n  and {} more", wrong.size() - kShown);
-  throw Error(fmt::format("{}: the tensors do not fit its llama.* keys:{}", file.path().string(),
-                          list));
+  throw Error(
+      fmt::format("{}: the tensors do not fit its llama.* keys:{}", file.path().string(), list));
 }
 
 // Undoes the interleaving of `heads` heads' rows.
 at::Tensor half_split(const at::Tensor& rows, int64_t heads) {
   const int64_t head_dim = rows.size(0) / heads;
-  return rows.view({heads, head_dim / 2, 2, rows.size(1)}).transpose(1, 2).contiguous()
+  return rows.view({heads, head_dim / 2, 2, rows.size(1)})
+      .transpose(1, 2)
+      .contiguous()
       .view(rows.sizes());
 }
 
