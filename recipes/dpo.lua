@@ -1,4 +1,4 @@
--- dpo.lua: Direct Preference Optimization (Rafailov et al. 2023, eq. 7).
+-- dpo.lua: -log sigmoid(beta (r_c - r_r)), r = log pi - log ref: DPO (Rafailov et al. 2023, eq. 7).
 -- Step 0 prints loss = ln 2 = 0.6931 and accuracy = 0.5, because policy == reference.
 local xrun = require "xrun"
 

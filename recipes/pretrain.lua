@@ -1,5 +1,5 @@
--- pretrain.lua: next-token prediction on plain text, cut into windows that overlap by one token,
--- so that every token but a document's first is a target exactly once an epoch.
+-- pretrain.lua: -log p(x_t | x_<t), the mean over plain text, cut into windows that overlap by one
+-- token, so that every token but a document's first is a target exactly once an epoch.
 local xrun = require "xrun"
 
 local cfg = xrun.config {

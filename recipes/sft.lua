@@ -1,4 +1,4 @@
--- sft.lua: supervised fine-tuning, -log p(token) averaged over the trained tokens of a mixture.
+-- sft.lua: -log p(x_t | x_<t), the weighted mean over the trained tokens of a mixture: fine-tuning.
 -- Only assistant turns are trained; packing and micro-batching change no number.
 local xrun = require "xrun"
 

@@ -90,12 +90,13 @@ class SessionTest : public testing::Test {
 
   // The recipe gives the same metrics and weights whether it is left alone or stopped after each of
   // `stops` bodies and resumed.
-  void expect_same_when_resumed(const std::string& text, std::initializer_list<int64_t> stops) {
-    ASSERT_EQ(run(text, "whole"), "");
+  void expect_same_when_resumed(const std::string& text, std::initializer_list<int64_t> stops,
+                                const std::vector<std::string>& sets = {}) {
+    ASSERT_EQ(run(text, "whole", false, {}, sets), "");
     for (const int64_t stop : stops) {
       const std::string dir = "stopped_" + std::to_string(stop);
-      ASSERT_EQ(run(text, dir, false, stop), "");
-      ASSERT_EQ(run(text, dir, true), "") << "resumed at " << stop;
+      ASSERT_EQ(run(text, dir, false, stop, sets), "");
+      ASSERT_EQ(run(text, dir, true, {}, sets), "") << "resumed at " << stop;
       EXPECT_EQ(metrics(dir), metrics("whole")) << "stopped at " << stop;
       EXPECT_EQ(read_file(dir + "/hf/model.safetensors"), read_file("whole/hf/model.safetensors"))
           << "stopped at " << stop;

@@ -1,0 +1,36 @@
+-- hinge.lua: max(0, 1 - beta (r_c - r_r)), r = log pi - log ref: the hinge loss of SLiC over
+-- log-ratios (Zhao et al. 2023; Liu et al. 2023, RSO). Step 0: loss = 1, accuracy = 0.5.
+local xrun = require "xrun"
+
+local cfg = xrun.config {
+  model = "smollm2-135m-instruct",                           -- a folder, or one of `xrun models`
+  data  = { { path = "recipes/data/preferences.jsonl" } },
+  valid = { fraction = 0.1, every = 8 },
+  beta  = 0.1,
+  optim = { lr = 1e-5, warmup = 0.1, clip = 1.0 },
+  batch = { pairs = 8, max_tokens = 4096 },
+  steps = 16,
+}
+
+local policy    = xrun.policy(cfg.model)
+local reference = policy:reference()
+local train, valid = xrun.preference(cfg.data, policy):split(cfg.valid)
+local adamw     = xrun.adamw(policy, cfg.optim)
+
+local function hinge(p)                                      -- one loss per pair
+  local chosen   = policy:logprob(p.chosen)   - reference:logprob(p.chosen)
+  local rejected = policy:logprob(p.rejected) - reference:logprob(p.rejected)
+  local margin   = cfg.beta * (chosen - rejected)
+  return (1 - margin):relu(), {
+    margin = margin, accuracy = (margin:sign() + 1) / 2,
+    reward_chosen = cfg.beta * chosen, reward_rejected = cfg.beta * rejected,
+  }
+end
+
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+for step, batch in run:steps(train, cfg.batch) do
+  if step % cfg.valid.every == 0 then run:log(run:evaluate(valid, hinge)) end
+  run:log(adamw:step(batch, hinge))
+end
+run:log(run:evaluate(valid, hinge))
+run:export(policy)

@@ -1,0 +1,38 @@
+-- robust.lua: (eps log sigmoid(-h) - (1 - eps) log sigmoid(h)) / (1 - 2 eps), h = beta (r_c - r_r):
+-- robust DPO (Chowdhury et al. 2024): unbiased under labels flipped with chance eps. Step 0: ln 2.
+local xrun = require "xrun"
+
+local cfg = xrun.config {
+  model = "smollm2-135m-instruct",                           -- a folder, or one of `xrun models`
+  data  = { { path = "recipes/data/preferences.jsonl" } },
+  valid = { fraction = 0.1, every = 8 },
+  beta  = 0.1,
+  eps   = 0.1,                                               -- below 0.5
+  optim = { lr = 1e-5, warmup = 0.1, clip = 1.0 },
+  batch = { pairs = 8, max_tokens = 4096 },
+  steps = 16,
+}
+
+local policy    = xrun.policy(cfg.model)
+local reference = policy:reference()
+local train, valid = xrun.preference(cfg.data, policy):split(cfg.valid)
+local adamw     = xrun.adamw(policy, cfg.optim)
+
+local function robust(p)                                     -- one loss per pair
+  local chosen   = policy:logprob(p.chosen)   - reference:logprob(p.chosen)
+  local rejected = policy:logprob(p.rejected) - reference:logprob(p.rejected)
+  local margin   = cfg.beta * (chosen - rejected)
+  local loss     = cfg.eps * (-margin):log_sigmoid() - (1 - cfg.eps) * margin:log_sigmoid()
+  return loss / (1 - 2 * cfg.eps), {
+    margin = margin, accuracy = (margin:sign() + 1) / 2,
+    reward_chosen = cfg.beta * chosen, reward_rejected = cfg.beta * rejected,
+  }
+end
+
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+for step, batch in run:steps(train, cfg.batch) do
+  if step % cfg.valid.every == 0 then run:log(run:evaluate(valid, robust)) end
+  run:log(adamw:step(batch, robust))
+end
+run:log(run:evaluate(valid, robust))
+run:export(policy)

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/preference_losses.json: what TRL's own trainers say of 64 given pairs.
+
+Each pair is four lists of log-probs per token: of the policy and of the reference, for an answer of
+1 to 60 tokens that was chosen and one that was rejected. They go through TRL's code one pair at a
+time, so that a mean over the batch is the loss of the pair:
+
+  DPOTrainer._compute_loss      sigmoid, hinge, ipo, robust, apo_zero, apo_down, sigmoid_norm, and
+                                sigmoid + alpha sft (rpo)
+  CPOTrainer.cpo_loss           sigmoid with label smoothing over log-ratios (cdpo), and simpo
+  ORPOTrainer.odds_ratio_loss   the second term of orpo, in float32 as TRL has it; the first is the
+                                chosen answer's mean log-prob (TRL itself trains the prompt, too)
+
+The trainers are not constructed: their methods get an object with the settings that they read, and
+a model that answers with the given log-probs. Settings differ from the recipes' own, so that it
+shows if a recipe ignores one.
+
+Made with torch 2.11, trl 1.16:
+    python tests/golden/make/preference_losses.py
+"""
+
+import collections
+import json
+import pathlib
+import types
+
+import torch
+from trl.experimental.cpo.cpo_trainer import CPOTrainer
+from trl.experimental.orpo.orpo_trainer import ORPOTrainer
+from trl.trainer.dpo_trainer import DPOTrainer
+
+OUT = pathlib.Path(__file__).resolve().parents[1] / "preference_losses.json"
+PAIRS, LONGEST = 64, 60
+SIDES = ("chosen", "rejected")
+
+# Recipe -> its settings here, and what of TRL it is.
+DPO = {
+    "dpo": ({"beta": 0.3}, ["sigmoid"]),
+    "ipo": ({"beta": 0.3}, ["ipo"]),
+    "hinge": ({"beta": 0.3}, ["hinge"]),
+    "robust": ({"beta": 0.3, "eps": 0.15}, ["robust"]),
+    "dpo_norm": ({"beta": 3.0}, ["sigmoid_norm"]),
+    "rpo": ({"beta": 0.3, "alpha": 0.5}, ["sigmoid", "sft"]),
+    "apo_zero": ({"beta": 0.3}, ["apo_zero"]),
+    "apo_down": ({"beta": 0.3}, ["apo_down"]),
+    "sft_dpo": ({"beta": 0.3}, ["sigmoid"]),
+}
+CDPO, SIMPO, ORPO = {"beta": 0.3, "eps": 0.15}, {"beta": 1.5, "gamma": 0.7}, {"lambda": 0.25}
+
+
+def draw(generator):
+    """One pair: side -> (policy's, reference's) log-probs per token, all below 0."""
+    pair = {}
+    for side in SIDES:
+        length = int(torch.randint(1, LONGEST + 1, (1,), generator=generator))
+        policy = -torch.empty(length, dtype=torch.float64).exponential_(0.7, generator=generator)
+        noise = torch.randn(length, dtype=torch.float64, generator=generator)
+        pair[side] = (policy - 1e-3, (policy + 0.5 * noise).clamp(max=-1e-3))
+    return pair
+
+
+def padded(rows, width):
+    return torch.stack([torch.nn.functional.pad(row, (0, width - len(row))) for row in rows])
+
+
+def accelerator():
+    def same(x):
+        return x
+
+    return types.SimpleNamespace(device="cpu", gather=same, gather_for_metrics=same)
+
+
+def dpo_loss(pair, settings, loss_types):
+    policy, reference = ([pair[side][who] for side in SIDES] for who in (0, 1))
+    width = max(len(row) for row in policy)
+    mask = padded([torch.ones_like(row) for row in policy], width).long()
+    zeros = torch.zeros(2, width, dtype=torch.float64)
+
+    def model(**_):
+        return types.SimpleNamespace(log_probs=padded(policy, width), entropy=zeros,
+                                     mean_logits=zeros, is_top1=zeros.bool())
+
+    model.training = False
+    trainer = types.SimpleNamespace(
+        model=model, accelerator=accelerator(), aux_loss_enabled=False, ld_alpha=None,
+        precompute_ref_logps=True, f_divergence_type="reverse_kl", use_weighting=False,
+        loss_types=loss_types, loss_weights=[1.0, settings.get("alpha")][: len(loss_types)],
+        beta=settings["beta"], label_smoothing=settings.get("eps", 0.0),
+        _metrics=collections.defaultdict(lambda: collections.defaultdict(list)),
+        _total_train_tokens=0, _tp_size=1)
+    # One token of a prompt stands before each answer.
+    completion = torch.cat([torch.zeros(2, 1, dtype=torch.long), mask], dim=1)
+    inputs = {"input_ids": torch.ones_like(completion), "completion_mask": completion,
+              "attention_mask": torch.ones_like(completion)}
+    for side, row in zip(SIDES, reference):
+        inputs[f"ref_{side}_logps"] = row.sum()[None]
+    return DPOTrainer._compute_loss(trainer, model, inputs, return_outputs=False)
+
+
+def cpo_loss(values, settings, loss_type):
+    trainer = types.SimpleNamespace(
+        accelerator=accelerator(), alpha=0.0, loss_type=loss_type, beta=settings["beta"],
+        simpo_gamma=settings.get("gamma", 0.0), label_smoothing=settings.get("eps", 0.0))
+    return CPOTrainer.cpo_loss(trainer, *values)[0]
+
+
+def cdpo_loss(pair):
+    ratios = [(pair[side][0] - pair[side][1]).sum() for side in SIDES]
+    return cpo_loss(ratios, CDPO, "sigmoid")
+
+
+def simpo_loss(pair):
+    return cpo_loss([pair[side][0].mean() for side in SIDES], SIMPO, "simpo")
+
+
+def orpo_loss(pair):
+    trainer = types.SimpleNamespace(accelerator=accelerator(), beta=ORPO["lambda"])
+    means = [pair[side][0].mean() for side in SIDES]
+    return -means[0] - ORPOTrainer.odds_ratio_loss(trainer, *means)[0].double()
+
+
+def main():
+    generator = torch.Generator().manual_seed(7)
+    pairs = [draw(generator) for _ in range(PAIRS)]
+    losses = {name: (settings, [dpo_loss(pair, settings, kinds).item() for pair in pairs])
+              for name, (settings, kinds) in DPO.items()}
+    for name, settings, loss in (("cdpo", CDPO, cdpo_loss), ("simpo", SIMPO, simpo_loss),
+                                 ("orpo", ORPO, orpo_loss)):
+        losses[name] = (settings, [loss(pair).item() for pair in pairs])
+    sides = {side: {"length": [len(pair[side][0]) for pair in pairs],
+                    "policy": [pair[side][0].sum().item() for pair in pairs],
+                    "reference": [pair[side][1].sum().item() for pair in pairs]}
+             for side in SIDES}
+    recipes = {name: {"settings": settings, "loss": values}
+               for name, (settings, values) in sorted(losses.items())}
+    for name, recipe in recipes.items():
+        print(f"{name:9} {min(recipe['loss']):9.4f} to {max(recipe['loss']):9.4f}")
+    golden = {"versions": {"torch": "2.11", "trl": "1.16"}, "pairs": sides, "recipes": recipes}
+    OUT.write_text(json.dumps(golden) + "\n")
+
+
+if __name__ == "__main__":
+    main()
