@@ -1,6 +1,8 @@
 // The objectives of the shipped recipes against TRL's losses of the same 64 pairs of given
 // log-probs (tests/golden/make/preference_losses.py).
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "core/base/file.h"

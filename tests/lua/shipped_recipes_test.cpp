@@ -1,6 +1,7 @@
 // The recipes over pairs as they stand in recipes/, on a tiny model: each starts at the loss that
 // its equation has where policy and reference are equal, learns, and resumes to the same bits.
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -12,11 +13,11 @@ constexpr double kLn2 = std::numbers::ln2;
 
 struct Start {
   const char* recipe;
-  double loss;                    // of the first step over pairs, ...
-  bool nll = false;               // ... to which the step's `nll` is added
-  bool accuracy = true;           // one half: every margin is 0
-  std::vector<std::string> sets;  // what makes the loss known
-  int64_t step = 0;               // the first one over pairs
+  double loss;                         // of the first step over pairs, ...
+  bool nll = false;                    // ... to which the step's `nll` is added
+  bool accuracy = true;                // one half: every margin is 0
+  std::vector<std::string> sets = {};  // what makes the loss known
+  int64_t step = 0;                    // the first one over pairs
 };
 
 void PrintTo(const Start& start, std::ostream* out) { *out << start.recipe; }
