@@ -77,8 +77,6 @@ std::string tensor_text(const at::Tensor& tensor);
 void index_tensor(lua_State* L, const at::Tensor& tensor, int key);
 // t[key] = value.
 void assign_index(lua_State* L, const at::Tensor& tensor, int key, int value);
-// A nested list of numbers as a tensor: all whole makes i64, else f32, booleans bool.
-at::Tensor tensor_from_list(lua_State* L, int i);
 
 // Registers class Tensor, factories, xrun.no_grad, keep, scope, ops, dtypes.
 void open_tensor(LuaState& state);

@@ -60,14 +60,32 @@ double element(lua_State* L, int i, ListShape& shape) {
   return to_ivalue(L, i, kind, ArgumentKind::kFloat, 0).toDouble();
 }
 
+// A nested list of numbers as a tensor: of `dtype` if there is one, else all whole makes i64,
+// others f32, booleans bool.
+at::Tensor tensor_from_list(lua_State* L, int i, std::optional<at::ScalarType> dtype) {
+  ListShape shape;
+  std::vector<double> values;
+  walk(L, i, 0, shape, true, [&](int k) { values.push_back(element(L, k, shape)); });
+  const bool empty = values.empty();
+  at::ScalarType type = at::kFloat;
+  if (!empty && shape.all_whole) type = at::kLong;
+  if (!empty && shape.all_bool) type = at::kBool;
+  XRUN_CHECK(shape.all_bool || !shape.any_bool, "a list mixes numbers and booleans");
+  at::Tensor made = at::empty(shape.sizes, at::TensorOptions().dtype(at::kDouble));
+  if (type == at::kLong) {
+    // By way of int64: a double would round what 1LL literals are for.
+    made = at::empty(shape.sizes, at::TensorOptions().dtype(at::kLong));
+    auto* out = made.mutable_data_ptr<int64_t>();
+    walk(L, i, 0, shape, true,
+         [&](int k) { *out++ = to_ivalue(L, k, value_kind(L, k), ArgumentKind::kInt, 0).toInt(); });
+    return made.to(dtype.value_or(type));
+  }
+  std::copy(values.begin(), values.end(), made.mutable_data_ptr<double>());
+  return made.to(dtype.value_or(type));  // f64 is not rounded by way of f32
+}
+
 int make_tensor(lua_State* L) {
   const Options options(L, 2, {"dtype", "device", "requires_grad"});
-  at::Tensor made;
-  if (const at::Tensor* source = tensor_if(L, 1)) {
-    made = source->detach().clone();
-  } else {
-    made = tensor_from_list(L, 1);
-  }
   const auto options_of = [&](const char* key, auto read) {
     const auto name = options.find<std::string>(key);
     if (!name) return decltype(read(*name)){};
@@ -75,7 +93,14 @@ int make_tensor(lua_State* L) {
     XRUN_CHECK(value.has_value(), "option `{}`: got \"{}\", which is none", key, *name);
     return value;
   };
-  if (const auto type = options_of("dtype", dtype_of)) made = made.to(*type);
+  const auto type = options_of("dtype", dtype_of);
+  at::Tensor made;
+  if (const at::Tensor* source = tensor_if(L, 1)) {
+    made = source->detach().clone();
+    if (type) made = made.to(*type);
+  } else {
+    made = tensor_from_list(L, 1, type);
+  }
   if (const auto device = options_of("device", device_of)) made = made.to(*device);
   if (options.get<bool>("requires_grad", false)) made.set_requires_grad(true);
   return push(L, made), 1;
@@ -111,28 +136,6 @@ int keep(lua_State* L) {
 }
 
 }  // namespace
-
-at::Tensor tensor_from_list(lua_State* L, int i) {
-  ListShape shape;
-  std::vector<double> values;
-  walk(L, i, 0, shape, true, [&](int k) { values.push_back(element(L, k, shape)); });
-  const bool empty = values.empty();
-  at::ScalarType type = at::kFloat;
-  if (!empty && shape.all_whole) type = at::kLong;
-  if (!empty && shape.all_bool) type = at::kBool;
-  XRUN_CHECK(shape.all_bool || !shape.any_bool, "a list mixes numbers and booleans");
-  at::Tensor made = at::empty(shape.sizes, at::TensorOptions().dtype(at::kDouble));
-  if (type == at::kLong) {
-    // By way of int64: a double would round what 1LL literals are for.
-    made = at::empty(shape.sizes, at::TensorOptions().dtype(at::kLong));
-    auto* out = made.mutable_data_ptr<int64_t>();
-    walk(L, i, 0, shape, true,
-         [&](int k) { *out++ = to_ivalue(L, k, value_kind(L, k), ArgumentKind::kInt, 0).toInt(); });
-    return made;
-  }
-  std::copy(values.begin(), values.end(), made.mutable_data_ptr<double>());
-  return made.to(type);
-}
 
 void open_tensor_functions(LuaState& state) {
   state.function("tensor", "(list or number, {dtype?, device?, requires_grad?}) -> Tensor",

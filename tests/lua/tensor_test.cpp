@@ -33,6 +33,11 @@ TEST_F(TensorValue, BadIndicesSayWhatIsWanted) {
   error_has("local t = xrun.ones(2); t[0] = 'x'", "set to a number or a Tensor, got \"x\"");
 }
 
+TEST_F(TensorValue, AListOfDoublesIsNotRounded) {
+  EXPECT_EQ(run("return xrun.tensor({0.1}, {dtype = 'f64'}):tolist()[1] == 0.1"), "true");
+  EXPECT_EQ(run("return xrun.tensor(0.1, {dtype = 'f64'}):item() == 0.1"), "true");
+}
+
 TEST_F(TensorValue, ListsGoInAndOut) {
   EXPECT_EQ(run("local l = xrun.tensor{{1, 2}, {3, 4}}:tolist(); return l[2][1], #l"), "3, 2");
   EXPECT_EQ(run("return xrun.tensor{true, false}.dtype, xrun.tensor{}.shape[1]"), "bool, 0");
