@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/bf16.h"
 #include "kernels/cpu/decode_attention.h"
+#include "kernels/cpu/exp_row.h"
 #include "kernels/cpu/rms_norm.h"
 #include "kernels/cpu/rope.h"
 #include "kernels/cpu/softmax_rows.h"
@@ -31,6 +32,7 @@ struct CpuKernels {
   void (*rope_bf16)(const Rope<Bf16>&);
   void (*decode_attention_f32)(const DecodeAttention<float>&);
   void (*decode_attention_bf16)(const DecodeAttention<Bf16>&);
+  void (*exp_row)(const ExpRow&);
 };
 
 // The table for this machine, chosen once: AVX-512, AVX2 or portable. XRUN_CPU=avx512, avx2 or

@@ -9,6 +9,7 @@
 #include "kernels/cpu/rope.inl"
 #include "kernels/cpu/swiglu.inl"
 #include "kernels/cpu/decode_attention.inl"
+#include "kernels/cpu/exp_row.inl"
 // clang-format on
 
 static const CpuKernels kTable = {
@@ -27,4 +28,5 @@ static const CpuKernels kTable = {
     rope<Bf16>,
     decode_attention<float>,
     decode_attention<Bf16>,
+    exp_row,
 };
