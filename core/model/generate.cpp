@@ -1,16 +1,13 @@
-// Prompts of a batch are run packed into the cache, then all live sequences advance one token at a
-// time; a finished one leaves its slot and the batch shrinks.
+// A sequence is one sample of one prompt. Free slots take the next prompts, packed into one
+// prefill; then all live sequences advance by one token, and those that end free their slots.
 
 #include "core/model/generate.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/mm.h>
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "core/base/error.h"
@@ -18,82 +15,108 @@
 #include "core/model/kv_cache.h"
 #include "core/model/model.h"
 #include "core/model/scratch.h"
-#include "kernels/cpu/kernels.h"
 
 namespace xrun {
 
 namespace {
 
 constexpr int64_t kPrefillTokens = 4096;  // of one forward, bounds its activations
+constexpr int64_t kMegabyte = 1 << 20;
 
-struct Choice {
-  int32_t id;
-  float logprob;
-};
+using Prompts = std::vector<std::vector<int32_t>>;
 
-// The likeliest token of each row of logits [n, V] fp32, the lowest id among equals.
-std::vector<Choice> choose_greedy(const at::Tensor& logits) {
-  const int64_t n = logits.size(0), vocab = logits.size(1);
-  float* const x = logits.mutable_data_ptr<float>();
-  std::vector<Choice> choices(static_cast<size_t>(n));
-  at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      float* const row = x + r * vocab;
-      const int64_t best = std::max_element(row, row + vocab) - row;  // the first largest
-      Choice& choice = choices[static_cast<size_t>(r)];
-      choice.id = static_cast<int32_t>(best);
-      kernels::cpu_kernels().softmax_rows(
-          {row, &best, &choice.logprob, nullptr, 1, vocab, /*keep=*/false});
-    }
-  });
-  return choices;
-}
-
-// One batch of prompts from first token to last.
 class Decoding {
  public:
-  Decoding(Model& model, const at::Tensor& head, const GenerateOptions& options,
-           std::span<const std::vector<int32_t>> prompts, std::span<Generation> results)
+  Decoding(Model& model, const GenerateOptions& options, const Prompts& prompts)
       : model_(model),
-        head_(head),
+        head_(model.head_weight().to(at::kFloat).contiguous()),
         options_(options),
         prompts_(prompts),
-        results_(results),
-        cache_(model.config(), model.compute_type(), static_cast<int64_t>(prompts.size()),
-               capacity()) {}
+        results_(prompts.size() * static_cast<size_t>(options.samples)),
+        cache_(model.config(), model.compute_type(), slots()),
+        sequence_of_(static_cast<size_t>(slots())) {
+    for (int64_t slot = slots(); slot-- > 0;) free_.push_back(slot);
+  }
 
-  // Returns false if the caller stopped it. `made` counts tokens of all batches.
-  bool run(int64_t& made) {
-    if (options_.max_new_tokens < 1) return finish_all("length"), true;
-    prefill(made);
-    while (!live_.empty()) {
+  std::vector<Generation> run() {
+    if (options_.max_new_tokens < 1) return finish_all("length");
+    while (true) {
+      while (admit()) check_interrupt();
+      if (live_.empty()) return finish_all("interrupted");  // all have ended already
       check_interrupt();
-      if (options_.progress && !options_.progress(made)) return finish_all("interrupted"), false;
-      decode(made);
+      if (options_.progress && !options_.progress(made_)) return finish_all("interrupted");
+      decode();
     }
-    return true;
   }
 
  private:
-  int64_t capacity() const {
-    size_t longest = 0;
-    for (const std::vector<int32_t>& prompt : prompts_) longest = std::max(longest, prompt.size());
-    const int64_t wanted =
-        static_cast<int64_t>(longest) + std::max<int64_t>(options_.max_new_tokens, 0);
-    return std::min(wanted, model_.config().max_length);
+  // A sequence that draws, by its slot, and the row of the pack whose hidden state it draws from.
+  struct Segment {
+    int64_t slot;
+    int64_t row;
+  };
+
+  int64_t slots() const { return std::min(options_.batch, static_cast<int64_t>(results_.size())); }
+  const std::vector<int32_t>& prompt_of(size_t sequence) const {
+    return prompts_[sequence / static_cast<size_t>(options_.samples)];
+  }
+  int64_t capacity(const std::vector<int32_t>& prompt) const {
+    const int64_t left =
+        model_.config().max_length - static_cast<int64_t>(prompt.size());  // may be 0
+    return static_cast<int64_t>(prompt.size()) + std::min(left, options_.max_new_tokens);
   }
 
-  void prefill(int64_t& made) {
-    for (size_t begin = 0; begin < prompts_.size();) {
-      std::vector<std::vector<int32_t>> pack;
-      std::vector<int64_t> slots;
-      for (int64_t tokens = 0; begin < prompts_.size(); ++begin) {
-        tokens += static_cast<int64_t>(prompts_[begin].size());
-        if (!pack.empty() && tokens > kPrefillTokens) break;
-        pack.push_back(prompts_[begin]);
-        slots.push_back(static_cast<int64_t>(begin));
+  // Whether there is a slot and memory for the next sequence.
+  bool has_room() const {
+    if (next_ == results_.size() || free_.empty()) return false;
+    if (free_.size() == sequence_of_.size()) return true;
+    const int64_t wanted = cache_.slot_bytes(capacity(prompt_of(next_)));
+    return cache_.bytes() + wanted <= options_.cache_mb * kMegabyte;
+  }
+
+  int64_t take_slot() {
+    const int64_t slot = free_.back();
+    free_.pop_back();
+    cache_.open(slot, capacity(prompt_of(next_)));
+    sequence_of_[static_cast<size_t>(slot)] = next_++;
+    return slot;
+  }
+
+  // Prefills the next prompts, one pack, each once for all of its samples that have a slot. False
+  // if nothing could begin.
+  bool admit() {
+    Prompts pack;
+    std::vector<int64_t> firsts;
+    std::vector<Segment> segments;
+    int64_t tokens = 0;
+    while (has_room()) {
+      const std::vector<int32_t>& prompt = prompt_of(next_);
+      const auto length = static_cast<int64_t>(prompt.size());
+      if (!pack.empty() && tokens + length > kPrefillTokens) break;
+      pack.push_back(prompt);
+      tokens += length;
+      firsts.push_back(take_slot());
+      segments.push_back({firsts.back(), tokens - 1});
+      while (has_room() && &prompt_of(next_) == &prompt) {
+        segments.push_back({take_slot(), tokens - 1});
       }
-      advance(pack_sequences(pack), slots, made);
+    }
+    if (pack.empty()) return false;
+    const at::Tensor hidden = forward(pack_sequences(pack), firsts);
+    fork(firsts, segments);
+    draw(hidden, segments);
+    return true;
+  }
+
+  // Samples beyond a prompt's first begin with a copy of its keys.
+  void fork(const std::vector<int64_t>& firsts, const std::vector<Segment>& segments) {
+    size_t prompt = 0;
+    for (const Segment& segment : segments) {
+      if (prompt < firsts.size() && segment.slot == firsts[prompt]) {
+        ++prompt;
+      } else {
+        cache_.fork(firsts[prompt - 1], segment.slot);
+      }
     }
   }
 
@@ -105,83 +128,105 @@ class Decoding {
            cache_.length(slot) == rope.original_max_length;
   }
 
-  void refill(int64_t slot, int64_t& made) {
-    std::vector<int32_t> tokens = prompts_[static_cast<size_t>(slot)];
-    const std::vector<int32_t>& ids = results_[static_cast<size_t>(slot)].ids;
+  void refill(int64_t slot) {
+    const size_t sequence = sequence_of_[static_cast<size_t>(slot)];
+    std::vector<int32_t> tokens = prompt_of(sequence);
+    const std::vector<int32_t>& ids = results_[sequence].ids;
     tokens.insert(tokens.end(), ids.begin(), ids.end());
     cache_.clear(slot);
-    advance(pack_sequences({tokens}), {slot}, made);
+    const at::Tensor hidden = forward(pack_sequences({tokens}), {slot});
+    draw(hidden, {{slot, static_cast<int64_t>(tokens.size()) - 1}});
   }
 
-  void decode(int64_t& made) {
-    std::vector<int64_t> slots;
-    for (const int64_t slot : std::exchange(live_, {})) {
-      if (crosses(slot)) {
-        refill(slot, made);
-      } else {
-        slots.push_back(slot);
-      }
-    }
-    if (slots.empty()) return;
-    std::vector<int64_t> tokens, positions;
+  void decode() {
+    std::vector<int64_t> slots, tokens, positions;
+    std::vector<Segment> segments;
     PackInput input;
     input.cu_seqlens.push_back(0);
-    for (const int64_t slot : slots) {
-      tokens.push_back(results_[static_cast<size_t>(slot)].ids.back());
+    for (const int64_t slot : std::exchange(live_, {})) {
+      if (crosses(slot)) {
+        refill(slot);
+        continue;
+      }
+      segments.push_back({slot, static_cast<int64_t>(tokens.size())});
+      slots.push_back(slot);
+      tokens.push_back(results_[sequence_of_[static_cast<size_t>(slot)]].ids.back());
       positions.push_back(cache_.length(slot));
       input.cu_seqlens.push_back(static_cast<int32_t>(tokens.size()));
     }
+    if (slots.empty()) return;
     input.tokens = int64_tensor(tokens);
     input.position_ids = int64_tensor(positions);
-    advance(input, slots, made);
+    draw(forward(input, slots), segments);
   }
 
-  // Runs one forward and gives every slot its next token.
-  void advance(const PackInput& input, const std::vector<int64_t>& slots, int64_t& made) {
+  at::Tensor forward(const PackInput& input, const std::vector<int64_t>& slots) {
     cache_.use_slots(slots);
-    const at::Tensor hidden = model_.forward_cached(input, cache_);
-    std::vector<int64_t> last;
-    for (size_t s = 0; s < slots.size(); ++s) last.push_back(input.cu_seqlens[s + 1] - 1);
-    const at::Tensor rows = at::index_select(hidden, 0, int64_tensor(last)).to(at::kFloat);
-    const int64_t n = rows.size(0), vocab = head_.size(0);
-    at::Tensor logits = scratch_floats(n * vocab).view({n, vocab});
-    at::mm_out(logits, rows, head_.t());
-    const std::vector<Choice> choices = choose_greedy(logits);
-    for (size_t s = 0; s < slots.size(); ++s) take(slots[s], choices[s]);
-    made += n;
+    return model_.forward_cached(input, cache_);
   }
 
-  void take(int64_t slot, const Choice& choice) {
-    Generation& result = results_[static_cast<size_t>(slot)];
-    result.ids.push_back(choice.id);
-    result.logprobs.push_back(choice.logprob);
+  // Gives every segment its next token, from the hidden state of its row.
+  void draw(const at::Tensor& hidden, const std::vector<Segment>& segments) {
+    std::vector<int64_t> rows;
+    std::vector<DrawKey> keys;
+    for (const Segment& segment : segments) {
+      const size_t sequence = sequence_of_[static_cast<size_t>(segment.slot)];
+      const auto samples = static_cast<size_t>(options_.samples);
+      const size_t prompt = sequence / samples;
+      rows.push_back(segment.row);
+      keys.push_back({options_.prompt_names.empty() ? prompt : options_.prompt_names[prompt],
+                      static_cast<uint32_t>(sequence % samples),
+                      static_cast<uint64_t>(cache_.length(segment.slot))});
+    }
+    const at::Tensor last = at::index_select(hidden, 0, int64_tensor(rows)).to(at::kFloat);
+    const int64_t n = last.size(0), vocab = head_.size(0);
+    at::Tensor logits = scratch_floats(n * vocab).view({n, vocab});
+    at::mm_out(logits, last, head_.t());
+    const std::vector<Draw> draws = draw_tokens(logits, keys, options_.sampling);
+    made_ += n;
+    for (size_t s = 0; s < segments.size(); ++s) take(segments[s].slot, draws[s]);
+  }
+
+  void take(int64_t slot, const Draw& draw) {
+    const size_t sequence = sequence_of_[static_cast<size_t>(slot)];
+    Generation& result = results_[sequence];
+    result.ids.push_back(draw.id);
+    result.logprobs.push_back(draw.logprob);
+    if (options_.sampling.truncates()) result.logprobs_kept.push_back(draw.logprob_kept);
     const std::vector<int32_t>& stops = options_.stop_ids;
-    const bool stopped = std::find(stops.begin(), stops.end(), choice.id) != stops.end();
+    bool stopped = std::find(stops.begin(), stops.end(), draw.id) != stops.end();
+    if (options_.on_token) stopped |= options_.on_token(sequence, draw.id);
     const bool full = static_cast<int64_t>(result.ids.size()) >= options_.max_new_tokens ||
                       cache_.length(slot) >= model_.config().max_length;
-    if (stopped || full) {
-      result.finish = stopped ? "stop" : "length";
-    } else {
+    if (!stopped && !full) {
       live_.push_back(slot);
+      return;
     }
+    result.finish = stopped ? "stop" : "length";
+    cache_.close(slot);
+    free_.push_back(slot);
   }
 
-  void finish_all(const char* how) {
+  std::vector<Generation> finish_all(const char* how) {
     for (Generation& result : results_) {
       if (result.finish.empty()) result.finish = how;
     }
+    return std::move(results_);
   }
 
   Model& model_;
-  const at::Tensor& head_;  // [V, D] fp32
+  const at::Tensor head_;  // [V, D] fp32
   const GenerateOptions& options_;
-  std::span<const std::vector<int32_t>> prompts_;
-  std::span<Generation> results_;
+  const Prompts& prompts_;
+  std::vector<Generation> results_;
   KvCache cache_;
-  std::vector<int64_t> live_;
+  std::vector<size_t> sequence_of_;  // by slot
+  std::vector<int64_t> live_, free_;
+  size_t next_ = 0;  // the first sequence that has not begun
+  int64_t made_ = 0;
 };
 
-void check_prompts(const Model& model, const std::vector<std::vector<int32_t>>& prompts) {
+void check_prompts(const Model& model, const Prompts& prompts) {
   const ModelConfig& config = model.config();
   for (size_t i = 0; i < prompts.size(); ++i) {
     const auto length = static_cast<int64_t>(prompts[i].size());
@@ -196,26 +241,24 @@ void check_prompts(const Model& model, const std::vector<std::vector<int32_t>>& 
   }
 }
 
+void check_options(const GenerateOptions& options, size_t prompts) {
+  constexpr int64_t kMostSamples = 1 << 20;  // a draw's name has 20 bits for them
+  check_sampling(options.sampling);
+  XRUN_CHECK(options.batch >= 1, "batch is {}, it must be at least 1", options.batch);
+  XRUN_CHECK(options.samples >= 1 && options.samples <= kMostSamples,
+             "samples is {}, wanted 1 to {}", options.samples, kMostSamples);
+  XRUN_CHECK(options.prompt_names.empty() || options.prompt_names.size() == prompts,
+             "{} prompts have {} names", prompts, options.prompt_names.size());
+}
+
 }  // namespace
 
-std::vector<Generation> generate(Model& model, const std::vector<std::vector<int32_t>>& prompts,
+std::vector<Generation> generate(Model& model, const Prompts& prompts,
                                  const GenerateOptions& options) {
   check_prompts(model, prompts);
-  XRUN_CHECK(options.batch >= 1, "batch is {}, it must be at least 1", options.batch);
+  check_options(options, prompts.size());
   const at::NoGradGuard no_grad;
-  const at::Tensor head = model.head_weight().to(at::kFloat).contiguous();
-  std::vector<Generation> results(prompts.size());
-  int64_t made = 0;
-  for (size_t begin = 0; begin < prompts.size(); begin += static_cast<size_t>(options.batch)) {
-    const size_t n = std::min(prompts.size() - begin, static_cast<size_t>(options.batch));
-    Decoding decoding(model, head, options, std::span(prompts).subspan(begin, n),
-                      std::span(results).subspan(begin, n));
-    if (!decoding.run(made)) break;
-  }
-  for (Generation& result : results) {
-    if (result.finish.empty()) result.finish = "interrupted";  // never begun
-  }
-  return results;
+  return Decoding(model, options, prompts).run();
 }
 
 }  // namespace xrun

@@ -4,6 +4,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "core/base/error.h"
 #include "core/model/attention.h"
 #include "kernels/cpu/kernels.h"
@@ -19,42 +22,74 @@ T* data(const at::Tensor& x) {
 
 }  // namespace
 
-KvCache::KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slots, int64_t capacity)
-    : capacity_(capacity), lengths_(static_cast<size_t>(slots), 0) {
-  // fp16 has no kernel: its keys and values are kept in fp32
-  const at::ScalarType type = compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
-  for (int64_t layer = 0; layer < config.layers; ++layer) {
-    keys_.push_back(at::empty({slots, config.kv_heads, capacity, config.head_dim}, type));
-    values_.push_back(at::empty({slots, config.kv_heads, capacity, config.head_dim}, type));
-  }
+// fp16 has no kernel: its keys and values are kept in fp32.
+KvCache::KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slots)
+    : type_(compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat),
+      layers_(config.layers),
+      groups_(config.kv_heads),
+      width_(config.head_dim),
+      slots_(static_cast<size_t>(slots)),
+      lengths_(static_cast<size_t>(slots), 0) {}
+
+void KvCache::open(int64_t slot, int64_t capacity) {
+  slots_[static_cast<size_t>(slot)] = at::empty({layers_, 2, groups_, capacity, width_}, type_);
+  clear(slot);
+}
+
+void KvCache::close(int64_t slot) {
+  slots_[static_cast<size_t>(slot)] = at::Tensor();
+  clear(slot);
+}
+
+void KvCache::fork(int64_t from, int64_t to) {
+  const int64_t n = length(from);
+  XRUN_CHECK(n <= capacity(to), "a slot of {} tokens cannot hold the {} of another", capacity(to),
+             n);
+  slots_[static_cast<size_t>(to)].narrow(3, 0, n).copy_(
+      slots_[static_cast<size_t>(from)].narrow(3, 0, n));
+  lengths_[static_cast<size_t>(to)] = n;
+}
+
+int64_t KvCache::capacity(int64_t slot) const {
+  const at::Tensor& held = slots_[static_cast<size_t>(slot)];
+  return held.defined() ? held.size(3) : 0;
+}
+
+int64_t KvCache::slot_bytes(int64_t capacity) const {
+  return layers_ * 2 * groups_ * capacity * width_ * static_cast<int64_t>(at::elementSize(type_));
+}
+
+int64_t KvCache::bytes() const {
+  int64_t sum = 0;
+  for (size_t s = 0; s < slots_.size(); ++s) sum += slot_bytes(capacity(static_cast<int64_t>(s)));
+  return sum;
 }
 
 void KvCache::use_slots(std::vector<int64_t> slots) {
   for (const int64_t slot : slots) {
-    XRUN_CHECK(slot >= 0 && slot < static_cast<int64_t>(lengths_.size()),
-               "the cache has {} slots, slot {} was asked for", lengths_.size(), slot);
+    XRUN_CHECK(slot >= 0 && slot < static_cast<int64_t>(slots_.size()),
+               "the cache has {} slots, slot {} was asked for", slots_.size(), slot);
   }
-  slots_ = std::move(slots);
+  used_ = std::move(slots);
 }
 
 at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
                            const at::Tensor& v, const std::vector<int64_t>& cu_seqlens,
                            double scale, int64_t window) {
-  XRUN_CHECK(slots_.size() + 1 == cu_seqlens.size(),
-             "the pack has {} segments, {} slots are in use", cu_seqlens.size() - 1, slots_.size());
+  XRUN_CHECK(used_.size() + 1 == cu_seqlens.size(), "the pack has {} segments, {} slots are in use",
+             cu_seqlens.size() - 1, used_.size());
   bool single = true, fresh = true;
-  for (size_t s = 0; s < slots_.size(); ++s) {
+  for (size_t s = 0; s < used_.size(); ++s) {
     const int64_t n = cu_seqlens[s + 1] - cu_seqlens[s];
     single &= n == 1;
-    fresh &= length(slots_[s]) == 0;
-    XRUN_CHECK(length(slots_[s]) + n <= capacity_,
-               "a sequence of {} tokens is beyond the cache's {}", length(slots_[s]) + n,
-               capacity_);
+    fresh &= length(used_[s]) == 0;
+    XRUN_CHECK(length(used_[s]) + n <= capacity(used_[s]),
+               "a sequence of {} tokens is beyond the slot's {}", length(used_[s]) + n,
+               capacity(used_[s]));
   }
   XRUN_CHECK(single || fresh, "the cache takes whole prompts or single tokens, not both at once");
   if (!single) return prefill(layer, q, k, v, cu_seqlens, scale, window);
-  const at::ScalarType type = keys_[0].scalar_type();
-  return decode(layer, q.to(type).contiguous(), k.to(type).contiguous(), v.to(type).contiguous(),
+  return decode(layer, q.to(type_).contiguous(), k.to(type_).contiguous(), v.to(type_).contiguous(),
                 scale, window)
       .to(q.scalar_type());
 }
@@ -62,46 +97,46 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
 at::Tensor KvCache::prefill(int64_t layer, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const std::vector<int64_t>& cu_seqlens,
                             double scale, int64_t window) {
-  for (size_t s = 0; s < slots_.size(); ++s) {
+  for (size_t s = 0; s < used_.size(); ++s) {
     const int64_t begin = cu_seqlens[s], n = cu_seqlens[s + 1] - begin;
-    const auto place = [&](const at::Tensor& cache) {
-      return cache.select(0, slots_[s]).narrow(1, 0, n).permute({1, 0, 2});
+    const at::Tensor held = slots_[static_cast<size_t>(used_[s])].select(0, layer);
+    const auto place = [&](int64_t which) {
+      return held.select(0, which).narrow(1, 0, n).permute({1, 0, 2});
     };
-    place(keys_[static_cast<size_t>(layer)]).copy_(k.narrow(0, begin, n));
-    place(values_[static_cast<size_t>(layer)]).copy_(v.narrow(0, begin, n));
+    place(0).copy_(k.narrow(0, begin, n));
+    place(1).copy_(v.narrow(0, begin, n));
   }
   return varlen_attention(q, k, v, cu_seqlens, scale, window);
 }
 
 at::Tensor KvCache::decode(int64_t layer, const at::Tensor& q, const at::Tensor& k,
                            const at::Tensor& v, double scale, int64_t window) {
-  const at::Tensor& keys = keys_[static_cast<size_t>(layer)];
-  const at::Tensor& values = values_[static_cast<size_t>(layer)];
-  const int64_t heads = q.size(1), groups = k.size(1), width = k.size(2);
+  const int64_t heads = q.size(1);
   at::Tensor y = at::empty_like(q);
   const auto run = [&](auto kernel, auto* unit) {
     using T = std::remove_pointer_t<decltype(unit)>;
-    at::parallel_for(0, static_cast<int64_t>(slots_.size()), 1, [&](int64_t from, int64_t to) {
+    at::parallel_for(0, static_cast<int64_t>(used_.size()), 1, [&](int64_t from, int64_t to) {
       std::vector<float> scratch;
       for (int64_t s = from; s < to; ++s) {
-        const int64_t slot = slots_[static_cast<size_t>(s)], n = length(slot);
-        T* const slot_keys = data<T>(keys) + slot * groups * capacity_ * width;
-        T* const slot_values = data<T>(values) + slot * groups * capacity_ * width;
-        for (int64_t g = 0; g < groups; ++g) {
-          const int64_t to_row = (g * capacity_ + n) * width, from_row = (s * groups + g) * width;
-          std::copy_n(data<T>(k) + from_row, width, slot_keys + to_row);
-          std::copy_n(data<T>(v) + from_row, width, slot_values + to_row);
+        const int64_t slot = used_[static_cast<size_t>(s)], n = length(slot), room = capacity(slot);
+        T* const keys =
+            data<T>(slots_[static_cast<size_t>(slot)]) + layer * 2 * groups_ * room * width_;
+        T* const values = keys + groups_ * room * width_;
+        for (int64_t g = 0; g < groups_; ++g) {
+          const int64_t to_row = (g * room + n) * width_, from_row = (s * groups_ + g) * width_;
+          std::copy_n(data<T>(k) + from_row, width_, keys + to_row);
+          std::copy_n(data<T>(v) + from_row, width_, values + to_row);
         }
         const int64_t first = window > 0 ? std::max<int64_t>(0, n + 1 - window) : 0;
         scratch.resize(static_cast<size_t>(n + 1 - first));
-        kernel({data<T>(q) + s * heads * width, slot_keys + first * width,
-                slot_values + first * width, data<T>(y) + s * heads * width, scratch.data(),
-                n + 1 - first, capacity_, heads, groups, width, static_cast<float>(scale)});
+        kernel({data<T>(q) + s * heads * width_, keys + first * width_, values + first * width_,
+                data<T>(y) + s * heads * width_, scratch.data(), n + 1 - first, room, heads,
+                groups_, width_, static_cast<float>(scale)});
       }
     });
   };
   const kernels::CpuKernels& table = kernels::cpu_kernels();
-  if (q.scalar_type() == at::kFloat) {
+  if (type_ == at::kFloat) {
     run(table.decode_attention_f32, static_cast<float*>(nullptr));
   } else {
     run(table.decode_attention_bf16, static_cast<kernels::Bf16*>(nullptr));
@@ -110,8 +145,8 @@ at::Tensor KvCache::decode(int64_t layer, const at::Tensor& q, const at::Tensor&
 }
 
 void KvCache::advance(const std::vector<int64_t>& cu_seqlens) {
-  for (size_t s = 0; s < slots_.size(); ++s) {
-    lengths_[static_cast<size_t>(slots_[s])] += cu_seqlens[s + 1] - cu_seqlens[s];
+  for (size_t s = 0; s < used_.size(); ++s) {
+    lengths_[static_cast<size_t>(used_[s])] += cu_seqlens[s + 1] - cu_seqlens[s];
   }
 }
 

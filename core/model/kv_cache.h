@@ -10,19 +10,26 @@
 
 namespace xrun {
 
-// Slots have a fixed capacity in tokens. Not thread-safe.
+// Not thread-safe.
 class KvCache {
  public:
-  KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slots, int64_t capacity);
+  KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slots);
+
+  // Gives an empty slot room for `capacity` tokens; gives it up with all that it holds.
+  void open(int64_t slot, int64_t capacity);
+  void close(int64_t slot);
+  // Forgets the tokens of a slot that stays open.
+  void clear(int64_t slot) { lengths_[static_cast<size_t>(slot)] = 0; }
+  // Copies all tokens of a slot into an open one, which has room for them.
+  void fork(int64_t from, int64_t to);
+  int64_t length(int64_t slot) const { return lengths_[static_cast<size_t>(slot)]; }
+  int64_t slot_bytes(int64_t capacity) const;  // of one slot
+  int64_t bytes() const;                       // of all open ones
 
   // The slot of each segment of the next forward.
   void use_slots(std::vector<int64_t> slots);
-  int64_t length(int64_t slot) const { return lengths_[static_cast<size_t>(slot)]; }
-  void clear(int64_t slot) { lengths_[static_cast<size_t>(slot)] = 0; }
-
   // Appends one layer's keys and values and attends to the segment's last `window`, [T, H, K];
-  // 0: to all. Either
-  // every segment is one token, or every slot in use is empty.
+  // 0: to all. Either every segment is one token, or every slot in use is empty.
   at::Tensor attend(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                     const std::vector<int64_t>& cu_seqlens, double scale, int64_t window = 0);
   // Makes the appended tokens count, after the last layer.
@@ -33,10 +40,12 @@ class KvCache {
                      const std::vector<int64_t>& cu_seqlens, double scale, int64_t window);
   at::Tensor decode(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                     double scale, int64_t window);
+  int64_t capacity(int64_t slot) const;
 
-  int64_t capacity_;
-  std::vector<at::Tensor> keys_, values_;  // a layer: [slots, G, capacity, K], fp32 or bf16
-  std::vector<int64_t> lengths_, slots_;
+  at::ScalarType type_;
+  int64_t layers_, groups_, width_;  // G key heads of K
+  std::vector<at::Tensor> slots_;    // [layers, 2, G, capacity, K], keys and values; fp32 or bf16
+  std::vector<int64_t> lengths_, used_;
 };
 
 }  // namespace xrun

@@ -1,10 +1,12 @@
-// Greedy decoding: the cache changes nothing, sequences leave the batch on their own.
+// Decoding: the cache changes nothing, sequences leave the batch on their own and others take
+// their place.
 
 #include "core/model/generate.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/tensor.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -72,6 +74,87 @@ TEST_F(GenerateTest, TheBatchDoesNotChangeASequence) {
   for (size_t s = 0; s < kPrompts.size(); ++s) EXPECT_EQ(together[s].ids, alone[s].ids);
 }
 
+TEST_F(GenerateTest, WhatASequenceDrawsDoesNotDependOnTheBatch) {
+  std::vector<std::vector<int32_t>> prompts;
+  for (int32_t i = 0; i < 9; ++i) {
+    std::vector<int32_t>& prompt = prompts.emplace_back(kPrompts[static_cast<size_t>(i) % 3]);
+    prompt.push_back(i);
+  }
+  for (const SamplingOptions& sampling :
+       {SamplingOptions{.temperature = 1, .seed = 4},
+        SamplingOptions{.temperature = 0.8, .top_k = 30, .top_p = 0.9, .min_p = 0.01}}) {
+    GenerateOptions options{.max_new_tokens = 12, .stop_ids = {3, 40}, .sampling = sampling};
+    const std::vector<Generation> together = generate(*model_, prompts, options);
+    for (const int64_t batch : {1, 3, 8}) {
+      options.batch = batch;
+      const std::vector<Generation> got = generate(*model_, prompts, options);
+      for (size_t s = 0; s < prompts.size(); ++s) EXPECT_EQ(got[s].ids, together[s].ids);
+    }
+    for (size_t s = 0; s < prompts.size(); ++s) {  // by itself, under its name
+      options.prompt_names = {s};
+      EXPECT_EQ(generate(*model_, {prompts[s]}, options)[0].ids, together[s].ids);
+    }
+  }
+}
+
+TEST_F(GenerateTest, AnEqualPromptOfAnotherNameDrawsOtherTokens) {
+  const GenerateOptions options{.max_new_tokens = 12, .sampling = {.temperature = 1}};
+  const std::vector<Generation> got = generate(*model_, {kPrompts[0], kPrompts[0]}, options);
+  EXPECT_NE(got[0].ids, got[1].ids);
+  EXPECT_EQ(got[0].ids, generate(*model_, {kPrompts[0]}, options)[0].ids);
+}
+
+TEST_F(GenerateTest, SamplesOfOnePromptDifferAndShareItsKeys) {
+  GenerateOptions options{.max_new_tokens = 8, .sampling = {.temperature = 1}, .samples = 4};
+  const std::vector<Generation> forked = generate(*model_, kPrompts, options);
+  ASSERT_EQ(forked.size(), 12u);
+  EXPECT_NE(forked[0].ids, forked[1].ids);
+  EXPECT_NE(forked[1].ids, forked[2].ids);
+  for (const int64_t batch : {1, 3, 5}) {  // some samples begin later than others of their prompt
+    options.batch = batch;
+    const std::vector<Generation> got = generate(*model_, kPrompts, options);
+    for (size_t s = 0; s < got.size(); ++s) EXPECT_EQ(got[s].ids, forked[s].ids) << s;
+  }
+  options.samples = 1;
+  EXPECT_EQ(generate(*model_, kPrompts, options)[1].ids, forked[4].ids);
+}
+
+TEST_F(GenerateTest, SlotsAreRefilledWhileOthersGoOn) {
+  std::vector<size_t> order;
+  GenerateOptions options{.max_new_tokens = 6, .batch = 2};
+  std::vector<int> made(4);
+  options.on_token = [&](size_t sequence, int32_t) {
+    order.push_back(sequence);
+    return sequence == 0 && ++made[0] == 2;
+  };
+  std::vector<std::vector<int32_t>> prompts = kPrompts;
+  prompts.push_back({8, 8});
+  const std::vector<Generation> got = generate(*model_, prompts, options);
+  EXPECT_EQ(got[0].ids.size(), 2u);
+  EXPECT_EQ(got[0].finish, "stop");
+  for (size_t s = 1; s < 4; ++s) EXPECT_EQ(got[s].ids.size(), 6u);
+  // sequence 2 begins before the next token of 1, and 3 before the next of 2
+  EXPECT_EQ(order,
+            std::vector<size_t>({0, 1, 0, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 3, 2, 3, 3, 3, 3, 3}))
+      << fmt::format("{}", fmt::join(order, ", "));
+}
+
+TEST_F(GenerateTest, MemoryLimitsHowManyAreDecodedTogether) {
+  int most = 0, live = 0;
+  GenerateOptions options{.max_new_tokens = 3, .cache_mb = 0};
+  const std::vector<Generation> want = generate(*model_, kPrompts, {.max_new_tokens = 3});
+  std::vector<int> made(3);
+  options.on_token = [&](size_t sequence, int32_t) {
+    live += made[sequence]++ == 0;
+    most = std::max(most, live);
+    live -= made[sequence] == 3;
+    return false;
+  };
+  const std::vector<Generation> got = generate(*model_, kPrompts, options);
+  EXPECT_EQ(most, 1);
+  for (size_t s = 0; s < got.size(); ++s) EXPECT_EQ(got[s].ids, want[s].ids);
+}
+
 TEST_F(GenerateTest, AStopIdEndsItsSequenceAndNoOther) {
   const std::vector<Generation> free = generate(*model_, kPrompts, {.max_new_tokens = 8});
   const int32_t stop = free[1].ids[2];
@@ -124,6 +207,13 @@ TEST_F(GenerateTest, RefusesPromptsThatDoNotFit) {
   EXPECT_EQ(message({{97}}), "prompt 1 holds the id 97, outside the model's vocabulary of 97");
   EXPECT_EQ(message({std::vector<int32_t>(41, 1)}),
             "prompt 1 has 41 tokens, the model's limit is 40");
+}
+
+TEST_F(GenerateTest, RefusesOptionsOutOfRange) {
+  EXPECT_THROW(generate(*model_, kPrompts, {.sampling = {.temperature = -1}}), UsageError);
+  EXPECT_THROW(generate(*model_, kPrompts, {.samples = 0}), Error);
+  EXPECT_THROW(generate(*model_, kPrompts, {.batch = 0}), Error);
+  EXPECT_THROW(generate(*model_, kPrompts, {.prompt_names = {1}}), Error);
 }
 
 TEST_F(GenerateTest, Bf16AndFp16DecodeAsTheirOwnForwardSays) {
