@@ -1,0 +1,114 @@
+// Each sequence decodes its own tokens as they come; what the decoder gives passes the scan for
+// stop strings and only then becomes text.
+
+#include "core/rollout/text_sampler.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/model/model.h"
+#include "core/rollout/stop_text.h"
+#include "core/text/chat_tokens.h"
+#include "core/text/decode_stream.h"
+
+namespace xrun {
+
+namespace {
+
+void add_once(std::vector<int32_t>& ids, int32_t id) {
+  if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+}
+
+// The text of one sequence while its tokens arrive.
+class TextStream {
+ public:
+  TextStream(const Tokenizer& tokenizer, const std::vector<std::string>& stops)
+      : decode_(tokenizer, /*skip_special=*/true), scan_(stops) {}
+
+  // Both return the text that became certain.
+  std::string push(int32_t id) { return keep(scan_.push(decode_.push(id))); }
+  std::string finish() {
+    std::string rest = scan_.push(decode_.finish());
+    return keep(rest + scan_.finish());
+  }
+  bool stopped() const { return scan_.stopped(); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string keep(std::string piece) {
+    text_ += piece;
+    return piece;
+  }
+
+  DecodeStream decode_;
+  StopText scan_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::vector<TextSample> sample_text(Model& model, const Tokenizer& tokenizer,
+                                    const std::vector<std::vector<int32_t>>& prompts,
+                                    const TextOptions& options) {
+  check_stop_strings(options.stop);
+  GenerateOptions generation = options.generate;
+  for (const std::string& stop : options.stop) {
+    const std::optional<int32_t> id = tokenizer.id_of(stop);
+    if (id && tokenizer.is_special(*id)) add_once(generation.stop_ids, *id);
+  }
+  const auto sequences =
+      prompts.size() * static_cast<size_t>(std::max<int64_t>(options.generate.samples, 0));
+  std::vector<std::unique_ptr<TextStream>> streams(sequences);
+  const auto say = [&](size_t sequence, const std::string& piece) {
+    if (options.on_text && !piece.empty()) options.on_text(sequence, piece);
+  };
+  generation.on_token = [&](size_t sequence, int32_t id) {
+    std::unique_ptr<TextStream>& stream = streams[sequence];
+    if (!stream) stream = std::make_unique<TextStream>(tokenizer, options.stop);
+    say(sequence, stream->push(id));
+    const bool asked = options.generate.on_token && options.generate.on_token(sequence, id);
+    return asked || stream->stopped();
+  };
+  std::vector<Generation> generations = generate(model, prompts, generation);
+  std::vector<TextSample> samples;
+  for (size_t s = 0; s < generations.size(); ++s) {
+    TextSample& sample = samples.emplace_back();
+    sample.reason = generations[s].finish;
+    sample.generation = std::move(generations[s]);
+    if (!streams[s]) continue;  // no token was asked for
+    say(s, streams[s]->finish());
+    sample.text = streams[s]->text();
+    if (streams[s]->stopped()) sample.reason = "stop_string";
+  }
+  return samples;
+}
+
+std::vector<int32_t> stop_ids_of(const Model& model, const Tokenizer& tokenizer) {
+  std::vector<int32_t> ids = model.config().stop_ids;
+  if (tokenizer.eos_id()) add_once(ids, *tokenizer.eos_id());
+  return ids;
+}
+
+std::optional<int32_t> turn_end_of(const Tokenizer& tokenizer, const ChatTemplate& chat_template) {
+  const Json messages = parse_json(
+      R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"}])", "messages");
+  ChatTokens chat;
+  try {
+    chat = encode_chat(tokenizer, chat_template, messages, Json::object());
+  } catch (const Error&) {
+    return std::nullopt;  // a template that wants other messages says nothing about its end
+  }
+  uint32_t answered = 0;
+  for (const RenderSpan& span : chat.rendering.spans) {
+    if (span.origin == Origin::kMessage) answered = span.end;
+  }
+  for (size_t t = 0; t < chat.ids.size(); ++t) {
+    const bool behind = answered > 0 && chat.offsets[t].begin >= answered;
+    if (behind && tokenizer.is_special(chat.ids[t])) return chat.ids[t];
+  }
+  return std::nullopt;
+}
+
+}  // namespace xrun

@@ -1,0 +1,66 @@
+// Stop strings: the same text however it was cut, nothing given away that may begin one.
+
+#include "core/rollout/stop_text.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/base/philox.h"
+
+namespace xrun {
+
+namespace {
+
+// What comes of a text that arrives in pieces of `size` bytes.
+std::string scanned(const std::string& text, const std::vector<std::string>& stops, size_t size) {
+  StopText scan(stops);
+  std::string out;
+  for (size_t at = 0; at < text.size(); at += size) out += scan.push(text.substr(at, size));
+  return out + scan.finish();
+}
+
+}  // namespace
+
+TEST(StopText, TheTextEndsBeforeTheFirstStopHoweverItIsCut) {
+  for (size_t size = 1; size < 20; ++size) {
+    EXPECT_EQ(scanned("one two three", {"tw"}, size), "one ");
+    EXPECT_EQ(scanned("one two three", {"three", "o t"}, size), "one tw");
+    EXPECT_EQ(scanned("one two three", {"four"}, size), "one two three");
+    EXPECT_EQ(scanned("aaab", {"aab"}, size), "a");
+    EXPECT_EQ(scanned("abcX and", {"abcX", "bc"}, size), "a") << "complete first";
+    EXPECT_EQ(scanned("xabc", {"bc", "abc"}, size), "x") << "complete at one place: the longest";
+    EXPECT_EQ(scanned("no end in sig", {"sight"}, size), "no end in sig");
+    EXPECT_EQ(scanned("anything", {}, size), "anything");
+  }
+}
+
+TEST(StopText, PiecesDoNotChangeARandomText) {
+  const std::vector<std::string> stops = {"abab", "bbb", "caa"};
+  for (uint64_t i = 0; i < 200; ++i) {
+    std::string text;
+    for (uint64_t t = 0; t < 40; ++t) text += static_cast<char>('a' + philox_u64(1, 1, i, t) % 3);
+    const std::string whole = scanned(text, stops, 1);
+    for (const size_t size : {2, 3, 7, 40}) EXPECT_EQ(scanned(text, stops, size), whole) << text;
+  }
+}
+
+TEST(StopText, HoldsBackWhatMayBeginAStop) {
+  const std::vector<std::string> stops = {"\nUser:"};
+  StopText scan(stops);
+  EXPECT_EQ(scan.push("yes\n"), "yes");
+  EXPECT_EQ(scan.push("\nUs"), "\n");
+  EXPECT_EQ(scan.push("ual"), "\nUsual");
+  EXPECT_FALSE(scan.stopped());
+  EXPECT_EQ(scan.push("\nUser: and more"), "");
+  EXPECT_TRUE(scan.stopped());
+  EXPECT_EQ(scan.push("more"), "");
+  EXPECT_EQ(scan.finish(), "");
+}
+
+TEST(StopText, AnEmptyStopAndOneThatIsNotUtf8AreRefused) {
+  EXPECT_THROW(check_stop_strings({"a", ""}), UsageError);
+  EXPECT_THROW(check_stop_strings({"\xC3"}), UsageError);
+  EXPECT_NO_THROW(check_stop_strings({"é", "\n"}));
+}
+
+}  // namespace xrun
