@@ -34,7 +34,7 @@ constexpr Command kCommands[] = {
     {"render", "conversations through a chat template", command_render},
     {"cache", "token caches: ls, verify, rm; or builds those of a recipe", command_cache},
     {"score", "log-probabilities of tokens under a model", nullptr},
-    {"sample", "greedy answers of a model", nullptr},
+    {"sample", "answers of a model, greedy or drawn; --chat on a terminal", nullptr},
     {"models", "small real models that packages carry", nullptr},
     {"import", "a GGUF file to a Hugging Face folder", nullptr},
     {"init-model", "a folder with a random-init model", nullptr},

@@ -73,7 +73,6 @@ grep -q '"finish":"\(length\|stop\)"' out || fail "$(cat out)"
 is "$(grep -o '"logprobs":\[[^]]*' out | tr ',' '\n' | wc -l)" \
   "$(grep -o '"ids":\[[^]]*' out | tr ',' '\n' | wc -l)"
 is "$(echo 'some words' | "$xrun" sample --model tiny --max-new-tokens 0)" ""
-refuses 2 'sampling is greedy so far' "$xrun" sample --model tiny --temperature 0.7
 refuses 2 'model is required' "$xrun" sample
 refuses 2 'no such folder' "$xrun" score --model nowhere
 printf '{"prompt":""}\n{"prompt":5}\n' >prompts
@@ -93,6 +92,41 @@ is "$status $(wc -l <out)" "1 3"
 is "$(sed -n 2p out)" ""
 grep -q '^xrun: error: plain:2: the prompt is empty' err || fail "$(cat err)"
 ! grep -q 'error' out || fail "an error among the answers: $(cat out)"
+
+# Drawn tokens: the seed and the row's number decide, whatever the other rows are.
+draw() { "$xrun" sample --model tiny --temperature 1 --max-new-tokens 12 "$@"; }
+printf 'a\nsome words\nb c\n' >three
+printf 'quite another row\nsome words\n' >two
+is "$(draw three)" "$(draw three --batch 1)"
+is "$(draw three | sed -n 2p)" "$(draw two | sed -n 2p)"
+[ "$(draw three)" != "$(draw three --seed 1)" ] || fail "the seed changes nothing"
+greedy=$("$xrun" sample --model tiny --max-new-tokens 12 three)
+[ "$(draw three)" != "$greedy" ] || fail "the temperature changes nothing"
+for option in '--top-k 1' '--top-p 1e-9' '--min-p 1'; do
+  # shellcheck disable=SC2086
+  is "$(draw $option three)" "$greedy"
+done
+printf '{"prompt":"a"}\n{"ids":[5,6]}\n' >rows
+draw --json --samples 2 --top-k 50 rows >out
+is "$(wc -l <out)" 4
+is "$(grep -c '"logprobs_kept":\[-.*"sample":[01]' out)" 4
+is "$(sed -n 4p out | grep -o '"sample":.')" '"sample":1'
+
+# A stop string ends the text before it, the ids behind it.
+echo '{"prompt":"some words"}' >one
+whole=$(draw --json one | grep -o '"text":"[^"]*')
+letter=$(cut -c9- <<<"$whole" | grep -o '[a-z]' | head -1)
+draw --json --stop "$letter" --stop '%%%' one >out
+grep -q '"finish":"stop_string"' out || fail "no stop at $letter: $(cat out)"
+is "$(grep -o '"text":"[^"]*' out)" "${whole%%"$letter"*}"
+
+# Options out of range are one error before any model is looked for; the rate is said if asked for.
+refuses 2 '--top-p is 0, wanted' "$xrun" sample --model nowhere --temperature 1 --top-p 0
+refuses 2 '--temperature is -1, wanted' "$xrun" sample --model nowhere --temperature -1
+refuses 2 'change nothing at --temperature 0' "$xrun" sample --model nowhere --top-k 5
+refuses 2 'a stop string is empty' "$xrun" sample --model nowhere --stop ''
+refuses 2 '--samples: got 0' "$xrun" sample --model nowhere --samples 0
+draw --rate two 2>&1 >out | grep -q 'xrun: .* new tokens in .* tokens/s' || fail "no rate"
 
 # A conversation goes through the template that is named.
 echo '{"messages":[{"role":"user","content":"hi"}]}' >chat

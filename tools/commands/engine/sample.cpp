@@ -1,12 +1,18 @@
-// xrun sample: greedy continuations of prompts, or answers to conversations.
+// xrun sample: continuations of prompts, answers to conversations, a conversation on a terminal.
 
 #include <fmt/core.h>
+#include <unistd.h>
 
+#include <chrono>
+
+#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/console/progress.h"
-#include "core/model/generate.h"
-#include "core/text/chat_tokens.h"
+#include "core/rollout/stop_text.h"
+#include "core/rollout/text_sampler.h"
 #include "tools/commands/command_line.h"
+#include "tools/commands/engine/chat.h"
+#include "tools/commands/engine/chat_prompt.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/model_arguments.h"
 
@@ -14,68 +20,66 @@ namespace xrun {
 
 namespace {
 
+constexpr int64_t kChatTokens = 1024;  // of an answer on a terminal, which Ctrl-C ends anyway
+
 struct SampleArguments {
   ModelArguments model;
+  TextOptions text = {.generate = {.batch = 32}};
   std::string chat_template = "auto";
-  double temperature = 0;
-  int64_t max_new_tokens = 128;
-  int64_t batch = 32;
-  bool chat = false;
+  bool chat = false, ignore_eos = false, rate = false;
 };
 
-// Turns rows into prompts.
+// Turns rows into prompts, and remembers which of them are conversations.
 class SampleRows {
  public:
-  SampleRows(const SampleArguments& arguments, const Model& model)
-      : arguments_(arguments), tokenizer_(open_tokenizer(arguments.model, model)) {}
-
-  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  SampleRows(const SampleArguments& arguments, const ModelConfig& config,
+             std::shared_ptr<const Tokenizer> tokenizer, ChatPrompt& chat)
+      : arguments_(arguments), config_(config), tokenizer_(std::move(tokenizer)), chat_(chat) {}
 
   std::vector<int32_t> parse(const std::string& line, const RowReader& rows) {
-    if (!arguments_.model.json) return arguments_.chat ? from_user(line) : from_text(line);
+    conversations_.push_back(arguments_.chat);
+    if (!arguments_.model.json) return from_prompt(line);
     const Json row = parse_json(line, rows.name(), rows.line());
     if (const Json* messages = row.find("messages")) {
       Json kwargs = Json::object();
       for (const auto& [key, value] : row.as_object()) {
         if (key != "messages") kwargs.set(key, value);
       }
-      return from_messages(*messages, std::move(kwargs));
+      conversations_.back() = true;
+      return chat_.ids(*messages, std::move(kwargs));
     }
+    if (const Json* ids = row.find("ids")) return row_ids(*ids, config_);
     const Json* prompt = row.find("prompt");
-    XRUN_CHECK(prompt != nullptr, "wanted an object with the field \"prompt\" or \"messages\"");
+    XRUN_CHECK(prompt != nullptr,
+               "wanted an object with the field \"prompt\", \"messages\" or \"ids\"");
     XRUN_CHECK(prompt->is_string(), "the field \"prompt\" is of kind {}, wanted a string",
                prompt->kind_name());
-    return arguments_.chat ? from_user(prompt->as_string()) : from_text(prompt->as_string());
+    return from_prompt(prompt->as_string());
+  }
+
+  // Whether a token ends the answer to a row: the template's end of a turn, in a conversation.
+  bool ends(uint64_t row, int32_t id) {
+    if (arguments_.ignore_eos || !conversations_[row]) return false;
+    if (!turn_end_) turn_end_ = turn_end_of(*tokenizer_, chat_.chat_template()).value_or(-1);
+    return id == *turn_end_;
   }
 
  private:
-  std::vector<int32_t> from_text(const std::string& text) {
+  std::vector<int32_t> from_prompt(const std::string& text) {
+    if (arguments_.chat)
+      return chat_.ids(Json(Json::Array{chat_message("user", text)}), Json::object());
     std::vector<int32_t> ids = tokenizer_->leading_bos();
     const Encoding encoding = tokenizer_->encode(text);
     ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
-    XRUN_CHECK(!ids.empty(), "the prompt is empty; a continuation needs at least one token");
     return ids;
   }
 
-  std::vector<int32_t> from_user(const std::string& text) {
-    Json::Object message = {{"role", "user"}, {"content", text}};
-    return from_messages(Json(Json::Array{Json(std::move(message))}), Json::object());
-  }
-
-  std::vector<int32_t> from_messages(const Json& messages, Json kwargs) {
-    if (!chat_template_) {
-      const ResolvedTemplate resolved =
-          resolve_template(*tokenizer_, arguments_.chat_template, "", /*allow_unmarked=*/true);
-      fmt::print(stderr, "{}\n", resolved.notice);
-      chat_template_ = resolved.chat_template;
-    }
-    if (kwargs.find("add_generation_prompt") == nullptr) kwargs.set("add_generation_prompt", true);
-    return encode_chat(*tokenizer_, *chat_template_, messages, kwargs).ids;
-  }
-
   const SampleArguments& arguments_;
+  const ModelConfig& config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
-  std::shared_ptr<const ChatTemplate> chat_template_;
+  ChatPrompt& chat_;
+  std::vector<bool> conversations_;  // by row
+  std::optional<int32_t> turn_end_;  // -1: the template writes none
 };
 
 // One line whatever the text holds: a newline is \n, a carriage return \r, a backslash \\.
@@ -94,86 +98,182 @@ std::string escaped(const std::string& text) {
   return line;
 }
 
-// {"ids","text","logprobs","finish"}, or the text alone.
-std::string answer_line(const Generation& generation, const Tokenizer& tokenizer, bool json) {
-  const std::string text = tokenizer.decode(generation.ids, /*skip_special=*/true);
-  if (!json) return escaped(text);
-  Json::Array ids, logprobs;
-  for (const int32_t id : generation.ids) ids.emplace_back(int64_t{id});
-  for (const float l : generation.logprobs) logprobs.emplace_back(std::stod(fmt::format("{}", l)));
-  return dump_json(Json(Json::Object{{"ids", Json(std::move(ids))},
-                                     {"text", text},
-                                     {"logprobs", Json(std::move(logprobs))},
-                                     {"finish", generation.finish}}));
+Json json_floats(const std::vector<float>& values) {
+  Json::Array all;
+  for (const float value : values) all.emplace_back(std::stod(fmt::format("{}", value)));
+  return Json(std::move(all));
 }
 
-std::vector<std::string> answer_group(Model& model, const Tokenizer& tokenizer,
-                                      const SampleArguments& arguments,
-                                      const std::vector<ModelRow>& rows, TaskProgress& progress) {
-  GenerateOptions options;
-  options.progress = [&](int64_t tokens) {
-    progress.update(tokens, 0);
-    return true;
-  };
-  options.max_new_tokens = arguments.max_new_tokens;
-  options.batch = arguments.batch;
-  options.stop_ids = model.config().stop_ids;
-  if (options.stop_ids.empty() && tokenizer.eos_id()) options.stop_ids = {*tokenizer.eos_id()};
-  std::vector<std::vector<int32_t>> prompts;
-  for (const ModelRow& row : rows) {
-    if (row.error.empty()) prompts.push_back(row.ids);
+// {"ids","text","logprobs","finish"} and what the options add, or the text alone.
+std::string answer_line(const TextSample& sample, const SampleArguments& arguments,
+                        int64_t number) {
+  if (!arguments.model.json) return escaped(sample.text);
+  const Generation& made = sample.generation;
+  Json::Array ids;
+  for (const int32_t id : made.ids) ids.emplace_back(int64_t{id});
+  Json line(Json::Object{{"ids", Json(std::move(ids))},
+                         {"text", sample.text},
+                         {"logprobs", json_floats(made.logprobs)},
+                         {"finish", sample.reason}});
+  const GenerateOptions& options = arguments.text.generate;
+  if (options.sampling.truncates()) line.set("logprobs_kept", json_floats(made.logprobs_kept));
+  if (options.samples > 1) line.set("sample", number);
+  return dump_json(line);
+}
+
+// Answers groups of rows; row n of the input draws as prompt n, whatever the groups are.
+class SampleGroups {
+ public:
+  SampleGroups(const SampleArguments& arguments, Model& model, const Tokenizer& tokenizer,
+               SampleRows& rows)
+      : arguments_(arguments), model_(model), tokenizer_(tokenizer), rows_(rows) {}
+
+  std::vector<std::string> answer(const std::vector<ModelRow>& rows) {
+    TextOptions options = arguments_.text;
+    options.generate.progress = [&](int64_t tokens) {
+      progress_.update(tokens_ + tokens, 0);
+      return true;
+    };
+    std::vector<std::vector<int32_t>> prompts;
+    for (const ModelRow& row : rows) {
+      if (row.error.empty()) {
+        prompts.push_back(row.ids);
+        options.generate.prompt_names.push_back(row_);
+      }
+      ++row_;
+    }
+    options.generate.on_token = [&, samples = static_cast<size_t>(options.generate.samples)](
+                                    size_t sequence, int32_t id) {
+      return rows_.ends(options.generate.prompt_names[sequence / samples], id);
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    const std::vector<TextSample> samples = sample_text(model_, tokenizer_, prompts, options);
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    std::vector<std::string> lines;
+    size_t next = 0;
+    for (const ModelRow& row : rows) {
+      if (!row.error.empty()) {
+        lines.push_back(error_line(row.error, arguments_.model.json));
+        continue;
+      }
+      for (int64_t i = 0; i < options.generate.samples; ++i) {
+        tokens_ += static_cast<int64_t>(samples[next].generation.ids.size());
+        lines.push_back(answer_line(samples[next++], arguments_, i));
+      }
+    }
+    return lines;
   }
-  const std::vector<Generation> answers = generate(model, prompts, options);
-  std::vector<std::string> lines;
-  size_t next = 0;
-  for (const ModelRow& row : rows) {
-    lines.push_back(row.error.empty()
-                        ? answer_line(answers[next++], tokenizer, arguments.model.json)
-                        : error_line(row.error, arguments.model.json));
+
+  void say_rate() const {
+    fmt::print(stderr, "xrun: {} new tokens in {:.3f} s, {:.1f} tokens/s\n", count_text(tokens_),
+               seconds_, static_cast<double>(tokens_) / std::max(seconds_, 1e-9));
   }
-  return lines;
+
+ private:
+  const SampleArguments& arguments_;
+  Model& model_;
+  const Tokenizer& tokenizer_;
+  SampleRows& rows_;
+  TaskProgress progress_{error_console(), "sampling", "tokens"};
+  uint64_t row_ = 0;
+  int64_t tokens_ = 0;
+  double seconds_ = 0;
+};
+
+void add_sampling_options(CLI::App& app, SamplingOptions& sampling) {
+  app.add_option("--temperature", sampling.temperature, "0: the likeliest token, greedily")
+      ->capture_default_str();
+  app.add_option("--top-k", sampling.top_k, "only the k likeliest tokens may come; 0: all")
+      ->capture_default_str();
+  app.add_option("--top-p", sampling.top_p,
+                 "only the likeliest tokens that have this probability together")
+      ->capture_default_str();
+  app.add_option("--min-p", sampling.min_p,
+                 "only tokens with at least this share of the likeliest one's probability")
+      ->capture_default_str();
+  app.add_option("--seed", sampling.seed,
+                 "of the draws; a row's answer depends on it, on the "
+                 "row's number and on nothing else in the input")
+      ->check(whole_number(0))
+      ->capture_default_str();
+}
+
+void add_options(CLI::App& app, SampleArguments& arguments) {
+  GenerateOptions& generate = arguments.text.generate;
+  add_model_arguments(app, arguments.model);
+  app.add_flag("--chat", arguments.chat,
+               "a prompt is a user's message, put through the template; on a terminal, without "
+               "FILE, a conversation");
+  app.add_option("--template", arguments.chat_template,
+                 "a template file or the name of a built-in one; by default the tokenizer's own");
+  app.add_option("--max-new-tokens", generate.max_new_tokens,
+                 "tokens of an answer at most; 1024 on a terminal")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  add_sampling_options(app, generate.sampling);
+  app.add_option("--samples", generate.samples, "answers to each row, one line each")
+      ->check(whole_number(1))
+      ->capture_default_str();
+  app.add_option("--stop", arguments.text.stop,
+                 "a text that ends an answer and is left out of it; may be given several times")
+      ->expected(1)
+      ->take_all();
+  app.add_flag("--ignore-eos", arguments.ignore_eos,
+               "end-of-text and end-of-turn tokens end nothing");
+  app.add_option("--batch", generate.batch, "answers decoded together")
+      ->check(whole_number(1))
+      ->capture_default_str();
+  app.add_flag("--rate", arguments.rate, "says tokens per second on standard error at the end");
+}
+
+int answer_all(const SampleArguments& arguments, Model& model,
+               const std::shared_ptr<const Tokenizer>& tokenizer, ChatPrompt& chat) {
+  SampleRows rows(arguments, model.config(), tokenizer, chat);
+  SampleGroups groups(arguments, model, *tokenizer, rows);
+  const int64_t limit = model.config().max_length;
+  const int status = answer_rows(
+      arguments.model, arguments.text.generate.batch * 256,
+      [&](const std::string& line, const RowReader& at) {
+        std::vector<int32_t> ids = rows.parse(line, at);
+        XRUN_CHECK(!ids.empty(), "the prompt is empty; a continuation needs at least one token");
+        XRUN_CHECK(static_cast<int64_t>(ids.size()) <= limit,
+                   "the prompt has {} tokens, the model's limit is {}", ids.size(), limit);
+        return ids;
+      },
+      [&](const std::vector<ModelRow>& group) { return groups.answer(group); });
+  if (arguments.rate) groups.say_rate();
+  return status;
 }
 
 }  // namespace
 
 int command_sample(int argc, char** argv) {
   CLI::App app(
-      "Continues each row greedily, a line of output for each. Rows are lines of text (questions "
-      "with --chat), answered in text where \\n is a newline and \\\\ a backslash; or with --json "
-      "{\"prompt\"} or {\"messages\"} -> {\"ids\", \"text\", \"logprobs\", \"finish\"}.",
+      "Continues each row, a line of output for each. Rows are lines of text (questions with "
+      "--chat), answered in text where \\n is a newline and \\\\ a backslash; or with --json "
+      "{\"prompt\"}, {\"messages\"} or {\"ids\"} -> {\"ids\", \"text\", \"logprobs\", \"finish\"}. "
+      "With "
+      "--chat "
+      "on a terminal it is a conversation.",
       "xrun sample");
   SampleArguments arguments;
-  add_model_arguments(app, arguments.model);
-  app.add_flag("--chat", arguments.chat, "a prompt is a user's message, put through the template");
-  app.add_option("--template", arguments.chat_template,
-                 "a template file or the name of a built-in one; by default the tokenizer's own");
-  app.add_option("--max-new-tokens", arguments.max_new_tokens, "tokens of an answer at most")
-      ->check(whole_number(0))
-      ->capture_default_str();
-  app.add_option("--batch", arguments.batch, "rows decoded together")
-      ->check(whole_number(1))
-      ->capture_default_str();
-  app.add_option("--temperature", arguments.temperature, "0, greedy, is the only one so far");
+  add_options(app, arguments);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
-  if (arguments.temperature != 0) {
-    throw UsageError(fmt::format("--temperature {}: sampling is greedy so far, only 0 is possible",
-                                 arguments.temperature));
-  }
+  GenerateOptions& generate = arguments.text.generate;
+  check_sampling(generate.sampling, "--");
+  check_stop_strings(arguments.text.stop);
+  const bool terminal = arguments.chat && arguments.model.file.empty() && !arguments.model.json &&
+                        ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
+  if (terminal && app.count("--max-new-tokens") == 0) generate.max_new_tokens = kChatTokens;
   const auto model = open_model(arguments.model);
-  SampleRows rows(arguments, *model);
-  const int64_t limit = model->config().max_length;
-  TaskProgress progress(error_console(), "sampling", "tokens");
-  return answer_rows(
-      arguments.model, arguments.batch * 256,
-      [&](const std::string& line, const RowReader& at) {
-        std::vector<int32_t> ids = rows.parse(line, at);
-        XRUN_CHECK(static_cast<int64_t>(ids.size()) <= limit,
-                   "the prompt has {} tokens, the model's limit is {}", ids.size(), limit);
-        return ids;
-      },
-      [&](const std::vector<ModelRow>& group) {
-        return answer_group(*model, rows.tokenizer(), arguments, group, progress);
-      });
+  const auto tokenizer = open_tokenizer(arguments.model, *model);
+  ChatPrompt chat(tokenizer, arguments.chat_template);
+  if (!arguments.ignore_eos) generate.stop_ids = stop_ids_of(*model, *tokenizer);
+  if (!terminal) return answer_all(arguments, *model, tokenizer, chat);
+  // a model without a template is refused before the first line
+  const std::optional<int32_t> turn_end = turn_end_of(*tokenizer, chat.chat_template());
+  if (turn_end && !arguments.ignore_eos) generate.stop_ids.push_back(*turn_end);
+  return chat_on_terminal({*model, *tokenizer, chat, arguments.text, arguments.model.model});
 }
 
 }  // namespace xrun

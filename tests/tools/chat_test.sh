@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# xrun sample --chat on a terminal: history, orders, Ctrl-C in an answer and at the prompt.
+set -euo pipefail
+xrun=${XRUN_BUILD:?}/bin/xrun
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+"$xrun" init-model tiny --tokenizer "${XRUN_ROOT:?}/tests/data/tiny_tokenizer" --layers 1 \
+  --hidden 32 --heads 2 --ffn 32 --max-length 1000000 >/dev/null
+
+# The template tells of its third user message, so that the history can be seen.
+cat >turns.jinja <<'JINJA'
+{%- if messages|map(attribute='content')|list|last == 'tell' -%}
+{{ raise_exception('asked: ' ~ messages|map(attribute='role')|join(',') ~ ', first ' ~ messages[0].content) }}
+{%- endif -%}
+{%- for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content }}<|im_end|>
+{% endfor -%}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% endif -%}
+JINJA
+
+cat >drive.py <<'PYTHON'
+import os, pty, select, sys, time
+
+pid, terminal = pty.fork()
+if pid == 0:
+    os.environ["NO_COLOR"] = "1"
+    os.execv(sys.argv[1], sys.argv[1:])
+seen = b""
+
+
+def until(text, timeout=60):
+    """Reads until the text has come, and forgets it with all before it; returns that."""
+    global seen
+    end = time.time() + timeout
+    while text.encode() not in seen:
+        ready, _, _ = select.select([terminal], [], [], max(0, end - time.time()))
+        if not ready:
+            sys.exit(f"no {text!r} within {timeout} s, got {seen.decode(errors='replace')!r}")
+        try:
+            piece = os.read(terminal, 4096)
+        except OSError:
+            piece = b""
+        if not piece:
+            sys.exit(f"ended before {text!r}: {seen.decode(errors='replace')!r}")
+        seen += piece
+    before, seen = seen.split(text.encode(), 1)
+    return before.decode(errors="replace")
+
+
+def send(text):
+    os.write(terminal, text.encode())
+
+
+until("/help lists")
+until("> ")
+send("one\n")
+until("one\r\n")
+answer = until("\r\n")
+assert answer, "an empty answer"
+until("> ")
+send("two\n")
+until("ended after 8 tokens")
+until("> ")
+send("tell\n")
+until("asked: user,assistant,user,assistant,user, first one")
+until("> ")
+send("/system be brief\n")
+until("this system prompt")
+until("> ")
+send("three\n")
+until("ended after 8 tokens")
+until("> ")
+send("tell\n")
+until("asked: system,user,assistant,user, first be brief")
+until("> ")
+send("/reset\n")
+until("a new conversation")
+until("> ")
+send("tell\n")
+until("asked: system,user, first be brief")
+until("> ")
+send("/rest\n")
+until("there is no /rest; did you mean `/reset`?")
+until("> ")
+send("half a line\x03")  # Ctrl-C at the prompt
+until("> ")
+send("//tell\n")  # a message that begins with a slash
+until("ended after 8 tokens")
+until("> ")
+send("\x04")  # Ctrl-D
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+PYTHON
+python3 drive.py "$xrun" sample --chat --model tiny --template turns.jinja --temperature 1 \
+  --max-new-tokens 8 --ignore-eos
+
+# Ctrl-C ends an answer that would go on for long, and what it said stays.
+sed -i '/^until("\/help/,$d' drive.py
+cat >>drive.py <<'PYTHON'
+until("> ")
+send("on and on\n")
+until("on and on\r\n")
+while len(until("\ufffd")) > 200:
+    pass
+send("\x03")
+until("(ended by Ctrl-C)")
+until("> ")
+send("tell\n")
+until("asked: user,assistant,user, first on and on")
+until("> ")
+send("/quit\n")
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+PYTHON
+python3 drive.py "$xrun" sample --chat --model tiny --template turns.jinja --temperature 1 \
+  --max-new-tokens 900000 --ignore-eos
