@@ -142,9 +142,12 @@ void open_run(LuaState& state) {
               "valid/loss, or valid/<name>/loss.",
               run_evaluate)
       .method("sample", "(policy, set, shown?, options?) -> Metrics",
-              "Greedy answers to every prompt of a set; shows the first `shown` (3) beside the "
-              "run's earliest ones and keeps all of them in samples/. Options: max_tokens (128), "
-              "score, a function of a sample { text, length, finish, prompt_text, kept columns }.",
+              "Answers to every prompt of a set; shows the first `shown` (3) beside the run's "
+              "earliest ones and keeps all of them in samples/. Options: max_tokens (128; 0 makes "
+              "none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a text "
+              "or a list of texts that end an answer, and score: a function of a sample "
+              "{ text, length, finish, prompt_text, kept columns }, or the name of a kept column, "
+              "which scores 1 where the text has it in it as whole words, in either case.",
               run_sample)
       .method("export", "(policy) -> string",
               "Writes the policy alone as a Hugging Face folder, hf/ of the run; returns its path.",

@@ -5,7 +5,10 @@
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/suggest.h"
 #include "core/console/progress.h"
+#include "core/rollout/answer_match.h"
+#include "core/rollout/stop_text.h"
 #include "core/train/evaluate.h"
 #include "core/train/random_scope.h"
 #include "lua/bind/args.h"
@@ -72,33 +75,114 @@ double score_sample(lua_State* L, const LuaRef& function, const Sample& sample) 
 }
 
 struct SampleSettings {
-  int64_t shown, max_tokens;
-  std::optional<LuaRef> score;
+  int64_t shown = 3;
+  TextOptions text;
+  // A sample's score: of a function, or whether the text holds what a kept column says.
+  std::optional<LuaRef> function;
+  std::string column;
+
+  bool scores() const { return function || !column.empty(); }
 };
 
+std::string column_text(const Sample& sample, const std::string& column) {
+  const Json* value = sample.kept.find(column);
+  if (value == nullptr || value->is_null()) return "";
+  return value->is_string() ? value->as_string() : dump_json(*value);
+}
+
+double score_of(lua_State* L, const SampleSettings& settings, const Sample& sample) {
+  if (settings.function) return score_sample(L, *settings.function, sample);
+  return holds_answer(sample.text, column_text(sample, settings.column)) ? 1 : 0;
+}
+
+// Whether the set keeps a column. Data without one can still be answered: it is said, and nothing
+// is scored.
+bool keeps(RunLoop& run, const DataHandle& data, const std::string& column) {
+  std::vector<std::string> kept;
+  for (const DataSet::Kept& one : data.set.kept_columns()) kept.push_back(one.name);
+  if (std::find(kept.begin(), kept.end(), column) != kept.end()) return true;
+  run.session().console->print(fmt::format(
+      "{}: answers are not scored; no row has the column \"{}\" that `score` names, or `keep` of "
+      "the data does not name it{}",
+      data.name, column, did_you_mean(column, kept)));
+  return false;
+}
+
+bool is_text(lua_State* L, const Options& options, const char* key) {
+  const StackGuard guard(L);
+  options.push_value(key);
+  return lua_type(L, -1) == LUA_TSTRING;
+}
+
+// The sampling options, all but the stop strings.
+GenerateOptions read_generation(const Options& options, uint64_t seed) {
+  GenerateOptions generate{.max_new_tokens = options.get<int64_t>("max_tokens", kSampleTokens)};
+  XRUN_CHECK(generate.max_new_tokens >= 0, "max_tokens is {}, wanted 0 (no answers) or more",
+             generate.max_new_tokens);
+  generate.sampling = {.temperature = options.get<double>("temperature", 0),
+                       .top_k = options.get<int64_t>("top_k", 0),
+                       .top_p = options.get<double>("top_p", 1),
+                       .min_p = options.get<double>("min_p", 0),
+                       .seed = seed};
+  if (const auto own = options.find<int64_t>("seed")) {
+    generate.sampling.seed = static_cast<uint64_t>(*own);
+  }
+  check_sampling(generate.sampling);
+  return generate;
+}
+
+SampleSettings read_sample_settings(RunLoop& run, lua_State* L, const DataHandle& data) {
+  SampleSettings settings;
+  settings.shown = std::max<int64_t>(opt_arg<int64_t>(L, 4, "shown").value_or(3), 0);
+  const Options options(
+      L, 5, {"max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "score"});
+  settings.text.generate = read_generation(options, run.seed());
+  if (is_text(L, options, "stop")) {
+    settings.text.stop = {options.get<std::string>("stop")};
+  } else {
+    settings.text.stop = options.get<std::vector<std::string>>("stop", {});
+  }
+  check_stop_strings(settings.text.stop);
+  if (!options.has("score")) return settings;
+  if (is_text(L, options, "score")) {
+    const std::string column = options.get<std::string>("score");
+    if (settings.text.generate.max_new_tokens > 0 && keeps(run, data, column))
+      settings.column = column;
+  } else {
+    settings.function = options.get<LuaRef>("score");
+  }
+  return settings;
+}
+
+// Answers, keeps and shows; no tokens make no answers and no metrics.
 Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& data,
                const SampleSettings& settings) {
+  TextOptions text = settings.text;
+  if (text.generate.max_new_tokens < 1) return {};
+  const int64_t most = text.generate.max_new_tokens * data.set.size();
   TaskProgress progress(*run.session().console, "answering " + data.name, "tokens");
-  int64_t done = 0;
-  const std::vector<Sample> samples = answer_prompts(policy, data, settings.max_tokens, [&] {
-    progress.update(++done, settings.max_tokens);
+  text.generate.progress = [&](int64_t tokens) {
+    progress.update(tokens, most);
     check_interrupt(L);
-  });
+    return true;
+  };
+  const std::vector<Sample> samples = answer_prompts(policy, data, text);
   if (samples.empty()) return {};
   const auto count = static_cast<double>(samples.size());
   double length = 0, score = 0;
   for (const Sample& one : samples) {
     length += static_cast<double>(one.length);
-    if (settings.score) score += score_sample(L, *settings.score, one);
+    if (settings.scores()) score += score_of(L, settings, one);
   }
   Metrics metrics = {{"sample/length", length / count}};
-  if (settings.score) metrics.emplace_back("sample/score", score / count);
-  std::string text = keep_and_show(run.run().dir().path() / "samples", run.run().step(), samples,
-                                   static_cast<size_t>(settings.shown));
-  text += fmt::format("  {} greedy answer{} at step {}: {:.1f} tokens on average", samples.size(),
-                      samples.size() == 1 ? "" : "s", run.run().step(), length / count);
-  if (settings.score) text += fmt::format(", score {:.3f}", score / count);
-  run.session().console->print(text);
+  if (settings.scores()) metrics.emplace_back("sample/score", score / count);
+  std::string shown = keep_and_show(run.run().dir().path() / "samples", run.run().step(), samples,
+                                    static_cast<size_t>(settings.shown));
+  shown += fmt::format("  {} {} answer{} at step {}: {:.1f} tokens on average", samples.size(),
+                       text.generate.sampling.temperature == 0 ? "greedy" : "sampled",
+                       samples.size() == 1 ? "" : "s", run.run().step(), length / count);
+  if (settings.scores()) shown += fmt::format(", score {:.3f}", score / count);
+  run.session().console->print(shown);
   return metrics;
 }
 
@@ -150,11 +234,7 @@ int run_evaluate(RunLoop& run, lua_State* L) {
 int run_sample(RunLoop& run, lua_State* L) {
   const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
   const auto data = arg<std::shared_ptr<DataHandle>>(L, 3, "set");
-  const int64_t shown = opt_arg<int64_t>(L, 4, "shown").value_or(3);
-  const Options options(L, 5, {"max_tokens", "score"});
-  SampleSettings settings{std::max<int64_t>(shown, 0),
-                          options.get<int64_t>("max_tokens", kSampleTokens), std::nullopt};
-  if (options.has("score")) settings.score = options.get<LuaRef>("score");
+  const SampleSettings settings = read_sample_settings(run, L, *data);
   return push_measured(run, L, "sample " + data->name,
                        [&](int64_t) { return answer(run, L, *policy, *data, settings); });
 }

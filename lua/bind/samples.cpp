@@ -6,7 +6,6 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/utf8.h"
-#include "core/model/generate.h"
 #include "core/model/model.h"
 #include "core/run/checkpoint.h"
 #include "core/text/tokenizer.h"
@@ -25,15 +24,6 @@ Json kept_columns(const DataSet& set, int64_t row) {
                                            : Json(set.kept_string(row, column.name)));
   }
   return kept;
-}
-
-std::vector<int32_t> stop_ids(Policy& policy) {
-  std::vector<int32_t> ids = policy.model().config().stop_ids;
-  if (const auto eos = policy.tokenizer()->eos_id();
-      eos && std::find(ids.begin(), ids.end(), *eos) == ids.end()) {
-    ids.push_back(*eos);
-  }
-  return ids;
 }
 
 std::string one_line(std::string text) {
@@ -80,26 +70,20 @@ std::pair<int64_t, std::map<int64_t, std::string>> read_earliest(const std::file
 
 }  // namespace
 
-std::vector<Sample> answer_prompts(Policy& policy, const DataHandle& data, int64_t max_tokens,
-                                   const std::function<void()>& poll) {
+std::vector<Sample> answer_prompts(Policy& policy, const DataHandle& data, TextOptions options) {
+  const Tokenizer& tokenizer = *policy.tokenizer();
   std::vector<std::vector<int32_t>> prompts;
   for (int64_t i = 0; i < data.set.size(); ++i) {
     prompts.push_back(data.set.prompt_ids(data.set.unit(i)));
+    options.generate.prompt_names.push_back(static_cast<uint64_t>(data.set.unit(i)));
   }
-  GenerateOptions options;
-  options.max_new_tokens = max_tokens;
-  options.stop_ids = stop_ids(policy);
-  options.progress = [&](int64_t) {
-    poll();
-    return true;
-  };
-  const std::vector<Generation> generations = generate(policy.model(), prompts, options);
+  options.generate.stop_ids = stop_ids_of(policy.model(), tokenizer);
+  const std::vector<TextSample> answers = sample_text(policy.model(), tokenizer, prompts, options);
   std::vector<Sample> samples;
-  for (size_t i = 0; i < generations.size(); ++i) {
+  for (size_t i = 0; i < answers.size(); ++i) {
     const int64_t row = data.set.unit(static_cast<int64_t>(i));
-    samples.push_back({row, policy.tokenizer()->decode(prompts[i], true),
-                       policy.tokenizer()->decode(generations[i].ids, true),
-                       static_cast<int64_t>(generations[i].ids.size()), generations[i].finish,
+    samples.push_back({row, tokenizer.decode(prompts[i], true), answers[i].text,
+                       static_cast<int64_t>(answers[i].generation.ids.size()), answers[i].reason,
                        kept_columns(data.set, row)});
   }
   return samples;

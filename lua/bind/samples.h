@@ -2,31 +2,30 @@
 // Answers of a model to the prompts of a data set: made, kept in the run, shown before and after.
 
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/rollout/text_sampler.h"
 #include "lua/bind/data_handle.h"
 
 namespace xrun {
 
 class Policy;
 
-// One greedy answer.
+// One answer.
 struct Sample {
   int64_t row = -1;    // of the data set
   std::string prompt;  // text of the prompt tokens, special tokens left out
   std::string text;    // the answer, special tokens left out
   int64_t length = 0;  // its tokens, the stop token included
-  std::string finish;  // "stop" or "length"
+  std::string finish;  // "stop", "stop_string" or "length"
   Json kept;           // the row's kept columns, an object
 };
 
-// Answers every prompt of the set, in its order, with up to max_tokens new tokens each. `poll` is
-// called after every token of the batch and may throw.
-std::vector<Sample> answer_prompts(Policy& policy, const DataHandle& data, int64_t max_tokens,
-                                   const std::function<void()>& poll);
+// Answers every prompt of the set, in its order, one sample each. Rows are the names of their
+// draws, so that an answer depends on its row and on the seed alone. Stop ids are the policy's own.
+std::vector<Sample> answer_prompts(Policy& policy, const DataHandle& data, TextOptions options);
 
 // Writes the samples to `dir`/step_0000034.jsonl, and returns the text that shows the first `count`
 // of them, each beside the answer of the earliest file there, if that is another step's.
