@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Times `xrun sample` against transformers.generate, after checking that greedy ids agree.
+
+    python3 tools/bench/generate_peer.py XRUN [PRESET...] [--batch N,N] [--pairs N] [--threads N]
+
+PRESET is tiny or mid (both if none is given), random weights in fp32. Prompts are 64 random tokens,
+64 are made of each, and nothing ends early. Runs of both alternate, the order turns from pair to
+pair; xrun's time is the one that its --rate line gives, transformers' that of the call, weights
+loaded before in both. transformers runs with sdpa attention, with a dynamic and with a static cache;
+the faster of the two is the peer. Prints tokens/s and the ratio of each pair, median (lowest to
+highest). Packages: transformers 5.23, torch.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import tempfile
+import time
+
+PROMPT, MADE = 64, 64
+VOCAB = {"tiny": 32000, "mid": 50000}
+TOKENIZER = pathlib.Path(__file__).resolve().parents[2] / "tests/data/tiny_tokenizer"
+
+
+class Ours:
+    def __init__(self, arguments, preset, folder, prompts):
+        self.command = [arguments.xrun, "sample", "--model", folder, "--json", "--rate",
+                        "--ignore-eos", "--max-new-tokens", str(MADE), "--batch",
+                        str(len(prompts)), "--threads", str(arguments.threads)]
+        self.rows = "".join(json.dumps({"ids": ids}) + "\n" for ids in prompts)
+
+    def run(self, temperature):
+        """Seconds, and the ids of each answer."""
+        done = subprocess.run([*self.command, "--temperature", str(temperature)], input=self.rows,
+                              capture_output=True, text=True, check=True)
+        seconds = float(re.search(r" in ([0-9.]+) s,", done.stderr).group(1))
+        return seconds, [json.loads(line)["ids"] for line in done.stdout.splitlines()]
+
+
+class Peer:
+    def __init__(self, folder, prompts, cache):
+        import torch
+        import transformers
+        self.torch = torch
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation="sdpa")
+        self.prompts = torch.tensor(prompts)
+        self.options = {"max_new_tokens": MADE, "min_new_tokens": None, "pad_token_id": 0,
+                        "eos_token_id": None, "attention_mask": torch.ones_like(self.prompts)}
+        self.model.generation_config.eos_token_id = None
+        if cache == "static":
+            self.options["cache_implementation"] = "static"
+            self.options["disable_compile"] = True
+
+    def run(self, temperature):
+        draw = {"do_sample": True, "temperature": temperature, "top_k": 0} if temperature else {
+            "do_sample": False}
+        begin = time.perf_counter()
+        with self.torch.no_grad():
+            ids = self.model.generate(self.prompts, **draw, **self.options)
+        return time.perf_counter() - begin, ids[:, PROMPT:].tolist()
+
+
+def spread(values, digits):
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def compare(arguments, preset, batch):
+    import torch
+    generator = torch.Generator().manual_seed(batch)
+    prompts = torch.randint(300, VOCAB[preset], (batch, PROMPT), generator=generator).tolist()
+    with tempfile.TemporaryDirectory() as work:
+        folder = f"{work}/model"
+        subprocess.run([arguments.xrun, "init-model", folder, "--preset", preset, "--vocab",
+                        str(VOCAB[preset]), "--tokenizer", str(TOKENIZER)], check=True,
+                       stdout=subprocess.DEVNULL)
+        ours = Ours(arguments, preset, folder, prompts)
+        peers = {cache: Peer(folder, prompts, cache) for cache in ("dynamic", "static")}
+        wanted = peers["dynamic"].run(0)[1]
+        got = ours.run(0)[1]
+        same = sum(a == b for a, b in zip(got, wanted))
+        assert same == batch, f"{preset}, batch {batch}: {batch - same} greedy answers differ"
+        cache = min(peers, key=lambda name: peers[name].run(0)[0])
+        for temperature in (0, 1):
+            rates = {"xrun": [], "peer": []}
+            for pair in range(arguments.pairs):
+                runs = {"xrun": ours, "peer": peers[cache]}
+                for name in sorted(runs, reverse=pair % 2 == 0):
+                    rates[name].append(batch * MADE / runs[name].run(temperature)[0])
+            ratios = [a / b for a, b in zip(rates["xrun"], rates["peer"])]
+            print(f"{preset}, batch {batch}, temperature {temperature}: xrun "
+                  f"{spread(rates['xrun'], 0)} tokens/s, transformers ({cache} cache) "
+                  f"{spread(rates['peer'], 0)}, ratio {spread(ratios, 2)}, "
+                  f"{arguments.pairs} pairs; {batch} of {batch} greedy answers agree", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("xrun")
+    parser.add_argument("presets", nargs="*", default=[])
+    parser.add_argument("--batch", default="8,128")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    arguments = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
+    import torch
+    import transformers
+    torch.set_num_threads(arguments.threads)
+    print(f"transformers {transformers.__version__}, torch {torch.__version__}, "
+          f"{arguments.threads} threads, load {os.getloadavg()[0]:.2f}")
+    for preset in arguments.presets or ["tiny", "mid"]:
+        for batch in arguments.batch.split(","):
+            compare(arguments, preset, int(batch))
+
+
+main()
