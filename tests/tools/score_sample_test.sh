@@ -94,7 +94,7 @@ grep -q '^xrun: error: plain:2: the prompt is empty' err || fail "$(cat err)"
 ! grep -q 'error' out || fail "an error among the answers: $(cat out)"
 
 # Drawn tokens: the seed and the row's number decide, whatever the other rows are.
-draw() { "$xrun" sample --model tiny --temperature 1 --max-new-tokens 12 "$@"; }
+draw() { "$xrun" sample --model tiny --temperature 1 --max-new-tokens 12 "$@" | tr -d '\0'; }
 printf 'a\nsome words\nb c\n' >three
 printf 'quite another row\nsome words\n' >two
 is "$(draw three)" "$(draw three --batch 1)"

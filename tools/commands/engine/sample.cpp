@@ -216,8 +216,7 @@ void add_options(CLI::App& app, SampleArguments& arguments) {
       ->capture_default_str();
   app.add_option("--stop", arguments.text.stop,
                  "a text that ends an answer and is left out of it; may be given several times")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   app.add_flag("--ignore-eos", arguments.ignore_eos,
                "end-of-text and end-of-turn tokens end nothing");
   app.add_option("--batch", generate.batch, "answers decoded together")
