@@ -90,6 +90,22 @@ void check_pairs(const PackedBatch& batch) {
   }
 }
 
+void check_chunks(const PackedBatch& batch) {
+  if (batch.chunk.empty()) return;
+  check_length(batch.chunk, "chunk", batch.rows.size(), "R");
+  std::map<int32_t, int32_t> segment_of;
+  for (size_t r = 0; r < batch.chunk.size(); ++r) {
+    const int32_t chunk = batch.chunk[r];
+    XRUN_CHECK(chunk >= -1, "batch: chunk[{}] is {}, wanted a number >= 0, or -1 for none", r,
+               chunk);
+    if (chunk < 0) continue;
+    const int32_t segment = batch.rows.segment[r];
+    const int32_t first = segment_of.emplace(chunk, segment).first->second;
+    XRUN_CHECK(first == segment, "batch: chunk {} has rows in the segments {} and {}, wanted one",
+               chunk, first, segment);
+  }
+}
+
 }  // namespace
 
 int64_t PackedBatch::pair_count() const { return std::count(side.begin(), side.end(), 1); }
@@ -128,6 +144,20 @@ void PackedBatch::append(const Segment& segment, const std::vector<int32_t>& ids
   weight.push_back(segment.weight);
 }
 
+SegmentTokens PackedBatch::segment_tokens(int64_t s) const {
+  const int32_t begin = cu_seqlens[static_cast<size_t>(s)];
+  const int32_t end = cu_seqlens[static_cast<size_t>(s) + 1];
+  SegmentTokens out;
+  out.ids.assign(tokens.begin() + begin, tokens.begin() + end);
+  out.trained.assign(out.ids.size(), 0);
+  // Loss rows lie in the order of their slots, so those of a segment are adjacent.
+  const auto [first, last] = std::equal_range(rows.segment.begin(), rows.segment.end(), s);
+  for (auto r = first - rows.segment.begin(); r < last - rows.segment.begin(); ++r) {
+    out.trained[static_cast<size_t>(rows.hidden[static_cast<size_t>(r)] - begin) + 1] = 1;
+  }
+  return out;
+}
+
 void PackedBatch::validate(int64_t vocab_size) const {
   check_segments(*this);
   for (size_t t = 0; t < tokens.size(); ++t) {
@@ -147,6 +177,7 @@ void PackedBatch::validate(int64_t vocab_size) const {
   check_weights(weight, "weight");
   check_rows(*this);
   check_pairs(*this);
+  check_chunks(*this);
   for (const auto& [name, stream] : row_streams) {
     check_length(stream, "row_streams." + name, rows.size(), "R");
   }

@@ -20,6 +20,12 @@ struct LossRows {
   int64_t size() const { return static_cast<int64_t>(hidden.size()); }
 };
 
+// The tokens of one segment, and which of them are targets: flags of 0 or 1, the first always 0.
+struct SegmentTokens {
+  std::vector<int32_t> ids;
+  std::vector<uint8_t> trained;
+};
+
 // T tokens in S segments with R loss rows. Segments never see each other. A plain value; the empty
 // batch (T = S = R = 0, cu_seqlens = {0}) is legal and contributes nothing.
 struct PackedBatch {
@@ -34,6 +40,7 @@ struct PackedBatch {
   std::vector<int32_t> source;            // [S], index of the data source
   std::vector<int8_t> side;               // [S], +1 chosen, -1 rejected, 0 none
   std::vector<float> weight;              // [S], loss weight of the data row, >= 0
+  std::vector<int32_t> chunk;  // [R], the chunk of a loss row, -1 none; empty: there are no chunks
   std::map<std::string, std::vector<float>> row_streams;      // by name, [R]: old_logprob, ...
   std::map<std::string, std::vector<float>> segment_streams;  // by name, [S]: reward, ...
 
@@ -53,9 +60,13 @@ struct PackedBatch {
   void append(const Segment& segment, const std::vector<int32_t>& ids,
               const std::vector<uint8_t>& trained, const std::vector<float>& token_weights = {});
 
+  // Segment s as append took it, but for trained[0] and token weights.
+  SegmentTokens segment_tokens(int64_t s) const;
+
   // Throws Error that names field, index and value at the first broken invariant: lengths, borders,
   // positions, ids in [0, vocab_size), loss rows inside their segments with the target that stands
-  // there, finite weights >= 0, and every pair a chosen segment followed by its rejected one.
+  // there, finite weights >= 0, every pair a chosen segment followed by its rejected one, and every
+  // chunk inside one segment.
   void validate(int64_t vocab_size) const;
 };
 

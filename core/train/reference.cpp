@@ -42,36 +42,18 @@ std::vector<size_t> canonical_segments(const PackedBatch& pack, size_t segment) 
   return {*chosen, *rejected};
 }
 
-struct Cut {
-  std::vector<int32_t> ids;
-  std::vector<uint8_t> trained;
-
-  uint64_t hash() const {
-    const std::string_view masks(reinterpret_cast<const char*>(trained.data()), trained.size());
-    const std::string_view bytes(reinterpret_cast<const char*>(ids.data()), 4 * ids.size());
-    return hash_u64(fmt::format("{:016x}{:016x}", hash_u64(bytes), hash_u64(masks)));
-  }
-};
-
-Cut cut_segment(const PackedBatch& pack, size_t s) {
-  const int32_t begin = pack.cu_seqlens[s], end = pack.cu_seqlens[s + 1];
-  Cut cut;
-  cut.ids.assign(pack.tokens.begin() + begin, pack.tokens.begin() + end);
-  cut.trained.assign(cut.ids.size(), 0);
-  const LossRows& rows = pack.rows;
-  for (size_t r = 0; r < rows.hidden.size(); ++r) {
-    if (static_cast<size_t>(rows.segment[r]) == s) {
-      cut.trained[static_cast<size_t>(rows.hidden[r] - begin) + 1] = 1;
-    }
-  }
-  return cut;
+uint64_t hash_of(const SegmentTokens& cut) {
+  const std::string_view masks(reinterpret_cast<const char*>(cut.trained.data()),
+                               cut.trained.size());
+  const std::string_view bytes(reinterpret_cast<const char*>(cut.ids.data()), 4 * cut.ids.size());
+  return hash_u64(fmt::format("{:016x}{:016x}", hash_u64(bytes), hash_u64(masks)));
 }
 
 // Runs the frozen weights over some segments alone and returns each one's sum.
 std::vector<float> compute_alone(Model& model, int64_t head_mb, const MicroBatch& micro,
-                                 const std::vector<Cut>& cuts) {
+                                 const std::vector<SegmentTokens>& cuts) {
   PackedBatch alone;
-  for (const Cut& cut : cuts) alone.append({}, cut.ids, cut.trained);
+  for (const SegmentTokens& cut : cuts) alone.append({}, cut.ids, cut.trained);
   const auto info = std::make_shared<const BatchInfo>(micro.info());
   const auto canonical = std::make_shared<MicroBatch>(std::move(alone), info, 0);
   const at::Tensor sums =
@@ -160,12 +142,13 @@ std::vector<float> Reference::column_values(const View& view) {
     const auto asked = static_cast<size_t>(segment);
     if (known.count(asked) != 0) continue;
     const std::vector<size_t> group = canonical_segments(pack, asked);
-    std::vector<Cut> cuts;
-    for (size_t s : group) cuts.push_back(cut_segment(pack, s));
+    std::vector<SegmentTokens> cuts;
+    for (size_t s : group) cuts.push_back(pack.segment_tokens(static_cast<int64_t>(s)));
     const bool storable = !key.empty() && pack.row_id[asked] >= 0;
     std::vector<float> values;
     for (size_t i = 0; storable && i < group.size(); ++i) {
-      const auto value = column(key).find(pack.row_id[asked], pack.side[group[i]], cuts[i].hash());
+      const auto value =
+          column(key).find(pack.row_id[asked], pack.side[group[i]], hash_of(cuts[i]));
       if (value) values.push_back(*value);
     }
     const bool hit = values.size() == group.size();
@@ -173,7 +156,7 @@ std::vector<float> Reference::column_values(const View& view) {
     for (size_t i = 0; i < group.size(); ++i) {
       known[group[i]] = values[i];
       if (!hit && storable) {
-        column(key).add(pack.row_id[asked], pack.side[group[i]], cuts[i].hash(), values[i]);
+        column(key).add(pack.row_id[asked], pack.side[group[i]], hash_of(cuts[i]), values[i]);
       }
     }
     (hit ? counts_.cached : counts_.computed) += static_cast<int64_t>(group.size());
