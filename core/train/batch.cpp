@@ -52,6 +52,25 @@ std::vector<Place> find_places(const std::vector<std::shared_ptr<MicroBatch>>& m
   return places;
 }
 
+// Tells micro-batches of groups whose segments lie in several of them.
+void note_split_groups(const std::vector<std::shared_ptr<MicroBatch>>& micros) {
+  struct Seen {
+    size_t micro;
+    int64_t segment;
+  };
+  std::map<int64_t, Seen> first;
+  for (size_t m = 0; m < micros.size(); ++m) {
+    const std::vector<int64_t>& groups = micros[m]->pack().group_id;
+    for (size_t s = 0; s < groups.size(); ++s) {
+      const auto place = static_cast<int64_t>(s);
+      const Seen seen = first.emplace(groups[s], Seen{m, place}).first->second;
+      if (seen.micro == m || groups[s] < 0) continue;
+      micros[m]->note_split_group(place);
+      micros[seen.micro]->note_split_group(seen.segment);
+    }
+  }
+}
+
 at::Tensor index_of(const std::vector<int64_t>& values) {
   return at::tensor(values, at::TensorOptions().dtype(at::kLong));
 }
@@ -73,6 +92,7 @@ Batch::Batch(BatchInfo info, std::vector<PackedBatch> packs)
     micros_.push_back(
         std::make_shared<MicroBatch>(std::move(pack), info_, static_cast<int64_t>(micros_.size())));
   }
+  note_split_groups(micros_);
   for (const Place& place : find_places(micros_)) {
     segment_order_.push_back(place.segment);
     for (int64_t r = place.row_begin; r < place.row_end; ++r) row_order_.push_back(r);

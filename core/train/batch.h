@@ -45,6 +45,8 @@ class Batch {
   std::optional<std::vector<std::string>> strings(std::string_view name) const;
   std::vector<std::string> field_names() const;  // sorted
 
+  // Place of the i-th segment of the batch in the concatenation over micro-batches.
+  const std::vector<int64_t>& segment_order() const { return segment_order_; }
   // Brings tensors, one a micro-batch and concatenated over them, into batch order.
   at::Tensor in_batch_order(const std::vector<at::Tensor>& parts, bool by_row) const;
 

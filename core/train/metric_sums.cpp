@@ -24,10 +24,8 @@ double total(const at::Tensor& weight) {
 
 // The units that this micro-batch has and whose losses could be asked for.
 std::vector<Unit> units_of(const MicroBatch& micro) {
-  std::vector<Unit> units;
-  if (micro.unit() == Unit::kPair || micro.pair_count() > 0) units.push_back(Unit::kPair);
-  units.push_back(Unit::kSequence);
-  units.push_back(Unit::kToken);
+  std::vector<Unit> units(std::begin(kUnits), std::end(kUnits));
+  std::erase_if(units, [&](Unit unit) { return !micro.has_unit(unit); });
   return units;
 }
 

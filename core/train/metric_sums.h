@@ -19,8 +19,7 @@ class Ranks;
 // Total weight of each unit over a batch (or a data set), known before the first forward.
 using UnitTotals = std::map<Unit, double>;
 
-// Adds one micro-batch's weights of the units that it has: pair where it is made of pairs,
-// sequence, token.
+// Adds one micro-batch's weights of the units that it has.
 void add_unit_weights(UnitTotals& totals, const MicroBatch& micro);
 
 // Sums of one step or evaluation. Not thread-safe.

@@ -5,11 +5,14 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/ones_like.h>
 
 #include <algorithm>
 
 #include "core/base/error.h"
 #include "core/base/suggest.h"
+#include "core/model/linear_logprob.h"
+#include "core/train/grouping.h"
 
 namespace xrun {
 namespace {
@@ -108,20 +111,30 @@ View MicroBatch::side_view(const char* name, int8_t side) {
 View MicroBatch::chosen() { return side_view("chosen", 1); }
 View MicroBatch::rejected() { return side_view("rejected", -1); }
 
-at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
+MicroBatch::Forward& MicroBatch::forward(Model& model) {
   const bool gradient = at::GradMode::is_enabled() && model.trainable();
-  for (const Forward& forward : forwards_) {
+  for (Forward& forward : forwards_) {
     if (forward.model == &model && forward.update_count == model.update_count &&
         forward.gradient == gradient) {
-      return forward.logprob;
+      return forward;
     }
   }
   std::erase_if(forwards_, [&](const Forward& forward) {
     return forward.model == &model && forward.update_count != model.update_count;
   });
-  at::Tensor logprob = model.token_logprob(input_, row_hidden_, row_target_, head_mb);
-  forwards_.push_back({&model, model.update_count, gradient, logprob});
-  return logprob;
+  forwards_.push_back({&model, model.update_count, gradient, model.forward(input_), {}});
+  return forwards_.back();
+}
+
+at::Tensor MicroBatch::hidden(Model& model) { return forward(model).hidden; }
+
+at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
+  Forward& made = forward(model);
+  if (!made.logprob.defined()) {
+    made.logprob =
+        linear_logprob(made.hidden, model.head_weight(), row_hidden_, row_target_, head_mb);
+  }
+  return made.logprob;
 }
 
 void MicroBatch::close() {
@@ -130,24 +143,54 @@ void MicroBatch::close() {
   ++generation_;
 }
 
+bool MicroBatch::has_unit(Unit unit) const {
+  switch (unit) {
+    case Unit::kToken:
+    case Unit::kSequence: return true;
+    case Unit::kPair: return info_->unit == Unit::kPair || pair_count() > 0;
+    case Unit::kGroup:
+      return split_segment_ < 0 && std::none_of(pack_.group_id.begin(), pack_.group_id.end(),
+                                                [](int64_t id) { return id < 0; });
+    case Unit::kChunk: return !pack_.chunk.empty() || row_count() == 0;
+  }
+  return false;
+}
+
+void MicroBatch::throw_no_unit(Unit unit) const {
+  XRUN_CHECK(unit != Unit::kPair, "a loss per pair, but this batch is not made of pairs");
+  if (unit == Unit::kGroup && split_segment_ >= 0) {
+    const int64_t row = pack_.row_id[static_cast<size_t>(split_segment_)];
+    throw Error(
+        fmt::format("a loss per group: the group of {} lies in more than one micro-batch; raise "
+                    "batch.max_tokens until a group fits, or return a loss per sequence",
+                    row_name(row)));
+  }
+  throw Error(fmt::format("a loss per {}: this batch has none; it has {}tokens and sequences",
+                          unit_name(unit), pair_count() > 0 ? "pairs, " : ""));
+}
+
 int64_t MicroBatch::unit_count(Unit unit) const {
+  if (!has_unit(unit)) throw_no_unit(unit);
   switch (unit) {
     case Unit::kToken: return row_count();
     case Unit::kSequence: return segment_count();
-    case Unit::kPair:
-      XRUN_CHECK(info_->unit == Unit::kPair || pair_count() > 0,
-                 "a loss per pair, but this batch is not made of pairs");
-      return pair_count();
-    default:
-      throw Error(fmt::format("a loss per {}: this batch has none; it has {}tokens and sequences",
-                              unit_name(unit), pair_count() > 0 ? "pairs, " : ""));
+    case Unit::kPair: return pair_count();
+    case Unit::kGroup: return group_by(pack_.group_id).count();
+    case Unit::kChunk: return group_by(pack_.chunk).count();
   }
+  return 0;
 }
 
 at::Tensor MicroBatch::unit_weight(Unit unit) const {
-  unit_count(unit);  // the unit exists
-  if (unit == Unit::kToken) return floats(pack_.rows.weight);
-  if (unit == Unit::kSequence) return floats(pack_.weight);
+  if (!has_unit(unit)) throw_no_unit(unit);
+  const at::Tensor by_row = floats(pack_.rows.weight), by_segment = floats(pack_.weight);
+  if (unit == Unit::kToken) return by_row;
+  if (unit == Unit::kSequence) return by_segment;
+  if (unit == Unit::kChunk) return group_by(pack_.chunk).sum(by_row);
+  if (unit == Unit::kGroup) {
+    const Grouping groups = group_by(pack_.group_id);
+    return groups.sum(by_segment).div(groups.sum(at::ones_like(by_segment)));
+  }
   std::vector<float> weights;
   for (size_t s = 0; s < pack_.side.size(); ++s) {
     if (pack_.side[s] > 0) weights.push_back(pack_.weight[s]);
@@ -156,8 +199,13 @@ at::Tensor MicroBatch::unit_weight(Unit unit) const {
 }
 
 int64_t MicroBatch::unit_row(Unit unit, int64_t i) const {
-  const auto at = static_cast<size_t>(i);
-  if (unit == Unit::kToken) return pack_.row_id[static_cast<size_t>(pack_.rows.segment[at])];
+  auto at = static_cast<size_t>(i);
+  if (unit == Unit::kGroup)
+    return pack_.row_id[static_cast<size_t>(group_by(pack_.group_id).first[at])];
+  if (unit == Unit::kChunk) at = static_cast<size_t>(group_by(pack_.chunk).first[at]);
+  if (unit == Unit::kToken || unit == Unit::kChunk) {
+    return pack_.row_id[static_cast<size_t>(pack_.rows.segment[at])];
+  }
   if (unit == Unit::kSequence) return pack_.row_id[at];
   int64_t pair = 0;
   for (size_t s = 0; s < pack_.side.size(); ++s) {

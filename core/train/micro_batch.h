@@ -27,6 +27,8 @@ struct BatchInfo {
   int64_t total_steps = 0;  // bodies of its loop, the length of the schedule
   uint64_t seed = 0;        // of the run
   Unit unit = Unit::kPair;  // of a plain loss tensor
+  int64_t max_tokens = 0;   // of a pack; 0: not known
+  int64_t max_length = 0;   // of one sequence; 0: not known
   std::string data_key;     // content key of the token cache; "" for a batch made by hand
   std::function<std::string(int64_t row)> row_name;  // "pairs.jsonl:17" of a row id; may be empty
 };
@@ -50,8 +52,11 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   View chosen();    // one segment a pair, in pair order; Error if this is not made of pairs
   View rejected();  // likewise; chosen()[i] and rejected()[i] are one pair
 
-  // Returns log p of every loss row, [R] float32, from one forward of the whole micro-batch. Kept
-  // by (model, its update count, gradient mode) until close() or a later update of the model.
+  // Returns the hidden states behind the last norm, [T, D] in the compute type, from one forward of
+  // the whole micro-batch. Kept by (model, its update count, gradient mode) until close() or a
+  // later update of the model.
+  at::Tensor hidden(Model& model);
+  // Returns log p of every loss row, [R] float32, from the same forward; kept as long.
   at::Tensor token_logprob(Model& model, int64_t head_mb);
 
   // What the model reads: tokens, positions, boundaries.
@@ -62,13 +67,20 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   void close();
   uint64_t generation() const { return generation_; }
 
-  // Weights of the losses of a unit, float32 on the CPU: pair [P], sequence [n], token [R]. Throws
-  // Error for a unit that this data does not have.
+  // Whether losses may be given in a unit: pairs where the data have them, groups where every
+  // segment has one that lies in this micro-batch whole, chunks where the rows name them.
+  bool has_unit(Unit unit) const;
+  // Weights of the losses of a unit, float32 on the CPU: pair [P], sequence [n], token [R], group
+  // (the mean over its segments) and chunk (the sum over its rows) in the order in which they first
+  // appear. Throws Error for a unit that this data does not have.
   at::Tensor unit_weight(Unit unit) const;
   int64_t unit_count(Unit unit) const;
   // Row ids of the i-th unit's source ("pairs.jsonl:17" where a name is known, else "row 17").
   int64_t unit_row(Unit unit, int64_t i) const;
   std::string row_name(int64_t row) const;
+
+  // Notes that the group of segment s has segments in another micro-batch of the step as well.
+  void note_split_group(int64_t s) { split_segment_ = s; }
 
   // A field that was assigned to the batch and sliced for this micro-batch: [n] or [R].
   void set_field(const std::string& name, at::Tensor value, bool by_row);
@@ -96,13 +108,16 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
     const Model* model;
     int64_t update_count;
     bool gradient;
-    at::Tensor logprob;
+    at::Tensor hidden;
+    at::Tensor logprob;  // undefined until it is asked for
   };
   struct Field {
     at::Tensor value;
     bool by_row;
   };
   View side_view(const char* name, int8_t side);
+  Forward& forward(Model& model);
+  [[noreturn]] void throw_no_unit(Unit unit) const;
   std::shared_ptr<const ViewRows> make_rows(std::string name, std::vector<int64_t> segments) const;
 
   PackedBatch pack_;
@@ -115,6 +130,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   std::map<std::string, std::shared_ptr<const ViewRows>> views_;
   std::vector<Forward> forwards_;
   std::vector<Scored> scored_;
+  int64_t split_segment_ = -1;  // of a group that is not here whole; -1: there is none
   uint64_t generation_ = 0;
 };
 

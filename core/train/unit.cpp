@@ -3,11 +3,6 @@
 #include "core/base/error.h"
 
 namespace xrun {
-namespace {
-
-constexpr Unit kUnits[] = {Unit::kPair, Unit::kToken, Unit::kSequence, Unit::kGroup, Unit::kChunk};
-
-}  // namespace
 
 const char* unit_name(Unit unit) {
   switch (unit) {

@@ -5,7 +5,11 @@
 
 namespace xrun {
 
-enum class Unit { kPair, kToken, kSequence, kGroup, kChunk };
+enum class Unit { kPair, kSequence, kToken, kGroup, kChunk };
+
+// All of them, in the order in which a length is looked for among them.
+inline constexpr Unit kUnits[] = {Unit::kPair, Unit::kSequence, Unit::kToken, Unit::kGroup,
+                                  Unit::kChunk};
 
 // Returns "pair", "token", "sequence", "group" or "chunk".
 const char* unit_name(Unit unit);

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/suggest.h"
+#include "core/train/grouping.h"
 #include "core/train/micro_batch.h"
 
 namespace xrun {
@@ -60,22 +61,44 @@ std::vector<std::string> View::field_names() const {
   return micro_->field_names();
 }
 
-at::Tensor View::sum(const at::Tensor& x) const {
+// Throws unless x has one value for each of `count` members.
+void View::check_members(const char* method, const char* member, int64_t count,
+                         const at::Tensor& x) const {
   check_open();
-  XRUN_CHECK(x.dim() == 1 && x.numel() == row_count(),
-             "sum takes one value per trained token: got shape [{}], wanted [{}]",
-             fmt::join(x.sizes(), ", "), row_count());
+  XRUN_CHECK(x.dim() == 1 && x.numel() == count,
+             "{} takes one value per {}: got shape [{}], wanted [{}]", method, member,
+             fmt::join(x.sizes(), ", "), count);
+}
+
+at::Tensor View::sum(const at::Tensor& x) const {
+  check_members("sum", "trained token", row_count(), x);
   return at::index_add(at::zeros({size()}, x.options()), 0, rows_->row_segment, x);
 }
 
 at::Tensor View::mean(const at::Tensor& x) const { return sum(x).div(rows_->length.clamp_min(1)); }
 
 at::Tensor View::spread(const at::Tensor& x) const {
-  check_open();
-  XRUN_CHECK(x.dim() == 1 && x.numel() == size(),
-             "spread takes one value per sequence: got shape [{}], wanted [{}]",
-             fmt::join(x.sizes(), ", "), size());
+  check_members("spread", "sequence", size(), x);
   return at::index_select(x, 0, rows_->row_segment);
+}
+
+at::Tensor View::group_sum(const at::Tensor& x) const {
+  check_members("group_sum", "sequence", size(), x);
+  const std::vector<int64_t>& whole = micro_->pack().group_id;
+  std::vector<int64_t> ids;
+  for (int64_t s : rows_->segments) ids.push_back(whole[static_cast<size_t>(s)]);
+  return group_by(ids).sum(x);
+}
+
+at::Tensor View::chunk_sum(const at::Tensor& x) const {
+  check_members("chunk_sum", "trained token", row_count(), x);
+  const std::vector<int32_t>& whole = micro_->pack().chunk;
+  XRUN_CHECK(!whole.empty() || row_count() == 0,
+             "chunk_sum: the data of this batch have no chunks");
+  const int64_t* row = rows_->row.const_data_ptr<int64_t>();
+  std::vector<int32_t> ids;
+  for (int64_t r = 0; r < row_count(); ++r) ids.push_back(whole[static_cast<size_t>(row[r])]);
+  return group_by(ids).sum(x);
 }
 
 at::Tensor View::select_rows(const at::Tensor& micro_rows) const {

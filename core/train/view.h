@@ -57,6 +57,12 @@ class View {
   // [n] -> [R]: each loss row gets its segment's value. Throws Error if x is not [n].
   at::Tensor spread(const at::Tensor& x) const;
 
+  // Sums of what shares a unit of the data, units in the order in which they first appear: the
+  // losses of a group from its sequences, [n] -> [groups], those of a chunk from its trained
+  // tokens, [R] -> [chunks]. Differentiable. Throws Error if x has another shape.
+  at::Tensor group_sum(const at::Tensor& x) const;
+  at::Tensor chunk_sum(const at::Tensor& x) const;
+
   // Picks this view's rows of a tensor [R of the micro-batch]; differentiable.
   at::Tensor select_rows(const at::Tensor& micro_rows) const;
 
@@ -64,6 +70,9 @@ class View {
   void check_open() const;
 
  private:
+  void check_members(const char* method, const char* member, int64_t count,
+                     const at::Tensor& x) const;
+
   std::shared_ptr<MicroBatch> micro_;
   std::shared_ptr<const ViewRows> rows_;
   uint64_t generation_;

@@ -137,8 +137,8 @@ TEST_F(ViewBinding, AWrongReturnPointsIntoTheObjective) {
   has(text, "    19 |   return margin:mean()");
   has(text, "called from test.lua:22");
   has(objective("3"), "test.lua:19: the objective's first value is number");
-  has(objective("{ group = margin }"),
-      "a loss per group: this batch has none; it has pairs, tokens");
+  has(objective("{ chunk = margin }"),
+      "a loss per chunk: this batch has none; it has pairs, tokens");
   has(objective("margin, { loss = margin }"),
       "the metric \"loss\" has a name that the step itself");
 }

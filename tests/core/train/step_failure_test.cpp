@@ -92,7 +92,7 @@ TEST_F(StepTest, AMetricOfNoUnitIsNamed) {
     EXPECT_EQ(
         error.what(),
         fmt::format("the metric \"odd\" has shape [3], wanted a single number or [2] (one per "
-                    "pair), [4] (one per sequence), [{}] (one per token)",
+                    "pair), [4] (one per sequence), [{}] (one per token), [2] (one per group)",
                     batch->row_count()));
   }
 }
