@@ -54,6 +54,7 @@ std::shared_ptr<Batch> data_batch(const DataSet& set, const KeptColumns& kept,
                                   const std::vector<int64_t>& units, int64_t max_tokens,
                                   BatchInfo info) {
   info.unit = unit_of_rows(set.kind());
+  info.max_tokens = max_tokens;
   info.data_key = set.fingerprint();
   info.row_name = [set](int64_t row) { return set.place(row); };
   auto batch = std::make_shared<Batch>(std::move(info), set.pack(units, max_tokens));

@@ -36,8 +36,8 @@ class KeptColumns {
 Unit unit_of_rows(RowKind kind);
 
 // Packs units of a set (rows, or windows of text) into a batch whose order is that of `units`.
-// Fills info's unit, data_key and row_name; kept columns become fields, and the label of feedback
-// rows. Throws Error that names a row that is longer than max_tokens.
+// Fills info's unit, max_tokens, data_key and row_name; kept columns become fields, and the label
+// of feedback rows. Throws Error that names a row that is longer than max_tokens.
 std::shared_ptr<Batch> data_batch(const DataSet& set, const KeptColumns& kept,
                                   const std::vector<int64_t>& units, int64_t max_tokens,
                                   BatchInfo info = {});

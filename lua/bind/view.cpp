@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/suggest.h"
 #include "core/train/batch.h"
+#include "core/train/mismatched_batch.h"
 #include "lua/bind/args.h"
 #include "lua/bind/modules.h"
 
@@ -63,6 +64,11 @@ int push_side(View side, lua_State* L) {
 
 constexpr const char* kSumDoc = "[R] -> [n]: the sum over each sequence's trained tokens.";
 constexpr const char* kMeanDoc = "[R] -> [n]: the mean over each sequence's trained tokens.";
+constexpr const char* kGroupSumDoc =
+    "[n] -> [groups]: the sum over the sequences of each group, in the order of losses by group.";
+constexpr const char* kChunkSumDoc =
+    "[R] -> [chunks]: the sum over the trained tokens of each chunk, in the order of losses by "
+    "chunk.";
 constexpr const char* kSpreadDoc = "[n] -> [R]: each trained token gets its sequence's value.";
 
 std::string describe_view(const View& view) {
@@ -90,6 +96,8 @@ void open_view(LuaState& state) {
       .method("sum", "(x) -> Tensor [n]", kSumDoc, view_reduce<&View::sum>)
       .method("mean", "(x) -> Tensor [n]", kMeanDoc, view_reduce<&View::mean>)
       .method("spread", "(x) -> Tensor [R]", kSpreadDoc, view_reduce<&View::spread>)
+      .method("group_sum", "(x) -> Tensor [groups]", kGroupSumDoc, view_reduce<&View::group_sum>)
+      .method("chunk_sum", "(x) -> Tensor [chunks]", kChunkSumDoc, view_reduce<&View::chunk_sum>)
       .property("size", "number", "Sequences of this view, n.",
                 [](View& self, lua_State* L) {
                   push(L, self.size());
@@ -122,6 +130,8 @@ void open_view(LuaState& state) {
       .method("sum", "(x) -> Tensor [n]", kSumDoc, micro_reduce<&View::sum>)
       .method("mean", "(x) -> Tensor [n]", kMeanDoc, micro_reduce<&View::mean>)
       .method("spread", "(x) -> Tensor [R]", kSpreadDoc, micro_reduce<&View::spread>)
+      .method("group_sum", "(x) -> Tensor [groups]", kGroupSumDoc, micro_reduce<&View::group_sum>)
+      .method("chunk_sum", "(x) -> Tensor [chunks]", kChunkSumDoc, micro_reduce<&View::chunk_sum>)
       .fallback(push_micro_field)
       .tostring(describe_micro);
 
@@ -148,6 +158,14 @@ void open_view(LuaState& state) {
                   push(L, static_cast<int64_t>(self.micros().size()));
                   return 1;
                 })
+      .method("mismatched", "() -> Batch",
+              "As many sequences, each prompt with the answer of the sequence before it, the first "
+              "with the last one's: unrelated pairs, for KTO's baseline. Not of pairs, nor of one "
+              "sequence.",
+              [](Batch& self, lua_State* L) {
+                push(L, mismatched_batch(self));
+                return 1;
+              })
       .method("close", "()", "Frees what was computed on the batch.",
               [](Batch& self, lua_State*) {
                 self.close();
