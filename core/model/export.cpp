@@ -25,7 +25,7 @@ constexpr const char* kTokenizerFiles[] = {
 };
 
 // config.json as loaded; only the type it is saved in may differ.
-std::string config_text(const ModelConfig& config, c10::ScalarType dtype) {
+Json config_of(const ModelConfig& config, c10::ScalarType dtype) {
   Json json = config.source;
   const bool four = json.find("torch_dtype") != nullptr && json.find("dtype") == nullptr;
   json.set(four ? "torch_dtype" : "dtype", dtype_name(dtype));
@@ -33,11 +33,62 @@ std::string config_text(const ModelConfig& config, c10::ScalarType dtype) {
     const std::string& architecture = family_named(config.model_type, "config.json").architecture;
     json.set("architectures", Json(Json::Array{architecture}));
   }
-  return dump_json(json, {.indent = 2}) + "\n";
+  return json;
+}
+
+// "LlamaForSequenceClassification" of "LlamaForCausalLM", "GPT2..." of "GPT2LMHeadModel".
+std::string classifier_of(std::string architecture) {
+  for (const std::string_view end : {"ForCausalLM", "LMHeadModel"}) {
+    if (architecture.ends_with(end)) architecture.resize(architecture.size() - end.size());
+  }
+  return architecture + "ForSequenceClassification";
+}
+
+// The number of labels is that of their names.
+Json classifier_config_of(const ModelConfig& config, c10::ScalarType dtype) {
+  Json json = config_of(config, dtype);
+  const std::string& causal = family_named(config.model_type, "config.json").architecture;
+  json.set("architectures", Json(Json::Array{classifier_of(causal)}));
+  json.set("id2label", Json(Json::Object{{"0", "LABEL_0"}}));
+  json.set("label2id", Json(Json::Object{{"LABEL_0", 0}}));
+  return json;
 }
 
 void copy_over(const std::filesystem::path& from, const std::filesystem::path& to) {
   write_file_atomic(to, read_file(from));
+}
+
+std::vector<NamedTensor> stored_tensors(const Model& model, c10::ScalarType dtype) {
+  std::vector<NamedTensor> tensors;
+  const std::vector<WeightSpec> specs = weight_specs(model.config());
+  for (size_t i = 0; i < specs.size(); ++i) {
+    tensors.push_back(stored_form(specs[i], model.parameters()[i].master.detach().to(dtype)));
+  }
+  return tensors;
+}
+
+void write_export(const std::vector<NamedTensor>& tensors, const Json& config,
+                  const std::filesystem::path& source, const std::filesystem::path& out,
+                  const std::string& chat_template) {
+  const bool earlier = std::filesystem::exists(out / "config.json") &&
+                       std::filesystem::exists(out / "model.safetensors");
+  std::error_code code;
+  XRUN_CHECK(!std::filesystem::equivalent(source, out, code),
+             "{}: the export would replace the folder that the model came from; name another",
+             out.string());
+  NewFolder folder(out, earlier);
+  copy_tokenizer(source, folder.path());
+  if (!chat_template.empty()) {
+    std::filesystem::remove_all(folder.path() / kNamedTemplateFolder);
+    write_file_atomic(folder.path() / "chat_template.jinja", chat_template);
+  }
+  if (std::filesystem::exists(source / "generation_config.json")) {
+    copy_over(source / "generation_config.json", folder.path() / "generation_config.json");
+  }
+  write_file_atomic(folder.path() / "config.json", dump_json(config, {.indent = 2}) + "\n");
+  // transformers refuses a file whose metadata does not name its format
+  write_safetensors(folder.path() / "model.safetensors", tensors, {{"format", "pt"}});
+  folder.commit();
 }
 
 }  // namespace
@@ -63,30 +114,18 @@ void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::pa
 void export_model(const Model& model, const std::filesystem::path& source,
                   const std::filesystem::path& out, c10::ScalarType dtype,
                   const std::string& chat_template) {
-  const bool earlier = std::filesystem::exists(out / "config.json") &&
-                       std::filesystem::exists(out / "model.safetensors");
-  std::error_code code;
-  XRUN_CHECK(!std::filesystem::equivalent(source, out, code),
-             "{}: the export would replace the folder that the model came from; name another",
-             out.string());
-  NewFolder folder(out, earlier);
-  copy_tokenizer(source, folder.path());
-  if (!chat_template.empty()) {
-    std::filesystem::remove_all(folder.path() / kNamedTemplateFolder);
-    write_file_atomic(folder.path() / "chat_template.jinja", chat_template);
-  }
-  if (std::filesystem::exists(source / "generation_config.json")) {
-    copy_over(source / "generation_config.json", folder.path() / "generation_config.json");
-  }
-  write_file_atomic(folder.path() / "config.json", config_text(model.config(), dtype));
-  std::vector<NamedTensor> tensors;
-  const std::vector<WeightSpec> specs = weight_specs(model.config());
-  for (size_t i = 0; i < specs.size(); ++i) {
-    tensors.push_back(stored_form(specs[i], model.parameters()[i].master.detach().to(dtype)));
-  }
-  // transformers refuses a file whose metadata does not name its format
-  write_safetensors(folder.path() / "model.safetensors", tensors, {{"format", "pt"}});
-  folder.commit();
+  write_export(stored_tensors(model, dtype), config_of(model.config(), dtype), source, out,
+               chat_template);
+}
+
+void export_classifier(const Model& model, const at::Tensor& score,
+                       const std::filesystem::path& source, const std::filesystem::path& out,
+                       c10::ScalarType dtype, const std::string& chat_template) {
+  std::vector<NamedTensor> tensors = stored_tensors(model, dtype);
+  const std::string head = model.config().names.head + ".weight";
+  std::erase_if(tensors, [&](const NamedTensor& tensor) { return tensor.name == head; });
+  tensors.push_back({"score.weight", score.detach().to(dtype)});
+  write_export(tensors, classifier_config_of(model.config(), dtype), source, out, chat_template);
 }
 
 }  // namespace xrun

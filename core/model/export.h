@@ -1,6 +1,7 @@
 #pragma once
 // A model as a Hugging Face folder that opens in transformers as it is.
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 
 #include <filesystem>
@@ -20,6 +21,14 @@ class Model;
 void export_model(const Model& model, const std::filesystem::path& source,
                   const std::filesystem::path& out, c10::ScalarType dtype = c10::ScalarType::Float,
                   const std::string& chat_template = "");
+
+// The same as a sequence classifier of one label, <Family>ForSequenceClassification: the model's
+// weights without the vocabulary projection, and score.weight, `score` [1, D]. transformers reads
+// a score off the last token that is not config.json's pad_token_id.
+void export_classifier(const Model& model, const at::Tensor& score,
+                       const std::filesystem::path& source, const std::filesystem::path& out,
+                       c10::ScalarType dtype = c10::ScalarType::Float,
+                       const std::string& chat_template = "");
 
 // The tokenizer files that `dir` holds, template included, of those that travel with a model.
 std::vector<std::string> tokenizer_files(const std::filesystem::path& dir);

@@ -126,13 +126,28 @@ MicroBatch::Forward& MicroBatch::forward(Model& model) {
   return forwards_.back();
 }
 
-at::Tensor MicroBatch::hidden(Model& model) { return forward(model).hidden; }
+at::Tensor MicroBatch::hidden(Model& model) {
+  Forward& made = forward(model);
+  made.wants_hidden = true;
+  if (!made.hidden.defined()) made.hidden = model.forward(input_);
+  return made.hidden;
+}
+
+void MicroBatch::free_hidden() {
+  for (Forward& made : forwards_) {
+    if (!made.gradient) made.hidden.reset();
+  }
+  std::erase_if(forwards_, [](const Forward& made) {
+    return !made.hidden.defined() && !made.logprob.defined();
+  });
+}
 
 at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
   Forward& made = forward(model);
   if (!made.logprob.defined()) {
     made.logprob =
         linear_logprob(made.hidden, model.head_weight(), row_hidden_, row_target_, head_mb);
+    if (!made.gradient && !made.wants_hidden) made.hidden.reset();
   }
   return made.logprob;
 }

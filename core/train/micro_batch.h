@@ -56,8 +56,12 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // the whole micro-batch. Kept by (model, its update count, gradient mode) until close() or a
   // later update of the model.
   at::Tensor hidden(Model& model);
-  // Returns log p of every loss row, [R] float32, from the same forward; kept as long.
+  // Returns log p of every loss row, [R] float32, from the same forward; kept as long. Without
+  // gradient hidden states that nobody asked for are freed.
   at::Tensor token_logprob(Model& model, int64_t head_mb);
+  // Frees hidden states that no gradient needs: whole batches are scored micro-batch by
+  // micro-batch.
+  void free_hidden();
 
   // What the model reads: tokens, positions, boundaries.
   const PackInput& input() const { return input_; }
@@ -108,8 +112,9 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
     const Model* model;
     int64_t update_count;
     bool gradient;
-    at::Tensor hidden;
+    at::Tensor hidden;   // undefined where it was freed
     at::Tensor logprob;  // undefined until it is asked for
+    bool wants_hidden = false;
   };
   struct Field {
     at::Tensor value;

@@ -67,9 +67,16 @@ void Policy::use_template(std::shared_ptr<const ChatTemplate> chat_template) {
   if (!chat_template_) chat_template_ = std::move(chat_template);
 }
 
+std::string Policy::exported_template() const {
+  return chat_template_ ? template_to_export(*chat_template_, *tokenizer()) : "";
+}
+
 void Policy::export_to(const std::filesystem::path& out, c10::ScalarType dtype) {
-  export_model(model(), dir_, out, dtype,
-               chat_template_ ? template_to_export(*chat_template_, *tokenizer()) : "");
+  export_model(model(), dir_, out, dtype, exported_template());
+}
+
+void Policy::export_classifier_to(const std::filesystem::path& out, const at::Tensor& score) {
+  export_classifier(model(), score, dir_, out, at::kFloat, exported_template());
 }
 
 Model& Policy::model() {

@@ -47,6 +47,9 @@ class Policy : public LogprobSource,
   // Writes the weights as they are now as a Hugging Face folder (core/model/export.h).
   void export_to(const std::filesystem::path& out, c10::ScalarType dtype = c10::ScalarType::Float);
 
+  // The same as a classifier of one label: `score` [1, D] in place of the vocabulary projection.
+  void export_classifier_to(const std::filesystem::path& out, const at::Tensor& score);
+
   Model& model();  // loads the weights at the first call
   bool loaded() const override { return model_ != nullptr; }
   int64_t update_count() const;  // 0 before the weights are loaded
@@ -76,6 +79,7 @@ class Policy : public LogprobSource,
 
  private:
   Policy(std::filesystem::path dir, PolicyOptions options);
+  std::string exported_template() const;  // "": the tokenizer's own will do
 
   // What the k-th reference of this policy stands for; saved, so that a resumed recipe gets the
   // same one from its k-th call.

@@ -15,7 +15,9 @@
 #include "core/train/batch.h"
 #include "core/train/logprob_source.h"
 #include "core/train/metric_sums.h"
+#include "core/train/policy.h"
 #include "core/train/ranks.h"
+#include "core/train/scorer.h"
 
 namespace xrun {
 namespace {
@@ -56,9 +58,12 @@ UnitTotals unit_totals(const Batch& batch, Ranks* ranks) {
   for (const auto& micro : batch.micros()) add_unit_weights(totals, *micro);
   if (ranks == nullptr) return totals;
   // A rank may hold no micro-batch at all: every rank sends every unit.
-  std::vector<double> sums = {totals[Unit::kPair], totals[Unit::kSequence], totals[Unit::kToken]};
+  std::vector<double> sums;
+  for (const Unit unit : kUnits) sums.push_back(totals[unit]);
   ranks->sum(sums);
-  return {{Unit::kPair, sums[0]}, {Unit::kSequence, sums[1]}, {Unit::kToken, sums[2]}};
+  size_t next = 0;
+  for (const Unit unit : kUnits) totals[unit] = sums[next++];
+  return totals;
 }
 
 std::vector<UnitTotals> part_totals(std::span<const StepPart> parts, Ranks* ranks) {
@@ -81,6 +86,8 @@ std::vector<const LogprobSource*> trained_sources(const AdamW& adamw) {
   for (const auto& trainable : adamw.trainables()) {
     if (auto source = dynamic_cast<const LogprobSource*>(trainable.get())) {
       sources.push_back(source);
+    } else if (auto scorer = dynamic_cast<const Scorer*>(trainable.get())) {
+      sources.push_back(scorer->policy().get());
     }
   }
   return sources;

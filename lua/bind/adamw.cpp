@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
+#include "core/train/scorer.h"
 #include "core/train/step.h"
 #include "lua/bind/args.h"
 #include "lua/bind/field_check.h"
@@ -45,8 +46,12 @@ AdamWOptions read_options(lua_State* L, int i) {
 }
 
 int make_adamw(lua_State* L) {
-  std::vector<std::shared_ptr<Trainable>> trainables = {
-      arg<std::shared_ptr<Policy>>(L, 1, "policy")};
+  std::vector<std::shared_ptr<Trainable>> trainables;
+  if (class_of(L, 1) == &class_info<Scorer>) {
+    trainables.push_back(arg<std::shared_ptr<Scorer>>(L, 1, "scorer"));
+  } else {
+    trainables.push_back(arg<std::shared_ptr<Policy>>(L, 1, "policy"));
+  }
   push(L, std::make_shared<AdamW>(std::move(trainables), read_options(L, 2)));
   return 1;
 }
@@ -146,8 +151,9 @@ void open_adamw(LuaState& state) {
         push(L, self.update_count());
         return 1;
       });
-  state.function("adamw", "(policy, optim) -> AdamW",
-                 "Makes the optimizer: lr (required), schedule, warmup, betas, eps, weight_decay, "
+  state.function("adamw", "(policy|scorer, optim) -> AdamW",
+                 "Makes the optimizer of a policy, or of a scorer and its policy: lr (required), "
+                 "schedule, warmup, betas, eps, weight_decay, "
                  "clip.",
                  make_adamw);
 }

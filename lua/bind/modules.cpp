@@ -9,6 +9,7 @@ const std::vector<OpenModule>& engine_modules() {
       open_metrics,
       open_view,
       open_policy,
+      open_scorer,
       open_data_sets,
       open_tokenizer,
       open_template,

@@ -1,0 +1,94 @@
+#include "core/train/scorer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros.h>
+
+#include "core/base/error.h"
+#include "core/train/batch.h"
+#include "core/train/policy.h"
+
+namespace xrun {
+namespace {
+
+constexpr const char* kName = "score.weight";  // as classifiers of transformers call it
+
+// The slots of the last tokens of a view's segments, [n] int64.
+at::Tensor last_slots(const View& view) {
+  const std::vector<int32_t>& borders = view.micro().input().cu_seqlens;
+  std::vector<int64_t> slots;
+  for (const int64_t s : view.rows().segments) {
+    slots.push_back(borders[static_cast<size_t>(s) + 1] - 1);
+  }
+  return int64_tensor(slots);
+}
+
+}  // namespace
+
+Scorer::Scorer(std::shared_ptr<Policy> policy) : policy_(std::move(policy)) {}
+
+at::Tensor& Scorer::weight() {
+  if (!weight_.defined()) {
+    const int64_t width = policy_->model().config().hidden;
+    weight_ = at::zeros({1, width}, at::TensorOptions().dtype(at::kFloat)).requires_grad_(true);
+  }
+  return weight_;
+}
+
+at::Tensor Scorer::score(const View& view) {
+  const at::Tensor hidden = view.micro().hidden(policy_->model());
+  const at::Tensor last = at::index_select(hidden, 0, last_slots(view)).to(at::kFloat);
+  return at::matmul(last, weight().select(0, 0));
+}
+
+at::Tensor Scorer::score(Batch& batch) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> parts;
+  for (const auto& micro : batch.micros()) {
+    parts.push_back(score(micro->all()));
+    micro->free_hidden();
+  }
+  return batch.in_batch_order(parts, /*by_row=*/false);
+}
+
+std::vector<Parameter>& Scorer::parameters() {
+  if (parameters_.empty()) {
+    parameters_ = policy_->parameters();
+    parameters_.push_back({kName, weight()});
+  }
+  return parameters_;
+}
+
+bool Scorer::loaded() const { return policy_->loaded(); }
+
+void Scorer::count_update() { policy_->count_update(); }
+
+std::vector<NamedTensor> Scorer::tensors() const {
+  std::vector<NamedTensor> out = policy_->tensors();
+  if (weight_.defined()) out.push_back({kName, weight_.detach()});
+  return out;
+}
+
+Json Scorer::state() const {
+  Json state = policy_->state();
+  state.set("scored", weight_.defined());
+  return state;
+}
+
+void Scorer::restore(const TensorSource& tensor, const Json& state) {
+  policy_->restore(tensor, state);
+  if (!state.at("scored").as_bool()) return;
+  const at::Tensor saved = tensor(kName);
+  const at::NoGradGuard no_grad;
+  XRUN_CHECK(saved.sizes() == weight().sizes(),
+             "the saved weight {} has {} elements, wanted {}: it belongs to another model", kName,
+             saved.numel(), weight().numel());
+  weight().detach().copy_(saved);
+}
+
+void Scorer::export_to(const std::filesystem::path& out) {
+  policy_->export_classifier_to(out, weight());
+}
+
+}  // namespace xrun
