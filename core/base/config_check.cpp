@@ -193,22 +193,17 @@ class Resolver {
     }
   }
 
-  // A step is counted in one way.
+  // A step is counted in some way; of several sets each in its own.
   void check_batch() {
     const Literal* batch = root_.find("batch");
     if (batch == nullptr && !is_read("batch")) return;
-    std::vector<std::string> given;
     for (const std::string& name : batch_counts()) {
-      if (batch != nullptr && batch->find(name) != nullptr) given.push_back(name);
+      if (batch != nullptr && batch->find(name) != nullptr) return;
     }
-    if (given.size() == 1) return;
     const int line = batch != nullptr && batch->line > 0 ? batch->line : line_of_read("batch");
     fail(line > 0 ? line : recipe_.config_line, "batch",
-         given.empty()
-             ? "`batch` does not say how much a step takes: add one of pairs, sequences, prompts "
-               "and tokens to it, or --set batch.pairs=..."
-             : fmt::format("batch has both {} and {}; a step is counted in one of them", given[0],
-                           given[1]));
+         "`batch` does not say how much a step takes: add one of pairs, sequences, prompts and "
+         "tokens to it, or --set batch.pairs=...");
   }
 
   const RecipeText& recipe_;

@@ -48,7 +48,8 @@ const ConfigField* find_config_field(std::string_view path);
 // Names of the fields directly inside `path` ("" for the top level), for did-you-mean.
 std::vector<std::string> config_field_names(std::string_view path);
 
-// The keys of `batch` that say how much a step takes: a batch has one of them.
+// The keys of `batch` that say how much a step takes: one for a set, by what its rows are counted
+// in.
 const std::vector<std::string>& batch_counts();
 
 // Whether the names inside the field are the user's: { bos = false }, { prompt = "question" }.

@@ -12,8 +12,7 @@ namespace xrun {
 // above 0", with did-you-mean for a name.
 void check_fields(const Json& value, const std::string& path);
 
-// The same for the table of run:steps: batch, with steps and epochs beside it, and one way of
-// counting.
+// The same for the table of run:steps: batch, with steps and epochs beside it.
 void check_batch_fields(const Json& batch);
 
 }  // namespace xrun

@@ -39,6 +39,33 @@ std::optional<double> find(const Metrics& metrics, std::string_view name) {
   return std::nullopt;
 }
 
+// What a resume compares of a set and of how a loop draws from it.
+Json identity_of(const StepSource& source) {
+  const DataSet& set = source.data->set;
+  const StepPlan& plan = source.plan;
+  return Json(Json::Object{{"fingerprint", set.fingerprint()},
+                           {"units", set.size()},
+                           {"unit", set.unit_name()},
+                           {"units_a_step", plan.units},
+                           {"window", set.window_length()},
+                           {"seed", static_cast<int64_t>(plan.seed)},
+                           {"order", static_cast<int64_t>(plan.order.kind)},
+                           {"block", plan.order.block},
+                           {"window_blocks", plan.order.window}});
+}
+
+std::shared_ptr<Batch> next_batch(const StepSource& source, const Body& body, int64_t max_tokens) {
+  const DataHandle& data = *source.data;
+  BatchInfo info;
+  info.step = body.step;
+  info.phase_step = body.phase_step;
+  info.total_steps = body.phase_steps;
+  info.seed = source.plan.seed;
+  info.max_length = data.max_length;
+  return data_batch(data.set, *data.kept, data.set.step_units(source.plan, body.phase_step),
+                    max_tokens, std::move(info));
+}
+
 }  // namespace
 
 RunLoop::RunLoop(Session& session, std::string recipe, int64_t seed, std::unique_ptr<Run> run,
@@ -93,10 +120,13 @@ void RunLoop::report(const StepLoop& loop) {
   report.ledger = std::move(session_.ledger_text);
   session_.ledger_text.clear();
   report.steps = loop.steps;
-  report.facts.emplace_back(
-      "data", fmt::format("{} {}{}, {} a step{}", count_text(loop.data->set.size()),
-                          loop.data->set.unit_name(), loop.data->set.size() == 1 ? "" : "s",
-                          loop.plan.units, order_text(loop.plan.order)));
+  for (const StepSource& source : loop.sources) {
+    const DataSet& set = source.data->set;
+    report.facts.emplace_back(
+        "data",
+        fmt::format("{} {}{}, {} a step{}", count_text(set.size()), set.unit_name(),
+                    set.size() == 1 ? "" : "s", source.plan.units, order_text(source.plan.order)));
+  }
   report.output = run_->dir().path().string();
   report.notices = std::move(session_.notices);
   session_.notices.clear();
@@ -108,27 +138,24 @@ void RunLoop::report(const StepLoop& loop) {
 }
 
 void RunLoop::begin(StepLoop& loop, const Json& state) {
-  loop.data->set.check_fits(loop.max_tokens);
+  for (const StepSource& source : loop.sources) source.data->set.check_fits(loop.max_tokens);
+  const StepSource& first = loop.sources.front();
+  const DataSet& set = first.data->set;
   // Of a loop by steps the stream goes on behind the last one.
-  const int64_t last = loop.plan.epochs == 0 || loop.steps == 0
-                           ? loop.plan.units
-                           : std::ssize(loop.data->set.step_units(loop.plan, loop.steps - 1));
-  if (last < loop.plan.units) {
+  const int64_t last = first.plan.epochs == 0 || loop.steps == 0
+                           ? first.plan.units
+                           : std::ssize(set.step_units(first.plan, loop.steps - 1));
+  if (last < first.plan.units) {
     session_.notices.push_back(
         fmt::format("the last batch of the data is partial: {} of {} {}s; it trains too", last,
-                    loop.plan.units, loop.data->set.unit_name()));
+                    first.plan.units, set.unit_name()));
   }
   PhasePlan plan;
   plan.steps = loop.steps;
-  plan.data = Json(Json::Object{{"fingerprint", loop.data->set.fingerprint()},
-                                {"units", loop.data->set.size()},
-                                {"unit", loop.data->set.unit_name()},
-                                {"units_a_step", loop.plan.units},
-                                {"window", loop.data->set.window_length()},
-                                {"seed", static_cast<int64_t>(loop.plan.seed)},
-                                {"order", static_cast<int64_t>(loop.plan.order.kind)},
-                                {"block", loop.plan.order.block},
-                                {"window_blocks", loop.plan.order.window}});
+  plan.data = identity_of(first);
+  for (size_t i = 1; i < loop.sources.size(); ++i) {
+    plan.data.set(fmt::format("set {}", i + 1), identity_of(loop.sources[i]));
+  }
   loop.phase = phases_++;
   report(loop);
   run_->begin_phase(plan, state);
@@ -154,8 +181,10 @@ std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
   XRUN_CHECK(!loop.begun || loop.phase + 1 == phases_,
              "this loop was left when another one began; its bodies cannot go on");
   if (!loop.begun) begin(loop, state);
-  if (loop.batch) loop.batch->close();
-  loop.batch.reset();
+  for (StepSource& source : loop.sources) {
+    if (source.batch) source.batch->close();
+    source.batch.reset();
+  }
   if (run_->in_body()) {
     for (const auto& reference : session_.references) reference->flush();
     const int64_t done = loop.batch_step + 1;
@@ -172,14 +201,7 @@ std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
   loop.batch_step = body->phase_step;
   body_tokens_ = 0;
   last_train_.clear();
-  BatchInfo info;
-  info.step = body->step;
-  info.phase_step = body->phase_step;
-  info.total_steps = body->phase_steps;
-  info.seed = loop.plan.seed;
-  loop.batch = data_batch(loop.data->set, *loop.data->kept,
-                          loop.data->set.step_units(loop.plan, body->phase_step), loop.max_tokens,
-                          std::move(info));
+  for (StepSource& source : loop.sources) source.batch = next_batch(source, *body, loop.max_tokens);
   return body;
 }
 

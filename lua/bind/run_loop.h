@@ -21,16 +21,22 @@
 
 namespace xrun {
 
-// One `run:steps` loop: the set, the plan of its steps, and the batch in the recipe's hands.
-struct StepLoop {
+// One set that a loop draws from: the plan of its steps, and its batch in the recipe's hands.
+struct StepSource {
   std::shared_ptr<DataHandle> data;
   StepPlan plan;
+  std::shared_ptr<Batch> batch = nullptr;
+};
+
+// One `run:steps` loop over one or more sets. The first decides how many steps there are; the
+// others go round.
+struct StepLoop {
+  std::vector<StepSource> sources;
   int64_t steps = 0;
   int64_t max_tokens = 0;
   int64_t phase = 0;
   int64_t batch_step = 0;  // of the batch in hand, counted in this loop
   bool begun = false;
-  std::shared_ptr<Batch> batch;
   lua_State* thread = nullptr;  // in which its `for` runs
 };
 
@@ -57,9 +63,10 @@ class RunLoop {
                                      std::span<const PackedBatch* const> packs,
                                      const RowName& name) const;
 
-  // Checks that every pair fits, prints the report before step 0 and starts the phase.
+  // Checks that every row fits, prints the report before step 0 and starts the phase.
   void begin(StepLoop& loop, const Json& state);
-  // Ends the body before and gives the next one's batch; null where the loop ends.
+  // Ends the body before and gives the next one, with a batch of each set; null where the loop
+  // ends.
   std::optional<Body> next(StepLoop& loop, const Json& state);
   // The loop whose body is open; null outside bodies.
   const StepLoop* open_loop() const { return run_->in_body() ? open_ : nullptr; }

@@ -1,6 +1,7 @@
 // run:steps: the loop of a recipe. One loop is walked at a time; a loop that was left by `break` is
 // over, one that is still being walked may not hold another.
 
+#include "core/base/config_field.h"
 #include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/data/ledger.h"
@@ -40,7 +41,7 @@ bool inside_another_loop(lua_State* L, const StepLoop& own) {
   });
 }
 
-// The iterator of `for step, batch in run:steps(...)`: called with the StepLoop.
+// The iterator of `for step, batch in run:steps(...)`: called with the StepLoop. One batch a set.
 int next_step(lua_State* L) {
   const auto loop = arg<std::shared_ptr<StepLoop>>(L, 1, "steps");
   RunLoop& run = *session_of(L).run;
@@ -57,51 +58,102 @@ int next_step(lua_State* L) {
     return 1;
   }
   push(L, body->step);
-  push(L, loop->batch);
-  return 2;
+  for (const StepSource& source : loop->sources) push(L, source.batch);
+  return 1 + static_cast<int>(loop->sources.size());
 }
 
 // Steps of a loop by `steps` or `epochs`, the loop's own or the configuration's.
 void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
-  loop.plan.epochs = batch.get<int64_t>("epochs", config_whole(L, "epochs", 1));
+  StepSource& first = loop.sources.front();
+  first.plan.epochs = batch.get<int64_t>("epochs", config_whole(L, "epochs", 1));
   const int64_t limit = batch.get<int64_t>("steps", config_whole(L, "steps", 0));
   if (limit > 0) {
-    loop.plan.epochs = 0;
+    first.plan.epochs = 0;
     const std::string origin = recipe_context(L).config.origin("epochs");
     if (!origin.empty() && origin != "default") {
       session_of(L).notices.push_back(
           fmt::format("steps = {} decides the length; epochs ({}) is not used", limit, origin));
     }
   }
-  XRUN_CHECK(loop.data->set.size() > 0, "the set has no rows; nothing can be trained");
-  loop.steps = limit > 0 ? limit : loop.data->set.steps_total(loop.plan);
+  for (size_t i = 0; i < loop.sources.size(); ++i) {
+    if (i > 0) loop.sources[i].plan.epochs = 0;  // it goes round
+    const std::string which =
+        loop.sources.size() == 1 ? "the set" : fmt::format("set {} of run:steps", i + 1);
+    XRUN_CHECK(loop.sources[i].data->set.size() > 0, "{} has no rows; nothing can be trained",
+               which);
+  }
+  loop.steps = limit > 0 ? limit : first.data->set.steps_total(first.plan);
 }
 
-// Units a step by the one of pairs, sequences, prompts and tokens that fits the rows. Tokens cut
-// the set into windows of max_length, so that a step has as many windows as they make.
-void read_units(lua_State* L, const Options& batch, const BatchSizes& sizes, StepLoop& loop) {
-  DataSet& set = loop.data->set;
-  if (sizes.tokens > 0) {
-    set = windows_of(*loop.data, sizes);
-    const int64_t window = set.window_length();
-    loop.plan.units = sizes.tokens / window;
-    if (sizes.tokens % window != 0) {
-      session_of(L).notices.push_back(fmt::format("batch.tokens = {} is {} windows of {} tokens",
-                                                  count_text(sizes.tokens), loop.plan.units,
-                                                  count_text(window)));
-    }
-    return;
+// Windows of a text stream: a step has as many as `tokens` make.
+void read_windows(lua_State* L, const BatchSizes& sizes, StepSource& source) {
+  source.data->set = windows_of(*source.data, sizes);
+  const int64_t window = source.data->set.window_length();
+  source.plan.units = sizes.tokens / window;
+  if (sizes.tokens % window == 0) return;
+  session_of(L).notices.push_back(fmt::format("batch.tokens = {} is {} windows of {} tokens",
+                                              count_text(sizes.tokens), source.plan.units,
+                                              count_text(window)));
+}
+
+// Reads units a step by the one of pairs, sequences, prompts and tokens that fits the rows, and
+// returns it. Tokens cut the set into windows of max_length.
+std::string read_units(lua_State* L, const Options& batch, const BatchSizes& sizes, bool alone,
+                       StepSource& source) {
+  const DataSet& set = source.data->set;
+  if (sizes.tokens > 0 && (alone || cuts_windows(set.kind(), sizes))) {
+    read_windows(L, sizes, source);
+    return "tokens";
   }
   const std::string unit = std::string(set.unit_name()) + "s";
-  for (const char* other : {"pairs", "sequences", "prompts"}) {
-    XRUN_CHECK(other == unit || !batch.has(other),
+  for (const std::string& other : batch_counts()) {
+    XRUN_CHECK(!alone || other == unit || !batch.has(other.c_str()),
                "batch.{} does not fit {} rows, which are counted in {}: write batch = {{ {} = 8 }}",
                other, row_kind_name(set.kind()), unit, unit);
   }
   XRUN_CHECK(batch.has(unit.c_str()),
              "batch.{0} is missing; {1} rows are counted in {0}: write batch = {{ {0} = 8 }}", unit,
              row_kind_name(set.kind()));
-  loop.plan.units = batch.get<int64_t>(unit.c_str());
+  source.plan.units = batch.get<int64_t>(unit.c_str());
+  return unit;
+}
+
+// Every set takes the count of its rows; every count is some set's.
+void read_all_units(lua_State* L, const Options& batch, const BatchSizes& sizes, StepLoop& loop) {
+  const bool alone = loop.sources.size() == 1;
+  std::vector<std::string> given;
+  for (const std::string& name : batch_counts()) {
+    if (batch.has(name.c_str())) given.push_back(name);
+  }
+  XRUN_CHECK(!alone || given.size() < 2,
+             "batch has both {} and {}, and one set is counted in one of them; leave one out, or "
+             "give run:steps a list of two sets",
+             given[0], given[1]);
+  for (StepSource& source : loop.sources) {
+    std::erase(given, read_units(L, batch, sizes, alone, source));
+  }
+  XRUN_CHECK(given.empty(), "batch.{} fits none of the {} sets: none has rows counted in {}",
+             given[0], loop.sources.size(), given[0]);
+}
+
+void add_source(lua_State* L, int i, const char* what, StepLoop& loop) {
+  StepSource source{std::make_shared<DataHandle>(*arg<std::shared_ptr<DataHandle>>(L, i, what)),
+                    {}};
+  source.plan.order = source.data->order;
+  source.plan.seed = source.data->seed;
+  loop.sources.push_back(std::move(source));
+}
+
+// One set, or a list of them.
+void read_sources(lua_State* L, StepLoop& loop) {
+  if (!lua_istable(L, 2)) return add_source(L, 2, "data", loop);
+  const int count = static_cast<int>(lua_objlen(L, 2));
+  for (int k = 1; k <= count; ++k) {
+    lua_rawgeti(L, 2, k);
+    add_source(L, lua_gettop(L), fmt::format("set {}", k).c_str(), loop);
+    lua_pop(L, 1);
+  }
+  XRUN_CHECK(count > 0, "the list of sets is empty; wanted {{ set, other_set }}");
 }
 
 }  // namespace
@@ -119,7 +171,7 @@ void leave_broken_loop(RunLoop& run, lua_State* L) {
 
 int run_steps(RunLoop& run, lua_State* L) {
   auto loop = std::make_shared<StepLoop>();
-  loop->data = std::make_shared<DataHandle>(*arg<std::shared_ptr<DataHandle>>(L, 2, "data"));
+  read_sources(L, *loop);
   const Options batch(L, 3,
                       {"pairs", "sequences", "prompts", "tokens", "max_tokens", "steps", "epochs"});
   if (lua_istable(L, 3)) check_batch_fields(to_json(L, 3));
@@ -128,13 +180,12 @@ int run_steps(RunLoop& run, lua_State* L) {
   sizes.max_tokens = batch.get<int64_t>("max_tokens", sizes.max_tokens);
   run.set_sizes(sizes);
   loop->max_tokens = sizes.max_tokens;
-  loop->plan.order = loop->data->order;
-  loop->plan.seed = loop->data->seed;
-  read_units(L, batch, sizes, *loop);
+  read_all_units(L, batch, sizes, *loop);
   read_length(L, batch, *loop);
   push_function(L,
                 {"run:steps", DocKind::kMetamethod, "(loop) -> step, Batch",
-                 "Ends the body before and opens the next; nil where the loop ends."},
+                 "Ends the body before and opens the next, with a batch of each set; nil where the "
+                 "loop ends."},
                 next_step);
   push(L, std::move(loop));
   return 2;
