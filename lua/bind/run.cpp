@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
+#include "core/train/scorer.h"
 #include "lua/bind/args.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/run_loop.h"
@@ -28,11 +29,15 @@ SavedObjects read_objects(lua_State* L, int i, std::vector<std::shared_ptr<Polic
     if (class_of(L, value) == &class_info<Policy>) {
       policies.push_back(arg<std::shared_ptr<Policy>>(L, value));
       saved.emplace_back(name, policies.back());
+    } else if (class_of(L, value) == &class_info<Scorer>) {
+      const auto scorer = arg<std::shared_ptr<Scorer>>(L, value);
+      policies.push_back(scorer->policy());
+      saved.emplace_back(name, scorer);
     } else if (class_of(L, value) == &class_info<AdamW>) {
       saved.emplace_back(name, arg<std::shared_ptr<AdamW>>(L, value));
     } else {
       throw Error(
-          fmt::format("{} is {}, which cannot be saved; give policies and "
+          fmt::format("{} is {}, which cannot be saved; give policies, scorers and "
                       "optimizers, and keep plain values in run.state",
                       name, type_name(L, value)));
     }
@@ -110,11 +115,35 @@ int make_run(lua_State* L) {
   return 1;
 }
 
-int export_policy(RunLoop& run, lua_State* L) {
-  Policy& policy = arg<Policy&>(L, 2, "policy");
-  policy.export_to(run.run().dir().hf());
-  run.run().set_exported(run.run().dir().hf());
-  push(L, run.run().dir().hf().string());
+// The run's folders that hold something else; hf is where an export without a name goes.
+constexpr const char* kOwnFolders[] = {"checkpoints", "reference", "samples", "tb"};
+
+void check_export_name(const std::string& name) {
+  const bool plain = !name.empty() && name.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_-") == std::string::npos;
+  XRUN_CHECK(plain,
+             "export name \"{}\": wanted letters, digits, _ and -; it is a folder of the run",
+             name);
+  for (const char* own : kOwnFolders) {
+    XRUN_CHECK(name != own, "export name \"{}\" is one of the run's own folders; choose another",
+               name);
+  }
+}
+
+int push_export(RunLoop& loop, lua_State* L) {
+  leave_broken_loop(loop, L);
+  const auto name = opt_arg<std::string>(L, 3, "name");
+  if (name) check_export_name(*name);
+  const bool is_scorer = class_of(L, 2) == &class_info<Scorer>;
+  const auto scorer = is_scorer ? arg<std::shared_ptr<Scorer>>(L, 2, "scorer") : nullptr;
+  const auto policy = is_scorer ? nullptr : arg<std::shared_ptr<Policy>>(L, 2, "policy");
+  Run& run = loop.run();
+  const std::filesystem::path out = name ? run.dir().path() / *name : run.dir().hf();
+  // While a resume replays what is saved the weights are those of later: what was written stands.
+  if (!run.replaying()) is_scorer ? scorer->export_to(out) : policy->export_to(out);
+  if (!name) run.set_exported(out);
+  push(L, out.string());
   return 1;
 }
 
@@ -127,7 +156,9 @@ void open_run(LuaState& state) {
   Class<RunLoop>(state, "Run", "A run: its loops, metrics, checkpoints and exports.")
       .method("steps", "(data, batch) -> iterator of step, Batch",
               "The training loop: batches of the shuffled stream; `batch` is { pairs, max_tokens "
-              "} and may override steps and epochs. Saves, resumes and stops between bodies.",
+              "} and may override steps and epochs. A list of sets gives a batch of each, counted "
+              "in the unit of its rows: the first set decides the length, the others go round. "
+              "Saves, resumes and stops between bodies.",
               run_steps)
       .method("log", "(metrics)",
               "Writes metrics of this body: what adamw:step and run:evaluate return, or a table "
@@ -149,9 +180,12 @@ void open_run(LuaState& state) {
               "{ text, length, finish, prompt_text, kept columns }, or the name of a kept column, "
               "which scores 1 where the text has it in it as whole words, in either case.",
               run_sample)
-      .method("export", "(policy) -> string",
-              "Writes the policy alone as a Hugging Face folder, hf/ of the run; returns its path.",
-              export_policy)
+      .method(
+          "export", "(policy|scorer, name?) -> string",
+          "Writes the policy alone as a Hugging Face folder, a scorer as a sequence classifier "
+          "of one label; returns its path. It is hf/ of the run, or the folder `name` of it: "
+          "run:export(policy, \"best\") keeps the weights as they are now beside the last ones.",
+          push_export)
       .method("stop", "(reason?)", "Ends the loop after this body; the reason is logged.",
               [](RunLoop& self, lua_State* L) {
                 self.run().stop(
