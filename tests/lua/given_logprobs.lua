@@ -1,12 +1,16 @@
 -- Runs a recipe, whole and as it is, over models that answer with given log-probs, and returns the
--- losses of the last objective that it hands to adamw:step. Called with the true module xrun, the
--- recipe's path, the settings that replace those of its config, and the pairs:
--- { chosen = { length = {..}, policy = {..}, reference = {..} }, rejected = ... }, sums a sequence.
-local xrun, path, settings, pairs_given = ...
+-- losses of the objective that it hands to adamw:step, of the first where it hands several. Called
+-- with the true module xrun, the recipe's path, the settings that replace those of its config, and
+-- what is given, sums a sequence: pairs { chosen = { length = {..}, policy = {..}, reference = {..} },
+-- rejected = ... }, whose sums are the scores of a scorer too, or answers with a label each and
+-- `mismatched` ones beside them.
+local xrun, path, settings, given = ...
 
 local function view(side)
+  if side == nil then return nil end
   return {
     length = xrun.tensor(side.length, { dtype = "i64" }),
+    label = side.label and xrun.tensor(side.label, { dtype = "i64" }),
     policy = xrun.tensor(side.policy, { dtype = "f64" }),
     reference = xrun.tensor(side.reference, { dtype = "f64" }),
   }
@@ -21,13 +25,18 @@ end
 local function set() return { split = function(self) return self, self end } end
 local function nothing() return {} end
 
-local stepped, evaluated                         -- objectives
+local stepped, evaluated = nil, {}               -- objectives
 local run = { state = {}, log = nothing, sample = nothing, export = nothing }
-function run.evaluate(_, _, objective) evaluated = objective; return {} end
+local batch = { size = 2, mismatched = function() return view(given.mismatched) end }
+function run.evaluate(_, _, objective) evaluated[objective] = true; return {} end
+function run.mean(_, x) return x end
 function run.steps()                             -- one body
   local step = -1
-  return function() step = step + 1; if step == 0 then return step, {} end end
+  return function() step = step + 1; if step == 0 then return step, batch, batch end end
 end
+
+local adamw = {}
+function adamw.step(_, first, objective) stepped = objective or first[1][2] end
 
 local stand_in = setmetatable({
   config = function(cfg)
@@ -38,14 +47,16 @@ local stand_in = setmetatable({
     return cfg
   end,
   policy = function() return model("policy") end,
-  preference = set, chat = set,
-  adamw = function() return { step = function(_, _, objective) stepped = objective end } end,
+  scorer = function() return { score = function(_, shown) return shown.policy end } end,
+  preference = set, chat = set, feedback = set,
+  adamw = function() return adamw end,
   run = function() return run end,
 }, { __index = xrun })
 
 local recipe = assert(loadfile(path))
 setfenv(recipe, setmetatable({ require = function() return stand_in end }, { __index = _G }))
 recipe()
-assert(stepped == evaluated, path .. " validates by another objective than it trains")
-local losses = stepped { chosen = view(pairs_given.chosen), rejected = view(pairs_given.rejected) }
-return losses
+assert(evaluated[stepped], path .. " validates by another objective than it trains")
+local shown = view(given.answers) or { chosen = view(given.chosen), rejected = view(given.rejected) }
+local losses = stepped(shown)
+return type(losses) == "table" and losses.sequence or losses

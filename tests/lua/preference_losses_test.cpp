@@ -1,36 +1,15 @@
 // The objectives of the shipped recipes against TRL's losses of the same 64 pairs of given
 // log-probs (tests/golden/make/preference_losses.py).
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
-#include "core/base/file.h"
-#include "core/base/json.h"
-#include "tests/lua/lua_fixture.h"
+#include "tests/lua/given_logprobs.h"
 
 namespace xrun {
 
-class PreferenceLosses : public LuaTest {
+class PreferenceLosses : public GivenLogprobs {
  protected:
-  static constexpr const char* kRoot = XRUN_SOURCE_DIR;
-
-  // The losses of a recipe's objective over `pairs`, [n] f64.
-  at::Tensor losses(const std::string& recipe, const Json& settings, const Json& pairs) {
-    lua_State* L = state_;
-    const StackGuard guard(L);
-    const std::string text = read_file(std::string(kRoot) + "/tests/lua/given_logprobs.lua");
-    if (luaL_loadbuffer(L, text.data(), text.size(), "@given_logprobs.lua") != 0) {
-      throw LuaError(report_of(L, -1));
-    }
-    state_.push_module(L);
-    push(L, std::string(kRoot) + "/recipes/" + recipe + ".lua");
-    push(L, settings);
-    push(L, pairs);
-    protected_call(L, 4, 1);
-    return read_tensor(L, -1, "losses");
-  }
-
   const Json golden_ = read_json(std::string(kRoot) + "/tests/golden/preference_losses.json");
 };
 
@@ -44,16 +23,7 @@ TEST_F(PreferenceLosses, OfEveryRecipeAreThoseOfTrl) {
       ADD_FAILURE() << error.what();
       continue;
     }
-    const Json::Array& values = wanted.at("loss").as_array();
-    ASSERT_EQ(got.scalar_type(), at::kDouble);
-    ASSERT_EQ(got.dim(), 1);
-    ASSERT_EQ(got.numel(), static_cast<int64_t>(values.size()));
-    const at::Tensor flat = got.contiguous();
-    for (size_t i = 0; i < values.size(); ++i) {
-      const double value = values[i].as_double();
-      EXPECT_NEAR(flat.const_data_ptr<double>()[i], value, 1e-6 * std::max(1.0, std::abs(value)))
-          << "pair " << i;
-    }
+    expect_near(got, wanted.at("loss"));
   }
 }
 

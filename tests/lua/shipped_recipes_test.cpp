@@ -1,5 +1,6 @@
-// The recipes over pairs as they stand in recipes/, on a tiny model: each starts at the loss that
-// its equation has where policy and reference are equal, learns, and resumes to the same bits.
+// The recipes over pairs and over labelled answers as they stand in recipes/, on a tiny model: each
+// starts at the loss that its equation has where policy and reference are equal (of a reward model:
+// where its head is zero), learns, and resumes to the same bits.
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +19,7 @@ struct Start {
   bool accuracy = true;                // one half: every margin is 0
   std::vector<std::string> sets = {};  // what makes the loss known
   int64_t step = 0;                    // the first one over pairs
+  const char* metric = "train/loss";   // what starts there
 };
 
 void PrintTo(const Start& start, std::ostream* out) { *out << start.recipe; }
@@ -34,6 +36,9 @@ const Start kStarts[] = {
     {.recipe = "rpo", .loss = kLn2, .nll = true},
     {.recipe = "apo_zero", .loss = 1},
     {.recipe = "apo_down", .loss = 1},
+    {.recipe = "reward", .loss = kLn2},
+    {.recipe = "kto", .loss = 0.5, .accuracy = false},
+    {.recipe = "joint", .loss = kLn2, .metric = "train/dpo"},
     {.recipe = "sft_dpo", .loss = kLn2, .sets = {"sft.steps=2"}, .step = 2},
 };
 
@@ -45,7 +50,7 @@ class ShippedRecipes : public SessionTest, public testing::WithParamInterface<St
   }
   // What stands in for the real model and, unless they are wanted, the demonstration's pairs.
   std::vector<std::string> sets(std::vector<std::string> more, bool demonstration = false) const {
-    more.insert(more.end(), {"model=tiny", "data.1.path=" + pairs(demonstration)});
+    more.insert(more.end(), {"model=tiny", "data.1.path=" + rows(demonstration)});
     if (text().find("\n  answers ") != std::string::npos) more.push_back("answers=0");
     if (text().find("\n  chats ") != std::string::npos) {
       more.insert(more.end(),
@@ -53,8 +58,13 @@ class ShippedRecipes : public SessionTest, public testing::WithParamInterface<St
     }
     return more;
   }
-  static std::string pairs(bool demonstration) {
+  std::string rows(bool demonstration) const {
+    if (unit() == "sequences") return source("recipes/data/feedback.jsonl");
     return demonstration ? source("recipes/data/preferences.jsonl") : "pairs.jsonl";
+  }
+  // What a step is counted in.
+  std::string unit() const {
+    return text().find("xrun.feedback") == std::string::npos ? "pairs" : "sequences";
   }
   // Every value of a metric, in the order of steps.
   static std::vector<double> values(const std::string& dir, const std::string& name) {
@@ -71,8 +81,8 @@ TEST_P(ShippedRecipes, StartAtTheirInvariant) {
   const Start& start = GetParam();
   ASSERT_EQ(run(text(), "r", false, start.step + 1, sets(start.sets)), "");
   const double nll = start.nll ? values("r", "train/nll").at(0) : 0;
-  const std::vector<double> loss = values("r", "train/loss");
-  ASSERT_EQ(loss.size(), static_cast<size_t>(start.step) + 1);
+  const std::vector<double> loss = values("r", start.metric);
+  ASSERT_EQ(values("r", "train/loss").size(), static_cast<size_t>(start.step) + 1);
   EXPECT_NEAR(loss.back(), start.loss + nll, 1e-6 * std::max(1.0, start.loss + nll));
   if (start.accuracy) {
     EXPECT_EQ(values("r", "train/accuracy").at(0), 0.5);
@@ -87,7 +97,7 @@ TEST_P(ShippedRecipes, LearnOnTheDemonstrationsPairsSlow) {
 }
 
 TEST_P(ShippedRecipes, ResumeToTheSameBitsSlow) {
-  std::vector<std::string> settings{"steps=4", "optim.lr=0.003", "batch.pairs=4"};
+  std::vector<std::string> settings{"steps=4", "optim.lr=0.003", "batch." + unit() + "=4"};
   // Of two phases: stopped where the second begins, and in it.
   if (GetParam().step > 0) settings.push_back("sft.steps=2");
   expect_same_when_resumed(text(), {2, 3}, sets(settings));
@@ -102,7 +112,7 @@ TEST_P(ShippedRecipes, BeginWithTheirNameAndAreInBothTables) {
   EXPECT_TRUE(has(read_file(source("docs/recipes.md")), "](../recipes/" + file + ")"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Pairs, ShippedRecipes, testing::ValuesIn(kStarts),
+INSTANTIATE_TEST_SUITE_P(All, ShippedRecipes, testing::ValuesIn(kStarts),
                          [](const auto& info) { return std::string(info.param.recipe); });
 
 }  // namespace xrun

@@ -10,6 +10,7 @@ time, so that a mean over the batch is the loss of the pair:
   CPOTrainer.cpo_loss           sigmoid with label smoothing over log-ratios (cdpo), and simpo
   ORPOTrainer.odds_ratio_loss   the second term of orpo, in float32 as TRL has it; the first is the
                                 chosen answer's mean log-prob (TRL itself trains the prompt, too)
+  RewardTrainer.compute_loss    reward; the policy's sums stand for the scores
 
 The trainers are not constructed: their methods get an object with the settings that they read, and
 a model that answers with the given log-probs. Settings differ from the recipes' own, so that it
@@ -28,6 +29,7 @@ import torch
 from trl.experimental.cpo.cpo_trainer import CPOTrainer
 from trl.experimental.orpo.orpo_trainer import ORPOTrainer
 from trl.trainer.dpo_trainer import DPOTrainer
+from trl.trainer.reward_trainer import RewardTrainer
 
 OUT = pathlib.Path(__file__).resolve().parents[1] / "preference_losses.json"
 PAIRS, LONGEST = 64, 60
@@ -44,6 +46,7 @@ DPO = {
     "apo_zero": ({"beta": 0.3}, ["apo_zero"]),
     "apo_down": ({"beta": 0.3}, ["apo_down"]),
     "sft_dpo": ({"beta": 0.3}, ["sigmoid"]),
+    "joint": ({"beta": 0.3}, ["sigmoid"]),
 }
 CDPO, SIMPO, ORPO = {"beta": 0.3, "eps": 0.15}, {"beta": 1.5, "gamma": 0.7}, {"lambda": 0.25}
 
@@ -119,13 +122,27 @@ def orpo_loss(pair):
     return -means[0] - ORPOTrainer.odds_ratio_loss(trainer, *means)[0].double()
 
 
+def reward_loss(pair):
+    scores = torch.stack([pair[side][0].sum() for side in SIDES])
+
+    def model(**_):
+        return types.SimpleNamespace(logits=scores[:, None])
+
+    model.training = False
+    trainer = types.SimpleNamespace(
+        model=model, accelerator=accelerator(), _total_train_tokens=0, _tp_size=1,
+        args=types.SimpleNamespace(center_rewards_coefficient=None),
+        _metrics=collections.defaultdict(lambda: collections.defaultdict(list)))
+    return RewardTrainer.compute_loss(trainer, model, {})
+
+
 def main():
     generator = torch.Generator().manual_seed(7)
     pairs = [draw(generator) for _ in range(PAIRS)]
     losses = {name: (settings, [dpo_loss(pair, settings, kinds).item() for pair in pairs])
               for name, (settings, kinds) in DPO.items()}
     for name, settings, loss in (("cdpo", CDPO, cdpo_loss), ("simpo", SIMPO, simpo_loss),
-                                 ("orpo", ORPO, orpo_loss)):
+                                 ("orpo", ORPO, orpo_loss), ("reward", {}, reward_loss)):
         losses[name] = (settings, [loss(pair).item() for pair in pairs])
     sides = {side: {"length": [len(pair[side][0]) for pair in pairs],
                     "policy": [pair[side][0].sum().item() for pair in pairs],
