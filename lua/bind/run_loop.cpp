@@ -1,5 +1,7 @@
 #include "lua/bind/run_loop.h"
 
+#include <algorithm>
+
 #include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/console/summary.h"
@@ -102,8 +104,12 @@ void RunLoop::check(const Session::Input& input) {
 void RunLoop::throw_with_batch(const NonFiniteLoss& error,
                                std::span<const PackedBatch* const> packs,
                                const RowName& name) const {
-  throw Error(fmt::format("{}; {}", error.what(),
-                          save_failed_batch(run_->dir().path(), run_->step(), packs, name)));
+  const bool narrow = std::any_of(policies_.begin(), policies_.end(), [](const auto& policy) {
+    return policy->options().dtype != c10::ScalarType::Float;
+  });
+  throw Error(fmt::format("{}; {}{}", error.what(),
+                          save_failed_batch(run_->dir().path(), run_->step(), packs, name),
+                          narrow ? "; set dtype = \"fp32\" to see whether it is the type" : ""));
 }
 
 void RunLoop::report(const StepLoop& loop) {

@@ -230,4 +230,14 @@ TEST_F(RunBinding, MeanOfOneProcessIsTheValue) {
   EXPECT_EQ(run(head() + "local x = xrun.ones(3)\nassert(run:mean(x) == x)\n", "r"), "");
 }
 
+TEST_F(RunBinding, ALossThatIsNotFiniteInANarrowTypeNamesTheType) {
+  const std::string text = head() + R"(
+local function bad(p) return policy:logprob(p.chosen) * 0 / 0 end
+for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, bad) end
+)";
+  has(run(text, "narrow", false, {}, {"dtype=bf16"}),
+      "set dtype = \"fp32\" to see whether it is the");
+  EXPECT_EQ(run(text, "full").find("to see whether it is the type"), std::string::npos);
+}
+
 }  // namespace xrun
