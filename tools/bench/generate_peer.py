@@ -2,9 +2,10 @@
 """Times `xrun sample` against transformers.generate, after checking that greedy ids agree.
 
     python3 tools/bench/generate_peer.py XRUN [PRESET...] [--batch N,N] [--pairs N] [--threads N]
+                            [--tokens N]
 
 PRESET is tiny or mid (both if none is given), random weights in fp32. Prompts are 64 random tokens,
-64 are made of each, and nothing ends early. Runs of both alternate, the order turns from pair to
+64 (--tokens) are made of each, and nothing ends early. Runs of both alternate, the order turns from pair to
 pair; xrun's time is the one that its --rate line gives, transformers' that of the call, weights
 loaded before in both. transformers runs with sdpa attention, with a dynamic and with a static cache;
 the faster of the two is the peer. Prints tokens/s and the ratio of each pair, median (lowest to
@@ -20,15 +21,15 @@ import subprocess
 import tempfile
 import time
 
-PROMPT, MADE = 64, 64
+PROMPT = 64
 VOCAB = {"tiny": 32000, "mid": 50000}
 TOKENIZER = pathlib.Path(__file__).resolve().parents[2] / "tests/data/tiny_tokenizer"
 
 
 class Ours:
-    def __init__(self, arguments, preset, folder, prompts):
+    def __init__(self, arguments, folder, prompts):
         self.command = [arguments.xrun, "sample", "--model", folder, "--json", "--rate",
-                        "--ignore-eos", "--max-new-tokens", str(MADE), "--batch",
+                        "--ignore-eos", "--max-new-tokens", str(arguments.tokens), "--batch",
                         str(len(prompts)), "--threads", str(arguments.threads)]
         self.rows = "".join(json.dumps({"ids": ids}) + "\n" for ids in prompts)
 
@@ -41,14 +42,14 @@ class Ours:
 
 
 class Peer:
-    def __init__(self, folder, prompts, cache):
+    def __init__(self, arguments, folder, prompts, cache):
         import torch
         import transformers
         self.torch = torch
         self.model = transformers.AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float32, attn_implementation="sdpa")
         self.prompts = torch.tensor(prompts)
-        self.options = {"max_new_tokens": MADE, "min_new_tokens": None, "pad_token_id": 0,
+        self.options = {"max_new_tokens": arguments.tokens, "pad_token_id": 0,
                         "eos_token_id": None, "attention_mask": torch.ones_like(self.prompts)}
         self.model.generation_config.eos_token_id = None
         if cache == "static":
@@ -78,8 +79,8 @@ def compare(arguments, preset, batch):
         subprocess.run([arguments.xrun, "init-model", folder, "--preset", preset, "--vocab",
                         str(VOCAB[preset]), "--tokenizer", str(TOKENIZER)], check=True,
                        stdout=subprocess.DEVNULL)
-        ours = Ours(arguments, preset, folder, prompts)
-        peers = {cache: Peer(folder, prompts, cache) for cache in ("dynamic", "static")}
+        ours = Ours(arguments, folder, prompts)
+        peers = {cache: Peer(arguments, folder, prompts, cache) for cache in ("dynamic", "static")}
         wanted = peers["dynamic"].run(0)[1]
         got = ours.run(0)[1]
         same = sum(a == b for a, b in zip(got, wanted))
@@ -90,7 +91,7 @@ def compare(arguments, preset, batch):
             for pair in range(arguments.pairs):
                 runs = {"xrun": ours, "peer": peers[cache]}
                 for name in sorted(runs, reverse=pair % 2 == 0):
-                    rates[name].append(batch * MADE / runs[name].run(temperature)[0])
+                    rates[name].append(batch * arguments.tokens / runs[name].run(temperature)[0])
             ratios = [a / b for a, b in zip(rates["xrun"], rates["peer"])]
             print(f"{preset}, batch {batch}, temperature {temperature}: xrun "
                   f"{spread(rates['xrun'], 0)} tokens/s, transformers ({cache} cache) "
@@ -105,6 +106,7 @@ def main():
     parser.add_argument("presets", nargs="*", default=[])
     parser.add_argument("--batch", default="8,128")
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
