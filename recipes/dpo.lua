@@ -3,21 +3,19 @@
 local xrun = require "xrun"
 
 local cfg = xrun.config {
-  model    = "smollm2-135m-instruct",                        -- a folder, or one of `xrun models`
-  data     = { { path = "recipes/data/preferences.jsonl", keep = { "prompt", "answer" } } },
-  template = "auto",                                         -- the tokenizer's own, or a file
-  valid    = { fraction = 0.1, every = 8 },
-  beta     = 0.1,
-  optim    = { lr = 1e-5, warmup = 0.1, clip = 1.0 },
-  batch    = { pairs = 8, max_tokens = 4096 },
-  steps    = 16,                                             -- more steps cost right answers
-  answers  = 128,                                            -- tokens of a greedy answer; 0: none
+  model   = "smollm2-135m-instruct",                         -- a folder, or one of `xrun models`
+  data    = { { path = "recipes/data/preferences.jsonl", keep = { "prompt", "answer" } } },
+  valid   = { fraction = 0.1, every = 8 },
+  beta    = 0.1,
+  optim   = { lr = 1e-5, warmup = 0.1, clip = 1.0 },
+  batch   = { pairs = 8, max_tokens = 4096 },
+  steps   = 16,                                              -- more steps cost right answers
+  answers = 128,                                             -- tokens of a greedy answer; 0: none
 }
 
 local policy    = xrun.policy(cfg.model)
 local reference = policy:reference()                         -- frozen twin
-local data      = xrun.preference(cfg.data, policy, { template = cfg.template })
-local train, valid = data:split(cfg.valid)
+local train, valid = xrun.preference(cfg.data, policy):split(cfg.valid)
 local adamw     = xrun.adamw(policy, cfg.optim)
 
 local function dpo(p)                                        -- one loss per pair, unreduced
@@ -30,24 +28,13 @@ local function dpo(p)                                        -- one loss per pai
   }
 end
 
-local function right(sample)                                 -- the row's `answer`, as whole words?
-  if not sample.answer then return 0 end
-  local answer = sample.answer:lower():gsub("%p", "%%%0")
-  return sample.text:lower():find("%f[%w]" .. answer .. "%f[%W]") and 1 or 0
-end
-
-local run = xrun.run(cfg, { policy = policy, adamw = adamw })
-
-local function answer()                                      -- before and after, held-out prompts
-  if cfg.answers == 0 then return end
-  run:log(run:sample(policy, valid, 3, { max_tokens = cfg.answers, score = right }))
-end
-
+local run    = xrun.run(cfg, { policy = policy, adamw = adamw })
+local asking = { max_tokens = cfg.answers, score = "answer" } -- the row's `answer`, as whole words
 for step, batch in run:steps(train, cfg.batch) do
-  if step == 0 then answer() end
+  if step == 0 then run:log(run:sample(policy, valid, 3, asking)) end
   if step % cfg.valid.every == 0 then run:log(run:evaluate(valid, dpo)) end
   run:log(adamw:step(batch, dpo))
 end
 run:log(run:evaluate(valid, dpo))
-answer()
+run:log(run:sample(policy, valid, 3, asking))
 run:export(policy)

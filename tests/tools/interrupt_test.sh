@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
 # NAME STEP: the shipped recipe with a body that never ends at a step.
 endless() {
-  sed "s|^  if step == 0 then answer() end|  if step == $2 then while true do end end|" \
+  sed "s|^  if step == 0 then run:log.*|  if step == $2 then while true do end end|" \
     "$root/recipes/dpo.lua" >"$1"
 }
 # SIGNAL STATUS RECIPE RUN TEXT...: sent when the run has reached its loop.
@@ -26,9 +26,9 @@ stop() {
 
 endless first.lua 0
 stop INT 130 first.lua first "stopping after this step" \
-  "stopped at first.lua:47 before the first update; there was nothing to save"
+  "stopped at first.lua:34 before the first update; there was nothing to save"
 endless third.lua 2
-stop HUP 129 third.lua hup "stopped at third.lua:47; saved in hup/checkpoints/step_0000002"
+stop HUP 129 third.lua hup "stopped at third.lua:34; saved in hup/checkpoints/step_0000002"
 stop TERM 143 third.lua term "saved in term/checkpoints/step_0000002; --resume goes on from there"
 
 # A full disk at a checkpoint: said once, with what is lost. The write that fails is looked for.

@@ -13,7 +13,7 @@ run() { # RECIPE ARGUMENT...
 }
 
 # A misspelt key in the file: both lines and the key that was meant, before anything loads.
-sed 's/^  beta     = /  betta    = /' "$root/recipes/dpo.lua" >betta.lua
+sed 's/^  beta    = /  betta   = /' "$root/recipes/dpo.lua" >betta.lua
 wants 2 'betta' run betta.lua
 wants 2 'beta' run betta.lua
 
@@ -30,7 +30,7 @@ wants 1 'at40.lua:' run at40.lua --run at40
 grep -q 'step_0000040' at40/checkpoints/latest ||
   fail "saved $(cat at40/checkpoints/latest), wanted step 40"
 sed 's/calls == 41/calls == -1/' at40.lua >fixed.lua && mv fixed.lua at40.lua
-wants 1 'recipe.lua:28' run at40.lua --run at40 --resume
+wants 1 'recipe.lua:26' run at40.lua --run at40 --resume
 run at40.lua --run at40 --resume --force >/dev/null
 same_run whole at40
 
