@@ -11,23 +11,13 @@
 #include "core/base/error.h"
 #include "core/model/op_call.h"
 #include "core/model/op_check.h"
-#include "core/model/scratch.h"
+#include "core/model/widened.h"
 
 namespace xrun {
 
 namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
-
-at::Tensor scratch_matrix(int64_t rows, int64_t columns) {
-  return scratch_floats(rows * columns).view({rows, columns});
-}
-
-// The values in fp32: themselves, or a copy in scratch memory.
-at::Tensor widened(const at::Tensor& x) {
-  if (x.scalar_type() == at::kFloat) return x;
-  return scratch_matrix(x.size(0), x.size(1)).copy_(x);
-}
 
 void check_operands(const at::Tensor& x, const at::Tensor& weight) {
   check_floating("linear", "x", x);

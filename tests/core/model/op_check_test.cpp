@@ -26,6 +26,9 @@ std::map<std::string, Arguments> good_calls() {
   const at::Tensor hidden = floats({4, 6}), head = floats({5, 6});
   const at::Tensor q = floats({4, 4, 8}), k = floats({4, 2, 8});
   const std::vector<int64_t> cu = {0, 3, 4};
+  // four tokens of width 6, two of three experts of width 2 each
+  const at::Tensor chosen = ids.narrow(0, 0, 2).expand({4, 2}).contiguous();
+  const at::Tensor share = floats({4, 2}), gate_up = floats({3, 4, 6}), down = floats({3, 6, 2});
   return {
       {"xrun::linear", {hidden, head, floats({5})}},
       {"xrun::linear_forward", {hidden, head, floats({5})}},
@@ -34,6 +37,11 @@ std::map<std::string, Arguments> good_calls() {
       {"xrun::linear_logprob_forward", {hidden, head, ids, ids, 1}},
       {"xrun::linear_logprob_backward",
        {floats({3}), head, ids, ids, floats({3}), floats({3, 6}), floats({2, 5}), 4, true, true}},
+      {"xrun::moe_experts", {hidden, chosen, share, gate_up, down, false}},
+      {"xrun::moe_experts_forward", {hidden, chosen, share, gate_up, down, true}},
+      {"xrun::moe_experts_backward",
+       {hidden, hidden, chosen, share, gate_up, down, floats({8, 2}), floats({8, 2}), true, true,
+        true, true}},
       {"xrun::rms_norm", {hidden, floats({6}), 1e-5}},
       {"xrun::rms_norm_forward", {hidden, floats({6}), 1e-5}},
       {"xrun::rms_norm_backward", {hidden, hidden, floats({6}), floats({4})}},
@@ -160,6 +168,10 @@ TEST(OpCheck, ForwardAndBackwardShareTheirChecks) {
             "rms_norm: grad is [1, 6], wanted [4, 6]");
   EXPECT_EQ(refusal("xrun::swiglu_backward", 1, floats({400000, 6})),
             "swiglu: up is [4, 6], wanted [400000, 6]");
+  EXPECT_EQ(refusal("xrun::moe_experts", 1, at::arange(8, at::kLong).view({4, 2})),
+            "moe_experts: slot 3 chose expert 3, there are 3");
+  EXPECT_EQ(refusal("xrun::moe_experts_backward", 7, floats({7, 2})),
+            "moe_experts: gate or up is [7, 2], wanted [8, 2]");
   EXPECT_EQ(refusal("xrun::rope", 1, floats({4, 3})), "rope: cos is [4, 3], wanted [4, 4]");
   EXPECT_EQ(refusal("xrun::varlen_attention_backward", 5, floats({4, 3})),
             "varlen_attention: lse is [4, 3], wanted [4, 4]");

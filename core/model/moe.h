@@ -1,0 +1,65 @@
+#pragma once
+// Mixture of experts: routing with a fixed tie order, expert load and balance.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace xrun {
+
+// Which experts each token goes to.
+struct Routing {
+  at::Tensor index;   // [T, k] int64, by falling probability; of equal ones the lowest index first
+  at::Tensor weight;  // [T, k] in the logits' type, with its graph
+  at::Tensor prob;    // [T, E] fp32 softmax over all experts, with its graph
+};
+
+// Routes by raw logits as Qwen3-MoE does: softmax over all experts in fp32, top k, divided by their
+// sum if `renormalise`, rounded to the logits' type. The same in sampler and trainer. T = 0 is
+// legal.
+//   logits  [T, E] fp32, bf16 or fp16
+// Throws Error unless 1 <= top_k <= E.
+Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise);
+
+// What one forward saw of its MoE layers, in layer order.
+struct RouterRecord {
+  struct Layer {
+    at::Tensor count;     // [E] float64, slots that chose each expert; no gradient
+    at::Tensor prob_sum;  // [E] fp32, sums of the softmax over tokens, with its graph
+  };
+  std::vector<Layer> layers;
+  int64_t tokens = 0;  // T
+  int64_t top_k = 0;
+
+  void add_layer(const Routing& routing);
+};
+
+// Sums of records over the micro-batches of a step.
+struct RouterTotals {
+  std::vector<at::Tensor> count, prob_sum;  // a layer: [E] float64
+  double tokens = 0;
+  int64_t top_k = 0;
+
+  void add(const RouterRecord& record);
+};
+
+// Mean over layers of E sum_e f_e P_e, f_e = count_e / tokens, P_e = prob_sum_e / tokens: the
+// balance loss of Switch (Fedus et al. 2021, eq. 4) per layer; top_k when balanced. 0 without
+// tokens or layers.
+double balance(const RouterTotals& totals);
+
+// One micro-batch's share of the balance loss, a 0-dim fp32 tensor with its graph: the counts are
+// the step's, the probabilities the record's. The shares of a step add up to balance().
+at::Tensor balance_share(const RouterRecord& record, const RouterTotals& step);
+
+// How evenly tokens fell on experts, as multiples of an even share: count_e E / (tokens top_k).
+struct ExpertLoad {
+  double largest = 0, smallest = 0;  // over all layers and experts
+  double idle = 0;                   // share of (layer, expert) that no token chose
+};
+
+// All 0 without tokens or layers.
+ExpertLoad expert_load(const RouterTotals& totals);
+
+}  // namespace xrun
