@@ -15,6 +15,7 @@ namespace xrun {
 class ComputeWeights;
 class KvCache;
 struct ModelConfig;
+struct RouterRecord;
 
 // What the blocks of one forward share. Refers to the model's config and weights.
 struct Pass {
@@ -25,6 +26,7 @@ struct Pass {
   RopeAngles angles = {};    // undefined where positions are learned
   KvCache* cache = nullptr;  // segments are appended to its slots; null: none
   GemmType gemm = GemmType::kStorage;
+  RouterRecord* router = nullptr;  // what MoE layers chose is added to it; null: not wanted
 
   // A weight in the compute type, with its graph if gradients are enabled.
   at::Tensor weight(int64_t place) const;

@@ -24,13 +24,15 @@ at::Tensor Decoder::embed(const Pass& pass, const PackInput& input) const {
   return x.add(at::embedding(pass.weight(places_.positions.weight), input.position_ids));
 }
 
-at::Tensor Decoder::forward(const PackInput& input, int64_t update_count, KvCache* cache) {
+at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
+                            const ForwardOptions& options, KvCache* cache) {
   Pass pass{.config = config_,
             .weights = weights_,
             .update_count = update_count,
             .cu_seqlens = {input.cu_seqlens.begin(), input.cu_seqlens.end()},
             .cache = cache,
-            .gemm = gemm_};
+            .gemm = gemm_,
+            .router = options.router};
   if (config_.positions == Positions::kRotary) {
     pass.angles =
         rope_angles(config_.rope, config_.head_dim, input.position_ids, pass.cu_seqlens, compute_);

@@ -1,5 +1,5 @@
 #pragma once
-// The forward of a dense decoder, as its config describes it.
+// The forward of a decoder, as its config describes it.
 
 #include <ATen/core/Tensor.h>
 
@@ -14,6 +14,7 @@
 namespace xrun {
 
 class KvCache;
+struct ForwardOptions;
 struct LoadOptions;
 struct PackInput;
 struct Pass;
@@ -25,7 +26,8 @@ class Decoder {
           const LoadOptions& options);
 
   // Hidden states after the last norm, [T, D]. With a cache, segments are appended to its slots.
-  at::Tensor forward(const PackInput& input, int64_t update_count, KvCache* cache);
+  at::Tensor forward(const PackInput& input, int64_t update_count, const ForwardOptions& options,
+                     KvCache* cache);
   at::Tensor head_weight(int64_t update_count);
 
  private:

@@ -58,11 +58,12 @@ void copy_over(const std::filesystem::path& from, const std::filesystem::path& t
   write_file_atomic(to, read_file(from));
 }
 
-std::vector<NamedTensor> stored_tensors(const Model& model, c10::ScalarType dtype) {
+std::vector<NamedTensor> written_tensors(const Model& model, c10::ScalarType dtype) {
   std::vector<NamedTensor> tensors;
   const std::vector<WeightSpec> specs = weight_specs(model.config());
   for (size_t i = 0; i < specs.size(); ++i) {
-    tensors.push_back(stored_form(specs[i], model.parameters()[i].master.detach().to(dtype)));
+    const at::Tensor weight = model.parameters()[i].master.detach().to(dtype);
+    for (NamedTensor& stored : stored_form(specs[i], weight)) tensors.push_back(std::move(stored));
   }
   return tensors;
 }
@@ -114,14 +115,14 @@ void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::pa
 void export_model(const Model& model, const std::filesystem::path& source,
                   const std::filesystem::path& out, c10::ScalarType dtype,
                   const std::string& chat_template) {
-  write_export(stored_tensors(model, dtype), config_of(model.config(), dtype), source, out,
+  write_export(written_tensors(model, dtype), config_of(model.config(), dtype), source, out,
                chat_template);
 }
 
 void export_classifier(const Model& model, const at::Tensor& score,
                        const std::filesystem::path& source, const std::filesystem::path& out,
                        c10::ScalarType dtype, const std::string& chat_template) {
-  std::vector<NamedTensor> tensors = stored_tensors(model, dtype);
+  std::vector<NamedTensor> tensors = written_tensors(model, dtype);
   const std::string head = model.config().names.head + ".weight";
   std::erase_if(tensors, [&](const NamedTensor& tensor) { return tensor.name == head; });
   tensors.push_back({"score.weight", score.detach().to(dtype)});

@@ -201,9 +201,16 @@ void read_windows(const ConfigReader& reader, ModelConfig& config) {
 
 void check_decoder(const ConfigReader& reader, const ModelConfig& config) {
   constexpr int64_t kMost = int64_t{1} << 31;  // keeps every product of two sizes within 64 bits
-  for (const int64_t size : {config.layers, config.hidden, config.heads, config.kv_heads,
-                             config.head_dim, config.ffn, config.vocab, config.max_length}) {
+  for (const int64_t size :
+       {config.layers, config.hidden, config.heads, config.kv_heads, config.head_dim, config.ffn,
+        config.vocab, config.max_length, std::max<int64_t>(config.moe.ffn, 1)}) {
     if (size < 1 || size >= kMost) reader.fail(fmt::format("a size of {} is out of range", size));
+  }
+  // Names are made a layer and an expert, before any weight is looked for.
+  constexpr int64_t kMostParts = 1 << 16;
+  const int64_t experts = config.moe.experts;
+  if (std::max(config.layers, experts) > kMostParts || config.layers * experts > 16 * kMostParts) {
+    reader.fail(fmt::format("{} layers of {} experts are out of range", config.layers, experts));
   }
   if (config.heads % config.kv_heads != 0) {
     reader.fail(fmt::format("num_attention_heads ({}) is no multiple of num_key_value_heads ({})",

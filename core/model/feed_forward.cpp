@@ -6,9 +6,23 @@
 
 #include "core/base/error.h"
 #include "core/model/block.h"
+#include "core/model/moe.h"
+#include "core/model/moe_experts.h"
 #include "core/model/swiglu.h"
 
 namespace xrun {
+
+namespace {
+
+at::Tensor mixture(const Pass& pass, const BlockPlaces& places, const at::Tensor& x) {
+  const MoeConfig& moe = pass.config.moe;
+  const Routing routing = route(pass.linear(places.router, x), moe.top_k, moe.renormalise);
+  if (pass.router != nullptr) pass.router->add_layer(routing);
+  return moe_experts(x, routing.index, routing.weight, pass.weight(places.expert_gate_up),
+                     pass.weight(places.expert_down), pass.gemm);
+}
+
+}  // namespace
 
 at::Tensor activate(Activation activation, const at::Tensor& x) {
   switch (activation) {
@@ -21,6 +35,7 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
 }
 
 at::Tensor feed_forward(const Pass& pass, const BlockPlaces& places, const at::Tensor& x) {
+  if (places.router.weight >= 0) return mixture(pass, places, x);
   const ModelConfig& c = pass.config;
   const at::Tensor up = pass.linear(places.up, x);
   if (!c.gated) return pass.linear(places.down, activate(c.activation, up));

@@ -1,5 +1,6 @@
 #pragma once
-// The feed-forward half of a block: down(act(gate x) * up x), or down(act(up x)).
+// The feed-forward half of a block: down(act(gate x) * up x), or down(act(up x)), or a mixture of
+// experts.
 
 #include <ATen/core/Tensor.h>
 

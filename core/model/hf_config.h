@@ -31,6 +31,12 @@ enum class Norm { kRms, kLayer };
 enum class Positions { kRotary, kLearned };
 enum class Activation { kSilu, kGeluTanh, kGelu, kRelu };
 
+// Mixture of experts; experts = 0: none.
+struct MoeConfig {
+  int64_t experts = 0, top_k = 0, ffn = 0;  // ffn: width of one expert
+  bool renormalise = false;                 // norm_topk_prob
+};
+
 // What the roles of a decoder are called in its checkpoint. `layer` has {} for the index; names of
 // a layer follow it. An empty name: the family has no such weight.
 struct WeightNames {
@@ -40,12 +46,13 @@ struct WeightNames {
   std::string q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj", qkv,
               o = "self_attn.o_proj", q_norm, k_norm;
   std::string gate = "mlp.gate_proj", up = "mlp.up_proj", down = "mlp.down_proj";
+  std::string router = "mlp.gate", experts = "mlp.experts";  // of MoE layers
   std::string prefix;  // may be missing in a file; written always ("transformer.")
   // suffixes of tensors that no model reads
   std::vector<std::string> buffers = {".rotary_emb.inv_freq"};
 };
 
-// A dense decoder as data; families fill it (family.h). D = hidden, K = head_dim.
+// A decoder as data; families fill it (family.h). D = hidden, K = head_dim.
 struct ModelConfig {
   std::string model_type;
   int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocab = 0;
@@ -64,12 +71,17 @@ struct ModelConfig {
   bool score_by_layer = false;  // divided by layer index + 1 as well
   // [layers] tokens that a row sees, itself included; 0: all; empty: all
   std::vector<int64_t> windows;
+  MoeConfig moe;
+  std::vector<uint8_t> moe_layers;  // [layers]; empty: dense
   WeightNames names;
   std::vector<std::string> notices;                // said aloud once: ignored dropout keys
   c10::ScalarType dtype = c10::ScalarType::Float;  // of the checkpoint, as config.json says
   std::vector<int32_t> stop_ids;  // eos of generation_config.json, else of config.json
   Json source;                    // config.json as read, for export
 
+  bool is_moe(int64_t layer) const {
+    return !moe_layers.empty() && moe_layers[static_cast<size_t>(layer)] != 0;
+  }
   int64_t window(int64_t layer) const {
     return windows.empty() ? 0 : windows[static_cast<size_t>(layer)];
   }
@@ -77,7 +89,8 @@ struct ModelConfig {
 
 // Reads DIR/config.json and generation_config.json. Throws Error that names file and key for a
 // missing, mistyped or contradictory value, an unknown model_type (listing the families), an
-// unknown rope type or activation, and architectures that are no causal language model.
+// unknown rope type or activation, architectures that are no causal language model, and a mixture
+// of experts without norm_topk_prob.
 ModelConfig read_model_config(const std::filesystem::path& dir);
 
 // The same from parsed JSON; `name` stands in messages.

@@ -53,10 +53,10 @@ void check_input(const PackInput& input, const ModelConfig& config) {
 
 // A file may hold the head beside the embedding that it is tied to.
 void check_tied_head(const SafetensorsFolder& files, const ModelConfig& config,
-                     const std::string& missing, const std::string& where) {
+                     const FileForm& form, const std::string& where) {
   const std::string head = config.names.head + ".weight";
   if (!config.tied || !files.has(head)) return;
-  const at::Tensor embedding = read_weight(weight_specs(config).front(), files, missing);
+  const at::Tensor embedding = read_weight(weight_specs(config).front(), files, form);
   XRUN_CHECK(at::equal(files.read(head), embedding),
              "{}: config.json ties the head to the embedding, but the file has an {} that differs "
              "from it; set tie_word_embeddings to false to use it",
@@ -106,13 +106,13 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadO
   const ModelConfig config = read_model_config(dir);
   const SafetensorsFolder files(dir);
   const std::string where = dir.string();
-  const std::string missing = missing_prefix(files, config);
-  check_weight_names(files, config, missing, where);
-  check_tied_head(files, config, missing, where);
+  const FileForm form = file_form(files, config, where);
+  check_weight_names(files, config, form, where);
+  check_tied_head(files, config, form, where);
   std::vector<Parameter> parameters;
   WeightValues values(options.dtype);
   for (const WeightSpec& spec : weight_specs(config)) {
-    const at::Tensor read = read_weight(spec, files, missing);
+    const at::Tensor read = read_weight(spec, files, form);
     XRUN_CHECK(read.is_floating_point(), "{}: '{}' is {}, wanted a floating-point type", where,
                spec.name, c10::toString(read.scalar_type()));
     values.saw(spec.name, read);
@@ -147,22 +147,23 @@ std::shared_ptr<Model> Model::clone(bool trainable) const {
   return make(config_, std::move(parameters), options);
 }
 
-at::Tensor Model::forward(const PackInput& input) {
+at::Tensor Model::forward(const PackInput& input, const ForwardOptions& options) {
   check_input(input, config_);
-  return decoder_->forward(input, update_count, nullptr);
+  return decoder_->forward(input, update_count, options, nullptr);
 }
 
 at::Tensor Model::forward_cached(const PackInput& input, KvCache& cache) {
   const at::NoGradGuard no_grad;
   check_input(input, config_);
-  return decoder_->forward(input, update_count, &cache);
+  return decoder_->forward(input, update_count, {}, &cache);
 }
 
 at::Tensor Model::head_weight() { return decoder_->head_weight(update_count); }
 
 at::Tensor Model::token_logprob(const PackInput& input, const at::Tensor& row_hidden,
-                                const at::Tensor& row_target, int64_t head_mb) {
-  return linear_logprob(forward(input), head_weight(), row_hidden, row_target, head_mb);
+                                const at::Tensor& row_target, int64_t head_mb,
+                                const ForwardOptions& options) {
+  return linear_logprob(forward(input, options), head_weight(), row_hidden, row_target, head_mb);
 }
 
 std::string Model::digest() const {

@@ -16,6 +16,7 @@ namespace xrun {
 
 class Decoder;
 class KvCache;
+struct RouterRecord;
 
 // A pack of S segments without padding. Segment s is tokens [cu_seqlens[s], cu_seqlens[s+1]).
 struct PackInput {
@@ -43,6 +44,10 @@ struct LoadOptions {
   bool trainable = false;
 };
 
+struct ForwardOptions {
+  RouterRecord* router = nullptr;  // out: what experts were chosen (moe.h); null: not wanted
+};
+
 // Not thread-safe: one forward at a time. Tensors of a forward may outlive the model.
 class Model {
  public:
@@ -65,7 +70,7 @@ class Model {
   // token t+1. With a trainable model and gradients enabled the result carries the graph;
   // otherwise no activation outlives its layer. T = 0 is legal. Throws Error if a token lies
   // outside the vocabulary, a position outside learned ones, or shapes or cu_seqlens disagree.
-  at::Tensor forward(const PackInput& input);
+  at::Tensor forward(const PackInput& input, const ForwardOptions& options = {});
 
   // The weight of the vocabulary projection, [V, D] in the storage type, with its graph if
   // gradients are enabled.
@@ -75,7 +80,8 @@ class Model {
   //   row_hidden  [R] int64, rows of the pack whose hidden state predicts the target
   //   row_target  [R] int64, token ids
   at::Tensor token_logprob(const PackInput& input, const at::Tensor& row_hidden,
-                           const at::Tensor& row_target, int64_t head_mb = 1024);
+                           const at::Tensor& row_target, int64_t head_mb = 1024,
+                           const ForwardOptions& options = {});
 
   // Counts changes of the masters; whoever changes them in place adds one, or bf16 copies go stale.
   int64_t update_count = 0;

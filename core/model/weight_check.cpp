@@ -52,11 +52,12 @@ std::string counted(size_t n) { return n == 1 ? "1 weight is" : fmt::format("{} 
 }  // namespace
 
 void check_weight_names(const SafetensorsFolder& files, const ModelConfig& config,
-                        const std::string& missing, const std::string& where) {
+                        const FileForm& form, const std::string& where) {
   std::map<std::string, std::vector<int64_t>> wanted;
   for (const WeightSpec& spec : weight_specs(config)) {
-    StoredTensor stored = stored_tensor(spec, missing);
-    wanted[stored.name] = std::move(stored.shape);
+    for (StoredTensor& stored : stored_tensors(spec, form)) {
+      wanted[stored.name] = std::move(stored.shape);
+    }
   }
   std::vector<std::string> absent, unexpected, misshapen;
   for (const std::string& name : files.names()) {

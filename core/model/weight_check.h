@@ -15,9 +15,9 @@ struct ModelConfig;
 
 // Throws one Error that lists all missing, unexpected and misshapen tensors. A head beside a tied
 // embedding and a family's buffers are no surprise.
-//   missing  the prefix that the folder's names leave out
+//   form  of the folder (file_form)
 void check_weight_names(const SafetensorsFolder& files, const ModelConfig& config,
-                        const std::string& missing, const std::string& where);
+                        const FileForm& form, const std::string& where);
 
 // Looks at weights one by one as they are read, and reports them together.
 class WeightValues {

@@ -1,9 +1,11 @@
 #include "core/model/weight_layout.h"
 
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "core/base/error.h"
 #include "core/model/hf_config.h"
 
 namespace xrun {
@@ -31,6 +33,10 @@ class SpecList {
         {name + ".weight", {out, in}, config_.transposed ? Layout::kTransposed : Layout::kPlain});
     if (bias) specs_.push_back({name + ".bias", {out}});
   }
+  void experts(const std::string& name, int64_t out, int64_t in,
+               const std::vector<std::string>& parts) {
+    specs_.push_back({name, {config_.moe.experts, out, in}, WeightSpec::Layout::kExperts, parts});
+  }
   std::vector<WeightSpec> take() { return std::move(specs_); }
 
  private:
@@ -55,15 +61,29 @@ void add_attention(const ModelConfig& c, const std::string& at, SpecList& list) 
   list.linear(at + names.o, c.hidden, q, c.out_bias);
 }
 
+void add_experts(const ModelConfig& c, const std::string& at, SpecList& list) {
+  const std::string experts = at + c.names.experts;
+  list.linear(at + c.names.router, c.moe.experts, c.hidden, /*bias=*/false);
+  list.experts(experts + ".gate_up_proj", 2 * c.moe.ffn, c.hidden, {"gate_proj", "up_proj"});
+  list.experts(experts + ".down_proj", c.hidden, c.moe.ffn, {"down_proj"});
+}
+
 void add_layer(const ModelConfig& c, int64_t layer, SpecList& list) {
   const WeightNames& names = c.names;
   const std::string at = fmt::format(fmt::runtime(names.layer), layer);
   list.norm(at + names.input_norm);
   add_attention(c, at, list);
   list.norm(at + names.post_norm);
+  if (c.is_moe(layer)) return add_experts(c, at, list);
   if (c.gated) list.linear(at + names.gate, c.ffn, c.hidden, c.mlp_bias);
   list.linear(at + names.up, c.ffn, c.hidden, c.mlp_bias);
   list.linear(at + names.down, c.hidden, c.ffn, c.mlp_bias);
+}
+
+// Per-expert tensors stand beside the stacked one's name: "...experts.3.up_proj.weight".
+std::string expert_name(const WeightSpec& spec, int64_t expert, const std::string& part) {
+  const std::string module = spec.name.substr(0, spec.name.rfind('.'));
+  return fmt::format("{}.{}.{}.weight", module, expert, part);
 }
 
 }  // namespace
@@ -78,31 +98,79 @@ std::vector<WeightSpec> weight_specs(const ModelConfig& c) {
   return list.take();
 }
 
-std::string missing_prefix(const SafetensorsFolder& files, const ModelConfig& config) {
+FileForm file_form(const SafetensorsFolder& files, const ModelConfig& config,
+                   const std::string& where) {
+  FileForm form{config.names.prefix};
   for (const std::string& name : files.names()) {
-    if (name.starts_with(config.names.prefix)) return "";
+    if (name.starts_with(config.names.prefix)) form.missing_prefix = "";
   }
-  return config.names.prefix;
+  std::string stacked, single;
+  for (const WeightSpec& spec : weight_specs(config)) {
+    if (spec.layout != WeightSpec::Layout::kExperts) continue;
+    const std::string first = expert_name(spec, 0, spec.parts.front());
+    if (files.has(spec.name)) stacked = spec.name;
+    if (files.has(first)) single = first;
+  }
+  XRUN_CHECK(stacked.empty() || single.empty(),
+             "{}: experts lie in both forms, {} and {}; keep one of them", where, stacked, single);
+  form.fused = !stacked.empty();
+  return form;
 }
 
-StoredTensor stored_tensor(const WeightSpec& spec, const std::string& missing) {
-  StoredTensor stored{spec.name, spec.shape};
-  if (stored.name.starts_with(missing)) stored.name.erase(0, missing.size());
-  if (spec.layout == WeightSpec::Layout::kTransposed) {
-    std::reverse(stored.shape.begin(), stored.shape.end());
+std::vector<StoredTensor> stored_tensors(const WeightSpec& spec, const FileForm& form) {
+  using Layout = WeightSpec::Layout;
+  if (spec.layout == Layout::kExperts && !form.fused) {
+    std::vector<StoredTensor> all;
+    const auto parts = static_cast<int64_t>(spec.parts.size());
+    for (int64_t e = 0; e < spec.shape[0]; ++e) {
+      for (const std::string& part : spec.parts) {
+        all.push_back({expert_name(spec, e, part), {spec.shape[1] / parts, spec.shape[2]}});
+      }
+    }
+    return all;
   }
-  return stored;
+  StoredTensor stored{spec.name, spec.shape};
+  if (stored.name.starts_with(form.missing_prefix)) {
+    stored.name.erase(0, form.missing_prefix.size());
+  }
+  if (spec.layout == Layout::kTransposed) std::reverse(stored.shape.begin(), stored.shape.end());
+  return {stored};
 }
 
 at::Tensor read_weight(const WeightSpec& spec, const SafetensorsFolder& files,
-                       const std::string& missing) {
-  const at::Tensor read = files.read(stored_tensor(spec, missing).name);
+                       const FileForm& form) {
+  const std::vector<StoredTensor> stored = stored_tensors(spec, form);
+  if (spec.layout == WeightSpec::Layout::kExperts && !form.fused) {
+    at::Tensor rows;  // [E out, in], filled expert by expert
+    int64_t filled = 0;
+    for (const StoredTensor& one : stored) {
+      const at::Tensor read = files.read(one.name);
+      if (!rows.defined()) {
+        rows = at::empty({spec.shape[0] * spec.shape[1], spec.shape[2]}, read.options());
+      }
+      XRUN_CHECK(read.scalar_type() == rows.scalar_type(), "{} is {}, the experts before it are {}",
+                 one.name, c10::toString(read.scalar_type()), c10::toString(rows.scalar_type()));
+      rows.narrow(0, filled, read.size(0)).copy_(read);
+      filled += read.size(0);
+    }
+    return rows.view(spec.shape);
+  }
+  const at::Tensor read = files.read(stored.front().name);
   return spec.layout == WeightSpec::Layout::kTransposed ? read.t().contiguous() : read;
 }
 
-NamedTensor stored_form(const WeightSpec& spec, const at::Tensor& weight) {
-  const bool turned = spec.layout == WeightSpec::Layout::kTransposed;
-  return {spec.name, turned ? weight.t().contiguous() : weight};
+std::vector<NamedTensor> stored_form(const WeightSpec& spec, const at::Tensor& weight) {
+  using Layout = WeightSpec::Layout;
+  if (spec.layout == Layout::kPlain) return {{spec.name, weight}};
+  if (spec.layout == Layout::kTransposed) return {{spec.name, weight.t().contiguous()}};
+  const at::Tensor rows = weight.contiguous().view({-1, spec.shape[2]});
+  std::vector<NamedTensor> all;
+  int64_t taken = 0;
+  for (const StoredTensor& one : stored_tensors(spec, {})) {
+    all.push_back({one.name, rows.narrow(0, taken, one.shape[0])});
+    taken += one.shape[0];
+  }
+  return all;
 }
 
 }  // namespace xrun

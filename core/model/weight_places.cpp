@@ -23,13 +23,12 @@ class PlaceIndex {
     if (role.empty()) return {};
     return {place(before + role + ".weight"), place(before + role + ".bias")};
   }
-
- private:
   int64_t place(const std::string& name) const {
     const auto found = places_.find(name);
     return found == places_.end() ? -1 : found->second;
   }
 
+ private:
   std::unordered_map<std::string, int64_t> places_;
 };
 
@@ -47,6 +46,9 @@ BlockPlaces block_places(const PlaceIndex& index, const std::string& at, const W
   block.gate = index.find(at, names.gate);
   block.up = index.find(at, names.up);
   block.down = index.find(at, names.down);
+  block.router = index.find(at, names.router);
+  block.expert_gate_up = index.place(at + names.experts + ".gate_up_proj");
+  block.expert_down = index.place(at + names.experts + ".down_proj");
   return block;
 }
 

@@ -18,6 +18,8 @@ struct BlockPlaces {
   WeightPlace input_norm, post_norm;
   WeightPlace qkv, q, k, v, o, q_norm, k_norm;  // qkv, or q, k and v
   WeightPlace gate, up, down;
+  WeightPlace router;                             // of a MoE layer, as are the next
+  int64_t expert_gate_up = -1, expert_down = -1;  // [E, 2 I, D], [E, D, I]
 };
 
 struct DecoderPlaces {

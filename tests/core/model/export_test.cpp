@@ -37,7 +37,8 @@ using ExportPrefix = Export;
 
 INSTANTIATE_TEST_SUITE_P(Family, Export,
                          testing::Values("untied", "tied_gqa", "llama3_rope", "linear_rope_bias",
-                                         "qwen2", "qwen3", "gpt2", "yarn"),
+                                         "qwen2", "qwen3", "gpt2", "yarn", "dynamic", "longrope",
+                                         "qwen2_window", "qwen3_moe"),
                          [](const auto& info) { return std::string(info.param); });
 INSTANTIATE_TEST_SUITE_P(Family, ExportPrefix, testing::Values("gpt2_scaled"));
 

@@ -111,7 +111,7 @@ TEST(HfConfig, NamesFileKeyAndValueOfWhatIsWrong) {
 TEST(HfConfig, AnUnknownFamilyListsTheKnownOnes) {
   EXPECT_EQ(message(with("model_type", "\"mamba\"")),
             "config.json: model_type 'mamba' is not supported; supported are gpt2, llama, "
-            "qwen2, qwen3");
+            "qwen2, qwen3, qwen3_moe");
   EXPECT_EQ(message(Json::object()), "config.json: has no model_type");
   EXPECT_EQ(message(Json::array()), "config.json: is no JSON object");
 }

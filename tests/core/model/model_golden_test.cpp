@@ -51,7 +51,8 @@ class ModelGoldenTest : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Family, ModelGoldenTest,
                          testing::Values("untied", "tied_gqa", "llama3_rope", "linear_rope_bias",
                                          "qwen2", "qwen3", "gpt2", "gpt2_scaled", "yarn",
-                                         "yarn_mscale", "qwen2_window", "dynamic", "longrope"),
+                                         "yarn_mscale", "qwen2_window", "dynamic", "longrope",
+                                         "qwen3_moe", "qwen3_moe_fused", "qwen3_moe_window"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
@@ -138,8 +139,10 @@ TEST_P(ModelGoldenTest, SegmentsNeverSeeEachOther) {
   const at::Tensor a = model->forward(pack_sequences(all));
   for (int32_t& id : all[2]) id = (id + 1) % 131;
   const at::Tensor b = model->forward(pack_sequences(all));
-  EXPECT_TRUE(a.narrow(0, 0, 8).equal(b.narrow(0, 0, 8)));
-  EXPECT_TRUE(a.narrow(0, 21, 21).equal(b.narrow(0, 21, 21)));
+  // An expert's product runs over all its tokens, and another number of rows rounds differently.
+  const double tolerance = model->config().moe.experts > 0 ? 1e-5 : 0;
+  EXPECT_LE(largest_difference(a.narrow(0, 0, 8), b.narrow(0, 0, 8)), tolerance);
+  EXPECT_LE(largest_difference(a.narrow(0, 21, 21), b.narrow(0, 21, 21)), tolerance);
   EXPECT_FALSE(a.narrow(0, 8, 1).equal(b.narrow(0, 8, 1)));
 }
 

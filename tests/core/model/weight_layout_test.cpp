@@ -2,6 +2,8 @@
 
 #include "core/model/weight_layout.h"
 
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -28,14 +30,14 @@ class WeightLayout : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
 
-  // gpt2_scaled with other weights.
-  void write(const std::vector<NamedTensor>& tensors) {
-    const std::filesystem::path from = golden("gpt2_scaled");
+  // A golden folder with other weights.
+  void write(const std::vector<NamedTensor>& tensors, const char* name = "gpt2_scaled") {
+    const std::filesystem::path from = golden(name);
     write_file_atomic(dir_ / "config.json", read_file(from / "config.json"));
     write_safetensors(dir_ / "model.safetensors", tensors);
   }
-  std::vector<NamedTensor> tensors() const {
-    const SafetensorsFile file(golden("gpt2_scaled") / "model.safetensors");
+  std::vector<NamedTensor> tensors(const char* name = "gpt2_scaled") const {
+    const SafetensorsFile file(golden(name) / "model.safetensors");
     std::vector<NamedTensor> all;
     for (const SafetensorsEntry& e : file.entries()) all.push_back({e.name, file.read(e.name)});
     return all;
@@ -91,6 +93,61 @@ TEST_F(WeightLayout, LinearMapsAreOutByInInMemory) {
     EXPECT_TRUE(parameter->master.is_contiguous());
   }
   EXPECT_EQ(turned, 8);
+}
+
+TEST_F(WeightLayout, BothFormsOfExpertsGiveOneWeight) {
+  const auto single = Model::load(golden("qwen3_moe"), at::kFloat, false);
+  std::vector<NamedTensor> stacked;
+  for (const Parameter& p : single->parameters()) stacked.push_back({p.name, p.master});
+  write(stacked, "qwen3_moe");
+  EXPECT_EQ(Model::load(dir_, at::kFloat, false)->digest(), single->digest());
+}
+
+TEST_F(WeightLayout, ExpertsAreReadInNumericOrder) {
+  const WeightSpec spec{.name = "mlp.experts.gate_up_proj",
+                        .shape = {11, 4, 3},
+                        .layout = WeightSpec::Layout::kExperts,
+                        .parts = {"gate_proj", "up_proj"}};
+  std::vector<NamedTensor> tensors;
+  for (int64_t e = 0; e < 11; ++e) {
+    const std::string at = fmt::format("mlp.experts.{}.", e);
+    tensors.push_back({at + "up_proj.weight", at::full({2, 3}, e + 0.5)});
+    tensors.push_back({at + "gate_proj.weight", at::full({2, 3}, static_cast<double>(e))});
+  }
+  write_safetensors(dir_ / "model.safetensors", tensors);
+  const at::Tensor read = read_weight(spec, SafetensorsFolder(dir_), {});
+  ASSERT_EQ(read.sizes(), at::IntArrayRef({11, 4, 3}));
+  for (int64_t e = 0; e < 11; ++e) {
+    EXPECT_EQ(read[e][1][2].item<double>(), static_cast<double>(e));
+    EXPECT_EQ(read[e][2][0].item<double>(), static_cast<double>(e) + 0.5);
+  }
+  const std::vector<NamedTensor> written = stored_form(spec, read);
+  ASSERT_EQ(written.size(), 22u);
+  EXPECT_EQ(written[20].name, "mlp.experts.10.gate_proj.weight");
+  EXPECT_TRUE(written[21].tensor.equal(at::full({2, 3}, 10.5)));
+}
+
+TEST_F(WeightLayout, AFolderWithBothFormsOfExpertsIsRefused) {
+  std::vector<NamedTensor> all = tensors("qwen3_moe");
+  all.push_back({"model.layers.1.mlp.experts.gate_up_proj", at::zeros({4, 48, 32})});
+  write(all, "qwen3_moe");
+  EXPECT_EQ(load_message(),
+            dir_.string() +
+                ": experts lie in both forms, model.layers.1.mlp.experts.gate_up_proj and "
+                "model.layers.1.mlp.experts.0.down_proj.weight; keep one of them");
+}
+
+TEST_F(WeightLayout, AMissingExpertIsNamed) {
+  std::vector<NamedTensor> all = tensors("qwen3_moe");
+  for (NamedTensor& t : all) {
+    if (t.name == "model.layers.1.mlp.experts.3.up_proj.weight") {
+      t.name = "model.layers.1.mlp.experts.4.up_proj.weight";
+    }
+  }
+  write(all, "qwen3_moe");
+  EXPECT_NE(load_message().find("1 missing: model.layers.1.mlp.experts.3.up_proj.weight"
+                                "\n  1 unexpected: model.layers.1.mlp.experts.4.up_proj.weight"),
+            std::string::npos);
 }
 
 TEST_F(WeightLayout, PositionsBeyondTheLearnedOnesAreRefused) {

@@ -11,6 +11,8 @@ Each folder tests/golden/models/NAME holds a Hugging Face checkpoint and golden.
   grad/NAME                                   of the mean of -logprob over all R rows
                                               (names and shapes as in our memory: [out, in])
   greedy [n, 12], greedy_of [n]               continuations of some sequences, no stop id
+  aux []                                      balance loss of all tokens as one sequence; that of
+                                              our definition where one layer is a mixture
 Where frequencies depend on the length (dynamic, longrope), transformers keeps a state between calls
 and changes frequencies in the middle of a sequence: there each sequence has a model of its own, and
 greedy_of names those that stay on one side.
@@ -28,8 +30,10 @@ from safetensors.torch import load_file, save_file
 LENGTHS = [7, 1, 13, 2, 19]
 NEW_TOKENS = 12
 MARGIN = 1e-3  # between the two likeliest tokens at every greedy step; else take another seed
+ROUTING_MARGIN = 3e-3  # between the last expert that is chosen and the next: bf16 must not flip it
 WITH_GRADIENT = ("embed_tokens", "lm_head", "0.self_attn.q_proj", "1.self_attn.k_proj", "0.mlp.down",
-                 "wte", "wpe", "0.attn.c_attn", "1.attn.c_proj", "0.mlp.c_fc", "1.mlp.c_proj")
+                 "wte", "wpe", "0.attn.c_attn", "1.attn.c_proj", "0.mlp.c_fc", "1.mlp.c_proj",
+                 "mlp.gate.", "1.mlp.experts")
 OUT = pathlib.Path("tests/golden/models")
 
 
@@ -44,8 +48,13 @@ def tiny(kind="llama", **changes):
     if kind != "llama":
         fields.pop("attention_bias")
     config = {"llama": transformers.LlamaConfig, "qwen2": transformers.Qwen2Config,
-              "qwen3": transformers.Qwen3Config}[kind]
+              "qwen3": transformers.Qwen3Config, "qwen3_moe": transformers.Qwen3MoeConfig}[kind]
     return config(**fields)
+
+
+def tiny_moe(**changes):
+    return tiny("qwen3_moe", num_key_value_heads=2, head_dim=12, num_experts=4,
+                num_experts_per_tok=2, moe_intermediate_size=24, **changes)
 
 
 def tiny_gpt2(**changes):
@@ -84,8 +93,13 @@ CASES = {
     "longrope": tiny(max_position_embeddings=64, rope_parameters=LONGROPE),
     "qwen2_window": tiny("qwen2", num_key_value_heads=2, use_sliding_window=True, sliding_window=4,
                          max_window_layers=1),
+    "qwen3_moe": tiny_moe(norm_topk_prob=True, decoder_sparse_step=2),
+    "qwen3_moe_fused": tiny_moe(norm_topk_prob=False, mlp_only_layers=[0]),
+    "qwen3_moe_window": tiny_moe(norm_topk_prob=True, use_sliding_window=True, sliding_window=4),
 }
 BY_LENGTH = ("dynamic", "longrope")
+# Where a margin asks for it; else the place in CASES.
+SEEDS = {"qwen3_moe": 151, "qwen3_moe_fused": 157, "qwen3_moe_window": 117}
 
 
 def spell_as_v4(path):
@@ -110,6 +124,24 @@ def spell_as_2019(folder, config):
     fields = json.loads((folder / "config.json").read_text())
     fields.pop("tie_word_embeddings", None)
     (folder / "config.json").write_text(json.dumps(fields, indent=2) + "\n")
+
+
+def spell_experts_as_v4(path):
+    config = json.loads(path.read_text())
+    config["num_experts"] = config.pop("num_local_experts")
+    path.write_text(json.dumps(config, indent=2) + "\n")
+
+
+def balance_loss(model, tokens, name):
+    """Checks that the routing of a sequence does not hang by a hair."""
+    with torch.no_grad():
+        out = model(tokens[None], output_router_logits=True)
+    for logits in out.router_logits:
+        ranked = logits.float().softmax(-1).sort(-1, descending=True).values
+        k = model.config.num_experts_per_tok
+        margin = float((ranked[:, k - 1] - ranked[:, k]).min())
+        assert margin > ROUTING_MARGIN, f"{name}: routing differs by {margin}; take another seed"
+    return out.aux_loss
 
 
 def gradients(models):
@@ -155,7 +187,9 @@ def make(name, config, seed):
     folder = OUT / name
     shutil.rmtree(folder, ignore_errors=True)
     shards = dict(max_shard_size="30KB") if name == "llama3_rope" else {}
-    model.save_pretrained(folder, **shards)
+    model.save_pretrained(folder, save_original_format=name != "qwen3_moe_fused", **shards)
+    if name == "qwen3_moe_fused":
+        spell_experts_as_v4(folder / "config.json")
     if name in ("tied_gqa", "linear_rope_bias"):
         spell_as_v4(folder / "config.json")
     if name == "gpt2_scaled":
@@ -181,6 +215,10 @@ def make(name, config, seed):
     for key, grad in gradients(models).items():
         if grad.numel() < 100 or any(w in key for w in WITH_GRADIENT):
             golden["grad/" + key] = grad.contiguous()
+    if name.startswith("qwen3_moe"):
+        for sequence in sequences:
+            balance_loss(model, sequence, name)
+        golden["aux"] = balance_loss(model, torch.cat(sequences), name)
     golden["greedy"], golden["greedy_of"] = continue_greedily(model, sequences, name)
     save_file(golden, folder / "golden.safetensors")
     for file in folder.iterdir():
@@ -192,4 +230,4 @@ if __name__ == "__main__":
     print("torch", torch.__version__, "transformers", transformers.__version__)
     for seed, (name, config) in enumerate(CASES.items()):
         if len(sys.argv) == 1 or name in sys.argv[1:]:
-            make(name, config, seed)
+            make(name, config, SEEDS.get(name, seed))
