@@ -1,10 +1,12 @@
-// Matrices are normal, N(0, scale^2), each number a function of (seed, tensor, place); norms are 1.
+// Matrices are normal, N(0, scale^2), each number a function of (seed, tensor, place); norms are 1,
+// biases 0.
 
 #include "core/model/init_model.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <cmath>
 #include <numbers>
@@ -15,6 +17,7 @@
 #include "core/base/philox.h"
 #include "core/model/export.h"
 #include "core/model/hf_config.h"
+#include "core/model/init_config.h"
 #include "core/model/new_folder.h"
 #include "core/model/weight_layout.h"
 
@@ -45,38 +48,6 @@ at::Tensor normal_tensor(const std::vector<int64_t>& shape, double scale, uint64
   return x;
 }
 
-// null where there is none, or transformers would fill in an id of its own.
-Json id_json(const char* key, int64_t id, int64_t vocab) {
-  XRUN_CHECK(id < vocab, "{} is {}, outside a vocabulary of {}", key, id, vocab);
-  return id < 0 ? Json() : Json(id);
-}
-
-Json config_json(const InitOptions& o) {
-  return Json(Json::Object{
-      {"architectures", Json(Json::Array{"LlamaForCausalLM"})},
-      {"model_type", "llama"},
-      {"vocab_size", o.vocab},
-      {"hidden_size", o.hidden},
-      {"intermediate_size", o.ffn},
-      {"num_hidden_layers", o.layers},
-      {"num_attention_heads", o.heads},
-      {"num_key_value_heads", o.kv_heads},
-      {"head_dim", o.hidden / std::max<int64_t>(o.heads, 1)},
-      {"hidden_act", "silu"},
-      {"max_position_embeddings", o.max_length},
-      {"rms_norm_eps", 1e-5},
-      {"rope_theta", o.rope_theta},
-      {"attention_bias", false},
-      {"mlp_bias", false},
-      {"tie_word_embeddings", o.tied},
-      {"initializer_range", o.scale},
-      {"torch_dtype", dtype_name(o.dtype)},
-      {"bos_token_id", id_json("bos_token_id", o.bos_id, o.vocab)},
-      {"eos_token_id", id_json("eos_token_id", o.eos_id, o.vocab)},
-      {"pad_token_id", id_json("pad_token_id", o.pad_id, o.vocab)},
-  });
-}
-
 Json generation_json(const Json& config) {
   Json generation = Json::object();
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
@@ -86,13 +57,18 @@ Json generation_json(const Json& config) {
   return generation;
 }
 
+at::Tensor initial(const WeightSpec& spec, const InitOptions& options, uint64_t place) {
+  if (spec.shape.size() > 1) return normal_tensor(spec.shape, options.scale, options.seed, place);
+  return spec.name.ends_with(".bias") ? at::zeros(spec.shape, at::kFloat)
+                                      : at::ones(spec.shape, at::kFloat);
+}
+
 std::vector<NamedTensor> random_weights(const ModelConfig& config, const InitOptions& options) {
   std::vector<NamedTensor> tensors;
+  uint64_t place = 0;
   for (const WeightSpec& spec : weight_specs(config)) {
-    const at::Tensor x = spec.shape.size() == 1 ? at::ones(spec.shape, at::kFloat)
-                                                : normal_tensor(spec.shape, options.scale,
-                                                                options.seed, tensors.size());
-    tensors.push_back(stored_form(spec, x.to(options.dtype)));
+    const at::Tensor x = initial(spec, options, place++).to(options.dtype);
+    for (NamedTensor& stored : stored_form(spec, x)) tensors.push_back(std::move(stored));
   }
   return tensors;
 }
@@ -100,25 +76,46 @@ std::vector<NamedTensor> random_weights(const ModelConfig& config, const InitOpt
 }  // namespace
 
 InitOptions init_preset(const std::string& name) {
-  if (name == "tiny") {
-    return {.layers = 4, .hidden = 256, .heads = 4, .kv_heads = 2, .ffn = 688, .vocab = 32000};
-  }
+  const InitOptions tiny{
+      .layers = 4, .hidden = 256, .heads = 4, .kv_heads = 2, .ffn = 688, .vocab = 32000};
+  const auto mixture = [&](int64_t experts, int64_t top_k, int64_t expert_ffn) {
+    InitOptions options = tiny;
+    options.family = "qwen3_moe";
+    options.experts = experts;
+    options.top_k = top_k;
+    options.expert_ffn = expert_ffn;
+    return options;
+  };
+  if (name == "tiny") return tiny;
   if (name == "mid") {
     return {.layers = 8, .hidden = 512, .heads = 8, .kv_heads = 4, .ffn = 1376, .vocab = 50000};
   }
-  throw UsageError(fmt::format("there is no preset '{}'; there are tiny and mid", name));
+  if (name == "moe-1") return mixture(1, 1, 512);
+  if (name == "moe-8") return mixture(8, 2, 128);
+  if (name == "moe-64") return mixture(64, 8, 128);
+  if (name == "gpt2-tiny") {
+    return {.family = "gpt2",
+            .layers = 4,
+            .hidden = 256,
+            .heads = 4,
+            .kv_heads = 4,
+            .ffn = 1024,
+            .vocab = 32000};
+  }
+  throw UsageError(fmt::format(
+      "there is no preset '{}'; there are tiny, mid, moe-1, moe-8, moe-64 and gpt2-tiny", name));
 }
 
 void check_init_options(const InitOptions& options) {
-  parse_model_config(config_json(options), Json::object(), kShape);
-  XRUN_CHECK(options.hidden % options.heads == 0,
+  parse_model_config(init_config(options), Json::object(), kShape);
+  XRUN_CHECK(options.head_dim != 0 || options.hidden % options.heads == 0,
              "{}: hidden_size ({}) is no multiple of num_attention_heads ({})", kShape,
              options.hidden, options.heads);
 }
 
 void init_model(const std::filesystem::path& out, const InitOptions& options) {
   check_init_options(options);
-  const Json config = config_json(options);
+  const Json config = init_config(options);
   const Json generation = generation_json(config);
   const ModelConfig parsed = parse_model_config(config, generation, kShape);
   NewFolder folder(out, /*replace=*/false);

@@ -76,6 +76,43 @@ TEST_F(InitModelTest, HonoursTiedHeadsAndTypes) {
   EXPECT_FALSE(read_model_config(root_ / "untied").tied);
 }
 
+TEST_F(InitModelTest, PresetsOfMixturesAreQwen3Moe) {
+  for (const auto& [name, experts, top_k] :
+       {std::tuple{"moe-1", 1, 1}, {"moe-8", 8, 2}, {"moe-64", 64, 8}}) {
+    InitOptions options = init_preset(name);
+    EXPECT_EQ(options.vocab, 32000);
+    options.layers = 2;
+    options.hidden = 32;
+    options.vocab = 50;
+    init_model(root_ / name, options);
+    const auto model = Model::load(root_ / name, at::kFloat, true);
+    EXPECT_EQ(model->config().model_type, "qwen3_moe");
+    EXPECT_EQ(model->config().moe.experts, experts);
+    EXPECT_EQ(model->config().moe.top_k, top_k);
+    EXPECT_TRUE(model->config().moe.renormalise && model->config().is_moe(1));
+    export_model(*model, root_ / name, root_ / "out");
+    EXPECT_EQ(Model::load(root_ / "out", at::kFloat, true)->digest(), model->digest());
+  }
+}
+
+TEST_F(InitModelTest, BiasesAreZeroAndNormsOne) {
+  InitOptions options = init_preset("gpt2-tiny");
+  options.vocab = 50;
+  init_model(root_ / "a", options);
+  const SafetensorsFile file(root_ / "a/model.safetensors");
+  for (const SafetensorsEntry& e : file.entries()) {
+    if (e.shape.size() != 1) continue;
+    const double wanted = e.name.ends_with(".bias") ? 0 : 1;
+    const at::Tensor x = file.read(e.name);
+    EXPECT_EQ(x.min().item<double>(), wanted) << e.name;
+    EXPECT_EQ(x.max().item<double>(), wanted) << e.name;
+  }
+  EXPECT_EQ(Model::load(root_ / "a", at::kFloat, false)->config().model_type, "gpt2");
+  options.kv_heads = 2;
+  EXPECT_EQ(init_message(root_ / "b", options),
+            "gpt2 has as many key heads as heads; wanted 4, not 2");
+}
+
 TEST_F(InitModelTest, RefusesShapesThatDoNotFitAndFoldersThatAreFull) {
   EXPECT_EQ(init_message(root_ / "a", {.heads = 4, .kv_heads = 3}),
             "the model's shape: num_attention_heads (4) is no multiple of num_key_value_heads (3)");

@@ -1,4 +1,4 @@
-// xrun init-model: a Llama folder with random weights.
+// xrun init-model: a model folder with random weights.
 
 #include "core/model/init_model.h"
 
@@ -30,7 +30,7 @@ InitOptions options_of(const InitArguments& a) {
   InitOptions o = init_preset(a.preset);
   if (a.hidden) {
     o.hidden = *a.hidden;
-    o.ffn = (o.hidden * 8 / 3 + 15) / 16 * 16;  // Llama's ratio
+    o.ffn = o.family == "gpt2" ? 4 * o.hidden : (o.hidden * 8 / 3 + 15) / 16 * 16;
   }
   o.layers = a.layers.value_or(o.layers);
   o.heads = a.heads.value_or(o.heads);
@@ -60,11 +60,14 @@ InitOptions options_of(const InitArguments& a) {
 }  // namespace
 
 int command_init_model(int argc, char** argv) {
-  CLI::App app("Writes a Llama folder with random weights, a function of the options alone",
+  CLI::App app("Writes a model folder with random weights, a function of the options alone",
                "xrun init-model");
   InitArguments a;
   app.add_option("OUT", a.out, "the folder to make")->required();
-  app.add_option("--preset", a.preset, "tiny (4 layers, 256 wide) or mid (8 layers, 512 wide)")
+  app.add_option(
+         "--preset", a.preset,
+         "tiny (4 layers, 256 wide) or mid (8 layers, 512 wide), both Llama; moe-1, moe-8 or "
+         "moe-64 (Qwen3-MoE with as many experts); gpt2-tiny")
       ->capture_default_str();
   app.add_option("--tokenizer", a.tokenizer, "folder whose tokenizer files are copied")
       ->check(existing_folder());
