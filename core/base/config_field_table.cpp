@@ -147,6 +147,9 @@ std::vector<ConfigField> of_training() {
            "The compute type: f32 on a CPU, bf16 on a GPU unless it is set; master "
            "weights are always f32.",
            {"f32", "fp32", "float32", "bf16", "bfloat16"}),
+      of_kind(K::kTable, "moe", Json::object(), "A model that is a mixture of experts."),
+      number("moe.aux", 0, 0, kMost,
+             "Weight of the experts' balance loss (train/moe/aux_loss) beside the objective's."),
       of_kind(K::kTable, "optim", Json::object(), "AdamW and its schedule."),
       required(above_zero("optim.lr", kNone, "The learning rate after warmup.")),
       text("optim.schedule", "linear", "How the rate falls after warmup.",

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/suggest.h"
 #include "core/model/linear_logprob.h"
+#include "core/model/moe.h"
 #include "core/train/grouping.h"
 
 namespace xrun {
@@ -122,7 +123,10 @@ MicroBatch::Forward& MicroBatch::forward(Model& model) {
   std::erase_if(forwards_, [&](const Forward& forward) {
     return forward.model == &model && forward.update_count != model.update_count;
   });
-  forwards_.push_back({&model, model.update_count, gradient, model.forward(input_), {}});
+  std::shared_ptr<RouterRecord> router;
+  if (gradient && model.config().moe.experts > 0) router = std::make_shared<RouterRecord>();
+  at::Tensor hidden = model.forward(input_, {.router = router.get()});
+  forwards_.push_back({&model, model.update_count, gradient, std::move(hidden), {}, false, router});
   return forwards_.back();
 }
 
@@ -150,6 +154,13 @@ at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
     if (!made.gradient && !made.wants_hidden) made.hidden.reset();
   }
   return made.logprob;
+}
+
+const RouterRecord* MicroBatch::router(const Model& model) const {
+  for (const Forward& forward : forwards_) {
+    if (forward.model == &model && forward.gradient) return forward.router.get();
+  }
+  return nullptr;
 }
 
 void MicroBatch::close() {

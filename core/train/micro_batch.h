@@ -63,6 +63,10 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // micro-batch.
   void free_hidden();
 
+  // What the model's forward with gradient chose of experts, while it is kept; null without one,
+  // or of a dense model.
+  const RouterRecord* router(const Model& model) const;
+
   // What the model reads: tokens, positions, boundaries.
   const PackInput& input() const { return input_; }
 
@@ -115,6 +119,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
     at::Tensor hidden;   // undefined where it was freed
     at::Tensor logprob;  // undefined until it is asked for
     bool wants_hidden = false;
+    std::shared_ptr<RouterRecord> router = {};  // null of a dense model
   };
   struct Field {
     at::Tensor value;

@@ -22,6 +22,7 @@ class Tokenizer;
 struct PolicyOptions {
   c10::ScalarType dtype = c10::ScalarType::Float;  // compute type; masters are fp32
   int64_t head_mb = 1024;                          // memory for kept softmax rows
+  double moe_aux = 0;  // weight of the balance loss in a step; of a mixture of experts
 };
 
 // A policy. Made by open(); held through shared_ptr. Not thread-safe.

@@ -13,6 +13,7 @@
 #include "core/model/linear_logprob.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
+#include "core/train/expert_balance.h"
 #include "core/train/logprob_source.h"
 #include "core/train/metric_sums.h"
 #include "core/train/policy.h"
@@ -97,7 +98,10 @@ std::vector<const LogprobSource*> trained_sources(const AdamW& adamw) {
 class Gatherer {
  public:
   Gatherer(AdamW& adamw, const StepOptions& options)
-      : options_(options), sources_(trained_sources(adamw)) {}
+      : options_(options), sources_(trained_sources(adamw)), experts_(adamw) {}
+
+  // Before the first run(): what terms of the whole step need to know.
+  void prepare(std::span<const StepPart> parts) { experts_.count(parts, options_.poll); }
 
   void run(const StepPart& part, const UnitTotals& totals, int64_t part_index) {
     const auto& micros = part.batch->micros();
@@ -111,7 +115,9 @@ class Gatherer {
       XRUN_CHECK(loss.graph.requires_grad() || micro->token_count() == 0,
                  "the loss does not depend on the trained weights: it has no gradient; compute it "
                  "from policy:logprob or policy:token_logprob, and detach only what is constant");
-      if (loss.graph.requires_grad()) loss.graph.backward();
+      const at::Tensor balance = experts_.share(*micro);
+      const at::Tensor total = balance.defined() ? loss.graph.add(balance) : loss.graph;
+      if (total.requires_grad()) total.backward();
       sums_.add_loss(loss.value);
       sums_.add_metrics(result, *micro);
       sums_.add_scored(*micro, sources_);
@@ -135,6 +141,7 @@ class Gatherer {
   }
 
   int64_t tokens() const { return tokens_; }
+  const ExpertBalance& experts() const { return experts_; }
 
  private:
   NonFiniteLoss bad_gradient(double norm) const {
@@ -153,6 +160,7 @@ class Gatherer {
 
   const StepOptions& options_;
   std::vector<const LogprobSource*> sources_;
+  ExpertBalance experts_;
   MetricSums sums_;
   std::vector<Kept> kept_;
   int64_t tokens_ = 0;
@@ -179,6 +187,7 @@ Metrics train_step(std::span<const StepPart> parts, AdamW& adamw, const StepOpti
   std::vector<UnitTotals> totals = part_totals(parts, options.ranks);
   if (token_weight(parts, totals) == 0) return {{"skipped", 1.0}, {"lr", lr}};
   Gatherer gatherer(adamw, options);
+  gatherer.prepare(parts);
   for (size_t i = 0; i < parts.size(); ++i) {
     gatherer.run(parts[i], totals[i], static_cast<int64_t>(i));
   }
@@ -193,6 +202,7 @@ Metrics train_step(std::span<const StepPart> parts, AdamW& adamw, const StepOpti
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   metrics.emplace_back("grad_norm", grad_norm);
   metrics.emplace_back("lr", lr);
+  gatherer.experts().report(metrics);
   metrics.emplace_back("perf/step_s", seconds);
   metrics.emplace_back("perf/tokens_per_s", static_cast<double>(gatherer.tokens()) / seconds);
   if (const int64_t more = head_counts().recomputed - recomputed; more > 0) {

@@ -35,7 +35,10 @@ struct StepPart {
 
 // Runs one step and returns its metrics: loss, the objective's own, logprob_<view> and
 // length_<view> of every view that a trained policy scored, grad_norm (before clipping), lr,
-// perf/step_s, perf/tokens_per_s. All but perf/* have the same bits each time.
+// perf/step_s, perf/tokens_per_s. All but perf/* have the same bits each time. Of a mixture of
+// experts also train/moe/aux_loss (balance in moe.h) and train/moe/load_max, load_min and idle
+// (expert_load), over all tokens that this process trained on. With moe_aux > 0 of the policy the
+// gradient is that of loss + moe_aux * aux_loss.
 //
 // Each unit's loss is multiplied by its weight and divided by the sum of that unit's weights over
 // the whole step and all ranks, so that packing and micro-batching do not

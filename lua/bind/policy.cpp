@@ -26,6 +26,12 @@ c10::ScalarType compute_type(lua_State* L) {
   return dtype_from_name(value->as_string());
 }
 
+double balance_weight(lua_State* L) {
+  const Json* moe = recipe_context(L).config.find("moe");
+  const Json* value = moe == nullptr ? nullptr : moe->find("aux");
+  return value == nullptr || value->is_null() ? 0.0 : value->as_double();
+}
+
 int open_policy(lua_State* L) {
   const std::string name = arg<std::string>(L, 1, "model");
   Console& console = *session_of(L).console;
@@ -33,8 +39,14 @@ int open_policy(lua_State* L) {
   PolicyOptions options;
   options.dtype = compute_type(L);
   options.head_mb = config_whole(L, "head_mb", options.head_mb);
+  options.moe_aux = balance_weight(L);
   push(L, Policy::open(dir, options));
-  for (const std::string& notice : read_model_config(dir).notices) {
+  const ModelConfig config = read_model_config(dir);
+  if (options.moe_aux > 0 && config.moe.experts == 0) {
+    throw UsageError(fmt::format("moe.aux is {}, but {} is no mixture of experts; leave it out",
+                                 options.moe_aux, name));
+  }
+  for (const std::string& notice : config.notices) {
     add_notice(session_of(L), notice);
   }
   return 1;

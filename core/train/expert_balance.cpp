@@ -1,0 +1,70 @@
+// loss += moe_aux * mean over layers of E sum_e f_e P_e;  f is of the whole step, so that packing
+// changes nothing; P has the graph.
+
+#include "core/train/expert_balance.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "core/model/model.h"
+#include "core/train/adamw.h"
+#include "core/train/batch.h"
+#include "core/train/policy.h"
+#include "core/train/scorer.h"
+
+namespace xrun {
+
+namespace {
+
+// The policy that is trained, itself or under a scorer; nullptr if there is none.
+Policy* policy_of(Trainable& trainable) {
+  if (auto* const scorer = dynamic_cast<Scorer*>(&trainable)) return scorer->policy().get();
+  return dynamic_cast<Policy*>(&trainable);
+}
+
+}  // namespace
+
+ExpertBalance::ExpertBalance(const AdamW& adamw) {
+  for (const auto& trainable : adamw.trainables()) {
+    Policy* const policy = policy_of(*trainable);
+    if (policy == nullptr || policy->model().config().moe.experts == 0) continue;
+    model_ = &policy->model();
+    weight_ = policy->options().moe_aux;
+    return;
+  }
+}
+
+void ExpertBalance::count(std::span<const StepPart> parts, const std::function<void()>& poll) {
+  size_t micros = 0;
+  for (const StepPart& part : parts) micros += part.batch->micros().size();
+  if (model_ == nullptr || weight_ == 0 || micros < 2) return;
+  const at::NoGradGuard no_grad;
+  for (const StepPart& part : parts) {
+    for (const auto& micro : part.batch->micros()) {
+      if (poll) poll();
+      RouterRecord record;
+      model_->forward(micro->input(), {.router = &record});
+      step_.add(record);
+      ++counted_;
+    }
+  }
+}
+
+at::Tensor ExpertBalance::share(const MicroBatch& micro) {
+  const RouterRecord* const record = model_ == nullptr ? nullptr : micro.router(*model_);
+  if (record == nullptr) return {};
+  seen_.add(*record);
+  if (weight_ == 0) return {};
+  return balance_share(*record, counted_ > 0 ? step_ : seen_).mul(weight_);
+}
+
+void ExpertBalance::report(Metrics& metrics) const {
+  if (seen_.tokens == 0) return;
+  const ExpertLoad load = expert_load(seen_);
+  metrics.emplace_back("train/moe/aux_loss", balance(seen_));
+  metrics.emplace_back("train/moe/load_max", load.largest);
+  metrics.emplace_back("train/moe/load_min", load.smallest);
+  metrics.emplace_back("train/moe/idle", load.idle);
+  if (counted_ > 0) metrics.emplace_back("perf/moe_counted", static_cast<double>(counted_));
+}
+
+}  // namespace xrun

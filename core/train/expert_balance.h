@@ -1,0 +1,43 @@
+#pragma once
+// Load and balance of the experts in one step, and the balance term of its loss.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "core/model/moe.h"
+#include "core/train/step.h"
+
+namespace xrun {
+
+class AdamW;
+class MicroBatch;
+class Model;
+
+// Of the first trained policy, or scorer's policy, that is a mixture of experts; without one
+// everything does nothing.
+class ExpertBalance {
+ public:
+  explicit ExpertBalance(const AdamW& adamw);
+
+  // Counts the slots of a whole step, which the term of every micro-batch needs: one forward of
+  // each without gradient and head, where there is a term and more than one micro-batch.
+  void count(std::span<const StepPart> parts, const std::function<void()>& poll);
+
+  // Takes in what a micro-batch routed. Returns its share of moe_aux times the balance loss, a
+  // 0-dim fp32 tensor with its graph; undefined if there is no term or the policy scored nothing.
+  at::Tensor share(const MicroBatch& micro);
+
+  // Adds train/moe/*, and perf/moe_counted if count() made forwards. Nothing if nothing was routed.
+  void report(Metrics& metrics) const;
+
+ private:
+  Model* model_ = nullptr;
+  double weight_ = 0;  // moe_aux of the policy
+  RouterTotals step_, seen_;
+  int64_t counted_ = 0;  // forwards
+};
+
+}  // namespace xrun
