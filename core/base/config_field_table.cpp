@@ -150,6 +150,24 @@ std::vector<ConfigField> of_training() {
       of_kind(K::kTable, "moe", Json::object(), "A model that is a mixture of experts."),
       number("moe.aux", 0, 0, kMost,
              "Weight of the experts' balance loss (train/moe/aux_loss) beside the objective's."),
+      flag("recompute", false,
+           "Whether each block of the model keeps its input alone and computes the rest again in "
+           "the backward: less memory, one more forward a step, the same bits."),
+      of_kind(K::kTable, "lora", kNone,
+              "Low-rank adapters are trained in place of the weights, which stay frozen in the "
+              "compute type; absent: all weights are trained."),
+      whole("lora.rank", 16, 1, "Rows of A, columns of B."),
+      above_zero("lora.alpha", 32, "The adapter counts alpha / rank times."),
+      below(number("lora.dropout", 0, 0, 1, "Of what adapters read, in training.")),
+      of_kind(K::kTexts, "lora.targets", Json(Json::Array{"all"}),
+              "Last parts of the names of linear maps ({ \"q_proj\", \"v_proj\" }); { \"all\" }: "
+              "every one of the blocks."),
+      flag("lora.rslora", false, "Whether it counts alpha / sqrt(rank) times."),
+      text(
+          "lora.zero", "a",
+          "The factor that starts at zero: \"a\" (step 0 is exact, the first gradients are A's) or "
+          "\"b\", as PEFT has it.",
+          {"a", "b"}),
       of_kind(K::kTable, "optim", Json::object(), "AdamW and its schedule."),
       required(above_zero("optim.lr", kNone, "The learning rate after warmup.")),
       text("optim.schedule", "linear", "How the rate falls after warmup.",

@@ -28,6 +28,8 @@ enum RandomStream : uint64_t {
   kStreamBody = 8,      // ATen's generator in a recipe, outside steps and evaluations
   kStreamEvaluate = 9,  // and in each micro-batch of an evaluation
   kStreamBlockShuffle = 10,
+  kStreamDropout = 11,
+  kStreamAdapter = 12,
 };
 
 }  // namespace xrun

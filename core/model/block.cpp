@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/model/adapter.h"
 #include "core/model/attention.h"
 #include "core/model/compute_weights.h"
 #include "core/model/feed_forward.h"
@@ -68,7 +69,11 @@ at::Tensor Pass::weight(int64_t place) const {
 
 at::Tensor Pass::linear(const WeightPlace& place, const at::Tensor& x) const {
   const at::Tensor bias = place.bias < 0 ? at::Tensor() : weight(place.bias);
-  return xrun::linear(x, weight(place.weight), bias, gemm);
+  const at::Tensor y = xrun::linear(x, weight(place.weight), bias, gemm);
+  if (adapter == nullptr || place.low_a < 0) return y;
+  const double rate = dropout ? adapter->options.dropout : 0;
+  const at::Tensor read = rate > 0 ? dropped(x, rate, *dropout, place.low_a) : x;
+  return y.add(low_rank(read, weight(place.low_a), weight(place.low_b), adapter->scale(), gemm));
 }
 
 at::Tensor Pass::norm(const WeightPlace& place, const at::Tensor& x) const {

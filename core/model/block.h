@@ -4,9 +4,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/model/linear.h"
+#include "core/model/low_rank.h"
 #include "core/model/rope.h"
 #include "core/model/weight_places.h"
 
@@ -14,6 +16,7 @@ namespace xrun {
 
 class ComputeWeights;
 class KvCache;
+struct Adapter;
 struct ModelConfig;
 struct RouterRecord;
 
@@ -27,10 +30,12 @@ struct Pass {
   KvCache* cache = nullptr;  // segments are appended to its slots; null: none
   GemmType gemm = GemmType::kStorage;
   RouterRecord* router = nullptr;  // what MoE layers chose is added to it; null: not wanted
+  const Adapter* adapter = nullptr;                  // what stands on linear maps; null: nothing
+  std::optional<DropoutKey> dropout = std::nullopt;  // of what adapters read; nullopt: none
 
   // A weight in the compute type, with its graph if gradients are enabled.
   at::Tensor weight(int64_t place) const;
-  // x W^T + b, [T, out].
+  // x W^T + b and what an adapter adds, [T, out].
   at::Tensor linear(const WeightPlace& place, const at::Tensor& x) const;
   // The family's norm over the last dimension.
   at::Tensor norm(const WeightPlace& place, const at::Tensor& x) const;

@@ -7,16 +7,43 @@
 #include "core/model/block.h"
 #include "core/model/kv_cache.h"
 #include "core/model/model.h"
+#include "core/model/moe.h"
+#include "core/model/recompute.h"
 
 namespace xrun {
+
+namespace {
+
+// What the block's router saw comes out beside the hidden states, so that its graph is kept.
+at::Tensor recomputed_block(const Pass& pass, const BlockPlaces& places, int64_t layer,
+                            const at::Tensor& x) {
+  const auto run = [pass, &places, layer](const at::Tensor& in) {
+    Pass inner = pass;
+    RouterRecord seen;
+    if (pass.router != nullptr) inner.router = &seen;
+    std::vector<at::Tensor> out{block(inner, places, layer, in)};
+    for (const RouterRecord::Layer& one : seen.layers) {
+      out.insert(out.end(), {one.prob_sum, one.count});
+    }
+    return out;
+  };
+  const std::vector<at::Tensor> out = recomputed(run, x);
+  if (out.size() > 1) {
+    pass.router->layers.push_back({.count = out[2].detach(), .prob_sum = out[1]});
+    pass.router->tokens = x.size(0);
+    pass.router->top_k = pass.config.moe.top_k;
+  }
+  return out[0];
+}
+
+}  // namespace
 
 Decoder::Decoder(const ModelConfig& config, const std::vector<Parameter>& parameters,
                  const LoadOptions& options)
     : config_(config),
       weights_(parameters, options.dtype),
       places_(weight_places(config, parameters)),
-      compute_(options.dtype),
-      gemm_(options.gemm) {}
+      options_(options) {}
 
 at::Tensor Decoder::embed(const Pass& pass, const PackInput& input) const {
   const at::Tensor x = at::embedding(pass.weight(places_.embedding.weight), input.tokens);
@@ -31,15 +58,20 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
             .update_count = update_count,
             .cu_seqlens = {input.cu_seqlens.begin(), input.cu_seqlens.end()},
             .cache = cache,
-            .gemm = gemm_,
-            .router = options.router};
+            .gemm = options_.gemm,
+            .router = options.router,
+            .adapter = options_.adapter.get(),
+            .dropout = options.dropout};
   if (config_.positions == Positions::kRotary) {
-    pass.angles =
-        rope_angles(config_.rope, config_.head_dim, input.position_ids, pass.cu_seqlens, compute_);
+    pass.angles = rope_angles(config_.rope, config_.head_dim, input.position_ids, pass.cu_seqlens,
+                              options_.dtype);
   }
   at::Tensor x = embed(pass, input);
+  const bool recompute = options_.recompute && options_.trainable;
   for (size_t i = 0; i < places_.blocks.size(); ++i) {
-    x = block(pass, places_.blocks[i], static_cast<int64_t>(i), x);
+    const BlockPlaces& places = places_.blocks[i];
+    const auto layer = static_cast<int64_t>(i);
+    x = recompute ? recomputed_block(pass, places, layer, x) : block(pass, places, layer, x);
   }
   if (cache != nullptr) cache->advance(pass.cu_seqlens);
   return pass.norm(places_.final_norm, x);

@@ -36,8 +36,7 @@ class Decoder {
   const ModelConfig& config_;
   ComputeWeights weights_;
   DecoderPlaces places_;
-  at::ScalarType compute_;
-  GemmType gemm_;
+  const LoadOptions& options_;
 };
 
 }  // namespace xrun

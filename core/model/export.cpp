@@ -62,7 +62,7 @@ std::vector<NamedTensor> written_tensors(const Model& model, c10::ScalarType dty
   std::vector<NamedTensor> tensors;
   const std::vector<WeightSpec> specs = weight_specs(model.config());
   for (size_t i = 0; i < specs.size(); ++i) {
-    const at::Tensor weight = model.parameters()[i].master.detach().to(dtype);
+    const at::Tensor weight = model.merged(model.parameters()[i]).to(dtype);
     for (NamedTensor& stored : stored_form(specs[i], weight)) tensors.push_back(std::move(stored));
   }
   return tensors;

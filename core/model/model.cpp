@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/model/adapter.h"
 #include "core/model/decoder.h"
 #include "core/model/linear_logprob.h"
 #include "core/model/weight_check.h"
@@ -17,9 +18,21 @@ namespace xrun {
 
 namespace {
 
-// The type in which a weight is held: fp32 to be trained, else as it is stored.
+// Whether the base weights are trained.
+bool trains_base(const LoadOptions& options) { return options.trainable && !options.adapter; }
+
+// The type in which a base weight is held: fp32 to be trained, else as it is stored.
 at::ScalarType master_type(const LoadOptions& options) {
-  return options.trainable ? at::kFloat : options.dtype;
+  return trains_base(options) ? at::kFloat : options.dtype;
+}
+
+// Appends the factors of the adapter, which must fit the model.
+void add_factors(const LoadOptions& options, std::vector<Parameter>& parameters) {
+  if (!options.adapter) return;
+  for (const AdapterFactors& factors : options.adapter->factors) {
+    parameters.push_back({factor_a_name(factors.module), factors.a.detach()});
+    parameters.push_back({factor_b_name(factors.module), factors.b.detach()});
+  }
 }
 
 // Throws Error unless every value lies in [0, limit).
@@ -88,11 +101,14 @@ PackInput pack_sequences(const std::vector<std::vector<int32_t>>& sequences) {
 }
 
 Model::Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options)
-    : config_(std::move(config)),
-      options_(options),
-      parameters_(std::move(parameters)),
-      decoder_(std::make_unique<Decoder>(config_, parameters_, options_)) {
-  for (Parameter& parameter : parameters_) parameter.master.set_requires_grad(options.trainable);
+    : config_(std::move(config)), options_(options), parameters_(std::move(parameters)) {
+  const size_t base = trains_base(options_) ? 0 : parameters_.size();
+  add_factors(options_, parameters_);
+  for (size_t i = base; i < parameters_.size(); ++i) {
+    parameters_[i].master.set_requires_grad(options_.trainable);
+    if (options_.trainable) trained_.push_back(parameters_[i]);
+  }
+  decoder_ = std::make_unique<Decoder>(config_, parameters_, options_);
 }
 
 Model::~Model() = default;
@@ -133,12 +149,40 @@ std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> pa
   return std::shared_ptr<Model>(new Model(std::move(config), std::move(parameters), options));
 }
 
+std::shared_ptr<Model> Model::with_adapter(const Model& model,
+                                           std::shared_ptr<const Adapter> adapter) {
+  XRUN_CHECK(!trains_base(model.options_), "the weights of this model are trained, not shared");
+  LoadOptions options = model.options_;
+  options.trainable = false;
+  options.adapter = std::move(adapter);
+  std::vector<Parameter> parameters(model.parameters_.begin(),
+                                    model.parameters_.begin() + model.base_count());
+  return make(model.config_, std::move(parameters), options);
+}
+
+int64_t Model::base_count() const {
+  const size_t factors = options_.adapter ? 2 * options_.adapter->factors.size() : 0;
+  return static_cast<int64_t>(parameters_.size() - factors);
+}
+
+at::Tensor Model::merged(const Parameter& parameter) const {
+  if (options_.adapter) {
+    for (const AdapterFactors& factors : options_.adapter->factors) {
+      if (parameter.name != factors.module + ".weight") continue;
+      return merged_weight(parameter.master, factors, options_.adapter->scale());
+    }
+  }
+  return parameter.master.detach();
+}
+
 std::shared_ptr<Model> Model::clone(bool trainable) const {
   LoadOptions options = options_;
   options.trainable = trainable;
+  options.adapter = nullptr;
   // An own copy even where the type is right already: nobody else may hold a master's storage.
   std::vector<Parameter> parameters;
-  for (const Parameter& parameter : parameters_) {
+  for (int64_t i = 0; i < base_count(); ++i) {
+    const Parameter& parameter = parameters_[static_cast<size_t>(i)];
     parameters.push_back(
         {parameter.name, parameter.master.detach()
                              .to(master_type(options), /*non_blocking=*/false, /*copy=*/true)

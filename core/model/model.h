@@ -6,16 +6,19 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/model/hf_config.h"
 #include "core/model/linear.h"
+#include "core/model/low_rank.h"
 
 namespace xrun {
 
 class Decoder;
 class KvCache;
+struct Adapter;
 struct RouterRecord;
 
 // A pack of S segments without padding. Segment s is tokens [cu_seqlens[s], cu_seqlens[s+1]).
@@ -33,22 +36,26 @@ PackInput pack_sequences(const std::vector<std::vector<int32_t>>& sequences);
 
 struct Parameter {
   std::string name;   // as in the checkpoint: "model.layers.0.mlp.up_proj.weight"
-  at::Tensor master;  // fp32 leaf that requires grad if the model is trainable; otherwise in the
-                      // storage type, the only copy
+  at::Tensor master;  // fp32 leaf that requires grad if it is trained; otherwise in the storage
+                      // type, the only copy (of an adapter's factors fp32)
 };
 
 struct LoadOptions {
   // storage: activations, copies, frozen weights; kFloat, kBFloat16, kHalf (not if trained)
   at::ScalarType dtype = at::kFloat;
   GemmType gemm = GemmType::kStorage;  // what products compute in (linear.h)
-  bool trainable = false;
+  bool trainable = false;  // all weights, or the adapter's factors alone if there is one
+  bool recompute = false;  // blocks keep their input alone for the backward (recompute.h)
+  std::shared_ptr<const Adapter> adapter = nullptr;  // null: none
 };
 
 struct ForwardOptions {
   RouterRecord* router = nullptr;  // out: what experts were chosen (moe.h); null: not wanted
+  std::optional<DropoutKey> dropout = std::nullopt;  // of an adapter; nullopt: none
 };
 
-// Not thread-safe: one forward at a time. Tensors of a forward may outlive the model.
+// Not thread-safe: one forward at a time. Tensors of a forward may outlive the model, but their
+// backward must not if blocks are recomputed.
 class Model {
  public:
   // Loads a Hugging Face folder. Throws one Error that lists all missing, unexpected and misshapen
@@ -57,14 +64,24 @@ class Model {
   static std::shared_ptr<Model> load(const std::filesystem::path& dir, const LoadOptions& options);
   static std::shared_ptr<Model> load(const std::filesystem::path& dir, at::ScalarType dtype,
                                      bool trainable);
+  // A frozen model on the same base weights, which it shares, under another adapter or none. Throws
+  // Error if the base weights of `model` are trained.
+  static std::shared_ptr<Model> with_adapter(const Model& model,
+                                             std::shared_ptr<const Adapter> adapter);
   ~Model();
 
   const ModelConfig& config() const { return config_; }
   at::ScalarType compute_type() const { return options_.dtype; }
   const LoadOptions& options() const { return options_; }
   bool trainable() const { return options_.trainable; }
+  // All, the factors of an adapter last.
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  std::vector<Parameter>& trained_parameters() { return trained_; }
+  const std::vector<Parameter>& trained_parameters() const { return trained_; }
+  const std::shared_ptr<const Adapter>& adapter() const { return options_.adapter; }
+  // The base weight with its adapter merged, fp32; without one the weight itself.
+  at::Tensor merged(const Parameter& parameter) const;
 
   // Returns the hidden states after the last norm, [T, D] in the storage type; row t predicts
   // token t+1. With a trainable model and gradients enabled the result carries the graph;
@@ -89,7 +106,7 @@ class Model {
   // Returns the XXH3-128 over names, shapes, types and bytes of the masters, in parameter order.
   std::string digest() const;
 
-  // A copy with storage of its own.
+  // A copy with storage of its own, without the adapter.
   std::shared_ptr<Model> clone(bool trainable) const;
 
   // For generate.h: as forward, and appends keys and values of every segment to `cache`; with
@@ -101,9 +118,12 @@ class Model {
   static std::shared_ptr<Model> make(ModelConfig config, std::vector<Parameter> parameters,
                                      const LoadOptions& options);
 
+  int64_t base_count() const;  // parameters before the adapter's factors
+
   ModelConfig config_;
   LoadOptions options_;
   std::vector<Parameter> parameters_;
+  std::vector<Parameter> trained_;  // handles of those that require a gradient
   std::unique_ptr<Decoder> decoder_;
 };
 

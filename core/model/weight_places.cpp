@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "core/model/adapter.h"
 #include "core/model/model.h"
 
 namespace xrun {
@@ -21,7 +22,9 @@ class PlaceIndex {
   // `before` stands in front of a role's name; a role without a name has no weight.
   WeightPlace find(const std::string& before, const std::string& role) const {
     if (role.empty()) return {};
-    return {place(before + role + ".weight"), place(before + role + ".bias")};
+    const std::string module = before + role;
+    return {place(module + ".weight"), place(module + ".bias"), place(factor_a_name(module)),
+            place(factor_b_name(module))};
   }
   int64_t place(const std::string& name) const {
     const auto found = places_.find(name);

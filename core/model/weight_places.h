@@ -12,6 +12,7 @@ struct Parameter;
 // A linear map or a norm, as places among the parameters; -1 where the model has none.
 struct WeightPlace {
   int64_t weight = -1, bias = -1;
+  int64_t low_a = -1, low_b = -1;  // the factors of an adapter
 };
 
 struct BlockPlaces {

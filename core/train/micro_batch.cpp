@@ -125,7 +125,12 @@ MicroBatch::Forward& MicroBatch::forward(Model& model) {
   });
   std::shared_ptr<RouterRecord> router;
   if (gradient && model.config().moe.experts > 0) router = std::make_shared<RouterRecord>();
-  at::Tensor hidden = model.forward(input_, {.router = router.get()});
+  ForwardOptions options{.router = router.get()};
+  if (gradient) {
+    options.dropout = DropoutKey{info_->seed, static_cast<uint64_t>(info_->step),
+                                 static_cast<uint64_t>(index_)};
+  }
+  at::Tensor hidden = model.forward(input_, options);
   forwards_.push_back({&model, model.update_count, gradient, std::move(hidden), {}, false, router});
   return forwards_.back();
 }

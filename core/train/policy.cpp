@@ -4,8 +4,10 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/model/adapter_files.h"
 #include "core/model/export.h"
 #include "core/model/hf_config.h"
+#include "core/model/model_registry.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 #include "core/train/micro_batch.h"
@@ -16,8 +18,18 @@ namespace {
 
 // A frozen model keeps its weights in the compute type alone, so that is what digests compare.
 std::string frozen_digest(const Model& model) {
-  if (model.compute_type() == at::kFloat) return model.digest();
+  if (model.compute_type() == at::kFloat || model.adapter()) return model.digest();
   return model.clone(/*trainable=*/false)->digest();
+}
+
+constexpr const char* kAdapterFolder = "adapter";  // of an export
+
+// The base model of an adapter: a folder, a known model, or a repository in the local cache.
+std::filesystem::path base_folder(const std::filesystem::path& adapter) {
+  const std::string name = adapter_base(adapter);
+  XRUN_CHECK(!name.empty(), "{}: adapter_config.json names no base_model_name_or_path",
+             adapter.string());
+  return resolve_model(name);
 }
 
 // What an export must carry besides the tokenizer's files, "" for nothing. A marked copy of the
@@ -43,14 +55,22 @@ Policy::~Policy() = default;
 
 std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
                                      const PolicyOptions& options) {
-  std::shared_ptr<Policy> policy(new Policy(dir, options));
-  const ModelConfig config = read_model_config(dir);
-  if (!tokenizer_files(dir).empty()) {
-    policy->tokenizer_ = Tokenizer::load(dir);
+  const bool is_trained_on = is_adapter(dir);
+  const std::filesystem::path base = is_trained_on ? base_folder(dir) : dir;
+  std::shared_ptr<Policy> policy(new Policy(base, options));
+  const ModelConfig config = read_model_config(base);
+  if (is_trained_on) {
+    XRUN_CHECK(!options.lora, "{}: is an adapter already, with settings of its own; leave out lora",
+               dir.string());
+    policy->adapter_dir_ = dir;
+  }
+  if (options.lora) check_adapter_options(*options.lora, config);
+  if (!tokenizer_files(base).empty()) {
+    policy->tokenizer_ = Tokenizer::load(base);
     XRUN_CHECK(policy->tokenizer_->vocab_size() <= config.vocab,
                "{}: the tokenizer has {} ids, the model's embedding {} rows (vocab_size in "
                "config.json); this tokenizer belongs to another model",
-               dir.string(), policy->tokenizer_->vocab_size(), config.vocab);
+               base.string(), policy->tokenizer_->vocab_size(), config.vocab);
   }
   return policy;
 }
@@ -73,20 +93,46 @@ std::string Policy::exported_template() const {
 
 void Policy::export_to(const std::filesystem::path& out, c10::ScalarType dtype) {
   export_model(model(), dir_, out, dtype, exported_template());
+  if (model().adapter()) {
+    write_adapter(*model().adapter(), model().config(), dir_.string(), out / kAdapterFolder);
+  }
 }
 
 void Policy::export_classifier_to(const std::filesystem::path& out, const at::Tensor& score) {
   export_classifier(model(), score, dir_, out, at::kFloat, exported_template());
 }
 
+std::shared_ptr<Model> Policy::load_trained() const {
+  LoadOptions options{.dtype = options_.dtype, .trainable = true, .recompute = options_.recompute};
+  if (!adapter_dir_.empty()) options.adapter = read_adapter(adapter_dir_, read_model_config(dir_));
+  if (options_.lora) {
+    options.adapter = make_adapter(*options_.lora, read_model_config(dir_), options_.seed);
+  }
+  return Model::load(dir_, options);
+}
+
 Model& Policy::model() {
   if (!model_) {
-    std::shared_ptr<Model> model = Model::load(dir_, options_.dtype, /*trainable=*/true);
-    folder_digest_ = model->digest();
-    initial_digest_ = model->compute_type() == at::kFloat ? folder_digest_ : frozen_digest(*model);
+    std::shared_ptr<Model> model = load_trained();
+    // What a fresh adapter adds is exactly nothing.
+    folder_digest_ =
+        options_.lora ? Model::with_adapter(*model, nullptr)->digest() : model->digest();
+    const bool as_loaded = model->adapter() || model->compute_type() == at::kFloat;
+    initial_digest_ = as_loaded ? folder_digest_ : frozen_digest(*model);
     model_ = std::move(model);
   }
   return *model_;
+}
+
+std::shared_ptr<Model> Policy::load_frozen(const std::filesystem::path& weights) {
+  if (!model().adapter()) return Model::load(weights, options_.dtype, /*trainable=*/false);
+  return Model::with_adapter(
+      model(), is_adapter(weights) ? read_adapter(weights, model().config()) : nullptr);
+}
+
+bool Policy::has_noise() const {
+  if (!model_ || !model_->adapter() || model_->adapter()->options.dropout == 0) return false;
+  return update_count() > 0 || !options_.lora;  // a fresh adapter adds nothing, dropped or not
 }
 
 int64_t Policy::update_count() const { return model_ ? model_->update_count : 0; }
@@ -96,10 +142,13 @@ const std::string& Policy::initial_digest() {
   return initial_digest_;
 }
 
-std::string Policy::digest() { return frozen_digest(model()); }
+std::string Policy::digest() {
+  const bool fresh = options_.lora && update_count() == 0;  // its adapter adds exactly nothing
+  return fresh ? Model::with_adapter(model(), nullptr)->digest() : frozen_digest(model());
+}
 
 std::filesystem::path Policy::reference_dir(size_t k, const Taken& taken) const {
-  if (taken.updates == 0) return dir_;
+  if (taken.updates == 0) return adapter_dir_.empty() ? dir_ : adapter_dir_;
   XRUN_CHECK(!snapshot_dir_.empty(),
              "a reference that is taken after training began needs a run to keep its weights in; "
              "make the run first (xrun.run), or take the reference before the first step");
@@ -109,7 +158,11 @@ std::filesystem::path Policy::reference_dir(size_t k, const Taken& taken) const 
 void Policy::write_snapshot(const std::filesystem::path& dir) {
   if (std::filesystem::exists(dir)) return;
   make_dirs(dir.parent_path());
-  export_to(dir, options_.dtype);
+  if (model().adapter()) {
+    write_adapter(*model().adapter(), model().config(), dir_.string(), dir);
+  } else {
+    export_to(dir, options_.dtype);
+  }
 }
 
 std::shared_ptr<Reference> Policy::reference() {
@@ -118,8 +171,7 @@ std::shared_ptr<Reference> Policy::reference() {
   if (k < restored_.size()) {
     taken = restored_[k];  // the same call of the run that was saved
     if (taken.updates > 0 && restored_dtype_ != dtype_name(options_.dtype)) {
-      taken.digest =
-          Model::load(reference_dir(k, taken), options_.dtype, /*trainable=*/false)->digest();
+      taken.digest = load_frozen(reference_dir(k, taken))->digest();
     }
   } else if (taken.updates > 0) {
     taken.digest = digest();
@@ -138,7 +190,7 @@ at::Tensor Policy::token_logprob(const View& view) {
 
 at::Tensor Policy::logprob(const View& view) { return view.sum(token_logprob(view)); }
 
-std::vector<Parameter>& Policy::parameters() { return model().parameters(); }
+std::vector<Parameter>& Policy::parameters() { return model().trained_parameters(); }
 
 void Policy::count_update() { ++model().update_count; }
 
@@ -146,7 +198,7 @@ std::vector<NamedTensor> Policy::tensors() const {
   std::vector<NamedTensor> out;
   if (!model_) return out;
   const Model& model = *model_;
-  for (const Parameter& parameter : model.parameters()) {
+  for (const Parameter& parameter : model.trained_parameters()) {
     out.push_back({parameter.name, parameter.master.detach()});
   }
   return out;
@@ -184,14 +236,19 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
   if (!state.at("loaded").as_bool()) return;
   const std::string saved_digest = state.at("folder_digest").as_string();
   model();
-  bool frozen_folder = false;
-  for (const Taken& one : restored_) frozen_folder = frozen_folder || one.updates == 0;
+  // A frozen base is part of what is trained; it is hashed in the compute type.
+  const bool is_base = model().adapter() && restored_dtype_ == dtype_name(options_.dtype);
+  bool frozen_folder = is_base;
+  for (const Taken& one : restored_) {
+    frozen_folder = frozen_folder || (one.updates == 0 && !model().adapter());
+  }
   XRUN_CHECK(!frozen_folder || folder_digest_ == saved_digest,
              "{}: the weights in this folder changed since the run began (digest {}, wanted {}), "
-             "and its reference is made of them; restore the folder or begin a new run",
-             dir_.string(), folder_digest_, saved_digest);
+             "and {}; restore the folder or begin a new run",
+             dir_.string(), folder_digest_, saved_digest,
+             is_base ? "its adapter stands on them" : "its reference is made of them");
   const at::NoGradGuard no_grad;
-  for (Parameter& parameter : model().parameters()) {
+  for (Parameter& parameter : model().trained_parameters()) {
     const at::Tensor saved = tensor(parameter.name);
     XRUN_CHECK(saved.sizes() == parameter.master.sizes(),
                "the saved weight {} has {} elements, wanted {}: it belongs to another model",

@@ -6,9 +6,11 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/model/adapter.h"
 #include "core/train/logprob_source.h"
 #include "core/train/saveable.h"
 #include "core/train/trainable.h"
@@ -22,7 +24,10 @@ class Tokenizer;
 struct PolicyOptions {
   c10::ScalarType dtype = c10::ScalarType::Float;  // compute type; masters are fp32
   int64_t head_mb = 1024;                          // memory for kept softmax rows
-  double moe_aux = 0;  // weight of the balance loss in a step; of a mixture of experts
+  double moe_aux = 0;      // weight of the balance loss in a step; of a mixture of experts
+  bool recompute = false;  // blocks are computed again in the backward
+  std::optional<AdapterOptions> lora;  // trained in place of the weights
+  uint64_t seed = 0;                   // of the adapter's start
 };
 
 // A policy. Made by open(); held through shared_ptr. Not thread-safe.
@@ -31,13 +36,15 @@ class Policy : public LogprobSource,
                public Saveable,
                public std::enable_shared_from_this<Policy> {
  public:
-  // Reads the configuration and the tokenizer, no weights. Throws Error that names the folder if
-  // it is no model, or if the tokenizer has more ids than the embedding.
+  // Reads the configuration and the tokenizer, no weights. The folder of a PEFT adapter opens its
+  // base model, and the adapter is trained on. Throws Error that names the folder if it is no
+  // model, if the tokenizer has more ids than the embedding, or for adapter options that do not
+  // fit.
   static std::shared_ptr<Policy> open(const std::filesystem::path& dir,
                                       const PolicyOptions& options = {});
   ~Policy() override;
 
-  const std::filesystem::path& dir() const { return dir_; }
+  const std::filesystem::path& dir() const { return dir_; }  // of the base model
   const PolicyOptions& options() const { return options_; }
   // Throws Error if the folder has no tokenizer.
   const std::shared_ptr<const Tokenizer>& tokenizer() const;
@@ -45,7 +52,8 @@ class Policy : public LogprobSource,
   // The template that renders the policy's data; the first one stands. An export carries it where
   // the tokenizer's own template would render otherwise.
   void use_template(std::shared_ptr<const ChatTemplate> chat_template);
-  // Writes the weights as they are now as a Hugging Face folder (core/model/export.h).
+  // Writes the weights as they are now as a Hugging Face folder (core/model/export.h), an adapter
+  // merged and, by itself, in adapter/ of it.
   void export_to(const std::filesystem::path& out, c10::ScalarType dtype = c10::ScalarType::Float);
 
   // The same as a classifier of one label: `score` [1, D] in place of the vocabulary projection.
@@ -61,6 +69,11 @@ class Policy : public LogprobSource,
 
   // Returns a frozen twin of the weights as they are now (reference.h).
   std::shared_ptr<Reference> reference();
+  // Loads what a reference stands for. With an adapter it shares the base weights of this policy:
+  // `weights` is then the folder of an adapter, or of the base model, without any.
+  std::shared_ptr<Model> load_frozen(const std::filesystem::path& weights);
+  // Whether a forward in training differs from one without dropout.
+  bool has_noise() const;
   // Where a reference that is taken after training began keeps its weights; the run sets it.
   void set_snapshot_dir(std::filesystem::path dir) { snapshot_dir_ = std::move(dir); }
 
@@ -81,6 +94,7 @@ class Policy : public LogprobSource,
  private:
   Policy(std::filesystem::path dir, PolicyOptions options);
   std::string exported_template() const;  // "": the tokenizer's own will do
+  std::shared_ptr<Model> load_trained() const;
 
   // What the k-th reference of this policy stands for; saved, so that a resumed recipe gets the
   // same one from its k-th call.
@@ -92,6 +106,7 @@ class Policy : public LogprobSource,
   void write_snapshot(const std::filesystem::path& dir);
 
   std::filesystem::path dir_, snapshot_dir_;
+  std::filesystem::path adapter_dir_;  // of the adapter that is trained on; "": none
   PolicyOptions options_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const ChatTemplate> chat_template_;  // null: none was used

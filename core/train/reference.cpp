@@ -79,7 +79,9 @@ Reference::~Reference() {
   }
 }
 
-bool Reference::shares() const { return policy_->update_count() == updates_; }
+bool Reference::shares() const {
+  return policy_->update_count() == updates_ && !policy_->has_noise();
+}
 
 const std::string& Reference::digest() {
   if (digest_.empty()) digest_ = policy_->initial_digest();
@@ -89,8 +91,7 @@ const std::string& Reference::digest() {
 Model& Reference::frozen() {
   if (!model_) {
     const std::string& wanted = digest();
-    std::shared_ptr<Model> model =
-        Model::load(weights_, policy_->options().dtype, /*trainable=*/false);
+    std::shared_ptr<Model> model = policy_->load_frozen(weights_);
     const std::string got = model->digest();
     XRUN_CHECK(got == wanted,
                "{}: the weights in this folder changed since the reference was taken (digest {}, "

@@ -13,6 +13,8 @@
 #include "core/train/batch.h"
 #include "core/train/reference.h"
 #include "lua/bind/args.h"
+#include "lua/bind/data_settings.h"
+#include "lua/bind/field_check.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
 
@@ -32,16 +34,42 @@ double balance_weight(lua_State* L) {
   return value == nullptr || value->is_null() ? 0.0 : value->as_double();
 }
 
+std::optional<AdapterOptions> read_lora(const Json& lora) {
+  if (lora.is_null()) return std::nullopt;
+  check_fields(lora, "lora");
+  AdapterOptions options;
+  if (const Json* rank = lora.find("rank")) options.rank = rank->as_int();
+  if (const Json* alpha = lora.find("alpha")) options.alpha = alpha->as_double();
+  if (const Json* dropout = lora.find("dropout")) options.dropout = dropout->as_double();
+  if (const Json* rslora = lora.find("rslora")) options.by_root = rslora->as_bool();
+  if (const Json* zero = lora.find("zero")) options.zero_a = zero->as_string() == "a";
+  if (const Json* targets = lora.find("targets")) {
+    options.targets.clear();
+    for (const Json& target : targets->as_array()) options.targets.push_back(target.as_string());
+  }
+  return options;
+}
+
 int open_policy(lua_State* L) {
   const std::string name = arg<std::string>(L, 1, "model");
+  const Options given(L, 2, {"lora", "recompute"});
+  const Json table = lua_istable(L, 2) ? to_json(L, 2) : Json::object();
   Console& console = *session_of(L).console;
   const auto dir = resolve_model(name, [&](const std::string& text) { console.print(text); });
   PolicyOptions options;
   options.dtype = compute_type(L);
   options.head_mb = config_whole(L, "head_mb", options.head_mb);
   options.moe_aux = balance_weight(L);
-  push(L, Policy::open(dir, options));
-  const ModelConfig config = read_model_config(dir);
+  options.seed = static_cast<uint64_t>(config_whole(L, "seed", 0));
+  options.lora = read_lora(option_or_config(table, L, "lora"));
+  const Json recompute = option_or_config(table, L, "recompute");
+  if (!recompute.is_null()) {
+    check_fields(recompute, "recompute");
+    options.recompute = recompute.as_bool();
+  }
+  const auto policy = Policy::open(dir, options);
+  push(L, policy);
+  const ModelConfig config = read_model_config(policy->dir());
   if (options.moe_aux > 0 && config.moe.experts == 0) {
     throw UsageError(fmt::format("moe.aux is {}, but {} is no mixture of experts; leave it out",
                                  options.moe_aux, name));
@@ -155,9 +183,10 @@ void open_policy(LuaState& state) {
                   push(L, self.dir().string());
                   return 1;
                 });
-  state.function("policy", "(model) -> Policy",
-                 "Opens the model to train: a folder, a name from `xrun models`, or a repository "
-                 "in the local Hugging Face cache.",
+  state.function("policy", "(model, {lora?, recompute?}) -> Policy",
+                 "Opens the model to train: a folder, a name from `xrun models`, a repository in "
+                 "the local Hugging Face cache, or the folder of a PEFT adapter, which is trained "
+                 "on. The options stand in place of the config's keys.",
                  open_policy);
 }
 

@@ -26,6 +26,7 @@ void PrintTo(const Start& start, std::ostream* out) { *out << start.recipe; }
 
 const Start kStarts[] = {
     {.recipe = "dpo", .loss = kLn2},
+    {.recipe = "dpo_lora", .loss = kLn2},
     {.recipe = "ipo", .loss = 25},
     {.recipe = "hinge", .loss = 1},
     {.recipe = "cdpo", .loss = kLn2},

@@ -38,6 +38,7 @@ SIDES = ("chosen", "rejected")
 # Recipe -> its settings here, and what of TRL it is.
 DPO = {
     "dpo": ({"beta": 0.3}, ["sigmoid"]),
+    "dpo_lora": ({"beta": 0.3}, ["sigmoid"]),
     "ipo": ({"beta": 0.3}, ["ipo"]),
     "hinge": ({"beta": 0.3}, ["hinge"]),
     "robust": ({"beta": 0.3, "eps": 0.15}, ["robust"]),

@@ -1,0 +1,65 @@
+#pragma once
+// A low-rank adapter (Hu et al. 2021): W x + scale B (A drop(x)) on linear maps of the blocks.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace xrun {
+
+struct ModelConfig;
+
+struct AdapterOptions {
+  int64_t rank = 16;
+  double alpha = 32;
+  bool by_root = false;  // scale = alpha / sqrt(rank), PEFT's use_rslora; else alpha / rank
+  double dropout = 0;    // of x, in training, from 0 to below 1
+  // last parts of module names: "q_proj", "c_attn"; "all": every linear map of the blocks
+  std::vector<std::string> targets = {"all"};
+  // A starts at 0 and B uniform in +-1/sqrt(rank); false: B at 0 and A uniform in +-1/sqrt(in), as
+  // PEFT does
+  bool zero_a = true;
+};
+
+// A linear map that an adapter may stand on.
+struct LinearModule {
+  std::string name;  // "model.layers.0.self_attn.q_proj"
+  int64_t out = 0, in = 0;
+};
+
+// Those of all blocks, in the order of the weights: neither embeddings nor head, router, experts.
+std::vector<LinearModule> linear_modules(const ModelConfig& config);
+
+// The factors of one linear map.
+struct AdapterFactors {
+  std::string module;
+  at::Tensor a, b;  // [rank, in], [out, rank], fp32
+};
+
+// What the factors are called among a model's parameters: MODULE.lora_A.weight.
+std::string factor_a_name(const std::string& module);
+std::string factor_b_name(const std::string& module);
+
+struct Adapter {
+  AdapterOptions options;
+  std::vector<AdapterFactors> factors;  // in the order of linear_modules
+
+  double scale() const;
+};
+
+// Throws UsageError for an option out of range, and for a target that names no linear map of the
+// model's blocks, with those that there are.
+void check_adapter_options(const AdapterOptions& options, const ModelConfig& config);
+
+// Makes the factors of every linear map that a target names; a pure function of (options, config,
+// seed). Throws as check_adapter_options.
+std::shared_ptr<Adapter> make_adapter(const AdapterOptions& options, const ModelConfig& config,
+                                      uint64_t seed);
+
+// W + scale B A, computed in fp32, [out, in] fp32.
+at::Tensor merged_weight(const at::Tensor& weight, const AdapterFactors& factors, double scale);
+
+}  // namespace xrun

@@ -1,0 +1,158 @@
+// A policy whose adapter is trained: its reference, what it saves, what it exports.
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/model/adapter_files.h"
+#include "core/train/adamw.h"
+#include "core/train/policy.h"
+#include "core/train/reference.h"
+#include "core/train/step.h"
+#include "tests/core/train/tiny_pairs.h"
+
+namespace xrun {
+namespace {
+
+class AdapterPolicyTest : public testing::Test {
+ protected:
+  struct Trained {
+    std::shared_ptr<Policy> policy;
+    std::shared_ptr<Reference> reference;
+    std::shared_ptr<AdamW> adamw;
+  };
+  static PolicyOptions lora(double dropout = 0) {
+    PolicyOptions options;
+    options.lora = AdapterOptions{.rank = 4, .dropout = dropout};
+    return options;
+  }
+  Trained open(const PolicyOptions& options) {
+    Trained t;
+    t.policy = Policy::open(folder_.model(), options);
+    t.reference = t.policy->reference();
+    AdamWOptions optim;
+    optim.lr = 1e-2;
+    t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy}, optim);
+    return t;
+  }
+  static std::shared_ptr<Batch> batch(const char* key = "data") {
+    BatchInfo info;
+    info.data_key = key;
+    return tiny_batch(tiny_pairs(4, 77), 2, info);
+  }
+  static double step(Trained& t) {
+    const Metrics metrics = train_step(*batch(), dpo(t.policy, t.reference, 0.1), *t.adamw);
+    for (const auto& [name, value] : metrics) {
+      if (name == "loss") return value;
+    }
+    throw Error("the step has no loss");
+  }
+  static at::Tensor chosen(LogprobSource& source) {
+    const at::NoGradGuard no_grad;
+    return source.logprob(batch("")->micros()[0]->chosen());
+  }
+
+  TinyFolder folder_;
+};
+
+TEST_F(AdapterPolicyTest, StepZeroIsExactAndTheReferenceIsThePlainModel) {
+  Trained t = open(lora(0.5));
+  EXPECT_EQ(t.reference->digest(), Policy::open(folder_.model())->initial_digest());
+  const at::Tensor plain = chosen(*Policy::open(folder_.model()));
+  EXPECT_NEAR(step(t), std::log(2.0), 1e-7);
+  EXPECT_LT(step(t), std::log(2.0));
+  EXPECT_TRUE(at::equal(chosen(*t.reference), plain));
+  EXPECT_FALSE(at::equal(chosen(*t.policy), plain));
+}
+
+TEST_F(AdapterPolicyTest, TheBaseHasNoGradientNoStateAndOneCopy) {
+  Trained t = open(lora());
+  step(t);
+  const at::Tensor before = t.policy->model().parameters()[1].master.clone();
+  step(t);
+  EXPECT_TRUE(at::equal(t.policy->model().parameters()[1].master, before));
+  for (const Parameter& parameter : t.policy->parameters()) {
+    EXPECT_NE(parameter.name.find(".lora_"), std::string::npos);
+  }
+  for (const NamedTensor& tensor : t.policy->tensors()) {
+    EXPECT_NE(tensor.name.find(".lora_"), std::string::npos);
+  }
+  const auto frozen = t.policy->load_frozen(folder_.model());
+  EXPECT_EQ(frozen->parameters()[1].master.const_data_ptr(),
+            t.policy->model().parameters()[1].master.const_data_ptr());
+}
+
+TEST_F(AdapterPolicyTest, AReferenceTakenLaterKeepsItsAdapter) {
+  Trained t = open(lora());
+  t.policy->set_snapshot_dir(folder_.path() / "snapshots");
+  step(t);
+  const auto later = t.policy->reference();
+  const at::Tensor then = chosen(*t.policy);
+  EXPECT_TRUE(at::equal(chosen(*later), then));
+  step(t);
+  EXPECT_TRUE(at::equal(chosen(*later), then));
+  EXPECT_TRUE(is_adapter(later->dir()));
+  later->check_digest();
+}
+
+TEST_F(AdapterPolicyTest, GoesOnFromWhatItSaved) {
+  const auto losses = [&](int64_t saved_at) {
+    Trained t = open(lora());
+    std::vector<double> all;
+    for (int64_t s = 0; s < 4; ++s) {
+      if (s == saved_at) {
+        Trained again = open(lora());
+        const auto tensors = t.policy->tensors(), moments = t.adamw->tensors();
+        const auto source = [](const std::vector<NamedTensor>& list) {
+          return [&list](const std::string& name) {
+            for (const NamedTensor& one : list) {
+              if (one.name == name) return one.tensor;
+            }
+            throw Error("there is no " + name);
+          };
+        };
+        again.policy->restore(source(tensors), t.policy->state());
+        again.adamw->restore(source(moments), t.adamw->state());
+        t = again;
+      }
+      all.push_back(step(t));
+    }
+    return all;
+  };
+  EXPECT_EQ(losses(2), losses(-1));
+}
+
+TEST_F(AdapterPolicyTest, AnExportIsMergedAndHasTheAdapterByItself) {
+  Trained t = open(lora());
+  for (int s = 0; s < 3; ++s) step(t);
+  const at::Tensor want = chosen(*t.policy);
+  const std::filesystem::path hf = folder_.path() / "hf";
+  t.policy->export_to(hf);
+  EXPECT_TRUE(at::allclose(chosen(*Policy::open(hf)), want, 1e-5, 1e-5));
+  const auto trained_on = Policy::open(hf / "adapter");
+  EXPECT_TRUE(at::equal(chosen(*trained_on), want));
+  EXPECT_EQ(trained_on->dir(), folder_.model());
+  EXPECT_NE(trained_on->initial_digest(), Policy::open(folder_.model())->initial_digest());
+  EXPECT_TRUE(at::equal(chosen(*trained_on->reference()), want));
+}
+
+TEST_F(AdapterPolicyTest, WhatDoesNotFitIsRefusedBeforeWeightsLoad) {
+  PolicyOptions options = lora();
+  options.lora->targets = {"c_attn"};
+  EXPECT_THROW(Policy::open(folder_.model(), options), UsageError);
+  Trained t = open(lora());
+  t.policy->export_to(folder_.path() / "hf");
+  try {
+    Policy::open(folder_.path() / "hf/adapter", lora());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("is an adapter already"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace xrun
