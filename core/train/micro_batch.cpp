@@ -4,41 +4,17 @@
 #include "core/train/micro_batch.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/ones_like.h>
 
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
 #include "core/model/linear_logprob.h"
 #include "core/model/moe.h"
 #include "core/train/grouping.h"
+#include "core/train/pack_tensor.h"
 
 namespace xrun {
-namespace {
-
-// Returns a copy as a tensor; int32 becomes int64, which is what ATen indexes by.
-template <typename T>
-at::Tensor to_tensor(const std::vector<T>& values, at::ScalarType from, at::ScalarType to) {
-  const auto size = static_cast<int64_t>(values.size());
-  const at::Tensor view = at::from_blob(const_cast<T*>(values.data()), {size}, from);
-  return to == from ? view.clone() : view.to(to);
-}
-at::Tensor ids(const std::vector<int64_t>& values) {
-  return to_tensor(values, at::kLong, at::kLong);
-}
-at::Tensor ids(const std::vector<int32_t>& values) {
-  return to_tensor(values, at::kInt, at::kLong);
-}
-at::Tensor floats(const std::vector<float>& values) {
-  return to_tensor(values, at::kFloat, at::kFloat);
-}
-
-constexpr const char* kOwnFields[] = {"group",  "length", "pair",  "row",
-                                      "source", "tokens", "weight"};
-
-}  // namespace
 
 MicroBatch::MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, int64_t index)
     : pack_(std::move(pack)), info_(std::move(info)), index_(index) {
@@ -127,8 +103,8 @@ MicroBatch::Forward& MicroBatch::forward(Model& model) {
   if (gradient && model.config().moe.experts > 0) router = std::make_shared<RouterRecord>();
   ForwardOptions options{.router = router.get()};
   if (gradient) {
-    options.dropout = DropoutKey{info_->seed, static_cast<uint64_t>(info_->step),
-                                 static_cast<uint64_t>(index_)};
+    options.dropout =
+        DropoutKey{info_->seed, static_cast<uint64_t>(info_->step), static_cast<uint64_t>(index_)};
   }
   at::Tensor hidden = model.forward(input_, options);
   forwards_.push_back({&model, model.update_count, gradient, std::move(hidden), {}, false, router});
@@ -248,59 +224,6 @@ int64_t MicroBatch::unit_row(Unit unit, int64_t i) const {
 std::string MicroBatch::row_name(int64_t row) const {
   if (info_->row_name && row >= 0) return info_->row_name(row);
   return fmt::format("row {}", row);
-}
-
-void MicroBatch::set_field(const std::string& name, at::Tensor value, bool by_row) {
-  strings_.erase(name);
-  fields_[name] = {std::move(value), by_row};
-}
-
-void MicroBatch::set_strings(const std::string& name, std::vector<std::string> values) {
-  strings_[name] = std::move(values);
-}
-
-const std::vector<std::string>* MicroBatch::strings(std::string_view name) const {
-  const auto found = strings_.find(name);
-  return found == strings_.end() ? nullptr : &found->second;
-}
-
-at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
-  *by_row = false;
-  if (auto found = fields_.find(name); found != fields_.end()) {
-    *by_row = found->second.by_row;
-    return found->second.value;
-  }
-  if (name == "row") return ids(pack_.row_id);
-  if (name == "pair") return ids(pack_.pair_id);
-  if (name == "group") return ids(pack_.group_id);
-  if (name == "source") return ids(pack_.source);
-  if (name == "weight") return floats(pack_.weight);
-  if (name == "tokens") {
-    const at::Tensor borders = ids(pack_.cu_seqlens);
-    return borders.slice(0, 1).sub(borders.slice(0, 0, borders.size(0) - 1));
-  }
-  if (name == "length") {
-    std::vector<int64_t> length(static_cast<size_t>(segment_count()), 0);
-    for (int32_t s : pack_.rows.segment) ++length[static_cast<size_t>(s)];
-    return ids(length);
-  }
-  XRUN_CHECK(strings(name) == nullptr, "the field \"{}\" holds strings, which no tensor can", name);
-  const std::string near = nearest_name(name, field_names());
-  throw Error(fmt::format("this batch has no field \"{}\"{}", name,
-                          near.empty() ? std::string("; assign it to the batch first")
-                                       : fmt::format("; did you mean \"{}\"?", near)));
-}
-
-std::vector<std::string> MicroBatch::own_field_names() {
-  return {std::begin(kOwnFields), std::end(kOwnFields)};
-}
-
-std::vector<std::string> MicroBatch::field_names() const {
-  std::vector<std::string> names = own_field_names();
-  for (const auto& [name, field] : fields_) names.push_back(name);
-  for (const auto& [name, values] : strings_) names.push_back(name);
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 void MicroBatch::note_scored(const LogprobSource* source, const View& view,
