@@ -21,16 +21,17 @@ class LogprobSource;
 
 // What all micro-batches of a batch know about their step and their data.
 struct BatchInfo {
-  int64_t step = 0;         // loop bodies of the run done before this one; seeds draw on it
-  int64_t phase_step = -1;  // bodies of its loop done before this one, what the schedule reads;
-                            // -1: the same as step
-  int64_t total_steps = 0;  // bodies of its loop, the length of the schedule
-  uint64_t seed = 0;        // of the run
-  Unit unit = Unit::kPair;  // of a plain loss tensor
-  int64_t max_tokens = 0;   // of a pack; 0: not known
-  int64_t max_length = 0;   // of one sequence; 0: not known
-  std::string data_key;     // content key of the token cache; "" for a batch made by hand
-  std::function<std::string(int64_t row)> row_name;  // "pairs.jsonl:17" of a row id; may be empty
+  int64_t step = 0;           // loop bodies of the run done before this one; seeds draw on it
+  int64_t phase_step = -1;    // bodies of its loop done before this one, what the schedule reads;
+                              // -1: the same as step
+  int64_t total_steps = 0;    // bodies of its loop, the length of the schedule
+  uint64_t seed = 0;          // of the run
+  Unit unit = Unit::kPair;    // of a plain loss tensor
+  int64_t max_tokens = 0;     // of a pack; 0: not known
+  int64_t max_length = 0;     // of one sequence; 0: not known
+  std::string data_key = {};  // content key of the token cache; "" for a batch made by hand
+  std::function<std::string(int64_t row)> row_name =
+      {};  // "pairs.jsonl:17" of a row id; may be empty
 };
 
 // A PackedBatch with its tensors. Made through std::make_shared; views hold it. Not thread-safe.

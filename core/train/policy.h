@@ -26,8 +26,8 @@ struct PolicyOptions {
   int64_t head_mb = 1024;                          // memory for kept softmax rows
   double moe_aux = 0;      // weight of the balance loss in a step; of a mixture of experts
   bool recompute = false;  // blocks are computed again in the backward
-  std::optional<AdapterOptions> lora;  // trained in place of the weights
-  uint64_t seed = 0;                   // of the adapter's start
+  std::optional<AdapterOptions> lora = {};  // trained in place of the weights
+  uint64_t seed = 0;                        // of the adapter's start
 };
 
 // A policy. Made by open(); held through shared_ptr. Not thread-safe.
