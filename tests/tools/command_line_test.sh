@@ -57,7 +57,7 @@ wants 0 'Tensor:item() -> number or boolean' "$xrun" explain Tensor:item
 wants 2 'did you mean optim.lr?' "$xrun" explain lr
 wants 2 'did you mean max_length?' "$xrun" explain max_lenght
 wants 2 'did you mean Policy:token_logprob, ' "$xrun" explain token_logprob
-wants 2 'there is no key or name "zebra"; docs/lua-api.md' "$xrun" explain zebra
+wants 2 'there is no key or name "xylophone"; docs/lua-api.md' "$xrun" explain xylophone
 
 # A signal ends the download of a model too, and nothing is left of it.
 mkdir bin
