@@ -68,6 +68,12 @@ std::shared_ptr<Batch> next_batch(const StepSource& source, const Body& body, in
                     max_tokens, std::move(info));
 }
 
+int64_t count_elements(const std::vector<Parameter>& parameters) {
+  int64_t sum = 0;
+  for (const Parameter& parameter : parameters) sum += parameter.master.numel();
+  return sum;
+}
+
 }  // namespace
 
 RunLoop::RunLoop(Session& session, std::string recipe, int64_t seed, std::unique_ptr<Run> run,
@@ -117,11 +123,8 @@ void RunLoop::report(const StepLoop& loop) {
   report.recipe = recipe_;
   if (!policies_.empty()) {
     report.model = describe_model(*policies_[0]);
-    report.parameters = 0;
-    for (const Parameter& parameter : policies_[0]->parameters()) {
-      report.parameters += parameter.master.numel();
-    }
-    report.trainable = report.parameters;
+    report.parameters = count_elements(policies_[0]->model().parameters());
+    report.trainable = count_elements(policies_[0]->parameters());
   }
   report.ledger = std::move(session_.ledger_text);
   session_.ledger_text.clear();
