@@ -4,6 +4,7 @@
 #include "tools/commands/engine/chat.h"
 
 #include <fmt/core.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -40,6 +41,8 @@ void catch_interrupts() {
   sigaction(SIGINT, &action, nullptr);
 }
 
+constexpr int kPollMs = 50;
+
 // Lines of standard input.
 class TerminalLines {
  public:
@@ -53,14 +56,18 @@ class TerminalLines {
         read_.erase(0, end + 1);
         return Got::kLine;
       }
+      if (interrupt_requested()) {
+        clear_interrupt();
+        read_.clear();
+        return Got::kInterrupt;
+      }
+      // A Ctrl-C that comes just before the wait, or to another thread, does not end it.
+      pollfd input{STDIN_FILENO, POLLIN, 0};
+      if (::poll(&input, 1, kPollMs) <= 0) continue;
       char bytes[4096];
       const ssize_t n = ::read(STDIN_FILENO, bytes, sizeof bytes);
       if (n > 0) {
         read_.append(bytes, static_cast<size_t>(n));
-      } else if (n < 0 && errno == EINTR && interrupt_requested()) {
-        clear_interrupt();
-        read_.clear();
-        return Got::kInterrupt;
       } else if (n == 0 || errno != EINTR) {
         if (read_.empty()) return Got::kEnd;
         read_ += '\n';  // the end of the input ends the last line
