@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the golden of DPO training: a tiny random llama, pairs, and 20 steps of plain PyTorch.
+"""Writes the golden of DPO training: a tiny random llama, pairs, and 20 steps under TRL's loss.
 
   tests/golden/tiny_dpo/         the checkpoint, with the files of tests/data/tiny_tokenizer
   tests/golden/dpo_pairs.jsonl   80 pairs as rows of strings and of messages, several turns too
@@ -7,24 +7,28 @@
                                  accuracy, margin and gradient norm of each step
 
 The loop below knows nothing of xrun: transformers' LlamaForCausalLM in fp32, each sequence alone
-and unpadded, loss = mean over 4 pairs of -log sigmoid(beta ((pc - rc) - (pr - rr))) (Rafailov et
-al. 2023, eq. 7), torch.nn.utils.clip_grad_norm_ to 1.0, torch.optim.AdamW with lr 1e-4 constant,
-betas .9 .999, eps 1e-8, no weight decay, rows in file order. Trained are the assistant turns after
-the shared prompt, with their end-of-turn token (transformers' assistant mask).
+and unpadded; the loss of 4 pairs is what TRL's DPOTrainer._compute_loss makes of their log-probs,
+and is held to the mean of -log sigmoid(beta ((pc - rc) - (pr - rr))) (Rafailov et al. 2023, eq. 7)
+within 1e-6; torch.nn.utils.clip_grad_norm_ to 1.0, torch.optim.AdamW with lr 1e-4 constant, betas
+.9 .999, eps 1e-8, no weight decay, rows in file order. Trained are the assistant turns after the
+shared prompt, with their end-of-turn token (transformers' assistant mask).
 
-Made with torch 2.11, transformers 5.23:
+Made with torch 2.11, transformers 5.23, trl 1.16:
     python tests/golden/make/dpo_steps.py                    # the golden
     python tests/golden/make/dpo_steps.py MODEL ROWS.jsonl   # losses of any folder and rows
 """
 
+import collections
 import json
 import pathlib
 import shutil
 import sys
+import types
 
 import torch
 import torch.nn.functional as F
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from trl.trainer.dpo_trainer import DPOTrainer
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / "tests/golden"
@@ -96,21 +100,53 @@ def encode(tokenizer, row):
         got = tokenizer.apply_chat_template(side, tokenize=True, return_dict=True,
                                             return_assistant_tokens_mask=True)
         ids = list(got["input_ids"])
-        if tokenizer.chat_template and "generation" in tokenizer.chat_template:
+        if "endgeneration" in (tokenizer.chat_template or ""):
             trained = [i for i, on in enumerate(got["assistant_masks"]) if on and i >= shared]
         else:  # an unmarked ChatML: all up to the end of turn
-            end = len(ids) - 1 - ids[::-1].index(tokenizer.eos_token_id)
+            turn_end = tokenizer.convert_tokens_to_ids("<|im_end|>")
+            end = len(ids) - 1 - ids[::-1].index(turn_end)
             trained = list(range(shared, end + 1))
         assert trained == list(range(trained[0], trained[-1] + 1))
         out.append((ids, trained[0], trained[-1] + 1))
     return out
 
 
-def logprob(model, sequence):
+def logprobs(model, sequence):
+    """Of each trained token."""
     ids, begin, end = sequence
     logits = model(torch.tensor([ids])).logits[0].float()
     return logits[begin - 1:end - 1].log_softmax(-1).gather(
-        1, torch.tensor(ids[begin:end])[:, None]).sum()
+        1, torch.tensor(ids[begin:end])[:, None])[:, 0]
+
+
+def trl_loss(policy, reference):
+    """TRL's loss of pairs, each two lists of log-probs per token and two sums of the reference: its
+    own method, on an object with the settings that it reads and a model that answers with them."""
+    rows = [pair[side] for side in (0, 1) for pair in policy]
+    width = max(len(row) for row in rows)
+    zeros = torch.zeros(len(rows), width)
+
+    def model(**_):
+        return types.SimpleNamespace(
+            log_probs=torch.stack([F.pad(row, (0, width - len(row))) for row in rows]),
+            entropy=zeros, mean_logits=zeros, is_top1=zeros.bool())
+
+    model.training = False
+    same = types.SimpleNamespace(device="cpu", gather=lambda x: x, gather_for_metrics=lambda x: x)
+    trainer = types.SimpleNamespace(
+        model=model, accelerator=same, aux_loss_enabled=False, ld_alpha=None,
+        precompute_ref_logps=True, f_divergence_type="reverse_kl", use_weighting=False,
+        loss_types=["sigmoid"], loss_weights=[1.0], beta=BETA, label_smoothing=0.0,
+        _metrics=collections.defaultdict(lambda: collections.defaultdict(list)),
+        _total_train_tokens=0, _tp_size=1)
+    # One token of a prompt stands before each answer.
+    mask = torch.stack([(torch.arange(width + 1) > 0) & (torch.arange(width + 1) <= len(row))
+                        for row in rows]).long()
+    inputs = {"input_ids": torch.ones_like(mask), "completion_mask": mask,
+              "attention_mask": torch.ones_like(mask)}
+    for side, name in enumerate(("chosen", "rejected")):
+        inputs[f"ref_{name}_logps"] = torch.stack([pair[side] for pair in reference])
+    return DPOTrainer._compute_loss(trainer, model, inputs, return_outputs=False)
 
 
 def train(folder, rows, steps):
@@ -118,18 +154,18 @@ def train(folder, rows, steps):
     pairs = [encode(tokenizer, row) for row in rows[: steps * PAIRS]]
     policy = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     with torch.no_grad():
-        reference = [[logprob(policy, side) for side in pair] for pair in pairs]
+        reference = [[logprobs(policy, side).sum() for side in pair] for pair in pairs]
     adamw = torch.optim.AdamW(policy.parameters(), lr=LR, betas=(0.9, 0.999), eps=1e-8,
                               weight_decay=0.0)
     report = []
     for step in range(steps):
-        margins = []
-        for i in range(step * PAIRS, (step + 1) * PAIRS):
-            chosen, rejected = (logprob(policy, side) - ref
-                                for side, ref in zip(pairs[i], reference[i]))
-            margins.append(BETA * (chosen - rejected))
-        margin = torch.stack(margins)
-        loss = -F.logsigmoid(margin).mean()
+        here = slice(step * PAIRS, (step + 1) * PAIRS)
+        got = [[logprobs(policy, side) for side in pair] for pair in pairs[here]]
+        loss = trl_loss(got, reference[here])
+        margin = BETA * torch.stack([(c.sum() - rc) - (r.sum() - rr)
+                                     for (c, r), (rc, rr) in zip(got, reference[here])]).detach()
+        plain = -F.logsigmoid(margin).mean()
+        assert abs(loss.item() - plain.item()) < 1e-6, (loss.item(), plain.item())
         adamw.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(policy.parameters(), CLIP)
@@ -150,7 +186,7 @@ def main():
     rows = [json.loads(line) for line in open(GOLDEN / "dpo_pairs.jsonl")]
     pairs, reference, report = train(GOLDEN / "tiny_dpo", rows, STEPS)
     golden = {
-        "versions": {"torch": "2.11", "transformers": "5.23"},
+        "versions": {"torch": "2.11", "transformers": "5.23", "trl": "1.16"},
         "settings": {"pairs": PAIRS, "lr": LR, "schedule": "constant", "beta": BETA, "clip": CLIP,
                      "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.0, "shuffle": False},
         "steps": report,
