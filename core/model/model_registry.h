@@ -39,4 +39,9 @@ std::filesystem::path fetch_model(const KnownModel& model, const Notice& notice 
 // prints the download command otherwise.
 std::filesystem::path resolve_model(const std::string& name, const Notice& notice = {});
 
+// Returns the folder of an adapter's base model (adapter_files.h), found as resolve_model does.
+// Throws Error that names the adapter if it names no base, UsageError if there is no such model.
+std::filesystem::path resolve_base_model(const std::filesystem::path& adapter,
+                                         const Notice& notice = {});
+
 }  // namespace xrun

@@ -24,14 +24,6 @@ std::string frozen_digest(const Model& model) {
 
 constexpr const char* kAdapterFolder = "adapter";  // of an export
 
-// The base model of an adapter: a folder, a known model, or a repository in the local cache.
-std::filesystem::path base_folder(const std::filesystem::path& adapter) {
-  const std::string name = adapter_base(adapter);
-  XRUN_CHECK(!name.empty(), "{}: adapter_config.json names no base_model_name_or_path",
-             adapter.string());
-  return resolve_model(name);
-}
-
 // What an export must carry besides the tokenizer's files, "" for nothing. A marked copy of the
 // tokenizer's own template renders the same text, so the own one stays.
 std::string template_to_export(const ChatTemplate& used, const Tokenizer& tokenizer) {
@@ -56,7 +48,7 @@ Policy::~Policy() = default;
 std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
                                      const PolicyOptions& options) {
   const bool is_trained_on = is_adapter(dir);
-  const std::filesystem::path base = is_trained_on ? base_folder(dir) : dir;
+  const std::filesystem::path base = is_trained_on ? resolve_base_model(dir) : dir;
   std::shared_ptr<Policy> policy(new Policy(base, options));
   const ModelConfig config = read_model_config(base);
   if (is_trained_on) {

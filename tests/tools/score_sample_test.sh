@@ -133,6 +133,25 @@ echo '{"messages":[{"role":"user","content":"hi"}]}' >chat
 "$xrun" sample --model tiny --json --template chatml --max-new-tokens 2 chat >out 2>err
 grep -q '"ids":\[' out || fail "$(cat out err)"
 
+# The folder of an adapter is its base under it: not the base's answers, but the merged model's.
+"$xrun" init-model base --tokenizer "$XRUN_ROOT/tests/data/tiny_tokenizer" --layers 1 --hidden 32 \
+  --heads 2 --ffn 32 >out
+"$xrun" "$XRUN_ROOT/recipes/dpo_lora.lua" --set model=base --run r --steps 3 --set optim.lr=0.05 \
+  --set data.1.path="$XRUN_ROOT/tests/data/pairs.jsonl" >out
+printf '{"ids":[5,6,7,8,9]}\n{"ids":[40,41,42]}\n' >rows
+scores() { "$xrun" score --model "$1" --json rows | grep -o '\-[0-9.e-]*'; }
+[ "$(scores base | wc -l)" = 6 ] || fail "scores: $(scores base)"
+furthest() { # FOLDER: the largest difference of its scores from the adapter's
+  paste <(scores "$1") <(scores r/hf/adapter) |
+    awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > m) m = d } END { print (m < 1e-5) }'
+}
+is "$(furthest r/hf) $(furthest base)" "1 0"
+say() { echo 'some words' | "$xrun" sample --model "$1" --max-new-tokens 8 | tr -d '\0'; }
+is "$(say r/hf/adapter)" "$(say r/hf)"
+mv base elsewhere
+refuses 2 'r/hf/adapter: base_model_name_or_path of adapter_config.json: ' \
+  "$xrun" score --model r/hf/adapter rows
+
 # Files that do not fit are named, and nothing crashes.
 cp -r tiny cut; truncate -s 2000 cut/model.safetensors
 refuses 1 'truncated' "$xrun" score --model cut

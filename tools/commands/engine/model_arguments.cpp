@@ -7,13 +7,17 @@
 #include <cstdio>
 
 #include "core/base/error.h"
+#include "core/model/adapter_files.h"
 #include "core/model/model_registry.h"
 #include "tools/commands/command_line.h"
 
 namespace xrun {
 
 void add_model_arguments(CLI::App& app, ModelArguments& arguments) {
-  app.add_option("--model", arguments.model, "a model folder, or a name from `xrun models`")
+  app.add_option(
+         "--model", arguments.model,
+         "a model folder, that of a PEFT adapter (its base is found by the name in it), or a "
+         "name from `xrun models`")
       ->required();
   app.add_option("FILE", arguments.file, "rows; standard input if not given");
   app.add_option("--dtype", arguments.dtype,
@@ -32,10 +36,14 @@ std::shared_ptr<Model> open_model(ModelArguments& arguments) {
   const std::optional<at::ScalarType> named = option_type(arguments.dtype);
   warn_of_threads(arguments.threads);
   if (arguments.threads > 0) at::set_num_threads(arguments.threads);
-  arguments.dir = resolve_model(
-      arguments.model, [](const std::string& line) { fmt::print(stderr, "xrun: {}\n", line); });
-  const at::ScalarType type = named ? *named : read_model_config(arguments.dir).dtype;
-  return Model::load(arguments.dir, type, /*trainable=*/false);
+  const Notice notice = [](const std::string& line) { fmt::print(stderr, "xrun: {}\n", line); };
+  const std::filesystem::path named_dir = resolve_model(arguments.model, notice);
+  const bool adapted = is_adapter(named_dir);
+  arguments.dir = adapted ? resolve_base_model(named_dir, notice) : named_dir;
+  const ModelConfig config = read_model_config(arguments.dir);
+  LoadOptions options{.dtype = named ? *named : config.dtype};
+  if (adapted) options.adapter = read_adapter(named_dir, config);
+  return Model::load(arguments.dir, options);
 }
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const ModelArguments& arguments,

@@ -22,7 +22,7 @@ struct ModelArguments {
   std::string file;   // "": standard input
   int threads = 0;    // 0: all
   bool json = false;
-  std::filesystem::path dir;  // set by open_model
+  std::filesystem::path dir;  // set by open_model: the model's, of an adapter its base's
 };
 
 void add_model_arguments(CLI::App& app, ModelArguments& arguments);
@@ -30,7 +30,7 @@ void add_model_arguments(CLI::App& app, ModelArguments& arguments);
 // The type that an option names; nothing for "". Throws UsageError.
 std::optional<at::ScalarType> option_type(const std::string& name);
 
-// Loads the model, not to be trained.
+// Loads the model, not to be trained; of an adapter's folder its base under the adapter.
 std::shared_ptr<Model> open_model(ModelArguments& arguments);
 
 // Loads the tokenizer of the same folder. Throws Error if its ids do not fit the model.
