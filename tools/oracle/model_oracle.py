@@ -23,9 +23,12 @@ LENGTHS = [2, 5, 13, 40, 90]
 TOLERANCE = 1e-4
 
 
+def program():
+    return os.environ.get("XRUN", "./xrun")
+
+
 def by_xrun(folder, rows):
-    done = subprocess.run([os.environ.get("XRUN", "./xrun"), "score", "--json",
-                           "--dtype", "fp32", "--model", folder],
+    done = subprocess.run([program(), "score", "--json", "--dtype", "fp32", "--model", str(folder)],
                           input="".join(json.dumps({"ids": ids}) + "\n" for ids in rows).encode(),
                           stdout=subprocess.PIPE, check=True)
     return [json.loads(line)["logprobs"][1:] for line in done.stdout.splitlines()]
@@ -38,11 +41,14 @@ def by_transformers(model, ids):
     return [float(logprob[t, ids[t + 1]]) for t in range(len(ids) - 1)]
 
 
+def random_rows(config):
+    pick, limit = random.Random(1), getattr(config, "max_position_embeddings", max(LENGTHS))
+    return [[pick.randrange(config.vocab_size) for _ in range(n)] for n in LENGTHS if n <= limit]
+
+
 def largest_difference(folder):
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    config, pick = model.config, random.Random(1)
-    limit = getattr(config, "max_position_embeddings", max(LENGTHS))
-    rows = [[pick.randrange(config.vocab_size) for _ in range(n)] for n in LENGTHS if n <= limit]
+    rows = random_rows(model.config)
     got = by_xrun(folder, rows)
     want = [by_transformers(model, ids) for ids in rows]
     return max(abs(a - b) for g, w in zip(got, want, strict=True) for a, b in zip(g, w, strict=True))
