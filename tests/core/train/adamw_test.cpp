@@ -114,6 +114,23 @@ TEST(AdamW, AnUpdateWithoutAnyGradientLeavesEveryByte) {
   EXPECT_TRUE(at::equal(weights->parameters()[0].master, before));
 }
 
+TEST(AdamW, AWeightWithoutATensorIsRefused) {
+  auto weights = std::make_shared<StubTrainable>();
+  weights->add("a", {1, 2}, {2});
+  weights->add("b", {1, 2}, {2});
+  weights->parameters()[1].master = at::Tensor();
+  AdamWOptions options;
+  options.lr = 0.1;
+  AdamW adamw({weights}, options);
+  try {
+    adamw.update(0.1, 1.0);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "b cannot be trained: wanted an fp32 weight that requires a gradient");
+  }
+}
+
 TEST(AdamW, StateHasTwoMomentsAWeightAndNothingElse) {
   const Json all = golden();
   const auto weights = weights_of(all, all.at("runs").as_array()[0]);

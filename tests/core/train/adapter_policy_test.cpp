@@ -39,13 +39,15 @@ class AdapterPolicyTest : public testing::Test {
     t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy}, optim);
     return t;
   }
-  static std::shared_ptr<Batch> batch(const char* key = "data") {
+  static std::shared_ptr<Batch> batch(const char* key = "data", int64_t number = 0) {
     BatchInfo info;
     info.data_key = key;
+    info.step = number;
     return tiny_batch(tiny_pairs(4, 77), 2, info);
   }
-  static double step(Trained& t) {
-    const Metrics metrics = train_step(*batch(), dpo(t.policy, t.reference, 0.1), *t.adamw);
+  static double step(Trained& t, int64_t number = 0) {
+    const Metrics metrics =
+        train_step(*batch("data", number), dpo(t.policy, t.reference, 0.1), *t.adamw);
     for (const auto& [name, value] : metrics) {
       if (name == "loss") return value;
     }
@@ -99,13 +101,33 @@ TEST_F(AdapterPolicyTest, AReferenceTakenLaterKeepsItsAdapter) {
   later->check_digest();
 }
 
+TEST_F(AdapterPolicyTest, DropoutDiffersBetweenSidesAndNeverInTheReference) {
+  Trained t = open(lora(0.5));
+  for (int s = 0; s < 3; ++s) step(t, s);
+  std::vector<TinyPair> pairs = tiny_pairs(1);
+  pairs[0].rejected = pairs[0].chosen;  // the sides say the same
+  const auto same = tiny_batch(pairs, 1);
+  MicroBatch& micro = *same->micros()[0];
+  const at::Tensor c = t.policy->logprob(micro.chosen()), r = t.policy->logprob(micro.rejected());
+  EXPECT_GT(c.sub(r).abs().item().toDouble(), 1e-4) << "both sides dropped alike";
+  micro.close();
+  EXPECT_TRUE(at::equal(t.policy->logprob(micro.chosen()), c)) << "another mask in the same step";
+  micro.close();
+  const at::NoGradGuard no_grad;
+  const at::Tensor plain = t.policy->logprob(micro.chosen());
+  EXPECT_NEAR(plain.sub(t.policy->logprob(micro.rejected())).item().toDouble(), 0, 1e-5);
+  const at::Tensor reference = t.reference->token_logprob(micro.all());
+  micro.close();
+  EXPECT_TRUE(at::equal(t.reference->token_logprob(micro.all()), reference));
+}
+
 TEST_F(AdapterPolicyTest, GoesOnFromWhatItSaved) {
   const auto losses = [&](int64_t saved_at) {
-    Trained t = open(lora());
+    Trained t = open(lora(0.3));
     std::vector<double> all;
     for (int64_t s = 0; s < 4; ++s) {
       if (s == saved_at) {
-        Trained again = open(lora());
+        Trained again = open(lora(0.3));
         const auto tensors = t.policy->tensors(), moments = t.adamw->tensors();
         const auto source = [](const std::vector<NamedTensor>& list) {
           return [&list](const std::string& name) {
@@ -119,7 +141,7 @@ TEST_F(AdapterPolicyTest, GoesOnFromWhatItSaved) {
         again.adamw->restore(source(moments), t.adamw->state());
         t = again;
       }
-      all.push_back(step(t));
+      all.push_back(step(t, s));
     }
     return all;
   };

@@ -1,13 +1,19 @@
 #include "core/train/policy.h"
 
+#include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
+#include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/model/init_model.h"
+#include "core/model/safetensors.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 #include "core/train/adamw.h"
 #include "core/train/reference.h"
+#include "core/train/step.h"
 #include "tests/core/train/tiny_pairs.h"
 
 namespace xrun {
@@ -79,6 +85,64 @@ TEST_F(PolicyExport, CarriesTheNamedTemplatesUnlessAnotherOneTrained) {
   std::filesystem::remove_all(folder_.path() / "hf");
   std::filesystem::remove_all(folder_.path() / "model");
   EXPECT_FALSE(tool_use("chatml"));
+}
+
+// Names and shapes of the weights of a folder.
+std::map<std::string, std::vector<int64_t>> weights_of(const std::filesystem::path& dir) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  const SafetensorsFile file(dir / "model.safetensors");
+  for (const SafetensorsEntry& entry : file.entries()) shapes[entry.name] = entry.shape;
+  return shapes;
+}
+
+TEST(Policy, TheKeysOfAnExportAreTheFoldersOwn) {
+  TinyFolder folder;
+  const std::filesystem::path model = folder.model();
+  for (const bool lora : {false, true}) {
+    PolicyOptions options;
+    if (lora) options.lora = AdapterOptions{.rank = 2};
+    const auto policy = Policy::open(model, options);
+    const auto reference = policy->reference();
+    AdamWOptions optim;
+    optim.lr = 1e-2;
+    AdamW adamw({policy}, optim);
+    train_step(*tiny_batch(tiny_pairs(2), 2), dpo(policy, reference, 0.1), adamw);
+    const std::filesystem::path hf = folder.path() / (lora ? "lora" : "full");
+    policy->export_to(hf);
+    EXPECT_EQ(weights_of(hf), weights_of(model)) << lora;
+  }
+}
+
+TEST(Policy, ASavedWeightOfAnotherShapeIsRefused) {
+  TinyFolder folder;
+  const auto policy = Policy::open(folder.model());
+  policy->model();
+  const std::string first = policy->parameters()[0].name;
+  try {
+    policy->restore([](const std::string&) { return at::ones({3, 2}); }, policy->state());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("the saved weight " + first + " has 6 elements, "), 0u)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("it belongs to another model"), std::string::npos);
+  }
+}
+
+TEST(Policy, ATokenizerWithMoreIdsThanTheEmbeddingIsRefused) {
+  TinyFolder folder;
+  InitOptions options;
+  options.vocab = 100;
+  const std::filesystem::path model = folder.path() / "model";
+  init_model(model, options);
+  std::filesystem::copy_file(kData / "tokenizers/smol/tokenizer.json", model / "tokenizer.json");
+  try {
+    Policy::open(model);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find(model.string() + ": the tokenizer has "), 0u)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("the model's embedding 100 rows"), std::string::npos);
+  }
 }
 
 TEST(Policy, NeedsAModelFolder) { EXPECT_THROW(Policy::open("/nonexistent/model"), Error); }

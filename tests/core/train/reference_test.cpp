@@ -7,47 +7,15 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <set>
 
-#include "core/train/adamw.h"
-#include "core/train/policy.h"
-#include "core/train/step.h"
-#include "tests/core/train/tiny_pairs.h"
+#include "core/base/error.h"
+#include "core/train/evaluate.h"
+#include "tests/core/train/reference_fixture.h"
 
 namespace xrun {
 namespace {
-
-class ReferenceTest : public testing::Test {
- protected:
-  struct Trained {
-    std::shared_ptr<Policy> policy;
-    std::shared_ptr<Reference> reference;
-    std::shared_ptr<AdamW> adamw;
-  };
-  Trained open(PolicyOptions options = {}) {
-    Trained t;
-    t.policy = Policy::open(folder_.model(), options);
-    t.reference = t.policy->reference();
-    AdamWOptions optim;
-    optim.lr = 1e-2;
-    t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy}, optim);
-    return t;
-  }
-  static std::shared_ptr<Batch> batch(const std::vector<TinyPair>& pairs, size_t per_pack,
-                                      const std::string& data_key = "data") {
-    BatchInfo info;
-    info.data_key = data_key;
-    return tiny_batch(pairs, per_pack, info);
-  }
-  static void step(Trained& t) {
-    train_step(*batch(tiny_pairs(4, 77), 2, "other"), dpo(t.policy, t.reference, 0.1), *t.adamw);
-  }
-
-  TinyFolder folder_;
-};
 
 TEST_F(ReferenceTest, SharesThePolicysForwardUntilTheFirstUpdate) {
   Trained t = open();
@@ -172,108 +140,50 @@ TEST_F(ReferenceTest, AFolderThatChangedIsRefused) {
   }
 }
 
-// What a checkpoint would hold of a policy and its optimizer.
-struct Saved {
-  std::map<std::string, at::Tensor> policy, adamw;
-  Json policy_state, adamw_state;
-};
-
-void take(const Saveable& from, std::map<std::string, at::Tensor>& tensors, Json& state) {
-  for (const NamedTensor& one : from.tensors()) tensors[one.name] = one.tensor.clone();
-  state = parse_json(dump_json(from.state()), "state");
-}
-void give(Saveable& to, const std::map<std::string, at::Tensor>& tensors, const Json& state) {
-  to.restore([&](const std::string& name) { return tensors.at(name); }, state);
-}
-
-TEST_F(ReferenceTest, AResumedRunGoesOnWithTheSameBitsFromTheColumn) {
-  const auto one_step = [&](Trained& t) {
-    train_step(*batch(tiny_pairs(6), 3), dpo(t.policy, t.reference, 0.1), *t.adamw);
-  };
-  Trained whole = open();
-  Saved saved;
-  for (int k = 0; k < 5; ++k) {
-    if (k == 2) {
-      take(*whole.policy, saved.policy, saved.policy_state);
-      take(*whole.adamw, saved.adamw, saved.adamw_state);
-    }
-    one_step(whole);
-  }
-  Trained resumed = open();
-  give(*resumed.policy, saved.policy, saved.policy_state);
-  give(*resumed.adamw, saved.adamw, saved.adamw_state);
-  EXPECT_EQ(resumed.policy->update_count(), 2);
-  for (int k = 2; k < 5; ++k) one_step(resumed);
-  EXPECT_EQ(resumed.policy->digest(), whole.policy->digest());
-  EXPECT_EQ(resumed.reference->counts().shared, 0);
-  for (const auto& [name, tensor] : saved.policy) {
-    EXPECT_EQ(name.find("reference"), std::string::npos) << "the reference is in no checkpoint";
-  }
-  EXPECT_EQ(saved.policy.size(), whole.policy->parameters().size());
-}
-
-TEST_F(ReferenceTest, ResumingWithAnotherFolderIsRefused) {
-  Trained t = open();
-  step(t);
-  Saved saved;
-  take(*t.policy, saved.policy, saved.policy_state);
-  const auto other = Policy::open(folder_.model(/*seed=*/1));
-  try {
-    give(*other, saved.policy, saved.policy_state);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("changed since the run began"), std::string::npos);
-  }
-}
-
-TEST_F(ReferenceTest, ResumingInAnotherComputeTypeTakesTheDigestsAnew) {
+TEST_F(ReferenceTest, NothingThatARunDoesMovesItsWeights) {
   Trained t = open();
   t.policy->set_snapshot_dir(folder_.path() / "references");
+  const std::string digest = t.reference->digest();
   step(t);
-  t.policy->reference();
+  const auto check = [&](const char* after) {
+    EXPECT_NO_THROW(t.reference->check_digest()) << after;
+    EXPECT_EQ(t.policy->load_frozen(folder_.model())->digest(), digest) << after;
+  };
+  check("a step");
+  bool given = false;
+  evaluate([&]() { return std::exchange(given, true) ? nullptr : batch(tiny_pairs(3), 3); },
+           dpo(t.policy, t.reference, 0.1));
+  check("an evaluation");
   Saved saved;
   take(*t.policy, saved.policy, saved.policy_state);
+  give(*t.policy, saved.policy, saved.policy_state);
+  check("a checkpoint");
+  t.policy->reference();
+  t.policy->export_to(folder_.path() / "hf");
+  check("an export");
+}
+
+TEST_F(ReferenceTest, InBfloat16ItHasNoCopyInFullPrecision) {
   PolicyOptions options;
   options.dtype = at::kBFloat16;
-  Trained resumed = open(options);
-  resumed.policy->set_snapshot_dir(folder_.path() / "references");
-  give(*resumed.policy, saved.policy, saved.policy_state);
-  const auto second = resumed.policy->reference();
-  const auto some = batch(tiny_pairs(2), 2);
-  step(resumed);
-  for (const auto& reference : {resumed.reference, second}) {
-    EXPECT_TRUE(reference->logprob(*some).isfinite().all().item<bool>());
+  Trained t = open(options);
+  step(t);
+  int64_t masters = 0, frozen = 0;
+  for (const Parameter& p : t.policy->parameters()) {
+    EXPECT_EQ(p.master.scalar_type(), at::kFloat) << p.name;
+    masters += static_cast<int64_t>(p.master.nbytes());
   }
-}
-
-TEST_F(ReferenceTest, OneTakenAfterTrainingBeganIsWrittenOnceAndFoundAgain) {
-  Trained t = open();
-  t.policy->set_snapshot_dir(folder_.path() / "references");
-  step(t);
-  const auto second = t.policy->reference();
-  const std::string digest = t.policy->digest();
-  const auto some = batch(tiny_pairs(3), 3);
-  EXPECT_TRUE(at::equal(second->logprob(*some), t.policy->logprob(*some)));
-  Saved saved;
-  step(t);
-  take(*t.policy, saved.policy, saved.policy_state);
-  const at::Tensor values = second->logprob(*some);
-  EXPECT_EQ(second->digest(), digest);
-  EXPECT_EQ(second->dir(), folder_.path() / "references" / "reference_1");
-
-  Trained resumed = open();
-  resumed.policy->set_snapshot_dir(folder_.path() / "references");
-  give(*resumed.policy, saved.policy, saved.policy_state);
-  const auto again = resumed.policy->reference();
-  EXPECT_EQ(again->digest(), digest);
-  setenv("XRUN_CACHE", (folder_.path() / "empty").c_str(), 1);
-  EXPECT_TRUE(at::equal(again->logprob(*some), values));
-}
-
-TEST_F(ReferenceTest, OneTakenAfterTrainingBeganNeedsARun) {
-  Trained t = open();
-  step(t);
-  EXPECT_THROW(t.policy->reference(), Error);
+  const auto model = t.policy->load_frozen(folder_.model());  // what a reference runs
+  EXPECT_FALSE(model->trainable());
+  EXPECT_TRUE(model->trained_parameters().empty());
+  for (const Parameter& p : model->parameters()) {
+    EXPECT_EQ(p.master.scalar_type(), at::kBFloat16) << p.name;
+    EXPECT_FALSE(p.master.requires_grad()) << p.name;
+    frozen += static_cast<int64_t>(p.master.nbytes());
+  }
+  EXPECT_EQ(2 * frozen, masters);
+  const auto some = batch(tiny_pairs(2), 2);
+  EXPECT_EQ(t.policy->token_logprob(some->micros()[0]->all()).scalar_type(), at::kFloat);
 }
 
 TEST_F(ReferenceTest, FrozenWeightsThatDriftAreNoticed) {
