@@ -132,17 +132,20 @@ void RunDir::read_run(const RunDirOptions& options) {
     if (options.resume && options.dir.empty()) point_to_earlier_run();
     return;
   }
-  if (!options.resume) {
+  record_ = read_json(file("run.json").string());
+  resuming_ = true;
+  begun_ = true;
+  const bool saved = newest_checkpoint(checkpoints()) || finished();
+  std::error_code none;
+  const bool logged = std::filesystem::file_size(file("metrics.jsonl"), none) > 0 && !none;
+  if (!options.resume && (saved || logged)) {
     throw UsageError(
         fmt::format("{}: holds a run already; --resume continues it, --run DIR starts "
                     "in another folder",
                     path_.string()));
   }
-  record_ = read_json(file("run.json").string());
-  resuming_ = true;
-  begun_ = true;
   const RunIdentity before = read_identity(path_);
-  if (newest_checkpoint(checkpoints()) || finished()) return compare(before);
+  if (saved) return compare(before);
   // Nothing was trained there that another recipe could not make as well.
   changed_ = identity_differences(before, identity_);
   if (!changed_.empty()) {

@@ -28,8 +28,9 @@ struct RunDirOptions {
 // An opened and locked run folder. Move-only; the lock lasts as long as the object.
 //
 // Opening makes the folder, so that an unwritable place is an error before any work. Until begin()
-// nothing ran there: the destructor removes what opening made, and a folder left behind by a kill
-// before begin() is taken over without --resume.
+// nothing ran there: the destructor removes what opening made. A folder without a checkpoint and
+// without metrics (a kill before begin(), an error in the first body) is taken over without
+// --resume.
 class RunDir {
  public:
   // Throws UsageError, naming the way out, if the folder holds a run and resume is false, or holds

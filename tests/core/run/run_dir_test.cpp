@@ -32,11 +32,21 @@ TEST(RunDir, WritesWhatARunIs) {
 TEST(RunDir, IsNeverReusedWithoutResume) {
   const ScratchFolder folder;
   open_dir(folder / "run").begin();
+  put_text(folder / "run/metrics.jsonl", "{\"step\":0}\n");
   EXPECT_EQ(message_of<UsageError>([&] { open_dir(folder / "run"); }),
             (folder / "run").string() +
                 ": holds a run already; --resume continues it, --run DIR "
                 "starts in another folder");
   EXPECT_TRUE(open_dir(folder / "run", true).resuming());
+}
+
+TEST(RunDir, ARunThatFailedBeforeItLoggedAnythingBeginsAgain) {
+  const ScratchFolder folder;
+  open_dir(folder / "run").begin();
+  put_text(folder / "run/metrics.jsonl", "");
+  RunDir again = open_dir(folder / "run");
+  again.begin();
+  EXPECT_EQ(again.record().at("resumes").size(), 1u);
 }
 
 TEST(RunDir, HasOneProcessAtATime) {
