@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "core/base/error.h"
+
 namespace xrun {
 
 namespace {
@@ -58,6 +60,8 @@ void pack_row(EncodedRow&& row, ColumnType ids, PackedRow& out) {
   for (size_t s = 0; s < row.streams.size(); ++s) {
     TokenStream& from = row.streams[s];
     PackedStream& to = out.streams[s];
+    XRUN_CHECK(from.trained.size() == from.ids.size(), "a stream has {} tokens and {} flags",
+               from.ids.size(), from.trained.size());
     if (ids == ColumnType::kU16) {
       pack_ids<uint16_t>(from.ids, to);
     } else {

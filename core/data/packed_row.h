@@ -29,7 +29,8 @@ struct PackedRow : RowFacts {
 // Returns the type of the ids of a schema: kU16 if its vocabulary fits, else kU32.
 ColumnType id_type(const RowSchema& schema);
 
-// Takes `row`, whose ids fit `ids`, and writes over `out`, whose memory is used again.
+// Takes `row`, whose ids fit `ids`, and writes over `out`, whose memory is used again. Throws Error
+// if a stream has not as many flags as tokens.
 void pack_row(EncodedRow&& row, ColumnType ids, PackedRow& out);
 
 }  // namespace xrun

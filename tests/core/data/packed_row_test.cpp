@@ -6,6 +6,8 @@
 #include <random>
 #include <string>
 
+#include "core/base/error.h"
+
 namespace xrun {
 namespace {
 
@@ -64,6 +66,14 @@ TEST(PackedRow, IdsAreNarrowIfTheVocabularyFits) {
     EXPECT_EQ(packed.label, 1);
     EXPECT_EQ(packed.notes.size(), 1u);
   }
+}
+
+TEST(PackedRow, AStreamWithoutAFlagATokenIsRefused) {
+  EncodedRow row;
+  row.streams[1].ids = {1, 2};
+  row.streams[1].trained = {0};
+  PackedRow packed;
+  EXPECT_THROW(pack_row(std::move(row), ColumnType::kU16, packed), Error);
 }
 
 }  // namespace
