@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Times steps of recipes/dpo.lua against TRL's DPOTrainer, after checking that the losses agree.
+
+    python3 tools/bench/dpo_peer.py XRUN ROWS.jsonl TOKENIZER [PRESET...] [--steps N] [--pairs N]
+                                    [--length N] [--threads N]
+
+PRESET is tiny or mid (both if none is given), random weights, fp32; ROWS hold `chosen` and `rejected`
+message lists, TOKENIZER has at most 32,000 ids. Both train the same 8 rows in the same order, with
+AdamW and a constant rate; rows beyond --length tokens a side are left out for both. Each run is a
+process of its own and makes 2 steps more than are counted, which come first. Runs alternate and the
+order turns from pair to pair. TRL runs with gradient checkpointing off, sdpa attention, and with
+reference log-probs from each step or from before the first one: "cold" sets xrun's first run over the
+rows, which computes the reference within the steps, against the former, "warm" its second against the
+latter, whose time leaves the reference out in both. Losses of all steps are to agree within 1e-3.
+Prints pairs/s, the ratio of each pair of runs and peak RSS of the whole process, median (lowest to
+highest). Packages: trl 1.16, transformers 5.23, torch.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from step_peer import (ROOT, TEMPLATE, init_model, open_tokenizer, rss_mb, run_json, spread,
+                       xrun_steps)
+
+WARM_UP = 2
+BATCH = 8
+LR = 1e-4
+
+
+def trl_run(options):
+    """Trains with TRL in this process; prints {"seconds": [...], "losses": [...]} as one line."""
+    import datasets
+    import torch
+    import transformers
+    import trl
+    torch.set_num_threads(options["threads"])
+    tokenizer = open_tokenizer(options["model"])
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        options["model"], dtype=torch.float32, attn_implementation="sdpa")
+    rows = [json.loads(line) for line in open(options["rows"])]
+    stamps, losses = [], []
+
+    class Clock(transformers.TrainerCallback):
+        def on_step_begin(self, *_, **__):
+            if not stamps:
+                stamps.append(time.perf_counter())
+
+        def on_step_end(self, *_, **__):
+            stamps.append(time.perf_counter())
+
+    class InOrder(trl.DPOTrainer):
+        def _get_train_sampler(self, *_):
+            return torch.utils.data.SequentialSampler(self.train_dataset)
+
+        def log(self, logs, *rest):
+            losses.extend([logs["loss"]] if "loss" in logs else [])
+            super().log(logs, *rest)
+
+    with tempfile.TemporaryDirectory() as out:
+        config = trl.DPOConfig(
+            output_dir=out, per_device_train_batch_size=BATCH, max_steps=options["steps"],
+            learning_rate=LR, lr_scheduler_type="constant", max_length=None, beta=0.1,
+            gradient_checkpointing=False, logging_steps=1, save_strategy="no", report_to=[],
+            precompute_ref_log_probs=options["precompute"], disable_tqdm=True, use_cpu=True,
+            bf16=False, dataloader_num_workers=0, max_grad_norm=1.0)
+        trainer = InOrder(model=model, args=config, processing_class=tokenizer,
+                          train_dataset=datasets.Dataset.from_list(rows), callbacks=[Clock()])
+        trainer.train()
+    print(json.dumps({"seconds": [b - a for a, b in zip(stamps, stamps[1:])],
+                      "losses": losses[:options["steps"]], "rss_mb": rss_mb()}))
+
+
+def ours(arguments, folder, rows, work, name):
+    steps = WARM_UP + arguments.steps
+    return xrun_steps(arguments, f"{work}/{name}", [
+        str(ROOT / "recipes/dpo.lua"), f"model={folder}", f"data.1.path={rows}", "data.1.keep={}",
+        f"template={work}/template.jinja", "shuffle=false", "answers=0", "valid.fraction=0",
+        f"steps={steps}", f"optim={{ lr = {LR}, schedule = \"constant\" }}",
+        f"batch.pairs={BATCH}", f"batch.max_tokens={arguments.max_tokens}"])
+
+
+def peer(arguments, folder, rows, precompute):
+    options = {"model": folder, "rows": rows, "precompute": precompute, "threads": arguments.threads,
+               "steps": WARM_UP + arguments.steps}
+    return run_json([sys.executable, __file__, "--trl", json.dumps(options)])
+
+
+def short_rows(arguments, work):
+    """Writes the rows that both take, as many as the steps need, and returns the file."""
+    tokenizer = open_tokenizer(arguments.tokenizer)
+    wanted = BATCH * (WARM_UP + arguments.steps)
+    kept = []
+    for line in open(arguments.rows):
+        row = {side: json.loads(line)[side] for side in ("chosen", "rejected")}
+        ids = [tokenizer.apply_chat_template(row[side])["input_ids"] for side in row]
+        if max(len(side) for side in ids) <= arguments.length:
+            kept.append(row)
+    assert len(kept) >= wanted, f"{len(kept)} rows fit, {wanted} are needed"
+    path = pathlib.Path(work) / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in kept[:wanted]))
+    return str(path)
+
+
+def compare(arguments, preset):
+    with tempfile.TemporaryDirectory() as work:
+        rows = short_rows(arguments, work)
+        pathlib.Path(work, "template.jinja").write_text(TEMPLATE)
+        folder = init_model(arguments, preset, work)
+        for state, precompute in (("cold", False), ("warm", True)):
+            rates, memory = {"xrun": [], "TRL": []}, {"xrun": [], "TRL": []}
+            for pair in range(arguments.pairs):
+                os.environ["XRUN_CACHE"] = f"{work}/cache_{pair if state == 'cold' else 0}"
+                runs = {"xrun": lambda: ours(arguments, folder, rows, work, f"{state}{pair}"),
+                        "TRL": lambda: peer(arguments, folder, rows, precompute)}
+                done = {name: runs[name]() for name in sorted(runs, reverse=pair % 2 == 0)}
+                worst = max(abs(a - b) for a, b in zip(done["xrun"]["losses"], done["TRL"]["losses"]))
+                assert len(done["TRL"]["losses"]) == WARM_UP + arguments.steps and worst < 1e-3, \
+                    f"losses differ by {worst}: {done}"
+                for name, run in done.items():
+                    rates[name].append(BATCH * arguments.steps / sum(run["seconds"][WARM_UP:]))
+                    memory[name].append(run["rss_mb"])
+            ratios = [a / b for a, b in zip(rates["xrun"], rates["TRL"])]
+            print(f"{preset}, {state}: xrun {spread(rates['xrun'], 2)} pairs/s, TRL "
+                  f"{spread(rates['TRL'], 2)}, ratio {spread(ratios, 2)}; peak RSS "
+                  f"{statistics.median(memory['xrun']):.0f} against "
+                  f"{statistics.median(memory['TRL']):.0f} MB; {arguments.pairs} pairs of runs, "
+                  f"losses of {WARM_UP + arguments.steps} steps within {worst:.1e}", flush=True)
+
+
+def main():
+    if sys.argv[1] == "--trl":
+        return trl_run(json.loads(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("xrun")
+    parser.add_argument("rows")
+    parser.add_argument("tokenizer")
+    parser.add_argument("presets", nargs="*", default=[])
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--length", type=int, default=1024)
+    parser.add_argument("--max-tokens", type=int, default=4096)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    arguments = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
+    print(f"{arguments.threads} threads, load {os.getloadavg()[0]:.2f}")
+    for preset in arguments.presets or ["tiny", "mid"]:
+        compare(arguments, preset)
+
+
+main()
