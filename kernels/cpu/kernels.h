@@ -9,6 +9,7 @@
 #include "kernels/cpu/bf16.h"
 #include "kernels/cpu/decode_attention.h"
 #include "kernels/cpu/exp_row.h"
+#include "kernels/cpu/head_rows.h"
 #include "kernels/cpu/rms_norm.h"
 #include "kernels/cpu/rope.h"
 #include "kernels/cpu/softmax_rows.h"
@@ -20,6 +21,8 @@ struct CpuKernels {
   const char* name;
   void (*softmax_rows)(const SoftmaxRows&);
   void (*softmax_from_lse)(const SoftmaxFromLse&);
+  void (*head_rows)(const HeadRows&);
+  void (*head_rows_backward)(const HeadRowsBackward&);
   void (*rms_norm_f32)(const RmsNorm<float>&);
   void (*rms_norm_bf16)(const RmsNorm<Bf16>&);
   void (*rms_norm_backward_f32)(const RmsNormBackward<float>&);

@@ -5,6 +5,7 @@
 // clang-format off
 #include "kernels/cpu/vector.inl"
 #include "kernels/cpu/softmax_rows.inl"
+#include "kernels/cpu/head_rows.inl"
 #include "kernels/cpu/rms_norm.inl"
 #include "kernels/cpu/rope.inl"
 #include "kernels/cpu/swiglu.inl"
@@ -16,6 +17,8 @@ static const CpuKernels kTable = {
     kName,
     softmax_rows,
     softmax_from_lse,
+    head_rows,
+    head_rows_backward,
     rms_norm<float>,
     rms_norm<Bf16>,
     rms_norm_backward<float>,
