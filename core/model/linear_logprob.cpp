@@ -6,19 +6,13 @@
 #include "core/model/linear_logprob.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
-#include <ATen/ops/mm.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include <algorithm>
-#include <atomic>
-
-#include "core/model/linear_logprob_check.h"
+#include "core/model/head_check.h"
+#include "core/model/head_chunk.h"
 #include "core/model/op_call.h"
 #include "core/model/scratch.h"
 #include "kernels/cpu/kernels.h"
@@ -27,24 +21,7 @@ namespace xrun {
 
 namespace {
 
-// Rows of one GEMM and softmax pass. Large enough that reading the weight once more costs under
-// 5 % of the GEMM at any width, small enough that the logits are still near when they are read.
-constexpr int64_t kChunkRows = 256;
-
-std::atomic<int64_t> rows_seen = 0, rows_recomputed = 0;
-
-int64_t rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
-  const int64_t bytes = std::clamp<int64_t>(head_mb, 0, int64_t{1} << 40) << 20;
-  return std::min(rows, bytes / (vocab * 4));
-}
-
-// logits [n, V] of rows [begin, begin + n) into the front of `buffer`.
-at::Tensor logits_of(const at::Tensor& x, const at::Tensor& weight, int64_t begin, int64_t n,
-                     at::Tensor& buffer) {
-  at::Tensor z = buffer.narrow(0, 0, n * weight.size(0)).view({n, weight.size(0)});
-  at::mm_out(z, x.narrow(0, begin, n), weight.t());
-  return z;
-}
+constexpr const char* kOp = "linear_logprob";
 
 // Softmax and log-probability of the rows z [n, V], whose first is row `begin` of the whole.
 void softmax_chunk(const at::Tensor& z, int64_t begin, const at::Tensor& target,
@@ -78,93 +55,39 @@ using Forward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 // into head_mb; n = 0 when nothing is to be kept.
 Forward forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
                     const at::Tensor& target, int64_t head_mb) {
-  check_head_inputs(hidden, weight, index, target);
+  check_head_inputs({kOp, weight, index, target}, hidden);
   const at::Tensor rows = index.contiguous(), ids = target.contiguous();
   const int64_t count = rows.size(0), vocab = weight.size(0);
-  const int64_t kept_rows = rows_within(head_mb, count, vocab);
+  const int64_t kept_rows = head_rows_within(head_mb, count, vocab);
   const at::Tensor x = at::index_select(hidden, 0, rows).to(at::kFloat).contiguous();
   const at::Tensor w = weight.to(at::kFloat).contiguous();
   at::Tensor logprob = at::empty({count}, at::kFloat), lse = at::empty({count}, at::kFloat);
   at::Tensor kept = at::empty({0, vocab}, at::kFloat);
   if (kept_rows > 0) kept = scratch_floats(kept_rows * vocab).view({kept_rows, vocab});
-  at::Tensor spare;
-  for (int64_t begin = 0; begin < count;) {
-    const bool keep = begin < kept_rows;
-    const int64_t n = std::min(kChunkRows, (keep ? kept_rows : count) - begin);
-    at::Tensor z;
-    if (keep) {
-      z = kept.narrow(0, begin, n);
-      at::mm_out(z, x.narrow(0, begin, n), w.t());
-    } else {
-      if (!spare.defined()) spare = scratch_floats(std::min(kChunkRows, count - begin) * vocab);
-      z = logits_of(x, w, begin, n, spare);
-    }
-    softmax_chunk(z, begin, ids, logprob, lse, keep);
-    begin += n;
-  }
+  each_logit_chunk(x, w, kept, 0, [&](const LogitChunk& chunk) {
+    softmax_chunk(chunk.z, chunk.begin, ids, logprob, lse, chunk.kept);
+  });
   return {logprob, lse, x, kept};
 }
-
-// One block of rows of the backward, p = softmax minus one-hot [n, V], a [n] the negated gradient.
-struct HeadGradients {
-  at::Tensor dx, dweight;  // undefined if not wanted
-  bool first = true;
-
-  void add(const at::Tensor& p, int64_t begin, const at::Tensor& a, const at::Tensor& x,
-           const at::Tensor& w) {
-    const at::Tensor coefficient = a.narrow(0, begin, p.size(0)).unsqueeze(1);
-    if (dx.defined()) {
-      at::Tensor out = dx.narrow(0, begin, p.size(0));
-      at::mm_out(out, p, w);
-      out.mul_(coefficient);
-    }
-    if (dweight.defined()) {
-      const at::Tensor scaled = at::mul(x.narrow(0, begin, p.size(0)), coefficient);
-      if (first) {
-        at::mm_out(dweight, p.t(), scaled);
-      } else {
-        dweight.addmm_(p.t(), scaled);
-      }
-    }
-    first = false;
-  }
-};
 
 using Backward = std::tuple<at::Tensor, at::Tensor>;
 
 // Returns dhidden [T, D] and dweight [V, D], each undefined if not wanted.
 Backward backward_cpu(const at::Tensor& grad, const at::Tensor& weight, const at::Tensor& index,
-                      const at::Tensor& target, const at::Tensor& lse_any, const at::Tensor& x,
+                      const at::Tensor& target, const at::Tensor& lse_any, const at::Tensor& x_any,
                       const at::Tensor& kept, int64_t tokens, bool want_hidden, bool want_weight) {
-  check_head_saved({grad, lse_any, x, kept}, weight, index, target, tokens);
-  const at::Tensor lse = lse_any.contiguous();
-  const int64_t count = x.size(0), vocab = weight.size(0), width = weight.size(1);
-  const at::Tensor w = weight.to(at::kFloat).contiguous(), ids = target.contiguous();
-  const at::Tensor a = grad.to(at::kFloat).neg();
-  HeadGradients gradients;
-  if (want_hidden) gradients.dx = at::empty({count, width}, at::kFloat);
-  if (want_weight) {
-    gradients.dweight =
-        count > 0 ? at::empty({vocab, width}, at::kFloat) : at::zeros({vocab, width}, at::kFloat);
-  }
-  const int64_t kept_rows = kept.size(0);
-  if (kept_rows > 0) gradients.add(kept, 0, a, x, w);
-  at::Tensor spare;
-  for (int64_t begin = kept_rows; begin < count; begin += kChunkRows) {
-    const int64_t n = std::min(kChunkRows, count - begin);
-    if (!spare.defined()) spare = scratch_floats(n * vocab);
-    at::Tensor p = logits_of(x, w, begin, n, spare);
-    softmax_again(p, begin, ids, lse);
-    gradients.add(p, begin, a, x, w);
-  }
-  rows_seen += count;
-  rows_recomputed += count - kept_rows;
-  at::Tensor dhidden;
-  if (want_hidden) {
-    dhidden = at::zeros({tokens, width}, at::kFloat);
-    dhidden.index_add_(0, index, gradients.dx);
-  }
-  return {dhidden, gradients.dweight};
+  check_head_saved({kOp, weight, index, target}, {grad, lse_any, x_any, kept}, tokens);
+  const at::Tensor lse = lse_any.contiguous(), x = x_any.contiguous(), ids = target.contiguous();
+  const at::Tensor w = weight.to(at::kFloat).contiguous(), a = grad.to(at::kFloat).neg();
+  const int64_t count = x.size(0), kept_rows = kept.size(0);
+  HeadGradients gradients(x, w, want_hidden, want_weight);
+  if (kept_rows > 0) gradients.add(kept.contiguous(), 0, a);
+  each_logit_chunk(x, w, {}, kept_rows, [&](const LogitChunk& chunk) {
+    softmax_again(chunk.z, chunk.begin, ids, lse);
+    gradients.add(chunk.z, chunk.begin, a);
+  });
+  count_head_rows({count, count - kept_rows});
+  return {gradients.hidden(index, tokens), gradients.weight()};
 }
 
 Forward call_forward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
@@ -253,7 +176,5 @@ at::Tensor linear_logprob(const at::Tensor& hidden, const at::Tensor& weight,
   static const auto op = find_op<decltype(logprob_without_graph)>("xrun::linear_logprob");
   return op.call(hidden, weight, index, target, head_mb);
 }
-
-HeadCounts head_counts() { return {rows_seen.load(), rows_recomputed.load()}; }
 
 }  // namespace xrun

@@ -167,9 +167,21 @@ TEST_F(OpCall, RandomFactoriesFollowTheSeed) {
             "true");
 }
 
+TEST_F(OpCall, TheHeadTellsARecipeEntropyAndTopKOfItsRows) {
+  EXPECT_EQ(run("local x, w = xrun.ones({1, 2}, {requires_grad = true}), xrun.zeros{4, 2}\n"
+                "local rows = xrun.zeros({1}, {dtype = 'i64'})\n"
+                "local logprob, entropy, lse, top, id = xrun.ops.xrun.linear_head(\n"
+                "  x, w, rows, rows, {columns = 3, entropy = true, top_k = 2})\n"
+                "entropy:sum():backward()\n"
+                "return math.abs(xrun.exp(logprob)[0]:item() * 3 - 1) < 1e-6, (entropy - "
+                "lse)[0]:item(), id[0][1]:item(),\n"
+                "  x.grad:abs():sum():item()"),
+            "true, 0, 1, 0");
+}
+
 TEST_F(OpCall, TheHalvesThatAutogradCallsAreNotForRecipes) {
   for (const char* name : {"rms_norm_backward", "swiglu_forward", "linear_logprob_backward",
-                           "varlen_attention_backward", "rope_rotate"}) {
+                           "linear_head_forward", "varlen_attention_backward", "rope_rotate"}) {
     error_has("xrun.ops.xrun." + std::string(name) + "()",
               "there is no operator xrun::" + std::string(name));
   }

@@ -42,6 +42,11 @@ std::map<std::string, Arguments> good_calls() {
       {"xrun::moe_experts_backward",
        {hidden, hidden, chosen, share, gate_up, down, floats({8, 2}), floats({8, 2}), true, true,
         true, true}},
+      {"xrun::linear_head", {hidden, head, ids, ids, 0.7, 4, true, 2, 1}},
+      {"xrun::linear_head_forward", {hidden, head, ids, ids, 0.7, 4, true, 2, 1}},
+      {"xrun::linear_head_backward",
+       {floats({3}), floats({3}), floats({3}), head, ids, ids, floats({3}), floats({3}),
+        floats({3, 6}), floats({2, 5}), 0.7, 4, 4, true, true}},
       {"xrun::rms_norm", {hidden, floats({6}), 1e-5}},
       {"xrun::rms_norm_forward", {hidden, floats({6}), 1e-5}},
       {"xrun::rms_norm_backward", {hidden, hidden, floats({6}), floats({4})}},
@@ -158,6 +163,10 @@ TEST(OpCheck, ForwardAndBackwardShareTheirChecks) {
   }
   EXPECT_EQ(refusal("xrun::linear_logprob_backward", 5, floats({1000, 6})),
             "linear_logprob: x is [1000, 6], wanted [3, 6]");
+  EXPECT_EQ(refusal("xrun::linear_head_backward", 2, floats({2})),
+            "linear_head: grad_entropy is [2], wanted [3]");
+  EXPECT_EQ(refusal("xrun::linear_head_backward", 10, -1.0),
+            refusal("xrun::linear_head_forward", 4, -1.0));
   EXPECT_EQ(refusal("xrun::linear_logprob", 2, at::ones({3}, at::kInt)),
             "linear_logprob: index is Int, wanted Long");
   EXPECT_EQ(refusal("xrun::rms_norm", 0, floats({2, 0})),

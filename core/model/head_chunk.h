@@ -1,0 +1,56 @@
+#pragma once
+// The vocabulary products of loss rows: logits a chunk of rows at a time, and both gradients.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+
+namespace xrun {
+
+// Rows of one product and one pass over its logits. The product is at its full rate from 200 rows
+// up, and 256 rows of 32,000 logits still lie in a third-level cache when they are read.
+constexpr int64_t kHeadChunkRows = 256;
+
+// How many of `rows` rows of `vocab` fp32 numbers head_mb megabytes keep: all, or a multiple of
+// kHeadChunkRows, so that chunks are the same whatever is kept.
+int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab);
+
+struct LogitChunk {
+  at::Tensor z;   // [n, V]
+  int64_t begin;  // its first row
+  bool kept;      // z lies in `kept`; else the next chunk overwrites it
+};
+
+// Calls f with the logits of rows [from, R) of x [R, D] under w [V, D], fp32, in order. Those of
+// the first rows are written to `kept` [n, V], the others to a buffer that they share.
+void each_logit_chunk(const at::Tensor& x, const at::Tensor& w, const at::Tensor& kept,
+                      int64_t from, const std::function<void(const LogitChunk&)>& f);
+
+// The gradients of z = x w^T, gathered over chunks of dz.
+class HeadGradients {
+ public:
+  HeadGradients(const at::Tensor& x, const at::Tensor& w, bool want_hidden, bool want_weight);
+
+  // Takes the rows [begin, begin + n), which no other call does: dx = dz w, dw += dz^T x. With
+  // `scale` [R] row r of dz stands for scale[r] times it.
+  void add(const at::Tensor& dz, int64_t begin, const at::Tensor& scale = {});
+
+  // [T, D], rows summed where index repeats, and [V, D]; undefined if not wanted.
+  at::Tensor hidden(const at::Tensor& index, int64_t tokens) const;
+  at::Tensor weight() const { return dw_; }
+
+ private:
+  at::Tensor x_, w_, dx_, dw_;
+  bool first_ = true;
+};
+
+// What the heads did since the process began; the step reports the difference.
+struct HeadCounts {
+  int64_t rows = 0;        // rows with a gradient
+  int64_t recomputed = 0;  // of these, rows beyond head_mb
+};
+HeadCounts head_counts();
+void count_head_rows(const HeadCounts& more);
+
+}  // namespace xrun
