@@ -13,7 +13,7 @@ struct CudaSoftmaxRows {
   float* logprob;         // [rows] out: logits[target] - lse
   float* lse;             // [rows] out: log of the sum of exponentials
   int64_t rows, width;
-  bool keep;              // write the softmax back
+  bool keep;  // write the softmax back
 };
 
 // Queues the kernel; never synchronises. Returns a cudaError_t, 0 when it was queued.

@@ -1,0 +1,113 @@
+// One block a row. With s the scaled logits and m = max s, each thread keeps a running
+// (m, sum e^(s - m), sum e^(s - m) (s - m)), and parts merge at the larger of their maxima:
+//   with d = m1 - m:  sum = sum1 e^d,  weighted = e^d (weighted1 + d sum1),  and likewise the other.
+// Then lse = m + log sum and entropy = log sum - weighted / sum.
+
+#include "kernels/cuda/head_rows.h"
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+
+namespace xrun::kernels {
+
+namespace {
+
+constexpr int kThreads = 512;
+constexpr int kWarps = kThreads / 32;
+
+struct Sums {
+  float max, sum, weighted;
+};
+
+__device__ Sums shifted(Sums part, float max) {
+  if (part.sum == 0.0f) return {max, 0.0f, 0.0f};  // empty: its maximum is -inf
+  const float d = part.max - max, factor = expf(d);
+  return {max, part.sum * factor, factor * (part.weighted + d * part.sum)};
+}
+
+__device__ Sums merge(Sums a, Sums b) {
+  const float max = fmaxf(a.max, b.max);
+  const Sums x = shifted(a, max), y = shifted(b, max);
+  return {max, x.sum + y.sum, x.weighted + y.weighted};
+}
+
+__device__ Sums merge_warp(Sums value) {
+  for (int step = 16; step > 0; step /= 2) {
+    value = merge(value, {__shfl_xor_sync(0xffffffffu, value.max, step),
+                          __shfl_xor_sync(0xffffffffu, value.sum, step),
+                          __shfl_xor_sync(0xffffffffu, value.weighted, step)});
+  }
+  return value;
+}
+
+// The order of the merges depends on the number of columns alone, so equal rows give equal bits.
+__device__ Sums row_sums(const float* z, int64_t columns, float scale) {
+  __shared__ Sums parts[kWarps];
+  Sums own = {-INFINITY, 0.0f, 0.0f};
+  for (int64_t i = threadIdx.x; i < columns; i += kThreads) {
+    const float s = z[i] * scale;
+    if (s != -INFINITY) own = merge(own, {s, 1.0f, 0.0f});  // a masked column adds nothing
+  }
+  own = merge_warp(own);
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = own;
+  __syncthreads();
+  const Sums part =
+      threadIdx.x % 32 < kWarps ? parts[threadIdx.x % 32] : Sums{-INFINITY, 0.0f, 0.0f};
+  return merge_warp(part);
+}
+
+__global__ void head_rows_kernel(CudaHeadRows a) {
+  const int64_t row = blockIdx.x;
+  const float* z = a.z + row * a.width;
+  const Sums all = row_sums(z, a.columns, a.scale);
+  const float log_sum = logf(all.sum), lse = all.max + log_sum;
+  if (threadIdx.x == 0) {
+    a.lse[row] = lse;
+    if (a.entropy != nullptr) a.entropy[row] = log_sum - all.weighted / all.sum;
+  }
+  for (int64_t m = threadIdx.x; m < a.targets; m += kThreads) {
+    const int64_t target = a.target[row * a.targets + m];
+    const bool inside = target >= 0 && target < a.columns;
+    a.logprob[row * a.targets + m] = inside ? z[target] * a.scale - lse : NAN;
+  }
+}
+
+__global__ void head_rows_backward_kernel(CudaHeadRowsBackward a) {
+  const int64_t row = blockIdx.x;
+  const float* z = a.z + row * a.width;
+  float* dz = a.dz + row * a.width;
+  const float* grad = a.grad + row * a.ids;
+  float lift = a.grad_lse[row];
+  for (int64_t i = 0; i < a.ids; ++i) lift -= grad[i];
+  const float lse = a.lse[row];
+  const float c = a.grad_entropy != nullptr ? a.grad_entropy[row] : 0.0f;
+  const float entropy = a.grad_entropy != nullptr ? a.entropy[row] : 0.0f;
+  for (int64_t i = threadIdx.x; i < a.width; i += kThreads) {
+    const float d = i < a.columns ? z[i] * a.scale - lse : -INFINITY;
+    const float p = expf(d);
+    dz[i] = p == 0.0f ? 0.0f : a.scale * p * (lift - c * (d + entropy));
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;  // ids may repeat, and are few
+  for (int64_t i = 0; i < a.ids; ++i) {
+    const int64_t id = a.id[row * a.ids + i];
+    if (id >= 0 && id < a.columns) dz[id] += grad[i] * a.scale;
+  }
+}
+
+}  // namespace
+
+int head_rows_cuda(const CudaHeadRows& a, CUstream_st* stream) {
+  if (a.rows == 0) return cudaSuccess;
+  head_rows_kernel<<<static_cast<unsigned>(a.rows), kThreads, 0, stream>>>(a);
+  return cudaGetLastError();
+}
+
+int head_rows_backward_cuda(const CudaHeadRowsBackward& a, CUstream_st* stream) {
+  if (a.rows == 0) return cudaSuccess;
+  head_rows_backward_kernel<<<static_cast<unsigned>(a.rows), kThreads, 0, stream>>>(a);
+  return cudaGetLastError();
+}
+
+}  // namespace xrun::kernels
