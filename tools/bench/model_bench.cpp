@@ -7,8 +7,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
@@ -16,11 +17,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <cstring>
 
 #include "core/model/allocator.h"
 #include "core/model/generate.h"
 #include "core/model/init_model.h"
+#include "core/model/linear_head.h"
 #include "core/model/linear_logprob.h"
 #include "core/model/model.h"
 #include "tools/bench/spread.h"
@@ -55,8 +60,9 @@ void print_share(const Pairs& against_gemm, double gflop) {
   fmt::print("  {}; of a plain GEMM's rate {}\n", spread_of(rates, "GF/s"), spread_of(shares, ""));
 }
 
+// The peer is what a plain loop would write: one linear over the chosen rows, then cross-entropy.
 struct Head {
-  at::Tensor hidden, weight, index, target, coefficient;
+  at::Tensor hidden, weight, index, target;
 
   void clear() {
     hidden.mutable_grad() = at::Tensor();
@@ -64,42 +70,65 @@ struct Head {
   }
   void ours() {
     clear();
-    linear_logprob(hidden, weight, index, target).backward(coefficient);
+    linear_logprob(hidden, weight, index, target).mean().neg().backward();
+  }
+  // linear_head asked for targets alone: what the general op costs.
+  void general() {
+    clear();
+    linear_head(hidden, weight, index, target).logprob.mean().neg().backward();
   }
   void eager() {
     clear();
-    at::log_softmax(hidden.mm(weight.t()), 1)
-        .gather(1, target.unsqueeze(1))
-        .squeeze(1)
-        .backward(coefficient);
+    const bool all = index.size(0) == hidden.size(0);
+    const at::Tensor rows = all ? hidden : hidden.index_select(0, index);
+    at::cross_entropy_loss(at::linear(rows, weight), target).backward();
   }
 };
 
-// Both must give the same log-probs and gradients.
+// All must give the same gradients, and those of a row without a loss be zero.
 void check_head(Head& head) {
-  head.ours();
-  const at::Tensor hidden = head.hidden.grad().clone(), weight = head.weight.grad().clone();
   head.eager();
-  const double off = std::max((hidden - head.hidden.grad()).abs().max().item<double>(),
-                              (weight - head.weight.grad()).abs().max().item<double>());
-  const double size = head.weight.grad().abs().max().item<double>();
-  if (!(off < 1e-5 * std::max(1.0, size))) {
-    throw std::runtime_error(fmt::format("the head's gradient is off by {}", off));
-  }
+  const at::Tensor hidden = head.hidden.grad().clone(), weight = head.weight.grad().clone();
+  const auto expect_same = [&](const char* what) {
+    const double size =
+        std::max(hidden.abs().max().item<double>(), weight.abs().max().item<double>());
+    const double off = std::max((hidden - head.hidden.grad()).abs().max().item<double>(),
+                                (weight - head.weight.grad()).abs().max().item<double>());
+    if (!(off < 1e-5 * size)) {
+      throw std::runtime_error(
+          fmt::format("{}: gradients of size {} are off by {}", what, size, off));
+    }
+  };
+  head.ours();
+  expect_same("linear_logprob");
+  head.general();
+  expect_same("linear_head");
 }
 
-void bench_head(int64_t rows, int64_t width, int64_t vocab) {
-  Head head{at::randn({rows, width}).set_requires_grad(true),
+// `fraction` of the tokens have a loss; they are spread evenly.
+void bench_head(int64_t tokens, int64_t width, int64_t vocab, double fraction) {
+  const auto rows = static_cast<int64_t>(std::llround(fraction * static_cast<double>(tokens)));
+  Head head{at::randn({tokens, width}).set_requires_grad(true),
             (at::randn({vocab, width}) * 0.05).set_requires_grad(true),
-            at::arange(rows, at::kLong), at::randint(0, vocab, {rows}, at::kLong),
-            at::randn({rows})};
+            at::arange(rows, at::kLong).mul(tokens).floor_divide(rows),
+            at::randint(0, vocab, {rows}, at::kLong)};
   check_head(head);
-  const Pairs eager = interleave(7, [&] { head.ours(); }, [&] { head.eager(); });
-  fmt::print("head R {} D {} V {}, forward and backward\n  ours  {}\n  eager {}\n  ratio {}\n",
-             rows, width, vocab, spread_of(eager.a_ms, "ms"), spread_of(eager.b_ms, "ms"),
-             spread_of(eager.ratio, "of eager"));
+  // A few seconds a shape: from some 60 pairs of the smallest to 9 of the largest.
+  const double gflop = 6.0 * static_cast<double>(rows * width * vocab) / 1e9;
+  const int pairs = static_cast<int>(std::clamp(600 / gflop, 9.0, 61.0));
+  const Pairs eager = interleave(
+      pairs, [&] { head.ours(); }, [&] { head.eager(); });
+  fmt::print(
+      "head T {} D {} V {}, {} loss rows, forward and backward\n  ours  {}\n  eager {}\n"
+      "  ratio {}\n",
+      tokens, width, vocab, rows, spread_of(eager.a_ms, "ms"), spread_of(eager.b_ms, "ms"),
+      spread_of(eager.ratio, "of eager"));
+  const Pairs general = interleave(
+      5, [&] { head.general(); }, [&] { head.ours(); });
+  fmt::print("  linear_head {}\n", spread_of(general.ratio, "of linear_logprob"));
   PlainGemm gemm;
-  print_share(interleave(5, [&] { head.ours(); }, [&] { gemm(); }),
+  print_share(interleave(
+                  5, [&] { head.ours(); }, [&] { gemm(); }),
               6.0 * static_cast<double>(rows * width * vocab) / 1e9);
 }
 
@@ -146,8 +175,7 @@ void bench_step(Model& model, int64_t sequences, int64_t length, int64_t trained
   for (const double ms : pairs.a_ms) rates.push_back(tokens / ms * 1e3);
   fmt::print("forward and backward of {} x {} tokens, {} loss rows\n  {}\n", sequences, length,
              index.size(0), spread_of(rates, "tokens/s"));
-  print_share(pairs,
-              (6 * body * tokens + 6 * head * static_cast<double>(index.size(0))) / 1e9);
+  print_share(pairs, (6 * body * tokens + 6 * head * static_cast<double>(index.size(0))) / 1e9);
 }
 
 void bench_sample(Model& model, int64_t batch) {
@@ -178,8 +206,11 @@ int main(int argc, char** argv) {
   getloadavg(&load, 1);
   fmt::print("{} threads, load {:.2f}\n", at::get_num_threads(), load);
   if (wanted("head")) {
-    xrun::bench_head(1024, 256, 32000);
-    xrun::bench_head(1024, 768, 50304);
+    for (const double fraction : {1.0, 0.2}) {
+      xrun::bench_head(2048, 64, 8192, fraction);
+      xrun::bench_head(1024, 256, 32000, fraction);
+      xrun::bench_head(1024, 768, 50304, fraction);
+    }
   }
   if (!wanted("step") && !wanted("sample")) return 0;
   const auto dir = xrun::smollm_shape();
