@@ -25,7 +25,7 @@ namespace xrun {
 namespace {
 
 // Counts changes of the records or of the arithmetic behind them.
-constexpr int64_t kFormat = 1;
+constexpr int64_t kFormat = 2;  // 2: the head multiplies by oneDNN
 // Values kept in memory before they are written: what a kill may cost.
 constexpr size_t kFlushAt = 64;
 
