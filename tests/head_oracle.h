@@ -14,6 +14,7 @@
 #include "core/base/philox.h"
 #include "core/model/linear_head.h"
 #include "tests/gradient_check.h"
+#include "tests/tensor_difference.h"
 
 namespace xrun {
 
@@ -59,10 +60,6 @@ inline HeadProblem head_problem(int64_t T, int64_t R, int64_t V, int64_t D, int6
   return {random_tensor({T, D}, 1, 2.0), random_tensor({V, D}, 2), draw({R}, 4, T),
           draw(M > 0 ? std::vector<int64_t>{R, M} : std::vector<int64_t>{R}, 5,
                columns > 0 ? columns : V)};
-}
-
-inline double largest_difference(const at::Tensor& a, const at::Tensor& b) {
-  return a.numel() == 0 ? 0 : (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
 }
 
 }  // namespace xrun

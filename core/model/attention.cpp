@@ -1,218 +1,75 @@
-// Each segment is one call of ATen's flash attention on strided views of the pack: grouped key
-// heads become the batch dimension, query heads of a group the head dimension, and the key's head
-// stride zero, so that no key is copied. Short segments run in parallel with each other, long ones
-// in parallel within. With a window, segments that are longer go by blocks of queries against the
-// keys that their rows see, under an additive mask.
+// The gradient of the log-sum-exp needs no kernel of its own. With its gradients g and the softmax
+// p,
+//   dq_i += g_i scale sum_j p_ij k_j,   dk_j += scale sum_i p_ij g_i q_i:
+// the first is the attention's output over k in place of v, the second the dv of the gradient g q.
 
 #include "core/model/attention.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/zeros_like.h>
-#include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include <algorithm>
-#include <limits>
-#include <optional>
-
-#include "core/base/error.h"
+#include "core/model/attention_op.h"
 #include "core/model/op_call.h"
-#include "core/model/op_check.h"
 
 namespace xrun {
 
 namespace {
 
-// A segment this long gives every thread work by itself.
-constexpr int64_t kLongSegment = 512;
-
-struct Shape {
-  int64_t tokens, groups, heads_a_group, head_dim;
-};
-
-Shape shape_of(const at::Tensor& q, const at::Tensor& k) {
-  return {q.size(0), k.size(1), q.size(1) / k.size(1), q.size(2)};
-}
-
-// [T, H, K] -> the segment as [G, H/G, n, K].
-at::Tensor query_view(const at::Tensor& q, const Shape& s, int64_t begin, int64_t n) {
-  return q.narrow(0, begin, n)
-      .view({n, s.groups, s.heads_a_group, s.head_dim})
-      .permute({1, 2, 0, 3});
-}
-
-// [T, G, K] -> the segment as [G, H/G (stride 0), n, K].
-at::Tensor key_view(const at::Tensor& k, const Shape& s, int64_t begin, int64_t n) {
-  return k.narrow(0, begin, n)
-      .permute({1, 0, 2})
-      .unsqueeze(1)
-      .expand({s.groups, s.heads_a_group, n, s.head_dim});
-}
-
-// lse [H, T] -> the segment as [G, H/G, n].
-at::Tensor lse_view(const at::Tensor& lse, const Shape& s, int64_t begin, int64_t n) {
-  return lse.view({s.groups, s.heads_a_group, s.tokens}).narrow(2, begin, n);
-}
-
-// Queries and the keys that they see, as ranges of the pack.
-struct Tile {
-  int64_t query, queries, key, keys;
-  std::optional<at::Tensor> mask;  // [queries, keys] additive; none: causal, queries = keys
-};
-
-// Query i stands at key i + offset and sees the last `window` keys up to there.
-at::Tensor window_mask(int64_t queries, int64_t keys, int64_t offset, int64_t window,
-                       at::ScalarType type) {
-  const at::Tensor never =
-      at::full({queries, keys}, -std::numeric_limits<double>::infinity(), at::dtype(type));
-  return never.triu(offset + 1).add_(never.tril(offset - window));
-}
-
-constexpr int64_t kLeastBlock = 64;  // queries; fewer would not fill a product
-
-// The tiles of a segment, in order of queries.
-std::vector<Tile> tiles_of(int64_t begin, int64_t n, int64_t window, at::ScalarType type) {
-  if (window == 0 || n <= window) return {{begin, n, begin, n, {}}};
-  const int64_t block = std::max(kLeastBlock, window);
-  const at::Tensor inner = window_mask(block, block + window - 1, window - 1, window, type);
-  std::vector<Tile> tiles;
-  for (int64_t q = 0; q < n; q += block) {
-    const int64_t queries = std::min(block, n - q), offset = q == 0 ? 0 : window - 1;
-    const int64_t keys = queries + offset;
-    tiles.push_back({begin + q, queries, begin + q - offset, keys,
-                     q == 0 ? window_mask(queries, keys, 0, window, type)
-                            : inner.narrow(0, 0, queries).narrow(1, 0, keys).contiguous()});
-  }
-  return tiles;
-}
-
-// Calls f(begin, n) for every non-empty segment, on several threads at once.
-template <class F>
-void each_segment(at::IntArrayRef cu_seqlens, F f) {
-  std::vector<std::pair<int64_t, int64_t>> brief;
-  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
-    const int64_t begin = cu_seqlens[s], n = cu_seqlens[s + 1] - begin;
-    if (n >= kLongSegment) f(begin, n);
-    if (n > 0 && n < kLongSegment) brief.emplace_back(begin, n);
-  }
-  if (brief.size() == 1) return f(brief[0].first, brief[0].second);
-  at::parallel_for(0, static_cast<int64_t>(brief.size()), 1, [&](int64_t from, int64_t to) {
-    at::AutoDispatchBelowADInplaceOrView below;  // the guard is per thread
-    for (int64_t i = from; i < to; ++i) f(brief[i].first, brief[i].second);
-  });
-}
-
-void check_inputs(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  at::IntArrayRef cu_seqlens, int64_t window) {
-  XRUN_CHECK(window >= 0, "varlen_attention: window is {}, wanted 0 (all) or more", window);
-  XRUN_CHECK(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes() && q.size(0) == k.size(0) &&
-                 q.size(2) == k.size(2) && k.size(1) > 0 && q.size(1) > 0 && q.size(2) > 0 &&
-                 q.size(1) % k.size(1) == 0,
-             "varlen_attention: q is [{}], k [{}], v [{}]; wanted q [T, H, K] and k, v [T, G, K] "
-             "with G dividing H and K above 0",
-             fmt::join(q.sizes(), ", "), fmt::join(k.sizes(), ", "), fmt::join(v.sizes(), ", "));
-  check_floating("varlen_attention", "q", q);
-  check_type("varlen_attention", "k", k, q.scalar_type());
-  check_type("varlen_attention", "v", v, q.scalar_type());
-  XRUN_CHECK(!cu_seqlens.empty() && cu_seqlens.front() == 0 && cu_seqlens.back() == q.size(0) &&
-                 std::is_sorted(cu_seqlens.begin(), cu_seqlens.end()),
-             "varlen_attention: cu_seqlens must rise from 0 to {}", q.size(0));
-}
-
-at::ScalarType lse_type(const at::Tensor& q) {
-  return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 using Forward = std::tuple<at::Tensor, at::Tensor>;
-
-// Returns out [T, H, K] and lse [H, T] fp32 (fp64 for fp64).
-Forward forward_cpu(const at::Tensor& q_any, const at::Tensor& k_any, const at::Tensor& v_any,
-                    at::IntArrayRef cu_seqlens, double scale, int64_t window) {
-  check_inputs(q_any, k_any, v_any, cu_seqlens, window);
-  const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
-  const Shape s = shape_of(q, k);
-  const at::Tensor out = at::empty_like(q);
-  const at::Tensor lse = at::empty({q.size(1), q.size(0)}, lse_type(q));
-  each_segment(cu_seqlens, [&](int64_t begin, int64_t n) {
-    for (const Tile& t : tiles_of(begin, n, window, q.scalar_type())) {
-      auto [y, l] = at::_scaled_dot_product_flash_attention_for_cpu(
-          query_view(q, s, t.query, t.queries), key_view(k, s, t.key, t.keys),
-          key_view(v, s, t.key, t.keys), 0.0, /*is_causal=*/!t.mask, t.mask, scale);
-      query_view(out, s, t.query, t.queries).copy_(y);
-      lse_view(lse, s, t.query, t.queries).copy_(l);
-    }
-  });
-  return {out, lse};
-}
-
 using Backward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-
-Backward backward_cpu(const at::Tensor& grad_any, const at::Tensor& q_any, const at::Tensor& k_any,
-                      const at::Tensor& v_any, const at::Tensor& out_any, const at::Tensor& lse_any,
-                      at::IntArrayRef cu_seqlens, double scale, int64_t window) {
-  check_inputs(q_any, k_any, v_any, cu_seqlens, window);
-  for (const auto& [name, x] : {std::pair{"grad", &grad_any}, std::pair{"out", &out_any}}) {
-    check_type("varlen_attention", name, *x, q_any.scalar_type());
-    check_sizes("varlen_attention", name, *x, q_any.sizes());
-  }
-  check_type("varlen_attention", "lse", lse_any, lse_type(q_any));
-  check_sizes("varlen_attention", "lse", lse_any, {q_any.size(1), q_any.size(0)});
-  const at::Tensor grad = grad_any.contiguous();
-  const at::Tensor out = out_any.contiguous(), lse = lse_any.contiguous();
-  const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
-  const Shape s = shape_of(q, k);
-  const at::Tensor dq = at::empty_like(q), dk = at::zeros_like(k), dv = at::zeros_like(v);
-  each_segment(cu_seqlens, [&](int64_t begin, int64_t n) {
-    for (const Tile& t : tiles_of(begin, n, window, q.scalar_type())) {
-      auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          query_view(grad, s, t.query, t.queries), query_view(q, s, t.query, t.queries),
-          key_view(k, s, t.key, t.keys), key_view(v, s, t.key, t.keys),
-          query_view(out, s, t.query, t.queries), lse_view(lse, s, t.query, t.queries), 0.0,
-          /*is_causal=*/!t.mask, t.mask, scale);
-      query_view(dq, s, t.query, t.queries).copy_(gq);
-      // query heads of a group share their key head, and blocks of queries some of their keys
-      dk.narrow(0, t.key, t.keys).add_(gk.sum(1).permute({1, 0, 2}));
-      dv.narrow(0, t.key, t.keys).add_(gv.sum(1).permute({1, 0, 2}));
-    }
-  });
-  return {dq, dk, dv};
-}
 
 Forward call_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      at::IntArrayRef cu_seqlens, double scale, int64_t window) {
-  static const auto op = find_op<decltype(forward_cpu)>("xrun::varlen_attention_forward");
+  static const auto op = find_op<AttentionForward>("xrun::varlen_attention_forward");
   return op.call(q, k, v, cu_seqlens, scale, window);
 }
 
+Backward call_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k,
+                       const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
+                       at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+  static const auto op = find_op<AttentionBackward>("xrun::varlen_attention_backward");
+  return op.call(grad, q, k, v, out, lse, cu_seqlens, scale, window);
+}
+
+// Gives out and lse, both with gradients.
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q,
-                            const at::Tensor& k, const at::Tensor& v, at::IntArrayRef cu_seqlens,
-                            double scale, int64_t window) {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx,
+                                                const at::Tensor& q, const at::Tensor& k,
+                                                const at::Tensor& v, at::IntArrayRef cu_seqlens,
+                                                double scale, int64_t window) {
     at::AutoDispatchBelowADInplaceOrView below;
     auto [out, lse] = call_forward(q, k, v, cu_seqlens, scale, window);
+    ctx->set_materialize_grads(false);
     ctx->save_for_backward({q, k, v, out, lse});
     ctx->saved_data["cu_seqlens"] = cu_seqlens.vec();
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["window"] = window;
-    return out;
+    return {out, lse};
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
-    static const auto op = find_op<decltype(backward_cpu)>("xrun::varlen_attention_backward");
     const auto saved = ctx->get_saved_variables();
+    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3], &lse = saved[4];
     const std::vector<int64_t> cu_seqlens = ctx->saved_data["cu_seqlens"].toIntVector();
+    const double scale = ctx->saved_data["scale"].toDouble();
+    const int64_t window = ctx->saved_data["window"].toInt();
     at::AutoDispatchBelowADInplaceOrView below;
-    auto [dq, dk, dv] =
-        op.call(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], cu_seqlens,
-                ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt());
+    at::Tensor dq, dk, dv;
+    if (grads[0].defined()) {
+      std::tie(dq, dk, dv) = call_backward(grads[0], q, k, v, out, lse, cu_seqlens, scale, window);
+    }
+    if (grads[1].defined()) {
+      const at::Tensor g = grads[1].t().unsqueeze(2).mul(scale);
+      const at::Tensor seen = std::get<0>(call_forward(q, k, k, cu_seqlens, scale, window));
+      const at::Tensor of_lse = g.mul(q).to(q.scalar_type());
+      const at::Tensor more_dk =
+          std::get<2>(call_backward(of_lse, q, k, k, seen, lse, cu_seqlens, scale, window));
+      const at::Tensor more_dq = g.mul(seen).to(q.scalar_type());
+      dq = dq.defined() ? dq.add(more_dq) : more_dq;
+      dk = dk.defined() ? dk.add(more_dk) : more_dk;
+    }
     return {dq, dk, dv, {}, {}, {}};
   }
 };
@@ -224,7 +81,13 @@ at::Tensor without_graph(const at::Tensor& q, const at::Tensor& k, const at::Ten
 
 at::Tensor with_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                       at::IntArrayRef cu_seqlens, double scale, int64_t window) {
-  return AttentionFunction::apply(q, k, v, cu_seqlens, scale, window);
+  return AttentionFunction::apply(q, k, v, cu_seqlens, scale, window)[0];
+}
+
+Forward lse_with_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                       at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+  const auto both = AttentionFunction::apply(q, k, v, cu_seqlens, scale, window);
+  return {both[0], both[1]};
 }
 
 }  // namespace
@@ -234,6 +97,9 @@ TORCH_LIBRARY_FRAGMENT(xrun, m) {
       "varlen_attention(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale, "
       "int window=0) -> Tensor");
   m.def(
+      "varlen_attention_lse(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale, "
+      "int window=0) -> (Tensor out, Tensor lse)");
+  m.def(
       "varlen_attention_forward(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale, "
       "int window=0) -> (Tensor, Tensor)");
   m.def(
@@ -241,16 +107,15 @@ TORCH_LIBRARY_FRAGMENT(xrun, m) {
       "Tensor lse, int[] cu_seqlens, float scale, int window=0) -> (Tensor, Tensor, Tensor)");
 }
 
-TORCH_LIBRARY_IMPL(xrun, CPU, m) {
-  m.impl("varlen_attention_forward", forward_cpu);
-  m.impl("varlen_attention_backward", backward_cpu);
-}
-
 TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {
   m.impl("varlen_attention", without_graph);
+  m.impl("varlen_attention_lse", call_forward);
 }
 
-TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("varlen_attention", with_graph); }
+TORCH_LIBRARY_IMPL(xrun, Autograd, m) {
+  m.impl("varlen_attention", with_graph);
+  m.impl("varlen_attention_lse", lse_with_graph);
+}
 
 at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::vector<int64_t>& cu_seqlens, double scale, int64_t window) {
@@ -261,7 +126,8 @@ at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::
 AttentionResult varlen_attention_lse(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                      const std::vector<int64_t>& cu_seqlens, double scale,
                                      int64_t window) {
-  auto [out, lse] = call_forward(q.detach(), k.detach(), v.detach(), cu_seqlens, scale, window);
+  static const auto op = find_op<decltype(call_forward)>("xrun::varlen_attention_lse");
+  auto [out, lse] = op.call(q, k, v, cu_seqlens, scale, window);
   return {out, lse};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Causal attention within the segments of a pack, without padding; the op xrun::varlen_attention.
+// Causal attention within the segments of a pack, without padding; the ops xrun::varlen_attention
+// and xrun::varlen_attention_lse.
 
 #include <ATen/core/Tensor.h>
 
@@ -18,7 +19,9 @@ at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::
                             const std::vector<int64_t>& cu_seqlens, double scale,
                             int64_t window = 0);
 
-// The same with the natural log of each row's sum of exponentials; carries no gradient.
+// The same with the natural log of each row's sum of exponentials, by which parts of an attention
+// merge: over two sets of keys it is sigmoid(lse_1 - lse_2) (out_1 - out_2) + out_2. Both carry
+// gradients; that of lse costs a forward and a backward more.
 struct AttentionResult {
   at::Tensor out;  // [T, H, K]
   at::Tensor lse;  // [H, T] fp32 (fp64 for fp64)

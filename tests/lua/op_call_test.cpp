@@ -179,6 +179,15 @@ TEST_F(OpCall, TheHeadTellsARecipeEntropyAndTopKOfItsRows) {
             "true, 0, 1, 0");
 }
 
+TEST_F(OpCall, AttentionTellsARecipeItsLogSumExp) {
+  EXPECT_EQ(run("local q = xrun.ones({2, 1, 4}, {requires_grad = true})\n"
+                "local out, lse = xrun.ops.xrun.varlen_attention_lse(q, q, q, {0, 2}, 0.5)\n"
+                "lse[0][1]:backward()\n"
+                "return lse:size(0), lse[0][0]:item(), math.abs(lse[0][1]:item() - 2 - "
+                "math.log(2)) < 1e-6,\n  out[1][0][0]:item(), q.grad[1][0][0]:item()"),
+            "1, 2, true, 1, 0.75");
+}
+
 TEST_F(OpCall, TheHalvesThatAutogradCallsAreNotForRecipes) {
   for (const char* name : {"rms_norm_backward", "swiglu_forward", "linear_logprob_backward",
                            "linear_head_forward", "varlen_attention_backward", "rope_rotate"}) {

@@ -56,6 +56,7 @@ std::map<std::string, Arguments> good_calls() {
       {"xrun::swiglu_forward", {hidden, hidden}},
       {"xrun::swiglu_backward", {hidden, hidden, hidden}},
       {"xrun::varlen_attention", {q, k, k, cu, 0.3, 2}},
+      {"xrun::varlen_attention_lse", {q, k, k, cu, 0.3, 2}},
       {"xrun::varlen_attention_forward", {q, k, k, cu, 0.3, 2}},
       {"xrun::varlen_attention_backward", {q, q, k, k, q, floats({4, 4}), cu, 0.3, 2}},
   };
