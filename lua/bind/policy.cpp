@@ -15,8 +15,10 @@
 #include "lua/bind/args.h"
 #include "lua/bind/data_settings.h"
 #include "lua/bind/field_check.h"
+#include "lua/bind/head.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
+#include "lua/bind/view.h"
 
 namespace xrun {
 
@@ -87,11 +89,8 @@ int score(Source& source, lua_State* L, bool by_token) {
   if (class_of(L, 2) == &class_info<Batch>) {
     Batch& batch = arg<Batch&>(L, 2, "batch");
     result = by_token ? source.token_logprob(batch) : source.logprob(batch);
-  } else if (class_of(L, 2) == &class_info<MicroBatch>) {
-    const View view = arg<MicroBatch&>(L, 2, "view").all();
-    result = by_token ? source.token_logprob(view) : source.logprob(view);
   } else {
-    const View& view = arg<View&>(L, 2, "view");
+    const View view = read_view(L, 2);
     result = by_token ? source.token_logprob(view) : source.logprob(view);
   }
   push(L, result);
@@ -100,8 +99,7 @@ int score(Source& source, lua_State* L, bool by_token) {
 
 // Prototyping: every logit of the view's loss rows, said with its memory each time it grows.
 int push_logits(Policy& policy, lua_State* L) {
-  const View view = class_of(L, 2) == &class_info<MicroBatch> ? arg<MicroBatch&>(L, 2, "view").all()
-                                                              : arg<View&>(L, 2, "view");
+  const View view = read_view(L, 2);
   Model& model = policy.model();
   const std::vector<int32_t>& slots = view.micro().pack().rows.hidden;
   const at::Tensor index = at::tensor(std::vector<int64_t>(slots.begin(), slots.end()), at::kLong);
@@ -138,6 +136,15 @@ void open_policy(LuaState& state) {
               [](Policy& self, lua_State* L) { return score(self, L, false); })
       .method("token_logprob", "(view|batch) -> Tensor [R]", "The log-prob of each trained token.",
               [](Policy& self, lua_State* L) { return score(self, L, true); })
+      .method("head",
+              "(view|batch, {entropy?, lse?, top_k?, temperature?, columns?, targets?}) -> table",
+              "What the vocabulary's distribution is at each trained token, from one product: "
+              "logprob [R], and entropy [R] (nats), lse [R] (log-sum-exp of the logits), "
+              "top_logprob and top_id [R, top_k] as they are asked for, all but top_id with "
+              "gradients. Logits are divided by temperature (1); only the first `columns` of them "
+              "count (all); targets, i64 [R] or [R, M], stand in place of the trained tokens. Of a "
+              "batch: without gradient and targets, in batch order.",
+              push_head)
       .method("logits", "(view) -> Tensor [R, V]",
               "Every logit of each trained token, for prototyping; prints its memory.", push_logits)
       .method("reference", "() -> Reference",

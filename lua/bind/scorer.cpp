@@ -8,6 +8,7 @@
 #include "core/train/policy.h"
 #include "lua/bind/args.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/view.h"
 
 namespace xrun {
 
@@ -17,10 +18,8 @@ namespace {
 int push_score(Scorer& scorer, lua_State* L) {
   if (class_of(L, 2) == &class_info<Batch>) {
     push(L, scorer.score(arg<Batch&>(L, 2, "batch")));
-  } else if (class_of(L, 2) == &class_info<MicroBatch>) {
-    push(L, scorer.score(arg<MicroBatch&>(L, 2, "view").all()));
   } else {
-    push(L, scorer.score(arg<View&>(L, 2, "view")));
+    push(L, scorer.score(read_view(L, 2)));
   }
   return 1;
 }

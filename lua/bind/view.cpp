@@ -1,7 +1,7 @@
 // Batches, micro-batches and views as recipes see them: fields by name, and the sums between tokens
 // [R] and sequences [n].
 
-#include "core/train/view.h"
+#include "lua/bind/view.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -86,6 +86,11 @@ std::string describe_batch_handle(const Batch& batch) {
 }
 
 }  // namespace
+
+View read_view(lua_State* L, int i) {
+  if (class_of(L, i) == &class_info<MicroBatch>) return arg<MicroBatch&>(L, i, "view").all();
+  return arg<View&>(L, i, "view");
+}
 
 void open_view(LuaState& state) {
   lua_State* L = state;

@@ -1,0 +1,54 @@
+#include "lua/bind/head.h"
+
+#include <ATen/core/Tensor.h>
+
+#include "core/base/error.h"
+#include "core/train/batch.h"
+#include "core/train/policy.h"
+#include "core/train/policy_head.h"
+#include "lua/bind/args.h"
+#include "lua/bind/view.h"
+
+namespace xrun {
+
+namespace {
+
+HeadOptions read_head_options(const Options& given) {
+  HeadOptions options;
+  options.temperature = given.get("temperature", options.temperature);
+  options.columns = given.get("columns", options.columns);
+  options.entropy = given.get("entropy", options.entropy);
+  options.lse = given.get("lse", options.lse);
+  options.top_k = given.get("top_k", options.top_k);
+  return options;
+}
+
+void set_field(lua_State* L, const char* name, const at::Tensor& value) {
+  if (!value.defined()) return;  // not asked for
+  push(L, value);
+  lua_setfield(L, -2, name);
+}
+
+}  // namespace
+
+int push_head(Policy& policy, lua_State* L) {
+  const Options given(L, 3, {"entropy", "lse", "top_k", "temperature", "columns", "targets"});
+  const HeadOptions options = read_head_options(given);
+  const auto targets = given.find<at::Tensor>("targets");
+  HeadResult result;
+  if (class_of(L, 2) == &class_info<Batch>) {
+    XRUN_CHECK(!targets, "targets are of a view's rows; score views, or leave targets out");
+    result = policy_head(policy, arg<Batch&>(L, 2, "batch"), options);
+  } else {
+    result = policy_head(policy, read_view(L, 2), options, targets.value_or(at::Tensor()));
+  }
+  lua_createtable(L, 0, 5);
+  set_field(L, "logprob", result.logprob);
+  set_field(L, "entropy", result.entropy);
+  set_field(L, "lse", result.lse);
+  set_field(L, "top_logprob", result.top_logprob);
+  set_field(L, "top_id", result.top_id);
+  return 1;
+}
+
+}  // namespace xrun
