@@ -1,5 +1,6 @@
 // run:steps, run:evaluate, run:stop, run.state and what a resume makes of them.
 
+#include "core/model/safetensors.h"
 #include "tests/lua/session_fixture.h"
 
 namespace xrun {
@@ -228,6 +229,27 @@ end
 
 TEST_F(RunBinding, MeanOfOneProcessIsTheValue) {
   EXPECT_EQ(run(head() + "local x = xrun.ones(3)\nassert(run:mean(x) == x)\n", "r"), "");
+}
+
+TEST_F(RunBinding, ACheckpointHoldsNothingOfTheReference) {
+  ASSERT_EQ(run(head() + "for step, batch in run:steps(train, cfg.batch) do\n"
+                         "  run:log(adamw:step(batch, dpo))\nend\n",
+                "r"),
+            "");
+  size_t weights = 0, moments = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator("r/checkpoints")) {
+    EXPECT_EQ(file.path().string().find("reference"), std::string::npos) << file.path();
+    if (file.path().extension() != ".safetensors") continue;
+    const bool policy = file.path().stem() == "policy";
+    const SafetensorsFile held(file.path());
+    for (const SafetensorsEntry& entry : held.entries()) {
+      EXPECT_EQ(entry.name.find("reference"), std::string::npos) << entry.name;
+      ++(policy ? weights : moments);
+    }
+  }
+  const size_t model = SafetensorsFile("tiny/model.safetensors").entries().size();
+  EXPECT_EQ(weights, model);
+  EXPECT_EQ(moments, 2 * model);
 }
 
 TEST_F(RunBinding, ALossThatIsNotFiniteInANarrowTypeNamesTheType) {
