@@ -9,7 +9,7 @@
 The loop below knows nothing of xrun: transformers' LlamaForCausalLM in fp32, each sequence alone
 and unpadded; the loss of 4 pairs is what TRL's DPOTrainer._compute_loss makes of their log-probs,
 and is held to the mean of -log sigmoid(beta ((pc - rc) - (pr - rr))) (Rafailov et al. 2023, eq. 7)
-within 1e-6; torch.nn.utils.clip_grad_norm_ to 1.0, torch.optim.AdamW with lr 1e-4 constant, betas
+within 1e-5; torch.nn.utils.clip_grad_norm_ to 1.0, torch.optim.AdamW with lr 1e-4 constant, betas
 .9 .999, eps 1e-8, no weight decay, rows in file order. Trained are the assistant turns after the
 shared prompt, with their end-of-turn token (transformers' assistant mask).
 
@@ -165,7 +165,7 @@ def train(folder, rows, steps):
         margin = BETA * torch.stack([(c.sum() - rc) - (r.sum() - rr)
                                      for (c, r), (rc, rr) in zip(got, reference[here])]).detach()
         plain = -F.logsigmoid(margin).mean()
-        assert abs(loss.item() - plain.item()) < 1e-6, (loss.item(), plain.item())
+        assert abs(loss.item() - plain.item()) < 1e-5, (loss.item(), plain.item())
         adamw.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(policy.parameters(), CLIP)
