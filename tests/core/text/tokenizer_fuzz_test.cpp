@@ -139,7 +139,7 @@ Json fuzzed_file(const std::string& name) {
       fmt::format("{}/tests/data/tokenizers/{}/tokenizer.json", XRUN_SOURCE_DIR, name));
 }
 
-TEST(TokenizerFuzz, AMutatedModelFileNeverCrashes) {
+TEST(TokenizerFuzz, AMutatedModelFileNeverCrashesSlow) {
   int loaded = 0, refused = 0;
   for (const char* name : {"sp_bpe", "sp_unigram"}) {
     const ScratchFolder folder;
@@ -167,7 +167,7 @@ TEST(TokenizerFuzz, AMutatedModelFileNeverCrashes) {
   EXPECT_GT(refused, kMutations / 10);
 }
 
-TEST(TokenizerFuzz, AMutatedFileNeverCrashes) {
+TEST(TokenizerFuzz, AMutatedFileNeverCrashesSlow) {
   ScratchFolder folder;
   int loaded = 0, refused = 0;
   for (const char* name :

@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(All, TokenizerGolden,
                            return name;
                          });
 
-TEST(TokenizerGoldenFiles, MatchHuggingFaceOnEveryLineOfTheSharedData) {
+TEST(TokenizerGoldenFiles, MatchHuggingFaceOnEveryLineOfTheSharedDataSlow) {
   if (!fs::exists(shared_data() / "tokenizers")) GTEST_SKIP() << shared_data() << " is missing";
   EncodeOptions options;
   options.all_special = true;

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# xrun sample where tokens are drawn, stop strings, conversations; score and sample of an adapter.
+set -euo pipefail
+xrun=${XRUN_BUILD:?}/bin/xrun
+smol=${XRUN_ROOT:?}/tests/data/tokenizers/smol
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export XRUN_CACHE=$work/cache
+
+source "$XRUN_ROOT/tests/tools/checks.sh"
+"$xrun" init-model tiny --tokenizer "$smol" --layers 1 --hidden 32 --heads 2 --ffn 32 \
+  --max-length 64 >out
+
+# Drawn tokens: the seed and the row's number decide, whatever the other rows are.
+draw() { "$xrun" sample --model tiny --temperature 1 --max-new-tokens 12 "$@" | tr -d '\0'; }
+printf 'a\nsome words\nb c\n' >three
+printf 'quite another row\nsome words\n' >two
+is "$(draw three)" "$(draw three --batch 1)"
+is "$(draw three | sed -n 2p)" "$(draw two | sed -n 2p)"
+[ "$(draw three)" != "$(draw three --seed 1)" ] || fail "the seed changes nothing"
+greedy=$("$xrun" sample --model tiny --max-new-tokens 12 three)
+[ "$(draw three)" != "$greedy" ] || fail "the temperature changes nothing"
+for option in '--top-k 1' '--top-p 1e-9' '--min-p 1'; do
+  # shellcheck disable=SC2086
+  is "$(draw $option three)" "$greedy"
+done
+printf '{"prompt":"a"}\n{"ids":[5,6]}\n' >rows
+draw --json --samples 2 --top-k 50 rows >out
+is "$(wc -l <out)" 4
+is "$(grep -c '"logprobs_kept":\[-.*"sample":[01]' out)" 4
+is "$(sed -n 4p out | grep -o '"sample":.')" '"sample":1'
+
+# A stop string ends the text before it, the ids behind it.
+echo '{"prompt":"some words"}' >one
+whole=$(draw --json one | grep -o '"text":"[^"]*')
+letter=$(cut -c9- <<<"$whole" | grep -o '[a-z]' | head -1)
+draw --json --stop "$letter" --stop '%%%' one >out
+grep -q '"finish":"stop_string"' out || fail "no stop at $letter: $(cat out)"
+is "$(grep -o '"text":"[^"]*' out)" "${whole%%"$letter"*}"
+# The rate is said if it is asked for.
+draw --rate two 2>&1 >out | grep -q 'xrun: .* new tokens in .* tokens/s' || fail "no rate"
+
+# A conversation goes through the template that is named.
+echo '{"messages":[{"role":"user","content":"hi"}]}' >chat
+"$xrun" sample --model tiny --json --template chatml --max-new-tokens 2 chat >out 2>err
+grep -q '"ids":\[' out || fail "$(cat out err)"
+
+# The folder of an adapter is its base under it: not the base's answers, but the merged model's.
+"$xrun" init-model base --tokenizer "$XRUN_ROOT/tests/data/tiny_tokenizer" --layers 1 --hidden 32 \
+  --heads 2 --ffn 32 >out
+"$xrun" "$XRUN_ROOT/recipes/dpo_lora.lua" --set model=base --run r --steps 3 --set optim.lr=0.05 \
+  --set data.1.path="$XRUN_ROOT/tests/data/pairs.jsonl" >out
+printf '{"ids":[5,6,7,8,9]}\n{"ids":[40,41,42]}\n' >rows
+scores() { "$xrun" score --model "$1" --json rows | grep -o '\-[0-9.e-]*'; }
+[ "$(scores base | wc -l)" = 6 ] || fail "scores: $(scores base)"
+furthest() { # FOLDER: the largest difference of its scores from the adapter's
+  paste <(scores "$1") <(scores r/hf/adapter) |
+    awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > m) m = d } END { print (m < 1e-5) }'
+}
+is "$(furthest r/hf) $(furthest base)" "1 0"
+say() { echo 'some words' | "$xrun" sample --model "$1" --max-new-tokens 8 | tr -d '\0'; }
+is "$(say r/hf/adapter)" "$(say r/hf)"
+mv base elsewhere
+refuses 2 'r/hf/adapter: base_model_name_or_path of adapter_config.json: ' \
+  "$xrun" score --model r/hf/adapter rows
