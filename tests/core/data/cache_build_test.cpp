@@ -132,7 +132,7 @@ TEST(CacheBuild, MalformedJsonIsABadRowWithItsPlace) {
       << ledger.bad[0].detail;
 }
 
-TEST(CacheBuild, AnInterruptedBuildIsNoCacheAndGoesOn) {
+TEST(CacheBuild, AnInterruptedBuildIsNoCacheAndGoesOnSlow) {
   const ScratchFolder folder;
   CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
   const auto clean = files_of(build_toys(folder.path() / "clean", source));

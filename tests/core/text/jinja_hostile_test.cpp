@@ -33,7 +33,7 @@ std::string short_failure(const std::string& source) {
   });
 }
 
-TEST(JinjaHostile, EndlessWorkIsCutOff) {
+TEST(JinjaHostile, EndlessWorkIsCutOffSlow) {
   const std::string loops =
       "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}";
   EXPECT_NE(failure(loops).find("line 1: the template does not come to an end"), std::string::npos);
@@ -134,7 +134,7 @@ TEST(JinjaHostile, ValuesThatNestWithoutEndAreRefused) {
             std::string::npos);
 }
 
-TEST(JinjaHostile, DoublingThroughSharedValuesEnds) {
+TEST(JinjaHostile, DoublingThroughSharedValuesEndsSlow) {
   const std::string doubling =
       "{% set ns = namespace(l=[1]) %}{% for i in range(100) %}{% set ns.l = [ns.l, ns.l] %}{% "
       "endfor %}";
