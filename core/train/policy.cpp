@@ -75,6 +75,11 @@ const std::shared_ptr<const Tokenizer>& Policy::tokenizer() const {
   return tokenizer_;
 }
 
+void Policy::use_gemm(GemmType gemm) {
+  XRUN_CHECK(!model_, "the type that products compute in is chosen before the weights load");
+  options_.gemm = gemm;
+}
+
 void Policy::use_template(std::shared_ptr<const ChatTemplate> chat_template) {
   if (!chat_template_) chat_template_ = std::move(chat_template);
 }
@@ -95,7 +100,10 @@ void Policy::export_classifier_to(const std::filesystem::path& out, const at::Te
 }
 
 std::shared_ptr<Model> Policy::load_trained() const {
-  LoadOptions options{.dtype = options_.dtype, .trainable = true, .recompute = options_.recompute};
+  LoadOptions options{.dtype = options_.dtype,
+                      .gemm = options_.gemm,
+                      .trainable = true,
+                      .recompute = options_.recompute};
   if (!adapter_dir_.empty()) options.adapter = read_adapter(adapter_dir_, read_model_config(dir_));
   if (options_.lora) {
     options.adapter = make_adapter(*options_.lora, read_model_config(dir_), options_.seed);
@@ -117,7 +125,9 @@ Model& Policy::model() {
 }
 
 std::shared_ptr<Model> Policy::load_frozen(const std::filesystem::path& weights) {
-  if (!model().adapter()) return Model::load(weights, options_.dtype, /*trainable=*/false);
+  if (!model().adapter()) {
+    return Model::load(weights, {.dtype = options_.dtype, .gemm = options_.gemm});
+  }
   return Model::with_adapter(
       model(), is_adapter(weights) ? read_adapter(weights, model().config()) : nullptr);
 }

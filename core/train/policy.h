@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/model/adapter.h"
+#include "core/model/linear.h"
 #include "core/train/logprob_source.h"
 #include "core/train/saveable.h"
 #include "core/train/trainable.h"
@@ -22,8 +23,10 @@ class Reference;
 class Tokenizer;
 
 struct PolicyOptions {
-  c10::ScalarType dtype = c10::ScalarType::Float;  // compute type; masters are fp32
-  int64_t head_mb = 1024;                          // memory for kept softmax rows
+  // What activations, copies and frozen weights are stored in; masters are fp32.
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  GemmType gemm = GemmType::kStorage;  // what products compute in
+  int64_t head_mb = 1024;              // memory for kept softmax rows
   double moe_aux = 0;      // weight of the balance loss in a step; of a mixture of experts
   bool recompute = false;  // blocks are computed again in the backward
   std::optional<AdapterOptions> lora = {};  // trained in place of the weights
@@ -49,6 +52,9 @@ class Policy : public LogprobSource,
   // Throws Error if the folder has no tokenizer.
   const std::shared_ptr<const Tokenizer>& tokenizer() const;
 
+  bool trains_adapter() const { return options_.lora || !adapter_dir_.empty(); }
+  // What products compute in, from here on. Throws Error once the weights are loaded.
+  void use_gemm(GemmType gemm);
   // The template that renders the policy's data; the first one stands. An export carries it where
   // the tokenizer's own template would render otherwise.
   void use_template(std::shared_ptr<const ChatTemplate> chat_template);

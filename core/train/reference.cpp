@@ -118,6 +118,7 @@ Json Reference::column_key(const std::string& data_key) {
   key.set("weights", digest());
   key.set("data", data_key);
   key.set("dtype", dtype_name(options.dtype));
+  key.set("gemm", gemm_name(options.gemm));
   key.set("threads", at::get_num_threads());
   key.set("device", "cpu");
   key.set("processor", fmt::format("{} {}", at::get_cpu_capability(), kernels::cpu_kernels().name));

@@ -57,7 +57,7 @@ class Reference : public LogprobSource {
   const std::string& digest();  // of the frozen weights; may load the policy's
   const std::filesystem::path& dir() const { return weights_; }
   const Counts& counts() const { return counts_; }
-  // What names the column of a data set: weights, data, dtype, threads, device, settings, versions.
+  // What names the column of a data set: weights, data, types, threads, device, settings, versions.
   Json column_key(const std::string& data_key);
 
  private:

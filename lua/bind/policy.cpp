@@ -15,6 +15,7 @@
 #include "lua/bind/args.h"
 #include "lua/bind/data_settings.h"
 #include "lua/bind/field_check.h"
+#include "lua/bind/gemm_setting.h"
 #include "lua/bind/head.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
@@ -72,6 +73,7 @@ int open_policy(lua_State* L) {
   const auto policy = Policy::open(dir, options);
   push(L, policy);
   const ModelConfig config = read_model_config(policy->dir());
+  policy->use_gemm(read_gemm(L, config, options.dtype));
   if (options.moe_aux > 0 && config.moe.experts == 0) {
     throw UsageError(fmt::format("moe.aux is {}, but {} is no mixture of experts; leave it out",
                                  options.moe_aux, name));

@@ -1,0 +1,188 @@
+// One file a key, replaced whole: processes that measure at the same time do not disturb each
+// other, and a damaged file costs one measurement.
+
+#include "core/model/gemm_choice.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "core/base/cache_root.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/hash.h"
+#include "core/model/hf_config.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kRows = 512, kMostIn = 1024, kMostOut = 3072;
+constexpr int kRounds = 3;
+constexpr uint64_t kMostBytes = 1 << 16;  // of a file that keeps times
+constexpr double kMostMs = 1e6;
+
+using Clock = std::chrono::steady_clock;
+
+// Values like a model's, not zeros, which multiply faster.
+at::Tensor wave(int64_t rows, int64_t columns, c10::ScalarType dtype) {
+  return at::arange(rows * columns, at::kFloat).mul_(0.37).sin_().view({rows, columns}).to(dtype);
+}
+
+double product_ms(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& grad,
+                  GemmType gemm) {
+  const auto begin = Clock::now();
+  linear(x, weight, {}, gemm).backward(grad);
+  const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  x.mutable_grad().reset();
+  weight.mutable_grad().reset();
+  return ms;
+}
+
+double median(std::array<double, kRounds> values) {
+  std::sort(values.begin(), values.end());
+  return values[kRounds / 2];
+}
+
+// "model name" and the instruction sets that bf16 products depend on.
+std::string processor_text() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string text, line;
+  while (std::getline(file, line) && !line.empty()) {
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    if (line.starts_with("model name")) text += line.substr(colon + 2);
+    if (!line.starts_with("flags")) continue;
+    std::istringstream flags(line.substr(colon + 2));
+    for (std::string flag; flags >> flag;) {
+      if (flag.ends_with("bf16")) text += " " + flag;
+    }
+  }
+  return text;
+}
+
+Json key_of(const GemmShape& shape, c10::ScalarType dtype) {
+  return Json(Json::Object{{"processor", processor_text()},
+                           {"capability", at::get_cpu_capability()},
+                           {"threads", static_cast<int64_t>(at::get_num_threads())},
+                           {"torch", TORCH_VERSION},
+                           {"rows", shape.rows},
+                           {"in", shape.in},
+                           {"out", shape.out},
+                           {"dtype", dtype_name(dtype)}});
+}
+
+double time_from(const Json& json, const char* name) {
+  const double ms = json.at(name).as_double();
+  XRUN_CHECK(ms > 0 && ms < kMostMs, "{} is {}, which is no time in ms", name, ms);
+  return ms;
+}
+
+GemmType faster(const GemmTimes& times) {
+  return times.float_ms < times.storage_ms ? GemmType::kFloat : GemmType::kStorage;
+}
+
+// What a file keeps for the key; nothing if there is none.
+std::optional<GemmChoice> recall(const std::filesystem::path& file, const Json& key) {
+  if (!path_exists(file)) return std::nullopt;
+  const Json json = parse_json(read_file(file, kMostBytes), file.string());
+  XRUN_CHECK(json.is_object() && json.at("key") == key, "{}: is of another machine or model",
+             file.string());
+  GemmChoice choice = gemm_from_json(json.at("choice"));
+  XRUN_CHECK(choice.gemm == faster(*choice.times), "{}: the choice is not the faster one",
+             file.string());
+  return choice;
+}
+
+void remember(const std::filesystem::path& file, const Json& key, const GemmChoice& choice) {
+  try {
+    make_dirs(file.parent_path());
+    write_file_atomic(file, dump_json(Json(Json::Object{{"key", key}, {"choice", to_json(choice)}}),
+                                      {.indent = 2}) +
+                                "\n");
+  } catch (const Error&) {
+    // The next process measures again; nothing else depends on the file.
+  }
+}
+
+}  // namespace
+
+GemmShape gemm_shape(const ModelConfig& config) {
+  const int64_t inner = config.moe.experts > 0 ? config.moe.ffn : config.ffn;
+  return {kRows, std::min(config.hidden, kMostIn), std::min(inner, kMostOut)};
+}
+
+GemmTimes time_gemm(const GemmShape& shape, c10::ScalarType dtype) {
+  const at::AutoGradMode with_gradients(true);
+  const at::Tensor x = wave(shape.rows, shape.in, dtype).set_requires_grad(true);
+  const at::Tensor weight = wave(shape.out, shape.in, dtype).set_requires_grad(true);
+  const at::Tensor grad = wave(shape.rows, shape.out, dtype);
+  std::array<double, kRounds> storage{}, wide{};
+  for (int round = -1; round < kRounds; ++round) {  // the first one only warms up
+    const double a = product_ms(x, weight, grad, GemmType::kStorage);
+    const double b = product_ms(x, weight, grad, GemmType::kFloat);
+    if (round < 0) continue;
+    storage[static_cast<size_t>(round)] = a;
+    wide[static_cast<size_t>(round)] = b;
+  }
+  return {median(storage), median(wide)};
+}
+
+GemmChoice choose_gemm(const ModelConfig& config, c10::ScalarType dtype, const GemmClock& clock) {
+  GemmChoice choice;
+  if (dtype == at::kFloat) return choice;
+  const GemmShape shape = gemm_shape(config);
+  const Json key = key_of(shape, dtype);
+  const std::filesystem::path file =
+      cache_root() / "measured" / "gemm" / (hash_hex(dump_json(key)) + ".json");
+  try {
+    if (auto kept = recall(file, key)) return *kept;
+  } catch (const Error& error) {
+    choice.notice = fmt::format("{}; products are timed again", error.what());
+  }
+  choice.times = clock(shape, dtype);
+  choice.gemm = faster(*choice.times);
+  remember(file, key, choice);
+  return choice;
+}
+
+Json to_json(const GemmChoice& choice) {
+  XRUN_CHECK(choice.times, "a choice without times is not kept");
+  return Json(Json::Object{{"gemm", gemm_name(choice.gemm)},
+                           {"fp32_ms", choice.times->float_ms},
+                           {"storage_ms", choice.times->storage_ms}});
+}
+
+GemmChoice gemm_from_json(const Json& json) {
+  XRUN_CHECK(json.is_object(), "what is kept of products is {}, wanted an object",
+             json.kind_name());
+  const std::string& name = json.at("gemm").as_string();
+  GemmChoice choice;
+  choice.gemm = name == gemm_name(GemmType::kFloat) ? GemmType::kFloat : GemmType::kStorage;
+  XRUN_CHECK(name == gemm_name(choice.gemm), "gemm is \"{}\", wanted \"fp32\" or \"storage\"",
+             name);
+  choice.times = GemmTimes{time_from(json, "storage_ms"), time_from(json, "fp32_ms")};
+  choice.remembered = true;
+  return choice;
+}
+
+std::string describe(const GemmChoice& choice) {
+  const bool wide = choice.gemm == GemmType::kFloat;
+  if (!choice.times) return wide ? "fp32" : "in the type that weights are stored in";
+  const GemmTimes& t = *choice.times;
+  return fmt::format("{}: {:.1f} ms a product with its gradients, {:.1f} in {}, {}",
+                     wide ? "fp32" : "bf16", wide ? t.float_ms : t.storage_ms,
+                     wide ? t.storage_ms : t.float_ms, wide ? "bf16" : "fp32",
+                     choice.remembered ? "as measured before" : "measured now");
+}
+
+}  // namespace xrun

@@ -1,0 +1,128 @@
+// In run.json: {"measured": {"gemm": {"512 x 576 x 1536": {"gemm", "fp32_ms", "storage_ms"}}}}, an
+// entry for each shape that the run's models have.
+
+#include "lua/bind/gemm_setting.h"
+
+#include "core/base/error.h"
+#include "core/model/gemm_choice.h"
+#include "core/model/hf_config.h"
+#include "core/run/run.h"
+#include "lua/bind/recipe.h"
+#include "lua/bind/run_loop.h"
+#include "lua/bind/session.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr const char* kGemm = "gemm";
+
+// What this recipe's models chose, as run.json has it.
+struct Measured {
+  Json json;
+};
+
+Json& measured_of(lua_State* L) { return LuaState::of(L).service<Measured>().json; }
+
+std::string shape_name(const GemmShape& shape) {
+  return fmt::format("{} x {} x {}", shape.rows, shape.in, shape.out);
+}
+
+// The folder of the session's run, open by itself or in the run's hands; null before.
+RunDir* run_dir_of(Session& session) {
+  if (session.run != nullptr) return &session.run->run().dir();
+  return session.run_dir.get();
+}
+
+const Json* find_choice(const Json& measured, const std::string& shape) {
+  const Json* gemm = measured.find(kGemm);
+  return gemm == nullptr ? nullptr : gemm->find(shape);
+}
+
+void set_choice(Json& measured, const std::string& shape, const Json& choice) {
+  Json all = Json::object();
+  if (const Json* known = measured.find(kGemm); known != nullptr && known->is_object())
+    all = *known;
+  all.set(shape, choice);
+  if (!measured.is_object()) measured = Json::object();
+  measured.set(kGemm, std::move(all));
+}
+
+// What the run that is resumed computed in; nothing if this is none or its record has no sound
+// choice, which is said.
+std::optional<GemmChoice> choice_of_run(Session& session, const std::string& shape) {
+  const RunDir* dir = run_dir_of(session);
+  if (dir == nullptr || !dir->resuming()) return std::nullopt;
+  const Json* measured = dir->record().find("measured");
+  const Json* choice = measured == nullptr ? nullptr : find_choice(*measured, shape);
+  if (choice == nullptr) return std::nullopt;
+  try {
+    return gemm_from_json(*choice);
+  } catch (const Error& error) {
+    add_notice(session, fmt::format("{}: measured.gemm cannot be used: {}; it is chosen anew, so "
+                                    "the last digits may differ",
+                                    dir->file("run.json").string(), error.what()));
+    return std::nullopt;
+  }
+}
+
+GemmType choose(lua_State* L, const ModelConfig& config, c10::ScalarType dtype) {
+  Session& session = session_of(L);
+  const std::string shape = shape_name(gemm_shape(config));
+  if (const Json* known = find_choice(measured_of(L), shape)) return gemm_from_json(*known).gemm;
+  std::optional<GemmChoice> choice = choice_of_run(session, shape);
+  const bool resumed = choice.has_value();
+  if (!choice) choice = choose_gemm(config, dtype);
+  add_notice(session, choice->notice);
+  add_notice(session,
+             fmt::format("products in {}{}", describe(*choice), resumed ? " (run.json)" : ""));
+  set_choice(measured_of(L), shape, to_json(*choice));
+  if (session.run != nullptr) {
+    RunDir& dir = session.run->run().dir();
+    keep_measured(L, dir);
+    dir.write_record();
+  }
+  return choice->gemm;
+}
+
+}  // namespace
+
+GemmType read_gemm(lua_State* L, const ModelConfig& config, c10::ScalarType dtype) {
+  const RecipeContext& context = recipe_context(L);
+  const Json* value = context.config.find(kGemm);
+  const std::string wanted = value == nullptr || value->is_null() ? "auto" : value->as_string();
+  if (dtype == c10::ScalarType::Float) {
+    if (wanted == "bf16") {
+      throw UsageError(
+          "gemm = \"bf16\" computes with bf16 weights; set dtype = \"bf16\" too, or "
+          "leave gemm out");
+    }
+    return GemmType::kStorage;
+  }
+  if (wanted != "auto") return wanted == "fp32" ? GemmType::kFloat : GemmType::kStorage;
+  // Caches of data need no products.
+  if (context.options.purpose == RecipePurpose::kCache) return GemmType::kStorage;
+  return choose(L, config, dtype);
+}
+
+void keep_measured(lua_State* L, RunDir& dir) {
+  const Json& chosen = measured_of(L);
+  if (!chosen.is_object()) return;
+  Json measured = Json::object();
+  if (const Json* known = dir.record().find("measured"); known != nullptr && known->is_object()) {
+    measured = *known;
+  }
+  for (const auto& [shape, choice] : chosen.at(kGemm).as_object()) {
+    const Json* known = dir.resuming() ? find_choice(measured, shape) : nullptr;
+    if (known != nullptr && *known != choice) {
+      dir.add_notice(
+          fmt::format("products of {} compute otherwise than when the run began, so the "
+                      "last digits may differ; set gemm to have them alike",
+                      shape));
+    }
+    set_choice(measured, shape, choice);
+  }
+  dir.record().set("measured", std::move(measured));
+}
+
+}  // namespace xrun
