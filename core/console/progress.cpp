@@ -43,15 +43,6 @@ std::string format_metric(double value) {
   return fmt::format("{:.4g}", value);
 }
 
-std::string format_bytes(double bytes) {
-  constexpr const char* kUnits[] = {"bytes", "KB", "MB", "GB", "TB"};
-  size_t unit = 0;
-  for (; bytes >= 999.5 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1000;
-  const bool whole = unit == 0 || bytes >= 9.95;
-  return whole ? fmt::format("{:.0f} {}", bytes, kUnits[unit])
-               : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
-}
-
 RunProgress::RunProgress(Console& console, Clock clock)
     : console_(console), clock_(std::move(clock)) {
   start();

@@ -69,7 +69,5 @@ class TaskProgress {
 std::string format_duration(double seconds);
 // "0.6931", "12.3", "1.2e-05": four significant digits for a glance.
 std::string format_metric(double value);
-// "512 KB", "1.6 GB" (powers of 1000).
-std::string format_bytes(double bytes);
 
 }  // namespace xrun

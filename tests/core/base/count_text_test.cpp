@@ -13,5 +13,11 @@ TEST(CountText, CountsAreGroupedByThousands) {
   EXPECT_EQ(count_text(-1000), "-1,000");
 }
 
+TEST(CountText, BytesGoByPowersOfAThousand) {
+  EXPECT_EQ(format_bytes(999), "999 bytes");
+  EXPECT_EQ(format_bytes(1.6e9), "1.6 GB");
+  EXPECT_EQ(format_bytes(512e3), "512 KB");
+}
+
 }  // namespace
 }  // namespace xrun

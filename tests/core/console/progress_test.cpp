@@ -94,9 +94,6 @@ TEST(Format, DurationsMetricsAndBytes) {
   EXPECT_EQ(format_metric(1.23e-5), "1.23e-05");
   EXPECT_EQ(format_metric(0), "0");
   EXPECT_EQ(format_metric(-0.5), "-0.5000");
-  EXPECT_EQ(format_bytes(999), "999 bytes");
-  EXPECT_EQ(format_bytes(1.6e9), "1.6 GB");
-  EXPECT_EQ(format_bytes(512e3), "512 KB");
 }
 
 }  // namespace
