@@ -81,6 +81,16 @@ std::string step_text(const RunSummary& summary) {
   return text;
 }
 
+std::string memory_text(const RunSummary& summary) {
+  std::string text = format_bytes(summary.peak_rss_mb * 1024 * 1024);
+  if (summary.tensor_bytes > 0) {
+    text += fmt::format(", of it tensors {}, planned {}",
+                        format_bytes(static_cast<double>(summary.tensor_bytes)),
+                        format_bytes(static_cast<double>(summary.planned_bytes)));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string opening_report(const OpeningReport& report, const Console& console) {
@@ -125,7 +135,7 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
     time += fmt::format(", {} tokens/s over all of it", count_text(std::llround(rate)));
   }
   facts.add("time", time);
-  facts.add("peak memory", format_bytes(summary.peak_rss_mb * 1024 * 1024));
+  facts.add("peak memory", memory_text(summary));
   if (summary.nonfinite > 0) {
     facts.add("not finite", fmt::format("{} logged values are null in metrics.jsonl",
                                         count_text(summary.nonfinite)));

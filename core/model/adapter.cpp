@@ -81,6 +81,12 @@ std::vector<LinearModule> linear_modules(const ModelConfig& config) {
   return modules;
 }
 
+bool is_adapter_target(const AdapterOptions& options, const LinearModule& module) {
+  const std::string name = last_part(module.name);
+  return std::any_of(options.targets.begin(), options.targets.end(),
+                     [&](const std::string& target) { return target == kAll || target == name; });
+}
+
 std::string factor_a_name(const std::string& module) { return module + ".lora_A.weight"; }
 std::string factor_b_name(const std::string& module) { return module + ".lora_B.weight"; }
 
@@ -111,14 +117,10 @@ std::shared_ptr<Adapter> make_adapter(const AdapterOptions& options, const Model
                                       uint64_t seed) {
   check_adapter_options(options, config);
   const std::vector<LinearModule> modules = linear_modules(config);
-  const auto is_target = [&](const std::string& name) {
-    return std::any_of(options.targets.begin(), options.targets.end(),
-                       [&](const std::string& target) { return target == kAll || target == name; });
-  };
   auto adapter = std::make_shared<Adapter>();
   adapter->options = options;
   for (size_t place = 0; place < modules.size(); ++place) {
-    if (!is_target(last_part(modules[place].name))) continue;
+    if (!is_adapter_target(options, modules[place])) continue;
     adapter->factors.push_back(make_factors(options, modules[place], seed, place));
   }
   return adapter;

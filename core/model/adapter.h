@@ -33,6 +33,9 @@ struct LinearModule {
 // Those of all blocks, in the order of the weights: neither embeddings nor head, router, experts.
 std::vector<LinearModule> linear_modules(const ModelConfig& config);
 
+// Whether the options put an adapter on a linear map.
+bool is_adapter_target(const AdapterOptions& options, const LinearModule& module);
+
 // The factors of one linear map.
 struct AdapterFactors {
   std::string module;

@@ -11,6 +11,7 @@
 #include "core/model/adapter.h"
 #include "core/model/decoder.h"
 #include "core/model/linear_logprob.h"
+#include "core/model/memory_limit.h"
 #include "core/model/weight_check.h"
 #include "core/model/weight_layout.h"
 
@@ -120,8 +121,9 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarT
 
 std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadOptions& options) {
   const ModelConfig config = read_model_config(dir);
-  const SafetensorsFolder files(dir);
   const std::string where = dir.string();
+  check_weights_fit(config, master_type(options), available_bytes(), where);
+  const SafetensorsFolder files(dir);
   const FileForm form = file_form(files, config, where);
   check_weight_names(files, config, form, where);
   check_tied_head(files, config, form, where);

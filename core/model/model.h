@@ -60,7 +60,7 @@ class Model {
  public:
   // Loads a Hugging Face folder. Throws one Error that lists all missing, unexpected and misshapen
   // tensors; one that lists those that hold NaN or infinity, or become infinite in the storage
-  // type.
+  // type; one, before any is read, if they are more than the memory that there is.
   static std::shared_ptr<Model> load(const std::filesystem::path& dir, const LoadOptions& options);
   static std::shared_ptr<Model> load(const std::filesystem::path& dir, at::ScalarType dtype,
                                      bool trainable);

@@ -48,11 +48,17 @@ at::Tensor scratch_floats(int64_t n) {
     if (best == nullptr || buffer.numel() < best->numel()) best = &buffer;
   }
   if (best == nullptr) {
-    std::erase_if(p.buffers, [](const at::Tensor& buffer) { return is_free(buffer); });
+    std::erase_if(p.buffers, is_free);
     p.buffers.push_back(make_buffer(n));
     best = &p.buffers.back();
   }
   return best->narrow(0, 0, n);
+}
+
+void free_scratch() {
+  Pool& p = pool();
+  const std::lock_guard lock(p.mutex);
+  std::erase_if(p.buffers, is_free);
 }
 
 }  // namespace xrun

@@ -12,4 +12,7 @@ namespace xrun {
 // that no free buffer fits frees the smaller free ones. Thread-safe.
 at::Tensor scratch_floats(int64_t n);
 
+// Frees the buffers that no tensor uses: whoever will not need them again soon.
+void free_scratch();
+
 }  // namespace xrun

@@ -62,7 +62,7 @@ class RunDir {
   void begin();
 
   // run.json, an object: {"recipe", "hash", "binary", "machine", "started", "date", "inputs",
-  // "data", "resumes", "finished", "stopped", "steps"}. Changes reach the disk by
+  // "data", "measured", "memory", "resumes", "finished", "stopped", "steps"}. Changes reach the disk by
   // write_record.
   Json& record() { return record_; }
   const Json& record() const { return record_; }

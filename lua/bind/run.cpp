@@ -7,6 +7,8 @@
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
 #include "lua/bind/args.h"
+#include "lua/bind/gemm_setting.h"
+#include "lua/bind/memory_report.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/run_methods.h"
@@ -95,12 +97,20 @@ int make_run(lua_State* L) {
     throw Error("finished");
   }
   // Weights that do not load are an error before the folder holds a run.
-  for (const auto& policy : policies) policy->model();
+  const bool trains = std::any_of(saved.begin(), saved.end(), [](const auto& one) {
+    return dynamic_cast<const AdamW*>(one.second.get()) != nullptr;
+  });
+  for (const auto& policy : policies) {
+    if (trains) check_before_load(*policy);
+    policy->model();
+  }
   if (!session.date.empty()) dir.record().set("date", session.date);
+  keep_measured(L, dir);
   auto loop = std::make_shared<RunLoop>(
       session, recipe_context(L).options.recipe, config_whole(L, "seed", 0),
       std::make_unique<Run>(std::move(dir), read_settings(L), std::move(saved)),
       std::move(policies));
+  loop->plans_memory = trains;
   LuaState& owner = LuaState::of(L);
   loop->state_ref = push_state(L, loop->run().state());
   loop->read_state = [&owner, state = loop->state_ref] {

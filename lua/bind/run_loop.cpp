@@ -136,6 +136,7 @@ void RunLoop::report(const StepLoop& loop) {
         fmt::format("{} {}{}, {} a step{}", count_text(set.size()), set.unit_name(),
                     set.size() == 1 ? "" : "s", source.plan.units, order_text(source.plan.order)));
   }
+  if (memory_) report.facts.emplace_back("memory", describe_plan(memory_->planned()));
   report.output = run_->dir().path().string();
   report.notices = std::move(session_.notices);
   session_.notices.clear();
@@ -164,6 +165,10 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   plan.data = identity_of(first);
   for (size_t i = 1; i < loop.sources.size(); ++i) {
     plan.data.set(fmt::format("set {}", i + 1), identity_of(loop.sources[i]));
+  }
+  if (plans_memory) {
+    memory_ = MemoryReport::plan(policies_, loop, !session_.references.empty());
+    run_->dir().record().set("memory", memory_->to_json());
   }
   loop.phase = phases_++;
   report(loop);
@@ -268,9 +273,14 @@ void RunLoop::finish(const Json& state) {
     reference->flush();
     reference->check_digest();
   }
+  if (memory_) run_->dir().record().set("memory", memory_->to_json());
   run_->finish(state);
   RunSummary summary = run_->summary();
   summary.skipped = session_.skipped_steps;
+  if (memory_) {
+    summary.planned_bytes = total_bytes(memory_->planned());
+    summary.tensor_bytes = memory_->measured();
+  }
   const std::string text = closing_summary(summary, *session_.console);
   session_.console->print(text);
   run_->dir().log_line(text);

@@ -16,6 +16,7 @@
 #include "lua/bind/batch_sizes.h"
 #include "lua/bind/data_handle.h"
 #include "lua/bind/lua_state.h"
+#include "lua/bind/memory_report.h"
 #include "lua/bind/metrics.h"
 #include "lua/bind/session.h"
 
@@ -86,6 +87,7 @@ class RunLoop {
   // cannot be saved.
   std::function<Json()> read_state = [] { return Json(); };
   std::shared_ptr<LuaRef> state_ref;  // the table behind it
+  bool plans_memory = false;          // there is an optimizer
 
  private:
   void report(const StepLoop& loop);
@@ -106,6 +108,7 @@ class RunLoop {
   int64_t body_tokens_ = 0;
   int64_t evaluated_step_ = -1, evaluations_ = 0;
   Metrics last_train_;
+  std::optional<MemoryReport> memory_;  // of the loop that was planned last
 };
 
 }  // namespace xrun

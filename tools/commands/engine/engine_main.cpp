@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/model/allocator.h"
+#include "core/model/memory_count.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/engine/engine_commands.h"
 
@@ -17,8 +18,8 @@ struct EngineCommand {
 };
 
 constexpr EngineCommand kCommands[] = {
-    {"score", command_score},   {"sample", command_sample}, {"init-model", command_init_model},
-    {"models", command_models}, {"import", command_import}, {"explain", command_explain},
+    {"score", command_score},        {"sample", command_sample}, {"init-model", command_init_model},
+    {"models", command_models},      {"import", command_import}, {"explain", command_explain},
     {"cache", command_cache_recipe},
 };
 
@@ -33,6 +34,7 @@ int run(int (*command)(int, char**), std::string_view name, int argc, char** arg
 
 extern "C" int xrun_engine_main(int argc, char** argv) {
   xrun::tune_allocator();
+  xrun::install_memory_count();
   const std::string_view name = argv[1];
   for (const xrun::EngineCommand& command : xrun::kCommands) {
     if (command.name == name) return xrun::run(command.run, name, argc - 1, argv + 1);

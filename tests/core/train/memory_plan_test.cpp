@@ -1,0 +1,228 @@
+// The memory plan against what an allocator counts, and what a step after the second allocates.
+
+#include "core/model/memory_plan.h"
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/model/allocator.h"
+#include "core/model/hf_config.h"
+#include "core/model/init_model.h"
+#include "core/model/memory_count.h"
+#include "core/model/scratch.h"
+#include "core/train/adamw.h"
+#include "core/train/policy.h"
+#include "core/train/step.h"
+#include "tests/core/train/tiny_pairs.h"
+
+namespace xrun {
+namespace {
+
+constexpr int64_t kSegment = 128;
+
+struct MemoryCase {
+  std::string name;
+  InitOptions init;
+  PolicyOptions options = {};
+  int64_t segments = 8, micros = 1;
+};
+
+void PrintTo(const MemoryCase& one, std::ostream* out) { *out << one.name; }
+
+// A model with 4 blocks whose parts all weigh something.
+InitOptions shape_of(const std::string& preset) {
+  InitOptions init = init_preset(preset);
+  init.vocab = 4000;
+  return init;
+}
+
+PackedBatch pack_of(int64_t segments, int64_t first = 0) {
+  PackedBatch pack;
+  for (int64_t s = 0; s < segments; ++s) {
+    std::vector<int32_t> ids;
+    std::vector<uint8_t> trained;
+    for (int64_t t = 0; t < kSegment; ++t) {
+      ids.push_back(static_cast<int32_t>((s * 131 + t * 17) % 3000));
+      trained.push_back(t < kSegment / 2 ? 0 : 1);
+    }
+    PackedBatch::Segment segment;
+    segment.row_id = segment.sample_id = first + s;
+    pack.append(segment, ids, trained);
+  }
+  return pack;
+}
+
+class Steps {
+ public:
+  Steps(const TinyFolder& folder, const MemoryCase& one) : case_(one) {
+    tune_allocator();
+    install_memory_count();
+    const std::filesystem::path dir = folder.path() / "model";
+    init_model(dir, one.init);
+    free_scratch();
+    before_ = memory_count().held;
+    policy_ = Policy::open(dir, one.options);
+    AdamWOptions optim;
+    optim.lr = 1e-3;
+    adamw_ = std::make_unique<AdamW>(std::vector<std::shared_ptr<Trainable>>{policy_}, optim);
+  }
+
+  void step() {
+    BatchInfo info;
+    info.total_steps = 10;
+    info.unit = Unit::kSequence;
+    std::vector<PackedBatch> packs;
+    for (int64_t m = 0; m < case_.micros; ++m) {
+      packs.push_back(pack_of(case_.segments, m * case_.segments));
+    }
+    Batch batch(std::move(info), std::move(packs));
+    const auto objective = [this](MicroBatch& p) {
+      ObjectiveResult result;
+      result.losses.emplace_back(Unit::kSequence, policy_->logprob(p.all()).neg());
+      return result;
+    };
+    train_step(batch, objective, *adamw_);
+  }
+
+  // Of the steps since the last reset_memory_peak.
+  int64_t peak() const { return memory_count().peak - before_; }
+
+  std::vector<MemoryKind> plan() const {
+    const PackedBatch pack = pack_of(case_.segments);
+    MemoryShape shape;
+    shape.dtype = case_.options.dtype;
+    shape.gemm = case_.options.gemm;
+    shape.tokens = pack.token_count();
+    shape.loss_rows = pack.rows.size();
+    shape.several = case_.micros > 1;
+    shape.head_mb = case_.options.head_mb;
+    shape.recompute = case_.options.recompute;
+    shape.adapter = case_.options.lora;
+    return memory_plan(read_model_config(policy_->dir()), shape);
+  }
+
+  int64_t held(const std::string& kind) const {
+    int64_t bytes = 0;
+    if (kind == "weights") {
+      for (const Parameter& one : policy_->model().parameters()) bytes += one.master.nbytes();
+    } else {
+      for (const NamedTensor& one : adamw_->tensors()) bytes += one.tensor.nbytes();
+    }
+    return bytes;
+  }
+
+ private:
+  const MemoryCase& case_;
+  int64_t before_ = 0;
+  std::shared_ptr<Policy> policy_;
+  std::unique_ptr<AdamW> adamw_;
+};
+
+int64_t bytes_of(const std::vector<MemoryKind>& plan, const std::string& name) {
+  for (const MemoryKind& kind : plan) {
+    if (kind.name == name) return kind.bytes;
+  }
+  return 0;
+}
+
+class MemoryPlan : public testing::TestWithParam<MemoryCase> {
+ protected:
+  TinyFolder folder_;
+};
+
+TEST_P(MemoryPlan, IsWithinTenPercentOfWhatIsMeasured) {
+  Steps steps(folder_, GetParam());
+  steps.step();
+  reset_memory_peak();
+  steps.step();
+  const std::vector<MemoryKind> plan = steps.plan();
+  const auto planned = static_cast<double>(total_bytes(plan));
+  const auto measured = static_cast<double>(steps.peak());
+  EXPECT_LT(std::fabs(planned / measured - 1), 0.1)
+      << fmt::format("measured {:.1f} MB, planned ", measured / 1e6) << describe_plan(plan);
+  EXPECT_EQ(bytes_of(plan, "weights"), steps.held("weights"));
+  EXPECT_EQ(bytes_of(plan, "optimizer"), steps.held("optimizer"));
+  RecordProperty("planned_to_measured", fmt::format("{:.3f}", planned / measured));
+}
+
+// What ATen takes in small pieces, and what malloc needs to lay blocks out, is allowed for.
+TEST_P(MemoryPlan, NoLargeAllocationComesAfterTheSecondStepOfOneShape) {
+  constexpr int64_t kSlack = 1 << 20;
+  Steps steps(folder_, GetParam());
+  steps.step();
+  steps.step();
+  const int64_t heap = heap_bytes();
+  const MemoryCount second = memory_count();
+  steps.step();
+  const MemoryCount third = memory_count();
+  steps.step();
+  const MemoryCount fourth = memory_count();
+  EXPECT_LT(heap_bytes() - heap, kSlack) << "pages that a step touches first";
+  EXPECT_LT(std::llabs(fourth.held - second.held), kSlack) << "what outlives a step";
+  EXPECT_EQ(fourth.large - third.large, third.large - second.large);
+}
+
+PolicyOptions with(std::function<void(PolicyOptions&)> change) {
+  PolicyOptions options;
+  change(options);
+  return options;
+}
+
+std::vector<MemoryCase> cases() {
+  const InitOptions llama = shape_of("tiny"), untied = [&] {
+    InitOptions init = llama;
+    init.tied = false;
+    return init;
+  }();
+  InitOptions wide = llama;
+  wide.vocab = 32000;
+  const auto lora = [](PolicyOptions& o) { o.lora = AdapterOptions{}; };
+  const auto dropout = [](PolicyOptions& o) {
+    o.lora = AdapterOptions{.dropout = 0.1, .targets = {"q_proj", "v_proj"}};
+  };
+  const auto recompute = [](PolicyOptions& o) { o.recompute = true; };
+  const auto bf16 = [](PolicyOptions& o) { o.dtype = c10::ScalarType::BFloat16; };
+  const auto widened = [&](PolicyOptions& o) {
+    bf16(o);
+    o.gemm = GemmType::kFloat;
+  };
+  const auto little_head = [](PolicyOptions& o) { o.head_mb = 4; };
+  const auto bf16_lora = [&](PolicyOptions& o) {
+    bf16(o);
+    lora(o);
+  };
+  return {{"llama", llama},
+          {"llama_untied", untied},
+          {"llama_several", llama, {}, 4, 3},
+          {"llama_few_tokens", wide, {}, 1, 1},
+          {"llama_few_tokens_several", wide, {}, 1, 2},
+          {"llama_wide_head", wide},
+          {"head_recomputed", wide, with(little_head)},
+          {"gpt2", shape_of("gpt2-tiny")},
+          {"moe_8", shape_of("moe-8")},
+          {"moe_8_few_tokens", shape_of("moe-8"), {}, 1, 1},
+          {"lora", llama, with(lora)},
+          {"lora_with_dropout", llama, with(dropout)},
+          {"recompute", llama, with(recompute)},
+          {"bf16", llama, with(bf16)},
+          {"bf16_few_tokens", wide, with(bf16), 1, 1},
+          {"bf16_in_fp32", llama, with(widened)},
+          {"bf16_lora", llama, with(bf16_lora)}};
+}
+
+std::vector<MemoryCase> first_cases(size_t n, bool rest) {
+  const std::vector<MemoryCase> all = cases();
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(n);
+  return rest ? std::vector<MemoryCase>(middle, all.end())
+              : std::vector<MemoryCase>(all.begin(), middle);
+}
+
+const auto name_of = [](const auto& info) { return info.param.name; };
+
+INSTANTIATE_TEST_SUITE_P(Llama, MemoryPlan, testing::ValuesIn(first_cases(1, false)), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowModels, MemoryPlan, testing::ValuesIn(first_cases(1, true)), name_of);
+
+}  // namespace
+}  // namespace xrun
