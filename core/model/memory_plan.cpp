@@ -10,6 +10,7 @@
 #include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/model/block_memory.h"
+#include "core/model/head_chunk.h"
 #include "core/model/hf_config.h"
 #include "core/model/weight_layout.h"
 
@@ -18,7 +19,6 @@ namespace xrun {
 namespace {
 
 constexpr int64_t kScratchPage = 2 << 20;  // scratch.cpp rounds to it
-constexpr int64_t kHeadChunk = 256;        // rows of the head that are recomputed at a time
 
 int64_t pages(int64_t bytes) { return (bytes + kScratchPage - 1) / kScratchPage * kScratchPage; }
 
@@ -89,11 +89,10 @@ class Step {
   // Softmax rows that stay in scratch memory from step to step.
   int64_t softmax() const {
     const int64_t row = 4 * c_.vocab;
-    const int64_t fit = (s_.head_mb << 20) / row;
-    const int64_t kept = std::min(s_.loss_rows, fit);
-    const int64_t spare = std::min(s_.loss_rows - kept, kHeadChunk);
+    const int64_t kept = head_rows_within(s_.head_mb, s_.loss_rows, c_.vocab);
+    const int64_t spare = std::min(s_.loss_rows - kept, kHeadChunkRows);
     // A twin is asked while the policy's own softmax waits for its backward.
-    const int64_t twin = s_.reference ? std::min(s_.loss_rows, kHeadChunk) : 0;
+    const int64_t twin = s_.reference ? std::min(s_.loss_rows, kHeadChunkRows) : 0;
     return pages(kept * row) + pages(std::max(spare, twin) * row);
   }
 
