@@ -141,6 +141,10 @@ std::optional<Change> smallest_change(const MemoryShape& shape, int64_t longest,
   lora.shape.recompute = true;
   lora.shape.dtype = c10::ScalarType::BFloat16;
   if (fits(lora.shape)) return lora;
+  lora.shape.head_mb = head.shape.head_mb;
+  if (auto fewer = fewer_tokens(lora.shape, longest, fits)) {
+    return Change{lora.text + ", " + head.text + ", " + fewer->text, fewer->shape};
+  }
   return std::nullopt;
 }
 

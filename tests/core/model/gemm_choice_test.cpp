@@ -90,8 +90,8 @@ TEST_F(GemmChoiceTest, ADamagedFileIsMeasuredAgainAndSaid) {
        {std::string(), std::string("{"), std::string("[1]"), std::string("{\"key\":3}"),
         sound.substr(0, sound.size() / 2), replaced("\"fp32\"", "\"fp8\""),
         replaced("\"fp32\"", "\"storage\""), replaced("\"fp32\"", "7"),
-        replaced("\"storage_ms\": 2", "\"storage_ms\": -2"),
-        replaced("\"storage_ms\": 2", "\"storage_ms\": \"two\""), replaced("\"rows\"", "\"raws\""),
+        replaced("\"storage_ms\":2", "\"storage_ms\":-2"),
+        replaced("\"storage_ms\":2", "\"storage_ms\":\"two\""), replaced("\"rows\"", "\"raws\""),
         std::string(1 << 20, '[')}) {
     write_file_atomic(kept(), bad);
     measured_ = 0;
