@@ -12,9 +12,9 @@ namespace xrun {
 struct MemoryShape;
 struct ModelConfig;
 
-// Bytes that this process may still take: $XRUN_MEMORY_MB (10^6 bytes each) if it is set, else what the system can
-// give without swapping, within the limits of the control groups that the process is in (versions 1
-// and 2). 0: nobody can tell.
+// Bytes that this process may still take: $XRUN_MEMORY_MB (10^6 bytes each) if it is set, else what
+// the system can give without swapping, within the limits of the control groups that the process is
+// in (versions 1 and 2). 0: nobody can tell.
 //   root  of /proc and /sys, for tests
 int64_t available_bytes(const std::filesystem::path& root = "/");
 
