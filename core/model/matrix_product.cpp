@@ -2,7 +2,10 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <c10/util/Exception.h>
 
 namespace at::native {
 
@@ -15,9 +18,29 @@ void mkldnn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& r
 
 namespace xrun {
 
+namespace {
+
+// LibTorch asks of fp32 operands, too, that the processor has bf16 instructions: it has to be
+// tried.
+bool onednn_multiplies() {
+  static const bool yes = [] {
+    if (!at::globalContext().hasMKLDNN()) return false;
+    const at::Tensor one = at::ones({1, 1}), out = at::empty({1, 1});
+    try {
+      at::native::mkldnn_matmul(one, one, out, 0.0f, 1.0f);
+    } catch (const c10::Error&) {
+      return false;
+    }
+    return true;
+  }();
+  return yes;
+}
+
+}  // namespace
+
 void multiply_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   if (out.numel() == 0) return;
-  if (at::globalContext().hasMKLDNN() && a.numel() > 0) {
+  if (a.numel() > 0 && onednn_multiplies()) {
     at::native::mkldnn_matmul(a, b, out, into == Into::kAdd ? 1.0f : 0.0f, 1.0f);
     return;
   }
