@@ -23,11 +23,13 @@ namespace {
 
 constexpr const char* kOp = "linear_head";
 
+// Below the smallest a log-sum-exp would say nothing about its row but the largest logit.
+constexpr double kMinTemperature = 1e-6, kMaxTemperature = 1e30;
+
 void check_temperature(double temperature) {
-  const auto scale = static_cast<float>(1 / temperature);
-  XRUN_CHECK(temperature > 0 && std::isfinite(scale) && scale > 0,
-             "linear_head: temperature is {}, wanted a number above 0 that 1 can be divided by",
-             temperature);
+  XRUN_CHECK(temperature >= kMinTemperature && temperature <= kMaxTemperature,
+             "linear_head: temperature is {}, wanted a number from {} to {}", temperature,
+             kMinTemperature, kMaxTemperature);
 }
 
 at::Tensor dense_floats(const at::Tensor& x) { return x.to(at::kFloat).contiguous(); }

@@ -1,8 +1,10 @@
 // Sums as softmax_rows.inl takes them: fp32 lanes within a block, fp64 across blocks. A logit whose
-// exponential is 0 adds nothing to the entropy, so -inf is a masked column and no NaN.
+// exponential is 0 adds nothing to the entropy, so -inf is a masked column and no NaN. The largest
+// logit is taken off before the scale is put on: at a low temperature the rounding of their product
+// would be that of a number far from 0, and log-probs could come out above it.
 
 struct RowSums {
-  double sum, weighted;  // of e^d and of e^d d, where d = scale z - most
+  double sum, weighted;  // of e^d and of e^d d, where d = scale (z - most)
 };
 
 template <bool kWeighted>
@@ -13,7 +15,7 @@ XRUN_INLINE RowSums row_sums(const float* z, int64_t columns, float scale, float
     const int64_t size = begin + kSumBlock < columns ? kSumBlock : columns - begin;
     VF sum = {}, weighted = {};
     each_vector(size, [&](int64_t i, int n) {
-      const VF d = load_some(z + begin + i, n) * scale - shift;
+      const VF d = (load_some(z + begin + i, n) - shift) * scale;
       VF e = exp_of(d);
       for (int lane = n; lane < kLanes; ++lane) e[lane] = 0.0f;  // padding is no logit
       sum += e;
@@ -74,17 +76,16 @@ static void top_of_row(const float* z, int64_t columns, int64_t top, float* valu
 static void head_rows(const HeadRows& a) {
   for (int64_t r = 0; r < a.rows; ++r) {
     const float* z = a.z + r * a.width;
-    const float most = row_max(z, a.columns) * a.scale;
+    const float most = row_max(z, a.columns);
     const RowSums sums = a.entropy != nullptr ? row_sums<true>(z, a.columns, a.scale, most)
                                               : row_sums<false>(z, a.columns, a.scale, most);
     const double log_sum = __builtin_log(sums.sum);
-    const double lse = static_cast<double>(most) + log_sum;
-    a.lse[r] = static_cast<float>(lse);
+    a.lse[r] = static_cast<float>(static_cast<double>(most) * a.scale + log_sum);
     if (a.entropy != nullptr) {
       a.entropy[r] = static_cast<float>(log_sum - sums.weighted / sums.sum);
     }
     const auto logprob = [&](float logit) {
-      return static_cast<float>(static_cast<double>(logit * a.scale) - lse);
+      return static_cast<float>(static_cast<double>(logit - most) * a.scale - log_sum);
     };
     for (int64_t m = r * a.targets; m < (r + 1) * a.targets; ++m) {
       a.logprob[m] = logprob(z[a.target[m]]);
@@ -96,20 +97,31 @@ static void head_rows(const HeadRows& a) {
   }
 }
 
+// lse - scale most; of a low temperature both are large, and it is summed again.
+XRUN_INLINE float log_sum_of(const HeadRowsBackward& a, const float* z, int64_t r, float most) {
+  if (a.scale > 1) {
+    return static_cast<float>(__builtin_log(row_sums<false>(z, a.columns, a.scale, most).sum));
+  }
+  return static_cast<float>(a.lse[r] - static_cast<double>(most) * a.scale);
+}
+
 static void head_row_backward(const HeadRowsBackward& a, int64_t r) {
   const float* z = a.z + r * a.width;
   float* dz = a.dz + r * a.width;
   double lift = a.grad_lse[r];
   for (int64_t i = r * a.ids; i < (r + 1) * a.ids; ++i) lift -= a.grad[i];
-  const VF every = splat(static_cast<float>(lift) * a.scale), shift = splat(a.lse[r]);
+  const float most = row_max(z, a.columns);
+  const VF every = splat(static_cast<float>(lift) * a.scale), shift = splat(most);
+  const VF log_sum = splat(log_sum_of(a, z, r, most));
   if (a.grad_entropy == nullptr) {
     each_vector(a.columns, [&](int64_t i, int n) {
-      store_some(dz + i, every * exp_of(load_some(z + i, n) * a.scale - shift), n);
+      const VF d = (load_some(z + i, n) - shift) * a.scale - log_sum;
+      store_some(dz + i, every * exp_of(d), n);
     });
   } else {
     const VF c = splat(a.grad_entropy[r] * a.scale), entropy = splat(a.entropy[r]);
     each_vector(a.columns, [&](int64_t i, int n) {
-      const VF d = load_some(z + i, n) * a.scale - shift;
+      const VF d = (load_some(z + i, n) - shift) * a.scale - log_sum;
       const VF p = exp_of(d);
       store_some(dz + i, p == 0.0f ? VF{} : p * (every - c * (d + entropy)), n);
     });

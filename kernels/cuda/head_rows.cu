@@ -46,7 +46,7 @@ __device__ Sums row_sums(const float* z, int64_t columns, float scale) {
   __shared__ Sums parts[kWarps];
   Sums own = {-INFINITY, 0.0f, 0.0f};
   for (int64_t i = threadIdx.x; i < columns; i += kThreads) {
-    const float s = z[i] * scale;
+    const float s = __fmul_rn(z[i], scale);  // as below: no sum is fused with it
     if (s != -INFINITY) own = merge(own, {s, 1.0f, 0.0f});  // a masked column adds nothing
   }
   own = merge_warp(own);
@@ -69,7 +69,7 @@ __global__ void head_rows_kernel(CudaHeadRows a) {
   for (int64_t m = threadIdx.x; m < a.targets; m += kThreads) {
     const int64_t target = a.target[row * a.targets + m];
     const bool inside = target >= 0 && target < a.columns;
-    a.logprob[row * a.targets + m] = inside ? z[target] * a.scale - lse : NAN;
+    a.logprob[row * a.targets + m] = inside ? __fmul_rn(z[target], a.scale) - all.max - log_sum : NAN;
   }
 }
 
@@ -80,11 +80,13 @@ __global__ void head_rows_backward_kernel(CudaHeadRowsBackward a) {
   const float* grad = a.grad + row * a.ids;
   float lift = a.grad_lse[row];
   for (int64_t i = 0; i < a.ids; ++i) lift -= grad[i];
-  const float lse = a.lse[row];
+  const Sums all = row_sums(z, a.columns, a.scale);
+  const float log_sum = logf(all.sum);
   const float c = a.grad_entropy != nullptr ? a.grad_entropy[row] : 0.0f;
   const float entropy = a.grad_entropy != nullptr ? a.entropy[row] : 0.0f;
   for (int64_t i = threadIdx.x; i < a.width; i += kThreads) {
-    const float d = i < a.columns ? z[i] * a.scale - lse : -INFINITY;
+    const float d =
+        i < a.columns ? __fmul_rn(z[i], a.scale) - all.max - log_sum : -INFINITY;
     const float p = expf(d);
     dz[i] = p == 0.0f ? 0.0f : a.scale * p * (lift - c * (d + entropy));
   }

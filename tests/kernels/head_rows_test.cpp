@@ -1,6 +1,7 @@
 // The head's rows against fp64, at widths around every vector and block boundary.
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 
 #include "tests/kernels/kernel_case.h"
@@ -40,11 +41,12 @@ struct Output {
 };
 
 Output run(const kernels::CpuKernels& kernels, const std::vector<float>& z, int64_t rows,
-           int64_t width, int64_t columns, const std::vector<int64_t>& target, int64_t top) {
+           int64_t width, int64_t columns, const std::vector<int64_t>& target, int64_t top,
+           float scale = kScale) {
   const auto n = static_cast<size_t>(rows);
   Output out{std::vector<float>(target.size()), std::vector<float>(n), std::vector<float>(n),
              std::vector<float>(n * top), std::vector<int64_t>(n * top)};
-  kernels.head_rows({z.data(), rows, width, columns, kScale, target.data(),
+  kernels.head_rows({z.data(), rows, width, columns, scale, target.data(),
                      static_cast<int64_t>(target.size()) / rows, out.logprob.data(), out.lse.data(),
                      out.entropy.data(), top, out.top_logprob.data(), out.top_id.data()});
   return out;
@@ -98,6 +100,26 @@ TEST_P(HeadRowsTest, TheGradientIsTheFormulaAndNothingInThePadding) {
       EXPECT_EQ(dz[columns], 0.0f);
       EXPECT_EQ(dz[columns + 1], 0.0f);
     }
+  }
+}
+
+TEST_P(HeadRowsTest, NoLogProbIsAboveZeroAtALowTemperature) {
+  constexpr int64_t kColumns = 3001;
+  const std::vector<float> z = random_floats(kColumns, 11, 12.0f);
+  const auto best = static_cast<int64_t>(std::max_element(z.begin(), z.end()) - z.begin());
+  for (const float scale : {1.0f, 3.7f, 101.3f, 1e4f, 1e6f}) {
+    const Output out = run(*kernels_, z, 1, kColumns, kColumns, {best}, 3, scale);
+    EXPECT_LE(out.logprob[0], 0.0f) << scale;
+    EXPECT_LE(out.top_logprob[0], 0.0f) << scale;
+    EXPECT_GE(out.entropy[0], 0.0f) << scale;
+    const int64_t id = 0;
+    const float none = 0, one = 1;
+    std::vector<float> dz = z;
+    kernels_->head_rows_backward({dz.data(), dz.data(), 1, kColumns, kColumns, scale, &id, &none, 1,
+                                  out.lse.data(), &one, nullptr, nullptr});
+    double sum = 0;
+    for (const float d : dz) sum += d / scale;
+    EXPECT_NEAR(sum, 1.0, 2e-6) << scale;  // the probabilities, as the backward sees them
   }
 }
 

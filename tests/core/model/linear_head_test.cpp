@@ -256,7 +256,7 @@ TEST(LinearHead, NamesAnOptionOutOfRange) {
   tops.top_k = 10;
   tops.columns = 9;
   EXPECT_EQ(message(cold, p.target),
-            "linear_head: temperature is 0, wanted a number above 0 that 1 can be divided by");
+            "linear_head: temperature is 0, wanted a number from 1e-06 to 1e+30");
   EXPECT_NE(message(hot, p.target), "no error");
   EXPECT_EQ(message(padded, p.target),
             "linear_head: columns is 11, wanted 1 to the 10 rows of weight, or 0 for all of them");
