@@ -1,30 +1,18 @@
-// Needs a GPU: compiled always, skipped where no driver is. The plug-in must load before anything
-// asks torch for CUDA, so these tests have an executable of their own.
+// The head's ops on a GPU against the CPU's: compiled always, skipped where no driver is.
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include "core/model/linear_head.h"
 #include "core/model/linear_logprob.h"
+#include "tests/gpu/plugin.h"
 
 namespace xrun {
 namespace {
-
-bool load_plugin() {
-  static const bool loaded = [] {
-    void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-    if (driver == nullptr) return false;
-    auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
-    if (init == nullptr || init(0) != 0) return false;
-    return dlopen(XRUN_BINARY_DIR "/libxrun_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr;
-  }();
-  return loaded;
-}
 
 struct Result {
   at::Tensor logprob, dhidden, dweight;
@@ -45,7 +33,7 @@ void expect_close(const at::Tensor& got, const at::Tensor& wanted, double tolera
 }
 
 TEST(LogprobCuda, AgreesWithTheCpuKeptAndRecomputed) {
-  if (!load_plugin()) GTEST_SKIP() << "no CUDA driver";
+  if (cuda_plugin() == nullptr) GTEST_SKIP() << "no CUDA driver";
   const at::Tensor hidden = at::randn({37, 64}), weight = at::randn({1003, 64}).mul(0.1);
   const at::Tensor index = at::randint(37, {29}, at::kLong);
   const at::Tensor target = at::randint(1003, {29}, at::kLong), grad = at::randn({29});
@@ -60,7 +48,7 @@ TEST(LogprobCuda, AgreesWithTheCpuKeptAndRecomputed) {
 }
 
 TEST(HeadCuda, AgreesWithTheCpuInEveryOutputAndGradient) {
-  if (!load_plugin()) GTEST_SKIP() << "no CUDA driver";
+  if (cuda_plugin() == nullptr) GTEST_SKIP() << "no CUDA driver";
   const at::Tensor hidden = at::randn({37, 64}), weight = at::randn({1003, 64}).mul(0.1);
   const at::Tensor index = at::randint(37, {29}, at::kLong);
   const at::Tensor target = at::randint(999, {29, 2}, at::kLong);

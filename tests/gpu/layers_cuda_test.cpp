@@ -1,0 +1,114 @@
+// Our ops on a GPU against the CPU's kernels, values and gradients.
+
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include "core/model/attention.h"
+#include "core/model/linear.h"
+#include "core/model/rms_norm.h"
+#include "core/model/rope.h"
+#include "core/model/swiglu.h"
+#include "tests/gpu/plugin.h"
+
+namespace xrun {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using Layer = std::function<at::Tensor(const Tensors&)>;
+
+// The layer's value and the gradients of its inputs under a fixed gradient, all on the CPU.
+Tensors run(const Layer& layer, const Tensors& inputs, const at::Tensor& grad, c10::Device device) {
+  Tensors leaves;
+  for (const at::Tensor& one : inputs) {
+    leaves.push_back(one.detach().to(device).clone().requires_grad_());
+  }
+  const at::Tensor y = layer(leaves);
+  y.backward(grad.to(device));
+  Tensors out{y.detach().cpu()};
+  for (const at::Tensor& leaf : leaves) out.push_back(leaf.grad().cpu());
+  return out;
+}
+
+void expect_same(const Layer& layer, const Tensors& inputs, double tolerance) {
+  const at::Tensor grad = at::randn(layer(inputs).sizes()).to(inputs[0].scalar_type());
+  const Tensors got = run(layer, inputs, grad, at::Device(at::kCUDA, 0));
+  const Tensors wanted = run(layer, inputs, grad, at::kCPU);
+  for (size_t i = 0; i < got.size(); ++i) {
+    const at::Tensor a = got[i].to(at::kDouble), b = wanted[i].to(at::kDouble);
+    const double scale = b.abs().max().item<double>() + 1e-12;
+    EXPECT_LT(a.sub(b).abs().max().item<double>() / scale, tolerance)
+        << (i == 0 ? "the value" : "a gradient") << ", tensor " << i;
+  }
+}
+
+class LayersCuda : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override {
+    if (cuda_plugin() == nullptr) GTEST_SKIP() << "no CUDA driver";
+    at::manual_seed(11);
+  }
+  at::Tensor random(at::IntArrayRef sizes) const { return at::randn(sizes).to(GetParam()); }
+  double tolerance() const { return GetParam() == at::kFloat ? 1e-5 : 2e-2; }
+};
+
+TEST_P(LayersCuda, RmsNorm) {
+  expect_same([](const Tensors& x) { return rms_norm(x[0], x[1], 1e-5); },
+              {random({37, 96}), random({96})}, tolerance());
+}
+
+TEST_P(LayersCuda, Rope) {
+  const at::Tensor angle = at::randn({37, 16});
+  expect_same(
+      [&](const Tensors& x) {
+        const auto device = x[0].device();
+        return rope(x[0], {angle.cos().to(device), angle.sin().to(device)});
+      },
+      {random({37, 3, 32})}, tolerance());
+}
+
+TEST_P(LayersCuda, GatedSilu) {
+  expect_same([](const Tensors& x) { return swiglu(x[0], x[1]); },
+              {random({37, 50}), random({37, 50})}, tolerance());
+}
+
+TEST_P(LayersCuda, WidenedProduct) {
+  expect_same([](const Tensors& x) { return linear(x[0], x[1], x[2], GemmType::kFloat); },
+              {random({37, 48}), random({20, 48}), random({20})}, tolerance());
+}
+
+TEST_P(LayersCuda, Attention) {
+  // 64: the library's kernels; 10: plain products where those want a multiple of 8
+  for (const int64_t width : {64, 10}) {
+    for (const int64_t window : {0, 5}) {
+      const std::vector<int64_t> borders = {0, 7, 7, 8, 100};
+      SCOPED_TRACE(width);
+      SCOPED_TRACE(window);
+      expect_same(
+          [&](const Tensors& x) {
+            return varlen_attention(x[0], x[1], x[2], borders, 0.2, window);
+          },
+          {random({100, 6, width}), random({100, 2, width}), random({100, 2, width})}, tolerance());
+    }
+  }
+}
+
+TEST_P(LayersCuda, AttentionTellsItsLogSumExp) {
+  const std::vector<int64_t> borders = {0, 3, 70, 71};
+  const at::Tensor q = random({71, 4, 64}), k = random({71, 2, 64}), v = random({71, 2, 64});
+  const at::Tensor got = varlen_attention_lse(q.cuda(), k.cuda(), v.cuda(), borders, 0.2).lse;
+  const at::Tensor wanted = varlen_attention_lse(q, k, v, borders, 0.2).lse;
+  EXPECT_LT(got.cpu().sub(wanted).abs().max().item<double>(), 1e-3);
+}
+
+// Library kernels take other ways where no segment has two tokens.
+TEST_P(LayersCuda, AttentionOverSingleTokens) {
+  const std::vector<int64_t> borders = {0, 1, 2, 3};
+  expect_same([&](const Tensors& x) { return varlen_attention(x[0], x[1], x[2], borders, 0.2); },
+              {random({3, 6, 64}), random({3, 2, 64}), random({3, 2, 64})}, tolerance());
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, LayersCuda, testing::Values(at::kFloat, at::kBFloat16),
+                         [](const auto& info) { return c10::toString(info.param); });
+
+}  // namespace
+}  // namespace xrun
