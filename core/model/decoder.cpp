@@ -5,6 +5,7 @@
 #include <ATen/ops/embedding.h>
 
 #include "core/model/block.h"
+#include "core/model/device.h"
 #include "core/model/kv_cache.h"
 #include "core/model/model.h"
 #include "core/model/moe.h"
@@ -46,9 +47,11 @@ Decoder::Decoder(const ModelConfig& config, const std::vector<Parameter>& parame
       options_(options) {}
 
 at::Tensor Decoder::embed(const Pass& pass, const PackInput& input) const {
-  const at::Tensor x = at::embedding(pass.weight(places_.embedding.weight), input.tokens);
+  const at::Tensor x = at::embedding(pass.weight(places_.embedding.weight),
+                                     on_device(input.tokens, options_.device));
   if (config_.positions != Positions::kLearned) return x;
-  return x.add(at::embedding(pass.weight(places_.positions.weight), input.position_ids));
+  return x.add(at::embedding(pass.weight(places_.positions.weight),
+                             on_device(input.position_ids, options_.device)));
 }
 
 at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
@@ -64,7 +67,7 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
             .dropout = options.dropout};
   if (config_.positions == Positions::kRotary) {
     pass.angles = rope_angles(config_.rope, config_.head_dim, input.position_ids, pass.cu_seqlens,
-                              options_.dtype);
+                              options_.dtype, options_.device);
   }
   at::Tensor x = embed(pass, input);
   const bool recompute = options_.recompute && options_.trainable;

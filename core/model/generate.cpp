@@ -255,6 +255,8 @@ void check_options(const GenerateOptions& options, size_t prompts) {
 
 std::vector<Generation> generate(Model& model, const Prompts& prompts,
                                  const GenerateOptions& options) {
+  XRUN_CHECK(model.device().is_cpu(), "a model on {} cannot decode; take its host_copy()",
+             model.device().str());
   check_prompts(model, prompts);
   check_options(options, prompts.size());
   const at::NoGradGuard no_grad;

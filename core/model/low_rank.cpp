@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/base/philox.h"
+#include "core/model/device.h"
 
 namespace xrun {
 
@@ -38,7 +39,7 @@ at::Tensor dropped(const at::Tensor& x, double rate, const DropoutKey& key, int6
       }
     }
   });
-  return x.mul(mask.to(x.scalar_type()));
+  return x.mul(on_device(mask.to(x.scalar_type()), x.device()));
 }
 
 }  // namespace xrun

@@ -27,6 +27,21 @@ at::ScalarType master_type(const LoadOptions& options) {
   return trains_base(options) ? at::kFloat : options.dtype;
 }
 
+// The adapter with its factors on a device; itself if they are there.
+std::shared_ptr<const Adapter> adapter_on(std::shared_ptr<const Adapter> adapter,
+                                          c10::Device device) {
+  if (!adapter || adapter->factors.empty() ||
+      adapter->factors.front().a.device().type() == device.type()) {
+    return adapter;
+  }
+  auto moved = std::make_shared<Adapter>(*adapter);
+  for (AdapterFactors& factors : moved->factors) {
+    factors.a = factors.a.to(device);
+    factors.b = factors.b.to(device);
+  }
+  return moved;
+}
+
 // Appends the factors of the adapter, which must fit the model.
 void add_factors(const LoadOptions& options, std::vector<Parameter>& parameters) {
   if (!options.adapter) return;
@@ -122,7 +137,9 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarT
 std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadOptions& options) {
   const ModelConfig config = read_model_config(dir);
   const std::string where = dir.string();
-  check_weights_fit(config, master_type(options), available_bytes(), where);
+  if (options.device.is_cpu()) {
+    check_weights_fit(config, master_type(options), available_bytes(), where);
+  }
   const SafetensorsFolder files(dir);
   const FileForm form = file_form(files, config, where);
   check_weight_names(files, config, form, where);
@@ -134,7 +151,7 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadO
     XRUN_CHECK(read.is_floating_point(), "{}: '{}' is {}, wanted a floating-point type", where,
                spec.name, c10::toString(read.scalar_type()));
     values.saw(spec.name, read);
-    parameters.push_back({spec.name, read.to(master_type(options))});
+    parameters.push_back({spec.name, read.to(master_type(options)).to(options.device)});
   }
   values.finish(where);
   return make(config, std::move(parameters), options);
@@ -148,7 +165,9 @@ std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> pa
       "a model that is {} computes in fp32 or bf16{}, not in {}",
       options.trainable ? "trained" : "only read", options.trainable ? "" : " or fp16",
       dtype_name(dtype));
-  return std::shared_ptr<Model>(new Model(std::move(config), std::move(parameters), options));
+  LoadOptions placed = options;
+  placed.adapter = adapter_on(options.adapter, options.device);
+  return std::shared_ptr<Model>(new Model(std::move(config), std::move(parameters), placed));
 }
 
 std::shared_ptr<Model> Model::with_adapter(const Model& model,
@@ -189,6 +208,22 @@ std::shared_ptr<Model> Model::clone(bool trainable) const {
         {parameter.name, parameter.master.detach()
                              .to(master_type(options), /*non_blocking=*/false, /*copy=*/true)
                              .contiguous()});
+  }
+  return make(config_, std::move(parameters), options);
+}
+
+std::shared_ptr<Model> Model::host_copy() const {
+  LoadOptions options = options_;
+  options.trainable = false;
+  options.adapter = nullptr;
+  options.device = c10::kCPU;
+  std::vector<Parameter> parameters;
+  for (int64_t i = 0; i < base_count(); ++i) {
+    const Parameter& parameter = parameters_[static_cast<size_t>(i)];
+    parameters.push_back({parameter.name, merged(parameter)
+                                              .to(options.dtype)
+                                              .to(c10::kCPU, /*non_blocking=*/false, /*copy=*/true)
+                                              .contiguous()});
   }
   return make(config_, std::move(parameters), options);
 }

@@ -21,7 +21,8 @@ class KvCache;
 struct Adapter;
 struct RouterRecord;
 
-// A pack of S segments without padding. Segment s is tokens [cu_seqlens[s], cu_seqlens[s+1]).
+// A pack of S segments without padding. Segment s is tokens [cu_seqlens[s], cu_seqlens[s+1]). It
+// lies on the host, where it is checked, whatever the model's device.
 struct PackInput {
   at::Tensor tokens;                // [T] int64
   at::Tensor position_ids;          // [T] int64, from 0 in each segment unless said otherwise
@@ -47,6 +48,7 @@ struct LoadOptions {
   bool trainable = false;  // all weights, or the adapter's factors alone if there is one
   bool recompute = false;  // blocks keep their input alone for the backward (recompute.h)
   std::shared_ptr<const Adapter> adapter = nullptr;  // null: none
+  c10::Device device = c10::kCPU;                    // of weights, activations, gradients
 };
 
 struct ForwardOptions {
@@ -74,6 +76,7 @@ class Model {
   at::ScalarType compute_type() const { return options_.dtype; }
   const LoadOptions& options() const { return options_; }
   bool trainable() const { return options_.trainable; }
+  c10::Device device() const { return options_.device; }
   // All, the factors of an adapter last.
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -108,6 +111,8 @@ class Model {
 
   // A copy with storage of its own, without the adapter.
   std::shared_ptr<Model> clone(bool trainable) const;
+  // A frozen copy on the host in the storage type, an adapter merged.
+  std::shared_ptr<Model> host_copy() const;
 
   // For generate.h: as forward, and appends keys and values of every segment to `cache`; with
   // one-token segments it is a decoding step. Never records a graph.

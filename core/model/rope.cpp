@@ -12,6 +12,7 @@
 #include <torch/library.h>
 
 #include "core/base/error.h"
+#include "core/model/device.h"
 #include "core/model/op_call.h"
 #include "core/model/op_check.h"
 #include "kernels/cpu/kernels.h"
@@ -33,8 +34,8 @@ void check_angles(const char* name, const at::Tensor& angles, const at::Tensor& 
 }
 
 // x [T, H, K], cos and sin [T, K/2] fp32; `inverse` rotates back.
-at::Tensor rotate_cpu(const at::Tensor& x_any, const at::Tensor& cos_any,
-                      const at::Tensor& sin_any, bool inverse) {
+at::Tensor rotate_cpu(const at::Tensor& x_any, const at::Tensor& cos_any, const at::Tensor& sin_any,
+                      bool inverse) {
   check_kernel_type("rope", "x", x_any);
   XRUN_CHECK(x_any.dim() == 3 && x_any.size(2) % 2 == 0,
              "rope: x is [{}], wanted [T, H, K] with an even K", fmt::join(x_any.sizes(), ", "));
@@ -120,21 +121,23 @@ bool rope_by_length(const RopeConfig& rope) {
 }
 
 RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tensor& position_ids,
-                       const std::vector<int64_t>& cu_seqlens, at::ScalarType type) {
-  const at::Tensor position = position_ids.to(at::kFloat);
+                       const std::vector<int64_t>& cu_seqlens, at::ScalarType type,
+                       c10::Device device) {
+  const at::Tensor position = on_device(position_ids, device).to(at::kFloat);
+  const auto frequencies = [&](int64_t length) {
+    return on_device(rope_inverse_frequencies(rope, head_dim, length), device);
+  };
   at::Tensor angle;
   if (rope_by_length(rope)) {
-    angle = at::empty({position.size(0), head_dim / 2}, at::kFloat);
+    angle = at::empty({position.size(0), head_dim / 2}, position.options());
     for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
       const int64_t begin = cu_seqlens[s], n = cu_seqlens[s + 1] - begin;
       if (n == 0) continue;
       const int64_t length = position_ids[begin + n - 1].item<int64_t>() + 1;
-      angle.narrow(0, begin, n)
-          .copy_(at::outer(position.narrow(0, begin, n),
-                           rope_inverse_frequencies(rope, head_dim, length)));
+      angle.narrow(0, begin, n).copy_(at::outer(position.narrow(0, begin, n), frequencies(length)));
     }
   } else {
-    angle = at::outer(position, rope_inverse_frequencies(rope, head_dim, 0));
+    angle = at::outer(position, frequencies(0));
   }
   const auto rounded = [&](const at::Tensor& x) {
     return x.mul(rope.attention_factor).to(type).to(at::kFloat);

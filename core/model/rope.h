@@ -24,10 +24,11 @@ at::Tensor rope_inverse_frequencies(const RopeConfig& rope, int64_t head_dim, in
 // Angles are computed in fp32 whatever the type, and cos and sin scaled by the attention factor
 // before they are rounded. Where frequencies depend on the length, that is the last position of a
 // segment plus 1, so that a segment's angles do not depend on its neighbours.
-//   position_ids  [T] int64
+//   position_ids  [T] int64 on the host; the angles lie on `device`
 //   cu_seqlens    [S+1] from 0 to T
 RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tensor& position_ids,
-                       const std::vector<int64_t>& cu_seqlens, at::ScalarType type);
+                       const std::vector<int64_t>& cu_seqlens, at::ScalarType type,
+                       c10::Device device = c10::kCPU);
 
 // Rotates the pairs (i, i + K/2) of each head; the op xrun::rope, with its own backward.
 //   x  [T, H, K] fp32 or bf16 (others through ATen)

@@ -150,7 +150,7 @@ at::Tensor AdamW::grad_norm() const {
     if (gradient.device().is_cpu()) {
       on_cpu += cpu_sum_of_squares(gradient);
     } else {
-      elsewhere.push_back(at::linalg_vector_norm(gradient).to(at::kDouble).square());
+      elsewhere.push_back(at::linalg_vector_norm(gradient, 2, {}, false, at::kDouble).square());
     }
   }
   const at::Tensor host = at::scalar_tensor(on_cpu, at::TensorOptions().dtype(at::kDouble));

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/model/device.h"
 
 namespace xrun {
 namespace {
@@ -71,8 +72,9 @@ void note_split_groups(const std::vector<std::shared_ptr<MicroBatch>>& micros) {
   }
 }
 
-at::Tensor index_of(const std::vector<int64_t>& values) {
-  return at::tensor(values, at::TensorOptions().dtype(at::kLong));
+// An index into a tensor of this device.
+at::Tensor index_of(const std::vector<int64_t>& values, c10::Device device) {
+  return on_device(at::tensor(values, at::TensorOptions().dtype(at::kLong)), device);
 }
 
 // The inverse of a permutation.
@@ -124,7 +126,7 @@ void Batch::set_field(const std::string& name, const at::Tensor& value) {
   const at::Tensor given = value.detach();
   at::Tensor ordered = by_pair ? given.repeat_interleave(2) : given;
   const auto& order = by_segment ? segment_order_ : row_order_;
-  ordered = at::index_select(ordered, 0, index_of(inverse(order)));
+  ordered = at::index_select(ordered, 0, index_of(inverse(order), ordered.device()));
   int64_t begin = 0;
   for (const auto& micro : micros_) {
     const int64_t count = by_segment ? micro->segment_count() : micro->row_count();
@@ -167,7 +169,8 @@ std::vector<std::string> Batch::field_names() const {
 
 at::Tensor Batch::in_batch_order(const std::vector<at::Tensor>& parts, bool by_row) const {
   if (parts.empty()) return at::empty({0}, at::TensorOptions().dtype(at::kFloat));
-  return at::index_select(at::cat(parts), 0, index_of(by_row ? row_order_ : segment_order_));
+  return at::index_select(at::cat(parts), 0,
+                          index_of(by_row ? row_order_ : segment_order_, parts.front().device()));
 }
 
 void Batch::close() {

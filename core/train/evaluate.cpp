@@ -105,6 +105,7 @@ Metrics evaluate(const DataSet& set, int64_t max_tokens, const Objective& object
     BatchInfo info;
     info.step = options.step;
     info.seed = options.seed;
+    info.device = options.device;
     return data_batch(set, kept, rows, max_tokens, std::move(info));
   };
   return evaluate(next, objective, options);

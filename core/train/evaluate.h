@@ -20,6 +20,7 @@ struct EvaluateOptions {
   uint64_t seed = 0;                      // of the run
   int64_t step = 0;                       // bodies of the run done before it
   int64_t number = 0;                     // of this evaluation among those of its step
+  c10::Device device = c10::kCPU;         // of the batches that it makes
   const KeptColumns* kept = nullptr;      // of the set, if they are at hand; null: made here
 };
 

@@ -7,6 +7,8 @@
 
 #include <unordered_map>
 
+#include "core/model/device.h"
+
 namespace xrun {
 namespace {
 
@@ -36,9 +38,9 @@ at::Tensor Grouping::sum(const at::Tensor& x) const {
     place.push_back(unit[i]);
   }
   const auto ids = at::TensorOptions().dtype(at::kLong);
-  const at::Tensor chosen = at::index_select(x, 0, at::tensor(member, ids).to(x.device()));
-  return at::index_add(at::zeros({count()}, x.options()), 0, at::tensor(place, ids).to(x.device()),
-                       chosen);
+  const at::Tensor chosen = at::index_select(x, 0, on_device(at::tensor(member, ids), x.device()));
+  return at::index_add(at::zeros({count()}, x.options()), 0,
+                       on_device(at::tensor(place, ids), x.device()), chosen);
 }
 
 Grouping group_by(const std::vector<int64_t>& ids) { return number_units(ids); }

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/model/device.h"
 #include "core/train/micro_batch.h"
+#include "core/train/pack_tensor.h"
 #include "core/train/ranks.h"
 
 namespace xrun {
@@ -43,6 +45,16 @@ Unit unit_of_metric(const std::string& name, const at::Tensor& value, Unit first
                           fmt::join(value.sizes(), ", "), fmt::join(sizes, ", ")));
 }
 
+// 0-dim values of several devices on the host, [n], by one read.
+at::Tensor read_together(std::vector<at::Tensor> values) {
+  c10::Device device = c10::kCPU;
+  for (const at::Tensor& one : values) {
+    if (!one.is_cpu()) device = one.device();
+  }
+  for (at::Tensor& one : values) one = on_device(one, device);
+  return at::stack(values).to(at::kCPU);
+}
+
 double coefficient(double weight, double sum) { return sum > 0 ? weight / sum : 0.0; }
 
 }  // namespace
@@ -61,7 +73,7 @@ MetricSums::Entry& MetricSums::entry(const std::string& name) {
 
 void MetricSums::add(const std::string& name, const at::Tensor& value, const at::Tensor& weight) {
   Entry& one = entry(name);
-  const at::Tensor device_weight = weight.to(value.device(), at::kDouble);
+  const at::Tensor device_weight = on_device(weight.to(at::kDouble), value.device());
   one.sums.push_back(value.detach().to(at::kDouble).mul(device_weight).sum());
   one.weight += total(weight);
 }
@@ -90,7 +102,7 @@ void MetricSums::add_scored(const MicroBatch& micro,
       return (s == nullptr ? first : s) == scored.source;
     };
     if (std::none_of(sources.begin(), sources.end(), wanted)) continue;
-    const at::Tensor own = weight.index_select(0, scored.rows->segment);
+    const at::Tensor own = weight.index_select(0, ids(scored.rows->segments));
     add("logprob_" + scored.rows->name, scored.logprob, own);
     add("length_" + scored.rows->name, scored.rows->length, own);
   }
@@ -104,8 +116,7 @@ MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
   if (extra.defined()) all.push_back(extra);
   Read out;
   if (all.empty()) return out;
-  for (at::Tensor& one : all) one = one.to(all.front().device());
-  const at::Tensor host = at::stack(all).to(at::kCPU);
+  const at::Tensor host = read_together(std::move(all));
   const double* value = host.const_data_ptr<double>();
   // One list of sums and weights, so that ranks exchange a single message.
   std::vector<double> sums(1, 0.0);
@@ -134,7 +145,8 @@ WeightedLoss weighted_loss(const ObjectiveResult& result, const MicroBatch& micr
   WeightedLoss out;
   for (const auto& [unit, loss] : result.losses) {
     const double scale = coefficient(part_weight, totals.at(unit));
-    const at::Tensor weight = micro.unit_weight(unit).to(loss.device(), at::kDouble).mul_(scale);
+    const at::Tensor weight =
+        on_device(micro.unit_weight(unit).to(at::kDouble).mul_(scale), loss.device());
     const at::Tensor graph = loss.mul(weight.to(loss.scalar_type())).sum();
     const at::Tensor value = loss.detach().to(at::kDouble).mul(weight).sum();
     out.graph = out.graph.defined() ? out.graph.add(graph) : graph;

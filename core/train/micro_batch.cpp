@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/model/device.h"
 #include "core/model/linear_logprob.h"
 #include "core/model/moe.h"
 #include "core/train/grouping.h"
@@ -21,12 +22,10 @@ MicroBatch::MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, 
   input_.tokens = ids(pack_.tokens);
   input_.position_ids = ids(pack_.position_ids);
   input_.cu_seqlens = pack_.cu_seqlens;
-  row_hidden_ = ids(pack_.rows.hidden);
-  row_target_ = ids(pack_.rows.target);
-  for (const auto& [name, values] : pack_.segment_streams) {
-    fields_[name] = {floats(values), false};
-  }
-  for (const auto& [name, values] : pack_.row_streams) fields_[name] = {floats(values), true};
+  row_hidden_ = on_device(ids(pack_.rows.hidden), device());
+  row_target_ = on_device(ids(pack_.rows.target), device());
+  for (const auto& [name, values] : pack_.segment_streams) set_field(name, floats(values), false);
+  for (const auto& [name, values] : pack_.row_streams) set_field(name, floats(values), true);
 }
 
 int64_t MicroBatch::segment_count() const { return pack_.segment_count(); }
@@ -53,11 +52,12 @@ std::shared_ptr<const ViewRows> MicroBatch::make_rows(std::string name,
   }
   view->name = std::move(name);
   view->everything = segments.size() == n && std::is_sorted(segments.begin(), segments.end());
-  view->segment = ids(segments);
-  view->row = ids(row);
-  view->row_segment = ids(row_segment);
-  view->length = ids(length);
+  view->segment = on_device(ids(segments), device());
+  view->row = on_device(ids(row), device());
+  view->row_segment = on_device(ids(row_segment), device());
+  view->length = on_device(ids(length), device());
   view->segments = std::move(segments);
+  view->loss_rows = std::move(row);
   return view;
 }
 

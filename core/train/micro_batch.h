@@ -31,7 +31,8 @@ struct BatchInfo {
   int64_t max_length = 0;     // of one sequence; 0: not known
   std::string data_key = {};  // content key of the token cache; "" for a batch made by hand
   std::function<std::string(int64_t row)> row_name =
-      {};  // "pairs.jsonl:17" of a row id; may be empty
+      {};                          // "pairs.jsonl:17" of a row id; may be empty
+  c10::Device device = c10::kCPU;  // of fields, rows and forwards
 };
 
 // A PackedBatch with its tensors. Made through std::make_shared; views hold it. Not thread-safe.
@@ -42,6 +43,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
 
   const PackedBatch& pack() const { return pack_; }
   const BatchInfo& info() const { return *info_; }
+  c10::Device device() const { return info_->device; }
   Unit unit() const { return info_->unit; }
   int64_t index() const { return index_; }
   int64_t segment_count() const;  // n
@@ -79,9 +81,9 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // Whether losses may be given in a unit: pairs where the data have them, groups where every
   // segment has one that lies in this micro-batch whole, chunks where the rows name them.
   bool has_unit(Unit unit) const;
-  // Weights of the losses of a unit, float32 on the CPU: pair [P], sequence [n], token [R], group
-  // (the mean over its segments) and chunk (the sum over its rows) in the order in which they first
-  // appear. Throws Error for a unit that this data does not have.
+  // Weights of the losses of a unit, float32 on the CPU whatever the device: pair [P], sequence
+  // [n], token [R], group (the mean over its segments) and chunk (the sum over its rows) in the
+  // order in which they first appear. Throws Error for a unit that this data does not have.
   at::Tensor unit_weight(Unit unit) const;
   int64_t unit_count(Unit unit) const;
   // Row ids of the i-th unit's source ("pairs.jsonl:17" where a name is known, else "row 17").
@@ -91,7 +93,8 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // Notes that the group of segment s has segments in another micro-batch of the step as well.
   void note_split_group(int64_t s) { split_segment_ = s; }
 
-  // A field that was assigned to the batch and sliced for this micro-batch: [n] or [R].
+  // A field that was assigned to the batch and sliced for this micro-batch: [n] or [R]; it is
+  // brought to the device.
   void set_field(const std::string& name, at::Tensor value, bool by_row);
   // A kept column of strings, one a segment; no tensor holds them. nullptr if there is none.
   void set_strings(const std::string& name, std::vector<std::string> values);
@@ -127,6 +130,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
     bool by_row;
   };
   View side_view(const char* name, int8_t side);
+  at::Tensor own_field(std::string_view name) const;  // on the CPU; undefined: no such field
   Forward& forward(Model& model);
   [[noreturn]] void throw_no_unit(Unit unit) const;
   std::shared_ptr<const ViewRows> make_rows(std::string name, std::vector<int64_t> segments) const;

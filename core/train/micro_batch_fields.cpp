@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/suggest.h"
+#include "core/model/device.h"
 #include "core/train/micro_batch.h"
 #include "core/train/pack_tensor.h"
 
@@ -18,7 +19,7 @@ constexpr const char* kOwnFields[] = {"group",  "length", "pair",  "row",
 
 void MicroBatch::set_field(const std::string& name, at::Tensor value, bool by_row) {
   strings_.erase(name);
-  fields_[name] = {std::move(value), by_row};
+  fields_[name] = {on_device(value, device()), by_row};
 }
 
 void MicroBatch::set_strings(const std::string& name, std::vector<std::string> values) {
@@ -36,6 +37,15 @@ at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
     *by_row = found->second.by_row;
     return found->second.value;
   }
+  if (const at::Tensor own = own_field(name); own.defined()) return on_device(own, device());
+  XRUN_CHECK(strings(name) == nullptr, "the field \"{}\" holds strings, which no tensor can", name);
+  const std::string near = nearest_name(name, field_names());
+  throw Error(fmt::format("this batch has no field \"{}\"{}", name,
+                          near.empty() ? std::string("; assign it to the batch first")
+                                       : fmt::format("; did you mean \"{}\"?", near)));
+}
+
+at::Tensor MicroBatch::own_field(std::string_view name) const {
   if (name == "row") return ids(pack_.row_id);
   if (name == "pair") return ids(pack_.pair_id);
   if (name == "group") return ids(pack_.group_id);
@@ -50,11 +60,7 @@ at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
     for (int32_t s : pack_.rows.segment) ++length[static_cast<size_t>(s)];
     return ids(length);
   }
-  XRUN_CHECK(strings(name) == nullptr, "the field \"{}\" holds strings, which no tensor can", name);
-  const std::string near = nearest_name(name, field_names());
-  throw Error(fmt::format("this batch has no field \"{}\"{}", name,
-                          near.empty() ? std::string("; assign it to the batch first")
-                                       : fmt::format("; did you mean \"{}\"?", near)));
+  return {};
 }
 
 std::vector<std::string> MicroBatch::own_field_names() {

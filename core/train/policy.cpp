@@ -56,6 +56,9 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
                dir.string());
     policy->adapter_dir_ = dir;
   }
+  XRUN_CHECK(options.device.is_cpu() || config.moe.experts == 0,
+             "{}: a mixture of experts trains on the CPU only so far; use --device cpu",
+             base.string());
   if (options.lora) check_adapter_options(*options.lora, config);
   if (!tokenizer_files(base).empty()) {
     policy->tokenizer_ = Tokenizer::load(base);
@@ -103,7 +106,8 @@ std::shared_ptr<Model> Policy::load_trained() const {
   LoadOptions options{.dtype = options_.dtype,
                       .gemm = options_.gemm,
                       .trainable = true,
-                      .recompute = options_.recompute};
+                      .recompute = options_.recompute,
+                      .device = options_.device};
   if (!adapter_dir_.empty()) options.adapter = read_adapter(adapter_dir_, read_model_config(dir_));
   if (options_.lora) {
     options.adapter = make_adapter(*options_.lora, read_model_config(dir_), options_.seed);
@@ -126,7 +130,8 @@ Model& Policy::model() {
 
 std::shared_ptr<Model> Policy::load_frozen(const std::filesystem::path& weights) {
   if (!model().adapter()) {
-    return Model::load(weights, {.dtype = options_.dtype, .gemm = options_.gemm});
+    return Model::load(weights,
+                       {.dtype = options_.dtype, .gemm = options_.gemm, .device = options_.device});
   }
   return Model::with_adapter(
       model(), is_adapter(weights) ? read_adapter(weights, model().config()) : nullptr);

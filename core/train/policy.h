@@ -31,6 +31,7 @@ struct PolicyOptions {
   bool recompute = false;  // blocks are computed again in the backward
   std::optional<AdapterOptions> lora = {};  // trained in place of the weights
   uint64_t seed = 0;                        // of the adapter's start
+  c10::Device device = c10::kCPU;           // on which it trains
 };
 
 // A policy. Made by open(); held through shared_ptr. Not thread-safe.
@@ -41,8 +42,8 @@ class Policy : public LogprobSource,
  public:
   // Reads the configuration and the tokenizer, no weights. The folder of a PEFT adapter opens its
   // base model, and the adapter is trained on. Throws Error that names the folder if it is no
-  // model, if the tokenizer has more ids than the embedding, or for adapter options that do not
-  // fit.
+  // model, if the tokenizer has more ids than the embedding, for adapter options that do not fit,
+  // and for a mixture of experts on another device than the CPU.
   static std::shared_ptr<Policy> open(const std::filesystem::path& dir,
                                       const PolicyOptions& options = {});
   ~Policy() override;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "core/model/device.h"
 #include "core/train/batch.h"
 #include "core/train/pack_tensor.h"
 #include "core/train/policy.h"
@@ -30,8 +31,10 @@ HeadResult policy_head(Policy& policy, const View& view, HeadOptions options,
   const auto& rows = micro.pack().rows;
   HeadResult result =
       linear_head(micro.hidden(policy.model()), policy.model().head_weight(),
-                  view.select_rows(ids(rows.hidden)),
-                  target.defined() ? target : view.select_rows(ids(rows.target)), options);
+                  view.select_rows(on_device(ids(rows.hidden), micro.device())),
+                  target.defined() ? on_device(target, micro.device())
+                                   : view.select_rows(on_device(ids(rows.target), micro.device())),
+                  options);
   if (!target.defined() && options.temperature == 1 && options.columns == 0) {
     micro.note_scored(&policy, view, view.sum(result.logprob.detach()));
   }

@@ -7,6 +7,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <torch/version.h>
 
@@ -14,6 +16,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/model/device.h"
 #include "core/model/hf_config.h"
 #include "core/model/model.h"
 #include "core/train/logprob_column.h"
@@ -49,17 +52,28 @@ uint64_t hash_of(const SegmentTokens& cut) {
   return hash_u64(fmt::format("{:016x}{:016x}", hash_u64(bytes), hash_u64(masks)));
 }
 
-// Runs the frozen weights over some segments alone and returns each one's sum.
-std::vector<float> compute_alone(Model& model, int64_t head_mb, const MicroBatch& micro,
-                                 const std::vector<SegmentTokens>& cuts) {
+// Runs the frozen weights over some segments alone and returns each one's sum, on the device.
+at::Tensor compute_alone(Model& model, int64_t head_mb, const MicroBatch& micro,
+                         const std::vector<SegmentTokens>& cuts) {
   PackedBatch alone;
   for (const SegmentTokens& cut : cuts) alone.append({}, cut.ids, cut.trained);
   const auto info = std::make_shared<const BatchInfo>(micro.info());
   const auto canonical = std::make_shared<MicroBatch>(std::move(alone), info, 0);
-  const at::Tensor sums =
-      canonical->all().sum(canonical->token_logprob(model, head_mb)).to(at::kCPU);
-  const float* values = sums.const_data_ptr<float>();
-  return {values, values + sums.numel()};
+  return canonical->all().sum(canonical->token_logprob(model, head_mb));
+}
+
+// 0-dim values, some of the host, as one tensor [n] of a device, without a wait.
+at::Tensor together(const std::vector<at::Tensor>& values, c10::Device device) {
+  std::vector<float> host;
+  for (const at::Tensor& one : values) host.push_back(one.is_cpu() ? one.item<float>() : 0.0f);
+  const at::Tensor known =
+      on_device(at::tensor(host, at::TensorOptions().dtype(at::kFloat)), device);
+  if (device.is_cpu()) return known;
+  std::vector<at::Tensor> parts;
+  for (size_t i = 0; i < values.size(); ++i) {
+    parts.push_back(values[i].is_cpu() ? known[static_cast<int64_t>(i)] : values[i]);
+  }
+  return parts.empty() ? known : at::stack(parts);
 }
 
 }  // namespace
@@ -120,7 +134,7 @@ Json Reference::column_key(const std::string& data_key) {
   key.set("dtype", dtype_name(options.dtype));
   key.set("gemm", gemm_name(options.gemm));
   key.set("threads", at::get_num_threads());
-  key.set("device", "cpu");
+  key.set("device", c10::DeviceTypeName(options.device.type(), /*lower_case=*/true));
   key.set("processor", fmt::format("{} {}", at::get_cpu_capability(), kernels::cpu_kernels().name));
   key.set("head_mb", options.head_mb);
   key.set("torch", TORCH_VERSION);
@@ -135,38 +149,56 @@ LogprobColumn& Reference::column(const std::string& data_key) {
   return *columns_.emplace(data_key, std::move(opened)).first->second;
 }
 
-std::vector<float> Reference::column_values(const View& view) {
+std::optional<at::Tensor> Reference::find(const Place& place) {
+  if (const auto value = column(place.data_key).find(place.row, place.side, place.tokens)) {
+    return at::scalar_tensor(*value, at::TensorOptions().dtype(at::kFloat));
+  }
+  for (const auto& [known, value] : waiting_) {
+    if (known == place) return value;
+  }
+  return std::nullopt;
+}
+
+void Reference::store(const Place& place, const at::Tensor& value) {
+  if (!value.is_cpu()) {
+    waiting_.emplace_back(place, value);
+    return;
+  }
+  LogprobColumn& known = column(place.data_key);
+  known.add(place.row, place.side, place.tokens, value.item<float>());
+  if (known.unsaved() >= kFlushAt) known.flush();
+}
+
+at::Tensor Reference::column_values(const View& view) {
   const MicroBatch& micro = view.micro();
   const PackedBatch& pack = micro.pack();
   const std::string& key = micro.info().data_key;
-  std::map<size_t, float> known;  // by segment of the micro-batch
+  std::map<size_t, at::Tensor> known;  // 0-dim, by segment of the micro-batch
   for (int64_t segment : view.rows().segments) {
     const auto asked = static_cast<size_t>(segment);
     if (known.count(asked) != 0) continue;
     const std::vector<size_t> group = canonical_segments(pack, asked);
-    std::vector<SegmentTokens> cuts;
-    for (size_t s : group) cuts.push_back(pack.segment_tokens(static_cast<int64_t>(s)));
     const bool storable = !key.empty() && pack.row_id[asked] >= 0;
-    std::vector<float> values;
-    for (size_t i = 0; storable && i < group.size(); ++i) {
-      const auto value =
-          column(key).find(pack.row_id[asked], pack.side[group[i]], hash_of(cuts[i]));
+    std::vector<SegmentTokens> cuts;
+    std::vector<Place> places;
+    std::vector<at::Tensor> values;
+    for (size_t s : group) {
+      cuts.push_back(pack.segment_tokens(static_cast<int64_t>(s)));
+      places.push_back({key, pack.row_id[asked], pack.side[s], hash_of(cuts.back())});
+      const auto value = storable ? find(places.back()) : std::nullopt;
       if (value) values.push_back(*value);
     }
     const bool hit = values.size() == group.size();
-    if (!hit) values = compute_alone(frozen(), policy_->options().head_mb, micro, cuts);
-    for (size_t i = 0; i < group.size(); ++i) {
-      known[group[i]] = values[i];
-      if (!hit && storable) {
-        column(key).add(pack.row_id[asked], pack.side[group[i]], hash_of(cuts[i]), values[i]);
-      }
+    if (!hit) {
+      values = compute_alone(frozen(), policy_->options().head_mb, micro, cuts).unbind();
+      for (size_t i = 0; storable && i < group.size(); ++i) store(places[i], values[i]);
     }
+    for (size_t i = 0; i < group.size(); ++i) known[group[i]] = values[i];
     (hit ? counts_.cached : counts_.computed) += static_cast<int64_t>(group.size());
-    if (storable && column(key).unsaved() >= kFlushAt) column(key).flush();
   }
-  std::vector<float> out;
+  std::vector<at::Tensor> out;
   for (int64_t segment : view.rows().segments) out.push_back(known[static_cast<size_t>(segment)]);
-  return out;
+  return together(out, micro.device());
 }
 
 at::Tensor Reference::logprob(const View& view) {
@@ -175,7 +207,7 @@ at::Tensor Reference::logprob(const View& view) {
     return view.sum(token_logprob(view));
   }
   const at::NoGradGuard no_grad;
-  return at::tensor(column_values(view), at::TensorOptions().dtype(at::kFloat));
+  return column_values(view);
 }
 
 at::Tensor Reference::token_logprob(const View& view) {
@@ -188,7 +220,20 @@ at::Tensor Reference::token_logprob(const View& view) {
   return view.select_rows(view.micro().token_logprob(frozen(), head_mb));
 }
 
+void Reference::read_waiting() {
+  if (waiting_.empty()) return;
+  std::vector<at::Tensor> values;
+  for (const auto& [place, value] : waiting_) values.push_back(value);
+  const at::Tensor host = at::stack(values).to(at::kCPU);
+  const float* value = host.const_data_ptr<float>();
+  for (const auto& [place, unread] : waiting_) {
+    column(place.data_key).add(place.row, place.side, place.tokens, *value++);
+  }
+  waiting_.clear();
+}
+
 void Reference::flush() {
+  read_waiting();
   for (auto& [key, column] : columns_) column->flush();
 }
 

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/json.h"
@@ -64,7 +66,18 @@ class Reference : public LogprobSource {
   bool shares() const;
   Model& frozen();
   LogprobColumn& column(const std::string& data_key);
-  std::vector<float> column_values(const View& view);
+  // Where a value stands in the columns.
+  struct Place {
+    std::string data_key;
+    int64_t row;
+    int8_t side;
+    uint64_t tokens;  // hash of what was computed
+    bool operator==(const Place&) const = default;
+  };
+  std::optional<at::Tensor> find(const Place& place);  // 0-dim
+  void store(const Place& place, const at::Tensor& value);
+  void read_waiting();
+  at::Tensor column_values(const View& view);
 
   std::shared_ptr<Policy> policy_;
   std::filesystem::path weights_;
@@ -72,6 +85,8 @@ class Reference : public LogprobSource {
   int64_t updates_;
   std::shared_ptr<Model> model_;
   std::map<std::string, std::unique_ptr<LogprobColumn>> columns_;
+  // Values that lie on a device: a flush reads them together, so that no step waits for one.
+  std::vector<std::pair<Place, at::Tensor>> waiting_;
   Counts counts_;
 };
 

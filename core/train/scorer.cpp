@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "core/base/error.h"
+#include "core/model/device.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 
@@ -21,7 +22,7 @@ at::Tensor last_slots(const View& view) {
   for (const int64_t s : view.rows().segments) {
     slots.push_back(borders[static_cast<size_t>(s) + 1] - 1);
   }
-  return int64_tensor(slots);
+  return on_device(int64_tensor(slots), view.micro().device());
 }
 
 }  // namespace
@@ -31,7 +32,8 @@ Scorer::Scorer(std::shared_ptr<Policy> policy) : policy_(std::move(policy)) {}
 at::Tensor& Scorer::weight() {
   if (!weight_.defined()) {
     const int64_t width = policy_->model().config().hidden;
-    weight_ = at::zeros({1, width}, at::TensorOptions().dtype(at::kFloat)).requires_grad_(true);
+    const auto floats = at::dtype(at::kFloat).device(policy_->options().device);
+    weight_ = at::zeros({1, width}, floats).requires_grad_(true);
   }
   return weight_;
 }

@@ -95,9 +95,8 @@ at::Tensor View::chunk_sum(const at::Tensor& x) const {
   const std::vector<int32_t>& whole = micro_->pack().chunk;
   XRUN_CHECK(!whole.empty() || row_count() == 0,
              "chunk_sum: the data of this batch have no chunks");
-  const int64_t* row = rows_->row.const_data_ptr<int64_t>();
   std::vector<int32_t> ids;
-  for (int64_t r = 0; r < row_count(); ++r) ids.push_back(whole[static_cast<size_t>(row[r])]);
+  for (const int64_t row : rows_->loss_rows) ids.push_back(whole[static_cast<size_t>(row)]);
   return group_by(ids).sum(x);
 }
 

@@ -16,13 +16,15 @@ class MicroBatch;
 
 // Which segments and loss rows of a micro-batch a view shows. Immutable; owned by the micro-batch.
 struct ViewRows {
-  std::string name;               // "all", "chosen", "rejected": the suffix of its metrics
-  std::vector<int64_t> segments;  // [n] segment of the micro-batch, in the view's order
-  at::Tensor segment;             // [n] int64, the same
-  at::Tensor row;                 // [R] int64, loss row of the micro-batch
-  at::Tensor row_segment;         // [R] int64, place in the view 0..n-1
-  at::Tensor length;              // [n] int64, loss rows a segment
-  bool everything = false;        // all rows of the micro-batch, in its own order
+  std::string name;                // "all", "chosen", "rejected": the suffix of its metrics
+  std::vector<int64_t> segments;   // [n] segment of the micro-batch, in the view's order
+  std::vector<int64_t> loss_rows;  // [R] loss row of the micro-batch
+  // The same and more on the micro-batch's device:
+  at::Tensor segment;       // [n] int64
+  at::Tensor row;           // [R] int64, loss row of the micro-batch
+  at::Tensor row_segment;   // [R] int64, place in the view 0..n-1
+  at::Tensor length;        // [n] int64, loss rows a segment
+  bool everything = false;  // all rows of the micro-batch, in its own order
 };
 
 // A view of n segments with R loss rows between them. Cheap to copy. Every method throws Error with

@@ -1,0 +1,284 @@
+// Training on another device than the CPU: the same numbers, one read a step, and everything that
+// is saved on the host.
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/log_sigmoid.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/model/generate.h"
+#include "core/model/init_model.h"
+#include "core/model/safetensors.h"
+#include "core/train/adamw.h"
+#include "core/train/evaluate.h"
+#include "core/train/policy.h"
+#include "core/train/policy_head.h"
+#include "core/train/reference.h"
+#include "core/train/scorer.h"
+#include "core/train/step.h"
+#include "tests/core/train/tiny_pairs.h"
+#include "tests/device/pretend_device.h"
+
+namespace xrun {
+namespace {
+
+double value(const Metrics& metrics, const std::string& name) {
+  for (const auto& [known, value] : metrics) {
+    if (known == name) return value;
+  }
+  ADD_FAILURE() << "no metric " << name;
+  return std::nan("");
+}
+
+// One policy, its reference and its optimizer.
+struct Trained {
+  std::shared_ptr<Policy> policy;
+  std::shared_ptr<Reference> reference;
+  std::shared_ptr<AdamW> adamw;
+  c10::Device device = c10::kCPU;
+
+  std::shared_ptr<Batch> batch(int64_t step = 0, const char* key = "data") const {
+    BatchInfo info;
+    info.data_key = key;
+    info.step = step;
+    info.device = device;
+    return tiny_batch(tiny_pairs(4, 77), 2, info);
+  }
+  Objective objective() const { return dpo(policy, reference, 0.1); }
+  Metrics step(int64_t number) const { return train_step(*batch(number), objective(), *adamw); }
+};
+
+class DeviceTrain : public testing::Test {
+ protected:
+  Trained open(c10::Device device, PolicyOptions options = {}) {
+    options.device = device;
+    Trained t;
+    t.device = device;
+    t.policy = Policy::open(folder_.model(), options);
+    t.reference = t.policy->reference();
+    AdamWOptions optim;
+    optim.lr = 1e-2;
+    optim.weight_decay = 0.1;
+    t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy}, optim);
+    return t;
+  }
+
+  // Steps of both devices side by side.
+  void expect_same_steps(const PolicyOptions& options, double tolerance) {
+    const Trained here = open(device_, options), host = open(c10::kCPU, options);
+    for (int64_t k = 0; k < 3; ++k) {
+      const Metrics got = here.step(k), wanted = host.step(k);
+      for (const auto& [name, number] : wanted) {
+        if (name.starts_with("perf/")) continue;
+        EXPECT_NEAR(value(got, name), number, tolerance * std::max(1.0, std::fabs(number)))
+            << name << " of step " << k;
+      }
+    }
+    const auto got = here.policy->tensors(), wanted = host.policy->tensors();
+    ASSERT_EQ(got.size(), wanted.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i].tensor.device(), device_);
+      EXPECT_TRUE(at::allclose(got[i].tensor.cpu(), wanted[i].tensor, 0, 20 * tolerance))
+          << got[i].name;
+    }
+  }
+
+  const c10::Device device_ = pretend_device();
+  TinyFolder folder_;
+};
+
+TEST_F(DeviceTrain, GivesTheNumbersOfTheCpu) { expect_same_steps({}, 1e-4); }
+
+TEST_F(DeviceTrain, SlowGivesTheNumbersOfTheCpuRecomputed) {
+  expect_same_steps({.recompute = true}, 1e-4);
+}
+
+TEST_F(DeviceTrain, SlowGivesTheNumbersOfTheCpuUnderAnAdapterWithDropout) {
+  PolicyOptions options;
+  options.lora = AdapterOptions{.rank = 4, .dropout = 0.2};
+  expect_same_steps(options, 1e-4);
+}
+
+TEST_F(DeviceTrain, GivesTheNumbersOfTheCpuInBf16) {
+  const PolicyOptions options{.dtype = c10::ScalarType::BFloat16};
+  const Trained here = open(device_, options), host = open(c10::kCPU, options);
+  for (int64_t k = 0; k < 2; ++k) {
+    EXPECT_NEAR(value(here.step(k), "loss"), value(host.step(k), "loss"), 3e-2);
+  }
+}
+
+// The first step loads the weights, the second those of the reference, whose column is filled by
+// the third and read by the next.
+TEST_F(DeviceTrain, ReadsTheDeviceOnceAStep) {
+  const Trained t = open(device_);
+  t.step(0);
+  train_step(*t.batch(1, ""), t.objective(), *t.adamw);
+  for (int64_t k = 2; k < 5; ++k) {
+    if (k == 4) t.reference->flush();
+    const std::shared_ptr<Batch> batch = t.batch(k);
+    describe_waits();
+    const DeviceWaits before = device_waits();
+    train_step(*batch, t.objective(), *t.adamw);
+    const DeviceWaits after = device_waits();
+    EXPECT_EQ(after.reads - before.reads, 1) << describe_waits();
+    EXPECT_EQ(after.writes - before.writes, 0) << describe_waits();
+  }
+  EXPECT_GT(t.reference->counts().cached, 0);
+}
+
+TEST_F(DeviceTrain, DevicesThatMixAreSeen) {
+  const at::Tensor here = at::ones({3}).to(device_), host = at::ones({3});
+  EXPECT_THROW(here.add(host), c10::Error);
+  EXPECT_THROW(here.index_select(0, at::arange(2, at::kLong)), c10::Error);
+  EXPECT_EQ(here.add(here).mul(2).cpu().sum().item<float>(), 12);
+}
+
+TEST_F(DeviceTrain, AStepThatWaitsIsSeen) {
+  const Trained t = open(device_);
+  t.step(0);
+  const DeviceWaits before = device_waits();
+  const Objective reads = [&](MicroBatch& micro) {
+    ObjectiveResult result = t.objective()(micro);
+    result.losses[0].second.sum().item();
+    return result;
+  };
+  train_step(*t.batch(1, ""), reads, *t.adamw);
+  EXPECT_GT(device_waits().reads - before.reads, 1);
+  const int64_t writes = device_waits().writes;
+  at::ones({3}).to(device_);
+  EXPECT_EQ(device_waits().writes - writes, 1);
+}
+
+TEST_F(DeviceTrain, ResumesOnTheOtherDevice) {
+  const Trained here = open(device_), host = open(c10::kCPU);
+  here.step(0);
+  std::map<std::string, at::Tensor> saved;
+  const std::filesystem::path file = folder_.path() / "saved.safetensors";
+  std::vector<NamedTensor> tensors = here.policy->tensors();
+  for (const NamedTensor& one : here.adamw->tensors()) tensors.push_back(one);
+  write_safetensors(file, tensors);
+  const SafetensorsFile read(file);
+  const Saveable::TensorSource source = [&](const std::string& name) { return read.read(name); };
+  host.policy->restore(source, here.policy->state());
+  host.adamw->restore(source, here.adamw->state());
+  EXPECT_EQ(host.policy->digest(), here.policy->digest());
+  EXPECT_NEAR(value(host.step(1), "loss"), value(here.step(1), "loss"), 1e-5);
+  here.policy->restore(source, host.policy->state());
+  EXPECT_EQ(here.policy->tensors()[0].tensor.device(), device_);
+}
+
+TEST_F(DeviceTrain, ExportsWhatItHolds) {
+  PolicyOptions options;
+  options.lora = AdapterOptions{.rank = 4};
+  const Trained t = open(device_, options);
+  t.step(0);
+  t.step(1);
+  t.policy->export_to(folder_.path() / "out");
+  const auto exported = Policy::open(folder_.path() / "out");
+  const auto adapted = Policy::open(folder_.path() / "out/adapter");
+  const at::NoGradGuard no_grad;
+  const Trained host = open(c10::kCPU);
+  const at::Tensor wanted = t.policy->logprob(*t.batch(2)).cpu();
+  EXPECT_TRUE(at::allclose(exported->logprob(*host.batch(2)), wanted, 1e-4, 1e-4));
+  EXPECT_TRUE(at::allclose(adapted->logprob(*host.batch(2)), wanted, 1e-4, 1e-4));
+}
+
+TEST_F(DeviceTrain, AnswersThroughACopyOnTheHost) {
+  PolicyOptions options;
+  options.lora = AdapterOptions{.rank = 4};
+  const Trained t = open(device_, options);
+  t.step(0);
+  t.step(1);
+  Model& model = t.policy->model();
+  EXPECT_THROW(generate(model, {{1, 2, 3}}, {}), Error);
+  const std::shared_ptr<Model> copy = model.host_copy();
+  EXPECT_EQ(generate(*copy, {{1, 2, 3}}, {.max_new_tokens = 4}).at(0).ids.size(), 4u);
+  const at::NoGradGuard no_grad;
+  const PackInput input = pack_sequences({{1, 2, 3, 4, 5}});
+  EXPECT_TRUE(at::allclose(copy->forward(input), model.forward(input).cpu(), 1e-4, 1e-4));
+}
+
+TEST_F(DeviceTrain, FieldsLieOnTheDevice) {
+  const Trained t = open(device_);
+  const std::shared_ptr<Batch> batch = t.batch();
+  batch->set_field("mine", at::arange(4, at::kFloat));
+  MicroBatch& micro = *batch->micros()[0];
+  for (const View& view : {micro.all(), micro.chosen()}) {
+    for (const char* name : {"mine", "row", "weight", "length", "tokens", "pair"}) {
+      EXPECT_EQ(view.field(name).device(), device_) << name;
+    }
+  }
+  EXPECT_EQ(batch->field("row").device(), device_);
+  const Trained host = open(c10::kCPU);
+  const std::shared_ptr<Batch> wanted = host.batch();
+  wanted->set_field("mine", at::arange(4, at::kFloat));
+  EXPECT_TRUE(
+      at::equal(micro.chosen().field("mine").cpu(), wanted->micros()[0]->chosen().field("mine")));
+  EXPECT_TRUE(at::equal(batch->field("tokens").cpu(), wanted->field("tokens")));
+}
+
+TEST_F(DeviceTrain, TheHeadTellsTheSameThere) {
+  const Trained here = open(device_), host = open(c10::kCPU);
+  const HeadOptions options{.temperature = 0.7, .entropy = true, .top_k = 3};
+  const HeadResult got = policy_head(*here.policy, *here.batch(), options);
+  const HeadResult wanted = policy_head(*host.policy, *host.batch(), options);
+  EXPECT_EQ(got.entropy.device(), device_);
+  EXPECT_TRUE(at::allclose(got.logprob.cpu(), wanted.logprob, 1e-4, 1e-4));
+  EXPECT_TRUE(at::allclose(got.entropy.cpu(), wanted.entropy, 1e-4, 1e-4));
+  EXPECT_TRUE(at::equal(got.top_id.cpu(), wanted.top_id));
+}
+
+TEST_F(DeviceTrain, EvaluatesAsTheCpuDoes) {
+  const auto measure = [](const Trained& t) {
+    bool done = false;
+    return value(evaluate(
+                     [&]() -> std::shared_ptr<Batch> {
+                       return std::exchange(done, true) ? nullptr : t.batch(5, "");
+                     },
+                     t.objective()),
+                 "loss");
+  };
+  const Trained here = open(device_), host = open(c10::kCPU);
+  here.step(0);
+  host.step(0);
+  EXPECT_NEAR(measure(here), measure(host), 1e-4);
+}
+
+TEST_F(DeviceTrain, AScorerLearnsThere) {
+  const auto train = [&](const Trained& t) {
+    const auto scorer = std::make_shared<Scorer>(t.policy);
+    AdamWOptions optim;
+    optim.lr = 1e-2;
+    AdamW adamw({scorer}, optim);
+    const Objective objective = [&](MicroBatch& micro) {
+      const at::Tensor margin = scorer->score(micro.chosen()).sub(scorer->score(micro.rejected()));
+      ObjectiveResult result;
+      result.losses.emplace_back(Unit::kPair, at::log_sigmoid(margin).neg());
+      return result;
+    };
+    double loss = 0;
+    for (int64_t k = 0; k < 3; ++k) loss = value(train_step(*t.batch(k), objective, adamw), "loss");
+    return loss;
+  };
+  const double got = train(open(device_));
+  EXPECT_LT(got, 0.69);
+  EXPECT_NEAR(got, train(open(c10::kCPU)), 1e-4);
+}
+
+TEST_F(DeviceTrain, RefusesAMixtureOfExperts) {
+  const std::filesystem::path dir = folder_.path() / "mixture";
+  init_model(dir, {.family = "qwen3_moe", .experts = 4, .top_k = 2, .expert_ffn = 32});
+  PolicyOptions on_device;
+  on_device.device = device_;
+  EXPECT_THROW(Policy::open(dir, on_device), Error);
+}
+
+}  // namespace
+}  // namespace xrun
