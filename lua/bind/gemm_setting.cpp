@@ -100,6 +100,8 @@ GemmType read_gemm(lua_State* L, const ModelConfig& config, c10::ScalarType dtyp
     return GemmType::kStorage;
   }
   if (wanted != "auto") return wanted == "fp32" ? GemmType::kFloat : GemmType::kStorage;
+  // What is measured is the CPU; a GPU multiplies what it is given.
+  if (!recipe_device(context.options).is_cpu()) return GemmType::kStorage;
   // Caches of data need no products.
   if (context.options.purpose == RecipePurpose::kCache) return GemmType::kStorage;
   return choose(L, config, dtype);

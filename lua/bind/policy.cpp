@@ -7,6 +7,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "core/base/error.h"
+#include "core/model/device.h"
 #include "core/model/hf_config.h"
 #include "core/model/model_registry.h"
 #include "core/text/tokenizer.h"
@@ -27,7 +28,9 @@ namespace {
 
 c10::ScalarType compute_type(lua_State* L) {
   const Json* value = recipe_context(L).config.find("dtype");
-  if (value == nullptr || value->is_null()) return c10::ScalarType::Float;
+  const bool is_unset = value == nullptr || value->is_null();
+  const bool on_cpu = recipe_device(recipe_context(L).options).is_cpu();
+  if (is_unset) return on_cpu ? c10::ScalarType::Float : c10::ScalarType::BFloat16;
   return dtype_from_name(value->as_string());
 }
 
@@ -61,6 +64,7 @@ int open_policy(lua_State* L) {
   const auto dir = resolve_model(name, [&](const std::string& text) { console.print(text); });
   PolicyOptions options;
   options.dtype = compute_type(L);
+  options.device = recipe_device(recipe_context(L).options);
   options.head_mb = config_whole(L, "head_mb", options.head_mb);
   options.moe_aux = balance_weight(L);
   options.seed = static_cast<uint64_t>(config_whole(L, "seed", 0));
@@ -104,7 +108,8 @@ int push_logits(Policy& policy, lua_State* L) {
   const View view = read_view(L, 2);
   Model& model = policy.model();
   const std::vector<int32_t>& slots = view.micro().pack().rows.hidden;
-  const at::Tensor index = at::tensor(std::vector<int64_t>(slots.begin(), slots.end()), at::kLong);
+  const at::Tensor index = on_device(
+      at::tensor(std::vector<int64_t>(slots.begin(), slots.end()), at::kLong), model.device());
   const at::Tensor hidden = model.forward(view.micro().input()).index_select(0, index);
   const at::Tensor logits =
       at::matmul(view.select_rows(hidden), model.head_weight().t()).to(at::kFloat);

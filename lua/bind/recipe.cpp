@@ -90,6 +90,10 @@ void set_up_torch(int threads) {
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
+c10::Device recipe_device(const RecipeOptions& options) {
+  return c10::Device(options.device == "cpu" ? options.device : options.device + ":0");
+}
+
 int64_t config_whole(lua_State* L, const char* path, int64_t otherwise) {
   const Json* value = recipe_context(L).config.find(path);
   return value == nullptr || value->is_null() ? otherwise : value->as_int();

@@ -1,6 +1,8 @@
 #pragma once
 // A recipe from its file to its end: state, modules, config, coroutine.
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -77,6 +79,9 @@ class Recipe {
 // Threads and determinism as every command that computes wants them: deterministic algorithms,
 // without filling uninitialised memory. threads 0 leaves LibTorch's choice.
 void set_up_torch(int threads);
+
+// The device that the command line names, the first of its kind.
+c10::Device recipe_device(const RecipeOptions& options);
 
 // A whole number of the resolved configuration ("save.every"), or `otherwise` if it is absent.
 int64_t config_whole(lua_State* L, const char* path, int64_t otherwise);

@@ -100,8 +100,10 @@ int make_run(lua_State* L) {
   const bool trains = std::any_of(saved.begin(), saved.end(), [](const auto& one) {
     return dynamic_cast<const AdamW*>(one.second.get()) != nullptr;
   });
+  // The plan is of the host's memory.
+  const bool plans_memory = trains && recipe_device(recipe_context(L).options).is_cpu();
   for (const auto& policy : policies) {
-    if (trains) check_before_load(*policy);
+    if (plans_memory) check_before_load(*policy);
     policy->model();
   }
   if (!session.date.empty()) dir.record().set("date", session.date);
@@ -110,7 +112,7 @@ int make_run(lua_State* L) {
       session, recipe_context(L).options.recipe, config_whole(L, "seed", 0),
       std::make_unique<Run>(std::move(dir), read_settings(L), std::move(saved)),
       std::move(policies));
-  loop->plans_memory = trains;
+  loop->plans_memory = plans_memory;
   LuaState& owner = LuaState::of(L);
   loop->state_ref = push_state(L, loop->run().state());
   loop->read_state = [&owner, state = loop->state_ref] {

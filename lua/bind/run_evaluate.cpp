@@ -196,6 +196,7 @@ Metrics measure(RunLoop& run, lua_State* L, const DataHandle& data, const Object
   options.step = run.run().step();
   options.number = number;
   options.kept = data.kept.get();
+  options.device = run.device();
   const BatchSizes sizes = run.sizes().value_or(config_sizes(L));
   const DataSet set = cuts_windows(data.set.kind(), sizes) ? windows_of(data, sizes) : data.set;
   set.check_fits(sizes.max_tokens);

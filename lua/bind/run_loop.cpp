@@ -56,7 +56,8 @@ Json identity_of(const StepSource& source) {
                            {"window_blocks", plan.order.window}});
 }
 
-std::shared_ptr<Batch> next_batch(const StepSource& source, const Body& body, int64_t max_tokens) {
+std::shared_ptr<Batch> next_batch(const StepSource& source, const Body& body, int64_t max_tokens,
+                                  c10::Device device) {
   const DataHandle& data = *source.data;
   BatchInfo info;
   info.step = body.step;
@@ -64,6 +65,7 @@ std::shared_ptr<Batch> next_batch(const StepSource& source, const Body& body, in
   info.total_steps = body.phase_steps;
   info.seed = source.plan.seed;
   info.max_length = data.max_length;
+  info.device = device;
   return data_batch(data.set, *data.kept, data.set.step_units(source.plan, body.phase_step),
                     max_tokens, std::move(info));
 }
@@ -87,6 +89,10 @@ RunLoop::RunLoop(Session& session, std::string recipe, int64_t seed, std::unique
     policy->set_snapshot_dir(run_->dir().path() / "reference");
   }
   earlier_ledger_ = run_->dir().earlier_ledger();
+}
+
+c10::Device RunLoop::device() const {
+  return policies_.empty() ? c10::Device(c10::kCPU) : policies_.front()->options().device;
 }
 
 void RunLoop::seed_random(lua_State* L, int64_t part) const {
@@ -215,7 +221,9 @@ std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
   loop.batch_step = body->phase_step;
   body_tokens_ = 0;
   last_train_.clear();
-  for (StepSource& source : loop.sources) source.batch = next_batch(source, *body, loop.max_tokens);
+  for (StepSource& source : loop.sources) {
+    source.batch = next_batch(source, *body, loop.max_tokens, device());
+  }
   return body;
 }
 

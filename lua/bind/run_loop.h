@@ -50,6 +50,7 @@ class RunLoop {
   uint64_t seed() const { return seed_; }
   Session& session() { return session_; }
   const std::vector<std::shared_ptr<Policy>>& policies() const { return policies_; }
+  c10::Device device() const;  // of the first policy; the CPU without one
 
   // Seeds ATen's generator and math.random for what the recipe draws from here on. Parts of a step
   // keep apart: 0 its body, 1 after the loop, from 2 on its evaluations.

@@ -77,8 +77,12 @@ std::vector<Sample> answer_prompts(Policy& policy, const DataHandle& data, TextO
     prompts.push_back(data.set.prompt_ids(data.set.unit(i)));
     options.generate.prompt_names.push_back(static_cast<uint64_t>(data.set.unit(i)));
   }
-  options.generate.stop_ids = stop_ids_of(policy.model(), tokenizer);
-  const std::vector<TextSample> answers = sample_text(policy.model(), tokenizer, prompts, options);
+  // Decoding is the CPU's alone: a model of another device answers through a copy.
+  const std::shared_ptr<Model> copy =
+      policy.model().device().is_cpu() ? nullptr : policy.model().host_copy();
+  Model& model = copy ? *copy : policy.model();
+  options.generate.stop_ids = stop_ids_of(model, tokenizer);
+  const std::vector<TextSample> answers = sample_text(model, tokenizer, prompts, options);
   std::vector<Sample> samples;
   for (size_t i = 0; i < answers.size(); ++i) {
     const int64_t row = data.set.unit(static_cast<int64_t>(i));

@@ -30,8 +30,9 @@ wants 2 '--max-new-tokens: got -1, wanted a whole number from 0' \
 echo '{"ids":[1,2]}' >ids
 wants 0 'threads on a machine that runs' "$xrun" score --model tiny --json --threads 64 ids
 
-# There is one device; another is refused before anything runs or is recorded.
-wants 2 '--device: got cuda, wanted cpu' dpo --device cuda --run device
+# A device that is none, or that this machine lacks, is refused before anything runs or is recorded.
+wants 2 '--device: got tpu, wanted cpu or cuda' dpo --device tpu --run device
+CUDA_VISIBLE_DEVICES='' wants 2 '; use --device cpu' dpo --device cuda --run device
 [ ! -e device ] || fail "a refused device left a run"
 wants 0 'steps' dpo --device cpu --run device --steps 1
 

@@ -2,6 +2,7 @@
 
 #include "lua/bind/session.h"
 #include "tools/commands/command_line.h"
+#include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/recipe_arguments.h"
 
@@ -17,6 +18,7 @@ int command_recipe(int argc, char** argv) {
       ->check(whole_number(1));
   app.add_flag("--jit", options.jit, "compile Lua; a loop of Lua can then not be interrupted");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  if (options.device == "cuda") load_cuda_plugin();
   warn_of_threads(options.threads);
   return run_session(options);
 }

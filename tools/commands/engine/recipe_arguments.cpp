@@ -8,10 +8,9 @@ namespace xrun {
 
 namespace {
 
-// The name stays an option: recipes and run.json know it, and it will take more values.
 std::string check_device(const std::string& device) {
-  if (device == "cpu") return "";
-  return fmt::format("got {}, wanted cpu: models run on the CPU only so far", device);
+  if (device == "cpu" || device == "cuda") return "";
+  return fmt::format("got {}, wanted cpu or cuda", device);
 }
 
 }  // namespace
@@ -23,7 +22,7 @@ void add_recipe_arguments(CLI::App& app, RecipeOptions& options) {
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
   app.add_option("--run", options.run_dir, "the run's folder (runs/<recipe>-<hash>)");
-  app.add_option("--device", options.device, "cpu, the only one that models run on so far")
+  app.add_option("--device", options.device, "where the recipe's model trains: cpu, or cuda for one GPU (cpu)")
       ->check(CLI::Validator(check_device, "", "device"));
   app.add_option("--threads", options.threads, "threads of the CPU (all)")->check(thread_count());
 }
