@@ -67,7 +67,7 @@ TEST_F(HeadBinding, ABadOptionIsNamedWithItsLine) {
   has(typo, "there is no option `entropi`");
   has(typo, "did you mean `entropy`?");
   has(objective("p.chosen, { temperature = 0 }"),
-      "test.lua:19: Policy:head: linear_head: temperature is 0, wanted a number above 0");
+      "test.lua:19: Policy:head: linear_head: temperature is 0, wanted a number from 1e-06 to 1e+30");
   has(objective("p.chosen, { top_k = -1 }"),
       "test.lua:19: Policy:head: linear_head: top_k is -1, wanted 0 to");
   has(objective("p.chosen, { top_k = 1.5 }"), "option `top_k`: got 1.5");
