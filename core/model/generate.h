@@ -43,7 +43,8 @@ struct Generation {
 // packed, before the next token of the others. What a sequence draws depends on (seed, prompt's
 // name, sample, position) and its own logits. Never records a graph. Throws Interrupted between
 // tokens if a signal asked for it (interrupt.h); UsageError for a sampling option out of range;
-// Error if the model is not on the CPU, if a prompt is empty, longer than the model's limit, or holds an id outside the vocabulary.
+// Error if the model is not on the CPU, if a prompt is empty, longer than the model's limit, or
+// holds an id outside the vocabulary.
 std::vector<Generation> generate(Model& model, const std::vector<std::vector<int32_t>>& prompts,
                                  const GenerateOptions& options);
 

@@ -41,7 +41,9 @@ Kernel kernel_for(const at::Tensor& q, at::IntArrayRef cu_seqlens, int64_t windo
   if (!has_longer_than_one(cu_seqlens)) return Kernel::kProducts;
   const bool half = q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf;
   if (half && q.size(2) % 8 == 0 && q.size(2) <= 256) return Kernel::kFlash;
-  return q.scalar_type() == at::kFloat && window == 0 ? Kernel::kEfficient : Kernel::kProducts;
+  // In fp32 the memory-efficient kernels read four elements at a time.
+  const bool vectors = q.scalar_type() == at::kFloat && q.size(2) % 4 == 0;
+  return vectors && window == 0 ? Kernel::kEfficient : Kernel::kProducts;
 }
 
 std::optional<int64_t> keys_before(int64_t window) {

@@ -22,7 +22,8 @@ void add_recipe_arguments(CLI::App& app, RecipeOptions& options) {
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
   app.add_option("--run", options.run_dir, "the run's folder (runs/<recipe>-<hash>)");
-  app.add_option("--device", options.device, "where the recipe's model trains: cpu, or cuda for one GPU (cpu)")
+  app.add_option("--device", options.device,
+                 "where the recipe's model trains: cpu, or cuda for one GPU (cpu)")
       ->check(CLI::Validator(check_device, "", "device"));
   app.add_option("--threads", options.threads, "threads of the CPU (all)")->check(thread_count());
 }
