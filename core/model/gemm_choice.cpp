@@ -21,6 +21,7 @@
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/model/hf_config.h"
+#include "core/model/scratch.h"
 
 namespace xrun {
 
@@ -134,6 +135,7 @@ GemmTimes time_gemm(const GemmShape& shape, c10::ScalarType dtype) {
     storage[static_cast<size_t>(round)] = a;
     wide[static_cast<size_t>(round)] = b;
   }
+  free_scratch();  // of this shape alone
   return {median(storage), median(wide)};
 }
 

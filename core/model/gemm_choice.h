@@ -53,7 +53,7 @@ GemmChoice choose_gemm(const ModelConfig& config, c10::ScalarType dtype,
 Json to_json(const GemmChoice& choice);
 GemmChoice gemm_from_json(const Json& json);
 
-// "fp32: 12.5 ms a product with its gradients, 20.1 in bf16, measured on this machine".
+// "fp32: 12.5 ms a product with its gradients, 20.1 in bf16, measured now".
 std::string describe(const GemmChoice& choice);
 
 }  // namespace xrun

@@ -54,8 +54,17 @@ std::optional<GemmChoice> choice_of_run(Session& session, const std::string& sha
   const RunDir* dir = run_dir_of(session);
   if (dir == nullptr || !dir->resuming()) return std::nullopt;
   const Json* measured = dir->record().find("measured");
-  const Json* choice = measured == nullptr ? nullptr : find_choice(*measured, shape);
-  if (choice == nullptr) return std::nullopt;
+  const Json* all = measured == nullptr ? nullptr : measured->find(kGemm);
+  if (all == nullptr || !all->is_object()) {
+    add_notice(
+        session,
+        fmt::format("{}: measured.gemm is {}; products are chosen anew, so the last "
+                    "digits may differ",
+                    dir->file("run.json").string(), all == nullptr ? "missing" : "no object"));
+    return std::nullopt;
+  }
+  const Json* choice = all->find(shape);
+  if (choice == nullptr) return std::nullopt;  // of a model that the run had not come to
   try {
     return gemm_from_json(*choice);
   } catch (const Error& error) {

@@ -73,6 +73,20 @@ TEST_F(GemmSetting, ADamagedRecordIsChosenAnewAndSaid) {
   EXPECT_TRUE(choice("a").is_object());
 }
 
+TEST_F(GemmSetting, ARecordWithoutAnyChoiceIsSaidToo) {
+  const std::string text = recipe("dtype = 'bf16'");
+  for (const char* measured : {R"({"gemm":"fp32"})", "5", "{}", "null"}) {
+    const std::string dir = "run_" + std::to_string(std::string(measured).size());
+    ASSERT_EQ(run(text, dir, false, 1), "") << measured;
+    Json all = record(dir);
+    all.set("measured", parse_json(measured, "measured"));
+    write_file_atomic(dir + "/run.json", dump_json(all));
+    ASSERT_EQ(run(text, dir, true, 2), "") << measured;
+    has(output_, "products are chosen anew, so the last digits may differ");
+    EXPECT_TRUE(choice(dir).is_object()) << measured;
+  }
+}
+
 TEST_F(GemmSetting, AnExplicitChoiceWinsAndMeasuresNothing) {
   ASSERT_EQ(run(recipe("dtype = 'bf16', gemm = 'fp32'"), "wide"), "");
   ASSERT_EQ(run(recipe("dtype = 'bf16', gemm = 'bf16'"), "narrow"), "");
