@@ -9,8 +9,15 @@ namespace xrun {
 
 namespace {
 
+// Below the smallest a log-sum-exp would say nothing about its row but the largest logit.
+constexpr double kMinTemperature = 1e-6, kMaxTemperature = 1e30;
+
+int64_t known_columns(const HeadInputs& in) {
+  return in.columns > 0 ? in.columns : in.weight.size(0);
+}
+
 void check_weight(const HeadInputs& in) {
-  check_floating(in.op, "weight", in.weight);
+  check_floating(in.op, "weight", in.weight, in.weight.device());
   XRUN_CHECK(in.weight.dim() == 2 && in.weight.numel() > 0,
              "{}: weight is [{}], wanted [V, D], neither of them 0", in.op,
              fmt::join(in.weight.sizes(), ", "));
@@ -34,27 +41,37 @@ void check_ids(const char* op, const at::Tensor& ids, int64_t bound, const char*
 
 void check_rows(const HeadInputs& in, int64_t tokens) {
   const at::Tensor &index = in.index, &target = in.target;
-  check_type(in.op, "index", index, at::kLong);
-  check_type(in.op, "target", target, at::kLong);
+  const c10::Device device = in.weight.device();
+  check_type(in.op, "index", index, at::kLong, device);
+  check_type(in.op, "target", target, at::kLong, device);
   const bool shaped = target.dim() == 1 || (in.several && target.dim() == 2);
   XRUN_CHECK(index.dim() == 1 && shaped && index.size(0) == target.size(0),
              "{}: index is [{}], target is [{}]; wanted {} of the same length", in.op,
              fmt::join(index.sizes(), ", "), fmt::join(target.sizes(), ", "),
              in.several ? "a list, and a list or rows" : "two lists");
+  if (!device.is_cpu()) return;
   check_ids(in.op, index.contiguous(), tokens, "index", "hidden rows, a number");
-  const int64_t columns = in.columns > 0 ? in.columns : in.weight.size(0);
-  check_ids(in.op, target.contiguous(), columns, "target", "vocabulary");
+  check_ids(in.op, target.contiguous(), known_columns(in), "target", "vocabulary");
 }
 
 }  // namespace
 
 void check_head_inputs(const HeadInputs& inputs, const at::Tensor& hidden) {
   check_weight(inputs);
-  check_floating(inputs.op, "hidden", hidden);
+  check_floating(inputs.op, "hidden", hidden, inputs.weight.device());
   XRUN_CHECK(hidden.dim() == 2 && hidden.size(1) == inputs.weight.size(1),
              "{}: hidden is [{}], weight is [{}]; wanted [T, D] and [V, D]", inputs.op,
              fmt::join(hidden.sizes(), ", "), fmt::join(inputs.weight.sizes(), ", "));
   check_rows(inputs, hidden.size(0));
+}
+
+void check_head_options(const HeadInputs& inputs, double temperature, int64_t top_k) {
+  XRUN_CHECK(temperature >= kMinTemperature && temperature <= kMaxTemperature,
+             "{}: temperature is {}, wanted a number from {} to {}", inputs.op, temperature,
+             kMinTemperature, kMaxTemperature);
+  XRUN_CHECK(top_k >= 0 && top_k <= known_columns(inputs),
+             "{}: top_k is {}, wanted 0 to the {} columns", inputs.op, top_k,
+             known_columns(inputs));
 }
 
 void check_head_saved(const HeadInputs& inputs, const HeadSaved& saved, int64_t tokens) {

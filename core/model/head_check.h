@@ -1,5 +1,6 @@
 #pragma once
-// What the ops of the vocabulary projection are given, checked before forward and backward.
+// What the ops of the vocabulary projection are given, checked before forward and backward, on
+// every device: all tensors of a call lie on that of the weight.
 
 #include <ATen/core/Tensor.h>
 
@@ -17,8 +18,13 @@ struct HeadInputs {
   bool several = false;
 };
 
-// hidden [T, D] floating, and the rest as HeadInputs says. Throws Error.
+// hidden [T, D] floating, and the rest as HeadInputs says. Throws Error. Values of ids are read on
+// the CPU alone, since reading them elsewhere would wait for the device.
 void check_head_inputs(const HeadInputs& inputs, const at::Tensor& hidden);
+
+// A temperature that a row survives, and a top_k of at most the columns of inputs, whose sizes are
+// right. Throws Error.
+void check_head_options(const HeadInputs& inputs, double temperature, int64_t top_k = 0);
 
 // What a backward has from its forward.
 struct HeadSaved {
@@ -28,7 +34,7 @@ struct HeadSaved {
   const at::Tensor& kept;  // [n <= R, V] float32
 };
 
-// The same of a backward, whose hidden had `tokens` rows. Throws Error.
+// The same of a backward on the CPU, whose hidden had `tokens` rows. Throws Error.
 void check_head_saved(const HeadInputs& inputs, const HeadSaved& saved, int64_t tokens);
 
 }  // namespace xrun

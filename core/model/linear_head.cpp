@@ -9,12 +9,15 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "core/model/head_check.h"
 #include "core/model/linear_head_op.h"
 #include "core/model/op_call.h"
 
 namespace xrun {
 
 namespace {
+
+constexpr const char* kOp = "linear_head";
 
 // The gradients that came, of targets and top k side by side.
 struct Gradients {
@@ -23,10 +26,14 @@ struct Gradients {
   at::Tensor grad_entropy;  // [R], or [0] for none
 };
 
+// Devices differ in their halves, not in what they are given.
 auto call_forward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
                   const at::Tensor& target, double temperature, int64_t columns, bool entropy,
                   int64_t top_k, int64_t head_mb) {
   static const auto op = find_op<LinearHeadForward>("xrun::linear_head_forward");
+  const HeadInputs inputs{kOp, weight, index, target, columns, true};
+  check_head_inputs(inputs, hidden);
+  check_head_options(inputs, temperature, top_k);
   return op.call(hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb);
 }
 

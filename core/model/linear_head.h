@@ -15,7 +15,7 @@ struct HeadOptions {
   bool entropy = false;
   bool lse = false;
   int64_t top_k = 0;       // 0: none
-  int64_t head_mb = 1024;  // megabytes of logits that are kept; others are computed again
+  int64_t head_mb = 1024;  // MiB of logits that this call keeps; others are computed again
 };
 
 // fp32; undefined where it was not asked for. All but top_id carry gradients to hidden and weight.
@@ -34,8 +34,10 @@ struct HeadResult {
 // With z the divided logits, p = softmax z, and gradients a (targets, top k), b (lse), c (entropy):
 //   dz = sum_m a_m (e_(y_m) - p) + b p - c p (log p + entropy),  divided by temperature.
 // Rows beyond head_mb take a fourth GEMM and give the same bits. R = 0 gives empty results and zero
-// gradients. Throws Error for an id or option out of range. Where targets are all that is wanted,
-// linear_logprob is faster.
+// gradients. There is no second derivative. Throws Error for another shape, type or device, for an
+// option out of range, and on the CPU for an id out of range; on a GPU, which checking ids would
+// wait for, the log-probability of such a target is NaN, and rows are the caller's word. Where
+// targets are all that is wanted, linear_logprob is faster.
 HeadResult linear_head(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
                        const at::Tensor& target, const HeadOptions& options = {});
 

@@ -23,15 +23,6 @@ namespace {
 
 constexpr const char* kOp = "linear_head";
 
-// Below the smallest a log-sum-exp would say nothing about its row but the largest logit.
-constexpr double kMinTemperature = 1e-6, kMaxTemperature = 1e30;
-
-void check_temperature(double temperature) {
-  XRUN_CHECK(temperature >= kMinTemperature && temperature <= kMaxTemperature,
-             "linear_head: temperature is {}, wanted a number from {} to {}", temperature,
-             kMinTemperature, kMaxTemperature);
-}
-
 at::Tensor dense_floats(const at::Tensor& x) { return x.to(at::kFloat).contiguous(); }
 
 int64_t ids_a_row(const at::Tensor& ids) { return ids.dim() == 2 ? ids.size(1) : 1; }
@@ -70,11 +61,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
 forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
             const at::Tensor& target, double temperature, int64_t columns, bool entropy,
             int64_t top_k, int64_t head_mb) {
-  check_head_inputs({kOp, weight, index, target, columns, true}, hidden);
-  check_temperature(temperature);
+  const HeadInputs inputs{kOp, weight, index, target, columns, true};
+  check_head_inputs(inputs, hidden);
+  check_head_options(inputs, temperature, top_k);
   const int64_t vocab = weight.size(0), known = columns > 0 ? columns : vocab;
-  XRUN_CHECK(top_k >= 0 && top_k <= known, "linear_head: top_k is {}, wanted 0 to the {} columns",
-             top_k, known);
   const at::Tensor ids = target.contiguous(), w = dense_floats(weight);
   const at::Tensor x = dense_floats(at::index_select(hidden, 0, index));
   const Outputs out = make_outputs(ids, entropy, top_k);
@@ -144,9 +134,10 @@ std::tuple<at::Tensor, at::Tensor> backward_cpu(
     const at::Tensor& weight, const at::Tensor& index, const at::Tensor& ids, const at::Tensor& lse,
     const at::Tensor& entropy, const at::Tensor& x_any, const at::Tensor& kept_any,
     double temperature, int64_t columns, int64_t tokens, bool want_hidden, bool want_weight) {
-  check_head_saved({kOp, weight, index, ids, columns, true}, {grad, lse, x_any, kept_any}, tokens);
+  const HeadInputs inputs{kOp, weight, index, ids, columns, true};
+  check_head_saved(inputs, {grad, lse, x_any, kept_any}, tokens);
   check_gradients(grad_lse, grad_entropy, entropy, index.size(0));
-  check_temperature(temperature);
+  check_head_options(inputs, temperature);
   const at::Tensor x = x_any.contiguous(), kept = kept_any.contiguous(), w = dense_floats(weight);
   const int64_t vocab = w.size(0), kept_rows = kept.size(0);
   const Gradients rows{dense_floats(grad),

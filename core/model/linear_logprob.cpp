@@ -93,6 +93,7 @@ Backward backward_cpu(const at::Tensor& grad, const at::Tensor& weight, const at
 Forward call_forward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
                      const at::Tensor& target, int64_t head_mb) {
   static const auto op = find_op<decltype(forward_cpu)>("xrun::linear_logprob_forward");
+  check_head_inputs({kOp, weight, index, target}, hidden);  // on every device
   return op.call(hidden, weight, index, target, head_mb);
 }
 

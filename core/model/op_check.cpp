@@ -8,27 +8,31 @@ namespace xrun {
 
 namespace {
 
-void check_dense(const char* op, const char* name, const at::Tensor& x) {
-  XRUN_CHECK(x.defined() && x.layout() == at::kStrided && x.device().is_cpu(),
-             "{}: {} is no dense tensor of the CPU", op, name);
+void check_dense(const char* op, const char* name, const at::Tensor& x,
+                 c10::Device device = c10::kCPU) {
+  XRUN_CHECK(x.defined() && x.layout() == at::kStrided && x.device() == device,
+             "{}: {} is no dense tensor of {}", op, name,
+             device.is_cpu() ? "the CPU" : device.str());
 }
 
 }  // namespace
 
-void check_sizes(const char* op, const char* name, const at::Tensor& x, at::IntArrayRef wanted) {
-  check_dense(op, name, x);
+void check_sizes(const char* op, const char* name, const at::Tensor& x, at::IntArrayRef wanted,
+                 c10::Device device) {
+  check_dense(op, name, x, device);
   XRUN_CHECK(x.sizes() == wanted, "{}: {} is [{}], wanted [{}]", op, name,
              fmt::join(x.sizes(), ", "), fmt::join(wanted, ", "));
 }
 
-void check_floating(const char* op, const char* name, const at::Tensor& x) {
-  check_dense(op, name, x);
+void check_floating(const char* op, const char* name, const at::Tensor& x, c10::Device device) {
+  check_dense(op, name, x, device);
   XRUN_CHECK(at::isFloatingType(x.scalar_type()), "{}: {} is {}, wanted a floating type", op, name,
              c10::toString(x.scalar_type()));
 }
 
-void check_type(const char* op, const char* name, const at::Tensor& x, at::ScalarType wanted) {
-  check_dense(op, name, x);
+void check_type(const char* op, const char* name, const at::Tensor& x, at::ScalarType wanted,
+                c10::Device device) {
+  check_dense(op, name, x, device);
   XRUN_CHECK(x.scalar_type() == wanted, "{}: {} is {}, wanted {}", op, name,
              c10::toString(x.scalar_type()), c10::toString(wanted));
 }

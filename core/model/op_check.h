@@ -8,14 +8,17 @@ namespace xrun {
 
 // `op` and `name` (of the argument) begin the message of the Error that each of these throws.
 
-// Dense on the CPU, with exactly these sizes.
-void check_sizes(const char* op, const char* name, const at::Tensor& x, at::IntArrayRef wanted);
+// Dense on the device, with exactly these sizes.
+void check_sizes(const char* op, const char* name, const at::Tensor& x, at::IntArrayRef wanted,
+                 c10::Device device = c10::kCPU);
 
-// Dense on the CPU, of a floating type.
-void check_floating(const char* op, const char* name, const at::Tensor& x);
+// Dense on the device, of a floating type.
+void check_floating(const char* op, const char* name, const at::Tensor& x,
+                    c10::Device device = c10::kCPU);
 
-// Dense on the CPU, of this type.
-void check_type(const char* op, const char* name, const at::Tensor& x, at::ScalarType wanted);
+// Dense on the device, of this type.
+void check_type(const char* op, const char* name, const at::Tensor& x, at::ScalarType wanted,
+                c10::Device device = c10::kCPU);
 
 // Dense on the CPU, float32 or bfloat16: what our own kernels compute in.
 void check_kernel_type(const char* op, const char* name, const at::Tensor& x);

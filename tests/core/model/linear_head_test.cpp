@@ -269,4 +269,32 @@ TEST(LinearHead, NamesAnOptionOutOfRange) {
             "same length");
 }
 
+// Of devices that compute nothing, so that only the checks before every device's kernels can speak.
+TEST(LinearHead, SizesTypesAndDevicesAreCheckedOnEveryDevice) {
+  HeadProblem p = head_problem(4, 2, 10, 3);
+  for (at::Tensor* x : {&p.hidden, &p.weight, &p.index, &p.target}) *x = x->to(at::kMeta);
+  const auto message = [&](const at::Tensor& target, const HeadOptions& options = {}) {
+    try {
+      linear_head(p.hidden, p.weight, p.index, target, options);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  const std::string lengths =
+      "linear_head: index is [2], target is [1]; wanted a list, and a list or rows of the same "
+      "length";
+  EXPECT_EQ(message(p.target.narrow(0, 0, 1)), lengths);
+  EXPECT_THROW(message(p.target.view({2, 1})), c10::Error);  // good ones: no kernel is there
+  EXPECT_NE(message(p.target.view({2, 1, 1})), "no error");
+  EXPECT_EQ(message(p.target.to(at::kInt)), "linear_head: target is Int, wanted Long");
+  EXPECT_EQ(message(at::tensor({1, 2}, at::kLong)),
+            "linear_head: target is no dense tensor of meta");
+  EXPECT_EQ(message(p.target, {.temperature = std::numeric_limits<double>::infinity()}),
+            "linear_head: temperature is inf, wanted a number from 1e-06 to 1e+30");
+  EXPECT_EQ(message(p.target, {.top_k = 11}),
+            "linear_head: top_k is 11, wanted 0 to the 10 columns");
+  EXPECT_THROW(linear_logprob(p.hidden, p.weight, p.index, p.target.narrow(0, 0, 1)), Error);
+}
+
 }  // namespace xrun
