@@ -80,6 +80,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
+    refuse_second_derivative("linear");
     static const auto op = find_op<decltype(backward_cpu)>("xrun::linear_backward");
     const auto saved = ctx->get_saved_variables();
     const bool has_bias = ctx->saved_data["bias"].toBool();

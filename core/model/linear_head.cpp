@@ -12,6 +12,7 @@
 #include "core/model/head_check.h"
 #include "core/model/linear_head_op.h"
 #include "core/model/op_call.h"
+#include "core/model/op_check.h"
 
 namespace xrun {
 
@@ -87,6 +88,7 @@ class LinearHead : public torch::autograd::Function<LinearHead> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
+    refuse_second_derivative(kOp);
     static const auto op = find_op<LinearHeadBackward>("xrun::linear_head_backward");
     const auto saved = ctx->get_saved_variables();
     const bool want_hidden = ctx->needs_input_grad(0), want_weight = ctx->needs_input_grad(1);

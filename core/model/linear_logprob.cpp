@@ -14,6 +14,7 @@
 #include "core/model/head_check.h"
 #include "core/model/head_chunk.h"
 #include "core/model/op_call.h"
+#include "core/model/op_check.h"
 #include "core/model/scratch.h"
 #include "kernels/cpu/kernels.h"
 
@@ -125,6 +126,7 @@ class LinearLogprob : public torch::autograd::Function<LinearLogprob> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
+    refuse_second_derivative(kOp);
     const auto saved = ctx->get_saved_variables();
     const bool want_hidden = ctx->needs_input_grad(0), want_weight = ctx->needs_input_grad(1);
     at::AutoDispatchBelowADInplaceOrView below;

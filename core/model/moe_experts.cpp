@@ -198,6 +198,7 @@ class MoeExpertsFunction : public torch::autograd::Function<MoeExpertsFunction> 
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
+    refuse_second_derivative("moe_experts");
     static const auto op = find_op<decltype(backward_cpu)>("xrun::moe_experts_backward");
     const auto s = ctx->get_saved_variables();
     at::AutoDispatchBelowADInplaceOrView below;

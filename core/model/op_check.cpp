@@ -1,5 +1,6 @@
 #include "core/model/op_check.h"
 
+#include <ATen/core/grad_mode.h>
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
@@ -41,6 +42,11 @@ void check_kernel_type(const char* op, const char* name, const at::Tensor& x) {
   check_dense(op, name, x);
   XRUN_CHECK(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16,
              "{}: {} is {}, wanted Float or BFloat16", op, name, c10::toString(x.scalar_type()));
+}
+
+void refuse_second_derivative(const char* op) {
+  XRUN_CHECK(!at::GradMode::is_enabled(),
+             "{} has no second derivative; call backward without create_graph", op);
 }
 
 }  // namespace xrun

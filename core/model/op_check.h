@@ -23,4 +23,8 @@ void check_type(const char* op, const char* name, const at::Tensor& x, at::Scala
 // Dense on the CPU, float32 or bfloat16: what our own kernels compute in.
 void check_kernel_type(const char* op, const char* name, const at::Tensor& x);
 
+// Each backward of our ops begins with it: none of them can be differentiated again, and a second
+// derivative would lack their share in silence. Throws Error where backward runs with create_graph.
+void refuse_second_derivative(const char* op);
+
 }  // namespace xrun

@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 
+#include "core/model/op_check.h"
+
 namespace xrun {
 
 namespace {
@@ -32,6 +34,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
   }
 
   static variable_list backward(torch::autograd::AutogradContext* ctx, variable_list grads) {
+    refuse_second_derivative("a block that is computed again");
     const bool x_wanted = ctx->saved_data["x_wanted"].toBool();
     const auto kept = ctx->saved_data["block"].toCapsule();
     const at::AutoGradMode with_gradients(true);

@@ -121,6 +121,7 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
+    refuse_second_derivative("rms_norm");
     static const auto op = find_op<decltype(backward_cpu)>("xrun::rms_norm_backward");
     const auto saved = ctx->get_saved_variables();
     at::AutoDispatchBelowADInplaceOrView below;

@@ -81,6 +81,7 @@ class RopeFunction : public torch::autograd::Function<RopeFunction> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
+    refuse_second_derivative("rope");
     const auto saved = ctx->get_saved_variables();
     at::AutoDispatchBelowADInplaceOrView below;
     return {call_rotate(grads[0], saved[0], saved[1], true), {}, {}};

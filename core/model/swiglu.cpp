@@ -88,6 +88,7 @@ class SwiGluFunction : public torch::autograd::Function<SwiGluFunction> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
+    refuse_second_derivative("swiglu");
     static const auto op = find_op<decltype(backward_cpu)>("xrun::swiglu_backward");
     const auto saved = ctx->get_saved_variables();
     at::AutoDispatchBelowADInplaceOrView below;

@@ -143,6 +143,29 @@ TEST(OpCheck, HostileArgumentsNeverCrash) {
   }
 }
 
+TEST(OpCheck, NoneHasASecondDerivative) {
+  for (const auto& [op, good] : good_calls()) {
+    if (op.ends_with("_forward") || op.ends_with("_backward") || op == "xrun::rope_rotate")
+      continue;
+    Arguments arguments = good;
+    const at::Tensor x = good[0].toTensor().clone().set_requires_grad(true);
+    arguments[0] = x;
+    c10::Dispatcher::singleton().findSchemaOrThrow(op.c_str(), "").callBoxed(arguments);
+    const at::Tensor y = arguments[0].toTensor().sum();
+    try {
+      y.backward({}, /*retain_graph=*/true, /*create_graph=*/true);
+      ADD_FAILURE() << op << " was differentiated with a graph";
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()),
+                op.substr(6).substr(0, op == "xrun::varlen_attention_lse" ? 16 : op.size()) +
+                    " has no second derivative; call backward without create_graph");
+    }
+    EXPECT_FALSE(x.grad().defined()) << op;
+    y.backward();
+    EXPECT_TRUE(x.grad().defined()) << op;
+  }
+}
+
 std::string refusal(const std::string& op, size_t argument, const c10::IValue& value) {
   Arguments arguments = good_calls().at(op);
   arguments[argument] = value;
