@@ -1,5 +1,6 @@
-// dz is never copied or transposed: dx = dz w and dw = dz^T x read it as it lies. What scales a row
-// of dz is folded into the small operands, so that no further pass over [R, V] is needed.
+// dx = dz w and dw = dz^T x read dz as it lies; where w is wide, a block of dz at a time is copied
+// for dx, 2 MB. What scales a row of dz is folded into the small operands, so that no further pass
+// over [R, V] is needed.
 
 #include "core/model/head_chunk.h"
 
@@ -18,18 +19,23 @@ namespace xrun {
 namespace {
 
 // dx of a wide w goes by blocks of the vocabulary, 6 MB of w at width 768: 99 GF/s on one Zen 4
-// core where one product over 50,304 has 88. A narrow w loses by blocks (98 against 93 at 256).
+// core where one product over 50,304 has 88. A narrow w loses by blocks (98 against 93 at 256). The
+// library copies a block of dz, whose rows do not adjoin, so it gets kHeadChunkRows rows at a time.
 constexpr int64_t kWide = 512, kVocabBlock = 2048;
 
 std::atomic<int64_t> rows_seen = 0, rows_recomputed = 0;
 
 void multiply_by_weight(const at::Tensor& dx, const at::Tensor& dz, const at::Tensor& w) {
-  const int64_t vocab = w.size(0);
-  const int64_t block = w.size(1) > kWide ? kVocabBlock : vocab;
+  const int64_t vocab = w.size(0), rows = dz.size(0);
+  const bool wide = w.size(1) > kWide;
+  const int64_t block = wide ? kVocabBlock : vocab, chunk = wide ? kHeadChunkRows : rows;
   for (int64_t begin = 0; begin < vocab; begin += block) {
     const int64_t n = std::min(block, vocab - begin);
-    multiply_into(dx, dz.narrow(1, begin, n), w.narrow(0, begin, n),
-                  begin == 0 ? Into::kReplace : Into::kAdd);
+    for (int64_t row = 0; row < rows; row += chunk) {
+      const int64_t m = std::min(chunk, rows - row);
+      multiply_into(dx.narrow(0, row, m), dz.narrow(0, row, m).narrow(1, begin, n),
+                    w.narrow(0, begin, n), begin == 0 ? Into::kReplace : Into::kAdd);
+    }
   }
 }
 

@@ -12,7 +12,7 @@ namespace xrun {
 // up, and 256 rows of 32,000 logits still lie in a third-level cache when they are read.
 constexpr int64_t kHeadChunkRows = 256;
 
-// How many of `rows` rows of `vocab` fp32 numbers head_mb megabytes keep: all, or a multiple of
+// How many of `rows` rows of `vocab` fp32 numbers head_mb MiB keep: all, or a multiple of
 // kHeadChunkRows, so that chunks are the same whatever is kept.
 int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab);
 
@@ -33,7 +33,7 @@ class HeadGradients {
   HeadGradients(const at::Tensor& x, const at::Tensor& w, bool want_hidden, bool want_weight);
 
   // Takes the rows [begin, begin + n), which no other call does: dx = dz w, dw += dz^T x. With
-  // `scale` [R] row r of dz stands for scale[r] times it.
+  // `scale` [R] row r of dz stands for scale[r] times it. Copies 2 MB of dz at a time, never all.
   void add(const at::Tensor& dz, int64_t begin, const at::Tensor& scale = {});
 
   // [T, D], rows summed where index repeats, and [V, D]; undefined if not wanted.
