@@ -11,7 +11,8 @@ namespace xrun {
 
 int64_t cuda_rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
   const int64_t bytes = std::clamp<int64_t>(head_mb, 0, int64_t{1} << 40) << 20;
-  return std::min(rows, bytes / (vocab * 4));
+  const int64_t fit = bytes / (vocab * 4);
+  return fit >= rows ? rows : fit / kCudaHeadRows * kCudaHeadRows;
 }
 
 at::Tensor cuda_product(const at::Tensor& a, const at::Tensor& b) {

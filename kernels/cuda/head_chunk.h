@@ -10,7 +10,8 @@ namespace xrun {
 
 constexpr int64_t kCudaHeadRows = 4096;  // a chunk's GEMM reaches its full rate from 2048 rows up
 
-// How many of `rows` rows of `vocab` fp32 numbers fit into head_mb megabytes.
+// How many of `rows` rows of `vocab` fp32 numbers head_mb MiB keep: all, or a multiple of
+// kCudaHeadRows, so that chunks are the same whatever is kept.
 int64_t cuda_rows_within(int64_t head_mb, int64_t rows, int64_t vocab);
 
 // [n, D] times [D, V] with fp32 sums, in fp32 whatever the operands are.

@@ -21,7 +21,9 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kSortedRows = 512;  // a sort takes three times the memory of its rows
+// A sort takes three times the memory of its rows, so it goes by fewer than the products, whose
+// chunks are those of the backward: rows that are computed again there have the same bits.
+constexpr int64_t kSortedRows = 512;
 
 using Forward =
     std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
@@ -29,13 +31,7 @@ using Backward = std::tuple<at::Tensor, at::Tensor>;
 
 int64_t ids_a_row(const at::Tensor& ids) { return ids.dim() == 2 ? ids.size(1) : 1; }
 
-int64_t known_columns(const at::Tensor& weight, int64_t columns, double temperature) {
-  TORCH_CHECK(weight.dim() == 2 && weight.numel() > 0,
-              "linear_head: weight is empty, wanted [V, D]");
-  TORCH_CHECK(columns >= 0 && columns <= weight.size(0), "linear_head: columns is ", columns,
-              ", wanted 1 to the ", weight.size(0), " rows of weight, or 0 for all of them");
-  TORCH_CHECK(temperature > 0, "linear_head: temperature is ", temperature,
-              ", wanted a number above 0");
+int64_t known_columns(const at::Tensor& weight, int64_t columns) {
   return columns > 0 ? columns : weight.size(0);
 }
 
@@ -59,7 +55,16 @@ struct Outputs {
     if (entropy.size(0) > 0) rows.entropy = entropy.mutable_data_ptr<float>() + begin;
     check_cuda(kernels::head_rows_cuda(rows, at::cuda::getCurrentCUDAStream()));
     if (top == 0) return;
-    const auto [value, id] = at::sort(z.narrow(1, 0, columns), /*stable=*/true, 1, true);
+    for (int64_t row = 0; row < n; row += kSortedRows) {
+      fill_top(z.narrow(0, row, std::min(kSortedRows, n - row)).narrow(1, 0, columns), begin + row,
+               scale);
+    }
+  }
+
+  // The top k of the rows from `begin` on, whose logits are z [n, columns].
+  void fill_top(const at::Tensor& z, int64_t begin, float scale) const {
+    const int64_t top = top_id.size(1), n = z.size(0);
+    const auto [value, id] = at::sort(z, /*stable=*/true, 1, /*descending=*/true);
     top_id.narrow(0, begin, n).copy_(id.narrow(1, 0, top));
     top_logprob.narrow(0, begin, n)
         .copy_(value.narrow(1, 0, top).mul(scale).sub(lse.narrow(0, begin, n).unsqueeze(1)));
@@ -81,10 +86,9 @@ Forward forward_cuda(const at::Tensor& hidden, const at::Tensor& weight, const a
                     at::empty({count, top_k}, ids.options())};
   const int64_t kept_rows = cuda_rows_within(head_mb, count, vocab);
   const at::Tensor kept = at::empty({kept_rows, vocab}, floats);
-  const int64_t chunk = top_k > 0 ? kSortedRows : kCudaHeadRows;
   for (int64_t begin = 0; begin < count;) {
     const bool keep = begin < kept_rows;
-    const int64_t n = std::min(chunk, (keep ? kept_rows : count) - begin);
+    const int64_t n = std::min(kCudaHeadRows, (keep ? kept_rows : count) - begin);
     const at::Tensor z = cuda_product(x.narrow(0, begin, n), weight.t());
     out.fill(z, begin, ids, known, static_cast<float>(1 / temperature));
     if (keep) kept.narrow(0, begin, n).copy_(z);

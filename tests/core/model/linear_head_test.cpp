@@ -7,6 +7,8 @@
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "core/base/error.h"
 #include "core/model/head_chunk.h"
 #include "core/model/linear_logprob.h"
@@ -286,14 +288,11 @@ TEST(LinearHead, SizesTypesAndDevicesAreCheckedOnEveryDevice) {
       "length";
   EXPECT_EQ(message(p.target.narrow(0, 0, 1)), lengths);
   EXPECT_THROW(message(p.target.view({2, 1})), c10::Error);  // good ones: no kernel is there
-  EXPECT_NE(message(p.target.view({2, 1, 1})), "no error");
   EXPECT_EQ(message(p.target.to(at::kInt)), "linear_head: target is Int, wanted Long");
   EXPECT_EQ(message(at::tensor({1, 2}, at::kLong)),
             "linear_head: target is no dense tensor of meta");
   EXPECT_EQ(message(p.target, {.temperature = std::numeric_limits<double>::infinity()}),
             "linear_head: temperature is inf, wanted a number from 1e-06 to 1e+30");
-  EXPECT_EQ(message(p.target, {.top_k = 11}),
-            "linear_head: top_k is 11, wanted 0 to the 10 columns");
   EXPECT_THROW(linear_logprob(p.hidden, p.weight, p.index, p.target.narrow(0, 0, 1)), Error);
 }
 
