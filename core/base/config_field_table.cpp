@@ -206,7 +206,8 @@ std::vector<ConfigField> of_steps() {
           "max_bad", kMaxBadShare, 0, 1,
           "Share of bad rows above which a source is refused; those that a filter or over_length "
           "leaves out do not count."),
-      whole("head_mb", 1024, 1, "Memory for kept softmax rows; rows beyond it are recomputed."),
+      whole("head_mb", 1024, 1,
+            "MiB a micro-batch for kept softmax rows and logits; others are computed again."),
   };
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/model/device.h"
+#include "core/model/head_chunk.h"
 #include "core/model/linear_logprob.h"
 #include "core/model/moe.h"
 #include "core/train/grouping.h"
@@ -127,11 +128,19 @@ void MicroBatch::free_hidden() {
   });
 }
 
+int64_t MicroBatch::take_head_mb(int64_t head_mb, int64_t rows, int64_t vocab) {
+  const int64_t left = std::max<int64_t>(head_mb - head_mb_taken_, 0);
+  const int64_t bytes = head_rows_within(left, rows, vocab) * vocab * 4;
+  head_mb_taken_ += (bytes + (int64_t{1} << 20) - 1) >> 20;
+  return left;
+}
+
 at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
   Forward& made = forward(model);
   if (!made.logprob.defined()) {
-    made.logprob =
-        linear_logprob(made.hidden, model.head_weight(), row_hidden_, row_target_, head_mb);
+    const at::Tensor weight = model.head_weight();
+    if (made.gradient) head_mb = take_head_mb(head_mb, row_count(), weight.size(0));
+    made.logprob = linear_logprob(made.hidden, weight, row_hidden_, row_target_, head_mb);
     if (!made.gradient && !made.wants_hidden) made.hidden.reset();
   }
   return made.logprob;
@@ -147,6 +156,7 @@ const RouterRecord* MicroBatch::router(const Model& model) const {
 void MicroBatch::close() {
   forwards_.clear();
   scored_.clear();
+  head_mb_taken_ = 0;
   ++generation_;
 }
 

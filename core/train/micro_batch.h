@@ -62,6 +62,14 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // Returns log p of every loss row, [R] float32, from the same forward; kept as long. Without
   // gradient hidden states that nobody asked for are freed.
   at::Tensor token_logprob(Model& model, int64_t head_mb);
+  // Index and target of every loss row, [R] int64: its hidden state and the token that it predicts.
+  const at::Tensor& row_hidden() const { return row_hidden_; }
+  const at::Tensor& row_target() const { return row_target_; }
+  // Returns what is left of `head_mb` MiB for the logits or softmax rows of one more product of
+  // `rows` rows with a vocabulary of `vocab`, and takes what it will keep. All products with
+  // gradient share them until close().
+  int64_t take_head_mb(int64_t head_mb, int64_t rows, int64_t vocab);
+
   // Frees hidden states that no gradient needs: whole batches are scored micro-batch by
   // micro-batch.
   void free_hidden();
@@ -146,6 +154,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   std::vector<Forward> forwards_;
   std::vector<Scored> scored_;
   int64_t split_segment_ = -1;  // of a group that is not here whole; -1: there is none
+  int64_t head_mb_taken_ = 0;
   uint64_t generation_ = 0;
 };
 

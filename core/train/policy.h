@@ -26,7 +26,7 @@ struct PolicyOptions {
   // What activations, copies and frozen weights are stored in; masters are fp32.
   c10::ScalarType dtype = c10::ScalarType::Float;
   GemmType gemm = GemmType::kStorage;  // what products compute in
-  int64_t head_mb = 1024;              // memory for kept softmax rows
+  int64_t head_mb = 1024;              // MiB of a micro-batch's kept softmax rows and logits
   double moe_aux = 0;      // weight of the balance loss in a step; of a mixture of experts
   bool recompute = false;  // blocks are computed again in the backward
   std::optional<AdapterOptions> lora = {};  // trained in place of the weights

@@ -6,7 +6,6 @@
 #include "core/base/error.h"
 #include "core/model/device.h"
 #include "core/train/batch.h"
-#include "core/train/pack_tensor.h"
 #include "core/train/policy.h"
 
 namespace xrun {
@@ -26,15 +25,16 @@ void check_target(const at::Tensor& target, int64_t rows) {
 HeadResult policy_head(Policy& policy, const View& view, HeadOptions options,
                        const at::Tensor& target) {
   if (target.defined()) check_target(target, view.row_count());
-  options.head_mb = policy.options().head_mb;
   MicroBatch& micro = view.micro();
-  const auto& rows = micro.pack().rows;
-  HeadResult result =
-      linear_head(micro.hidden(policy.model()), policy.model().head_weight(),
-                  view.select_rows(on_device(ids(rows.hidden), micro.device())),
-                  target.defined() ? on_device(target, micro.device())
-                                   : view.select_rows(on_device(ids(rows.target), micro.device())),
-                  options);
+  const at::Tensor hidden = micro.hidden(policy.model()), weight = policy.model().head_weight();
+  if (at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad())) {
+    options.head_mb =
+        micro.take_head_mb(policy.options().head_mb, view.row_count(), weight.size(0));
+  }
+  HeadResult result = linear_head(
+      hidden, weight, view.select_rows(micro.row_hidden()),
+      target.defined() ? on_device(target, micro.device()) : view.select_rows(micro.row_target()),
+      options);
   if (!target.defined() && options.temperature == 1 && options.columns == 0) {
     micro.note_scored(&policy, view, view.sum(result.logprob.detach()));
   }

@@ -15,9 +15,9 @@ class View;
 // Returns what linear_head.h says of each trained token of a view, [R] and [R, k], from the
 // hidden states of the step's forward and one product with the vocabulary a call.
 //   target  [R] or [R, M] int64, in place of the trained tokens
-// options.head_mb is of no account, the policy's holds, for each call. Log-probs without target,
-// temperature and columns are reported by the step as those of Policy::token_logprob are. Throws
-// Error for other sizes and for options out of range.
+// options.head_mb is of no account: each call keeps what those before it in the micro-batch left of
+// the policy's. Log-probs without target, temperature and columns are reported by the step as those
+// of Policy::token_logprob are. Throws Error for other sizes and for options out of range.
 HeadResult policy_head(Policy& policy, const View& view, HeadOptions options = {},
                        const at::Tensor& target = {});
 

@@ -7,6 +7,7 @@
 #include <ATen/ops/equal.h>
 
 #include "core/base/error.h"
+#include "core/model/head_chunk.h"
 #include "core/model/init_model.h"
 #include "core/train/pack_tensor.h"
 #include "tests/core/train/step_fixture.h"
@@ -210,6 +211,42 @@ TEST_F(PolicyHeadTest, TheStepReportsPlainLogProbsAlone) {
   };
   EXPECT_TRUE(reported(metrics(1)));
   EXPECT_FALSE(reported(metrics(0.7)));
+}
+
+TEST_F(PolicyHeadTest, CallsOfAMicroBatchShareTheMemoryForTheirLogits) {
+  PolicyOptions options;
+  options.head_mb = 1;  // enough for the first call, whatever its size
+  const auto policy = Policy::open(folder_.model(), options);
+  const auto batch = tiny_batch(tiny_pairs(3), 3);
+  MicroBatch& micro = *batch->micros()[0];
+  const auto recomputed = [&](const std::function<at::Tensor()>& loss) {
+    const int64_t before = head_counts().recomputed;
+    loss().backward();
+    micro.close();
+    return head_counts().recomputed - before;
+  };
+  const auto entropy = [&](const View& view) {
+    return policy_head(*policy, view, {.entropy = true}).entropy.sum();
+  };
+  const int64_t rows = micro.rejected().row_count();
+  EXPECT_EQ(recomputed([&] { return entropy(micro.chosen()); }), 0);
+  EXPECT_EQ(recomputed([&] {
+              const at::Tensor first = entropy(micro.chosen());
+              return first + entropy(micro.rejected());
+            }),
+            rows);
+  EXPECT_EQ(recomputed([&] {
+              const at::Tensor first = policy->token_logprob(micro.chosen()).sum();
+              return first + entropy(micro.rejected());
+            }),
+            rows);
+  EXPECT_EQ(recomputed([&] {
+              const at::NoGradGuard no_grad;  // keeps nothing
+              entropy(micro.rejected());
+              const at::AutoGradMode with_gradients(true);
+              return entropy(micro.chosen());
+            }),
+            0);
 }
 
 TEST_F(PolicyHeadTest, ATokenBehindTheColumnsIsRefused) {
