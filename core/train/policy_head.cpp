@@ -1,6 +1,7 @@
 #include "core/train/policy_head.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
@@ -18,6 +19,12 @@ void check_target(const at::Tensor& target, int64_t rows) {
   XRUN_CHECK((target.dim() == 1 || target.dim() == 2) && target.size(0) == rows,
              "targets are [{}], wanted [{}] or [{}, M]: a row for each trained token of the view",
              fmt::join(target.sizes(), ", "), rows, rows);
+}
+
+// What a batch without micro-batches gives: outputs of their shapes, options checked as ever.
+HeadResult no_rows(const at::Tensor& weight, const HeadOptions& options) {
+  const at::Tensor none = at::empty({0}, weight.options().dtype(at::kLong));
+  return linear_head(at::empty({0, weight.size(1)}, weight.options()), weight, none, none, options);
 }
 
 }  // namespace
@@ -43,6 +50,7 @@ HeadResult policy_head(Policy& policy, const View& view, HeadOptions options,
 
 HeadResult policy_head(Policy& policy, Batch& batch, const HeadOptions& options) {
   const at::NoGradGuard no_grad;
+  if (batch.micros().empty()) return no_rows(policy.model().head_weight(), options);
   std::vector<HeadResult> results;
   for (const auto& micro : batch.micros()) {
     results.push_back(policy_head(policy, micro->all(), options));

@@ -249,6 +249,17 @@ TEST_F(PolicyHeadTest, CallsOfAMicroBatchShareTheMemoryForTheirLogits) {
             0);
 }
 
+TEST_F(PolicyHeadTest, ABatchOfNoMicroBatchesHasEmptyOutputs) {
+  Batch empty(BatchInfo{.total_steps = 1}, {});
+  const HeadResult got = policy_head(*policy_, empty, everything());
+  EXPECT_EQ(got.logprob.sizes(), at::IntArrayRef({0}));
+  EXPECT_EQ(got.entropy.sizes(), at::IntArrayRef({0}));
+  EXPECT_EQ(got.lse.sizes(), at::IntArrayRef({0}));
+  EXPECT_EQ(got.top_logprob.sizes(), at::IntArrayRef({0, 8}));
+  EXPECT_EQ(got.top_id.sizes(), at::IntArrayRef({0, 8}));
+  EXPECT_FALSE(policy_head(*policy_, empty).entropy.defined());
+}
+
 TEST_F(PolicyHeadTest, ATokenBehindTheColumnsIsRefused) {
   HeadOptions options = everything();
   options.columns = 9;
