@@ -4,10 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/tensor.h>
 
 #include "core/base/error.h"
-#include "core/model/device.h"
 #include "core/model/hf_config.h"
 #include "core/model/model_registry.h"
 #include "core/text/tokenizer.h"
@@ -107,12 +105,9 @@ int score(Source& source, lua_State* L, bool by_token) {
 int push_logits(Policy& policy, lua_State* L) {
   const View view = read_view(L, 2);
   Model& model = policy.model();
-  const std::vector<int32_t>& slots = view.micro().pack().rows.hidden;
-  const at::Tensor index = on_device(
-      at::tensor(std::vector<int64_t>(slots.begin(), slots.end()), at::kLong), model.device());
-  const at::Tensor hidden = model.forward(view.micro().input()).index_select(0, index);
-  const at::Tensor logits =
-      at::matmul(view.select_rows(hidden), model.head_weight().t()).to(at::kFloat);
+  const at::Tensor hidden = model.forward(view.micro().input())
+                                .index_select(0, view.select_rows(view.micro().row_hidden()));
+  const at::Tensor logits = at::matmul(hidden, model.head_weight().t()).to(at::kFloat);
   Session& session = session_of(L);
   if (logits.numel() > session.largest_logits) {
     session.largest_logits = logits.numel();
@@ -147,8 +142,9 @@ void open_policy(LuaState& state) {
               "(view|batch, {entropy?, lse?, top_k?, temperature?, columns?, targets?}) -> table",
               "What the vocabulary's distribution is at each trained token, from one product: "
               "logprob [R], and entropy [R] (nats), lse [R] (log-sum-exp of the logits), "
-              "top_logprob and top_id [R, top_k] as they are asked for, all but top_id with "
-              "gradients. Logits are divided by temperature (1); only the first `columns` of them "
+              "top_logprob and top_id [R, top_k] (ids from 0) as they are asked for, all but "
+              "top_id with gradients. Logits are divided by temperature (1); only the first "
+              "`columns` of them "
               "count (all); targets, i64 [R] or [R, M], stand in place of the trained tokens. Of a "
               "batch: without gradient and targets, in batch order.",
               push_head)
