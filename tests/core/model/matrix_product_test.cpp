@@ -20,18 +20,25 @@ TEST(MatrixProduct, AgreesWithDoublePrecisionWhateverTheStrides) {
     const at::Tensor want = a.to(at::kDouble).matmul(b.to(at::kDouble));
     const at::Tensor wide = random_tensor({M, K + 9}, 3);
     wide.narrow(1, 4, K).copy_(a);
+    const at::Tensor broad = random_tensor({K, N + 5}, 4), apart = random_tensor({M, N + 7}, 5);
+    broad.narrow(1, 2, N).copy_(b);
+    const at::Tensor around = apart.clone();
     const at::Tensor lefts[] = {a, a.t().contiguous().t(), wide.narrow(1, 4, K)};
-    const at::Tensor rights[] = {b, b.t().contiguous().t()};
+    const at::Tensor rights[] = {b, b.t().contiguous().t(), broad.narrow(1, 2, N)};
+    const at::Tensor outs[] = {at::empty({M, N}, at::kFloat), apart.narrow(1, 3, N)};
     for (const at::Tensor& left : lefts) {
       for (const at::Tensor& right : rights) {
-        const at::Tensor out = at::empty({M, N}, at::kFloat);
-        multiply_into(out, left, right);
-        const double tolerance = 1e-6 * static_cast<double>(K);
-        EXPECT_LT((out.to(at::kDouble) - want).abs().max().item<double>(), tolerance) << M;
-        multiply_into(out, left, right, Into::kAdd);
-        EXPECT_LT((out.to(at::kDouble) - want * 2).abs().max().item<double>(), 2 * tolerance);
+        for (const at::Tensor& out : outs) {
+          multiply_into(out, left, right);
+          const double tolerance = 1e-6 * static_cast<double>(K);
+          EXPECT_LT((out.to(at::kDouble) - want).abs().max().item<double>(), tolerance) << M;
+          multiply_into(out, left, right, Into::kAdd);
+          EXPECT_LT((out.to(at::kDouble) - want * 2).abs().max().item<double>(), 2 * tolerance);
+        }
       }
     }
+    EXPECT_TRUE(apart.narrow(1, 0, 3).equal(around.narrow(1, 0, 3))) << "beside a strided result";
+    EXPECT_TRUE(apart.narrow(1, N + 3, 4).equal(around.narrow(1, N + 3, 4)));
   }
 }
 
