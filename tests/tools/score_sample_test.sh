@@ -24,6 +24,10 @@ refuses 2 'cannot hold them' init b --tokenizer "$smol" --vocab 10
 refuses 2 "there is no preset 'huge'" init b --preset huge
 refuses 2 'excludes' init b --tied --untied
 [ ! -e b ] || fail "a refused folder exists"
+# What LibTorch throws is said without its C++ frames.
+refuses 1 "can't allocate memory" "$xrun" init-model b --tokenizer "$smol" --layers 1 \
+  --hidden 1073741824 --ffn 32 --heads 2
+! grep -q 'frame #' err || fail "frames of C++: $(cat err)"
 # Files of a clone without Git LFS.
 echo 'a word' >word
 for file in config.json model.safetensors; do

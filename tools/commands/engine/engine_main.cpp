@@ -1,5 +1,7 @@
 // The engine's entry: picks the command and hands it its arguments.
 
+#include <c10/util/Exception.h>
+
 #include <string_view>
 
 #include "core/base/error.h"
@@ -25,7 +27,11 @@ constexpr EngineCommand kCommands[] = {
 
 int run(int (*command)(int, char**), std::string_view name, int argc, char** argv) {
   XRUN_CHECK(command != nullptr, "this build has no `{}`", name);
-  return command(argc, argv);
+  try {
+    return command(argc, argv);
+  } catch (const c10::Error& error) {
+    throw Error(error.what_without_backtrace());  // what() ends in pages of C++ frames
+  }
 }
 
 }  // namespace
