@@ -1,7 +1,8 @@
 // The CUDA form of xrun::linear_head: library GEMMs, one row kernel, and a stable sort for the top
 // k (topk itself breaks ties as it likes). As core/model/linear_head_cpu.cpp, rows keep their
-// logits. Ids are not checked here, since that would wait for the device: packs are validated on
-// the host, and a target outside the vocabulary gives NaN, which stops the run.
+// logits. Sizes and options are checked before, on every device (core/model/linear_head.cpp); ids
+// are not, since that would wait for the device: packs are validated on the host, and a target
+// outside the vocabulary gives NaN, which stops the run.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAContext.h>
@@ -74,9 +75,7 @@ struct Outputs {
 Forward forward_cuda(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
                      const at::Tensor& target, double temperature, int64_t columns, bool entropy,
                      int64_t top_k, int64_t head_mb) {
-  const int64_t known = known_columns(weight, columns, temperature);
-  TORCH_CHECK(top_k >= 0 && top_k <= known, "linear_head: top_k is ", top_k, ", wanted 0 to the ",
-              known, " columns");
+  const int64_t known = known_columns(weight, columns);
   const int64_t count = index.size(0), vocab = weight.size(0);
   const auto floats = hidden.options().dtype(at::kFloat);
   const at::Tensor ids = target.contiguous();
@@ -103,7 +102,7 @@ Backward backward_cuda(const at::Tensor& grad_any, const at::Tensor& grad_lse_an
                        const at::Tensor& entropy, const at::Tensor& x, const at::Tensor& kept,
                        double temperature, int64_t columns, int64_t tokens, bool want_hidden,
                        bool want_weight) {
-  const int64_t known = known_columns(weight, columns, temperature);
+  const int64_t known = known_columns(weight, columns);
   const int64_t count = x.size(0), kept_rows = kept.size(0), a_row = ids_a_row(ids_any);
   const at::Tensor grad = grad_any.to(at::kFloat).contiguous(), ids = ids_any.contiguous();
   const at::Tensor grad_lse = grad_lse_any.to(at::kFloat).contiguous();
