@@ -71,6 +71,10 @@ class DataSet {
   // Unit ids of one step, a pure function of (plan, step); empty past the end and for an empty set.
   std::vector<int64_t> step_units(const StepPlan& plan, int64_t step) const;
 
+  int64_t unit_tokens(int64_t unit) const;
+  // Tokens that no unit has more of: those of the longest row of the whole set, or of a window.
+  int64_t longest() const;
+
   // Throws Error that names the row if a unit of this set has more than max_tokens tokens.
   void check_fits(int64_t max_tokens) const;
   // Best-fit-decreasing packs of whole units, each at most max_tokens; a pair lies chosen then
@@ -110,7 +114,6 @@ class DataSet {
   DataSet() = default;
   RowStream stream_of(const StepPlan& plan) const;
   int64_t part_size(size_t source) const;
-  int64_t unit_tokens(int64_t unit) const;
   void append_unit(PackedBatch& batch, int64_t unit, int64_t place) const;
   void append_window(PackedBatch& batch, int64_t unit, int64_t place) const;
   [[noreturn]] void fail_too_long(int64_t row, int64_t tokens, int64_t max_tokens) const;

@@ -44,6 +44,15 @@ size_t DataSet::State::kept_index(const std::string& name) const {
       fmt::format("\"{0}\" is no kept column; name it in data.keep: keep = {{ \"{0}\" }}", name));
 }
 
+int64_t DataSet::longest() const {
+  int64_t most = window_length();
+  if (most > 0) return most;
+  for (const State::Source& source : state_->sources) {
+    most = std::max(most, source.cache->longest().value);
+  }
+  return most;
+}
+
 int64_t DataSet::tokens(int64_t row) const {
   const State::Place at = state_->place(row);
   return at.source.cache->tokens(at.row);

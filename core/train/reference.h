@@ -56,7 +56,9 @@ class Reference : public LogprobSource {
   // Hashes the frozen weights again. Throws Error if they differ from those at the start.
   void check_digest();
 
-  const std::string& digest();  // of the frozen weights; may load the policy's
+  const std::shared_ptr<Policy>& policy() const { return policy_; }
+  bool loaded() const { return model_ != nullptr; }  // the frozen weights take memory of their own
+  const std::string& digest();                       // of the frozen weights; may load the policy's
   const std::filesystem::path& dir() const { return weights_; }
   const Counts& counts() const { return counts_; }
   // What names the column of a data set: weights, data, types, threads, device, settings, versions.
