@@ -11,17 +11,17 @@ namespace {
 
 class Block {
  public:
-  Block(const ModelConfig& config, const MemoryShape& shape, int64_t layer)
-      : c_(config), s_(shape), layer_(layer), size_(elementSize(shape.dtype)) {}
+  Block(const ModelConfig& config, const MemoryShape& shape)
+      : c_(config), w_(config), s_(shape), size_(static_cast<double>(elementSize(shape.dtype))) {}
 
   // Bytes a token.
-  int64_t kept() const { return attention() + feed_forward() + adapters(); }
+  double kept() const { return attention() + feed_forward() + adapters(); }
 
-  int64_t backward() const {
-    const int64_t heads = (4 * c_.heads + 4 * c_.kv_heads) * c_.head_dim;
-    int64_t inner = c_.gated ? 3 * c_.ffn : 2 * c_.ffn;
-    if (c_.is_moe(layer_)) inner = c_.moe.top_k * (2 * c_.hidden + 6 * c_.moe.ffn);
-    return size_ * (2 * c_.hidden + std::max(heads, inner));
+  double backward() const {
+    const double heads = (4 * w_.heads + 4 * w_.kv_heads) * w_.head_dim;
+    double inner = c_.gated ? 3 * w_.ffn : 2 * w_.ffn;
+    if (c_.is_moe(0)) inner = w_.top_k * (2 * w_.hidden + 6 * w_.expert_ffn);
+    return size_ * (2 * w_.hidden + std::max(heads, inner));
   }
 
  private:
@@ -33,61 +33,72 @@ class Block {
     return s_.adapter->dropout == 0 && is_adapter_target(*s_.adapter, {.name = role});
   }
 
-  int64_t attention() const {
-    const int64_t D = c_.hidden, HK = c_.heads * c_.head_dim, GK = c_.kv_heads * c_.head_dim;
+  double attention() const {
+    const double D = w_.hidden, HK = w_.heads * w_.head_dim, GK = w_.kv_heads * w_.head_dim;
     const WeightNames& n = c_.names;
     const bool reads = c_.names.qkv.empty()
                            ? keeps_input(n.q) || keeps_input(n.k) || keeps_input(n.v)
                            : keeps_input(n.qkv);
-    int64_t elements = D + (reads ? D : 0) + 2 * HK + 2 * GK;
-    int64_t bytes = 4 * c_.heads + norm_bytes();
+    double elements = D + (reads ? D : 0) + 2 * HK + 2 * GK;
+    double bytes = 4 * w_.heads + norm_bytes();
     if (c_.qk_norm) {
       elements += HK + GK;
-      bytes += 4 * (c_.heads + c_.kv_heads);
+      bytes += 4 * (w_.heads + w_.kv_heads);
     }
     return size_ * elements + bytes;
   }
 
-  int64_t norm_bytes() const { return c_.norm == Norm::kLayer ? 8 : 4; }
+  double norm_bytes() const { return c_.norm == Norm::kLayer ? 8 : 4; }
 
-  int64_t feed_forward() const {
-    const int64_t D = c_.hidden;
-    if (c_.is_moe(layer_)) {
-      const MoeConfig& moe = c_.moe;
-      return size_ * (2 * D + 2 * moe.top_k * moe.ffn) + norm_bytes() + 4 * moe.experts +
-             16 * moe.top_k;
+  double feed_forward() const {
+    const double D = w_.hidden;
+    if (c_.is_moe(0)) {
+      return size_ * (2 * D + 2 * w_.top_k * w_.expert_ffn) + norm_bytes() + 4 * w_.experts +
+             16 * w_.top_k;
     }
     const bool reads = keeps_input(c_.names.up) || keeps_input(c_.names.gate);
-    int64_t inner = c_.gated ? 2 * c_.ffn : c_.ffn;
-    if (c_.gated && c_.activation != Activation::kSilu) inner += c_.ffn;
-    if (keeps_input(c_.names.down)) inner += c_.ffn;
+    double inner = c_.gated ? 2 * w_.ffn : w_.ffn;
+    if (c_.gated && c_.activation != Activation::kSilu) inner += w_.ffn;
+    if (keeps_input(c_.names.down)) inner += w_.ffn;
     return size_ * (D + (reads ? D : 0) + inner) + norm_bytes();
   }
 
   // What a map with an adapter keeps besides its input: A x, and with dropout mask and masked
   // input.
-  int64_t adapters() const {
+  double adapters() const {
     if (!s_.adapter) return 0;
-    int64_t elements = 0;
-    const std::string prefix =
-        c_.names.layer.substr(0, c_.names.layer.find('{')) + std::to_string(layer_) + ".";
+    double elements = 0;
     for (const LinearModule& module : linear_modules(c_)) {
-      if (!module.name.starts_with(prefix) || !is_adapter_target(*s_.adapter, module)) continue;
-      elements += s_.adapter->rank + (s_.adapter->dropout > 0 ? 2 * module.in : 0);
+      if (!is_adapter_target(*s_.adapter, module)) continue;
+      elements += static_cast<double>(s_.adapter->rank);
+      if (s_.adapter->dropout > 0) elements += 2 * static_cast<double>(module.in);
     }
     return size_ * elements;
   }
 
   const ModelConfig& c_;
+  const WideSizes w_;
   const MemoryShape& s_;
-  int64_t layer_, size_;
+  double size_;
 };
 
 }  // namespace
 
-BlockMemory block_memory(const ModelConfig& config, const MemoryShape& shape, int64_t layer) {
-  const Block block(config, shape, layer);
-  return {shape.tokens * block.kept(), shape.tokens * block.backward()};
+WideSizes::WideSizes(const ModelConfig& config)
+    : hidden(static_cast<double>(config.hidden)),
+      heads(static_cast<double>(config.heads)),
+      kv_heads(static_cast<double>(config.kv_heads)),
+      head_dim(static_cast<double>(config.head_dim)),
+      ffn(static_cast<double>(config.ffn)),
+      vocab(static_cast<double>(config.vocab)),
+      experts(static_cast<double>(config.moe.experts)),
+      top_k(static_cast<double>(config.moe.top_k)),
+      expert_ffn(static_cast<double>(config.moe.ffn)) {}
+
+BlockMemory block_memory(const ModelConfig& config, const MemoryShape& shape) {
+  const Block block(config, shape);
+  const auto tokens = static_cast<double>(shape.tokens);
+  return {tokens * block.kept(), tokens * block.backward()};
 }
 
 }  // namespace xrun

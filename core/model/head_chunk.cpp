@@ -43,7 +43,7 @@ void multiply_by_weight(const at::Tensor& dx, const at::Tensor& dz, const at::Te
 
 int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
   const int64_t bytes = std::clamp<int64_t>(head_mb, 0, int64_t{1} << 40) << 20;
-  const int64_t fit = bytes / (vocab * 4);
+  const int64_t fit = bytes / 4 / std::max<int64_t>(vocab, 1);
   return fit >= rows ? rows : fit / kHeadChunkRows * kHeadChunkRows;
 }
 

@@ -66,9 +66,6 @@ MemoryCount memory_count() {
 
 void reset_memory_peak() { peak.store(held.load()); }
 
-int64_t heap_bytes() {
-  const struct mallinfo2 info = mallinfo2();
-  return static_cast<int64_t>(info.arena + info.hblkhd);
-}
+int64_t free_heap_bytes() { return static_cast<int64_t>(mallinfo2().fordblks); }
 
 }  // namespace xrun

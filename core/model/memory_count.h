@@ -20,7 +20,7 @@ void install_memory_count();
 MemoryCount memory_count();
 void reset_memory_peak();  // to what is held now
 
-// Bytes that malloc has taken from the system so far, whether they are in use or not.
-int64_t heap_bytes();
+// Bytes of the heap that nothing uses: the system counts them as taken, the next tensors lie there.
+int64_t free_heap_bytes();
 
 }  // namespace xrun

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <sstream>
@@ -13,6 +12,8 @@
 #include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/model/hf_config.h"
+#include "core/model/memory_change.h"
+#include "core/model/memory_count.h"
 #include "core/model/memory_plan.h"
 
 namespace xrun {
@@ -21,8 +22,6 @@ namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMb = 1'000'000;
-constexpr int64_t kSmallHeadMb = 64;
-constexpr int64_t kTokenStep = 64;  // of a batch.max_tokens that is proposed
 
 std::string text_of(int64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
@@ -53,13 +52,14 @@ std::optional<int64_t> number_in(const std::filesystem::path& file) {
 
 // What one version of control groups calls its files.
 struct GroupFiles {
-  const char *limit, *usage, *cache;
+  const char *limit, *usage;
+  const char* cache[2];
 };
-constexpr GroupFiles kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes",
-                               "total_inactive_file"};
-constexpr GroupFiles kVersion2{"memory.max", "memory.current", "inactive_file"};
+constexpr GroupFiles kVersion1{
+    "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
+constexpr GroupFiles kVersion2{"memory.max", "memory.current", {"inactive_file", "active_file"}};
 
-// What a group and those above it leave; pages of files that nobody uses are given back.
+// What a group and those above it leave; pages of files are given back when memory is short.
 int64_t left_in_group(const std::filesystem::path& mount, const std::string& group,
                       const GroupFiles& files) {
   int64_t left = kMost;
@@ -68,8 +68,11 @@ int64_t left_in_group(const std::filesystem::path& mount, const std::string& gro
     const std::filesystem::path dir = mount / path.relative_path();
     const auto limit = number_in(dir / files.limit), usage = number_in(dir / files.usage);
     if (limit && usage) {
-      const int64_t cache = named_number(dir / "memory.stat", files.cache).value_or(0);
-      left = std::min(left, std::max<int64_t>(*limit - *usage + std::min(cache, *usage), 0));
+      int64_t used = *usage;
+      for (const char* name : files.cache) {
+        used -= std::min(used, named_number(dir / "memory.stat", name).value_or(0));
+      }
+      left = std::min(left, std::max<int64_t>(*limit - used, 0));
     }
     if (path.relative_path().empty()) return left;
     path = path.parent_path();
@@ -92,75 +95,24 @@ int64_t left_in_groups(const std::filesystem::path& root) {
   return left;
 }
 
-// A change of the configuration, and what the step then is.
-struct Change {
-  std::string text;
-  MemoryShape shape;
-};
-
-MemoryShape with_tokens(const MemoryShape& shape, int64_t tokens) {
-  MemoryShape less = shape;
-  less.several = true;
-  less.loss_rows = shape.tokens == 0 ? 0 : shape.loss_rows * tokens / shape.tokens + 1;
-  less.tokens = tokens;
-  return less;
-}
-
-// The largest micro-batch that fits; none if not even the longest sequence alone does.
-std::optional<Change> fewer_tokens(const MemoryShape& shape, int64_t longest,
-                                   const std::function<bool(const MemoryShape&)>& fits) {
-  const int64_t least = (longest + kTokenStep - 1) / kTokenStep * kTokenStep;
-  for (int64_t tokens = (shape.tokens - 1) / kTokenStep * kTokenStep;
-       tokens >= std::max(least, kTokenStep);
-       tokens -= std::max(kTokenStep, tokens / 16 / kTokenStep * kTokenStep)) {
-    MemoryShape less = with_tokens(shape, tokens);
-    if (fits(less)) return Change{fmt::format("batch.max_tokens = {}", tokens), less};
-  }
-  return std::nullopt;
-}
-
-// From what costs a little time to what trains something else.
-std::optional<Change> smallest_change(const MemoryShape& shape, int64_t longest,
-                                      const std::function<bool(const MemoryShape&)>& fits) {
-  Change head{fmt::format("head_mb = {}", kSmallHeadMb), shape};
-  head.shape.head_mb = std::min(shape.head_mb, kSmallHeadMb);
-  if (fits(head.shape)) return head;
-  Change again{"recompute = true", shape};
-  again.shape.recompute = true;
-  if (fits(again.shape)) return again;
-  if (auto fewer = fewer_tokens(shape, longest, fits)) return fewer;
-  head.shape.recompute = true;
-  if (auto fewer = fewer_tokens(head.shape, longest, fits)) {
-    return Change{again.text + ", " + head.text + ", " + fewer->text, fewer->shape};
-  }
-  if (shape.adapter) return std::nullopt;
-  Change lora{"lora = { rank = 16 }", shape};
-  lora.shape.adapter = AdapterOptions{};
-  if (fits(lora.shape)) return lora;
-  lora.text += ", recompute = true, dtype = \"bf16\"";
-  lora.shape.recompute = true;
-  lora.shape.dtype = c10::ScalarType::BFloat16;
-  if (fits(lora.shape)) return lora;
-  lora.shape.head_mb = head.shape.head_mb;
-  if (auto fewer = fewer_tokens(lora.shape, longest, fits)) {
-    return Change{lora.text + ", " + head.text + ", " + fewer->text, fewer->shape};
-  }
-  return std::nullopt;
-}
-
 }  // namespace
+
+int64_t system_bytes(const std::filesystem::path& root) {
+  const auto kib = named_number(root / "proc/meminfo", "MemAvailable:");
+  const int64_t system = kib && *kib < (kMost >> 10) ? *kib << 10 : kMost;
+  const int64_t left = std::min(system, left_in_groups(root));
+  return left == kMost ? 0 : std::max<int64_t>(left, 1);
+}
 
 int64_t available_bytes(const std::filesystem::path& root) {
   if (const char* own = std::getenv("XRUN_MEMORY_MB"); own != nullptr && own[0] != '\0') {
     const auto mb = number_from(own);
     XRUN_CHECK(mb && *mb > 0 && *mb < kMost / kMb,
                "XRUN_MEMORY_MB is \"{}\", wanted a whole number of MB above 0", own);
-    return *mb * kMb;
+    return std::max<int64_t>(*mb * kMb - memory_count().held, 1);
   }
-  const auto kib = named_number(root / "proc/meminfo", "MemAvailable:");
-  const int64_t system = kib && *kib < (kMost >> 10) ? *kib << 10 : kMost;
-  const int64_t left = std::min(system, left_in_groups(root));
-  return left == kMost ? 0 : std::max<int64_t>(left, 1);
+  const int64_t left = system_bytes(root);
+  return left == 0 ? 0 : left + free_heap_bytes();
 }
 
 void check_weights_fit(const ModelConfig& config, c10::ScalarType dtype, int64_t available,
@@ -172,17 +124,17 @@ void check_weights_fit(const ModelConfig& config, c10::ScalarType dtype, int64_t
              dtype == c10::ScalarType::Float ? ", or load it as bf16 where it is not trained" : "");
 }
 
-void check_memory(const ModelConfig& config, const MemoryShape& shape, int64_t longest,
-                  int64_t held, int64_t available) {
-  const auto need = [&](const MemoryShape& one) { return total_bytes(memory_plan(config, one)); };
-  const auto fits = [&](const MemoryShape& one) { return need(one) - held <= available; };
-  if (available == 0 || fits(shape)) return;
-  const std::vector<MemoryKind> plan = memory_plan(config, shape);
-  const std::optional<Change> change = smallest_change(shape, longest, fits);
+void check_memory(const std::vector<PlannedModel>& models, int64_t longest, int64_t held,
+                  int64_t available) {
+  const auto fits = [&](int64_t bytes) { return bytes - held <= available; };
+  const std::vector<MemoryKind> plan = memory_plan(models);
+  const int64_t need = total_bytes(plan);
+  if (available == 0 || fits(need)) return;
+  const std::optional<MemoryChange> change = smallest_change(models, longest, fits);
   throw Error(fmt::format(
-      "the run needs about {} ({}), {} are available{}; {}", text_of(total_bytes(plan)),
-      describe_kinds(plan), text_of(available), held > 0 ? " beside what is loaded" : "",
-      change ? fmt::format("{} makes it {}", change->text, text_of(need(change->shape)))
+      "the run needs about {} ({}), {} are available{}; {}", text_of(need), describe_kinds(plan),
+      text_of(available), held > 0 ? " beside what is loaded" : "",
+      change ? fmt::format("{} makes it about {}", change->text, text_of(change->bytes))
              : "no setting makes it fit: take a smaller model"));
 }
 

@@ -5,104 +5,172 @@
 #include "core/model/memory_plan.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
+#include <map>
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/model/block_memory.h"
 #include "core/model/head_chunk.h"
-#include "core/model/hf_config.h"
+#include "core/model/scratch.h"
 #include "core/model/weight_layout.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr int64_t kScratchPage = 2 << 20;  // scratch.cpp rounds to it
+constexpr double kMostBytes = double(int64_t{1} << 56);  // of a kind: their sum fits 64 bits
 
-int64_t pages(int64_t bytes) { return (bytes + kScratchPage - 1) / kScratchPage * kScratchPage; }
+int64_t whole(double bytes) { return static_cast<int64_t>(std::clamp(bytes, 0.0, kMostBytes)); }
 
-int64_t elements(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+double pages(double bytes) { return std::ceil(bytes / kScratchPage) * kScratchPage; }
+
+// The model with one layer of a kind, or none: layers of a kind are alike, and there may be many.
+ModelConfig with_layer(const ModelConfig& config, int64_t layers, bool is_moe) {
+  ModelConfig one = config;
+  one.layers = layers;
+  one.moe_layers.assign(static_cast<size_t>(layers), is_moe ? 1 : 0);
+  return one;
 }
 
-int64_t base_elements(const ModelConfig& config) {
-  int64_t sum = 0;
-  for (const WeightSpec& spec : weight_specs(config)) sum += elements(spec.shape);
-  return sum;
-}
-
-int64_t adapter_elements(const ModelConfig& config, const AdapterOptions& options) {
-  int64_t sum = 0;
-  for (const LinearModule& module : linear_modules(config)) {
-    if (is_adapter_target(options, module)) sum += options.rank * (module.in + module.out);
+double base_elements_of(const ModelConfig& config) {
+  double sum = 0;
+  for (const WeightSpec& spec : weight_specs(config)) {
+    double elements = 1;
+    for (const int64_t size : spec.shape) elements *= static_cast<double>(size);
+    sum += elements;
   }
   return sum;
 }
 
+double adapter_elements_of(const ModelConfig& config, const AdapterOptions& options) {
+  double sum = 0;
+  for (const LinearModule& module : linear_modules(config)) {
+    if (!is_adapter_target(options, module)) continue;
+    sum += static_cast<double>(options.rank) *
+           (static_cast<double>(module.in) + static_cast<double>(module.out));
+  }
+  return sum;
+}
+
+// A kind of layer, and how many a model has.
+struct LayerKind {
+  ModelConfig model;  // with one of them
+  double count;
+};
+
+// The kinds of layers that a model has, without what only its files tell.
+class LayerKinds {
+ public:
+  explicit LayerKinds(const ModelConfig& config) {
+    ModelConfig bare = config;
+    bare.source = Json();
+    bare.windows.clear();
+    none_ = with_layer(bare, 0, false);
+    const auto mixtures =
+        static_cast<double>(std::count_if(config.moe_layers.begin(), config.moe_layers.end(),
+                                          [](uint8_t is_moe) { return is_moe != 0; }));
+    const double dense = static_cast<double>(config.layers) - mixtures;
+    if (dense > 0) kinds_.push_back({with_layer(bare, 1, false), dense});
+    if (mixtures > 0) kinds_.push_back({with_layer(bare, 1, true), mixtures});
+  }
+  const std::vector<LayerKind>& all() const { return kinds_; }
+
+  template <typename Elements>
+  double sum(const Elements& elements) const {
+    const double outside = elements(none_);
+    double sum = outside;
+    for (const LayerKind& kind : kinds_) sum += kind.count * (elements(kind.model) - outside);
+    return sum;
+  }
+
+ private:
+  ModelConfig none_;
+  std::vector<LayerKind> kinds_;
+};
+
+double base_elements(const LayerKinds& layers) { return layers.sum(base_elements_of); }
+
 // What comes on top of weights, copies, optimizer and reference.
 struct Moment {
-  int64_t gradients = 0, activations = 0, head = 0, working = 0;
-  int64_t total() const { return gradients + activations + head + working; }
+  double gradients = 0, activations = 0, head = 0, working = 0;
+  double total() const { return gradients + activations + head + working; }
+};
+
+// What stays from step to step.
+struct Held {
+  double weights = 0, copies = 0, optimizer = 0, reference = 0;
 };
 
 class Step {
  public:
   Step(const ModelConfig& config, const MemoryShape& shape)
       : c_(config),
+        w_(config),
         s_(shape),
-        size_(elementSize(shape.dtype)),
-        vocab_bytes_(4 * config.vocab * config.hidden),
-        trains_base_(!shape.adapter),
-        base_(base_elements(config)),
-        trained_(shape.adapter ? adapter_elements(config, *shape.adapter) : base_) {
-    for (int64_t layer = 0; layer < c_.layers; ++layer) {
-      const BlockMemory block = block_memory(c_, s_, layer);
-      kept_ += s_.recompute ? s_.tokens * size_ * c_.hidden : block.kept;
+        size_(static_cast<double>(elementSize(shape.dtype))),
+        tokens_(static_cast<double>(shape.tokens)),
+        loss_rows_(shape.scores ? 0 : shape.loss_rows),
+        vocab_bytes_(4 * w_.vocab * w_.hidden),
+        head_bytes_(shape.scores ? 0 : vocab_bytes_),
+        trains_base_(!shape.adapter) {
+    const LayerKinds layers(config);
+    base_ = base_elements(layers);
+    trained_ = trains_base_ ? base_ : layers.sum([&](const ModelConfig& model) {
+      return adapter_elements_of(model, *shape.adapter);
+    });
+    // A vocabulary projection of its own takes no part in scores.
+    moved_ = trained_ - (trains_base_ && s_.scores && !c_.tied ? w_.vocab * w_.hidden : 0);
+    for (const LayerKind& kind : layers.all()) {
+      const BlockMemory block = block_memory(kind.model, s_);
+      kept_ += kind.count * (s_.recompute ? tokens_ * size_ * w_.hidden : block.kept);
       block_.kept = std::max(block_.kept, block.kept);
       block_.backward = std::max(block_.backward, block.backward);
     }
     // input and output of the last norm; cos and sin
-    kept_ += s_.tokens * (2 * size_ * c_.hidden + 4);
-    if (c_.positions == Positions::kRotary) kept_ += s_.tokens * 4 * c_.head_dim;
+    kept_ += tokens_ * (2 * size_ * w_.hidden + 4);
+    if (c_.positions == Positions::kRotary) kept_ += tokens_ * 4 * w_.head_dim;
   }
 
-  std::vector<MemoryKind> kinds() const {
-    const Moment moment = fullest();
-    const bool narrow = s_.dtype != c10::ScalarType::Float;
-    const int64_t frozen = trains_base_ ? 0 : base_ * size_;
-    std::vector<MemoryKind> all{{"weights", frozen + 4 * trained_},
-                                {"copies", narrow ? trained_ * size_ : 0},
-                                {"gradients", moment.gradients},
-                                {"optimizer", 2 * 4 * trained_},
-                                {"reference", s_.reference && trains_base_ ? base_ * size_ : 0},
-                                {"activations", moment.activations},
-                                {"head", moment.head},
-                                {"working", moment.working}};
-    std::erase_if(all, [](const MemoryKind& kind) { return kind.bytes == 0; });
-    return all;
+  Held held() const {
+    Held held;
+    held.weights = (trains_base_ ? 0 : base_ * size_) + 4 * trained_;
+    if (s_.dtype != c10::ScalarType::Float) held.copies = trained_ * size_;
+    if (s_.trains) held.optimizer = 2 * 4 * moved_ * static_cast<double>(s_.optimizers);
+    if (trains_base_) held.reference = base_ * size_ * static_cast<double>(s_.references);
+    return held;
+  }
+
+  Moment fullest() const {
+    if (!s_.trains) return {};
+    Moment most = head_backward();
+    for (const Moment& other : {block_backward(), end()}) {
+      if (other.total() > most.total()) most = other;
+    }
+    return most;
   }
 
  private:
-  int64_t gradients() const { return 4 * trained_; }
+  double gradients() const { return 4 * moved_; }
 
   // Softmax rows that stay in scratch memory from step to step.
-  int64_t softmax() const {
-    const int64_t row = 4 * c_.vocab;
-    const int64_t kept = head_rows_within(s_.head_mb, s_.loss_rows, c_.vocab);
-    const int64_t spare = std::min(s_.loss_rows - kept, kHeadChunkRows);
+  double softmax() const {
+    const double row = 4 * w_.vocab;
+    const int64_t kept = head_rows_within(s_.head_mb, loss_rows_, c_.vocab);
+    const int64_t spare = std::min(loss_rows_ - kept, kHeadChunkRows);
     // A twin is asked while the policy's own softmax waits for its backward.
-    const int64_t twin = s_.reference ? std::min(s_.loss_rows, kHeadChunkRows) : 0;
-    return pages(kept * row) + pages(std::max(spare, twin) * row);
+    const int64_t twin = s_.references > 0 ? std::min(loss_rows_, kHeadChunkRows) : 0;
+    return pages(static_cast<double>(kept) * row) +
+           pages(static_cast<double>(std::max(spare, twin)) * row);
   }
 
   Moment head_backward() const {
-    const int64_t rows = 4 * s_.loss_rows * c_.hidden;
+    const double rows = 4 * static_cast<double>(loss_rows_) * w_.hidden;
     Moment m{.activations = kept_, .head = softmax() + rows, .working = 2 * rows};
     m.gradients = s_.several ? gradients() : 0;
-    m.working += 4 * s_.tokens * c_.hidden;
-    if (trains_base_) m.working += vocab_bytes_;
-    if (size_ != 4) m.working += vocab_bytes_;  // the projection in fp32
+    m.working += 4 * tokens_ * w_.hidden;
+    if (trains_base_) m.working += head_bytes_;
+    if (size_ != 4) m.working += head_bytes_;  // the projection in fp32
     m.working += widened();
     return m;
   }
@@ -112,58 +180,85 @@ class Step {
     if (s_.recompute) m.activations += block_.kept;
     m.gradients = s_.several ? gradients() : 0;
     m.working = block_.backward + widened();
-    if (trains_base_ && !s_.several) m.gradients += vocab_bytes_ + block_gradient();
-    if (trains_base_ && s_.several) m.working += (c_.tied ? vocab_bytes_ : 0) + block_gradient();
+    if (trains_base_ && !s_.several) m.gradients += head_bytes_ + block_gradient();
+    if (trains_base_ && s_.several) m.working += (c_.tied ? head_bytes_ : 0) + block_gradient();
     return m;
   }
 
   Moment end() const {
     Moment m{.gradients = gradients(), .head = softmax()};
-    m.activations = 2 * s_.tokens * size_ * c_.hidden;
+    m.activations = 2 * tokens_ * size_ * w_.hidden;
     m.working = widened();
     if (trains_base_) {
-      const int64_t lying = (c_.tied ? 1 : 0) + (s_.several ? 1 : 0);
-      m.working += lying * vocab_bytes_;
-      if (size_ != 4) m.working += c_.vocab * c_.hidden * size_;
+      m.working += (c_.tied ? head_bytes_ : 0) + (s_.several ? vocab_bytes_ : 0);
+      if (size_ != 4) m.working += w_.vocab * w_.hidden * size_;
     }
     return m;
   }
 
-  Moment fullest() const {
-    Moment most = head_backward();
-    for (const Moment& other : {block_backward(), end()}) {
-      if (other.total() > most.total()) most = other;
-    }
-    return most;
-  }
-
   // Gradients of the largest part of a block that are made at one time.
-  int64_t block_gradient() const {
-    if (c_.moe.experts > 0) return 4 * 3 * c_.moe.experts * c_.moe.ffn * c_.hidden;
-    return 4 * c_.ffn * c_.hidden;
+  double block_gradient() const {
+    if (c_.moe.experts > 0) return 4 * 3 * w_.experts * w_.expert_ffn * w_.hidden;
+    return 4 * w_.ffn * w_.hidden;
   }
 
   // Operands and results in fp32, which stay in scratch memory.
-  int64_t widened() const {
+  double widened() const {
     if (s_.gemm != GemmType::kFloat || size_ == 4) return 0;
-    const int64_t inner = c_.moe.experts > 0 ? c_.moe.ffn : c_.ffn;
-    const int64_t wide = 4 * s_.tokens * std::max(inner, c_.hidden);
-    return 2 * pages(wide) + pages(4 * inner * c_.hidden);
+    const double inner = c_.moe.experts > 0 ? w_.expert_ffn : w_.ffn;
+    const double wide = 4 * tokens_ * std::max(inner, w_.hidden);
+    return 2 * pages(wide) + pages(4 * inner * w_.hidden);
   }
 
   const ModelConfig& c_;
+  const WideSizes w_;
   const MemoryShape& s_;
-  int64_t size_, vocab_bytes_;
+  double size_, tokens_;
+  int64_t loss_rows_;  // of the vocabulary
+  double vocab_bytes_, head_bytes_;
   bool trains_base_;
-  int64_t base_, trained_;  // elements
-  int64_t kept_ = 0;        // activations
-  BlockMemory block_;       // the largest of each
+  double base_ = 0, trained_ = 0, moved_ = 0;  // elements; moved: those that get gradients
+  double kept_ = 0;                            // activations
+  BlockMemory block_;                          // the largest of each
 };
+
+// What models that one loss reads keep beside each other; each frees what it works in.
+void join(Moment& all, const Moment& more) {
+  all.gradients += more.gradients;
+  all.activations += more.activations;
+  all.head += more.head;
+  all.working = std::max(all.working, more.working);
+}
 
 }  // namespace
 
+std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models) {
+  Held held;
+  std::map<int64_t, Moment> turns;
+  for (const PlannedModel& model : models) {
+    const Step step(model.config, model.shape);
+    const Held own = step.held();
+    held.weights += own.weights;
+    held.copies += own.copies;
+    held.optimizer += own.optimizer;
+    held.reference += own.reference;
+    join(turns[model.turn], step.fullest());
+  }
+  Moment most;
+  for (const auto& [turn, moment] : turns) {
+    if (moment.total() > most.total()) most = moment;
+  }
+  std::vector<MemoryKind> all{
+      {"weights", whole(held.weights)},     {"copies", whole(held.copies)},
+      {"gradients", whole(most.gradients)}, {"optimizer", whole(held.optimizer)},
+      {"reference", whole(held.reference)}, {"activations", whole(most.activations)},
+      {"head", whole(most.head)},           {"working", whole(most.working)}};
+  std::erase_if(all, [](const MemoryKind& kind) { return kind.bytes == 0; });
+  return all;
+}
+
 std::vector<MemoryKind> memory_plan(const ModelConfig& config, const MemoryShape& shape) {
-  return Step(config, shape).kinds();
+  return memory_plan({PlannedModel{config, shape}});
 }
 
 int64_t total_bytes(const std::vector<MemoryKind>& plan) {
@@ -173,7 +268,7 @@ int64_t total_bytes(const std::vector<MemoryKind>& plan) {
 }
 
 int64_t weight_bytes(const ModelConfig& config, c10::ScalarType dtype) {
-  return base_elements(config) * static_cast<int64_t>(elementSize(dtype));
+  return whole(base_elements(LayerKinds(config)) * static_cast<double>(elementSize(dtype)));
 }
 
 std::string describe_kinds(const std::vector<MemoryKind>& plan) {

@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "core/model/adapter.h"
+#include "core/model/hf_config.h"
 #include "core/model/linear.h"
 
 namespace xrun {
-
-struct ModelConfig;
 
 struct MemoryShape {
   c10::ScalarType dtype = c10::ScalarType::Float;
@@ -24,7 +23,16 @@ struct MemoryShape {
   int64_t head_mb = 1024;
   bool recompute = false;
   std::optional<AdapterOptions> adapter = std::nullopt;  // trained in place of the weights
-  bool reference = false;  // a frozen twin is loaded beside the policy
+  int64_t references = 0;  // frozen twins that are loaded beside the policy
+  bool trains = true;      // false: masters that no optimizer has
+  int64_t optimizers = 1;  // that hold moments of what is trained
+  bool scores = false;     // trained through a value head: the vocabulary takes no part
+};
+
+struct PlannedModel {
+  ModelConfig config;
+  MemoryShape shape;
+  int64_t turn = 0;  // models of one turn are trained together, turns one after another
 };
 
 struct MemoryKind {
@@ -38,12 +46,15 @@ struct MemoryKind {
 //   copies       of the masters in bf16
 //   gradients    those that lie there at that moment
 //   optimizer    AdamW's moments
-//   reference    a frozen twin's weights
+//   reference    the weights of frozen twins
 //   activations  what the backward of one micro-batch needs of its forward
 //   head         loss rows and their softmax
 //   working      what comes and goes
 // The fullest moment is one of three: the backward of the head, that of the last block, or the end.
+// Any sizes will do: sums that no machine has end at 2^56 bytes a kind.
 std::vector<MemoryKind> memory_plan(const ModelConfig& config, const MemoryShape& shape);
+// The same of all models of a run, at the fullest turn.
+std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models);
 
 int64_t total_bytes(const std::vector<MemoryKind>& plan);
 

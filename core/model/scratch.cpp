@@ -11,7 +11,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kHugePage = 2 << 20;
+constexpr int64_t kHugePage = kScratchPage;
 
 struct Pool {
   std::mutex mutex;

@@ -12,6 +12,9 @@ namespace xrun {
 // that no free buffer fits frees the smaller free ones. Thread-safe.
 at::Tensor scratch_floats(int64_t n);
 
+// What the buffers of so many bytes take: whole pages of this size.
+constexpr int64_t kScratchPage = 2 << 20;
+
 // Frees the buffers that no tensor uses: whoever will not need them again soon.
 void free_scratch();
 

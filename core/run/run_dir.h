@@ -62,8 +62,8 @@ class RunDir {
   void begin();
 
   // run.json, an object: {"recipe", "hash", "binary", "machine", "started", "date", "inputs",
-  // "data", "measured", "memory", "resumes", "finished", "stopped", "steps"}. Changes reach the disk by
-  // write_record.
+  // "data", "measured", "memory", "resumes", "finished", "stopped", "steps"}. Changes reach the
+  // disk by write_record.
   Json& record() { return record_; }
   const Json& record() const { return record_; }
   void write_record();

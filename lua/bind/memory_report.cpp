@@ -5,61 +5,85 @@
 #include <algorithm>
 #include <map>
 
-#include "core/model/adapter.h"
-#include "core/model/hf_config.h"
+#include "core/data/pack.h"
 #include "core/model/memory_count.h"
 #include "core/model/memory_limit.h"
+#include "core/train/adamw.h"
 #include "core/train/policy.h"
+#include "core/train/reference.h"
+#include "core/train/scorer.h"
 #include "lua/bind/run_loop.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr int64_t kSampled = 16;  // steps of a loop that are packed to know their sizes
+constexpr int64_t kPacked = 16;        // steps of a loop that are packed to know their loss rows
+constexpr int64_t kCounted = 200'000;  // units of a loop whose lengths are looked at
 
-MemoryShape shape_of(const Policy& policy) {
-  const PolicyOptions& options = policy.options();
-  MemoryShape shape;
-  shape.dtype = options.dtype;
-  shape.gemm = options.gemm;
-  shape.head_mb = options.head_mb;
-  shape.recompute = options.recompute;
-  shape.adapter = options.lora;
-  return shape;
-}
-
-// The largest micro-batch and the longest pair or sequence of some steps.
+// The largest micro-batch of some steps.
 struct StepSizes {
-  int64_t tokens = 0, loss_rows = 0, longest = 0;
-  size_t micros = 0;
+  int64_t tokens = 0, loss_rows = 0;
+  int64_t longest = 0;  // no unit of the sets has more tokens
+  int64_t micros = 0;
 };
 
-void add_pack(const PackedBatch& pack, StepSizes& sizes) {
-  sizes.tokens = std::max(sizes.tokens, pack.token_count());
-  sizes.loss_rows = std::max(sizes.loss_rows, pack.rows.size());
-  std::map<int64_t, int64_t> of_pair;
-  for (size_t s = 0; s < pack.row_id.size(); ++s) {
-    const int64_t n = pack.cu_seqlens[s + 1] - pack.cu_seqlens[s];
-    const int64_t whole = pack.pair_id[s] < 0 ? n : of_pair[pack.pair_id[s]] += n;
-    sizes.longest = std::max(sizes.longest, whole);
+// Packs a step of each set.
+void add_step(const StepLoop& loop, int64_t step, StepSizes& sizes) {
+  for (const StepSource& source : loop.sources) {
+    const DataSet& set = source.data->set;
+    for (const PackedBatch& pack : set.pack(set.step_units(source.plan, step), loop.max_tokens)) {
+      sizes.tokens = std::max(sizes.tokens, pack.token_count());
+      sizes.loss_rows = std::max(sizes.loss_rows, pack.rows.size());
+    }
   }
+}
+
+// By the lengths of its rows alone.
+struct StepLengths {
+  int64_t largest = 0, micros = 0;
+};
+
+StepLengths lengths_of(const StepLoop& loop, int64_t step) {
+  StepLengths lengths;
+  for (const StepSource& source : loop.sources) {
+    const DataSet& set = source.data->set;
+    std::vector<int64_t> tokens;
+    for (const int64_t unit : set.step_units(source.plan, step)) {
+      tokens.push_back(set.unit_tokens(unit));
+    }
+    const auto packs = best_fit_decreasing(tokens, loop.max_tokens);
+    lengths.micros += std::ssize(packs);
+    for (const std::vector<int64_t>& pack : packs) {
+      int64_t sum = 0;
+      for (const int64_t place : pack) sum += tokens[static_cast<size_t>(place)];
+      lengths.largest = std::max(lengths.largest, sum);
+    }
+  }
+  return lengths;
 }
 
 StepSizes sizes_of(const StepLoop& loop) {
   StepSizes sizes;
-  const int64_t steps = std::min(loop.steps, kSampled);
-  for (int64_t k = 0; k < steps; ++k) {
-    const int64_t step = k * loop.steps / steps;
-    size_t micros = 0;
-    for (const StepSource& source : loop.sources) {
-      const DataSet& set = source.data->set;
-      const auto packs = set.pack(set.step_units(source.plan, step), loop.max_tokens);
-      for (const PackedBatch& pack : packs) add_pack(pack, sizes);
-      micros += packs.size();
-    }
-    sizes.micros = std::max(sizes.micros, micros);
+  int64_t units = 1;
+  for (const StepSource& source : loop.sources) {
+    units = std::max(units, source.plan.units);
+    sizes.longest = std::max(sizes.longest, source.data->set.longest());
   }
+  sizes.longest = std::min(sizes.longest, loop.max_tokens);
+  const int64_t counted = std::min(loop.steps, std::max(kPacked, kCounted / units));
+  int64_t largest = 0, fullest_step = 0;
+  for (int64_t k = 0; k < counted; ++k) {
+    const int64_t step = loop.steps / counted * k;
+    const StepLengths lengths = lengths_of(loop, step);
+    sizes.micros = std::max(sizes.micros, lengths.micros);
+    if (lengths.largest <= largest) continue;
+    largest = lengths.largest;
+    fullest_step = step;
+  }
+  if (loop.steps > 0) add_step(loop, fullest_step, sizes);
+  const int64_t packed = std::min(loop.steps, kPacked);
+  for (int64_t k = 0; k < packed; ++k) add_step(loop, loop.steps / packed * k, sizes);
   return sizes;
 }
 
@@ -76,42 +100,96 @@ int64_t resident_bytes() {
   return int64_t{usage.ru_maxrss} << 10;  // Linux counts KiB
 }
 
-// Adds kinds to those of the same name.
-void join(std::vector<MemoryKind>& all, const std::vector<MemoryKind>& more) {
-  for (const MemoryKind& kind : more) {
-    const auto known = std::find_if(all.begin(), all.end(),
-                                    [&](const MemoryKind& one) { return one.name == kind.name; });
-    if (known == all.end()) {
-      all.push_back(kind);
-    } else {
-      known->bytes += kind.bytes;
+// How one policy is trained.
+struct Training {
+  int64_t turn = -1;            // place of the first optimizer that has it; -1: none
+  int64_t made = 0, to_be = 0;  // optimizers with moments of it, and without yet
+  bool scores = false;
+};
+
+using Trainings = std::vector<std::pair<std::shared_ptr<Policy>, Training>>;
+
+Training& training_of(Trainings& all, const std::shared_ptr<Policy>& policy) {
+  const auto known =
+      std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.first == policy; });
+  return known != all.end() ? known->second : all.emplace_back(policy, Training{}).second;
+}
+
+// Those that are saved, and what else an optimizer trains.
+Trainings trainings_of(const RunModels& models) {
+  Trainings all;
+  for (const auto& policy : models.policies) training_of(all, policy);
+  for (size_t i = 0; i < models.optimizers.size(); ++i) {
+    const AdamW& adamw = *models.optimizers[i];
+    for (const auto& trainable : adamw.trainables()) {
+      const auto scorer = std::dynamic_pointer_cast<Scorer>(trainable);
+      const auto policy = scorer ? scorer->policy() : std::dynamic_pointer_cast<Policy>(trainable);
+      if (policy == nullptr) continue;
+      Training& training = training_of(all, policy);
+      if (training.turn < 0) training.turn = static_cast<int64_t>(i);
+      ++(adamw.update_count() > 0 ? training.made : training.to_be);
+      training.scores = scorer != nullptr;
     }
   }
+  return all;
+}
+
+std::optional<AdapterOptions> adapter_of(Policy& policy) {
+  if (policy.loaded() && policy.model().adapter()) return policy.model().adapter()->options;
+  if (policy.options().lora || !policy.trains_adapter()) return policy.options().lora;
+  return AdapterOptions{.rank = 1};  // of a folder that is not read yet: at least this
+}
+
+MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& sizes) {
+  const PolicyOptions& options = policy.options();
+  MemoryShape shape;
+  shape.dtype = options.dtype;
+  shape.gemm = options.gemm;
+  shape.head_mb = options.head_mb;
+  shape.recompute = options.recompute;
+  shape.adapter = adapter_of(policy);
+  shape.tokens = sizes.tokens;
+  shape.loss_rows = sizes.loss_rows;
+  shape.several = sizes.micros > 1;
+  shape.trains = training.turn >= 0;
+  // Of several over the same weights one is used in this loop, the others in later ones.
+  shape.optimizers = training.made + (training.to_be > 0 ? 1 : 0);
+  shape.scores = training.scores;
+  return shape;
+}
+
+enum class Twins { kLoaded, kAll };
+
+std::vector<PlannedModel> planned_models(const RunModels& models, const StepSizes& sizes,
+                                         Twins twins) {
+  std::vector<PlannedModel> planned;
+  for (const auto& [policy, training] : trainings_of(models)) {
+    const ModelConfig config =
+        policy->loaded() ? policy->model().config() : read_model_config(policy->dir());
+    MemoryShape shape = shape_of(*policy, training, sizes);
+    for (const auto& reference : models.references) {
+      const bool counts = twins == Twins::kAll || reference->loaded();
+      if (reference->policy() == policy && counts) ++shape.references;
+    }
+    planned.push_back({config, shape, training.turn});
+  }
+  return planned;
 }
 
 }  // namespace
 
-void check_before_load(const Policy& policy) {
-  if (policy.loaded() || (policy.trains_adapter() && !policy.options().lora)) return;
-  check_memory(read_model_config(policy.dir()), shape_of(policy), /*longest=*/0, /*held=*/0,
+void check_before_load(const RunModels& models) {
+  check_memory(planned_models(models, {}, Twins::kLoaded), /*longest=*/0, memory_count().held,
                available_bytes());
 }
 
-MemoryReport MemoryReport::plan(const std::vector<std::shared_ptr<Policy>>& policies,
-                                const StepLoop& loop, bool references) {
+MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
   const StepSizes sizes = sizes_of(loop);
-  const int64_t available = available_bytes();
+  check_memory(planned_models(models, sizes, Twins::kLoaded), sizes.longest, memory_count().held,
+               available_bytes());
   MemoryReport report;
-  for (const auto& policy : policies) {
-    MemoryShape shape = shape_of(*policy);
-    shape.tokens = sizes.tokens;
-    shape.loss_rows = sizes.loss_rows;
-    shape.several = sizes.micros > 1;
-    shape.reference = references;
-    if (policy->model().adapter()) shape.adapter = policy->model().adapter()->options;
-    const ModelConfig& config = policy->model().config();
-    check_memory(config, shape, sizes.longest, memory_count().held, available);
-    join(report.planned_, memory_plan(config, shape));
+  report.planned_ = memory_plan(planned_models(models, sizes, Twins::kAll));
+  for (const auto& policy : models.policies) {
     for (const Parameter& one : policy->model().parameters()) {
       report.weights_ += static_cast<int64_t>(one.master.nbytes());
     }
@@ -120,16 +198,19 @@ MemoryReport MemoryReport::plan(const std::vector<std::shared_ptr<Policy>>& poli
   return report;
 }
 
-int64_t MemoryReport::measured() const { return memory_count().peak; }
+void MemoryReport::measure() {
+  measured_ = memory_count().peak;
+  resident_ = resident_bytes();
+}
 
 Json MemoryReport::to_json() const {
-  const int64_t most = measured();
   Json json = Json::object();
   json.set("planned", to_object(planned_, total_bytes(planned_)));
+  if (measured_ == 0) return json;
   json.set("measured", to_object({{"weights", weights_},
-                                  {"rest", std::max<int64_t>(most - weights_, 0)},
-                                  {"rss", resident_bytes()}},
-                                 most));
+                                  {"rest", std::max<int64_t>(measured_ - weights_, 0)},
+                                  {"rss", resident_}},
+                                 measured_));
   return json;
 }
 

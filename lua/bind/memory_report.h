@@ -11,30 +11,44 @@
 
 namespace xrun {
 
+class AdamW;
 class Policy;
+class Reference;
 struct StepLoop;
 
-// Throws Error as check_memory does if weights, gradients and optimizer of a policy that will be
-// trained are more than there is, whatever its batches are. Loads nothing.
-void check_before_load(const Policy& policy);
+// What a run trains and what it holds beside that.
+struct RunModels {
+  std::vector<std::shared_ptr<Policy>> policies;  // those it saves, each once
+  std::vector<std::shared_ptr<AdamW>> optimizers;
+  std::vector<std::shared_ptr<Reference>> references = {};
+};
 
-// The plan of a run's policies over the batches of a loop, of which some are packed to know their
-// sizes. Where a policy has a reference its twin counts, loaded or not.
+// Throws Error as check_memory does if weights, gradients and optimizers are more than there is,
+// whatever the batches are. Loads nothing.
+void check_before_load(const RunModels& models);
+
+// The plan of a run's models over one loop. The largest micro-batch is found by the lengths of
+// rows: of every step, or of many where there are more than can be looked at. Each optimizer's
+// moments count once they are there or if its weights have none; a reference's twin counts, loaded
+// or not, in what is said, but only if it is loaded in what is refused: a column may hold all its
+// values.
 class MemoryReport {
  public:
-  // Plans, and throws Error as check_memory does. `references`: whether any was taken.
-  static MemoryReport plan(const std::vector<std::shared_ptr<Policy>>& policies,
-                           const StepLoop& loop, bool references);
+  // Plans, and throws Error as check_memory does. What is measured begins anew.
+  static MemoryReport plan(const RunModels& models, const StepLoop& loop);
 
   const std::vector<MemoryKind>& planned() const { return planned_; }
-  // What tensors held at most since the plan was made, bytes.
-  int64_t measured() const;
-  // {"planned": {"total", kinds}, "measured": {"total", "weights", "rest", "rss"}}, in bytes.
+  // Notes what tensors held at most since the plan was made.
+  void measure();
+  int64_t measured() const { return measured_; }  // bytes; 0 before measure()
+  // {"planned": {"total", kinds}, "measured": {"total", "weights", "rest", "rss"}}, in bytes; the
+  // second only once it is measured.
   Json to_json() const;
 
  private:
   std::vector<MemoryKind> planned_;
   int64_t weights_ = 0;  // of the policies, as they are
+  int64_t measured_ = 0, resident_ = 0;
 };
 
 }  // namespace xrun

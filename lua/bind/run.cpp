@@ -17,8 +17,14 @@ namespace xrun {
 
 namespace {
 
+// A scorer's policy may be saved by itself too.
+void add_policy(RunModels& models, const std::shared_ptr<Policy>& policy) {
+  auto& all = models.policies;
+  if (std::find(all.begin(), all.end(), policy) == all.end()) all.push_back(policy);
+}
+
 // { policy = policy, adamw = adamw }, in the order of the names.
-SavedObjects read_objects(lua_State* L, int i, std::vector<std::shared_ptr<Policy>>& policies) {
+SavedObjects read_objects(lua_State* L, int i, RunModels& models) {
   if (lua_type(L, i) != LUA_TTABLE) {
     throw_argument(L, i, "objects",
                    "a table of what the run saves: { policy = policy, adamw = adamw }");
@@ -29,14 +35,16 @@ SavedObjects read_objects(lua_State* L, int i, std::vector<std::shared_ptr<Polic
     const std::string name = lua_tostring(L, -2);
     const int value = lua_gettop(L);
     if (class_of(L, value) == &class_info<Policy>) {
-      policies.push_back(arg<std::shared_ptr<Policy>>(L, value));
-      saved.emplace_back(name, policies.back());
+      const auto policy = arg<std::shared_ptr<Policy>>(L, value);
+      add_policy(models, policy);
+      saved.emplace_back(name, policy);
     } else if (class_of(L, value) == &class_info<Scorer>) {
       const auto scorer = arg<std::shared_ptr<Scorer>>(L, value);
-      policies.push_back(scorer->policy());
+      add_policy(models, scorer->policy());
       saved.emplace_back(name, scorer);
     } else if (class_of(L, value) == &class_info<AdamW>) {
-      saved.emplace_back(name, arg<std::shared_ptr<AdamW>>(L, value));
+      models.optimizers.push_back(arg<std::shared_ptr<AdamW>>(L, value));
+      saved.emplace_back(name, models.optimizers.back());
     } else {
       throw Error(
           fmt::format("{} is {}, which cannot be saved; give policies, scorers and "
@@ -85,8 +93,8 @@ int make_run(lua_State* L) {
     session.already_finished = true;
     throw Error("cached");
   }
-  std::vector<std::shared_ptr<Policy>> policies;
-  SavedObjects saved = read_objects(L, 2, policies);
+  RunModels models;
+  SavedObjects saved = read_objects(L, 2, models);
   RunDir dir = session.run_dir ? std::move(*session.run_dir) : open_run_dir(L);
   session.run_dir.reset();
   if (dir.finished()) {
@@ -96,23 +104,18 @@ int make_run(lua_State* L) {
                     dir.path().string()));
     throw Error("finished");
   }
-  // Weights that do not load are an error before the folder holds a run.
-  const bool trains = std::any_of(saved.begin(), saved.end(), [](const auto& one) {
-    return dynamic_cast<const AdamW*>(one.second.get()) != nullptr;
-  });
   // The plan is of the host's memory.
-  const bool plans_memory = trains && recipe_device(recipe_context(L).options).is_cpu();
-  for (const auto& policy : policies) {
-    if (plans_memory) check_before_load(*policy);
-    policy->model();
-  }
+  if (!recipe_device(recipe_context(L).options).is_cpu()) models.optimizers.clear();
+  // Weights that do not load are an error before the folder holds a run.
+  if (!models.optimizers.empty()) check_before_load(models);
+  for (const auto& policy : models.policies) policy->model();
   if (!session.date.empty()) dir.record().set("date", session.date);
   keep_measured(L, dir);
   auto loop = std::make_shared<RunLoop>(
       session, recipe_context(L).options.recipe, config_whole(L, "seed", 0),
       std::make_unique<Run>(std::move(dir), read_settings(L), std::move(saved)),
-      std::move(policies));
-  loop->plans_memory = plans_memory;
+      std::move(models.policies));
+  loop->optimizers = std::move(models.optimizers);
   LuaState& owner = LuaState::of(L);
   loop->state_ref = push_state(L, loop->run().state());
   loop->read_state = [&owner, state = loop->state_ref] {

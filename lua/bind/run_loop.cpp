@@ -172,10 +172,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   for (size_t i = 1; i < loop.sources.size(); ++i) {
     plan.data.set(fmt::format("set {}", i + 1), identity_of(loop.sources[i]));
   }
-  if (plans_memory) {
-    memory_ = MemoryReport::plan(policies_, loop, !session_.references.empty());
-    run_->dir().record().set("memory", memory_->to_json());
-  }
+  plan_memory(loop);
   loop.phase = phases_++;
   report(loop);
   run_->begin_phase(plan, state);
@@ -281,13 +278,13 @@ void RunLoop::finish(const Json& state) {
     reference->flush();
     reference->check_digest();
   }
-  if (memory_) run_->dir().record().set("memory", memory_->to_json());
+  measure_memory();
   run_->finish(state);
   RunSummary summary = run_->summary();
   summary.skipped = session_.skipped_steps;
-  if (memory_) {
-    summary.planned_bytes = total_bytes(memory_->planned());
-    summary.tensor_bytes = memory_->measured();
+  if (fullest_) {
+    summary.planned_bytes = total_bytes(fullest_->planned());
+    summary.tensor_bytes = fullest_->measured();
   }
   const std::string text = closing_summary(summary, *session_.console);
   session_.console->print(text);

@@ -80,6 +80,8 @@ class RunLoop {
   // Writes ledger.json again, and prints what is new, if sets were opened since it was written.
   void keep_ledger();
   void log(const Metrics& metrics);
+  // Writes what was held so far into run.json, for a run that ends by an error. Never throws.
+  void keep_memory_after_error() noexcept;
   // Marks the open body's update as done and counts its tokens.
   void note_update(int64_t tokens);
   void finish(const Json& state);
@@ -87,11 +89,13 @@ class RunLoop {
   // run.state as Lua holds it, as JSON; set by the binding. Throws Error that names the value that
   // cannot be saved.
   std::function<Json()> read_state = [] { return Json(); };
-  std::shared_ptr<LuaRef> state_ref;  // the table behind it
-  bool plans_memory = false;          // there is an optimizer
+  std::shared_ptr<LuaRef> state_ref;               // the table behind it
+  std::vector<std::shared_ptr<AdamW>> optimizers;  // whose memory is planned
 
  private:
   void report(const StepLoop& loop);
+  void plan_memory(const StepLoop& loop);
+  void measure_memory();
   void show_progress(int64_t done, int64_t total);
   void show_evaluation(const Metrics& metrics, const std::string& loss);
 
@@ -109,7 +113,7 @@ class RunLoop {
   int64_t body_tokens_ = 0;
   int64_t evaluated_step_ = -1, evaluations_ = 0;
   Metrics last_train_;
-  std::optional<MemoryReport> memory_;  // of the loop that was planned last
+  std::optional<MemoryReport> memory_, fullest_;  // of the latest loop, and of the fullest one
 };
 
 }  // namespace xrun

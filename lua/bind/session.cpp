@@ -73,7 +73,10 @@ void save_after_error(lua_State* L, bool interrupted) {
   if (session.run != nullptr) session.run->end_progress();
   const bool trained = session.run != nullptr && !session.run->run().replaying();
   std::filesystem::path saved;
-  if (trained) saved = session.run->run().save_after_error(state_to_save(*session.run, console));
+  if (trained) {
+    session.run->keep_memory_after_error();
+    saved = session.run->run().save_after_error(state_to_save(*session.run, console));
+  }
   if (interrupted && saved.empty()) {
     const bool old = session.run != nullptr && !session.run->run().last_checkpoint().empty();
     console.print(fmt::format("stopped{} before {} update; there was nothing{} to save",

@@ -1,0 +1,125 @@
+#include "core/model/memory_change.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kSmallHeadMb = 64;
+constexpr int64_t kTokenStep = 64;  // of a batch.max_tokens that is proposed
+
+// What may be changed together, where it is not so already.
+struct Change {
+  bool little_head = false, recompute = false, fewer_tokens = false, adapter = false,
+       narrow = false;
+};
+
+void with_tokens(MemoryShape& shape, int64_t tokens) {
+  if (tokens >= shape.tokens) return;
+  shape.several = true;
+  shape.loss_rows =
+      static_cast<int64_t>(static_cast<double>(shape.loss_rows) * static_cast<double>(tokens) /
+                           static_cast<double>(shape.tokens)) +
+      1;
+  shape.tokens = tokens;
+}
+
+class Search {
+ public:
+  Search(const std::vector<PlannedModel>& models, int64_t longest,
+         const std::function<bool(int64_t)>& fits)
+      : models_(models), longest_(longest), fits_(fits) {
+    for (const PlannedModel& model : models) tokens_ = std::max(tokens_, model.shape.tokens);
+  }
+
+  // Of `change` with the largest micro-batch that fits, if it has one.
+  std::optional<MemoryChange> first(const Change& change) const {
+    if (!change.fewer_tokens) return fitting(change, tokens_);
+    const int64_t least = (longest_ + kTokenStep - 1) / kTokenStep * kTokenStep;
+    for (int64_t tokens = (tokens_ - 1) / kTokenStep * kTokenStep;
+         tokens >= std::max(least, kTokenStep);
+         tokens -= std::max(kTokenStep, tokens / 16 / kTokenStep * kTokenStep)) {
+      if (auto found = fitting(change, tokens)) return found;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<MemoryChange> fitting(const Change& change, int64_t tokens) const {
+    std::string text = text_of(change);
+    if (change.fewer_tokens) {
+      text += fmt::format("{}batch.max_tokens = {}", text.empty() ? "" : ", ", tokens);
+    }
+    if (text.empty()) return std::nullopt;
+    // Weights in bf16 may be multiplied either way, as is faster here.
+    const int64_t bytes =
+        std::max(need(change, tokens, GemmType::kStorage), need(change, tokens, GemmType::kFloat));
+    if (!fits_(bytes)) return std::nullopt;
+    return MemoryChange{std::move(text), bytes};
+  }
+
+  int64_t need(const Change& change, int64_t tokens, GemmType gemm) const {
+    std::vector<PlannedModel> changed = models_;
+    for (PlannedModel& model : changed) {
+      MemoryShape& shape = model.shape;
+      if (change.little_head) shape.head_mb = std::min(shape.head_mb, kSmallHeadMb);
+      if (change.recompute) shape.recompute = true;
+      if (change.adapter && !shape.adapter) shape.adapter = AdapterOptions{};
+      if (change.narrow && shape.dtype == c10::ScalarType::Float) {
+        shape.dtype = c10::ScalarType::BFloat16;
+        shape.gemm = gemm;
+      }
+      with_tokens(shape, tokens);
+    }
+    return total_bytes(memory_plan(changed));
+  }
+
+  std::string text_of(const Change& change) const {
+    std::string text;
+    const auto say = [&](bool wanted, const std::string& setting, const auto& differs) {
+      const bool any = std::any_of(models_.begin(), models_.end(),
+                                   [&](const PlannedModel& model) { return differs(model.shape); });
+      if (wanted && any) text += (text.empty() ? "" : ", ") + setting;
+    };
+    say(change.adapter, "lora = { rank = 16 }",
+        [](const MemoryShape& shape) { return !shape.adapter; });
+    say(change.recompute, "recompute = true",
+        [](const MemoryShape& shape) { return !shape.recompute; });
+    say(change.narrow, "dtype = \"bf16\"",
+        [](const MemoryShape& shape) { return shape.dtype == c10::ScalarType::Float; });
+    say(change.little_head, fmt::format("head_mb = {}", kSmallHeadMb),
+        [](const MemoryShape& shape) { return shape.head_mb > kSmallHeadMb; });
+    return text;
+  }
+
+  const std::vector<PlannedModel>& models_;
+  int64_t longest_, tokens_ = 0;
+  const std::function<bool(int64_t)>& fits_;
+};
+
+}  // namespace
+
+std::optional<MemoryChange> smallest_change(const std::vector<PlannedModel>& models,
+                                            int64_t longest,
+                                            const std::function<bool(int64_t)>& fits) {
+  const Search search(models, longest, fits);
+  for (const Change& change :
+       {Change{.little_head = true}, Change{.recompute = true},
+        Change{.little_head = true, .recompute = true}, Change{.fewer_tokens = true},
+        Change{.little_head = true, .recompute = true, .fewer_tokens = true},
+        Change{.adapter = true}, Change{.adapter = true, .narrow = true},
+        Change{.recompute = true, .adapter = true, .narrow = true},
+        Change{.little_head = true,
+        .recompute = true,
+        .fewer_tokens = true,
+        .adapter = true,
+        .narrow = true}}) {
+    if (auto found = search.first(change)) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace xrun
