@@ -19,7 +19,8 @@ class Block {
 
   double backward() const {
     const double heads = (4 * w_.heads + 4 * w_.kv_heads) * w_.head_dim;
-    double inner = c_.gated ? 3 * w_.ffn : 2 * w_.ffn;
+    // The gradient of what the last map read stands where that itself stood.
+    double inner = c_.gated ? 2 * w_.ffn : w_.ffn;
     if (c_.is_moe(0)) inner = w_.top_k * (2 * w_.hidden + 6 * w_.expert_ffn);
     return size_ * (2 * w_.hidden + std::max(heads, inner));
   }

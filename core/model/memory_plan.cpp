@@ -177,7 +177,8 @@ class Step {
 
   Moment block_backward() const {
     Moment m{.activations = kept_, .head = softmax()};
-    if (s_.recompute) m.activations += block_.kept;
+    // One block is whole again, with its output and the gradient of that.
+    if (s_.recompute) m.activations += block_.kept + 2 * tokens_ * size_ * w_.hidden;
     m.gradients = s_.several ? gradients() : 0;
     m.working = block_.backward + widened();
     if (trains_base_ && !s_.several) m.gradients += head_bytes_ + block_gradient();

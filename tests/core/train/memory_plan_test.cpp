@@ -221,6 +221,8 @@ std::vector<MemoryCase> cases() {
   }();
   InitOptions wide = llama;
   wide.vocab = 32000;
+  InitOptions small = llama;
+  small.layers = 2;
   const auto lora = [](PolicyOptions& o) { o.lora = AdapterOptions{}; };
   const auto dropout = [](PolicyOptions& o) {
     o.lora = AdapterOptions{.dropout = 0.1, .targets = {"q_proj", "v_proj"}};
@@ -236,7 +238,8 @@ std::vector<MemoryCase> cases() {
     bf16(o);
     lora(o);
   };
-  return {{"llama", llama},
+  return {{"llama_small", small, {}, 2, 1},
+          {"llama", llama},
           {"llama_untied", untied},
           {"llama_several", llama, {}, 2, 3},
           {"llama_few_tokens", wide, {}, 1, 1},
@@ -266,13 +269,15 @@ std::vector<MemoryCase> cases_named(const std::vector<std::string>& names, bool 
 
 const auto name_of = [](const auto& info) { return info.param.name; };
 
-INSTANTIATE_TEST_SUITE_P(Llama, MemoryPlan, testing::ValuesIn(cases_named({"llama"})), name_of);
-INSTANTIATE_TEST_SUITE_P(SlowModels, MemoryPlan, testing::ValuesIn(cases_named({"llama"}, true)),
+INSTANTIATE_TEST_SUITE_P(Small, MemoryPlan, testing::ValuesIn(cases_named({"llama_small"})),
                          name_of);
-INSTANTIATE_TEST_SUITE_P(Llama, MemoryOfSteps, testing::ValuesIn(cases_named({"llama"})), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowModels, MemoryPlan,
+                         testing::ValuesIn(cases_named({"llama_small"}, true)), name_of);
+INSTANTIATE_TEST_SUITE_P(Small, MemoryOfSteps, testing::ValuesIn(cases_named({"llama_small"})),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(SlowModels, MemoryOfSteps,
-                         testing::ValuesIn(cases_named({"llama_several", "gpt2", "moe_8", "lora",
-                                                        "recompute", "bf16_in_fp32"})),
+                         testing::ValuesIn(cases_named({"llama", "llama_several", "gpt2", "moe_8",
+                                                        "lora", "recompute", "bf16_in_fp32"})),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(SlowModels, GrowthOfSteps, testing::ValuesIn(cases_named({"llama"})),
                          name_of);
