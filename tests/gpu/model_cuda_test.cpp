@@ -8,6 +8,7 @@
 #include "core/model/model.h"
 #include "core/model/safetensors.h"
 #include "tests/gpu/plugin.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
@@ -22,7 +23,7 @@ class ModelCuda : public testing::TestWithParam<const char*> {
     if (cuda_plugin() == nullptr) GTEST_SKIP() << "no CUDA driver";
   }
   std::filesystem::path dir() const {
-    return std::filesystem::path(XRUN_SOURCE_DIR) / "tests/golden/models" / GetParam();
+    return std::filesystem::path(source_path("tests/golden/models")) / GetParam();
   }
   std::shared_ptr<Model> load(at::ScalarType type, bool trainable) const {
     return Model::load(dir(),

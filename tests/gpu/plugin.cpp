@@ -8,6 +8,8 @@
 
 #include <cstdlib>
 
+#include "tests/tree.h"
+
 namespace xrun {
 
 namespace {
@@ -27,7 +29,7 @@ void* cuda_plugin() {
   static void* const plugin = [] {
     if (!has_gpu()) return static_cast<void*>(nullptr);
     setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
-    void* const library = dlopen(XRUN_BINARY_DIR "/libxrun_cuda.so", RTLD_NOW | RTLD_GLOBAL);
+    void* const library = dlopen(binary_path("libxrun_cuda.so").c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library == nullptr) ADD_FAILURE() << "there is a GPU, but " << dlerror();
     return library;
   }();

@@ -8,6 +8,7 @@
 #include "core/base/file.h"
 #include "lua/bind/modules.h"
 #include "tests/lua/recipe_fixture.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -46,7 +47,7 @@ TEST_F(LuaApi, ThePageInDocsIsTheOneThatTheDocStringsWrite) {
   std::erase_if(entries, [](const DocEntry& entry) {
     return entry.name.starts_with("Counter") || entry.name == "xrun.counter";
   });
-  const std::string page = std::string(XRUN_SOURCE_DIR) + "/docs/lua-api.md";
+  const std::string page = source_path("docs/lua-api.md");
   const std::string wanted = lua_api_markdown(entries);
   if (std::getenv("XRUN_WRITE_DOCS") != nullptr) write_file_atomic(page, wanted);
   const bool same = std::filesystem::exists(page) && read_file(page) == wanted;

@@ -1,6 +1,7 @@
 // Runs of a mixture of experts: its metrics, its balance term, its resume.
 
 #include "tests/lua/session_fixture.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -15,7 +16,7 @@ class ExpertsRun : public SessionTest {
     options.heads = 2;
     options.kv_heads = 1;
     options.expert_ffn = 16;
-    options.tokenizer = std::filesystem::path(XRUN_SOURCE_DIR) / "tests/data/tiny_tokenizer";
+    options.tokenizer = std::filesystem::path(source_path("tests/data/tiny_tokenizer"));
     options.vocab = Tokenizer::load(options.tokenizer)->vocab_size();
     init_model("experts", options);
   }

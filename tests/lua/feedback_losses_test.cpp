@@ -7,7 +7,7 @@ namespace xrun {
 
 class FeedbackLosses : public GivenLogprobs {
  protected:
-  const Json golden_ = read_json(std::string(kRoot) + "/tests/golden/feedback_losses.json");
+  const Json golden_ = read_json(source_path("tests/golden/feedback_losses.json"));
 };
 
 TEST_F(FeedbackLosses, OfKtoAreThoseOfTrl) {

@@ -7,23 +7,22 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "tests/lua/lua_fixture.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
 class GivenLogprobs : public LuaTest {
  protected:
-  static constexpr const char* kRoot = XRUN_SOURCE_DIR;
-
   // The losses of a recipe's objective over what is given, [n] f64.
   at::Tensor losses(const std::string& recipe, const Json& settings, const Json& given) {
     lua_State* L = state_;
     const StackGuard guard(L);
-    const std::string text = read_file(std::string(kRoot) + "/tests/lua/given_logprobs.lua");
+    const std::string text = read_file(source_path("tests/lua/given_logprobs.lua"));
     if (luaL_loadbuffer(L, text.data(), text.size(), "@given_logprobs.lua") != 0) {
       throw LuaError(report_of(L, -1));
     }
     state_.push_module(L);
-    push(L, std::string(kRoot) + "/recipes/" + recipe + ".lua");
+    push(L, source_path("recipes/") + recipe + ".lua");
     push(L, settings);
     push(L, given);
     protected_call(L, 4, 1);

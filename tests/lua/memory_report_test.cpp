@@ -4,6 +4,7 @@
 #include "core/model/allocator.h"
 #include "core/model/memory_count.h"
 #include "tests/lua/session_fixture.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -56,7 +57,7 @@ TEST_F(MemoryOfRuns, ThePlanIsSaidBeforeStepZeroAndKeptBesideWhatWasMeasured) {
 TEST_F(MemoryOfRuns, AModelTooLargeIsRefusedBeforeItLoads) {
   // Damaged weights are not even looked at, and no folder is left that a resume would take.
   InitOptions options = init_preset("tiny");
-  options.tokenizer = std::filesystem::path(XRUN_SOURCE_DIR) / "tests/data/tiny_tokenizer";
+  options.tokenizer = std::filesystem::path(source_path("tests/data/tiny_tokenizer"));
   init_model("large", options);
   std::filesystem::resize_file("large/model.safetensors", 50);
   setenv("XRUN_MEMORY_MB", "150", 1);

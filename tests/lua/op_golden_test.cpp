@@ -3,6 +3,7 @@
 #include "core/base/json.h"
 #include "lua/bind/dtype_names.h"
 #include "tests/lua/lua_fixture.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -23,7 +24,7 @@ class OpGolden : public LuaTest {
 };
 
 TEST_F(OpGolden, EveryExpressionGivesPyTorchsNumbers) {
-  const Json golden = read_json(std::string(XRUN_SOURCE_DIR) + "/tests/golden/lua_ops.json");
+  const Json golden = read_json(source_path("tests/golden/lua_ops.json"));
   for (const Json& row : golden.at("cases").as_array()) {
     const std::string& lua = row.at("lua").as_string();
     SCOPED_TRACE(lua);

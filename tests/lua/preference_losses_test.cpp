@@ -10,7 +10,7 @@ namespace xrun {
 
 class PreferenceLosses : public GivenLogprobs {
  protected:
-  const Json golden_ = read_json(std::string(kRoot) + "/tests/golden/preference_losses.json");
+  const Json golden_ = read_json(source_path("tests/golden/preference_losses.json"));
 };
 
 TEST_F(PreferenceLosses, OfEveryRecipeAreThoseOfTrl) {
@@ -28,7 +28,7 @@ TEST_F(PreferenceLosses, OfEveryRecipeAreThoseOfTrl) {
 }
 
 TEST_F(PreferenceLosses, OfEveryRecipeOfPairsAreInTheGolden) {
-  for (const auto& file : std::filesystem::directory_iterator(std::string(kRoot) + "/recipes")) {
+  for (const auto& file : std::filesystem::directory_iterator(source_path("recipes"))) {
     if (file.path().extension() != ".lua") continue;
     if (read_file(file.path()).find("p.chosen") == std::string::npos) continue;
     EXPECT_NE(golden_.at("recipes").find(file.path().stem().string()), nullptr) << file.path();

@@ -15,6 +15,7 @@
 #include "core/model/init_model.h"
 #include "core/text/tokenizer.h"
 #include "lua/bind/session.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -26,7 +27,7 @@ class SessionTest : public testing::Test {
     folder_ = name;
     std::filesystem::current_path(folder_);
     setenv("XRUN_CACHE", (folder_ / "cache").c_str(), 1);
-    const std::filesystem::path source = XRUN_SOURCE_DIR;
+    const std::filesystem::path source = source_path();
     std::filesystem::copy_file(source / "tests/data/pairs.jsonl", "pairs.jsonl");
     InitOptions options = init_preset("tiny");
     options.layers = 1;

@@ -11,7 +11,7 @@ namespace xrun {
 class SftRecipe : public SessionTest {};
 
 TEST_F(SftRecipe, TwentyStepsAgreeWithPlainPyTorch) {
-  const std::string source = XRUN_SOURCE_DIR, golden = source + "/tests/golden/";
+  const std::string source = source_path(), golden = source + "/tests/golden/";
   ASSERT_EQ(run(read_file(source + "/recipes/sft.lua"), "r", false, {},
                 {"model=" + golden + "tiny_dpo", "data.1.path=" + golden + "sft_chats.jsonl",
                  "data.2.path=" + golden + "sft_tasks.jsonl", "data.2.fields.weight=weight",

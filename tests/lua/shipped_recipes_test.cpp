@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "tests/lua/session_fixture.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -45,7 +46,7 @@ const Start kStarts[] = {
 
 class ShippedRecipes : public SessionTest, public testing::WithParamInterface<Start> {
  protected:
-  static std::string source(const std::string& path) { return XRUN_SOURCE_DIR "/" + path; }
+  static std::string source(const std::string& path) { return source_path(path); }
   std::string text() const {
     return read_file(source("recipes/" + std::string(GetParam().recipe) + ".lua"));
   }

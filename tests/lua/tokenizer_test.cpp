@@ -2,6 +2,7 @@
 
 #include "lua/bind/modules.h"
 #include "tests/lua/lua_fixture.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -14,7 +15,7 @@ class LuaText : public LuaTest {
   // Runs a chunk that has `tok`, the tokenizer of the tests.
   std::string run_with(const std::string& code) { return run(kOpen + code); }
   const std::string kOpen =
-      "local tok = xrun.tokenizer('" XRUN_SOURCE_DIR "/tests/data/tiny_tokenizer')\n";
+      "local tok = xrun.tokenizer('" + source_path("tests/data/tiny_tokenizer')\n");
 };
 
 TEST_F(LuaText, TextComesBackFromItsTokens) {

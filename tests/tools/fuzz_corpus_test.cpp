@@ -6,12 +6,13 @@
 #include <set>
 
 #include "core/base/file.h"
+#include "tests/tree.h"
 #include "tools/fuzz/fuzz_target.h"
 
 namespace xrun {
 namespace {
 
-const std::filesystem::path kCorpora = std::filesystem::path(XRUN_SOURCE_DIR) / "tests/data/fuzz";
+const std::filesystem::path kCorpora = std::filesystem::path(source_path("tests/data/fuzz"));
 
 class FuzzCorpus : public testing::TestWithParam<FuzzTarget> {};
 

@@ -10,12 +10,13 @@
 
 #include "core/base/child_process.h"
 #include "core/base/file.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
 
-const std::string kBinary = std::string(XRUN_BINARY_DIR) + "/xrun";
-const std::string kTiny = std::string(XRUN_SOURCE_DIR) + "/tests/golden/tiny.gguf";
+const std::string kBinary = binary_path("xrun");
+const std::string kTiny = source_path("tests/golden/tiny.gguf");
 
 class ModelCommands : public testing::Test {
  protected:

@@ -9,20 +9,20 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "tests/core/data/scratch_folder.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
 namespace {
 
-const std::string kTokenizer = std::string(XRUN_SOURCE_DIR) + "/tests/data/tiny_tokenizer";
+const std::string kTokenizer = source_path("tests/data/tiny_tokenizer");
 const char* const kRow = R"({"messages": [{"role": "user", "content": "q"}, )"
                          R"({"role": "assistant", "content": "a"}]})";
 
 class Render : public testing::Test {
  protected:
   int xrun(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(),
-                     {std::string(XRUN_BINARY_DIR) + "/xrun", "render", "--tokenizer", kTokenizer});
+    arguments.insert(arguments.begin(), {binary_path("xrun"), "render", "--tokenizer", kTokenizer});
     return run_child(arguments, folder_.path() / "output").status;
   }
   // Standard output and standard error together.

@@ -7,6 +7,7 @@
 #include "core/data/row_columns.h"
 #include "tests/core/data/pair_fixture.h"
 #include "tests/core/data/toy_rows.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
@@ -34,7 +35,7 @@ TEST_F(CacheFormat, AReaderWrittenFromTheDocumentReadsTheSameRows) {
   some.sources[0].keep = {"score", "tag"};
   some.segment_bytes = 4096;
   const DataSet set = open(some);
-  const std::string text = output_of("python3 " XRUN_SOURCE_DIR "/tools/oracle/read_cache.py " +
+  const std::string text = output_of("python3 " + source_path("tools/oracle/read_cache.py") + " " +
                                      set.cache_dirs()[0].string());
   const auto cache = RowCache::open(set.cache_dirs()[0], RowKind::kPreference);
   int64_t row = 0;
@@ -100,7 +101,7 @@ TEST_F(CacheFormat, TheColumnsOfEveryRowTypeAreThoseOfTheDocument) {
     const std::filesystem::path dir = ensure_cache(folder_.path(), source, type);
     const auto cache = RowCache::open(dir, RowKind{kind});
     const std::string text =
-        output_of("python3 " XRUN_SOURCE_DIR "/tools/oracle/read_cache.py " + dir.string());
+        output_of("python3 " + source_path("tools/oracle/read_cache.py") + " " + dir.string());
     int64_t row = 0;
     TokenStream tokens;
     for (size_t at = 0; at < text.size(); ++row) {

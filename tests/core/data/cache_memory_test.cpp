@@ -14,6 +14,7 @@
 #include "tests/core/data/killed_process.h"
 #include "tests/core/data/scratch_folder.h"
 #include "tests/core/data/toy_rows.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
@@ -74,10 +75,9 @@ CacheSource source_in(const fs::path& root, int workers) {
 
 void build_in(const fs::path& root, const Build& build) {
   const char* data = std::getenv("XRUN_TEST_DATA");
-  fs::path folder = XRUN_SOURCE_DIR "/tests/data/tiny_tokenizer";
+  fs::path folder = source_path("tests/data/tiny_tokenizer");
   if (data != nullptr) folder = fs::path(data) / "tokenizers/gpt2";
-  if (build.tokenizer != nullptr)
-    folder = fs::path(XRUN_SOURCE_DIR "/tests/data") / build.tokenizer;
+  if (build.tokenizer != nullptr) folder = fs::path(source_path("tests/data")) / build.tokenizer;
   const auto tokenizer = Tokenizer::load(folder);
   tokenizer->finish_loading();
   EncoderParts parts{{}, *tokenizer, nullptr};

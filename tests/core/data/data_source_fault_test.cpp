@@ -11,6 +11,7 @@
 #include "tests/core/data/killed_process.h"
 #include "tests/core/data/scratch_folder.h"
 #include "tests/core/data/toy_rows.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
@@ -57,7 +58,7 @@ std::string conversations(int n) {
 class DataSourceFaults : public testing::Test {
  protected:
   DataSourceFaults() {
-    tokenizer_ = Tokenizer::load(XRUN_SOURCE_DIR "/tests/data/tiny_tokenizer");
+    tokenizer_ = Tokenizer::load(source_path("tests/data/tiny_tokenizer"));
     template_ = resolve_template(*tokenizer_, "chatml").chat_template;
     options_.kind = RowKind::kChat;
     DataSource source;

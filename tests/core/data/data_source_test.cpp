@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tests/core/data/pair_fixture.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
@@ -215,13 +216,13 @@ TEST_F(DataSources, ABrokenLawStopsBeforeAnythingIsBuiltUnlessItIsOff) {
 // Every spelling and every reason of tests/data, so that a change of either shows.
 TEST_F(DataSources, TheSampleFilesAreAccountedFor) {
   DataOptions some = options("");
-  some.sources[0].path = XRUN_SOURCE_DIR "/tests/data/pairs.jsonl";
+  some.sources[0].path = source_path("tests/data/pairs.jsonl");
   some.sources[0].keep = {"topic"};
   some.strict = true;
   EXPECT_EQ(open(some).size(), 24);
   some.strict = false;
   some.max_bad = 1;
-  some.sources[0].path = XRUN_SOURCE_DIR "/tests/data/bad_pairs.jsonl";
+  some.sources[0].path = source_path("tests/data/bad_pairs.jsonl");
   some.sources[0].keep = {};
   const DataSet bad = open(some);
   EXPECT_EQ(bad.ledger().sources[0].dropped,

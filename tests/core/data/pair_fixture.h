@@ -14,6 +14,7 @@
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 #include "tests/core/data/scratch_folder.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -75,7 +76,7 @@ class PairFixture : public testing::Test {
  protected:
   static const Tokenizer& tokenizer() {
     static const std::shared_ptr<const Tokenizer> tiny =
-        Tokenizer::load(XRUN_SOURCE_DIR "/tests/data/tiny_tokenizer");
+        Tokenizer::load(source_path("tests/data/tiny_tokenizer"));
     return *tiny;
   }
 

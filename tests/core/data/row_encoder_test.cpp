@@ -2,6 +2,7 @@
 
 #include "core/data/text_stretch.h"
 #include "tests/core/data/encoder_fixture.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
@@ -54,7 +55,7 @@ TEST_F(TextRows, AStretchWithoutABorderIsTooLong) {
 }
 
 TEST_F(TextRows, ATokenizerThatTakesATextWholeTakesNoLongOne) {
-  const auto whole = Tokenizer::load(XRUN_SOURCE_DIR "/tests/data/tokenizers/regexes");
+  const auto whole = Tokenizer::load(source_path("tests/data/tokenizers/regexes"));
   ASSERT_FALSE(whole->borders().space || whole->borders().line);
   std::string words;
   while (words.size() <= whole->max_stretch()) words += "some words of a long text ";

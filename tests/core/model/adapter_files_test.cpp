@@ -16,13 +16,14 @@
 #include "core/model/model.h"
 #include "core/model/safetensors.h"
 #include "tests/core/data/scratch_folder.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kGolden = fs::path(XRUN_SOURCE_DIR) / "tests/golden";
+const fs::path kGolden = fs::path(source_path("tests/golden"));
 
 PackInput golden_input(const SafetensorsFile& golden) {
   const at::Tensor tokens = golden.read("tokens"), cu = golden.read("cu_seqlens");

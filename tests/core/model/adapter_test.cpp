@@ -12,12 +12,13 @@
 #include "core/model/model.h"
 #include "core/model/moe.h"
 #include "tests/gradient_check.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
 
 std::filesystem::path model_dir(const std::string& name) {
-  return std::filesystem::path(XRUN_SOURCE_DIR) / "tests/golden/models" / name;
+  return std::filesystem::path(source_path("tests/golden/models")) / name;
 }
 
 PackInput three_sequences() {

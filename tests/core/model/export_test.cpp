@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/model/model.h"
 #include "core/model/safetensors.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -27,7 +28,7 @@ class Export : public testing::TestWithParam<const char*> {
     return SafetensorsFolder(out_);
   }
   static std::filesystem::path golden(const char* name) {
-    return std::filesystem::path(XRUN_SOURCE_DIR) / "tests/golden/models" / name;
+    return std::filesystem::path(source_path("tests/golden/models")) / name;
   }
 
   std::filesystem::path out_;

@@ -15,14 +15,13 @@
 #include "core/model/model.h"
 #include "core/model/rope.h"
 #include "core/model/safetensors.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
 namespace {
 
-std::filesystem::path models() {
-  return std::filesystem::path(XRUN_SOURCE_DIR) / "tests/golden/models";
-}
+std::filesystem::path models() { return std::filesystem::path(source_path("tests/golden/models")); }
 
 std::vector<std::string> golden_models() {
   std::vector<std::string> names;

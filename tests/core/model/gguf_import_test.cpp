@@ -18,11 +18,12 @@
 #include "core/model/model.h"
 #include "core/model/safetensors.h"
 #include "core/text/tokenizer.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
 
-const std::filesystem::path kGolden = std::filesystem::path(XRUN_SOURCE_DIR) / "tests/golden";
+const std::filesystem::path kGolden = std::filesystem::path(source_path("tests/golden"));
 
 class GgufImportTest : public testing::Test {
  protected:

@@ -14,11 +14,12 @@
 #include "core/base/file.h"
 #include "core/base/philox.h"
 #include "core/model/gguf_blocks.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
 
-const std::filesystem::path kTiny = XRUN_SOURCE_DIR "/tests/golden/tiny.gguf";
+const std::filesystem::path kTiny = source_path("tests/golden/tiny.gguf");
 
 // A GGUF file put together field by field, so that each can be wrong.
 class Bytes {
@@ -153,16 +154,24 @@ TEST_F(Gguf, RefusesCountsAndLengthsBeyondTheFile) {
                "a metadata key has 1099511627776 bytes");
   expect_error(Bytes::header(0, 1).string("k").number<uint32_t>(8).number<uint64_t>(UINT64_MAX - 4),
                "the file ends inside a metadata string");
-  expect_error(Bytes::header(0, 1).string("k").number<uint32_t>(9).number<uint32_t>(0)
-                   .number<uint64_t>(1ull << 62), "an array's length");
+  expect_error(
+      Bytes::header(0, 1).string("k").number<uint32_t>(9).number<uint32_t>(0).number<uint64_t>(
+          1ull << 62),
+      "an array's length");
 }
 
 TEST_F(Gguf, RefusesWrongTypesNamesAndNesting) {
   expect_error(Bytes::header(0, 1).string("k").number<uint32_t>(13), "type 13");
   expect_error(Bytes::header(0, 1).string("k").number<uint32_t>(7).raw("\x02"), "a boolean is 2");
   expect_error(Bytes::header(0, 1).string("\xff").number<uint32_t>(0).raw("x"), "UTF-8");
-  expect_error(Bytes::header(0, 2).string("k").number<uint32_t>(0).raw("a").string("k")
-                   .number<uint32_t>(0).raw("a"), "the key k occurs twice");
+  expect_error(Bytes::header(0, 2)
+                   .string("k")
+                   .number<uint32_t>(0)
+                   .raw("a")
+                   .string("k")
+                   .number<uint32_t>(0)
+                   .raw("a"),
+               "the key k occurs twice");
   Bytes nested = Bytes::header(0, 1).string("k").number<uint32_t>(9);
   for (int i = 0; i < 1000; ++i) nested.number<uint32_t>(9).number<uint64_t>(1);
   expect_error(nested, "nested deeper than 4");
@@ -186,8 +195,9 @@ TEST_F(Gguf, RefusesTensorsThatDoNotFit) {
                "the tensor a occurs twice");
   expect_error(Bytes::header(2, 0).tensor("a", {16}, 0, 0).tensor("b", {16}, 0, 32).raw(data),
                "tensors a and b overlap");
-  expect_error(Bytes::header(0, 1).string("general.alignment").number<uint32_t>(4)
-                   .number<uint32_t>(24), "general.alignment is 24, wanted a power of two");
+  expect_error(
+      Bytes::header(0, 1).string("general.alignment").number<uint32_t>(4).number<uint32_t>(24),
+      "general.alignment is 24, wanted a power of two");
 }
 
 TEST(BlockFormat, NamesWhatItDoesNotDecode) {

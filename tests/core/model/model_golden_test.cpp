@@ -11,6 +11,7 @@
 #include "core/model/generate.h"
 #include "core/model/model.h"
 #include "core/model/safetensors.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -27,7 +28,7 @@ double relative_difference(const at::Tensor& got, const at::Tensor& want) {
 class ModelGoldenTest : public testing::TestWithParam<const char*> {
  protected:
   std::filesystem::path dir() const {
-    return std::filesystem::path(XRUN_SOURCE_DIR) / "tests/golden/models" / GetParam();
+    return std::filesystem::path(source_path("tests/golden/models")) / GetParam();
   }
   SafetensorsFile golden() const { return SafetensorsFile(dir() / "golden.safetensors"); }
 

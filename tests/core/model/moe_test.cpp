@@ -11,6 +11,7 @@
 #include "core/model/model.h"
 #include "core/model/safetensors.h"
 #include "tests/gradient_check.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -114,7 +115,7 @@ TEST(Moe, NothingRoutedHasNoBalanceAndNoLoad) {
 
 TEST(Moe, BalanceIsTransformersForOneLayer) {
   for (const char* name : {"qwen3_moe", "qwen3_moe_fused"}) {
-    const auto dir = std::filesystem::path(XRUN_SOURCE_DIR) / "tests/golden/models" / name;
+    const auto dir = std::filesystem::path(source_path("tests/golden/models")) / name;
     const SafetensorsFile golden(dir / "golden.safetensors");
     const at::Tensor tokens = golden.read("tokens");
     std::vector<int32_t> sequence;

@@ -11,6 +11,7 @@
 
 #include "core/base/json.h"
 #include "core/model/rope.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -27,7 +28,7 @@ RopeConfig longrope() {
 }  // namespace
 
 TEST(Rope, EveryTypeGivesTransformersFrequencies) {
-  const std::string path = std::string(XRUN_SOURCE_DIR) + "/tests/golden/rope_frequencies.json";
+  const std::string path = source_path("tests/golden/rope_frequencies.json");
   const Json golden = read_json(path);
   ASSERT_GE(golden.as_array().size(), 14u);
   for (const Json& row : golden.as_array()) {

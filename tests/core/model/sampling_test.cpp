@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -53,7 +54,7 @@ std::string message(const SamplingOptions& options, const char* name = "") {
 }  // namespace
 
 TEST(Sampling, KeepsWhatTransformersKeeps) {
-  const Json golden = read_json(std::string(XRUN_SOURCE_DIR) + "/tests/golden/sampling.json");
+  const Json golden = read_json(source_path("tests/golden/sampling.json"));
   ASSERT_GE(golden.at("cases").as_array().size(), 440u);
   for (const Json& one : golden.at("cases").as_array()) {
     const SamplingOptions options = options_of(one.at("options"));

@@ -1,4 +1,5 @@
-// The sentencepiece library brings its own protobuf, LibTorch another one: both work in one process.
+// The sentencepiece library brings its own protobuf, LibTorch another one: both work in one
+// process.
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -6,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "core/text/tokenizer.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -13,7 +15,7 @@ namespace {
 
 TEST(SentencePieceBesideTorch, EncodesWhileTorchComputes) {
   EXPECT_EQ(at::arange(5).sum().item<int64_t>(), 10);
-  const auto tokenizer = Tokenizer::load(XRUN_SOURCE_DIR "/tests/data/tokenizers/sp_bpe");
+  const auto tokenizer = Tokenizer::load(source_path("tests/data/tokenizers/sp_bpe"));
   const Encoding encoding = tokenizer->encode("the world");
   EXPECT_EQ(tokenizer->decode(encoding.ids), "the world");
   EXPECT_EQ(at::arange(6).sum().item<int64_t>(), 15);

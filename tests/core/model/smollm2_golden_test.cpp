@@ -3,9 +3,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/logsumexp.h>
-#include <gtest/gtest.h>
-
 #include <fmt/core.h>
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdio>
@@ -14,6 +13,7 @@
 #include "core/model/model.h"
 #include "core/model/model_registry.h"
 #include "core/text/tokenizer.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -26,8 +26,7 @@ class SmolLm2Golden : public testing::Test {
   }
 
   const std::filesystem::path dir_ = model_folder(known_models().front());
-  const Json golden_ =
-      read_json((std::filesystem::path(XRUN_SOURCE_DIR) / "tests/golden/smollm2.json").string());
+  const Json golden_ = read_json(source_path("tests/golden/smollm2.json"));
 };
 
 std::vector<int32_t> ids_of(const Json& list) {
@@ -47,8 +46,7 @@ double largest_difference(const at::Tensor& logits, const Json& columns, const J
       worst = std::max(worst, std::abs(got - want.as_array()[c].as_double()));
     }
     const double sum = at::logsumexp(row, 0).item<double>();
-    worst = std::max(
-        worst, std::abs(sum - sequence.at("logsumexp").as_array()[p].as_double()));
+    worst = std::max(worst, std::abs(sum - sequence.at("logsumexp").as_array()[p].as_double()));
   }
   return worst;
 }

@@ -12,13 +12,14 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/model/model.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
 namespace {
 
 std::filesystem::path golden(const char* name) {
-  return std::filesystem::path(XRUN_SOURCE_DIR) / "tests/golden/models" / name;
+  return std::filesystem::path(source_path("tests/golden/models")) / name;
 }
 
 class WeightLayout : public testing::Test {

@@ -13,12 +13,13 @@
 #include "core/model/model.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
 namespace {
 
-const std::filesystem::path kData = XRUN_SOURCE_DIR "/tests/data";
+const std::filesystem::path kData = source_path("tests/data");
 
 // A model of random weights over a tokenizer whose 256 plain tokens are the bytes.
 class TextSampler : public testing::Test {

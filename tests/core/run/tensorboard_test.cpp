@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/core/run/scratch_folder.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
@@ -31,7 +32,7 @@ TEST(TensorBoard, WritesTheBytesOfTensorBoardsOwnWriter) {
   const std::string bytes = tensorboard_record(scalar_event(1700000000.25, 0, scalars)) +
                             tensorboard_record(scalar_event(1700000001.5, 1, scalars)) +
                             tensorboard_record(scalar_event(1700000002.75, 300, scalars));
-  EXPECT_EQ(bytes, text_of(XRUN_SOURCE_DIR "/tests/golden/tensorboard_events.bin"));
+  EXPECT_EQ(bytes, text_of(source_path("tests/golden/tensorboard_events.bin")));
 }
 
 TEST(TensorBoard, ARestartCutsEarlierFilesAndSortsAfterThem) {

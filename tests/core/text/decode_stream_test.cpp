@@ -8,13 +8,14 @@
 #include "core/base/utf8.h"
 #include "tests/core/data/scratch_folder.h"
 #include "tests/core/text/generated_strings.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
 namespace {
 
 std::shared_ptr<const Tokenizer> load(const std::string& name) {
-  return Tokenizer::load(XRUN_SOURCE_DIR "/tests/data/tokenizers/" + name);
+  return Tokenizer::load(source_path("tests/data/tokenizers/") + name);
 }
 
 // Returns the texts of the pushes and of finish(), or a failure if one of them splits a character.

@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "core/base/utf8.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
 class GeneratedStrings {
  public:
   GeneratedStrings() {
-    std::ifstream file(XRUN_SOURCE_DIR "/tests/golden/character_ranges.txt");
+    std::ifstream file(source_path("tests/golden/character_ranges.txt"));
     for (uint32_t first, last; file >> std::hex >> first >> last;) ranges_.push_back({first, last});
   }
 

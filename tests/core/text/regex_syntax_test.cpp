@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/text/text_pattern.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
@@ -19,7 +20,7 @@ std::string error_for(const std::string& regex) {
 }
 
 TEST(RegexSyntax, CutsWhereHuggingFacesTokenizersCut) {
-  const Json cases = read_json(XRUN_SOURCE_DIR "/tests/golden/regex_syntax.json");
+  const Json cases = read_json(source_path("tests/golden/regex_syntax.json"));
   ASSERT_GT(cases.size(), 200u);
   for (const Json& one : cases.as_array()) {
     const std::string& regex = one.as_array()[0].as_string();

@@ -6,6 +6,7 @@
 #include "core/base/file.h"
 #include "core/text/tokenizer.h"
 #include "tests/core/data/scratch_folder.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -14,7 +15,7 @@ namespace {
 class SentencePiece : public testing::Test {
  protected:
   void SetUp() override {
-    model_ = read_file(XRUN_SOURCE_DIR "/tests/data/tokenizers/sp_bpe/tokenizer.model");
+    model_ = read_file(source_path("tests/data/tokenizers/sp_bpe/tokenizer.model"));
     folder_.write("tokenizer.model", model_);
   }
   std::shared_ptr<const Tokenizer> load(const std::string& config = "{}") const {
@@ -99,10 +100,10 @@ TEST_F(SentencePiece, AddedTokensOfTheConfigFollowThePieces) {
 }
 
 TEST_F(SentencePiece, AFileThatIsNoModelIsSaidSo) {
-  EXPECT_EQ(failure(""),
-            "DIR/tokenizer.model: this is no SentencePiece model: it has no pieces");
-  EXPECT_EQ(failure("\x0a\xff"),
-            "DIR/tokenizer.model: this is no SentencePiece model, or it is damaged (at byte 2 of 2)");
+  EXPECT_EQ(failure(""), "DIR/tokenizer.model: this is no SentencePiece model: it has no pieces");
+  EXPECT_EQ(
+      failure("\x0a\xff"),
+      "DIR/tokenizer.model: this is no SentencePiece model, or it is damaged (at byte 2 of 2)");
   EXPECT_NE(failure(model_.substr(0, model_.size() / 2)), "");
 }
 

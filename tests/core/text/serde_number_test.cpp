@@ -5,12 +5,13 @@
 #include <cmath>
 
 #include "core/base/json.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
 
 TEST(SerdeNumber, IsThePackagesToTheLastBit) {
-  const Json cases = read_json(XRUN_SOURCE_DIR "/tests/golden/serde_numbers.json");
+  const Json cases = read_json(source_path("tests/golden/serde_numbers.json"));
   int beside = 0;
   for (const Json& entry : cases.as_array()) {
     const std::string& text = entry.as_array()[0].as_string();

@@ -18,10 +18,11 @@
 #include "core/text/chat_template.h"
 #include "core/text/stock_templates.h"
 #include "tests/core/data/scratch_folder.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
-inline const std::filesystem::path kSourceDir = XRUN_SOURCE_DIR;
+inline const std::filesystem::path kSourceDir = source_path();
 
 inline std::shared_ptr<const ChatTemplate> jinja_of(const std::string& source,
                                                     TemplateTokens tokens = {}) {

@@ -8,6 +8,7 @@
 #include "core/text/tokenizer.h"
 #include "tests/core/data/scratch_folder.h"
 #include "tests/core/text/generated_strings.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -47,7 +48,7 @@ std::string cut(const TextPattern& pattern, std::string_view text) {
 }
 
 TEST(TextSplitter, CutsAsTheRegexDoes) {
-  const Json texts = read_json(XRUN_SOURCE_DIR "/tests/golden/tokenizer_strings.json");
+  const Json texts = read_json(source_path("tests/golden/tokenizer_strings.json"));
   const GeneratedStrings generated;
   for (const char* regex : kRegexes) {
     const auto splitter = make_known_splitter(regex);
@@ -69,8 +70,9 @@ TEST(TextSplitter, KeepsTheSpaceBeforeAWordWithIt) {
 }
 
 TEST(RegexPattern, ABadRegexIsNamedWithItsPlace) {
-  EXPECT_NE(error_of([] { make_regex_pattern("(a", "file: key"); })
-                .find("file: key: the regex (a cannot be compiled: "),
+  EXPECT_NE(error_of([] {
+              make_regex_pattern("(a", "file: key");
+            }).find("file: key: the regex (a cannot be compiled: "),
             std::string::npos);
 }
 

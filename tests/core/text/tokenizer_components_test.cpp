@@ -8,13 +8,14 @@
 #include "tests/core/data/scratch_folder.h"
 #include "tests/core/text/described_tokens.h"
 #include "tests/core/text/generated_strings.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
 namespace {
 
 TEST(TokenizerComponents, GiveWhatHuggingFaceGives) {
-  const Json golden = read_json(XRUN_SOURCE_DIR "/tests/golden/tokenizer_components.json");
+  const Json golden = read_json(source_path("tests/golden/tokenizer_components.json"));
   const GeneratedStrings generated;
   std::vector<std::string> texts;
   for (uint64_t i = 0; i < 300; ++i) texts.push_back(generated(i));
@@ -23,7 +24,7 @@ TEST(TokenizerComponents, GiveWhatHuggingFaceGives) {
   options.all_special = options.add_post_processor = true;
   const ScratchFolder folder;
   for (const Json& row : golden.at("rows").as_array()) {
-    Json json = read_json(XRUN_SOURCE_DIR "/tests/data/tokenizers/" + row.at("base").as_string() +
+    Json json = read_json(source_path("tests/data/tokenizers/") + row.at("base").as_string() +
                           "/tokenizer.json");
     for (const auto& [key, value] : row.as_object()) {
       if (key != "base" && key != "hash") json.set(key, value);

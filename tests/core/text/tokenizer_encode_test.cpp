@@ -10,12 +10,13 @@
 #include "core/base/json.h"
 #include "core/text/tokenizer.h"
 #include "tests/core/data/scratch_folder.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
 namespace {
 
-const std::filesystem::path kFolders = XRUN_SOURCE_DIR "/tests/data/tokenizers";
+const std::filesystem::path kFolders = source_path("tests/data/tokenizers");
 
 // Words with every odd thing that may stand beside a border.
 std::string drawn_text(uint64_t seed) {
@@ -67,7 +68,7 @@ TEST(TokenizerEncode, PartsGiveWhatTheWholeGives) {
 }
 
 TEST(TokenizerEncode, PartsGiveWhatTheWholeGivesForEveryComponent) {
-  const Json golden = read_json(XRUN_SOURCE_DIR "/tests/golden/tokenizer_components.json");
+  const Json golden = read_json(source_path("tests/golden/tokenizer_components.json"));
   const ScratchFolder folder;
   for (const Json& row : golden.at("rows").as_array()) {
     const auto base = kFolders / row.at("base").as_string() / "tokenizer.json";

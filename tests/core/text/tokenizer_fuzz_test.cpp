@@ -9,6 +9,7 @@
 #include "core/base/philox.h"
 #include "core/text/tokenizer.h"
 #include "tests/core/data/scratch_folder.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -110,41 +111,44 @@ std::string with_fewer_pieces(Json json) {
 
 // Returns a file with every component that the others do not have.
 Json with_all_components() {
-  Json json = parse_json(
-      read_file(XRUN_SOURCE_DIR "/tests/data/tokenizers/wordpiece/tokenizer.json"), "wordpiece");
+  Json json = parse_json(read_file(source_path("tests/data/tokenizers/wordpiece/tokenizer.json")),
+                         "wordpiece");
   json.set("normalizer", parse_json(R"({"type": "Sequence", "normalizers": [
       {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
        "strip_accents": null, "lowercase": true},
       {"type": "NFKC"}, {"type": "NFKD"}, {"type": "NFD"}, {"type": "StripAccents"},
       {"type": "Nmt"}, {"type": "Strip", "strip_left": true, "strip_right": true},
-      {"type": "Lowercase"}, {"type": "ByteLevel"}]})", "normalizer"));
+      {"type": "Lowercase"}, {"type": "ByteLevel"}]})",
+                                    "normalizer"));
   json.set("pre_tokenizer", parse_json(R"({"type": "Sequence", "pretokenizers": [
       {"type": "Whitespace"}, {"type": "WhitespaceSplit"}, {"type": "BertPreTokenizer"},
       {"type": "Punctuation", "behavior": "Contiguous"}, {"type": "UnicodeScripts"},
       {"type": "CharDelimiterSplit", "delimiter": "e"}, {"type": "FixedLength", "length": 3},
-      {"type": "ByteLevel", "add_prefix_space": true}, {"type": "Digits"}]})", "pre_tokenizer"));
+      {"type": "ByteLevel", "add_prefix_space": true}, {"type": "Digits"}]})",
+                                       "pre_tokenizer"));
   json.set("post_processor", parse_json(R"({"type": "RobertaProcessing", "sep": ["[SEP]", 2],
-      "cls": ["[CLS]", 1], "trim_offsets": true, "add_prefix_space": false})", "post_processor"));
+      "cls": ["[CLS]", 1], "trim_offsets": true, "add_prefix_space": false})",
+                                        "post_processor"));
   json.set("decoder", parse_json(R"({"type": "Sequence", "decoders": [
       {"type": "WordPiece", "prefix": "##", "cleanup": true},
       {"type": "CTC", "pad_token": "a", "word_delimiter_token": "|", "cleanup": true},
       {"type": "BPEDecoder", "suffix": "</w>"}, {"type": "ByteLevel"},
-      {"type": "Strip", "content": " ", "start": 1, "stop": 1}]})", "decoder"));
+      {"type": "Strip", "content": " ", "start": 1, "stop": 1}]})",
+                                 "decoder"));
   return json;
 }
 
 Json fuzzed_file(const std::string& name) {
   if (name == "components") return with_all_components();
-  return read_json(
-      fmt::format("{}/tests/data/tokenizers/{}/tokenizer.json", XRUN_SOURCE_DIR, name));
+  return read_json(source_path("tests/data/tokenizers/" + name + "/tokenizer.json"));
 }
 
 TEST(TokenizerFuzz, AMutatedModelFileNeverCrashesSlow) {
   int loaded = 0, refused = 0;
   for (const char* name : {"sp_bpe", "sp_unigram"}) {
     const ScratchFolder folder;
-    const std::string bytes = read_file(
-        fmt::format("{}/tests/data/tokenizers/{}/tokenizer.model", XRUN_SOURCE_DIR, name));
+    const std::string bytes =
+        read_file(source_path("tests/data/tokenizers/" + std::string(name) + "/tokenizer.model"));
     Draw draw(std::hash<std::string>()(name));
     for (int i = 0; i < kMutations; ++i) {
       std::string changed = bytes;
@@ -188,7 +192,7 @@ TEST(TokenizerFuzz, AMutatedFileNeverCrashesSlow) {
       }
     }
   }
-  EXPECT_GT(loaded, kMutations / 10);   // a fuzzer that breaks every file tests little
+  EXPECT_GT(loaded, kMutations / 10);  // a fuzzer that breaks every file tests little
   EXPECT_GT(refused, kMutations / 10);
 }
 

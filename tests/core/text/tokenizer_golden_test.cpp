@@ -10,12 +10,13 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "core/base/json.h"
 #include "core/base/hash.h"
+#include "core/base/json.h"
 #include "core/text/tokenizer.h"
 #include "tests/core/data/scratch_folder.h"
 #include "tests/core/text/described_tokens.h"
 #include "tests/core/text/generated_strings.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
@@ -23,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSource = XRUN_SOURCE_DIR;
+const fs::path kSource = source_path();
 
 fs::path shared_data() {
   const char* set = std::getenv("XRUN_TEST_DATA");
@@ -67,7 +68,8 @@ fs::path folder_of(const std::string& name) {
                                    : shared_data() / "tokenizers" / name;
 }
 
-// The folder of a tokenizer of tokenizer_generated.json; "llama2 model" is its tokenizer.model alone.
+// The folder of a tokenizer of tokenizer_generated.json; "llama2 model" is its tokenizer.model
+// alone.
 fs::path generated_folder_of(const std::string& name, const ScratchFolder& scratch) {
   if (name == "smollm2") {
     const char* cache = std::getenv("XRUN_CACHE");
@@ -101,8 +103,8 @@ TEST(TokenizerGenerated, MatchThePackagesOnAHundredThousandStringsSlow) {
     const fs::path folder = generated_folder_of(name, scratch);
     if (!fs::exists(folder)) continue;  // larger ones that are not at hand
     const auto tokenizer = Tokenizer::load(folder);
-    const bool is_model = fs::exists(folder / "tokenizer.model") &&
-                          !fs::exists(folder / "tokenizer.json");
+    const bool is_model =
+        fs::exists(folder / "tokenizer.model") && !fs::exists(folder / "tokenizer.json");
     EncodeOptions options;
     options.all_special = options.add_post_processor = !is_model;
     std::istringstream wanted(hashes.as_string());

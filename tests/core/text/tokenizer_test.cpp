@@ -7,18 +7,19 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "tests/core/data/scratch_folder.h"
+#include "tests/tree.h"
 
 namespace xrun {
 
 namespace {
 
-const std::filesystem::path kFolders = XRUN_SOURCE_DIR "/tests/data/tokenizers";
+const std::filesystem::path kFolders = source_path("tests/data/tokenizers");
 
 std::shared_ptr<const Tokenizer> smol() { return Tokenizer::load(kFolders / "smol"); }
 
 std::vector<std::string> golden_strings() {
   std::vector<std::string> texts;
-  const Json json = read_json(XRUN_SOURCE_DIR "/tests/golden/tokenizer_strings.json");
+  const Json json = read_json(source_path("tests/golden/tokenizer_strings.json"));
   for (const Json& text : json.as_array()) texts.push_back(text.as_string());
   return texts;
 }

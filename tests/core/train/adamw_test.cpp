@@ -14,11 +14,12 @@
 #include "core/base/json.h"
 #include "kernels/cpu/adamw.h"
 #include "tests/core/train/stub_trainable.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
 
-Json golden() { return read_json(XRUN_SOURCE_DIR "/tests/golden/adamw.json"); }
+Json golden() { return read_json(source_path("tests/golden/adamw.json")); }
 
 std::vector<float> floats(const Json& list) {
   std::vector<float> out;

@@ -16,11 +16,12 @@
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "tests/core/train/tiny_pairs.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
 
-constexpr const char* kGolden = XRUN_SOURCE_DIR "/tests/golden/";
+const std::string kGolden = source_path("tests/golden/");
 
 class DataBatchTest : public testing::Test {
  protected:
@@ -89,8 +90,7 @@ TEST_F(DataBatchTest, EvaluationCountsEveryPairOfTheSplitOnce) {
   BatchInfo info;
   info.total_steps = 1;
   const Objective objective = dpo(policy_, reference_, 0.1);
-  train_step(*data_batch(train, train.step_units({8, 1, {}, 0}, 0), 512, info), objective,
-             adamw);
+  train_step(*data_batch(train, train.step_units({8, 1, {}, 0}, 0), 512, info), objective, adamw);
 
   std::vector<int64_t> seen;
   const Metrics metrics = evaluate(valid, 512, [&](MicroBatch& p) {

@@ -13,11 +13,12 @@
 #include "core/train/reference.h"
 #include "core/train/step.h"
 #include "tests/core/train/step_fixture.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
 
-constexpr const char* kGolden = XRUN_SOURCE_DIR "/tests/golden/";
+const std::string kGolden = source_path("tests/golden/");
 
 PackedBatch pack_of(const Json::Array& pairs, size_t begin, size_t end) {
   PackedBatch pack;

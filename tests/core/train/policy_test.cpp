@@ -15,11 +15,12 @@
 #include "core/train/reference.h"
 #include "core/train/step.h"
 #include "tests/core/train/tiny_pairs.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
 
-const std::filesystem::path kData = XRUN_SOURCE_DIR "/tests/data";
+const std::filesystem::path kData = source_path("tests/data");
 
 // Exports a policy over a tokenizer, used with the template of a setting, and returns the folder.
 class PolicyExport : public testing::Test {

@@ -4,12 +4,13 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
 
 TEST(Schedule, FactorsAreTransformersOwn) {
-  const Json golden = read_json(XRUN_SOURCE_DIR "/tests/golden/adamw.json");
+  const Json golden = read_json(source_path("tests/golden/adamw.json"));
   for (const Json& row : golden.at("schedules").as_array()) {
     const Schedule schedule = schedule_of(row.at("schedule").as_string());
     const int64_t steps = row.at("steps").as_int();

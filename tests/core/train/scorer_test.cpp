@@ -7,11 +7,12 @@
 #include "core/base/file.h"
 #include "core/model/safetensors.h"
 #include "tests/core/train/step_fixture.h"
+#include "tests/tree.h"
 
 namespace xrun {
 namespace {
 
-const std::filesystem::path kGolden = XRUN_SOURCE_DIR "/tests/golden";
+const std::filesystem::path kGolden = source_path("tests/golden");
 
 class ScorerTest : public StepTest {
  protected:
