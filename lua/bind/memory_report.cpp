@@ -74,7 +74,7 @@ StepSizes sizes_of(const StepLoop& loop) {
   const int64_t counted = std::min(loop.steps, std::max(kPacked, kCounted / units));
   int64_t largest = 0, fullest_step = 0;
   for (int64_t k = 0; k < counted; ++k) {
-    const int64_t step = loop.steps / counted * k;
+    const int64_t step = loop.steps * k / counted;
     const StepLengths lengths = lengths_of(loop, step);
     sizes.micros = std::max(sizes.micros, lengths.micros);
     if (lengths.largest <= largest) continue;
@@ -83,7 +83,7 @@ StepSizes sizes_of(const StepLoop& loop) {
   }
   if (loop.steps > 0) add_step(loop, fullest_step, sizes);
   const int64_t packed = std::min(loop.steps, kPacked);
-  for (int64_t k = 0; k < packed; ++k) add_step(loop, loop.steps / packed * k, sizes);
+  for (int64_t k = 0; k < packed; ++k) add_step(loop, loop.steps * k / packed, sizes);
   return sizes;
 }
 
