@@ -73,14 +73,18 @@ FunctionText text_of(lua_State* L, int i) {
   return {about.source, about.linedefined, about.lastlinedefined};
 }
 
-// The last line of the function that begins with `return`, else its first.
+// The line of the function that begins with `return` if it is the only one that has the word, else
+// its first: which of several was taken is not known.
 int return_line(lua_State* L, const FunctionText& function) {
-  for (int line = function.last; line > function.first; --line) {
+  int found = function.first;
+  for (int line = function.first + 1; line <= function.last; ++line) {
     const std::string text = source_line(L, function.chunk, line);
-    const size_t begin = text.find_first_not_of(" \t");
-    if (begin != std::string::npos && text.compare(begin, 6, "return") == 0) return line;
+    const size_t at = text.find("return");
+    if (at == std::string::npos) continue;
+    if (found != function.first || at != text.find_first_not_of(" \t")) return function.first;
+    found = line;
   }
-  return function.first;
+  return found;
 }
 
 // The user looks for a wrong loss in the objective, not in the step that met it.

@@ -137,6 +137,10 @@ TEST_F(ViewBinding, AWrongReturnPointsIntoTheObjective) {
   has(text, "    19 |   return margin:mean()");
   has(text, "called from test.lua:22");
   has(objective("3"), "test.lua:19: the objective's first value is number");
+  const std::string several = objective(
+      "3\nend\nbad = function(p)\n  if p then return 3 end\n"
+      "  return margin:mean()");
+  has(several, "test.lua:21: the objective's first value is number");
   has(objective("{ chunk = margin }"),
       "a loss per chunk: this batch has none; it has pairs, tokens");
   has(objective("margin, { loss = margin }"),
