@@ -27,6 +27,9 @@ Type type_named(const ConfigReader& reader, const std::string& name) {
 }
 
 void read_llama3(const ConfigReader& nested, RopeConfig& rope) {
+  for (const char* key : {"low_freq_factor", "high_freq_factor"}) {
+    if (!nested.has(key)) nested.fail(fmt::format("rope_type 'llama3' needs a {}", key));
+  }
   rope.low_freq_factor = nested.number("low_freq_factor", 1.0);
   rope.high_freq_factor = nested.number("high_freq_factor", 4.0);
   if (!(rope.low_freq_factor > 0) || !(rope.high_freq_factor > rope.low_freq_factor)) {
@@ -96,6 +99,9 @@ RopeConfig read_rope(const ConfigReader& reader, int64_t max_length, int64_t hea
   rope.max_length = max_length;
   const char* const original = "original_max_position_embeddings";
   rope.original_max_length = reader.integer(original, nested.integer(original, max_length));
+  if (rope.type == Type::kLlama3 && !reader.has(original) && !nested.has(original)) {
+    reader.fail(fmt::format("rope_type 'llama3' needs an {}", original));
+  }
   const bool may_lack_factor = rope.type == Type::kYarn || rope.type == Type::kLongrope;
   if (!nested.has("factor") && !may_lack_factor) {
     reader.fail(fmt::format("rope_type '{}' needs a factor", name));

@@ -165,9 +165,15 @@ TEST(HfConfig, RopeFactorsThatCannotBeAreNamed) {
   EXPECT_EQ(message(with("rope_scaling", R"({"type":"yarn","factor":2.0,"attention_factor":0})")),
             "config.json: attention_factor is 0, it must be a positive number");
   EXPECT_EQ(
-      message(with("rope_scaling", R"({"type":"llama3","factor":2.0,"low_freq_factor":5.0})")),
+      message(with("rope_scaling", R"({"type":"llama3","factor":2.0,"low_freq_factor":5.0,
+              "high_freq_factor":4.0,"original_max_position_embeddings":32})")),
       "config.json: rope_scaling: low_freq_factor must be positive and high_freq_factor above "
       "it; they contradict each other");
+  EXPECT_EQ(message(with("rope_scaling", R"({"type":"llama3","factor":2.0})")),
+            "config.json: rope_type 'llama3' needs an original_max_position_embeddings");
+  EXPECT_EQ(message(with("rope_scaling", R"({"type":"llama3","factor":2.0,"low_freq_factor":1.0,
+              "original_max_position_embeddings":32})")),
+            "config.json: rope_scaling: rope_type 'llama3' needs a high_freq_factor");
 }
 
 TEST(HfConfig, AnUnknownActivationIsNamed) {
