@@ -192,7 +192,12 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& dir) {
     return;
   }
   XRUN_CHECK(std::filesystem::exists(index),
-             "{}: has neither model.safetensors nor model.safetensors.index.json", dir.string());
+             "{}: has neither model.safetensors nor model.safetensors.index.json{}", dir.string(),
+             std::filesystem::exists(dir / "pytorch_model.bin") ||
+                     std::filesystem::exists(dir / "pytorch_model.bin.index.json")
+                 ? "; pytorch_model.bin is a pickle, which could run code and is never read: save "
+                   "the model again with transformers' save_pretrained"
+                 : "");
   const Json json = read_json(index.string());
   const Json* map = json.find("weight_map");
   XRUN_CHECK(map != nullptr && map->is_object(), "{}: has no weight_map object", index.string());

@@ -147,7 +147,8 @@ TEST_F(SafetensorsTest, RefusesHeadersThatLie) {
   write_raw(R"({"a":)", data);
   EXPECT_NE(open_message().find("(header):1:"), std::string::npos);
   write_file_atomic(path(), "short");
-  EXPECT_EQ(open_message(), ": has 5 bytes, too few for a safetensors file; it is truncated, fetch it again");
+  EXPECT_EQ(open_message(),
+            ": has 5 bytes, too few for a safetensors file; it is truncated, fetch it again");
   write_file_atomic(path(), std::string("\x40\0\0\0\0\0\0\0{}", 10));
   EXPECT_NE(open_message().find("the file is truncated, fetch it again"), std::string::npos);
   write_file_atomic(path(), std::string(8, '\xff') + "{}");
@@ -204,6 +205,10 @@ TEST_F(SafetensorsTest, AFolderReadsShardsThroughItsIndex) {
     return "no error";
   };
   EXPECT_NE(message().find("neither model.safetensors nor"), std::string::npos);
+  EXPECT_EQ(message().find("pickle"), std::string::npos);
+  write_file_atomic(path("pytorch_model.bin"), "x");
+  EXPECT_NE(message().find("pytorch_model.bin is a pickle, which could run code and is never read"),
+            std::string::npos);
   index(R"({"a":"m-1.safetensors","b":"m-2.safetensors"})");
   const SafetensorsFolder folder(dir_);
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"a", "b"}));
