@@ -84,6 +84,27 @@ void show(std::string_view text) {
   std::fflush(stdout);
 }
 
+// What a model says must not command the terminal: controls but newlines and tabs, and what turns
+// the direction of text, are spelled out.
+std::string harmless(std::string_view text) {
+  const auto commands = [](uint32_t c) {
+    return (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7F && c < 0xA0) ||
+           (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+  };
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = read_utf8(text, at);
+    if (commands(point.value)) {
+      out += point.value < 0x80 ? fmt::format("<{:02X}>", point.value)
+                                : fmt::format("<U+{:04X}>", point.value);
+    } else {
+      out += text.substr(at, point.size);
+    }
+    at += point.size;
+  }
+  return out;
+}
+
 class Chat {
  public:
   explicit Chat(ChatSettings settings)
@@ -166,7 +187,7 @@ class Chat {
     options.generate.prompt_names = {answers_++};
     options.on_text = [&](size_t, const std::string& piece) {
       text += piece;
-      show(piece);
+      show(harmless(piece));
     };
     try {
       const TextSample sample =
