@@ -15,20 +15,15 @@ latter, whose time leaves the reference out in both. Losses of all steps are to 
 Prints pairs/s, the ratio of each pair of runs and peak RSS of the whole process, median (lowest to
 highest). Packages: trl 1.16, transformers 5.23, torch.
 """
-import argparse
 import json
 import os
 import pathlib
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 
-from step_peer import (ROOT, TEMPLATE, init_model, open_tokenizer, rss_mb, run_json, spread,
-                       xrun_steps)
+from step_peer import (ROOT, TEMPLATE, WARM_UP, alternate, describe, init_model, loss_difference,
+                       main, open_tokenizer, rss_mb, run_json, step_clock, xrun_steps)
 
-WARM_UP = 2
 BATCH = 8
 LR = 1e-4
 
@@ -46,14 +41,6 @@ def trl_run(options):
     rows = [json.loads(line) for line in open(options["rows"])]
     stamps, losses = [], []
 
-    class Clock(transformers.TrainerCallback):
-        def on_step_begin(self, *_, **__):
-            if not stamps:
-                stamps.append(time.perf_counter())
-
-        def on_step_end(self, *_, **__):
-            stamps.append(time.perf_counter())
-
     class InOrder(trl.DPOTrainer):
         def _get_train_sampler(self, *_):
             return torch.utils.data.SequentialSampler(self.train_dataset)
@@ -70,7 +57,7 @@ def trl_run(options):
             precompute_ref_log_probs=options["precompute"], disable_tqdm=True, use_cpu=True,
             bf16=False, dataloader_num_workers=0, max_grad_norm=1.0)
         trainer = InOrder(model=model, args=config, processing_class=tokenizer,
-                          train_dataset=datasets.Dataset.from_list(rows), callbacks=[Clock()])
+                          train_dataset=datasets.Dataset.from_list(rows), callbacks=[step_clock(stamps)])
         trainer.train()
     print(json.dumps({"seconds": [b - a for a, b in zip(stamps, stamps[1:])],
                       "losses": losses[:options["steps"]], "rss_mb": rss_mb()}))
@@ -107,51 +94,27 @@ def short_rows(arguments, work):
     return str(path)
 
 
+def rate(run):
+    return BATCH * len(run["seconds"][WARM_UP:]) / sum(run["seconds"][WARM_UP:])
+
+
 def compare(arguments, preset):
     with tempfile.TemporaryDirectory() as work:
         rows = short_rows(arguments, work)
         pathlib.Path(work, "template.jinja").write_text(TEMPLATE)
         folder = init_model(arguments, preset, work)
         for state, precompute in (("cold", False), ("warm", True)):
-            rates, memory = {"xrun": [], "TRL": []}, {"xrun": [], "TRL": []}
-            for pair in range(arguments.pairs):
+            def runs_of(pair):
                 os.environ["XRUN_CACHE"] = f"{work}/cache_{pair if state == 'cold' else 0}"
-                runs = {"xrun": lambda: ours(arguments, folder, rows, work, f"{state}{pair}"),
+                return {"xrun": lambda: ours(arguments, folder, rows, work, f"{state}{pair}"),
                         "TRL": lambda: peer(arguments, folder, rows, precompute)}
-                done = {name: runs[name]() for name in sorted(runs, reverse=pair % 2 == 0)}
-                worst = max(abs(a - b) for a, b in zip(done["xrun"]["losses"], done["TRL"]["losses"]))
-                assert len(done["TRL"]["losses"]) == WARM_UP + arguments.steps and worst < 1e-3, \
-                    f"losses differ by {worst}: {done}"
-                for name, run in done.items():
-                    rates[name].append(BATCH * arguments.steps / sum(run["seconds"][WARM_UP:]))
-                    memory[name].append(run["rss_mb"])
-            ratios = [a / b for a, b in zip(rates["xrun"], rates["TRL"])]
-            print(f"{preset}, {state}: xrun {spread(rates['xrun'], 2)} pairs/s, TRL "
-                  f"{spread(rates['TRL'], 2)}, ratio {spread(ratios, 2)}; peak RSS "
-                  f"{statistics.median(memory['xrun']):.0f} against "
-                  f"{statistics.median(memory['TRL']):.0f} MB; {arguments.pairs} pairs of runs, "
-                  f"losses of {WARM_UP + arguments.steps} steps within {worst:.1e}", flush=True)
+            pairs, worst = [], 0
+            for pair in alternate(arguments.pairs, runs_of):
+                pairs.append(pair)
+                worst = max(worst, loss_difference(pair["xrun"], pair["TRL"]))
+            print(f"{preset}, {state}: {describe(pairs, rate, 'pairs/s', 2)}, losses of "
+                  f"{WARM_UP + arguments.steps} steps within {worst:.1e}", flush=True)
 
 
-def main():
-    if sys.argv[1] == "--trl":
-        return trl_run(json.loads(sys.argv[2]))
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("xrun")
-    parser.add_argument("rows")
-    parser.add_argument("tokenizer")
-    parser.add_argument("presets", nargs="*", default=[])
-    parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--length", type=int, default=1024)
-    parser.add_argument("--max-tokens", type=int, default=4096)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    arguments = parser.parse_args()
-    os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
-    print(f"{arguments.threads} threads, load {os.getloadavg()[0]:.2f}")
-    for preset in arguments.presets or ["tiny", "mid"]:
-        compare(arguments, preset)
-
-
-main()
+if __name__ == "__main__":
+    main(__doc__, trl_run, compare, length=1024, max_tokens=4096)

@@ -14,16 +14,15 @@ highest). Packages: transformers 5.23, torch.
 import argparse
 import json
 import os
-import pathlib
 import re
-import statistics
 import subprocess
 import tempfile
 import time
 
+from step_peer import ROOT, VOCAB, spread
+
 PROMPT = 64
-VOCAB = {"tiny": 32000, "mid": 50000}
-TOKENIZER = pathlib.Path(__file__).resolve().parents[2] / "tests/data/tiny_tokenizer"
+TOKENIZER = ROOT / "tests/data/tiny_tokenizer"
 
 
 class Ours:
@@ -63,11 +62,6 @@ class Peer:
         with self.torch.no_grad():
             ids = self.model.generate(self.prompts, **draw, **self.options)
         return time.perf_counter() - begin, ids[:, PROMPT:].tolist()
-
-
-def spread(values, digits):
-    low, middle, high = min(values), statistics.median(values), max(values)
-    return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def compare(arguments, preset, batch):

@@ -14,19 +14,15 @@ that is fastest in a first run is the peer. Each run is a process of its own, 4,
 from pair to pair. Prints tokens/s without padding, the ratio of each pair and peak RSS of the whole
 process, median (lowest to highest). Packages: trl 1.16, transformers 5.23, torch.
 """
-import argparse
 import json
 import os
 import pathlib
-import statistics
 import sys
 import tempfile
-import time
 
-from step_peer import (ROOT, TEMPLATE, init_model, open_tokenizer, rss_mb, run_json, spread,
-                       xrun_steps)
+from step_peer import (ROOT, TEMPLATE, WARM_UP, alternate, describe, init_model, loss_difference,
+                       main, open_tokenizer, rss_mb, run_json, step_clock, xrun_steps)
 
-WARM_UP = 2
 ROWS = 16
 WINDOW = 1024
 LR = 1e-4
@@ -43,14 +39,6 @@ def trl_run(options):
         options["model"], dtype=torch.float32, attn_implementation="sdpa")
     rows = [{"messages": json.loads(line)["messages"]} for line in open(options["rows"])]
     stamps, losses, tokens = [], [], []
-
-    class Clock(transformers.TrainerCallback):
-        def on_step_begin(self, *_, **__):
-            if not stamps:
-                stamps.append(time.perf_counter())
-
-        def on_step_end(self, *_, **__):
-            stamps.append(time.perf_counter())
 
     class Watched(trl.SFTTrainer):
         def _get_train_sampler(self, *_):
@@ -75,7 +63,7 @@ def trl_run(options):
             gradient_checkpointing=False, logging_steps=1, save_strategy="no", report_to=[],
             disable_tqdm=True, use_cpu=True, bf16=False, max_grad_norm=1.0)
         trainer = Watched(model=model, args=config, processing_class=open_tokenizer(options["model"]),
-                          train_dataset=datasets.Dataset.from_list(rows), callbacks=[Clock()])
+                          train_dataset=datasets.Dataset.from_list(rows), callbacks=[step_clock(stamps)])
         trainer.train()
     print(json.dumps({"seconds": [b - a for a, b in zip(stamps, stamps[1:])], "losses": losses,
                       "tokens": tokens, "rss_mb": rss_mb()}))
@@ -123,44 +111,17 @@ def compare(arguments, preset):
         write_rows(arguments, work)
         folder = init_model(arguments, preset, work)
         padded, mine = peer(arguments, folder, work, ""), ours(arguments, folder, work, "first")
-        worst = max(abs(a - b) for a, b in zip(mine["losses"], padded["losses"], strict=True))
-        assert worst < 1e-3, f"losses differ by {worst}: {mine['losses']} {padded['losses']}"
+        worst = loss_difference(mine, padded)
         first = {"": padded, **{how: peer(arguments, folder, work, how) for how in ("bfd", "wrapped")}}
         packing = max(first, key=lambda how: rate(first[how]))
-        rates, memory = {"xrun": [], "TRL": []}, {"xrun": [], "TRL": []}
-        for pair in range(arguments.pairs):
-            runs = {"xrun": lambda: ours(arguments, folder, work, f"pair{pair}"),
-                    "TRL": lambda: peer(arguments, folder, work, packing)}
-            for name in sorted(runs, reverse=pair % 2 == 0):
-                run = runs[name]()
-                rates[name].append(rate(run))
-                memory[name].append(run["rss_mb"])
-        ratios = [a / b for a, b in zip(rates["xrun"], rates["TRL"])]
+        pairs = list(alternate(arguments.pairs, lambda pair: {
+            "xrun": lambda: ours(arguments, folder, work, f"pair{pair}"),
+            "TRL": lambda: peer(arguments, folder, work, packing)}))
         tried = ", ".join(f"{how or 'padded'} {rate(run):.0f}" for how, run in first.items())
-        print(f"{preset}: xrun {spread(rates['xrun'], 0)} tokens/s, TRL ({packing or 'padded'}; "
-              f"tried {tried}) {spread(rates['TRL'], 0)}, ratio {spread(ratios, 2)}; peak RSS "
-              f"{statistics.median(memory['xrun']):.0f} against "
-              f"{statistics.median(memory['TRL']):.0f} MB; {arguments.pairs} pairs of runs, losses of "
+        peer_name = f"TRL ({packing or 'padded'}; tried {tried})"
+        print(f"{preset}: {describe(pairs, rate, 'tokens/s', 0, peer_name)}, losses of "
               f"{WARM_UP + arguments.steps} steps within {worst:.1e}", flush=True)
 
 
-def main():
-    if sys.argv[1] == "--trl":
-        return trl_run(json.loads(sys.argv[2]))
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("xrun")
-    parser.add_argument("rows")
-    parser.add_argument("tokenizer")
-    parser.add_argument("presets", nargs="*", default=[])
-    parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    arguments = parser.parse_args()
-    os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
-    print(f"{arguments.threads} threads, load {os.getloadavg()[0]:.2f}")
-    for preset in arguments.presets or ["tiny", "mid"]:
-        compare(arguments, preset)
-
-
-main()
+if __name__ == "__main__":
+    main(__doc__, trl_run, compare)

@@ -1,11 +1,15 @@
-"""What dpo_peer.py and sft_peer.py share: the template, the model, and timed runs of xrun."""
+"""What the peers share: their command, the template, the model, and runs in turn."""
+import argparse
 import json
 import os
 import pathlib
 import resource
 import statistics
 import subprocess
+import sys
+import time
 
+WARM_UP = 2  # steps of a run that are not counted
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VOCAB = {"tiny": 32000, "mid": 50000}
 TEMPLATE = """{{ bos_token }}{% for message in messages %}<|im_start|>{{ message['role'] }}
@@ -59,6 +63,64 @@ def xrun_steps(arguments, folder, settings):
             "tokens": [row["perf/tokens_per_s"] * row["perf/step_s"] for row in rows]}
 
 
+def step_clock(stamps):
+    """A callback of transformers that notes when the first step began and when each one ended."""
+    import transformers
+
+    class Clock(transformers.TrainerCallback):
+        def on_step_begin(self, *_, **__):
+            if not stamps:
+                stamps.append(time.perf_counter())
+
+        def on_step_end(self, *_, **__):
+            stamps.append(time.perf_counter())
+    return Clock()
+
+
+def alternate(pairs, runs_of):
+    """Yields the runs of xrun and TRL of each pair; runs_of(pair) has a function for each. The
+    order turns from pair to pair."""
+    for pair in range(pairs):
+        runs = runs_of(pair)
+        yield {name: runs[name]() for name in sorted(runs, reverse=pair % 2 == 0)}
+
+
+def loss_difference(mine, theirs):
+    """The largest of a step; asserts that as many steps agree within 1e-3."""
+    worst = max(abs(a - b) for a, b in zip(mine["losses"], theirs["losses"], strict=True))
+    assert worst < 1e-3, f"losses differ by {worst}: {mine['losses']} {theirs['losses']}"
+    return worst
+
+
 def spread(values, digits):
     low, middle, high = min(values), statistics.median(values), max(values)
     return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def describe(pairs, rate, unit, digits, peer="TRL"):
+    """Rates of pairs of runs, their ratios, and the peak of each process."""
+    rates = {name: [rate(pair[name]) for pair in pairs] for name in ("xrun", "TRL")}
+    memory = {name: statistics.median(pair[name]["rss_mb"] for pair in pairs) for name in rates}
+    ratios = [a / b for a, b in zip(rates["xrun"], rates["TRL"])]
+    return (f"xrun {spread(rates['xrun'], digits)} {unit}, {peer} {spread(rates['TRL'], digits)}, "
+            f"ratio {spread(ratios, 2)}; peak RSS {memory['xrun']:.0f} against "
+            f"{memory['TRL']:.0f} MB; {len(pairs)} pairs of runs")
+
+
+def main(doc, trl_run, compare, **numbers):
+    """Compares every preset that is asked for; with --trl, TRL's own process. `numbers` are further
+    options and their defaults."""
+    if sys.argv[1:2] == ["--trl"]:
+        return trl_run(json.loads(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=doc,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("xrun", "rows", "tokenizer"):
+        parser.add_argument(name)
+    parser.add_argument("presets", nargs="*", default=[])
+    for name, default in {"steps": 8, "pairs": 5, "threads": os.cpu_count(), **numbers}.items():
+        parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
+    arguments = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
+    print(f"{arguments.threads} threads, load {os.getloadavg()[0]:.2f}")
+    for preset in arguments.presets or ["tiny", "mid"]:
+        compare(arguments, preset)
