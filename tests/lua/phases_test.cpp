@@ -1,32 +1,18 @@
 // Several loops in one run: a reference taken between them, learning rates given by the recipe.
 
-#include "tests/lua/session_fixture.h"
+#include "tests/lua/two_phases.h"
 
 namespace xrun {
 
-using Phases = SessionTest;
+using Phases = TwoPhases;
 
 // Two references: the folder's weights, and those that the first loop made.
 TEST_F(Phases, APhaseWithItsReferenceResumesAnywhere) {
-  expect_same_when_resumed(head() + R"(
-local function sft(p) return { sequence = -policy:logprob(p.all) } end
-for step, batch in run:steps(train, { pairs = 2, max_tokens = 600, steps = 3 }) do
-  run:log(adamw:step(batch, sft))
-end
-local second = policy:reference()
-local function later(p)
-  local chosen = policy:logprob(p.chosen) - second:logprob(p.chosen)
-  local rejected = policy:logprob(p.rejected) - second:logprob(p.rejected)
-  local margin = cfg.beta * (chosen - rejected)
-  return -margin:log_sigmoid(), { margin = margin, first = reference:logprob(p.chosen) }
-end
-for step, batch in run:steps(train, { pairs = 4, max_tokens = 600, steps = 3 }) do
+  expect_same_when_resumed(two_phases(R"(
   run:log(run:evaluate(valid, later))
   local m = adamw:step(batch, later)
   assert(step > 3 or math.abs(m.loss - math.log(2)) < 1e-6, m.loss)
-  run:log(m)
-end
-)" + kExport,
+  run:log(m))"),
                            {2, 3, 4, 5});
 }
 
