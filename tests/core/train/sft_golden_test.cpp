@@ -3,16 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-
-#include "core/base/json.h"
 #include "core/data/mixture.h"
-#include "core/train/adamw.h"
-#include "core/train/policy.h"
-#include "core/train/step.h"
-#include "tests/core/train/step_fixture.h"
+#include "tests/core/train/golden_steps.h"
 #include "tests/tree.h"
 
 namespace xrun {
@@ -23,74 +15,41 @@ const std::string kGolden = source_path("tests/golden/");
 PackedBatch pack_of(const Json::Array& sequences, size_t begin, size_t end) {
   PackedBatch pack;
   for (size_t i = begin; i < end; ++i) {
-    std::vector<int32_t> ids;
     std::vector<uint8_t> trained;
-    for (const Json& id : sequences[i].at("ids").as_array())
-      ids.push_back(static_cast<int32_t>(id.as_int()));
     for (const Json& on : sequences[i].at("trained").as_array())
       trained.push_back(static_cast<uint8_t>(on.as_int()));
     PackedBatch::Segment segment;
     segment.row_id = segment.sample_id = segment.group_id = static_cast<int64_t>(i);
     segment.weight = static_cast<float>(sequences[i].at("weight").as_double());
-    pack.append(segment, ids, trained);
+    pack.append(segment, golden_ids(sequences[i]), trained);
   }
   return pack;
-}
-
-AdamWOptions options_of(const Json& settings) {
-  AdamWOptions options;
-  options.lr = settings.at("lr").as_double();
-  options.schedule = schedule_of(settings.at("schedule").as_string());
-  options.warmup = settings.at("warmup").as_double();
-  options.beta1 = settings.at("betas").as_array()[0].as_double();
-  options.beta2 = settings.at("betas").as_array()[1].as_double();
-  options.weight_decay = settings.at("weight_decay").as_double();
-  options.clip = settings.at("clip").as_double();
-  return options;
 }
 
 class SftGolden : public testing::TestWithParam<size_t> {};
 
 TEST_P(SftGolden, TwentyStepsAgreeWithPlainPyTorch) {
   const TinyFolder cache;
-  const Json golden = read_json(std::string(kGolden) + "sft_steps.json");
+  const Json golden = read_json(kGolden + "sft_steps.json");
   const Json& settings = golden.at("settings");
   const Json::Array& sequences = golden.at("sequences").as_array();
-  const Json::Array& steps = golden.at("steps").as_array();
   const auto count = static_cast<size_t>(settings.at("sequences").as_int());
-  const auto policy = Policy::open(std::string(kGolden) + "tiny_dpo");
+  const auto policy = Policy::open(kGolden + "tiny_dpo");
   AdamW adamw({policy}, options_of(settings));
   const Objective nll = [&](MicroBatch& p) {
     ObjectiveResult result;
     result.losses.emplace_back(Unit::kToken, policy->token_logprob(p.all()).neg());
     return result;
   };
-  double worst = 0;
-  for (size_t step = 0; step < steps.size(); ++step) {
-    BatchInfo info;
-    info.step = static_cast<int64_t>(step);
-    info.total_steps = static_cast<int64_t>(steps.size());
-    std::vector<PackedBatch> packs;
-    for (size_t i = 0; i < count; i += GetParam()) {
-      packs.push_back(pack_of(sequences, step * count + i, step * count + i + GetParam()));
-    }
-    Batch batch(info, packs);
-    const Metrics metrics = train_step(batch, nll, adamw);
-    const Json& wanted = steps[step];
-    const double loss = wanted.at("loss").as_double(), norm = wanted.at("grad_norm").as_double();
-    EXPECT_NEAR(value(metrics, "loss"), loss, 5e-4) << "step " << step;
-    EXPECT_NEAR(value(metrics, "lr"), wanted.at("lr").as_double(), 1e-12) << "step " << step;
-    EXPECT_NEAR(value(metrics, "grad_norm"), norm, 1e-3 * norm) << "step " << step;
-    worst = std::max(worst, std::abs(value(metrics, "loss") - loss));
-  }
-  std::printf("largest difference of the loss: %.2e\n", worst);
+  const auto pack = [&](size_t begin, size_t end) { return pack_of(sequences, begin, end); };
+  expect_golden_steps(golden, count, GetParam(), pack, nll, adamw);
 }
 
 // Sequences a micro-batch: all four together, and each alone.
 INSTANTIATE_TEST_SUITE_P(Packing, SftGolden, testing::Values(4u, 1u));
 
 TEST(SftGolden, TheMixtureDrawsThoseRows) {
-  const Json golden = read_json(std::string(kGolden) + "sft_steps.json");
+  const Json golden = read_json(kGolden + "sft_steps.json");
   std::vector<double> shares;
   for (const Json& share : golden.at("settings").at("shares").as_array())
     shares.push_back(share.as_double());

@@ -1,0 +1,81 @@
+#pragma once
+// Training steps that another implementation took, and ours beside them.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/data/packed_batch.h"
+#include "tests/core/train/trained.h"
+
+namespace xrun {
+
+// AdamW as the settings of a golden file have it.
+inline AdamWOptions options_of(const Json& settings) {
+  AdamWOptions options;
+  options.lr = settings.at("lr").as_double();
+  options.schedule = schedule_of(settings.at("schedule").as_string());
+  if (const Json* warmup = settings.find("warmup")) options.warmup = warmup->as_double();
+  options.beta1 = settings.at("betas").as_array()[0].as_double();
+  options.beta2 = settings.at("betas").as_array()[1].as_double();
+  options.eps = settings.at("eps").as_double();
+  options.weight_decay = settings.at("weight_decay").as_double();
+  options.clip = settings.at("clip").as_double();
+  return options;
+}
+
+inline std::vector<int32_t> golden_ids(const Json& sequence) {
+  std::vector<int32_t> ids;
+  for (const Json& id : sequence.at("ids").as_array()) {
+    ids.push_back(static_cast<int32_t>(id.as_int()));
+  }
+  return ids;
+}
+
+// The pack of the units [begin, end) of a golden file.
+using PackOf = std::function<PackedBatch(size_t begin, size_t end)>;
+
+// The metrics of one step that the file has, within the tolerances of golden runs.
+inline void expect_golden_metrics(const Metrics& metrics, const Json& wanted, size_t step) {
+  constexpr std::pair<const char*, double> kTolerances[] = {
+      {"loss", 5e-4}, {"lr", 1e-12}, {"margin", 1e-3}, {"accuracy", 0}};
+  for (const auto& [name, tolerance] : kTolerances) {
+    const Json* number = wanted.find(name);
+    if (number == nullptr) continue;
+    EXPECT_NEAR(value(metrics, name), number->as_double(), tolerance) << name << ", step " << step;
+  }
+  const double norm = wanted.at("grad_norm").as_double();
+  EXPECT_NEAR(value(metrics, "grad_norm"), norm, 1e-3 * norm) << "step " << step;
+}
+
+// Takes the twenty steps of a golden file, of `units` each, `a_pack` of them in a pack.
+inline void expect_golden_steps(const Json& golden, size_t units, size_t a_pack,
+                                const PackOf& pack_of, const Objective& objective, AdamW& adamw) {
+  const Json::Array& steps = golden.at("steps").as_array();
+  ASSERT_EQ(steps.size(), 20u);
+  double worst = 0;
+  for (size_t step = 0; step < steps.size(); ++step) {
+    BatchInfo info;
+    info.step = static_cast<int64_t>(step);
+    info.total_steps = static_cast<int64_t>(steps.size());
+    info.data_key = "golden";
+    std::vector<PackedBatch> packs;
+    for (size_t i = step * units; i < (step + 1) * units; i += a_pack) {
+      packs.push_back(pack_of(i, i + a_pack));
+    }
+    Batch batch(info, packs);
+    const Metrics metrics = train_step(batch, objective, adamw);
+    expect_golden_metrics(metrics, steps[step], step);
+    const double loss = steps[step].at("loss").as_double();
+    worst = std::max(worst, std::abs(value(metrics, "loss") - loss));
+  }
+  std::printf("largest difference of the loss: %.2e\n", worst);
+}
+
+}  // namespace xrun
