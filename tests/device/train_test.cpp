@@ -16,58 +16,20 @@
 #include "core/model/generate.h"
 #include "core/model/init_model.h"
 #include "core/model/safetensors.h"
-#include "core/train/adamw.h"
 #include "core/train/evaluate.h"
-#include "core/train/policy.h"
 #include "core/train/policy_head.h"
-#include "core/train/reference.h"
 #include "core/train/scorer.h"
-#include "core/train/step.h"
-#include "tests/core/train/tiny_pairs.h"
+#include "tests/core/train/trained.h"
 #include "tests/device/pretend_device.h"
 
 namespace xrun {
 namespace {
 
-double value(const Metrics& metrics, const std::string& name) {
-  for (const auto& [known, value] : metrics) {
-    if (known == name) return value;
-  }
-  ADD_FAILURE() << "no metric " << name;
-  return std::nan("");
-}
-
-// One policy, its reference and its optimizer.
-struct Trained {
-  std::shared_ptr<Policy> policy;
-  std::shared_ptr<Reference> reference;
-  std::shared_ptr<AdamW> adamw;
-  c10::Device device = c10::kCPU;
-
-  std::shared_ptr<Batch> batch(int64_t step = 0, const char* key = "data") const {
-    BatchInfo info;
-    info.data_key = key;
-    info.step = step;
-    info.device = device;
-    return tiny_batch(tiny_pairs(4, 77), 2, info);
-  }
-  Objective objective() const { return dpo(policy, reference, 0.1); }
-  Metrics step(int64_t number) const { return train_step(*batch(number), objective(), *adamw); }
-};
-
 class DeviceTrain : public testing::Test {
  protected:
-  Trained open(c10::Device device, PolicyOptions options = {}) {
+  Trained open(c10::Device device, PolicyOptions options = {}) const {
     options.device = device;
-    Trained t;
-    t.device = device;
-    t.policy = Policy::open(folder_.model(), options);
-    t.reference = t.policy->reference();
-    AdamWOptions optim;
-    optim.lr = 1e-2;
-    optim.weight_decay = 0.1;
-    t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy}, optim);
-    return t;
+    return open_trained(folder_, options, {.lr = 1e-2, .weight_decay = 0.1});
   }
 
   // Steps of both devices side by side.

@@ -5,38 +5,11 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
-#include "core/train/adamw.h"
-#include "core/train/policy.h"
-#include "core/train/reference.h"
-#include "core/train/step.h"
-#include "tests/core/train/tiny_pairs.h"
+#include "tests/core/train/trained.h"
 #include "tests/gpu/plugin.h"
 
 namespace xrun {
 namespace {
-
-struct Trained {
-  std::shared_ptr<Policy> policy;
-  std::shared_ptr<Reference> reference;
-  std::shared_ptr<AdamW> adamw;
-
-  std::shared_ptr<Batch> batch(int64_t step) const {
-    BatchInfo info;
-    info.data_key = "data";
-    info.step = step;
-    info.device = policy->options().device;
-    return tiny_batch(tiny_pairs(4, 77), 2, info);
-  }
-  double step(int64_t number) const {
-    const auto data = batch(number);
-    for (const auto& [name, value] : train_step(*data, dpo(policy, reference, 0.1), *adamw)) {
-      if (name == "loss") return value;
-    }
-    return std::nan("");
-  }
-};
 
 class StepCuda : public testing::Test {
  protected:
@@ -47,13 +20,7 @@ class StepCuda : public testing::Test {
   }
   Trained open(c10::Device device, PolicyOptions options = {}) const {
     options.device = device;
-    Trained t;
-    t.policy = Policy::open(folder_.model(), options);
-    t.reference = t.policy->reference();
-    AdamWOptions optim;
-    optim.lr = 1e-2;
-    t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy}, optim);
-    return t;
+    return open_trained(folder_, options);
   }
   const c10::Device gpu_ = c10::Device(c10::kCUDA, 0);
   TinyFolder folder_;
@@ -86,7 +53,7 @@ TEST_F(StepCuda, OneHostSyncAStep) {
     WaitCount count;
     const c10::WarningUtils::WarningHandlerGuard guard(&count);
     warn_of_waits(true);
-    train_step(*batch, dpo(t.policy, t.reference, 0.1), *t.adamw);
+    train_step(*batch, t.objective(), *t.adamw);
     warn_of_waits(false);
     EXPECT_EQ(count.waits, 1) << count.text;
   }
@@ -97,14 +64,14 @@ TEST_F(StepCuda, GivesTheNumbersOfTheCpu) {
     PolicyOptions options;
     if (lora) options.lora = AdapterOptions{.rank = 4, .dropout = 0.1};
     const Trained here = open(gpu_, options), host = open(c10::kCPU, options);
-    for (int64_t k = 0; k < 5; ++k) EXPECT_NEAR(here.step(k), host.step(k), 1e-3) << k;
+    for (int64_t k = 0; k < 5; ++k) EXPECT_NEAR(here.loss(k), host.loss(k), 1e-3) << k;
   }
 }
 
 TEST_F(StepCuda, GivesTheSameBitsTwice) {
   const PolicyOptions options{.dtype = c10::ScalarType::BFloat16};
   const Trained first = open(gpu_, options), second = open(gpu_, options);
-  for (int64_t k = 0; k < 3; ++k) EXPECT_EQ(first.step(k), second.step(k)) << k;
+  for (int64_t k = 0; k < 3; ++k) EXPECT_EQ(first.loss(k), second.loss(k)) << k;
   EXPECT_EQ(first.policy->digest(), second.policy->digest());
 }
 
@@ -113,7 +80,7 @@ TEST_F(StepCuda, RecomputedBlocksGiveTheSameBits) {
   const Trained plain = open(gpu_, options);
   options.recompute = true;
   const Trained recomputed = open(gpu_, options);
-  for (int64_t k = 0; k < 3; ++k) EXPECT_EQ(plain.step(k), recomputed.step(k)) << k;
+  for (int64_t k = 0; k < 3; ++k) EXPECT_EQ(plain.loss(k), recomputed.loss(k)) << k;
 }
 
 }  // namespace

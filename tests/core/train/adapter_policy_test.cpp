@@ -10,53 +10,22 @@
 
 #include "core/base/error.h"
 #include "core/model/adapter_files.h"
-#include "core/train/adamw.h"
-#include "core/train/policy.h"
-#include "core/train/reference.h"
-#include "core/train/step.h"
-#include "tests/core/train/tiny_pairs.h"
+#include "tests/core/train/trained.h"
 
 namespace xrun {
 namespace {
 
 class AdapterPolicyTest : public testing::Test {
  protected:
-  struct Trained {
-    std::shared_ptr<Policy> policy;
-    std::shared_ptr<Reference> reference;
-    std::shared_ptr<AdamW> adamw;
-  };
   static PolicyOptions lora(double dropout = 0) {
     PolicyOptions options;
     options.lora = AdapterOptions{.rank = 4, .dropout = dropout};
     return options;
   }
-  Trained open(const PolicyOptions& options) {
-    Trained t;
-    t.policy = Policy::open(folder_.model(), options);
-    t.reference = t.policy->reference();
-    AdamWOptions optim;
-    optim.lr = 1e-2;
-    t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy}, optim);
-    return t;
-  }
-  static std::shared_ptr<Batch> batch(const char* key = "data", int64_t number = 0) {
-    BatchInfo info;
-    info.data_key = key;
-    info.step = number;
-    return tiny_batch(tiny_pairs(4, 77), 2, info);
-  }
-  static double step(Trained& t, int64_t number = 0) {
-    const Metrics metrics =
-        train_step(*batch("data", number), dpo(t.policy, t.reference, 0.1), *t.adamw);
-    for (const auto& [name, value] : metrics) {
-      if (name == "loss") return value;
-    }
-    throw Error("the step has no loss");
-  }
+  Trained open(const PolicyOptions& options) const { return open_trained(folder_, options); }
   static at::Tensor chosen(LogprobSource& source) {
     const at::NoGradGuard no_grad;
-    return source.logprob(batch("")->micros()[0]->chosen());
+    return source.logprob(tiny_batch(tiny_pairs(4, 77), 2)->micros()[0]->chosen());
   }
   // The same with each pair alone in its pack, as a reference computes it.
   static at::Tensor chosen_alone(LogprobSource& source) {
@@ -73,17 +42,17 @@ TEST_F(AdapterPolicyTest, StepZeroIsExactAndTheReferenceIsThePlainModel) {
   Trained t = open(lora(0.5));
   EXPECT_EQ(t.reference->digest(), Policy::open(folder_.model())->initial_digest());
   const at::Tensor plain = chosen_alone(*Policy::open(folder_.model()));
-  EXPECT_NEAR(step(t), std::log(2.0), 1e-7);
-  EXPECT_LT(step(t), std::log(2.0));
+  EXPECT_NEAR(t.loss(), std::log(2.0), 1e-7);
+  EXPECT_LT(t.loss(), std::log(2.0));
   EXPECT_TRUE(at::equal(chosen_alone(*t.reference), plain));
   EXPECT_FALSE(at::equal(chosen_alone(*t.policy), plain));
 }
 
 TEST_F(AdapterPolicyTest, TheBaseHasNoGradientNoStateAndOneCopy) {
   Trained t = open(lora());
-  step(t);
+  t.loss();
   const at::Tensor before = t.policy->model().parameters()[1].master.clone();
-  step(t);
+  t.loss();
   EXPECT_TRUE(at::equal(t.policy->model().parameters()[1].master, before));
   for (const Parameter& parameter : t.policy->parameters()) {
     EXPECT_NE(parameter.name.find(".lora_"), std::string::npos);
@@ -99,11 +68,11 @@ TEST_F(AdapterPolicyTest, TheBaseHasNoGradientNoStateAndOneCopy) {
 TEST_F(AdapterPolicyTest, AReferenceTakenLaterKeepsItsAdapter) {
   Trained t = open(lora());
   t.policy->set_snapshot_dir(folder_.path() / "snapshots");
-  step(t);
+  t.loss();
   const auto later = t.policy->reference();
   const at::Tensor then = chosen_alone(*t.policy);
   EXPECT_TRUE(at::equal(chosen_alone(*later), then));
-  step(t);
+  t.loss();
   EXPECT_TRUE(at::equal(chosen_alone(*later), then));
   EXPECT_TRUE(is_adapter(later->dir()));
   later->check_digest();
@@ -111,7 +80,7 @@ TEST_F(AdapterPolicyTest, AReferenceTakenLaterKeepsItsAdapter) {
 
 TEST_F(AdapterPolicyTest, DropoutDiffersBetweenSidesAndNeverInTheReference) {
   Trained t = open(lora(0.5));
-  for (int s = 0; s < 3; ++s) step(t, s);
+  for (int s = 0; s < 3; ++s) t.loss(s);
   std::vector<TinyPair> pairs = tiny_pairs(1);
   pairs[0].rejected = pairs[0].chosen;  // the sides say the same
   const auto same = tiny_batch(pairs, 1);
@@ -149,7 +118,7 @@ TEST_F(AdapterPolicyTest, GoesOnFromWhatItSaved) {
         again.adamw->restore(source(moments), t.adamw->state());
         t = again;
       }
-      all.push_back(step(t, s));
+      all.push_back(t.loss(s));
     }
     return all;
   };
@@ -158,7 +127,7 @@ TEST_F(AdapterPolicyTest, GoesOnFromWhatItSaved) {
 
 TEST_F(AdapterPolicyTest, AnExportIsMergedAndHasTheAdapterByItself) {
   Trained t = open(lora());
-  for (int s = 0; s < 3; ++s) step(t);
+  for (int s = 0; s < 3; ++s) t.loss();
   const at::Tensor want = chosen(*t.policy);
   const std::filesystem::path hf = folder_.path() / "hf";
   t.policy->export_to(hf);

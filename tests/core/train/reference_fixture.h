@@ -9,39 +9,20 @@
 #include <utility>
 #include <vector>
 
-#include "core/train/adamw.h"
-#include "core/train/policy.h"
-#include "core/train/reference.h"
-#include "core/train/step.h"
-#include "tests/core/train/tiny_pairs.h"
+#include "tests/core/train/trained.h"
 
 namespace xrun {
 
 class ReferenceTest : public testing::Test {
  protected:
-  struct Trained {
-    std::shared_ptr<Policy> policy;
-    std::shared_ptr<Reference> reference;
-    std::shared_ptr<AdamW> adamw;
-  };
-  Trained open(PolicyOptions options = {}) {
-    Trained t;
-    t.policy = Policy::open(folder_.model(), options);
-    t.reference = t.policy->reference();
-    AdamWOptions optim;
-    optim.lr = 1e-2;
-    t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy}, optim);
-    return t;
-  }
+  Trained open(const PolicyOptions& options = {}) const { return open_trained(folder_, options); }
   static std::shared_ptr<Batch> batch(const std::vector<TinyPair>& pairs, size_t per_pack,
                                       const std::string& data_key = "data") {
     BatchInfo info;
     info.data_key = data_key;
     return tiny_batch(pairs, per_pack, info);
   }
-  static void step(Trained& t) {
-    train_step(*batch(tiny_pairs(4, 77), 2, "other"), dpo(t.policy, t.reference, 0.1), *t.adamw);
-  }
+  static void step(const Trained& t) { t.step(0, "other"); }
 
   TinyFolder folder_;
 };

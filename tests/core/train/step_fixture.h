@@ -5,33 +5,19 @@
 
 #include <cmath>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "core/train/adamw.h"
-#include "core/train/policy.h"
-#include "core/train/reference.h"
-#include "core/train/step.h"
-#include "tests/core/train/tiny_pairs.h"
+#include "tests/core/train/trained.h"
 
 namespace xrun {
-
-inline double value(const Metrics& metrics, const std::string& name) {
-  for (const auto& [known, value] : metrics) {
-    if (known == name) return value;
-  }
-  ADD_FAILURE() << "no metric " << name;
-  return std::nan("");
-}
 
 class StepTest : public testing::Test {
  protected:
   void SetUp() override {
-    policy_ = Policy::open(folder_.model());
-    reference_ = policy_->reference();
-    AdamWOptions options;
-    options.lr = 1e-2;
-    adamw_ = std::make_unique<AdamW>(std::vector<std::shared_ptr<Trainable>>{policy_}, options);
+    const Trained t = open_trained(folder_);
+    policy_ = t.policy;
+    reference_ = t.reference;
+    adamw_ = t.adamw;
   }
   Objective dpo_objective() { return dpo(policy_, reference_, 0.1); }
 
@@ -62,7 +48,7 @@ class StepTest : public testing::Test {
   TinyFolder folder_;
   std::shared_ptr<Policy> policy_;
   std::shared_ptr<Reference> reference_;
-  std::unique_ptr<AdamW> adamw_;
+  std::shared_ptr<AdamW> adamw_;
 };
 
 }  // namespace xrun

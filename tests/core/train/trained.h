@@ -1,0 +1,57 @@
+#pragma once
+// A policy in training with its reference and its optimizer, and the steps that tests let it take.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/train/adamw.h"
+#include "core/train/policy.h"
+#include "core/train/reference.h"
+#include "core/train/step.h"
+#include "tests/core/train/tiny_pairs.h"
+
+namespace xrun {
+
+inline double value(const Metrics& metrics, const std::string& name) {
+  for (const auto& [known, value] : metrics) {
+    if (known == name) return value;
+  }
+  ADD_FAILURE() << "no metric " << name;
+  return std::nan("");
+}
+
+struct Trained {
+  std::shared_ptr<Policy> policy;
+  std::shared_ptr<Reference> reference;
+  std::shared_ptr<AdamW> adamw;
+
+  // Four pairs in two packs on the policy's device; `key` names their column, "" is none.
+  std::shared_ptr<Batch> batch(int64_t number = 0, const char* key = "data") const {
+    BatchInfo info;
+    info.data_key = key;
+    info.step = number;
+    info.device = policy->options().device;
+    return tiny_batch(tiny_pairs(4, 77), 2, info);
+  }
+  Objective objective() const { return dpo(policy, reference, 0.1); }
+  Metrics step(int64_t number = 0, const char* key = "data") const {
+    return train_step(*batch(number, key), objective(), *adamw);
+  }
+  double loss(int64_t number = 0) const { return value(step(number), "loss"); }
+};
+
+// Over the folder's model; nothing of it is loaded yet.
+inline Trained open_trained(const TinyFolder& folder, const PolicyOptions& options = {},
+                            const AdamWOptions& optim = {.lr = 1e-2}) {
+  Trained t;
+  t.policy = Policy::open(folder.model(), options);
+  t.reference = t.policy->reference();
+  t.adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{t.policy}, optim);
+  return t;
+}
+
+}  // namespace xrun
