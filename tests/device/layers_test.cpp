@@ -6,17 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "core/model/op_call.h"
+#include "tests/tensor_difference.h"
 
 namespace xrun {
 namespace {
-
-// The largest difference, relative to the largest value.
-double difference(const at::Tensor& got, const at::Tensor& wanted) {
-  EXPECT_EQ(got.sizes(), wanted.sizes());
-  EXPECT_EQ(got.scalar_type(), wanted.scalar_type());
-  const at::Tensor a = got.to(at::kDouble), b = wanted.to(at::kDouble);
-  return a.sub(b).abs().max().item<double>() / (b.abs().max().item<double>() + 1e-30);
-}
 
 template <class... Args>
 auto cpu(const char* name, auto* form, const Args&... args) {
@@ -36,13 +29,13 @@ TEST_P(Layers, RmsNormIsThatOfTheKernels) {
     const at::Tensor x = random(sizes), w = random({sizes.back()}), g = random(sizes);
     const auto [y, rstd] = kernels::rms_norm_forward(x, w, 1e-5);
     const auto [y0, rstd0] = cpu("xrun::rms_norm_forward", kernels::rms_norm_forward, x, w, 1e-5);
-    EXPECT_LT(difference(y, y0), tolerance());
-    EXPECT_LT(difference(rstd, rstd0), 2e-6);
+    EXPECT_LT(relative_difference(y, y0), tolerance());
+    EXPECT_LT(relative_difference(rstd, rstd0), 2e-6);
     const auto [dx, dw] = kernels::rms_norm_backward(g, x, w, rstd0);
     const auto [dx0, dw0] =
         cpu("xrun::rms_norm_backward", kernels::rms_norm_backward, g, x, w, rstd0);
-    EXPECT_LT(difference(dx, dx0), tolerance());
-    EXPECT_LT(difference(dw, dw0), 2e-6);
+    EXPECT_LT(relative_difference(dx, dx0), tolerance());
+    EXPECT_LT(relative_difference(dw, dw0), 2e-6);
   }
 }
 
@@ -50,36 +43,36 @@ TEST_P(Layers, RotationIsThatOfTheKernels) {
   const at::Tensor x = random({11, 3, 16}), angle = at::randn({11, 8});
   for (const bool inverse : {false, true}) {
     const at::Tensor got = kernels::rope_rotate(x, angle.cos(), angle.sin(), inverse);
-    EXPECT_LT(difference(got, cpu("xrun::rope_rotate", kernels::rope_rotate, x, angle.cos(),
-                                  angle.sin(), inverse)),
+    EXPECT_LT(relative_difference(got, cpu("xrun::rope_rotate", kernels::rope_rotate, x,
+                                           angle.cos(), angle.sin(), inverse)),
               tolerance());
   }
 }
 
 TEST_P(Layers, GatedSiluIsThatOfTheKernels) {
   const at::Tensor gate = random({9, 37}).mul(4), up = random({9, 37}), g = random({9, 37});
-  EXPECT_LT(difference(kernels::swiglu_forward(gate, up),
-                       cpu("xrun::swiglu_forward", kernels::swiglu_forward, gate, up)),
+  EXPECT_LT(relative_difference(kernels::swiglu_forward(gate, up),
+                                cpu("xrun::swiglu_forward", kernels::swiglu_forward, gate, up)),
             tolerance());
   const auto [dgate, dup] = kernels::swiglu_backward(g, gate, up);
   const auto [dgate0, dup0] = cpu("xrun::swiglu_backward", kernels::swiglu_backward, g, gate, up);
-  EXPECT_LT(difference(dgate, dgate0), tolerance());
-  EXPECT_LT(difference(dup, dup0), tolerance());
+  EXPECT_LT(relative_difference(dgate, dgate0), tolerance());
+  EXPECT_LT(relative_difference(dup, dup0), tolerance());
 }
 
 TEST_P(Layers, WidenedProductIsThatOfTheKernels) {
   const at::Tensor x = random({6, 24}), w = random({10, 24}), b = random({10}), g = random({6, 10});
   for (const auto& bias : {std::optional<at::Tensor>(b), std::optional<at::Tensor>()}) {
-    EXPECT_LT(difference(kernels::linear_forward(x, w, bias),
-                         cpu("xrun::linear_forward", kernels::linear_forward, x, w, bias)),
+    EXPECT_LT(relative_difference(kernels::linear_forward(x, w, bias),
+                                  cpu("xrun::linear_forward", kernels::linear_forward, x, w, bias)),
               tolerance());
   }
   const auto [dx, dw, db] = kernels::linear_backward(g, x, w, true, true, true);
   const auto [dx0, dw0, db0] =
       cpu("xrun::linear_backward", kernels::linear_backward, g, x, w, true, true, true);
-  EXPECT_LT(difference(dx, dx0), tolerance());
-  EXPECT_LT(difference(dw, dw0), tolerance());
-  EXPECT_LT(difference(db, db0), tolerance());
+  EXPECT_LT(relative_difference(dx, dx0), tolerance());
+  EXPECT_LT(relative_difference(dw, dw0), tolerance());
+  EXPECT_LT(relative_difference(db, db0), tolerance());
   EXPECT_FALSE(std::get<1>(kernels::linear_backward(g, x, w, true, false, false)).defined());
 }
 

@@ -11,16 +11,10 @@
 #include <cmath>
 
 #include "core/model/op_call.h"
+#include "tests/tensor_difference.h"
 
 namespace xrun {
 namespace {
-
-double difference(const at::Tensor& got, const at::Tensor& wanted) {
-  EXPECT_EQ(got.sizes(), wanted.sizes());
-  EXPECT_EQ(got.scalar_type(), wanted.scalar_type());
-  const at::Tensor a = got.to(at::kDouble), b = wanted.to(at::kDouble);
-  return a.sub(b).abs().max().item<double>() / (b.abs().max().item<double>() + 1e-30);
-}
 
 const std::vector<int64_t> kBorders = {0, 7, 7, 8, 27};  // one is empty, one a token
 
@@ -37,13 +31,13 @@ TEST(SegmentAttention, IsThatOfTheCpu) {
       const at::Tensor v = at::randn({27, 2, 10}).to(type), g = at::randn({27, 6, 10}).to(type);
       const auto [out, lse] = kernels::attention_forward(q, k, v, kBorders, 0.4, window);
       const auto [out0, lse0] = forward.call(q, k, v, kBorders, 0.4, window);
-      EXPECT_LT(difference(out, out0), tolerance);
-      EXPECT_LT(difference(lse, lse0), type == at::kFloat ? 3e-6 : 3e-5);
+      EXPECT_LT(relative_difference(out, out0), tolerance);
+      EXPECT_LT(relative_difference(lse, lse0), type == at::kFloat ? 3e-6 : 3e-5);
       const auto got = kernels::attention_backward(g, q, k, v, out0, lse0, kBorders, 0.4, window);
       const auto wanted = backward.call(g, q, k, v, out0, lse0, kBorders, 0.4, window);
-      EXPECT_LT(difference(std::get<0>(got), std::get<0>(wanted)), tolerance);
-      EXPECT_LT(difference(std::get<1>(got), std::get<1>(wanted)), tolerance);
-      EXPECT_LT(difference(std::get<2>(got), std::get<2>(wanted)), tolerance);
+      EXPECT_LT(relative_difference(std::get<0>(got), std::get<0>(wanted)), tolerance);
+      EXPECT_LT(relative_difference(std::get<1>(got), std::get<1>(wanted)), tolerance);
+      EXPECT_LT(relative_difference(std::get<2>(got), std::get<2>(wanted)), tolerance);
     }
   }
 }
@@ -77,7 +71,7 @@ TEST(SegmentAttention, KeyHeadsAreCopiedForTheirGroupAndSummed) {
   const at::Tensor copies = kernels::head_copies(k, 6);
   EXPECT_TRUE(at::equal(copies.select(1, 2), k.select(1, 0)));
   EXPECT_TRUE(at::equal(copies.select(1, 3), k.select(1, 1)));
-  EXPECT_LT(difference(kernels::sum_of_copies(copies, 2), k.mul(3)), 1e-6);
+  EXPECT_LT(relative_difference(kernels::sum_of_copies(copies, 2), k.mul(3)), 1e-6);
 }
 
 TEST(SegmentAttention, RefusesWhatIsNoPack) {

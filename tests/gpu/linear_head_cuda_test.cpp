@@ -14,6 +14,7 @@
 
 #include "core/model/linear_head.h"
 #include "tests/gpu/plugin.h"
+#include "tests/tensor_difference.h"
 
 namespace xrun {
 namespace {
@@ -56,9 +57,7 @@ Outcome run(const Problem& p, c10::Device device, int64_t head_mb) {
 
 void expect_close(const at::Tensor& got, const at::Tensor& wanted, double tolerance,
                   const char* what) {
-  const at::Tensor a = got.detach().cpu().to(at::kDouble), b = wanted.detach().to(at::kDouble);
-  const double scale = b.abs().max().item<double>() + 1e-12;
-  EXPECT_LT(a.sub(b).abs().max().item<double>() / scale, tolerance) << what;
+  EXPECT_LT(relative_difference(got, wanted), tolerance) << what;
 }
 
 const c10::Device kGpu(c10::kCUDA, 0);

@@ -7,15 +7,13 @@
 
 #include "core/model/model.h"
 #include "core/model/safetensors.h"
+#include "tests/core/model/golden_pack.h"
 #include "tests/gpu/plugin.h"
+#include "tests/tensor_difference.h"
 #include "tests/tree.h"
 
 namespace xrun {
 namespace {
-
-double difference(const at::Tensor& a, const at::Tensor& b) {
-  return a.to(at::kDouble).sub(b.to(at::kDouble)).abs().max().item<double>();
-}
 
 class ModelCuda : public testing::TestWithParam<const char*> {
  protected:
@@ -30,15 +28,7 @@ class ModelCuda : public testing::TestWithParam<const char*> {
                        {.dtype = type, .trainable = trainable, .device = at::Device(at::kCUDA, 0)});
   }
   static PackInput input(const SafetensorsFile& golden) {
-    const at::Tensor tokens = golden.read("tokens"), cu = golden.read("cu_seqlens");
-    std::vector<std::vector<int32_t>> sequences;
-    for (int64_t s = 0; s + 1 < cu.size(0); ++s) {
-      std::vector<int32_t>& one = sequences.emplace_back();
-      for (int64_t t = cu[s].item<int32_t>(); t < cu[s + 1].item<int32_t>(); ++t) {
-        one.push_back(static_cast<int32_t>(tokens[t].item<int64_t>()));
-      }
-    }
-    return pack_sequences(sequences);
+    return pack_sequences(golden_sequences(golden));
   }
 };
 
@@ -50,7 +40,7 @@ TEST_P(ModelCuda, LogitsAreThoseOfTheGolden) {
   for (const auto& [type, tolerance] : {std::pair{at::kFloat, 1e-4}, {at::kBFloat16, 5e-2}}) {
     const auto model = load(type, false);
     const at::Tensor logits = model->forward(input(golden)).matmul(model->head_weight().t());
-    EXPECT_LT(difference(logits.cpu(), wanted), tolerance * std::max(1.0, scale)) << type;
+    EXPECT_LT(largest_difference(logits, wanted), tolerance * std::max(1.0, scale)) << type;
   }
 }
 
@@ -59,7 +49,7 @@ TEST_P(ModelCuda, LogProbsAndGradientsAgree) {
   const auto model = load(at::kFloat, true);
   const at::Tensor logprob = model->token_logprob(input(golden), golden.read("loss_index").cuda(),
                                                   golden.read("loss_target").cuda());
-  EXPECT_LT(difference(logprob.detach().cpu(), golden.read("logprob")), 1e-4);
+  EXPECT_LT(largest_difference(logprob, golden.read("logprob")), 1e-4);
   logprob.mean().neg().backward();
   for (const Parameter& parameter : model->parameters()) {
     ASSERT_TRUE(parameter.master.grad().is_cuda()) << parameter.name;
@@ -67,7 +57,7 @@ TEST_P(ModelCuda, LogProbsAndGradientsAgree) {
     const at::Tensor wanted = golden.read("grad/" + parameter.name);
     const double scale = wanted.abs().max().item<double>();
     if (scale < 1e-6) continue;  // a key's bias cancels in the softmax
-    EXPECT_LT(difference(parameter.master.grad().cpu(), wanted) / scale, 1e-3) << parameter.name;
+    EXPECT_LT(largest_difference(parameter.master.grad(), wanted) / scale, 1e-3) << parameter.name;
   }
 }
 

@@ -16,6 +16,8 @@
 #include "core/model/model.h"
 #include "core/model/safetensors.h"
 #include "tests/core/data/scratch_folder.h"
+#include "tests/core/model/golden_pack.h"
+#include "tests/tensor_difference.h"
 #include "tests/tree.h"
 
 namespace xrun {
@@ -26,19 +28,7 @@ namespace fs = std::filesystem;
 const fs::path kGolden = fs::path(source_path("tests/golden"));
 
 PackInput golden_input(const SafetensorsFile& golden) {
-  const at::Tensor tokens = golden.read("tokens"), cu = golden.read("cu_seqlens");
-  std::vector<std::vector<int32_t>> sequences;
-  for (int64_t s = 0; s + 1 < cu.size(0); ++s) {
-    std::vector<int32_t>& one = sequences.emplace_back();
-    for (int64_t t = cu[s].item<int32_t>(); t < cu[s + 1].item<int32_t>(); ++t) {
-      one.push_back(static_cast<int32_t>(tokens[t].item<int64_t>()));
-    }
-  }
-  return pack_sequences(sequences);
-}
-
-float largest_difference(const at::Tensor& a, const at::Tensor& b) {
-  return (a - b).abs().max().item<float>();
+  return pack_sequences(golden_sequences(golden));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "core/model/model.h"
 #include "core/model/rope.h"
 #include "core/model/safetensors.h"
+#include "tests/core/model/golden_pack.h"
 #include "tests/tree.h"
 
 namespace xrun {
@@ -35,16 +36,10 @@ std::vector<std::string> golden_models() {
 
 // The prompts that the model may continue.
 std::vector<std::vector<int32_t>> prompts_of(const SafetensorsFile& golden, const Model& model) {
-  const at::Tensor tokens = golden.read("tokens"), cu = golden.read("cu_seqlens");
-  std::vector<std::vector<int32_t>> prompts;
-  for (int64_t s = 0; s + 1 < cu.size(0); ++s) {
-    std::vector<int32_t> one;
-    for (int64_t t = cu[s].item<int32_t>(); t < cu[s + 1].item<int32_t>(); ++t) {
-      one.push_back(static_cast<int32_t>(tokens[t].item<int64_t>()));
-    }
-    if (static_cast<int64_t>(one.size()) > model.config().max_length) continue;
-    prompts.push_back(one);
-  }
+  std::vector<std::vector<int32_t>> prompts = golden_sequences(golden);
+  std::erase_if(prompts, [&](const std::vector<int32_t>& one) {
+    return static_cast<int64_t>(one.size()) > model.config().max_length;
+  });
   return prompts;
 }
 

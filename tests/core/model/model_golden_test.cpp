@@ -11,19 +11,13 @@
 #include "core/model/generate.h"
 #include "core/model/model.h"
 #include "core/model/safetensors.h"
+#include "tests/core/model/golden_pack.h"
+#include "tests/tensor_difference.h"
 #include "tests/tree.h"
 
 namespace xrun {
 
 namespace {
-
-double largest_difference(const at::Tensor& a, const at::Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
-}
-
-double relative_difference(const at::Tensor& got, const at::Tensor& want) {
-  return largest_difference(got, want) / want.abs().max().item<double>();
-}
 
 class ModelGoldenTest : public testing::TestWithParam<const char*> {
  protected:
@@ -33,19 +27,7 @@ class ModelGoldenTest : public testing::TestWithParam<const char*> {
   SafetensorsFile golden() const { return SafetensorsFile(dir() / "golden.safetensors"); }
 
   static PackInput input(const SafetensorsFile& golden) {
-    return pack_sequences(sequences(golden));
-  }
-
-  static std::vector<std::vector<int32_t>> sequences(const SafetensorsFile& golden) {
-    const at::Tensor tokens = golden.read("tokens"), cu = golden.read("cu_seqlens");
-    std::vector<std::vector<int32_t>> all;
-    for (int64_t s = 0; s + 1 < cu.size(0); ++s) {
-      std::vector<int32_t>& one = all.emplace_back();
-      for (int64_t t = cu[s].item<int32_t>(); t < cu[s + 1].item<int32_t>(); ++t) {
-        one.push_back(static_cast<int32_t>(tokens[t].item<int64_t>()));
-      }
-    }
-    return all;
+    return pack_sequences(golden_sequences(golden));
   }
 };
 
@@ -88,7 +70,7 @@ TEST_P(ModelGoldenTest, LogProbsAndGradientsOfTheMeanLossAgree) {
 TEST_P(ModelGoldenTest, GreedyContinuationsAreIdentical) {
   const SafetensorsFile want = golden();
   const auto model = Model::load(dir(), at::kFloat, false);
-  std::vector<std::vector<int32_t>> prompts = sequences(want);
+  std::vector<std::vector<int32_t>> prompts = golden_sequences(want);
   if (want.has("greedy_of")) {
     const std::vector<std::vector<int32_t>> all = std::move(prompts);
     const at::Tensor chosen = want.read("greedy_of");
@@ -116,7 +98,7 @@ TEST_P(ModelGoldenTest, LogProbsOfASampleAreThoseOfTheForward) {
   const SafetensorsFile want = golden();
   const auto model = Model::load(dir(), at::kFloat, false);
   const at::NoGradGuard no_grad;
-  std::vector<std::vector<int32_t>> prompts = sequences(want);
+  std::vector<std::vector<int32_t>> prompts = golden_sequences(want);
   std::erase_if(prompts, [&](const auto& p) {
     return static_cast<int64_t>(p.size()) > model->config().max_length;
   });
@@ -136,7 +118,7 @@ TEST_P(ModelGoldenTest, LogProbsOfASampleAreThoseOfTheForward) {
 TEST_P(ModelGoldenTest, SegmentsNeverSeeEachOther) {
   const at::NoGradGuard no_grad;
   const auto model = Model::load(dir(), at::kFloat, false);
-  std::vector<std::vector<int32_t>> all = sequences(golden());
+  std::vector<std::vector<int32_t>> all = golden_sequences(golden());
   const at::Tensor a = model->forward(pack_sequences(all));
   for (int32_t& id : all[2]) id = (id + 1) % 131;
   const at::Tensor b = model->forward(pack_sequences(all));

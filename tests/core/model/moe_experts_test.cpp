@@ -13,6 +13,7 @@
 #include "core/model/expert_rows.h"
 #include "core/model/moe.h"
 #include "tests/gradient_check.h"
+#include "tests/tensor_difference.h"
 
 namespace xrun {
 
@@ -40,10 +41,6 @@ at::Tensor by_hand(const Case& c, const at::Tensor& x, const Routing& routing,
     }
   }
   return y;
-}
-
-double largest_difference(const at::Tensor& a, const at::Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
 }
 
 }  // namespace
