@@ -11,118 +11,10 @@
 #include <cmath>
 #include <functional>
 
-#include "core/model/allocator.h"
-#include "core/model/hf_config.h"
-#include "core/model/init_model.h"
-#include "core/model/memory_count.h"
-#include "core/model/scratch.h"
-#include "core/train/adamw.h"
-#include "core/train/policy.h"
-#include "core/train/step.h"
-#include "tests/core/train/tiny_pairs.h"
+#include "tests/core/train/memory_steps.h"
 
 namespace xrun {
 namespace {
-
-constexpr int64_t kSegment = 128;
-
-struct MemoryCase {
-  std::string name;
-  InitOptions init;
-  PolicyOptions options = {};
-  int64_t segments = 4, micros = 1;
-};
-
-void PrintTo(const MemoryCase& one, std::ostream* out) { *out << one.name; }
-
-// A model with 4 blocks whose parts all weigh something.
-InitOptions shape_of(const std::string& preset) {
-  InitOptions init = init_preset(preset);
-  init.vocab = 4000;
-  return init;
-}
-
-PackedBatch pack_of(int64_t segments, int64_t first = 0) {
-  PackedBatch pack;
-  for (int64_t s = 0; s < segments; ++s) {
-    std::vector<int32_t> ids;
-    std::vector<uint8_t> trained;
-    for (int64_t t = 0; t < kSegment; ++t) {
-      ids.push_back(static_cast<int32_t>((s * 131 + t * 17) % 3000));
-      trained.push_back(t < kSegment / 2 ? 0 : 1);
-    }
-    PackedBatch::Segment segment;
-    segment.row_id = segment.sample_id = first + s;
-    pack.append(segment, ids, trained);
-  }
-  return pack;
-}
-
-class Steps {
- public:
-  Steps(const TinyFolder& folder, const MemoryCase& one) : case_(one) {
-    tune_allocator();
-    install_memory_count();
-    const std::filesystem::path dir = folder.path() / "model";
-    init_model(dir, one.init);
-    free_scratch();
-    before_ = memory_count().held;
-    policy_ = Policy::open(dir, one.options);
-    AdamWOptions optim;
-    optim.lr = 1e-3;
-    adamw_ = std::make_unique<AdamW>(std::vector<std::shared_ptr<Trainable>>{policy_}, optim);
-  }
-
-  void step() {
-    BatchInfo info;
-    info.total_steps = 10;
-    info.unit = Unit::kSequence;
-    std::vector<PackedBatch> packs;
-    for (int64_t m = 0; m < case_.micros; ++m) {
-      packs.push_back(pack_of(case_.segments, m * case_.segments));
-    }
-    Batch batch(std::move(info), std::move(packs));
-    const auto objective = [this](MicroBatch& p) {
-      ObjectiveResult result;
-      result.losses.emplace_back(Unit::kSequence, policy_->logprob(p.all()).neg());
-      return result;
-    };
-    train_step(batch, objective, *adamw_);
-  }
-
-  // Of the steps since the last reset_memory_peak.
-  int64_t peak() const { return memory_count().peak - before_; }
-
-  std::vector<MemoryKind> plan() const {
-    const PackedBatch pack = pack_of(case_.segments);
-    MemoryShape shape;
-    shape.dtype = case_.options.dtype;
-    shape.gemm = case_.options.gemm;
-    shape.tokens = pack.token_count();
-    shape.loss_rows = pack.rows.size();
-    shape.several = case_.micros > 1;
-    shape.head_mb = case_.options.head_mb;
-    shape.recompute = case_.options.recompute;
-    shape.adapter = case_.options.lora;
-    return memory_plan(read_model_config(policy_->dir()), shape);
-  }
-
-  int64_t held(const std::string& kind) const {
-    int64_t bytes = 0;
-    if (kind == "weights") {
-      for (const Parameter& one : policy_->model().parameters()) bytes += one.master.nbytes();
-    } else {
-      for (const NamedTensor& one : adamw_->tensors()) bytes += one.tensor.nbytes();
-    }
-    return bytes;
-  }
-
- private:
-  const MemoryCase& case_;
-  int64_t before_ = 0;
-  std::shared_ptr<Policy> policy_;
-  std::unique_ptr<AdamW> adamw_;
-};
 
 int64_t bytes_of(const std::vector<MemoryKind>& plan, const std::string& name) {
   for (const MemoryKind& kind : plan) {
@@ -137,10 +29,12 @@ class MemoryPlan : public testing::TestWithParam<MemoryCase> {
 };
 
 TEST_P(MemoryPlan, IsWithinTenPercentOfWhatIsMeasured) {
+  if (GetParam().column == Column::kWarm) run_before(folder_, GetParam());
   Steps steps(folder_, GetParam());
   steps.step();
   reset_memory_peak();
   steps.step();
+  EXPECT_EQ(steps.has_twin(), GetParam().column == Column::kCold);
   const std::vector<MemoryKind> plan = steps.plan();
   const auto planned = static_cast<double>(total_bytes(plan));
   const auto measured = static_cast<double>(steps.peak());
@@ -255,7 +149,14 @@ std::vector<MemoryCase> cases() {
           {"bf16", llama, with(bf16)},
           {"bf16_few_tokens", wide, with(bf16), 1, 1},
           {"bf16_in_fp32", llama, with(widened)},
-          {"bf16_lora", llama, with(bf16_lora)}};
+          {"bf16_lora", llama, with(bf16_lora)},
+          {"dpo_cold", llama, {}, 4, 1, Column::kCold},
+          {"dpo_cold_several", llama, {}, 2, 3, Column::kCold},
+          {"dpo_cold_wide_head", wide, {}, 4, 1, Column::kCold},
+          {"dpo_cold_bf16", llama, with(bf16), 4, 1, Column::kCold},
+          {"dpo_cold_lora", llama, with(lora), 4, 1, Column::kCold},
+          {"dpo_warm", llama, {}, 4, 1, Column::kWarm},
+          {"dpo_warm_several", llama, {}, 2, 3, Column::kWarm}};
 }
 
 // The named ones, or all but them.

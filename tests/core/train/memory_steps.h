@@ -1,0 +1,144 @@
+#pragma once
+// Steps whose memory is planned and measured.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "core/model/allocator.h"
+#include "core/model/hf_config.h"
+#include "core/model/init_model.h"
+#include "core/model/memory_count.h"
+#include "core/model/memory_plan.h"
+#include "core/model/scratch.h"
+#include "tests/core/train/trained.h"
+
+namespace xrun {
+
+constexpr int64_t kSegmentTokens = 128;
+
+// What DPO reads of its reference: nothing (another objective), values that the frozen twin
+// computes, or those that an earlier run left in the column.
+enum class Column { kNone, kCold, kWarm };
+
+struct MemoryCase {
+  std::string name;
+  InitOptions init;
+  PolicyOptions options = {};
+  int64_t segments = 4, micros = 1;
+  Column column = Column::kNone;
+};
+
+inline void PrintTo(const MemoryCase& one, std::ostream* out) { *out << one.name; }
+
+// A model with 4 blocks whose parts all weigh something.
+inline InitOptions shape_of(const std::string& preset) {
+  InitOptions init = init_preset(preset);
+  init.vocab = 4000;
+  return init;
+}
+
+// `pairs`: each two of the segments are the sides of one.
+inline PackedBatch pack_of(int64_t segments, int64_t first, bool pairs) {
+  PackedBatch pack;
+  for (int64_t s = 0; s < segments; ++s) {
+    std::vector<int32_t> ids;
+    std::vector<uint8_t> trained;
+    for (int64_t t = 0; t < kSegmentTokens; ++t) {
+      ids.push_back(static_cast<int32_t>((s * 131 + t * 17) % 3000));
+      trained.push_back(t < kSegmentTokens / 2 ? 0 : 1);
+    }
+    PackedBatch::Segment segment;
+    segment.row_id = segment.sample_id = first + s;
+    if (pairs) {
+      segment.row_id = segment.pair_id = (first + s) / 2;
+      segment.side = s % 2 == 0 ? 1 : -1;
+    }
+    pack.append(segment, ids, trained);
+  }
+  return pack;
+}
+
+class Steps {
+ public:
+  Steps(const TinyFolder& folder, const MemoryCase& one) : case_(one) {
+    tune_allocator();
+    install_memory_count();
+    const std::filesystem::path dir = folder.path() / "model";
+    if (!std::filesystem::exists(dir)) init_model(dir, one.init);
+    free_scratch();
+    before_ = memory_count().held;
+    policy_ = Policy::open(dir, one.options);
+    AdamWOptions optim;
+    optim.lr = 1e-3;
+    adamw_ = std::make_unique<AdamW>(std::vector<std::shared_ptr<Trainable>>{policy_}, optim);
+    if (one.column != Column::kNone) reference_ = policy_->reference();
+  }
+
+  void step() {
+    BatchInfo info;
+    info.total_steps = 10;
+    info.unit = reference_ ? Unit::kPair : Unit::kSequence;
+    if (case_.column == Column::kWarm) info.data_key = "rows";
+    std::vector<PackedBatch> packs;
+    for (int64_t m = 0; m < case_.micros; ++m) {
+      packs.push_back(pack_of(case_.segments, m * case_.segments, reference_ != nullptr));
+    }
+    Batch batch(std::move(info), std::move(packs));
+    const Objective likelihood = [this](MicroBatch& p) {
+      ObjectiveResult result;
+      result.losses.emplace_back(Unit::kSequence, policy_->logprob(p.all()).neg());
+      return result;
+    };
+    train_step(batch, reference_ ? dpo(policy_, reference_, 0.1) : likelihood, *adamw_);
+  }
+  bool has_twin() const { return reference_ != nullptr && reference_->loaded(); }
+
+  // Of the steps since the last reset_memory_peak.
+  int64_t peak() const { return memory_count().peak - before_; }
+
+  std::vector<MemoryKind> plan() const {
+    const PackedBatch pack = pack_of(case_.segments, 0, reference_ != nullptr);
+    MemoryShape shape;
+    shape.dtype = case_.options.dtype;
+    shape.gemm = case_.options.gemm;
+    shape.tokens = pack.token_count();
+    shape.loss_rows = pack.rows.size();
+    shape.several = case_.micros > 1;
+    shape.head_mb = case_.options.head_mb;
+    shape.recompute = case_.options.recompute;
+    shape.adapter = case_.options.lora;
+    shape.references = case_.column == Column::kCold ? 1 : 0;
+    return memory_plan(read_model_config(policy_->dir()), shape);
+  }
+
+  int64_t held(const std::string& kind) const {
+    int64_t bytes = 0;
+    if (kind == "weights") {
+      for (const Parameter& one : policy_->model().parameters()) bytes += one.master.nbytes();
+    } else {
+      for (const NamedTensor& one : adamw_->tensors()) bytes += one.tensor.nbytes();
+    }
+    return bytes;
+  }
+
+ private:
+  const MemoryCase& case_;
+  int64_t before_ = 0;
+  std::shared_ptr<Policy> policy_;
+  std::shared_ptr<Reference> reference_;
+  std::unique_ptr<AdamW> adamw_;
+};
+
+// Fills the column of a warm case.
+inline void run_before(const TinyFolder& folder, const MemoryCase& one) {
+  Steps earlier(folder, one);
+  for (int step = 0; step < 2; ++step) earlier.step();
+  EXPECT_TRUE(earlier.has_twin());
+}
+
+}  // namespace xrun
