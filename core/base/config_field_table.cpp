@@ -148,10 +148,10 @@ std::vector<ConfigField> of_training() {
            "GPU unless it is set; master weights are always f32.",
            {"f32", "fp32", "float32", "bf16", "bfloat16"}),
       text("gemm", "auto",
-           "What products of bf16 weights compute in: \"bf16\", \"fp32\" (operands are widened, "
-           "results rounded once), or \"auto\": the one that is faster on this machine, measured "
+           "What products of bf16 weights compute in: bf16, f32 (operands are widened, "
+           "results rounded once), or auto: the one that is faster on this machine, measured "
            "once and kept in run.json.",
-           {"auto", "fp32", "bf16"}),
+           {"auto", "f32", "fp32", "float32", "bf16", "bfloat16"}),
       of_kind(K::kTable, "moe", Json::object(), "A model that is a mixture of experts."),
       number("moe.aux", 0, 0, kMost,
              "Weight of the experts' balance loss (train/moe/aux_loss) beside the objective's."),

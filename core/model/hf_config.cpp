@@ -1,5 +1,9 @@
 #include "core/model/hf_config.h"
 
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
 #include "core/base/error.h"
 #include "core/model/family.h"
 
@@ -83,9 +87,12 @@ std::string dtype_name(c10::ScalarType dtype) {
 }
 
 c10::ScalarType dtype_from_name(const std::string& name) {
-  if (name == "float32" || name == "fp32" || name == "float") return c10::ScalarType::Float;
-  if (name == "bfloat16" || name == "bf16") return c10::ScalarType::BFloat16;
-  if (name == "float16" || name == "fp16" || name == "half") return c10::ScalarType::Half;
+  const auto is = [&](std::initializer_list<std::string_view> spellings) {
+    return std::find(spellings.begin(), spellings.end(), name) != spellings.end();
+  };
+  if (is({"float32", "fp32", "f32", "float"})) return c10::ScalarType::Float;
+  if (is({"bfloat16", "bf16"})) return c10::ScalarType::BFloat16;
+  if (is({"float16", "fp16", "f16", "half"})) return c10::ScalarType::Half;
   throw Error(fmt::format("unknown dtype '{}'; known are fp32, bf16, fp16", name));
 }
 

@@ -100,15 +100,16 @@ GemmType read_gemm(lua_State* L, const ModelConfig& config, c10::ScalarType dtyp
   const RecipeContext& context = recipe_context(L);
   const Json* value = context.config.find(kGemm);
   const std::string wanted = value == nullptr || value->is_null() ? "auto" : value->as_string();
+  const bool narrow = wanted != "auto" && dtype_from_name(wanted) == c10::ScalarType::BFloat16;
   if (dtype == c10::ScalarType::Float) {
-    if (wanted == "bf16") {
+    if (narrow) {
       throw UsageError(
           "gemm = \"bf16\" computes with bf16 weights; set dtype = \"bf16\" too, or "
           "leave gemm out");
     }
     return GemmType::kStorage;
   }
-  if (wanted != "auto") return wanted == "fp32" ? GemmType::kFloat : GemmType::kStorage;
+  if (wanted != "auto") return narrow ? GemmType::kStorage : GemmType::kFloat;
   // What is measured is the CPU; a GPU multiplies what it is given.
   if (!recipe_device(context.options).is_cpu()) return GemmType::kStorage;
   // Caches of data need no products.

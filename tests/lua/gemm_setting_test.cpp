@@ -96,8 +96,24 @@ TEST_F(GemmSetting, AnExplicitChoiceWinsAndMeasuresNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "measured"));
 }
 
+TEST_F(GemmSetting, TypesAreSpelledAlikeInBothKeys) {
+  const auto made_in = [&](const std::string& settings, const std::string& dir) {
+    EXPECT_EQ(run(recipe(settings), dir), "") << settings;
+    return metrics(dir);
+  };
+  const auto wide = made_in("dtype = 'bf16', gemm = 'fp32'", "wide");
+  EXPECT_EQ(made_in("dtype = 'bfloat16', gemm = 'f32'", "a"), wide);
+  EXPECT_EQ(made_in("dtype = 'bf16', gemm = 'float32'", "b"), wide);
+  EXPECT_EQ(made_in("dtype = 'bf16', gemm = 'bfloat16'", "c"),
+            made_in("dtype = 'bf16', gemm = 'bf16'", "narrow"));
+  EXPECT_EQ(made_in("dtype = 'f32', gemm = 'f32'", "d"), made_in("", "plain"));
+  EXPECT_NE(metrics("narrow"), wide);
+}
+
 TEST_F(GemmSetting, FullPrecisionWeightsAreNotRoundedForAProduct) {
-  has(run(recipe("gemm = 'bf16'"), "a"), "set dtype = \"bf16\" too");
+  for (const char* bf16 : {"bf16", "bfloat16"}) {
+    has(run(recipe(fmt::format("gemm = '{}'", bf16)), "a"), "set dtype = \"bf16\" too");
+  }
   has(run(recipe("dtype = 'bf16', gemm = 'fp8'"), "a"), "\"auto\"");
 }
 
