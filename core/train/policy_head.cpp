@@ -8,6 +8,7 @@
 #include "core/model/device.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
+#include "core/train/reference.h"
 
 namespace xrun {
 
@@ -27,33 +28,23 @@ HeadResult no_rows(const at::Tensor& weight, const HeadOptions& options) {
   return linear_head(at::empty({0, weight.size(1)}, weight.options()), weight, none, none, options);
 }
 
-}  // namespace
-
-HeadResult policy_head(Policy& policy, const View& view, HeadOptions options,
-                       const at::Tensor& target) {
-  if (target.defined()) check_target(target, view.row_count());
+HeadResult head_of(Model& model, const at::Tensor& hidden, const View& view,
+                   const HeadOptions& options, const at::Tensor& target) {
   MicroBatch& micro = view.micro();
-  const at::Tensor hidden = micro.hidden(policy.model()), weight = policy.model().head_weight();
-  if (at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad())) {
-    options.head_mb =
-        micro.take_head_mb(policy.options().head_mb, view.row_count(), weight.size(0));
-  }
-  HeadResult result = linear_head(
-      hidden, weight, view.select_rows(micro.row_hidden()),
+  return linear_head(
+      hidden, model.head_weight(), view.select_rows(micro.row_hidden()),
       target.defined() ? on_device(target, micro.device()) : view.select_rows(micro.row_target()),
       options);
-  if (!target.defined() && options.temperature == 1 && options.columns == 0) {
-    micro.note_scored(&policy, view, view.sum(result.logprob.detach()));
-  }
-  return result;
 }
 
-HeadResult policy_head(Policy& policy, Batch& batch, const HeadOptions& options) {
+// `head` of every micro-batch, without gradient, in batch order.
+template <typename Head>
+HeadResult over_batch(Model& model, Batch& batch, const HeadOptions& options, const Head& head) {
   const at::NoGradGuard no_grad;
-  if (batch.micros().empty()) return no_rows(policy.model().head_weight(), options);
+  if (batch.micros().empty()) return no_rows(model.head_weight(), options);
   std::vector<HeadResult> results;
   for (const auto& micro : batch.micros()) {
-    results.push_back(policy_head(policy, micro->all(), options));
+    results.push_back(head(micro->all()));
     micro->free_hidden();
   }
   HeadResult whole;
@@ -66,6 +57,45 @@ HeadResult policy_head(Policy& policy, Batch& batch, const HeadOptions& options)
     if (!parts.empty()) whole.*output = batch.in_batch_order(parts, /*by_row=*/true);
   }
   return whole;
+}
+
+}  // namespace
+
+HeadResult policy_head(Policy& policy, const View& view, HeadOptions options,
+                       const at::Tensor& target) {
+  if (target.defined()) check_target(target, view.row_count());
+  MicroBatch& micro = view.micro();
+  Model& model = policy.model();
+  const at::Tensor hidden = micro.hidden(model), weight = model.head_weight();
+  if (at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad())) {
+    options.head_mb =
+        micro.take_head_mb(policy.options().head_mb, view.row_count(), weight.size(0));
+  }
+  HeadResult result = head_of(model, hidden, view, options, target);
+  if (!target.defined() && options.temperature == 1 && options.columns == 0) {
+    micro.note_scored(&policy, view, view.sum(result.logprob.detach()));
+  }
+  return result;
+}
+
+HeadResult policy_head(Policy& policy, Batch& batch, const HeadOptions& options) {
+  return over_batch(policy.model(), batch, options,
+                    [&](const View& view) { return policy_head(policy, view, options); });
+}
+
+HeadResult reference_head(Reference& reference, const View& view, const HeadOptions& options,
+                          const at::Tensor& target) {
+  if (target.defined()) check_target(target, view.row_count());
+  Model& model = reference.model();
+  // With its graph where it is the policy's, who will ask for it: one forward for both.
+  const at::Tensor hidden = view.micro().hidden(model);
+  const at::NoGradGuard no_grad;
+  return head_of(model, hidden.detach(), view, options, target);
+}
+
+HeadResult reference_head(Reference& reference, Batch& batch, const HeadOptions& options) {
+  return over_batch(reference.model(), batch, options,
+                    [&](const View& view) { return reference_head(reference, view, options); });
 }
 
 }  // namespace xrun

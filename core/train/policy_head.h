@@ -1,6 +1,6 @@
 #pragma once
-// What the vocabulary's distribution is at a policy's trained tokens: entropy, log-sum-exp, top k,
-// several targets, temperature.
+// What the vocabulary's distribution is at trained tokens, of a policy and of its reference:
+// entropy, log-sum-exp, top k, several targets, temperature.
 
 #include <ATen/core/Tensor.h>
 
@@ -10,6 +10,7 @@ namespace xrun {
 
 class Batch;
 class Policy;
+class Reference;
 class View;
 
 // Returns what linear_head.h says of each trained token of a view, [R] and [R, k], from the
@@ -23,5 +24,13 @@ HeadResult policy_head(Policy& policy, const View& view, HeadOptions options = {
 
 // The same over a whole batch: all micro-batches, without gradient, in batch order.
 HeadResult policy_head(Policy& policy, Batch& batch, const HeadOptions& options = {});
+
+// The same of the frozen weights, never with a gradient: the policy's own forward until its next
+// update. Nothing of it is in the column, so the twin loads and runs the whole micro-batch, once
+// for all views; log-probs are those of Reference::token_logprob, and like them differ from the
+// column's in what the other segments of the pack change of the last digits.
+HeadResult reference_head(Reference& reference, const View& view, const HeadOptions& options = {},
+                          const at::Tensor& target = {});
+HeadResult reference_head(Reference& reference, Batch& batch, const HeadOptions& options = {});
 
 }  // namespace xrun

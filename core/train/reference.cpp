@@ -116,6 +116,8 @@ Model& Reference::frozen() {
   return *model_;
 }
 
+Model& Reference::model() { return shares() ? policy_->model() : frozen(); }
+
 void Reference::check_digest() {
   if (!model_ && !shares()) return;
   const std::string now = model_ ? model_->digest() : policy_->digest();

@@ -50,6 +50,10 @@ class Reference : public LogprobSource {
   // weights are no longer those that the policy started from.
   at::Tensor logprob(const View& view) override;
 
+  // The weights that answer now: the policy's own while they are the same, else the frozen ones,
+  // which load if they are not there yet. Throws Error as logprob does.
+  Model& model();
+
   // Writes computed values to disk and syncs them. Called by the run between steps and at its end.
   void flush();
 

@@ -6,6 +6,7 @@
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 #include "core/train/policy_head.h"
+#include "core/train/reference.h"
 #include "lua/bind/args.h"
 #include "lua/bind/view.h"
 
@@ -29,18 +30,18 @@ void set_field(lua_State* L, const char* name, const at::Tensor& value) {
   lua_setfield(L, -2, name);
 }
 
-}  // namespace
-
-int push_head(Policy& policy, lua_State* L) {
+// `head` is policy_head or reference_head of a view with targets, or of a batch.
+template <typename Head>
+int push_head(lua_State* L, const Head& head) {
   const Options given(L, 3, {"entropy", "lse", "top_k", "temperature", "columns", "targets"});
   const HeadOptions options = read_head_options(given);
   const auto targets = given.find<at::Tensor>("targets");
   HeadResult result;
   if (class_of(L, 2) == &class_info<Batch>) {
     XRUN_CHECK(!targets, "targets are of a view's rows; score views, or leave targets out");
-    result = policy_head(policy, arg<Batch&>(L, 2, "batch"), options);
+    result = head(arg<Batch&>(L, 2, "batch"), options);
   } else {
-    result = policy_head(policy, read_view(L, 2), options, targets.value_or(at::Tensor()));
+    result = head(read_view(L, 2), options, targets.value_or(at::Tensor()));
   }
   lua_createtable(L, 0, 5);
   set_field(L, "logprob", result.logprob);
@@ -49,6 +50,16 @@ int push_head(Policy& policy, lua_State* L) {
   set_field(L, "top_logprob", result.top_logprob);
   set_field(L, "top_id", result.top_id);
   return 1;
+}
+
+}  // namespace
+
+int push_policy_head(Policy& policy, lua_State* L) {
+  return push_head(L, [&](auto&&... of) { return policy_head(policy, of...); });
+}
+
+int push_reference_head(Reference& reference, lua_State* L) {
+  return push_head(L, [&](auto&&... of) { return reference_head(reference, of...); });
 }
 
 }  // namespace xrun

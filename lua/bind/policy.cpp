@@ -147,7 +147,7 @@ void open_policy(LuaState& state) {
               "`columns` of them "
               "count (all); targets, i64 [R] or [R, M], stand in place of the trained tokens. Of a "
               "batch: without gradient and targets, in batch order.",
-              push_head)
+              push_policy_head)
       .method("logits", "(view) -> Tensor [R, V]",
               "Every logit of each trained token, for prototyping; prints its memory.", push_logits)
       .method("reference", "() -> Reference",
@@ -183,6 +183,13 @@ void open_policy(LuaState& state) {
       .method("token_logprob", "(view|batch) -> Tensor [R]",
               "As Policy:token_logprob, of the frozen weights; runs the frozen model.",
               [](Reference& self, lua_State* L) { return score(self, L, true); })
+      .method(
+          "head",
+          "(view|batch, {entropy?, lse?, top_k?, temperature?, columns?, targets?}) -> table",
+          "As Policy:head, of the frozen weights; never with gradients. The column holds sums of "
+          "log-probs alone: after the policy's first update the frozen model loads, and runs each "
+          "micro-batch that asks.",
+          push_reference_head)
       .method("digest", "() -> string", "The digest of the frozen weights.",
               [](Reference& self, lua_State* L) {
                 push(L, self.digest());

@@ -36,6 +36,32 @@ end
             "");
 }
 
+TEST_F(HeadBinding, AReferenceHasOneOfTheFrozenWeights) {
+  EXPECT_EQ(run(head() + R"(
+local function near(a, b) return (a - b):abs():max():item() < 1e-5 end
+for step, batch in run:steps(train, cfg.batch) do
+  local whole = reference:head(batch, { lse = true })
+  assert(near(whole.logprob, reference:token_logprob(batch)))
+  adamw:step(batch, function(p)
+    local options = { entropy = true, top_k = 3 }
+    local now, frozen = policy:head(p.chosen, options), reference:head(p.chosen, options)
+    assert(now.entropy.requires_grad and not frozen.entropy.requires_grad)
+    assert(near(now.entropy, frozen.entropy) == (step == 0), step)
+    local scored = reference:head(p.chosen, { targets = now.top_id })
+    assert(step > 0 or near(scored.logprob, now.top_logprob))
+    return (dpo(p))
+  end)
+end
+reference:digest()
+)",
+                "r"),
+            "");
+  has(run(head() + "for _, batch in run:steps(train, cfg.batch) do\n"
+                   "  reference:head(batch, { top = 3 })\nend\n",
+          "s"),
+      "there is no option `top`");
+}
+
 TEST_F(HeadBinding, AnEntropyBonusTrainsAndResumesToTheSameBits) {
   const std::string text = head() + R"(
 local function entropy(p)
@@ -67,7 +93,8 @@ TEST_F(HeadBinding, ABadOptionIsNamedWithItsLine) {
   has(typo, "there is no option `entropi`");
   has(typo, "did you mean `entropy`?");
   has(objective("p.chosen, { temperature = 0 }"),
-      "test.lua:19: Policy:head: linear_head: temperature is 0, wanted a number from 1e-06 to 1e+30");
+      "test.lua:19: Policy:head: linear_head: temperature is 0, wanted a number from 1e-06 to "
+      "1e+30");
   has(objective("p.chosen, { top_k = -1 }"),
       "test.lua:19: Policy:head: linear_head: top_k is -1, wanted 0 to");
   has(objective("p.chosen, { top_k = 1.5 }"), "option `top_k`: got 1.5");

@@ -194,6 +194,37 @@ TEST_F(PolicyHeadTest, SeveralTargetsAreScoredInPlaceOfTheTokens) {
   }
 }
 
+TEST_F(PolicyHeadTest, TheReferenceSharesThePolicysForwardAndItsGraph) {
+  const auto batch = tiny_batch(tiny_pairs(3), 3);
+  MicroBatch& micro = *batch->micros()[0];
+  const HeadResult frozen = reference_head(*reference_, micro.chosen(), everything());
+  const HeadResult trained = policy_head(*policy_, micro.chosen(), everything());
+  EXPECT_TRUE(at::equal(frozen.logprob, trained.logprob));
+  EXPECT_TRUE(at::equal(frozen.entropy, trained.entropy));
+  EXPECT_FALSE(frozen.entropy.requires_grad());
+  EXPECT_TRUE(trained.entropy.requires_grad()) << "the reference made the forward, without a graph";
+  EXPECT_FALSE(reference_->loaded());
+}
+
+TEST_F(PolicyHeadTest, TheReferenceStaysWhatThePolicyWas) {
+  const std::vector<TinyPair> pairs = tiny_pairs(4);
+  const auto batch = tiny_batch(pairs, 4);
+  const View view = batch->micros()[0]->rejected();
+  const HeadResult before = policy_head(*Policy::open(folder_.model()), view, everything());
+  train_step(*tiny_batch(pairs, 2), dpo_objective(), *adamw_);
+  expect_same(reference_head(*reference_, view, everything()), before);
+  EXPECT_GT(largest_difference(policy_head(*policy_, view, everything()).lse, before.lse), 1e-4);
+  EXPECT_LT(largest_difference(reference_head(*reference_, view).logprob,
+                               reference_->token_logprob(view)),
+            1e-5);
+  expect_same(reference_head(*reference_, *tiny_batch(pairs, 1), everything()),
+              reference_head(*reference_, *tiny_batch(pairs, 4), everything()));
+  const HeadResult scored =
+      reference_head(*reference_, view, {.temperature = 0.7}, before.top_id.detach());
+  EXPECT_LT(largest_difference(scored.logprob, before.top_logprob), 1e-5);
+  reference_->check_digest();
+}
+
 TEST_F(PolicyHeadTest, TheStepReportsPlainLogProbsAlone) {
   const auto metrics = [&](double temperature) {
     const Objective entropy = [&](MicroBatch& p) {
