@@ -97,9 +97,9 @@ at::Tensor HeadGradients::hidden(const at::Tensor& index, int64_t tokens) const 
 
 HeadCounts head_counts() { return {rows_seen.load(), rows_recomputed.load()}; }
 
-void count_head_rows(const HeadCounts& more) {
-  rows_seen += more.rows;
-  rows_recomputed += more.recomputed;
+void count_head_rows(const at::Tensor& x, const at::Tensor& kept) {
+  rows_seen += x.size(0);
+  rows_recomputed += x.size(0) - kept.size(0);
 }
 
 }  // namespace xrun

@@ -45,12 +45,13 @@ class HeadGradients {
   bool first_ = true;
 };
 
-// What the heads did since the process began; the step reports the difference.
+// What the heads did since the process began, on any device; the step reports the difference.
 struct HeadCounts {
   int64_t rows = 0;        // rows with a gradient
   int64_t recomputed = 0;  // of these, rows beyond head_mb
 };
 HeadCounts head_counts();
-void count_head_rows(const HeadCounts& more);
+// Counts a backward over x [R, D] whose forward kept [n, V]; called by what drives the halves.
+void count_head_rows(const at::Tensor& x, const at::Tensor& kept);
 
 }  // namespace xrun

@@ -10,6 +10,7 @@
 #include <torch/library.h>
 
 #include "core/model/head_check.h"
+#include "core/model/head_chunk.h"
 #include "core/model/linear_head_op.h"
 #include "core/model/op_call.h"
 #include "core/model/op_check.h"
@@ -98,6 +99,7 @@ class LinearHead : public torch::autograd::Function<LinearHead> {
         g.grad, g.grad_lse, g.grad_entropy, saved[0], saved[1], g.ids, saved[4], saved[5], saved[6],
         saved[7], ctx->saved_data["temperature"].toDouble(), ctx->saved_data["columns"].toInt(),
         ctx->saved_data["tokens"].toInt(), want_hidden, want_weight);
+    count_head_rows(saved[6], saved[7]);
     if (want_hidden) dhidden = dhidden.to(ctx->saved_data["hidden_type"].toScalarType());
     if (want_weight) dweight = dweight.to(saved[0].scalar_type());
     return {dhidden, dweight, {}, {}, {}, {}, {}, {}, {}};

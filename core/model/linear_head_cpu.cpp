@@ -162,7 +162,6 @@ std::tuple<at::Tensor, at::Tensor> backward_cpu(
     rows.apply(chunk.z, chunk.z, chunk.begin);
     gradients.add(chunk.z, chunk.begin);
   });
-  count_head_rows({x.size(0), x.size(0) - kept_rows});
   return {gradients.hidden(index, tokens), gradients.weight()};
 }
 

@@ -80,14 +80,13 @@ Backward backward_cpu(const at::Tensor& grad, const at::Tensor& weight, const at
   check_head_saved({kOp, weight, index, target}, {grad, lse_any, x_any, kept}, tokens);
   const at::Tensor lse = lse_any.contiguous(), x = x_any.contiguous(), ids = target.contiguous();
   const at::Tensor w = weight.to(at::kFloat).contiguous(), a = grad.to(at::kFloat).neg();
-  const int64_t count = x.size(0), kept_rows = kept.size(0);
+  const int64_t kept_rows = kept.size(0);
   HeadGradients gradients(x, w, want_hidden, want_weight);
   if (kept_rows > 0) gradients.add(kept.contiguous(), 0, a);
   each_logit_chunk(x, w, {}, kept_rows, [&](const LogitChunk& chunk) {
     softmax_again(chunk.z, chunk.begin, ids, lse);
     gradients.add(chunk.z, chunk.begin, a);
   });
-  count_head_rows({count, count - kept_rows});
   return {gradients.hidden(index, tokens), gradients.weight()};
 }
 
@@ -133,6 +132,7 @@ class LinearLogprob : public torch::autograd::Function<LinearLogprob> {
     auto [dhidden, dweight] =
         call_backward(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], saved[5],
                       ctx->saved_data["tokens"].toInt(), want_hidden, want_weight);
+    count_head_rows(saved[4], saved[5]);
     if (want_hidden) dhidden = dhidden.to(ctx->saved_data["hidden_type"].toScalarType());
     if (want_weight) dweight = dweight.to(saved[0].scalar_type());
     return {dhidden, dweight, {}, {}, {}};
