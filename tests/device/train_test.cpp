@@ -1,15 +1,12 @@
-// Training on another device than the CPU: the same numbers, one read a step, and everything that
-// is saved on the host.
+// Training on another device than the CPU: the same numbers, and everything that is saved on the
+// host.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/log_sigmoid.h>
-#include <ATen/ops/ones.h>
-#include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 
 #include "core/base/error.h"
@@ -19,19 +16,13 @@
 #include "core/train/evaluate.h"
 #include "core/train/policy_head.h"
 #include "core/train/scorer.h"
-#include "tests/core/train/trained.h"
-#include "tests/device/pretend_device.h"
+#include "tests/device/device_train.h"
 
 namespace xrun {
 namespace {
 
-class DeviceTrain : public testing::Test {
+class SameSteps : public DeviceTrain {
  protected:
-  Trained open(c10::Device device, PolicyOptions options = {}) const {
-    options.device = device;
-    return open_trained(folder_, options, {.lr = 1e-2, .weight_decay = 0.1});
-  }
-
   // Steps of both devices side by side.
   void expect_same_steps(const PolicyOptions& options, double tolerance) {
     const Trained here = open(device_, options), host = open(c10::kCPU, options);
@@ -51,18 +42,15 @@ class DeviceTrain : public testing::Test {
           << got[i].name;
     }
   }
-
-  const c10::Device device_ = pretend_device();
-  TinyFolder folder_;
 };
 
-TEST_F(DeviceTrain, GivesTheNumbersOfTheCpu) { expect_same_steps({}, 1e-4); }
+TEST_F(SameSteps, GivesTheNumbersOfTheCpu) { expect_same_steps({}, 1e-4); }
 
-TEST_F(DeviceTrain, SlowGivesTheNumbersOfTheCpuRecomputed) {
+TEST_F(SameSteps, SlowGivesTheNumbersOfTheCpuRecomputed) {
   expect_same_steps({.recompute = true}, 1e-4);
 }
 
-TEST_F(DeviceTrain, SlowGivesTheNumbersOfTheCpuUnderAnAdapterWithDropout) {
+TEST_F(SameSteps, SlowGivesTheNumbersOfTheCpuUnderAnAdapterWithDropout) {
   PolicyOptions options;
   options.lora = AdapterOptions{.rank = 4, .dropout = 0.2};
   expect_same_steps(options, 1e-4);
@@ -74,48 +62,6 @@ TEST_F(DeviceTrain, GivesTheNumbersOfTheCpuInBf16) {
   for (int64_t k = 0; k < 2; ++k) {
     EXPECT_NEAR(value(here.step(k), "loss"), value(host.step(k), "loss"), 3e-2);
   }
-}
-
-// The first step loads the weights, the second those of the reference, whose column is filled by
-// the third and read by the next.
-TEST_F(DeviceTrain, ReadsTheDeviceOnceAStep) {
-  const Trained t = open(device_);
-  t.step(0);
-  train_step(*t.batch(1, ""), t.objective(), *t.adamw);
-  for (int64_t k = 2; k < 5; ++k) {
-    if (k == 4) t.reference->flush();
-    const std::shared_ptr<Batch> batch = t.batch(k);
-    describe_waits();
-    const DeviceWaits before = device_waits();
-    train_step(*batch, t.objective(), *t.adamw);
-    const DeviceWaits after = device_waits();
-    EXPECT_EQ(after.reads - before.reads, 1) << describe_waits();
-    EXPECT_EQ(after.writes - before.writes, 0) << describe_waits();
-  }
-  EXPECT_GT(t.reference->counts().cached, 0);
-}
-
-TEST_F(DeviceTrain, DevicesThatMixAreSeen) {
-  const at::Tensor here = at::ones({3}).to(device_), host = at::ones({3});
-  EXPECT_THROW(here.add(host), c10::Error);
-  EXPECT_THROW(here.index_select(0, at::arange(2, at::kLong)), c10::Error);
-  EXPECT_EQ(here.add(here).mul(2).cpu().sum().item<float>(), 12);
-}
-
-TEST_F(DeviceTrain, AStepThatWaitsIsSeen) {
-  const Trained t = open(device_);
-  t.step(0);
-  const DeviceWaits before = device_waits();
-  const Objective reads = [&](MicroBatch& micro) {
-    ObjectiveResult result = t.objective()(micro);
-    result.losses[0].second.sum().item();
-    return result;
-  };
-  train_step(*t.batch(1, ""), reads, *t.adamw);
-  EXPECT_GT(device_waits().reads - before.reads, 1);
-  const int64_t writes = device_waits().writes;
-  at::ones({3}).to(device_);
-  EXPECT_EQ(device_waits().writes - writes, 1);
 }
 
 TEST_F(DeviceTrain, ResumesOnTheOtherDevice) {

@@ -29,13 +29,15 @@ struct Trained {
   std::shared_ptr<Reference> reference;
   std::shared_ptr<AdamW> adamw;
 
-  // Four pairs in two packs on the policy's device; `key` names their column, "" is none.
-  std::shared_ptr<Batch> batch(int64_t number = 0, const char* key = "data") const {
+  // Four pairs in two packs on the policy's device; `key` names their column, "" is none; `seed`
+  // says which pairs.
+  std::shared_ptr<Batch> batch(int64_t number = 0, const char* key = "data",
+                               uint64_t seed = 77) const {
     BatchInfo info;
     info.data_key = key;
     info.step = number;
     info.device = policy->options().device;
-    return tiny_batch(tiny_pairs(4, 77), 2, info);
+    return tiny_batch(tiny_pairs(4, seed), 2, info);
   }
   Objective objective() const { return dpo(policy, reference, 0.1); }
   Metrics step(int64_t number = 0, const char* key = "data") const {

@@ -1,8 +1,10 @@
 // Memory and copies are our own, views those of LibTorch; every other operation runs through its
-// CPU fallback, which copies operands to the host and results back. Those copies are not waits.
+// CPU fallback, which copies operands to the host and results back. Those copies are not waits. A
+// copy to the host that nobody waits for is NaN there until the next wait.
 
-#include "tests/device/pretend_device.h"
+#include "tests/pretend/pretend_device.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
@@ -13,13 +15,16 @@
 #include <ATen/ops/resize_native.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/view_native.h>
-#include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <fmt/ranges.h>
 #include <torch/library.h>
 
 #include <atomic>
+#include <cmath>
 #include <mutex>
+#include <vector>
+
+#include "tests/pretend/pretend_memory.h"
 
 namespace xrun {
 
@@ -28,32 +33,43 @@ namespace {
 constexpr auto kType = c10::DeviceType::PrivateUse1;
 const c10::Device kDevice(kType, 0);
 
-std::atomic<int64_t> reads, writes;
-std::mutex text_mutex;
-std::string text;
-thread_local bool in_fallback = false;
-
-void note(std::atomic<int64_t>& count, const char* what, const at::Tensor& x) {
-  if (in_fallback) return;
-  ++count;
-  const std::lock_guard lock(text_mutex);
-  text +=
-      fmt::format("{} {}[{}]\n", what, c10::toString(x.scalar_type()), fmt::join(x.sizes(), ","));
-}
-
-struct Memory : c10::Allocator {
-  c10::DataPtr allocate(size_t bytes) override {
-    c10::DataPtr data = c10::GetCPUAllocator()->allocate(bytes);
-    data.unsafe_set_device(kDevice);
-    return data;
-  }
-  c10::DeleterFnPtr raw_deleter() const override { return c10::GetCPUAllocator()->raw_deleter(); }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override {
-    default_copy_data(to, from, bytes);
-  }
+// What the host queued and has not waited for.
+struct QueuedCopy {
+  at::Tensor value, to;  // of the host
 };
 
-Memory memory;
+std::atomic<int64_t> reads, writes;
+std::mutex mutex;
+std::string text;
+std::vector<QueuedCopy> queued;
+std::atomic<int64_t> waited;  // how often all that was queued came to its end
+thread_local bool in_fallback = false;
+
+void note(std::atomic<int64_t>& count, const std::string& what) {
+  if (in_fallback) return;
+  ++count;
+  const std::lock_guard lock(mutex);
+  text += what + "\n";
+}
+
+std::string describe(const char* what, const at::Tensor& x) {
+  return fmt::format("{} {}[{}]", what, c10::toString(x.scalar_type()), fmt::join(x.sizes(), ","));
+}
+
+void finish_queued() {
+  if (in_fallback) return;
+  const std::lock_guard lock(mutex);
+  for (const QueuedCopy& one : queued) one.to.copy_(one.value);
+  queued.clear();
+  ++waited;
+}
+
+void read_after_wait(const std::string& what) {
+  note(reads, what);
+  finish_queued();
+}
+
+int64_t& waited_before(void* event) { return *static_cast<int64_t*>(event); }
 
 struct Guard : c10::impl::NoOpDeviceGuardImpl<kType> {
   c10::Device exchangeDevice(c10::Device) const override { return kDevice; }
@@ -64,15 +80,33 @@ struct Guard : c10::impl::NoOpDeviceGuardImpl<kType> {
   c10::Stream exchangeStream(c10::Stream) const noexcept override {
     return c10::Stream(c10::Stream::DEFAULT, kDevice);
   }
+  // An event is what was waited before it: it has come with the next wait.
+  void record(void** event, const c10::Stream&, const c10::DeviceIndex,
+              const c10::EventFlag) const override {
+    if (*event == nullptr) *event = new int64_t;
+    waited_before(*event) = waited.load();
+  }
+  bool queryEvent(void* event) const override { return waited.load() > waited_before(event); }
+  void synchronizeEvent(void* event) const override {
+    if (!queryEvent(event)) read_after_wait("event");
+  }
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    delete static_cast<int64_t*>(event);
+  }
 };
 
 struct Hooks : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
-  // No generator of its own is needed, and manual_seed asks every device for one.
-  c10::DeviceIndex deviceCount() const override { return 0; }
-  c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
+  c10::DeviceIndex deviceCount() const override { return 1; }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned_memory(); }
+  bool isPinnedPtr(const void* data) const override { return is_pinned_address(data); }
+  // Seeded as a GPU's is; the fallback draws from the host's.
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override {
+    static const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
+    return generator;
+  }
 };
 
 // The same memory as a tensor of the host.
@@ -80,9 +114,21 @@ at::Tensor host_view(const at::Tensor& x) {
   return at::from_blob(x.mutable_data_ptr(), x.sizes(), x.strides(), x.options().device(c10::kCPU));
 }
 
+// Whether the host need not wait for a copy: as on a GPU, only if its side of it is pinned.
+bool is_queued(const at::Tensor& host, bool non_blocking) {
+  return non_blocking && is_pinned_tensor(host);
+}
+
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
-  if (to.is_cpu()) note(reads, "read", from);
-  if (from.is_cpu() && !non_blocking) note(writes, "write", from);
+  if (from.is_cpu() && !is_queued(from, non_blocking)) note(writes, describe("write", from));
+  if (to.is_cpu() && is_queued(to, non_blocking)) {
+    const at::Tensor value = host_view(from).clone();
+    if (to.is_floating_point()) to.fill_(std::nan(""));
+    const std::lock_guard lock(mutex);
+    queued.push_back({value, to});
+    return to;
+  }
+  if (to.is_cpu()) read_after_wait(describe("read", from));
   const auto on_host = [](const at::Tensor& x) { return x.is_cpu() ? x : host_view(x); };
   on_host(to).copy_(on_host(from));
   return to;
@@ -94,14 +140,14 @@ at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
 }
 
 at::Scalar read_scalar(const at::Tensor& x) {
-  note(reads, "item", x);
+  read_after_wait(describe("item", x));
   return host_view(x).item();
 }
 
 at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> type,
                  std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>,
                  std::optional<at::MemoryFormat> format) {
-  return at::detail::empty_generic(sizes, &memory,
+  return at::detail::empty_generic(sizes, &pretend_memory(),
                                    c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
                                    type.value_or(at::kFloat), format);
 }
@@ -109,7 +155,7 @@ at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> type,
 at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides,
                          std::optional<at::ScalarType> type, std::optional<at::Layout>,
                          std::optional<at::Device>, std::optional<bool>) {
-  return at::detail::empty_strided_generic(sizes, strides, &memory,
+  return at::detail::empty_strided_generic(sizes, strides, &pretend_memory(),
                                            c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
                                            type.value_or(at::kFloat));
 }
@@ -119,7 +165,7 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef sizes,
   c10::TensorImpl* const impl = self.unsafeGetTensorImpl();
   const size_t bytes = static_cast<size_t>(c10::multiply_integers(sizes)) * self.itemsize();
   if (bytes > impl->unsafe_storage().nbytes()) {
-    impl->unsafe_storage().set_data_ptr_noswap(memory.allocate(bytes));
+    impl->unsafe_storage().set_data_ptr_noswap(pretend_memory().allocate(bytes));
     impl->unsafe_storage().set_nbytes(bytes);
   }
   impl->set_sizes_contiguous(sizes);
@@ -181,6 +227,7 @@ c10::Device pretend_device() {
   static const bool registered = [] {
     c10::register_privateuse1_backend("pretend");
     at::RegisterPrivateUse1HooksInterface(new Hooks);
+    c10::SetAllocator(kType, &pretend_memory());
     return true;
   }();
   static_cast<void>(registered);
@@ -190,7 +237,7 @@ c10::Device pretend_device() {
 DeviceWaits device_waits() { return {reads.load(), writes.load()}; }
 
 std::string describe_waits() {
-  const std::lock_guard lock(text_mutex);
+  const std::lock_guard lock(mutex);
   return std::exchange(text, std::string());
 }
 
