@@ -16,7 +16,6 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/model/device.h"
 #include "core/model/hf_config.h"
 #include "core/model/model.h"
 #include "core/train/logprob_column.h"
@@ -31,6 +30,8 @@ namespace {
 constexpr int64_t kFormat = 2;  // 2: the head multiplies by oneDNN
 // Values kept in memory before they are written: what a kill may cost.
 constexpr size_t kFlushAt = 64;
+// Values that wait on a device before they are copied; an evaluation may make any number.
+constexpr size_t kCopyAt = 1024;
 
 // Segments that form one pack of their own: both sides of a pair, or one sequence.
 std::vector<size_t> canonical_segments(const PackedBatch& pack, size_t segment) {
@@ -155,15 +156,13 @@ std::optional<at::Tensor> Reference::find(const Place& place) {
   if (const auto value = column(place.data_key).find(place.row, place.side, place.tokens)) {
     return at::scalar_tensor(*value, at::TensorOptions().dtype(at::kFloat));
   }
-  for (const auto& [known, value] : waiting_) {
-    if (known == place) return value;
-  }
-  return std::nullopt;
+  const auto waiting = waiting_.find(place);
+  return waiting == waiting_.end() ? std::nullopt : std::optional(waiting->second);
 }
 
 void Reference::store(const Place& place, const at::Tensor& value) {
   if (!value.is_cpu()) {
-    waiting_.emplace_back(place, value);
+    waiting_.insert_or_assign(place, value);
     return;
   }
   LogprobColumn& known = column(place.data_key);
@@ -198,6 +197,7 @@ at::Tensor Reference::column_values(const View& view) {
     for (size_t i = 0; i < group.size(); ++i) known[group[i]] = values[i];
     (hit ? counts_.cached : counts_.computed) += static_cast<int64_t>(group.size());
   }
+  if (waiting_.size() >= kCopyAt) flush_arrived();
   std::vector<at::Tensor> out;
   for (int64_t segment : view.rows().segments) out.push_back(known[static_cast<size_t>(segment)]);
   return together(out, micro.device());
@@ -222,21 +222,42 @@ at::Tensor Reference::token_logprob(const View& view) {
   return view.select_rows(view.micro().token_logprob(frozen(), head_mb));
 }
 
-void Reference::read_waiting() {
-  if (waiting_.empty()) return;
+void Reference::copy_waiting() {
+  if (copied_ || waiting_.empty()) return;
+  std::vector<Place> places;
   std::vector<at::Tensor> values;
-  for (const auto& [place, value] : waiting_) values.push_back(value);
-  const at::Tensor host = at::stack(values).to(at::kCPU);
-  const float* value = host.const_data_ptr<float>();
-  for (const auto& [place, unread] : waiting_) {
-    column(place.data_key).add(place.row, place.side, place.tokens, *value++);
+  for (const auto& [place, value] : waiting_) {
+    places.push_back(place);
+    values.push_back(value);
   }
-  waiting_.clear();
+  copied_.emplace(Copied{std::move(places), HostCopy(at::stack(values))});
+}
+
+void Reference::store_copied() {
+  const float* value = copied_->values.wait().const_data_ptr<float>();
+  for (const Place& place : copied_->places) {
+    column(place.data_key).add(place.row, place.side, place.tokens, *value++);
+    waiting_.erase(place);
+  }
+  copied_.reset();
+}
+
+void Reference::flush_columns() {
+  for (auto& [key, column] : columns_) column->flush();
 }
 
 void Reference::flush() {
-  read_waiting();
-  for (auto& [key, column] : columns_) column->flush();
+  while (!waiting_.empty()) {
+    copy_waiting();
+    store_copied();
+  }
+  flush_columns();
+}
+
+void Reference::flush_arrived() {
+  if (copied_ && copied_->values.arrived()) store_copied();
+  copy_waiting();
+  flush_columns();
 }
 
 }  // namespace xrun

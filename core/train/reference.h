@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/model/device.h"
 #include "core/train/logprob_source.h"
 
 namespace xrun {
@@ -54,8 +56,11 @@ class Reference : public LogprobSource {
   // which load if they are not there yet. Throws Error as logprob does.
   Model& model();
 
-  // Writes computed values to disk and syncs them. Called by the run between steps and at its end.
+  // Writes computed values to disk and syncs them; waits for those that a device has.
   void flush();
+  // The same without a wait, between steps: what a device computed is copied to the host meanwhile,
+  // and written by a later call.
+  void flush_arrived();
 
   // Hashes the frozen weights again. Throws Error if they differ from those at the start.
   void check_digest();
@@ -78,11 +83,13 @@ class Reference : public LogprobSource {
     int64_t row;
     int8_t side;
     uint64_t tokens;  // hash of what was computed
-    bool operator==(const Place&) const = default;
+    auto operator<=>(const Place&) const = default;
   };
   std::optional<at::Tensor> find(const Place& place);  // 0-dim
   void store(const Place& place, const at::Tensor& value);
-  void read_waiting();
+  void copy_waiting();
+  void store_copied();
+  void flush_columns();
   at::Tensor column_values(const View& view);
 
   std::shared_ptr<Policy> policy_;
@@ -91,8 +98,14 @@ class Reference : public LogprobSource {
   int64_t updates_;
   std::shared_ptr<Model> model_;
   std::map<std::string, std::unique_ptr<LogprobColumn>> columns_;
-  // Values that lie on a device: a flush reads them together, so that no step waits for one.
-  std::vector<std::pair<Place, at::Tensor>> waiting_;
+  // Values that lie on a device and are not in their column yet, so that no step waits for one; and
+  // the copy of some of them, one at a time.
+  struct Copied {
+    std::vector<Place> places;
+    HostCopy values;  // [n]
+  };
+  std::map<Place, at::Tensor> waiting_;
+  std::optional<Copied> copied_;
   Counts counts_;
 };
 

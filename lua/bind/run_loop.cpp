@@ -203,7 +203,7 @@ std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
     source.batch.reset();
   }
   if (run_->in_body()) {
-    for (const auto& reference : session_.references) reference->flush();
+    for (const auto& reference : session_.references) reference->flush_arrived();
     const int64_t done = loop.batch_step + 1;
     run_->end_body(state);
     show_progress(done, loop.steps);
