@@ -1,14 +1,17 @@
 #pragma once
-// ATen's CPU generator, put back as it was.
+// ATen's generators, put back as they were.
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace xrun {
 
-// Restores ATen's CPU generator when the scope ends: what is drawn inside leaves no trace outside,
-// so that an evaluation more or less changes no other random number.
+// Restores the generators that at::manual_seed seeds, the CPU's and that of the GPU in use, when
+// the scope ends: what is drawn inside leaves no trace outside, so that an evaluation more or less
+// changes no other random number.
 class RandomScope {
  public:
   RandomScope();
@@ -17,7 +20,7 @@ class RandomScope {
   RandomScope& operator=(const RandomScope&) = delete;
 
  private:
-  at::Tensor state_;
+  std::vector<std::pair<at::Generator, at::Tensor>> states_;
 };
 
 }  // namespace xrun

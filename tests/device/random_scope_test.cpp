@@ -1,0 +1,32 @@
+// The generators of both devices after a scope.
+
+#include "core/train/random_scope.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include "tests/pretend/pretend_device.h"
+
+namespace xrun {
+namespace {
+
+TEST(RandomScopeOfDevices, PutsBackWhatASeedChanges) {
+  at::Generator other = at::globalContext().defaultGenerator(pretend_device());
+  at::manual_seed(3);
+  const at::Tensor state = other.get_state();
+  at::manual_seed(3);
+  const at::Tensor next = at::randn({4});
+  at::manual_seed(3);
+  {
+    const RandomScope scope;
+    at::manual_seed(4);
+    EXPECT_FALSE(at::equal(other.get_state(), state));
+  }
+  EXPECT_TRUE(at::equal(other.get_state(), state));
+  EXPECT_TRUE(at::equal(at::randn({4}), next));
+}
+
+}  // namespace
+}  // namespace xrun
