@@ -4,6 +4,7 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/named_templates.h"
+#include "core/model/device.h"
 #include "core/model/family.h"
 #include "core/model/model.h"
 #include "core/model/new_folder.h"
@@ -58,12 +59,17 @@ void copy_over(const std::filesystem::path& from, const std::filesystem::path& t
   write_file_atomic(to, read_file(from));
 }
 
+// The model's own storage where that is what is written. What was made of it goes to the host at
+// once: a device holds no more than one such weight.
 std::vector<NamedTensor> written_tensors(const Model& model, c10::ScalarType dtype) {
   std::vector<NamedTensor> tensors;
   const std::vector<WeightSpec> specs = weight_specs(model.config());
   for (size_t i = 0; i < specs.size(); ++i) {
-    const at::Tensor weight = model.merged(model.parameters()[i]).to(dtype);
-    for (NamedTensor& stored : stored_form(specs[i], weight)) tensors.push_back(std::move(stored));
+    const Parameter& parameter = model.parameters()[i];
+    for (NamedTensor& one : stored_form(specs[i], model.merged(parameter).to(dtype))) {
+      if (!one.tensor.is_alias_of(parameter.master)) one.tensor = on_device(one.tensor, c10::kCPU);
+      tensors.push_back(std::move(one));
+    }
   }
   return tensors;
 }
