@@ -104,13 +104,17 @@ int64_t system_bytes(const std::filesystem::path& root) {
   return left == kMost ? 0 : std::max<int64_t>(left, 1);
 }
 
+std::optional<int64_t> memory_setting() {
+  const char* const own = std::getenv("XRUN_MEMORY_MB");
+  if (own == nullptr || own[0] == '\0') return std::nullopt;
+  const auto mb = number_from(own);
+  XRUN_CHECK(mb && *mb > 0 && *mb < kMost / kMb,
+             "XRUN_MEMORY_MB is \"{}\", wanted a whole number of MB above 0", own);
+  return *mb * kMb;
+}
+
 int64_t available_bytes(const std::filesystem::path& root) {
-  if (const char* own = std::getenv("XRUN_MEMORY_MB"); own != nullptr && own[0] != '\0') {
-    const auto mb = number_from(own);
-    XRUN_CHECK(mb && *mb > 0 && *mb < kMost / kMb,
-               "XRUN_MEMORY_MB is \"{}\", wanted a whole number of MB above 0", own);
-    return std::max<int64_t>(*mb * kMb - memory_count().held, 1);
-  }
+  if (const auto own = memory_setting()) return std::max<int64_t>(*own - memory_count().held, 1);
   const int64_t left = system_bytes(root);
   return left == 0 ? 0 : left + free_heap_bytes();
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,14 @@ struct PlannedModel;
 //   root  of /proc and /sys, for tests
 int64_t system_bytes(const std::filesystem::path& root = "/");
 
+// What $XRUN_MEMORY_MB (10^6 bytes each) lets tensors hold, in bytes; nullopt: it is not set.
+// Throws Error where it is no number above 0.
+std::optional<int64_t> memory_setting();
+
 // Bytes that tensors of this process may still take: those of the system, and what the heap has
-// free already, since it gives nothing back. $XRUN_MEMORY_MB (10^6 bytes each), if it is set,
-// stands for all that tensors may hold: what they hold is taken off. At least 1; 0: nobody can
-// tell.
+// free already, since it gives nothing back. $XRUN_MEMORY_MB, if it is set, stands for all that
+// tensors may hold: what they hold is taken off. At least 1; 0: nobody can tell. Throws Error as
+// memory_setting does.
 int64_t available_bytes(const std::filesystem::path& root = "/");
 
 // Throws Error, with `where` in front, if weights in a type are more than there is.

@@ -10,6 +10,7 @@
 #include "core/base/hash.h"
 #include "core/model/adapter.h"
 #include "core/model/decoder.h"
+#include "core/model/device_memory.h"
 #include "core/model/linear_logprob.h"
 #include "core/model/memory_limit.h"
 #include "core/model/weight_check.h"
@@ -137,9 +138,7 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, at::ScalarT
 std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadOptions& options) {
   const ModelConfig config = read_model_config(dir);
   const std::string where = dir.string();
-  if (options.device.is_cpu()) {
-    check_weights_fit(config, master_type(options), available_bytes(), where);
-  }
+  check_weights_fit(config, master_type(options), device_memory(options.device).available, where);
   const SafetensorsFolder files(dir);
   const FileForm form = file_form(files, config, where);
   check_weight_names(files, config, form, where);

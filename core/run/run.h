@@ -58,13 +58,14 @@ struct RunSummary {
   double seconds = 0;                // in bodies, of this process
   int64_t tokens = 0;                // counted by this process
   double peak_rss_mb = 0;
-  int64_t tensor_bytes = 0;   // the most that tensors held; 0: not counted
-  int64_t planned_bytes = 0;  // of it, before the run
-  int64_t nonfinite = 0;      // metrics written as null
-  int64_t skipped = 0;        // steps of this process without an update, as nothing in them weighed
-  std::string stopped;        // why it ended early: a reason given to stop(), or "--steps 5"
-  Json last_train;            // the last object of a step that trained, null if there was none
-  Json last_valid;            // the last object with a valid/ key, null if there was none
+  int64_t tensor_bytes = 0;     // the most that tensors held; 0: not counted
+  bool tensors_on_host = true;  // else on a GPU
+  int64_t planned_bytes = 0;    // of it, before the run
+  int64_t nonfinite = 0;        // metrics written as null
+  int64_t skipped = 0;  // steps of this process without an update, as nothing in them weighed
+  std::string stopped;  // why it ended early: a reason given to stop(), or "--steps 5"
+  Json last_train;      // the last object of a step that trained, null if there was none
+  Json last_valid;      // the last object with a valid/ key, null if there was none
 };
 
 class Run {

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "core/data/pack.h"
-#include "core/model/memory_count.h"
+#include "core/model/device_memory.h"
 #include "core/model/memory_limit.h"
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
@@ -178,28 +178,35 @@ std::vector<PlannedModel> planned_models(const RunModels& models, const StepSize
 
 }  // namespace
 
+c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies) {
+  return policies.empty() ? c10::Device(c10::kCPU) : policies.front()->options().device;
+}
+
 void check_before_load(const RunModels& models) {
-  check_memory(planned_models(models, {}, Twins::kLoaded), /*longest=*/0, memory_count().held,
-               available_bytes());
+  const DeviceMemory memory = device_memory(device_of(models.policies));
+  check_memory(planned_models(models, {}, Twins::kLoaded), /*longest=*/0, memory.held,
+               memory.available);
 }
 
 MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
   const StepSizes sizes = sizes_of(loop);
-  check_memory(planned_models(models, sizes, Twins::kLoaded), sizes.longest, memory_count().held,
-               available_bytes());
   MemoryReport report;
+  report.device_ = device_of(models.policies);
+  const DeviceMemory memory = device_memory(report.device_);
+  check_memory(planned_models(models, sizes, Twins::kLoaded), sizes.longest, memory.held,
+               memory.available);
   report.planned_ = memory_plan(planned_models(models, sizes, Twins::kAll));
   for (const auto& policy : models.policies) {
     for (const Parameter& one : policy->model().parameters()) {
       report.weights_ += static_cast<int64_t>(one.master.nbytes());
     }
   }
-  reset_memory_peak();
+  reset_device_peak(report.device_);
   return report;
 }
 
 void MemoryReport::measure() {
-  measured_ = memory_count().peak;
+  measured_ = device_memory(device_).peak;
   resident_ = resident_bytes();
 }
 

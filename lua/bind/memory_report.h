@@ -1,6 +1,8 @@
 #pragma once
-// What a run is planned to hold in memory, checked before it loads and before it trains, and what
-// it held.
+// What a run is planned to hold in the memory of its device, checked before it loads and before it
+// trains, and what it held.
+
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <memory>
@@ -23,6 +25,9 @@ struct RunModels {
   std::vector<std::shared_ptr<Reference>> references = {};
 };
 
+// That of the first; the CPU without one. All models of a run lie on one device.
+c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies);
+
 // Throws Error as check_memory does if weights, gradients and optimizers are more than there is,
 // whatever the batches are. Loads nothing.
 void check_before_load(const RunModels& models);
@@ -41,12 +46,14 @@ class MemoryReport {
   // Notes what tensors held at most since the plan was made.
   void measure();
   int64_t measured() const { return measured_; }  // bytes; 0 before measure()
+  c10::Device device() const { return device_; }  // whose memory it is
   // {"planned": {"total", kinds}, "measured": {"total", "weights", "rest", "rss"}}, in bytes; the
   // second only once it is measured.
   Json to_json() const;
 
  private:
   std::vector<MemoryKind> planned_;
+  c10::Device device_ = c10::kCPU;
   int64_t weights_ = 0;  // of the policies, as they are
   int64_t measured_ = 0, resident_ = 0;
 };

@@ -104,8 +104,6 @@ int make_run(lua_State* L) {
                     dir.path().string()));
     throw Error("finished");
   }
-  // The plan is of the host's memory.
-  if (!recipe_device(recipe_context(L).options).is_cpu()) models.optimizers.clear();
   // Weights that do not load are an error before the folder holds a run.
   if (!models.optimizers.empty()) check_before_load(models);
   for (const auto& policy : models.policies) policy->model();

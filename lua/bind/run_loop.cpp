@@ -91,9 +91,7 @@ RunLoop::RunLoop(Session& session, std::string recipe, int64_t seed, std::unique
   earlier_ledger_ = run_->dir().earlier_ledger();
 }
 
-c10::Device RunLoop::device() const {
-  return policies_.empty() ? c10::Device(c10::kCPU) : policies_.front()->options().device;
-}
+c10::Device RunLoop::device() const { return device_of(policies_); }
 
 void RunLoop::seed_random(lua_State* L, int64_t part) const {
   seed_recipe(LuaState::of(L), seed_, run_->step() + 1, part);
@@ -285,6 +283,7 @@ void RunLoop::finish(const Json& state) {
   if (fullest_) {
     summary.planned_bytes = total_bytes(fullest_->planned());
     summary.tensor_bytes = fullest_->measured();
+    summary.tensors_on_host = fullest_->device().is_cpu();
   }
   const std::string text = closing_summary(summary, *session_.console);
   session_.console->print(text);
