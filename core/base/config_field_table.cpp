@@ -145,7 +145,7 @@ std::vector<ConfigField> of_training() {
   return {
       text("dtype", kNone,
            "What activations and the weights that they meet are stored in: f32 on a CPU, bf16 on a "
-           "GPU unless it is set; master weights are always f32.",
+           "GPU unless it is set (a resumed run keeps its type); master weights are always f32.",
            {"f32", "fp32", "float32", "bf16", "bfloat16"}),
       text("gemm", "auto",
            "What products of bf16 weights compute in: bf16, f32 (operands are widened, "

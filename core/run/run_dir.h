@@ -61,9 +61,9 @@ class RunDir {
   // Writes recipe.lua, config.json and run.json. Called by Run before its first step; idempotent.
   void begin();
 
-  // run.json, an object: {"recipe", "hash", "binary", "machine", "started", "date", "inputs",
-  // "data", "measured", "memory", "resumes", "finished", "stopped", "steps"}. Changes reach the
-  // disk by write_record.
+  // run.json, an object: {"recipe", "hash", "binary", "machine", "dtype", "started", "date",
+  // "inputs", "data", "measured", "memory", "resumes", "finished", "stopped", "steps"}. Changes
+  // reach the disk by write_record.
   Json& record() { return record_; }
   const Json& record() const { return record_; }
   void write_record();

@@ -28,12 +28,6 @@ std::string shape_name(const GemmShape& shape) {
   return fmt::format("{} x {} x {}", shape.rows, shape.in, shape.out);
 }
 
-// The folder of the session's run, open by itself or in the run's hands; null before.
-RunDir* run_dir_of(Session& session) {
-  if (session.run != nullptr) return &session.run->run().dir();
-  return session.run_dir.get();
-}
-
 const Json* find_choice(const Json& measured, const std::string& shape) {
   const Json* gemm = measured.find(kGemm);
   return gemm == nullptr ? nullptr : gemm->find(shape);
@@ -96,7 +90,8 @@ GemmType choose(lua_State* L, const ModelConfig& config, c10::ScalarType dtype) 
 
 }  // namespace
 
-GemmType read_gemm(lua_State* L, const ModelConfig& config, c10::ScalarType dtype) {
+GemmType read_gemm(lua_State* L, const ModelConfig& config, c10::ScalarType dtype,
+                   c10::Device device) {
   const RecipeContext& context = recipe_context(L);
   const Json* value = context.config.find(kGemm);
   const std::string wanted = value == nullptr || value->is_null() ? "auto" : value->as_string();
@@ -111,7 +106,7 @@ GemmType read_gemm(lua_State* L, const ModelConfig& config, c10::ScalarType dtyp
   }
   if (wanted != "auto") return narrow ? GemmType::kStorage : GemmType::kFloat;
   // What is measured is the CPU; a GPU multiplies what it is given.
-  if (!recipe_device(context.options).is_cpu()) return GemmType::kStorage;
+  if (!device.is_cpu()) return GemmType::kStorage;
   // Caches of data need no products.
   if (context.options.purpose == RecipePurpose::kCache) return GemmType::kStorage;
   return choose(L, config, dtype);

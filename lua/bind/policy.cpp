@@ -13,6 +13,7 @@
 #include "core/train/reference.h"
 #include "lua/bind/args.h"
 #include "lua/bind/data_settings.h"
+#include "lua/bind/dtype_setting.h"
 #include "lua/bind/field_check.h"
 #include "lua/bind/gemm_setting.h"
 #include "lua/bind/head.h"
@@ -23,14 +24,6 @@
 namespace xrun {
 
 namespace {
-
-c10::ScalarType compute_type(lua_State* L) {
-  const Json* value = recipe_context(L).config.find("dtype");
-  const bool is_unset = value == nullptr || value->is_null();
-  const bool on_cpu = recipe_device(recipe_context(L).options).is_cpu();
-  if (is_unset) return on_cpu ? c10::ScalarType::Float : c10::ScalarType::BFloat16;
-  return dtype_from_name(value->as_string());
-}
 
 double balance_weight(lua_State* L) {
   const Json* moe = recipe_context(L).config.find("moe");
@@ -61,7 +54,7 @@ int open_policy(lua_State* L) {
   Console& console = *session_of(L).console;
   const auto dir = resolve_model(name, [&](const std::string& text) { console.print(text); });
   PolicyOptions options;
-  options.dtype = compute_type(L);
+  options.dtype = read_dtype(L);
   options.device = recipe_device(recipe_context(L).options);
   options.head_mb = config_whole(L, "head_mb", options.head_mb);
   options.moe_aux = balance_weight(L);
@@ -75,7 +68,7 @@ int open_policy(lua_State* L) {
   const auto policy = Policy::open(dir, options);
   push(L, policy);
   const ModelConfig config = read_model_config(policy->dir());
-  policy->use_gemm(read_gemm(L, config, options.dtype));
+  policy->use_gemm(read_gemm(L, config, options.dtype, options.device));
   if (options.moe_aux > 0 && config.moe.experts == 0) {
     throw UsageError(fmt::format("moe.aux is {}, but {} is no mixture of experts; leave it out",
                                  options.moe_aux, name));

@@ -7,6 +7,7 @@
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
 #include "lua/bind/args.h"
+#include "lua/bind/dtype_setting.h"
 #include "lua/bind/gemm_setting.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/modules.h"
@@ -108,6 +109,7 @@ int make_run(lua_State* L) {
   if (!models.optimizers.empty()) check_before_load(models);
   for (const auto& policy : models.policies) policy->model();
   if (!session.date.empty()) dir.record().set("date", session.date);
+  keep_dtype(L, dir);
   keep_measured(L, dir);
   auto loop = std::make_shared<RunLoop>(
       session, recipe_context(L).options.recipe, config_whole(L, "seed", 0),

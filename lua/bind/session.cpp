@@ -26,6 +26,11 @@ void add_notice(Session& session, const std::string& notice) {
   if (!notice.empty() && said == session.notices.end()) session.notices.push_back(notice);
 }
 
+RunDir* run_dir_of(Session& session) {
+  if (session.run != nullptr) return &session.run->run().dir();
+  return session.run_dir.get();
+}
+
 Json binary_identity() {
   // The library that holds this function, and the core library beside it.
   Dl_info info{};

@@ -44,6 +44,9 @@ struct Session {
 // The session of a state.
 Session& session_of(lua_State* L);
 
+// The folder of the session's run, open by itself or in the run's hands; null before.
+RunDir* run_dir_of(Session& session);
+
 // The day that templates see: that of the run's beginning, also when it is resumed later.
 const std::string& template_date(Session& session);
 
