@@ -211,8 +211,9 @@ std::shared_ptr<Model> Model::clone(bool trainable) const {
   return make(config_, std::move(parameters), options);
 }
 
-std::shared_ptr<Model> Model::host_copy() const {
+std::shared_ptr<Model> Model::host_copy(GemmType gemm) const {
   LoadOptions options = options_;
+  options.gemm = gemm;
   options.trainable = false;
   options.adapter = nullptr;
   options.device = c10::kCPU;

@@ -111,8 +111,9 @@ class Model {
 
   // A copy with storage of its own, without the adapter.
   std::shared_ptr<Model> clone(bool trainable) const;
-  // A frozen copy on the host in the storage type, an adapter merged.
-  std::shared_ptr<Model> host_copy() const;
+  // A frozen copy on the host in the storage type, an adapter merged; one weight at a time leaves
+  // the device.
+  std::shared_ptr<Model> host_copy(GemmType gemm = GemmType::kStorage) const;
 
   // For generate.h: as forward, and appends keys and values of every segment to `cache`; with
   // one-token segments it is a decoding step. Never records a graph.

@@ -7,12 +7,14 @@
 #include "core/base/error.h"
 #include "core/base/suggest.h"
 #include "core/console/progress.h"
+#include "core/model/model.h"
 #include "core/rollout/answer_match.h"
 #include "core/rollout/stop_text.h"
 #include "core/train/evaluate.h"
 #include "core/train/random_scope.h"
 #include "lua/bind/args.h"
 #include "lua/bind/batch_sizes.h"
+#include "lua/bind/host_model.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/run_methods.h"
@@ -159,6 +161,7 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
                const SampleSettings& settings) {
   TextOptions text = settings.text;
   if (text.generate.max_new_tokens < 1) return {};
+  const std::shared_ptr<Model> copy = host_model(L, policy);
   const int64_t most = text.generate.max_new_tokens * data.set.size();
   TaskProgress progress(*run.session().console, "answering " + data.name, "tokens");
   text.generate.progress = [&](int64_t tokens) {
@@ -166,7 +169,8 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
     check_interrupt(L);
     return true;
   };
-  const std::vector<Sample> samples = answer_prompts(policy, data, text);
+  const std::vector<Sample> samples =
+      answer_prompts(copy ? *copy : policy.model(), *policy.tokenizer(), data, text);
   if (samples.empty()) return {};
   const auto count = static_cast<double>(samples.size());
   double length = 0, score = 0;

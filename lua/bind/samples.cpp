@@ -9,7 +9,6 @@
 #include "core/model/model.h"
 #include "core/run/checkpoint.h"
 #include "core/text/tokenizer.h"
-#include "core/train/policy.h"
 
 namespace xrun {
 
@@ -70,17 +69,13 @@ std::pair<int64_t, std::map<int64_t, std::string>> read_earliest(const std::file
 
 }  // namespace
 
-std::vector<Sample> answer_prompts(Policy& policy, const DataHandle& data, TextOptions options) {
-  const Tokenizer& tokenizer = *policy.tokenizer();
+std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
+                                   TextOptions options) {
   std::vector<std::vector<int32_t>> prompts;
   for (int64_t i = 0; i < data.set.size(); ++i) {
     prompts.push_back(data.set.prompt_ids(data.set.unit(i)));
     options.generate.prompt_names.push_back(static_cast<uint64_t>(data.set.unit(i)));
   }
-  // Decoding is the CPU's alone: a model of another device answers through a copy.
-  const std::shared_ptr<Model> copy =
-      policy.model().device().is_cpu() ? nullptr : policy.model().host_copy();
-  Model& model = copy ? *copy : policy.model();
   options.generate.stop_ids = stop_ids_of(model, tokenizer);
   const std::vector<TextSample> answers = sample_text(model, tokenizer, prompts, options);
   std::vector<Sample> samples;

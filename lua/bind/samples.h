@@ -11,7 +11,8 @@
 
 namespace xrun {
 
-class Policy;
+class Model;
+class Tokenizer;
 
 // One answer.
 struct Sample {
@@ -24,8 +25,9 @@ struct Sample {
 };
 
 // Answers every prompt of the set, in its order, one sample each. Rows are the names of their
-// draws, so that an answer depends on its row and on the seed alone. Stop ids are the policy's own.
-std::vector<Sample> answer_prompts(Policy& policy, const DataHandle& data, TextOptions options);
+// draws, so that an answer depends on its row and on the seed alone. Stop ids are the model's own.
+std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
+                                   TextOptions options);
 
 // Writes the samples to `dir`/step_0000034.jsonl, and returns the text that shows the first `count`
 // of them, each beside the answer of the earliest file there, if that is another step's.

@@ -25,6 +25,7 @@ struct Session {
   std::unique_ptr<RunDir> run_dir;   // opened before any work, until xrun.run takes it
   std::shared_ptr<RunLoop> run;      // the latest xrun.run; null before
   int64_t largest_logits = 0;        // said by policy:logits when it grows
+  bool host_copy_said = false;       // that a policy of a GPU decodes through one
   int64_t skipped_steps = 0;         // without an update; the first is said, the rest at the end
   bool already_finished = false;     // nothing is left to do: exit status 0
   std::vector<std::filesystem::path> cache_dirs;       // of the ledger's sources, one for one

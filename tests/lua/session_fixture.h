@@ -61,6 +61,7 @@ class SessionTest : public testing::Test {
     options.steps = steps;
     options.sets = std::move(sets);
     options.threads = threads;
+    options.device = device_;
     testing::internal::CaptureStdout();
     std::string error;
     try {
@@ -135,6 +136,7 @@ local run = xrun.run(cfg, { policy = policy, adamw = adamw })
 
   std::filesystem::path folder_, before_;
   std::string output_;
+  std::string device_ = "cpu";  // of the runs to come
 };
 
 }  // namespace xrun
