@@ -21,7 +21,8 @@ at::Tensor low_rank(const at::Tensor& x, const at::Tensor& a, const at::Tensor& 
                     GemmType gemm);
 
 // Returns x with elements set to 0 with probability `rate`, the others divided by 1 - rate. What
-// is kept is a pure function of (key, place, index of the element): the same in a second call.
+// is kept is a pure function of (key, place, index of the element): the same in a second call, and
+// on another device.
 //   place  of the map in its model, below 2^32, so that no two masks of a forward are alike
 at::Tensor dropped(const at::Tensor& x, double rate, const DropoutKey& key, int64_t place);
 

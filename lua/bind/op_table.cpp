@@ -143,9 +143,11 @@ int invoke_function(lua_State* L, void* packet) {
   return call_op(L, *static_cast<const OpPacket*>(packet), false);
 }
 
-// The halves of our own operators that autograd calls: they trust what their forward has checked.
+// The halves of our own operators that autograd calls, and a part of an adapter's map: they trust
+// what their caller has checked.
 bool is_internal(std::string_view name) {
-  return name.ends_with("_forward") || name.ends_with("_backward") || name == "rope_rotate";
+  return name.ends_with("_forward") || name.ends_with("_backward") || name == "rope_rotate" ||
+         name == "dropout_mask";
 }
 
 std::unique_ptr<OpPacket> read_packet(const std::string& name,
