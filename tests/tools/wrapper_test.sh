@@ -70,3 +70,23 @@ grep -q 'this will be installed, once' err || fail "says nothing beforehand: $(c
 grep -q 'LibTorch could not be fetched' err || fail "$(cat err)"
 grep -qi 'hash' err || fail "no word of the checksum: $(cat err)"
 is "$(find cache -mindepth 1 | wc -l)" 0
+
+# The libraries of a GPU are fetched where a toolkit and a driver are, and their lack stops nothing.
+mkdir -p bin cache/torch-2.11.0/torch/lib cache/torch-2.11.0/nvidia
+touch cache/torch-2.11.0/complete
+printf '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0.88"\n' >bin/nvcc
+printf '#!/bin/sh\necho "	libcuda.so.1 (libc6,x86-64) => /lib/libcuda.so.1"\n' >bin/ldconfig
+chmod +x bin/nvcc bin/ldconfig
+for name in cudnn_cu13-9.19.0.56 cusparselt_cu13-0.8.0 nccl_cu13-2.28.9 nvshmem_cu13-3.4.5 cufile-1.15.1.6; do
+  printf 'PK' >"wheels/nvidia_$name-py3-none-manylinux_2_17_x86_64.whl"
+done
+gpu=(XRUN_CACHE="$work/cache" PIP_NO_INDEX=1 PIP_FIND_LINKS="$work/wheels" PATH="$work/bin:$PATH")
+setup "${gpu[@]}" >/dev/null
+grep -q 'for --device cuda, as this machine has' err || fail "says nothing beforehand: $(cat err)"
+grep -qi 'hash' err || fail "no word of the checksum: $(cat err)"
+grep -q 'CUDA libraries could not be fetched' err || fail "$(cat err)"
+is "$(find cache -name '*cuda*')" ""
+rm bin/ldconfig
+printf '#!/bin/sh\n' >bin/ldconfig && chmod +x bin/ldconfig # no driver
+setup "${gpu[@]}" >/dev/null
+! grep -q 'cuda' err || fail "fetches for a GPU that is not there: $(cat err)"

@@ -47,7 +47,7 @@ install_packages() {
 # Downloads a list of wheels, checks each one's sha256 (pip does), and unpacks them into a folder.
 unpack_wheels() { # LIST FOLDER
   local platforms=(--platform manylinux2014_x86_64) n wheel
-  for n in 28 27 26 25 24 17; do platforms+=(--platform "manylinux_2_${n}_x86_64"); done
+  for n in 28 27 26 25 24 18 17; do platforms+=(--platform "manylinux_2_${n}_x86_64"); done
   local quiet=(-q); [ -t 2 ] && quiet=()
   python3 -m pip download "${quiet[@]}" --disable-pip-version-check --no-deps --require-hashes \
     --only-binary=:all: --implementation cp --python-version 3.11 "${platforms[@]}" \
@@ -76,6 +76,28 @@ install_torch() {
   mv "$work/home" "$torch_home"
 }
 
+# Whether a run can use a GPU here once it is built: nvcc of CUDA 13, and a driver.
+has_cuda() {
+  local nvcc
+  nvcc=$(PATH="$PATH:/usr/local/cuda/bin" command -v nvcc) || return 1
+  [[ $("$nvcc" --version) == *"release 13."* && $(ldconfig -p) == *libcuda.so.1* ]]
+}
+
+# Beside LibTorch; xrun runs on the CPU without them.
+install_cuda_libraries() {
+  local work
+  rm -rf "$cache"/cuda-unpacking.*
+  work=$(mktemp -d "$cache/cuda-unpacking.XXXXXX")
+  if unpack_wheels "$root/tools/setup/cuda-wheels.txt" "$work/unpacked"; then
+    cp -a "$work/unpacked/nvidia/." "$torch_home/nvidia/"
+    sync -f "$torch_home"
+    touch "$torch_home/cuda-complete"
+  else
+    say "the CUDA libraries could not be fetched; --device cuda will not run until they are (docs/gpu.md)"
+  fi
+  rm -rf "$work"
+}
+
 # Tests that need a published template are skipped without one.
 install_templates() {
   local work
@@ -91,10 +113,11 @@ install_templates() {
 }
 
 announce() {
-  local packages=$1 torch=$2
-  [ -z "$packages$torch" ] || say "first use; this will be installed, once:"
+  local packages=$1 torch=$2 cuda=$3
+  [ -z "$packages$torch$cuda" ] || say "first use; this will be installed, once:"
   [ -z "$packages" ] || say "  system packages (apt-get): $packages"
   [ -z "$torch" ] || say "  LibTorch 2.11.0 and two CUDA run-time libraries (wheels, 545 MB to fetch, 1.2 GB unpacked, checksums verified) into $torch_home"
+  [ -z "$cuda" ] || say "  for --device cuda, as this machine has a CUDA 13 toolkit and a driver: cuDNN 9, NCCL, NVSHMEM, cuSPARSELt and cuFile (wheels, 794 MB to fetch, checksums verified) into $torch_home/nvidia"
 }
 
 # A compile job may take 1.5 GB.
@@ -136,7 +159,7 @@ configure_and_build() {
 }
 
 main() {
-  local packages torch="" torch_dir tests=OFF
+  local packages torch="" cuda="" torch_dir tests=OFF
   [ "$goal" != test ] || tests=ON
   # Once built with tests, keep them: switching back and forth would configure anew each time.
   grep -q 'tests=ON' "$build/settings" 2>/dev/null && tests=ON
@@ -150,10 +173,12 @@ main() {
   else
     torch_dir="$torch_home/torch"
     [ -e "$torch_home/complete" ] || torch=missing
+    [ -e "$torch_home/cuda-complete" ] || ! has_cuda || cuda=missing
   fi
-  announce "$packages" "$torch"
+  announce "$packages" "$torch" "$cuda"
   [ -z "$packages" ] || install_packages "$packages"
   [ -z "$torch" ] || install_torch
+  [ -z "$cuda" ] || install_cuda_libraries
   [ "$goal" != test ] || [ -e "$cache/trl" ] || install_templates
   local began=$SECONDS
   touch "$build/begun"

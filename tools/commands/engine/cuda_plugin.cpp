@@ -76,8 +76,8 @@ void load_cuda_plugin() {
   if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     refuse(
         fmt::format("the CUDA plug-in cannot be loaded ({}); LibTorch's CUDA part needs the "
-                    "wheels nvidia-cufile, nvidia-cusparselt-cu13 and nvidia-nvshmem-cu13 "
-                    "unpacked beside torch/, and cuDNN 9 and NCCL 2",
+                    "wheels of tools/setup/cuda-wheels.txt unpacked beside torch/, where ./xrun "
+                    "puts them once nvcc of CUDA 13 and a driver are there",
                     dlerror()));
   }
 }
