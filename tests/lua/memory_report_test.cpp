@@ -3,7 +3,6 @@
 
 #include "core/model/allocator.h"
 #include "core/model/memory_count.h"
-#include "core/model/scratch.h"
 #include "tests/lua/session_fixture.h"
 #include "tests/tree.h"
 
@@ -31,12 +30,6 @@ class MemoryOfRuns : public SessionTest {
     return read_json(dir + "/run.json").at("memory").at("planned").at(kind).as_int();
   }
   static Json memory(const std::string& dir) { return read_json(dir + "/run.json").at("memory"); }
-  // A model whose weights are most of what a run holds.
-  static void init_large() {
-    InitOptions options = init_preset("tiny");
-    options.tokenizer = std::filesystem::path(source_path("tests/data/tiny_tokenizer"));
-    init_model("large", options);
-  }
   static std::string pair(int64_t words) {
     std::string text;
     for (int64_t i = 0; i < words; ++i) text += " good";
@@ -61,24 +54,11 @@ TEST_F(MemoryOfRuns, ThePlanIsSaidBeforeStepZeroAndKeptBesideWhatWasMeasured) {
             2 * memory.at("planned").at("weights").as_int());
 }
 
-// The second run finds every value of the first in the column, so no twin loads.
-TEST_F(MemoryOfRuns, SlowAReferenceIsPlannedAsARunHoldsItColdAndWarm) {
-  init_large();
-  const auto planned_to_measured = [&](const std::string& dir, bool twin) {
-    free_scratch();
-    const int64_t before = memory_count().held;
-    EXPECT_EQ(run(recipe(), dir, false, {}, {"model=large"}), "");
-    const int64_t plan = planned(dir, "total") - (twin ? 0 : planned(dir, "reference"));
-    const int64_t measured = memory(dir).at("measured").at("total").as_int() - before;
-    return static_cast<double>(plan) / static_cast<double>(measured);
-  };
-  EXPECT_NEAR(planned_to_measured("cold", true), 1, 0.1);
-  EXPECT_NEAR(planned_to_measured("warm", false), 1, 0.1);
-}
-
 TEST_F(MemoryOfRuns, AModelTooLargeIsRefusedBeforeItLoads) {
   // Damaged weights are not even looked at, and no folder is left that a resume would take.
-  init_large();
+  InitOptions options = init_preset("tiny");
+  options.tokenizer = std::filesystem::path(source_path("tests/data/tiny_tokenizer"));
+  init_model("large", options);
   std::filesystem::resize_file("large/model.safetensors", 50);
   setenv("XRUN_MEMORY_MB", "150", 1);
   const std::string error = run(recipe(), "a", false, {}, {"model=large"});
