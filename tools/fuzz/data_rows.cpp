@@ -8,7 +8,6 @@
 #include "core/data/row_encoder.h"
 #include "core/data/row_parse.h"
 #include "core/data/row_splitter.h"
-#include "tests/tree.h"
 #include "tools/fuzz/fuzz_target.h"
 
 namespace xrun {
@@ -21,7 +20,7 @@ constexpr const char* kNames[] = {"rows.jsonl",     "rows.json",     "rows.txt",
 
 class Encoders {
  public:
-  Encoders() : tokenizer_(Tokenizer::load(source_path("tests/data/tiny_tokenizer"))) {
+  Encoders() : tokenizer_(Tokenizer::load(XRUN_SOURCE_DIR "/tests/data/tiny_tokenizer")) {
     EncoderParts parts{{}, *tokenizer_, resolve_template(*tokenizer_, "chatml").chat_template};
     parts.settings.keep = {"score"};
     parts.settings.fields = {{"weight", "share"}};

@@ -8,7 +8,6 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 #include "core/text/tokenizer.h"
-#include "tests/tree.h"
 #include "tools/fuzz/fuzz_target.h"
 #include "tools/fuzz/tokenizer_seams.h"
 
@@ -31,7 +30,8 @@ Subject& subject_of(char letter) {
                                              {"tokenizers/smol", false}}};
   Subject& subject = subjects[static_cast<unsigned char>(letter) % subjects.size()];
   if (!subject.tokenizer) {
-    subject.tokenizer = Tokenizer::load(source_path("tests/data/") + subject.folder);
+    subject.tokenizer =
+        Tokenizer::load(std::string(XRUN_SOURCE_DIR "/tests/data/") + subject.folder);
   }
   return subject;
 }
