@@ -1,0 +1,44 @@
+#pragma once
+// One self-contained web page: no file, font, script or picture comes from elsewhere.
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace xrun {
+
+// A colour of every page, the CSS variable --NAME: one value on light paper, one on dark. Those of
+// text have a contrast of at least 4.5 to the paper and the panels, the others of at least 3.
+struct PageColor {
+  std::string_view name;
+  std::string_view light, dark;  // "#rrggbb"
+};
+
+// paper panel edge text dim link good bad and series-0 .. series-7, which tell curves apart.
+std::span<const PageColor> page_colors();
+constexpr int kSeriesColors = 8;
+// "var(--series-3)"; the eight come round again.
+std::string series_color(size_t index);
+
+// Returns text that stands for itself in an element or in a quoted attribute. What no reader should
+// meet raw is replaced: invalid UTF-8 and bidirectional overrides by U+FFFD, control characters but
+// newline and tab by their pictures (U+2400 and following). Text for a <script> is script_json's.
+std::string html_escape(std::string_view text);
+
+// Returns a JSON document that may stand inside <script type="application/json">: no "<" is left,
+// so no text in it can end the element.
+std::string script_json(std::string_view json);
+
+struct HtmlPage {
+  std::string title = {};   // plain text: the tab's, escaped here
+  std::string body = {};    // HTML
+  std::string style = {};   // CSS behind the sheet that all pages share; ours, not foreign
+  std::string script = {};  // run once behind the body; ours, not foreign; "" for none
+};
+
+// Returns the whole file. Its policy forbids every load and every script but `script`, so that
+// foreign text that slipped through unescaped could do nothing. Throws Error if style or script
+// would end their own element.
+std::string html_page(const HtmlPage& page);
+
+}  // namespace xrun
