@@ -2,6 +2,7 @@
 // executable, which is loaded only then, so that a tokenizer or a template answers in milliseconds.
 
 #include <dlfcn.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -17,42 +18,37 @@
 
 #include "core/base/error.h"
 #include "core/base/suggest.h"
+#include "tools/commands/command_names.h"
 #include "tools/commands/commands.h"
 
 namespace xrun {
 
 namespace {
 
-struct Command {
-  const char* name;
-  const char* summary;
-  int (*run)(int argc, char** argv);  // nullptr: the engine has it
+struct LightCommand {
+  std::string_view name;
+  int (*run)(int argc, char** argv);
 };
 
-constexpr Command kCommands[] = {
-    {"tokenize", "text to token ids", command_tokenize},
-    {"render", "conversations through a chat template", command_render},
-    {"cache", "token caches: ls, verify, rm; or builds those of a recipe", command_cache},
-    {"score", "log-probabilities of tokens under a model", nullptr},
-    {"sample", "answers of a model, greedy or drawn; --chat on a terminal", nullptr},
-    {"models", "small real models that packages carry", nullptr},
-    {"import", "a GGUF file to a Hugging Face folder", nullptr},
-    {"init-model", "a folder with a random-init model", nullptr},
-    {"explain", "what a config key or a name of the Lua side is", nullptr},
+// Every other command is the engine's.
+constexpr LightCommand kLightCommands[] = {
+    {"tokenize", command_tokenize},
+    {"render", command_render},
+    {"cache", command_cache},
 };
 
 void print_help() {
   std::printf("usage: xrun RECIPE.lua [--set key=value] [--run DIR] [--resume] [--steps N]\n");
   std::printf("       xrun COMMAND [--help] ...\n\ncommands:\n");
-  for (const Command& command : kCommands) {
-    std::printf("  %-12s %s\n", command.name, command.summary);
+  for (const CommandName& command : kCommandNames) {
+    fmt::print("  {:14} {}\n", command.name, command.summary);
   }
-  std::printf("  %-12s %s\n  %-12s %s\n", "help", "this page", "--version", "the version");
+  fmt::print("  {:14} {}\n  {:14} {}\n", "help", "this page", "--version", "the version");
 }
 
 [[noreturn]] void throw_unknown(const std::string& name) {
   std::vector<std::string> names = {"help"};
-  for (const Command& command : kCommands) names.emplace_back(command.name);
+  for (const CommandName& command : kCommandNames) names.emplace_back(command.name);
   const std::string near = nearest_name(name, names);
   throw UsageError(fmt::format("there is no command \"{}\"{}; `xrun help` lists them", name,
                                near.empty() ? "" : " (did you mean " + near + "?)"));
@@ -77,11 +73,8 @@ int run_options_first(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument.ends_with(".lua")) return run_engine(argc, argv);
-    for (const Command& command : kCommands) {
-      if (argument != command.name) continue;
-      throw UsageError(
-          fmt::format("options follow the command: xrun {} {} ...", argument, argv[1]));
-    }
+    if (find_command(argument) == nullptr) continue;
+    throw UsageError(fmt::format("options follow the command: xrun {} {} ...", argument, argv[1]));
   }
   throw UsageError(fmt::format(
       "{} stands alone; wanted a recipe or a command: xrun RECIPE.lua {} ...", argv[1], argv[1]));
@@ -110,12 +103,12 @@ int dispatch(int argc, char** argv) {
     std::printf("xrun %s\n", XRUN_VERSION);
     return 0;
   }
-  for (const Command& command : kCommands) {
+  for (const LightCommand& command : kLightCommands) {
     if (name != command.name) continue;
     if (name == "cache" && takes_recipe(argc, argv)) return run_engine(argc, argv);
-    return command.run != nullptr ? command.run(argc - 1, argv + 1) : run_engine(argc, argv);
+    return command.run(argc - 1, argv + 1);
   }
-  if (name.ends_with(".lua")) return run_engine(argc, argv);
+  if (find_command(name) != nullptr || name.ends_with(".lua")) return run_engine(argc, argv);
   if (name.starts_with('-')) return run_options_first(argc, argv);
   throw_unknown(name);
 }

@@ -1,0 +1,37 @@
+#pragma once
+// What every command is called and what it does, for `xrun help` and `xrun explain`.
+
+#include <string_view>
+
+namespace xrun {
+
+struct CommandName {
+  std::string_view name;
+  std::string_view arguments;  // the usual ones
+  std::string_view summary;
+};
+
+// In the order of the help page. What runs a name: the table of xrun.cpp, else that of the engine.
+inline constexpr CommandName kCommandNames[] = {
+    {"tokenize", "--tokenizer DIR [FILE]", "text to token ids"},
+    {"render", "--tokenizer DIR [FILE]", "conversations through a chat template"},
+    {"cache", "RECIPE.lua | ls | verify | rm",
+     "token caches: ls, verify, rm; or builds those of a recipe"},
+    {"score", "--model DIR [FILE]", "log-probabilities of tokens under a model"},
+    {"sample", "--model DIR [--chat] [FILE]",
+     "answers of a model, greedy or drawn; --chat on a terminal"},
+    {"models", "[get NAME]", "small real models that packages carry"},
+    {"import", "FILE.gguf OUT", "a GGUF file to a Hugging Face folder"},
+    {"init-model", "OUT", "a folder with a random-init model"},
+    {"explain", "[NAME]", "what a command, a config key or a name of the Lua side is"},
+};
+
+// The command of a name, or nullptr.
+constexpr const CommandName* find_command(std::string_view name) {
+  for (const CommandName& command : kCommandNames) {
+    if (command.name == name) return &command;
+  }
+  return nullptr;
+}
+
+}  // namespace xrun
