@@ -5,20 +5,32 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <string>
 
-#include "core/console/table.h"
+#include "core/console/text_width.h"
 
 namespace xrun {
 
 namespace {
 
+constexpr int kUsualWidth = 80;
+constexpr int kWidest = 2000;  // wider is no terminal
 constexpr std::string_view kEraseLine = "\r\x1b[K";
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+int width_of(int fd) {
+  const std::string columns = environment("COLUMNS");
+  int width = 0;
+  std::from_chars(columns.data(), columns.data() + columns.size(), width);
+  winsize size{};
+  if (width <= 0 && ::ioctl(fd, TIOCGWINSZ, &size) == 0) width = size.ws_col;
+  return width > 0 && width <= kWidest ? width : kUsualWidth;
 }
 
 }  // namespace
@@ -27,10 +39,16 @@ ConsoleTraits console_traits(int fd) {
   ConsoleTraits traits;
   const bool dumb = environment("TERM") == "dumb";
   traits.terminal = ::isatty(fd) != 0 && !dumb;
-  traits.color = traits.terminal && environment("NO_COLOR").empty();
-  winsize size{};
-  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) traits.width = size.ws_col;
+  if (traits.terminal && environment("NO_COLOR").empty()) traits.colors = terminal_colors();
+  traits.width = width_of(fd);
   return traits;
+}
+
+ColorDepth terminal_colors() {
+  const std::string term = environment("TERM");
+  const bool many = term.find("256color") != std::string::npos ||
+                    term.find("direct") != std::string::npos || !environment("COLORTERM").empty();
+  return many ? ColorDepth::k256 : ColorDepth::k16;
 }
 
 void Console::print(std::string_view text) {
@@ -52,7 +70,7 @@ void Console::set_status(std::string_view text) {
 }
 
 std::string Console::paint(const char* code, std::string_view text) const {
-  if (!traits_.color || text.empty()) return std::string(text);
+  if (!traits_.color() || text.empty()) return std::string(text);
   return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
 }
 

@@ -7,15 +7,23 @@
 
 namespace xrun {
 
+enum class ColorDepth { kNone, k16, k256 };
+
 // What a place can show.
 struct ConsoleTraits {
   bool terminal = false;  // status lines are redrawn; otherwise they come as plain lines, rarely
-  bool color = false;     // never with NO_COLOR set, nor on TERM=dumb
-  int width = 80;
+  ColorDepth colors = ColorDepth::kNone;  // with NO_COLOR set and on TERM=dumb
+  int width = 80;                         // columns, at least 1
+
+  bool color() const { return colors != ColorDepth::kNone; }
 };
 
-// Looks at an open file descriptor, NO_COLOR and TERM.
+// Looks at a file descriptor, NO_COLOR, TERM and COLORTERM. The width is COLUMNS, else the
+// window's; 80 where neither says one that can be true.
 ConsoleTraits console_traits(int fd);
+
+// How many colours TERM and COLORTERM promise, whatever the place: at least 16.
+ColorDepth terminal_colors();
 
 // Lines above, status below. The core prints through `sink` alone. Not thread-safe.
 class Console {

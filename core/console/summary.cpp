@@ -7,7 +7,7 @@
 
 #include "core/base/count_text.h"
 #include "core/console/progress.h"
-#include "core/console/table.h"
+#include "core/console/text_width.h"
 #include "core/data/ledger.h"
 #include "core/run/run.h"
 
@@ -26,10 +26,10 @@ class Facts {
 
   std::string text() const {
     int width = 0;
-    for (const auto& fact : facts_) width = std::max(width, display_width(fact.first));
+    for (const auto& fact : facts_) width = std::max(width, text_width(fact.first));
     std::string out;
     for (const auto& [name, text] : facts_) {
-      const auto blanks = static_cast<size_t>(width - display_width(name) + 2);
+      const auto blanks = static_cast<size_t>(width - text_width(name) + 2);
       out += console_.dim(name) + std::string(blanks, ' ') + text + "\n";
     }
     return out;

@@ -1,9 +1,7 @@
 #pragma once
-// Aligned text tables, and the width of text on a terminal.
+// Aligned text tables.
 
-#include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace xrun {
@@ -24,11 +22,5 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
   std::vector<Align> align_;
 };
-
-// Columns that text takes: escape sequences and combining marks none, CJK and emoji two, a control
-// character one.
-int display_width(std::string_view text);
-// Cuts text to at most `width` columns, ending with "…" where something was cut.
-std::string cut_to_width(std::string_view text, int width);
 
 }  // namespace xrun

@@ -7,7 +7,8 @@ namespace {
 
 struct Screen {
   explicit Screen(bool terminal)
-      : console([this](std::string_view text) { out += text; }, {terminal, false, 200}) {}
+      : console([this](std::string_view text) { out += text; },
+                {terminal, ColorDepth::kNone, 200}) {}
   std::string out;
   Console console;
   double now = 0;

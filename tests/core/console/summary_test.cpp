@@ -8,7 +8,7 @@ namespace xrun {
 namespace {
 
 const Console& plain() {
-  static const Console console([](std::string_view) {}, {false, false, 80});
+  static const Console console([](std::string_view) {}, {false, ColorDepth::kNone, 80});
   return console;
 }
 

@@ -28,22 +28,5 @@ TEST(TextTable, RefusesMoreCellsThanColumns) {
   EXPECT_THROW(table.add({"1", "2"}), Error);
 }
 
-TEST(DisplayWidth, CountsColumnsNotBytes) {
-  EXPECT_EQ(display_width("abc"), 3);
-  EXPECT_EQ(display_width("ü"), 1);
-  EXPECT_EQ(display_width("u\u0308"), 1);
-  EXPECT_EQ(display_width("日本語"), 6);
-  EXPECT_EQ(display_width("\x1b[31mred\x1b[0m"), 3);
-  EXPECT_EQ(display_width("\xff"), 1);
-}
-
-TEST(CutToWidth, EndsWithAnEllipsisAndUnpaints) {
-  EXPECT_EQ(cut_to_width("abcdef", 6), "abcdef");
-  EXPECT_EQ(cut_to_width("abcdef", 4), "abc…");
-  EXPECT_EQ(cut_to_width("日本語", 4), "日…");
-  EXPECT_EQ(cut_to_width("\x1b[31mabcdef\x1b[0m", 3), "\x1b[31mab…\x1b[0m");
-  EXPECT_EQ(cut_to_width("abc", 0), "");
-}
-
 }  // namespace
 }  // namespace xrun
