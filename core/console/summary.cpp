@@ -92,6 +92,21 @@ std::string memory_text(const RunSummary& summary) {
   return text;
 }
 
+// "3 of train/kl, 1 of valid/loss: null in metrics.jsonl"; a few names are enough.
+std::string nonfinite_text(const std::map<std::string, int64_t>& metrics) {
+  constexpr size_t kNamed = 4;
+  std::string text;
+  size_t named = 0;
+  for (const auto& [name, count] : metrics) {
+    if (named == kNamed) break;
+    text += fmt::format("{}{} of {}", named++ == 0 ? "" : ", ", count_text(count), name);
+  }
+  if (metrics.size() > named) {
+    text += fmt::format(" and those of {} more metrics", metrics.size() - named);
+  }
+  return text + ": null in metrics.jsonl";
+}
+
 }  // namespace
 
 std::string opening_report(const OpeningReport& report, const Console& console) {
@@ -137,9 +152,8 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
   }
   facts.add("time", time);
   facts.add("peak memory", memory_text(summary));
-  if (summary.nonfinite > 0) {
-    facts.add("not finite", fmt::format("{} logged values are null in metrics.jsonl",
-                                        count_text(summary.nonfinite)));
+  if (!summary.nonfinite.empty()) {
+    facts.add("not finite", nonfinite_text(summary.nonfinite));
   }
   if (summary.skipped > 0) {
     facts.add("no update",
@@ -147,7 +161,10 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
                           count_text(summary.skipped), summary.skipped == 1 ? "" : "s"));
   }
   facts.add("run", summary.dir.string());
-  facts.add("model", summary.exported.string());
+  for (const std::filesystem::path& exported : summary.exported) {
+    const bool last = exported.filename() == "hf";
+    facts.add(last ? "model" : exported.filename().string(), exported.string());
+  }
   if (summary.total_steps > summary.steps && summary.stopped.starts_with("--steps")) {
     facts.add("go on", "the same command with --resume and more --steps, or none");
   }

@@ -89,12 +89,13 @@ Json MetricsLog::write(int64_t step) {
   for (const auto& [name, value] : pending_) {
     const bool finite = std::isfinite(value);
     object.set(name, finite ? Json(value) : Json());
-    nonfinite += finite ? 0 : 1;
+    if (finite) continue;
+    ++nonfinite;
+    ++nonfinite_[name];
   }
   if (nonfinite > 0) object.set("nonfinite", nonfinite);
   write_line(step, dump_json(object) + "\n");
   tensorboard_.write(step, pending_);
-  nonfinite_ += nonfinite;
   pending_.clear();
   return object;
 }

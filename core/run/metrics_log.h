@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,7 +41,8 @@ class MetricsLog {
   // Makes everything written durable; a checkpoint does so before it commits.
   void sync();
 
-  int64_t nonfinite() const { return nonfinite_; }  // nulls written by this object
+  // Nulls written by this object, by metric.
+  const std::map<std::string, int64_t>& nonfinite() const { return nonfinite_; }
 
  private:
   void write_line(int64_t step, const std::string& line);
@@ -49,7 +51,7 @@ class MetricsLog {
   std::filesystem::path path_;
   std::unique_ptr<FileWriter> file_;  // null after a failed write
   TensorBoardWriter tensorboard_;
-  int64_t nonfinite_ = 0;
+  std::map<std::string, int64_t> nonfinite_;
 };
 
 // Cuts a metrics file to its leading whole objects of steps below `step`, and returns how many

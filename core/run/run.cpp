@@ -209,6 +209,11 @@ void Run::finish(const Json& state) {
   dir_.write_record();
 }
 
+void Run::add_exported(const std::filesystem::path& path) {
+  std::erase(exported_, path);
+  exported_.push_back(path);
+}
+
 RunSummary Run::summary() const {
   RunSummary summary;
   summary.dir = dir_.path();
@@ -219,7 +224,7 @@ RunSummary Run::summary() const {
   summary.seconds = seconds_;
   summary.tokens = tokens_;
   summary.peak_rss_mb = peak_rss_mb();
-  summary.nonfinite = metrics_ == nullptr ? 0 : metrics_->nonfinite();
+  if (metrics_ != nullptr) summary.nonfinite = metrics_->nonfinite();
   summary.stopped = cut_by_limit() ? fmt::format("--steps {}", settings_.steps_limit) : stopped_;
   summary.checkpoint = last_checkpoint_;
   summary.last_train = last_train_;

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,18 +51,18 @@ struct Body {
 // What the progress line and the closing summary are made of.
 struct RunSummary {
   std::filesystem::path dir;
-  std::filesystem::path exported;    // the exported model, empty if none
-  int64_t steps = 0;                 // bodies done, earlier processes included
-  int64_t total_steps = 0;           // of the phases begun so far, whatever --steps says
-  int64_t first_step = 0;            // where this process began
-  std::filesystem::path checkpoint;  // the last one, empty if none
-  double seconds = 0;                // in bodies, of this process
-  int64_t tokens = 0;                // counted by this process
+  std::vector<std::filesystem::path> exported;  // folders of models, the latest last
+  int64_t steps = 0;                            // bodies done, earlier processes included
+  int64_t total_steps = 0;                      // of the phases begun so far, whatever --steps says
+  int64_t first_step = 0;                       // where this process began
+  std::filesystem::path checkpoint;             // the last one, empty if none
+  double seconds = 0;                           // in bodies, of this process
+  int64_t tokens = 0;                           // counted by this process
   double peak_rss_mb = 0;
-  int64_t tensor_bytes = 0;     // the most that tensors held; 0: not counted
-  bool tensors_on_host = true;  // else on a GPU
-  int64_t planned_bytes = 0;    // of it, before the run
-  int64_t nonfinite = 0;        // metrics written as null
+  int64_t tensor_bytes = 0;                  // the most that tensors held; 0: not counted
+  bool tensors_on_host = true;               // else on a GPU
+  int64_t planned_bytes = 0;                 // of it, before the run
+  std::map<std::string, int64_t> nonfinite;  // values written as null, by metric
   int64_t skipped = 0;  // steps of this process without an update, as nothing in them weighed
   std::string stopped;  // why it ended early: a reason given to stop(), or "--steps 5"
   Json last_train;      // the last object of a step that trained, null if there was none
@@ -78,6 +79,7 @@ class Run {
   Run& operator=(const Run&) = delete;
 
   RunDir& dir() { return dir_; }
+  const RunSettings& settings() const { return settings_; }
   bool resumed() const { return resume_step_ >= 0; }
   int64_t resume_step() const { return resume_step_; }  // bodies done before the resume; -1: fresh
   const Json& state() const { return state_; }          // run.state as saved; null if fresh
@@ -139,7 +141,8 @@ class Run {
 
   // The folder of the checkpoint saved or resumed from last; empty if there is none.
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
-  void set_exported(std::filesystem::path path) { exported_ = std::move(path); }
+  // Notes a folder that a model was exported to; the same one again moves it to the end.
+  void add_exported(const std::filesystem::path& path);
   RunSummary summary() const;
 
  private:
@@ -189,7 +192,7 @@ class Run {
   std::vector<Outside> outside_;
   size_t recalled_ = 0;
   std::filesystem::path last_checkpoint_;
-  std::filesystem::path exported_;
+  std::vector<std::filesystem::path> exported_;
   std::chrono::steady_clock::time_point body_began_;
   std::optional<std::chrono::steady_clock::time_point> waiting_since_;
   double seconds_ = 0;

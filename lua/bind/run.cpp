@@ -157,7 +157,7 @@ int push_export(RunLoop& loop, lua_State* L) {
   const std::filesystem::path out = name ? run.dir().path() / *name : run.dir().hf();
   // While a resume replays what is saved the weights are those of later: what was written stands.
   if (!run.replaying()) is_scorer ? scorer->export_to(out) : policy->export_to(out);
-  if (!name) run.set_exported(out);
+  run.add_exported(out);
   push(L, out.string());
   return 1;
 }

@@ -15,7 +15,7 @@ const Console& plain() {
 TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
   RunSummary summary;
   summary.dir = "runs/dpo-1a2b3c4d";
-  summary.exported = "runs/dpo-1a2b3c4d/hf";
+  summary.exported = {"runs/dpo-1a2b3c4d/best", "runs/dpo-1a2b3c4d/hf"};
   summary.steps = summary.total_steps = 34;
   summary.seconds = 100;
   summary.tokens = 124000;
@@ -31,6 +31,7 @@ TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
             "time         1m 40s, 1,240 tokens/s over all of it\n"
             "peak memory  2.1 GB\n"
             "run          runs/dpo-1a2b3c4d\n"
+            "best         runs/dpo-1a2b3c4d/best\n"
             "model        runs/dpo-1a2b3c4d/hf\n");
 }
 
@@ -41,13 +42,13 @@ TEST(ClosingSummary, SaysHowToGoOnAfterStepsEndedIt) {
   summary.first_step = 2;
   summary.total_steps = 34;
   summary.stopped = "--steps 5";
-  summary.nonfinite = 3;
+  summary.nonfinite = {{"train/kl", 2}, {"valid/loss", 1}};
   EXPECT_EQ(closing_summary(summary, plain()),
             "steps        5 of 34, from 2 on after a resume\n"
             "stopped      --steps 5\n"
             "time         0s\n"
             "peak memory  0 bytes\n"
-            "not finite   3 logged values are null in metrics.jsonl\n"
+            "not finite   2 of train/kl, 1 of valid/loss: null in metrics.jsonl\n"
             "run          r\n"
             "go on        the same command with --resume and more --steps, or none\n");
 }
