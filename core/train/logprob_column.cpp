@@ -20,6 +20,10 @@ static_assert(std::endian::native == std::endian::little, "column.bin is little 
 constexpr uint64_t kBodyBytes = 32;
 constexpr uint64_t kRecordBytes = 40;
 
+std::filesystem::path folder_of(const std::filesystem::path& root, const std::string& document) {
+  return root / hash_hex(document);
+}
+
 std::filesystem::path file_of(const std::filesystem::path& dir) { return dir / "column.bin"; }
 
 uint64_t file_bytes(const std::filesystem::path& path) {
@@ -32,9 +36,13 @@ uint64_t file_bytes(const std::filesystem::path& path) {
 
 std::filesystem::path columns_dir() { return cache_root() / "columns"; }
 
+bool has_column(const std::filesystem::path& root, const Json& key) {
+  return file_bytes(file_of(folder_of(root, dump_json(key)))) >= kRecordBytes;
+}
+
 LogprobColumn::LogprobColumn(const std::filesystem::path& root, const Json& key) {
   const std::string document = dump_json(key);
-  dir_ = root / hash_hex(document);
+  dir_ = folder_of(root, document);
   make_dirs(dir_);
   const FileLock lock(dir_ / "lock", /*wait=*/true, check_interrupt);
   const std::filesystem::path key_file = dir_ / "key.json";

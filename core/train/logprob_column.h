@@ -21,6 +21,9 @@ namespace xrun {
 // Returns cache_root()/columns. Throws Error as that does.
 std::filesystem::path columns_dir();
 
+// Whether a folder holds the column of a key, with at least one value. Makes none.
+bool has_column(const std::filesystem::path& root, const Json& key);
+
 class LogprobColumn {
  public:
   // Opens or makes the column of a key and reads what it holds. Throws Error if the folder's
@@ -29,6 +32,9 @@ class LogprobColumn {
 
   // The value of a segment, if it is there and was computed for tokens of this hash.
   std::optional<float> find(int64_t row, int8_t side, uint64_t tokens) const;
+
+  // Whether there is a value of a segment, whatever tokens it was computed for.
+  bool has(int64_t row, int8_t side) const { return values_.contains({row, side}); }
 
   // Adds a value; find() sees it at once, other processes after flush().
   void add(int64_t row, int8_t side, uint64_t tokens, float value);

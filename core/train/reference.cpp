@@ -152,6 +152,13 @@ LogprobColumn& Reference::column(const std::string& data_key) {
   return *columns_.emplace(data_key, std::move(opened)).first->second;
 }
 
+const LogprobColumn* Reference::known_column(const std::string& data_key) {
+  const bool known = columns_.contains(data_key) || has_column(columns_dir(), column_key(data_key));
+  if (!known) return nullptr;
+  const LogprobColumn& found = column(data_key);
+  return found.size() > 0 ? &found : nullptr;
+}
+
 std::optional<at::Tensor> Reference::find(const Place& place) {
   if (const auto value = column(place.data_key).find(place.row, place.side, place.tokens)) {
     return at::scalar_tensor(*value, at::TensorOptions().dtype(at::kFloat));

@@ -56,6 +56,12 @@ class Reference : public LogprobSource {
   // which load if they are not there yet. Throws Error as logprob does.
   Model& model();
 
+  // Whether the policy's own forward answers now, as in step 0.
+  bool shares() const;
+  // The column of a data set if an earlier run or this one has put values into it, else nullptr.
+  // Lasts as long as this. Throws Error if the folder is damaged.
+  const LogprobColumn* known_column(const std::string& data_key);
+
   // Writes computed values to disk and syncs them; waits for those that a device has.
   void flush();
   // The same without a wait, between steps: what a device computed is copied to the host meanwhile,
@@ -74,7 +80,6 @@ class Reference : public LogprobSource {
   Json column_key(const std::string& data_key);
 
  private:
-  bool shares() const;
   Model& frozen();
   LogprobColumn& column(const std::string& data_key);
   // Where a value stands in the columns.

@@ -3,12 +3,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <map>
+#include <functional>
 
 #include "core/data/pack.h"
 #include "core/model/device_memory.h"
 #include "core/model/memory_limit.h"
 #include "core/train/adamw.h"
+#include "core/train/logprob_column.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/scorer.h"
@@ -158,18 +159,53 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   return shape;
 }
 
-enum class Twins { kLoaded, kAll };
+// Whether a column has the values of many units of a loop: of all, or of some thousands that lie
+// evenly among them. Step 0 asks for none while the policy still answers itself.
+bool has_steps(const LogprobColumn& column, const StepLoop& loop, const StepSource& source,
+               int64_t first) {
+  const DataSet& set = source.data->set;
+  if (set.window_length() > 0) return false;  // a row may lie in several windows
+  const bool pairs = set.kind() == RowKind::kPreference;
+  const int64_t steps = loop.steps - first;
+  const int64_t looked_at = std::min(steps, kCounted / std::max<int64_t>(source.plan.units, 1) + 1);
+  for (int64_t k = 0; k < looked_at; ++k) {
+    for (const int64_t row : set.step_units(source.plan, first + steps * k / looked_at)) {
+      const bool has = pairs ? column.has(row, 1) && column.has(row, -1) : column.has(row, 0);
+      if (!has) return false;
+    }
+  }
+  return true;
+}
+
+// Whether no step of a loop will load a reference's twin: each set has all its values in its
+// column, or none, as one has that the objective does not ask about. One set at least has them.
+bool needs_no_twin(Reference& reference, const StepLoop& loop) {
+  const int64_t first = reference.shares() ? 1 : 0;
+  if (reference.loaded() || loop.steps <= first) return false;
+  int64_t known = 0;
+  for (const StepSource& source : loop.sources) {
+    const LogprobColumn* column = reference.known_column(source.data->set.fingerprint());
+    if (column == nullptr) continue;
+    if (!has_steps(*column, loop, source, first)) return false;
+    ++known;
+  }
+  return known > 0;
+}
+
+// Whether a reference's twin counts.
+using CountsTwin = std::function<bool(Reference&)>;
+
+bool is_loaded(Reference& reference) { return reference.loaded(); }
 
 std::vector<PlannedModel> planned_models(const RunModels& models, const StepSizes& sizes,
-                                         Twins twins) {
+                                         const CountsTwin& counts) {
   std::vector<PlannedModel> planned;
   for (const auto& [policy, training] : trainings_of(models)) {
     const ModelConfig config =
         policy->loaded() ? policy->model().config() : read_model_config(policy->dir());
     MemoryShape shape = shape_of(*policy, training, sizes);
     for (const auto& reference : models.references) {
-      const bool counts = twins == Twins::kAll || reference->loaded();
-      if (reference->policy() == policy && counts) ++shape.references;
+      if (reference->policy() == policy && counts(*reference)) ++shape.references;
     }
     planned.push_back({config, shape, training.turn});
   }
@@ -184,8 +220,7 @@ c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies) {
 
 void check_before_load(const RunModels& models) {
   const DeviceMemory memory = device_memory(device_of(models.policies));
-  check_memory(planned_models(models, {}, Twins::kLoaded), /*longest=*/0, memory.held,
-               memory.available);
+  check_memory(planned_models(models, {}, is_loaded), /*longest=*/0, memory.held, memory.available);
 }
 
 MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
@@ -193,9 +228,10 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
   MemoryReport report;
   report.device_ = device_of(models.policies);
   const DeviceMemory memory = device_memory(report.device_);
-  check_memory(planned_models(models, sizes, Twins::kLoaded), sizes.longest, memory.held,
+  check_memory(planned_models(models, sizes, is_loaded), sizes.longest, memory.held,
                memory.available);
-  report.planned_ = memory_plan(planned_models(models, sizes, Twins::kAll));
+  report.planned_ = memory_plan(planned_models(
+      models, sizes, [&](Reference& reference) { return !needs_no_twin(reference, loop); }));
   for (const auto& policy : models.policies) {
     for (const Parameter& one : policy->model().parameters()) {
       report.weights_ += static_cast<int64_t>(one.master.nbytes());

@@ -34,9 +34,9 @@ void check_before_load(const RunModels& models);
 
 // The plan of a run's models over one loop. The largest micro-batch is found by the lengths of
 // rows: of every step, or of many where there are more than can be looked at. Each optimizer's
-// moments count once they are there or if its weights have none; a reference's twin counts, loaded
-// or not, in what is said, but only if it is loaded in what is refused: a column may hold all its
-// values.
+// moments count once they are there or if its weights have none. A reference's twin counts in what
+// is said if it is loaded or its column lacks a value that the steps will ask for; in what is
+// refused only if it is loaded.
 class MemoryReport {
  public:
   // Plans, and throws Error as check_memory does. What is measured begins anew.

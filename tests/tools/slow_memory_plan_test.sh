@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# What a run says that it will hold is what it holds: in a first run, whose reference loads its
+# frozen twin, and in a second one, which finds every value of the reference in its column.
+source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
+"$xrun" init-model large --preset tiny --tokenizer "$root/tests/data/tiny_tokenizer" >/dev/null
+
+for run in cold warm; do
+  dpo --set model=large --run $run >out.txt 2>&1 || { cat out.txt; fail "the $run run"; }
+  python3 - $run <<'PYTHON' || fail "the plan of the $run run"
+import json, sys
+memory = json.load(open(sys.argv[1] + "/run.json"))["memory"]
+planned, measured = memory["planned"], memory["measured"]
+ratio = planned["total"] / measured["total"]
+print(sys.argv[1], f"{ratio:.3f}", planned, measured)
+if not 0.9 < ratio < 1.1:
+    sys.exit("planned and measured differ by more than a tenth")
+if ("reference" in planned) != (sys.argv[1] == "cold"):
+    sys.exit("the frozen twin is counted where there is none, or left out")
+PYTHON
+done
