@@ -171,6 +171,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
     plan.data.set(fmt::format("set {}", i + 1), identity_of(loop.sources[i]));
   }
   plan_memory(loop);
+  check_disk(loop);
   loop.phase = phases_++;
   report(loop);
   run_->begin_phase(plan, state);

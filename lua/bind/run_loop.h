@@ -95,6 +95,7 @@ class RunLoop {
  private:
   void report(const StepLoop& loop);
   void plan_memory(const StepLoop& loop);
+  void check_disk(const StepLoop& loop) const;
   void measure_memory();
   void show_progress(int64_t done, int64_t total);
   void show_evaluation(const Metrics& metrics, const std::string& loss);

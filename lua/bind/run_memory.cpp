@@ -1,10 +1,52 @@
 // What the loops of a run are planned to hold in memory and held: its record has the fullest one.
 
+#include <algorithm>
 #include <exception>
 
+#include "core/run/disk_space.h"
+#include "core/train/adamw.h"
 #include "lua/bind/run_loop.h"
 
 namespace xrun {
+
+namespace {
+
+// A checkpoint holds what is trained and the moments of it. When one is written those that are kept
+// are still there.
+int64_t checkpoint_bytes(const RunModels& models) {
+  int64_t bytes = 0;
+  for (const auto& policy : models.policies) {
+    for (const Parameter& one : policy->parameters()) {
+      bytes += static_cast<int64_t>(one.master.nbytes());
+    }
+  }
+  for (const auto& adamw : models.optimizers) {
+    for (const auto& trainable : adamw->trainables()) {
+      for (const Parameter& one : trainable->parameters()) {
+        bytes += 2 * static_cast<int64_t>(one.master.nbytes());
+      }
+    }
+  }
+  return bytes;
+}
+
+int64_t checkpoints_at_once(int64_t steps, int64_t every, int64_t keep) {
+  const int64_t saves = every > 0 ? steps / every + 1 : 1;
+  return std::clamp<int64_t>(saves, 1, keep + 1);
+}
+
+}  // namespace
+
+// A resumed run has its kept checkpoints already, so that one more must fit.
+void RunLoop::check_disk(const StepLoop& loop) const {
+  if (optimizers.empty() || loop.steps <= run_->resume_step() - run_->step()) return;
+  const RunSettings& settings = run_->settings();
+  const int64_t steps =
+      settings.steps_limit < 0 ? loop.steps : std::min(loop.steps, settings.steps_limit);
+  const int64_t count =
+      run_->resumed() ? 1 : checkpoints_at_once(steps, settings.save_every, settings.save_keep);
+  check_disk_space(run_->dir().path(), count * checkpoint_bytes({policies_, optimizers}));
+}
 
 // A loop that a resume skips whole takes nothing.
 void RunLoop::plan_memory(const StepLoop& loop) {
