@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/model/hf_config.h"
+#include "core/model/safetensors.h"
 
 namespace xrun {
 
@@ -50,6 +51,20 @@ const char* short_name(at::ScalarType type) {
 std::string counted(size_t n) { return n == 1 ? "1 weight is" : fmt::format("{} weights are", n); }
 
 }  // namespace
+
+std::string tied_head_notice(const std::filesystem::path& dir, const ModelConfig& config) {
+  const std::string head = config.names.head + ".weight";
+  try {
+    if (!config.tied || !SafetensorsFolder(dir).has(head)) return "";
+  } catch (const Error&) {
+    return "";
+  }
+  return fmt::format(
+      "{}: config.json ties the head to the embedding, and the file holds {} as well; they train "
+      "as "
+      "one weight, and an export has it once",
+      dir.string(), head);
+}
 
 void check_weight_names(const SafetensorsFolder& files, const ModelConfig& config,
                         const FileForm& form, const std::string& where) {

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,6 +19,10 @@ struct ModelConfig;
 //   form  of the folder (file_form)
 void check_weight_names(const SafetensorsFolder& files, const ModelConfig& config,
                         const FileForm& form, const std::string& where);
+
+// What to say of a folder whose files hold a head beside the embedding that it is tied to; "" if
+// they do not, or cannot be read, which loading will say.
+std::string tied_head_notice(const std::filesystem::path& dir, const ModelConfig& config);
 
 // Looks at weights one by one as they are read, and reports them together.
 class WeightValues {

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/model/hf_config.h"
 #include "core/model/model_registry.h"
+#include "core/model/weight_check.h"
 #include "core/text/tokenizer.h"
 #include "core/train/batch.h"
 #include "core/train/reference.h"
@@ -76,6 +77,7 @@ int open_policy(lua_State* L) {
   for (const std::string& notice : config.notices) {
     add_notice(session_of(L), notice);
   }
+  add_notice(session_of(L), tied_head_notice(policy->dir(), config));
   return 1;
 }
 
