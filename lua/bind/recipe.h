@@ -14,8 +14,11 @@
 
 namespace xrun {
 
-// How far a recipe runs: to its end, or to its xrun.run, with its data cached.
-enum class RecipePurpose { kTrain, kCache };
+// How far a recipe runs: to its end; to its xrun.run, with its data cached; or to its first loop,
+// where it pauses (look.h), in a folder of its own that goes with it.
+enum class RecipePurpose { kTrain, kCache, kLook };
+
+struct LoopPause;  // loop_pause.h
 
 // What the command line says; see design of commands.
 struct RecipeOptions {
@@ -29,7 +32,8 @@ struct RecipeOptions {
   int threads = 0;  // 0: LibTorch's choice
   bool jit = false;
   RecipePurpose purpose = RecipePurpose::kTrain;
-  bool json = false;  // of a purpose that prints
+  bool json = false;               // of a purpose that prints
+  std::optional<int64_t> repl_at;  // --repl-at: pause before the body of this step
 };
 
 // A Lua file that a recipe loaded.
@@ -45,6 +49,8 @@ struct RecipeContext {
   RecipeText text;
   Config config;
   std::vector<LoadedModule> modules;
+  lua_State* thread = nullptr;             // the recipe's coroutine
+  std::shared_ptr<const LoopPause> pause;  // where it is paused; null while it runs
 };
 
 // The context of a state. Throws Error if no recipe runs in it.
@@ -59,11 +65,16 @@ class Recipe {
  public:
   // Throws UsageError (config), Error (file), LuaError (syntax).
   Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules);
+  // The same of a text that is at hand; options.recipe names it.
+  Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules,
+         const std::string& text);
   ~Recipe();
 
-  // Runs on until the recipe ends (false) or yields (true). Throws LuaError, UsageError (a LuaError
-  // that is bad usage), Interrupted.
+  // Runs on until the recipe ends (false) or yields (true): pause() tells where. Throws LuaError,
+  // UsageError (a LuaError that is bad usage), Interrupted.
   bool resume();
+  // Where the recipe is paused; null if it runs, is done, or yields for another reason.
+  const LoopPause* pause();
 
   LuaState& state() { return *state_; }
   lua_State* thread() const { return thread_; }  // the recipe's coroutine

@@ -1,0 +1,71 @@
+#pragma once
+// A recipe run up to its loop and paused there: what inspect, check and the prompt look at.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lua/bind/data_handle.h"
+#include "lua/bind/frame_names.h"
+#include "lua/bind/loop_pause.h"
+#include "lua/bind/recipe.h"
+#include "lua/bind/session.h"
+
+namespace xrun {
+
+class Tokenizer;
+
+// A recipe under control. Nothing of the user's is written: its run lies in a folder that goes with
+// the session. Weights load at the first forward. Not thread-safe.
+class LookSession {
+ public:
+  ~LookSession();
+  LookSession(const LookSession&) = delete;
+  LookSession& operator=(const LookSession&) = delete;
+
+  Recipe& recipe() { return *recipe_; }
+  LuaState& state() { return recipe_->state(); }
+  Session& session();
+
+  // Where the recipe is paused; null if it failed, is done, or never reaches a loop.
+  const LoopPause* pause() const { return recipe_->pause(); }
+  // What ended the recipe; null: nothing did. The state stays usable.
+  const std::shared_ptr<const ErrorReport>& error() const { return error_; }
+  bool done() const { return done_; }  // it ran to its end
+  // "dpo.lua never reaches a loop of run:steps; it ends after line 24", "" if it is paused at one.
+  std::string no_loop_text();
+
+  // Goes on. True if the recipe pauses again; false if it is done or failed (error()).
+  bool resume();
+  // Leaves the loop without its bodies and goes on to the next one, so that a later phase can be
+  // looked at: its data, not the weights that it would begin with. True if there is one.
+  bool next_loop();
+
+  // The names at the pause or at the recipe's end; after an error those that its main chunk had
+  // defined.
+  FrameNames names();
+
+  // What the names hold: data sets by name in the order of declaration, those of the loop first
+  // under "train" if no name holds them.
+  std::vector<std::pair<std::string, std::shared_ptr<DataHandle>>> data_sets();
+  // Of the loop's first set, or the first among the names; null if there is none.
+  std::shared_ptr<Policy> policy();
+
+ private:
+  friend std::unique_ptr<LookSession> start_look(RecipeOptions, std::shared_ptr<Console>);
+  LookSession() = default;
+  void start(RecipeOptions options, std::shared_ptr<Console> console);
+
+  std::unique_ptr<Recipe> recipe_;
+  std::shared_ptr<const ErrorReport> error_;
+  bool done_ = false;
+};
+
+// Runs a recipe up to its first loop. options.recipe "" is no recipe: a bare state for a prompt.
+// Errors of the recipe, its syntax and its configuration do not throw: error() has them, with
+// `usage` where they are bad usage. Makes the state the one that signals stop. Throws Error if the
+// file cannot be read, Interrupted.
+std::unique_ptr<LookSession> start_look(RecipeOptions options, std::shared_ptr<Console> console);
+
+}  // namespace xrun
