@@ -9,6 +9,7 @@ namespace xrun {
 namespace {
 
 std::atomic<int> raised_by = 0;
+std::atomic<bool> pause_wanted = false;
 static_assert(std::atomic<int>::is_always_lock_free);  // or a handler could not touch it
 
 }  // namespace
@@ -27,5 +28,11 @@ void check_interrupt() {
 }
 
 void clear_interrupt() { raised_by.store(0); }
+
+void request_pause() { pause_wanted.store(true); }
+
+bool take_pause_request() {
+  return pause_wanted.load(std::memory_order_relaxed) && pause_wanted.exchange(false);
+}
 
 }  // namespace xrun

@@ -20,4 +20,9 @@ void check_interrupt();
 // Lowers the flag, as a prompt does after it has answered a Ctrl-C.
 void clear_interrupt();
 
+// A second flag, of SIGUSR1: a loop pauses between two bodies. Raising it is async-signal-safe.
+void request_pause();
+// Lowers the flag; returns whether it was raised.
+bool take_pause_request();
+
 }  // namespace xrun

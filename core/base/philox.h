@@ -30,6 +30,7 @@ enum RandomStream : uint64_t {
   kStreamBlockShuffle = 10,
   kStreamDropout = 11,
   kStreamAdapter = 12,
+  kStreamStandIn = 13,  // log-probs of a dry step
 };
 
 }  // namespace xrun

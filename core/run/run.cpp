@@ -117,14 +117,28 @@ bool Run::cut_by_limit() const {
 std::optional<Body> Run::begin_body(const Json& state) {
   XRUN_CHECK(phases_begun_ > 0, "a body begins outside a loop; call begin_phase first");
   if (in_body_) end_body(state);
-  if (phase_is_over() || limit_reached()) return std::nullopt;
+  const std::optional<Body> body = upcoming();
+  if (!body) return std::nullopt;
   check_interrupt();
-  const Phase& phase = phases_[phases_begun_ - 1];
   body_state_ = state;
   in_body_ = true;
   updated_ = false;
   body_began_ = SteadyClock::now();
+  return body;
+}
+
+std::optional<Body> Run::upcoming() const {
+  if (phases_begun_ == 0 || phase_is_over() || limit_reached()) return std::nullopt;
+  const Phase& phase = phases_[phases_begun_ - 1];
   return Body{step_, phase.done, phase.total};
+}
+
+int64_t Run::phase_step() const { return phases_begun_ == 0 ? 0 : phases_[phases_begun_ - 1].done; }
+
+void Run::pass_phase(const PhasePlan& plan) {
+  phases_.push_back({plan.steps, plan.steps, false, plan.data});
+  ++phases_begun_;
+  step_ += plan.steps;
 }
 
 void Run::mark_updated() { updated_ = true; }
@@ -170,6 +184,7 @@ void Run::leave_loop(const Json& state) {
 }
 
 void Run::save(const Json& state) {
+  if (!settings_.saves) return;
   if (metrics_ != nullptr) metrics_->sync();
   last_checkpoint_ = checkpoints_.save(step_, position(state), saved_);
 }

@@ -33,6 +33,7 @@ struct RunSettings {
   int64_t save_every = 0;  // bodies between checkpoints; 0: only at the end of each phase
   int64_t save_keep = 2;
   int64_t steps_limit = -1;  // --steps: bodies of the whole run; -1: no limit
+  bool saves = true;         // false: no checkpoints, of a run that is only looked into
 };
 
 // One loop, known before it starts.
@@ -110,6 +111,12 @@ class Run {
   // is done, stop() was called, or --steps is reached. `state` is run.state as of now; it is what
   // an error before this body's update saves.
   std::optional<Body> begin_body(const Json& state);
+  // What begin_body would return now, between two bodies.
+  std::optional<Body> upcoming() const;
+  int64_t phase_step() const;  // bodies done of the phase begun last
+  // Counts a phase as done without its bodies, in place of begin_phase: of a run that is only
+  // looked into.
+  void pass_phase(const PhasePlan& plan);
   // The update of this body is done: from here an error saves the state after it.
   void mark_updated();
   void count_tokens(int64_t tokens) { tokens_ += tokens; }

@@ -1,4 +1,5 @@
-// The handlers touch atomics, the hook, write(2) and alarm(2): all of it is async-signal-safe.
+// The handlers touch atomics, the hook, write(2), alarm(2) and, before the end, system calls that
+// remove folders: all of it is async-signal-safe.
 #include "core/run/signals.h"
 
 #include <signal.h>
@@ -10,6 +11,8 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "core/base/scratch_folder.h"
+
 namespace xrun {
 
 namespace {
@@ -19,6 +22,7 @@ constexpr int64_t kSecondSignalAfterMs = 300;
 constexpr unsigned kStillStoppingAfterS = 3;
 constexpr char kStoppingAtOnce[] =
     "\nstopping at once; --resume goes on from the last checkpoint, if there is one\n";
+constexpr char kPausing[] = "\npausing after this step\n";
 constexpr char kStillStopping[] =
     "\nstill stopping; another Ctrl-C stops at once, without saving\n";
 
@@ -46,6 +50,7 @@ void on_signal(int signal_number) {
     alarm(kStillStoppingAfterS);
   } else if (now_ms() - first_signal_ms >= kSecondSignalAfterMs) {
     say(kStoppingAtOnce);
+    remove_scratch_folders();
     _exit(interrupted_exit_status(signal_number));
   }
   request_interrupt(signal_number);
@@ -56,6 +61,13 @@ void on_signal(int signal_number) {
 void on_alarm(int) {
   const int saved_errno = errno;
   if (interrupt_requested()) say(kStillStopping);
+  errno = saved_errno;
+}
+
+void on_pause(int) {
+  const int saved_errno = errno;
+  say(kPausing);
+  request_pause();
   errno = saved_errno;
 }
 
@@ -84,6 +96,14 @@ void install_signal_handlers() {
   late.sa_flags = SA_RESTART;
   sigaction(SIGALRM, &late, nullptr);
   signal(SIGPIPE, SIG_IGN);
+}
+
+void install_pause_handler() {
+  struct sigaction action {};
+  action.sa_handler = on_pause;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
 }
 
 void set_signal_hook(SignalHook hook) { signal_hook = hook; }

@@ -1,5 +1,5 @@
 #pragma once
-// SIGINT, SIGTERM and SIGHUP: stop after saving; a second one stops at once.
+// SIGINT, SIGTERM and SIGHUP: stop after saving; a second one stops at once. SIGUSR1: pause.
 
 #include "core/base/interrupt.h"
 
@@ -14,6 +14,10 @@ using SignalHook = void (*)(int signal_number);
 // steps since the last one is lost. If the first is pending after 3 s, stderr is told so (SIGALRM).
 // SIGPIPE is ignored; a write to a closed pipe is then an error like any other.
 void install_signal_handlers();
+
+// Makes SIGUSR1 ask for a pause (interrupt.h) and say so on stderr; without it the signal ends the
+// process. For a run that has a prompt to pause in.
+void install_pause_handler();
 
 // Sets what a signal calls besides raising the flag; nullptr is nothing. The hook outlives its use.
 void set_signal_hook(SignalHook hook);

@@ -20,6 +20,7 @@ class Model;
 // everything does nothing.
 class ExpertBalance {
  public:
+  ExpertBalance() = default;  // of no policy
   explicit ExpertBalance(const AdamW& adamw);
 
   // Counts the slots of a whole step, which the term of every micro-batch needs: one forward of

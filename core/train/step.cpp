@@ -28,14 +28,14 @@ using Clock = std::chrono::steady_clock;
 // Leaves nothing of a step behind, whichever way it ends: no gradient, no graph, no open view.
 class StepScope {
  public:
-  StepScope(std::span<const StepPart> parts, AdamW& adamw) : parts_(parts), adamw_(adamw) {
-    adamw_.clear_gradients();
+  StepScope(std::span<const StepPart> parts, AdamW* adamw) : parts_(parts), adamw_(adamw) {
+    if (adamw_ != nullptr) adamw_->clear_gradients();
     for (const StepPart& part : parts_) {
       for (const auto& micro : part.batch->micros()) micro->clear_scored();
     }
   }
   ~StepScope() {
-    adamw_.clear_gradients();
+    if (adamw_ != nullptr) adamw_->clear_gradients();
     for (const StepPart& part : parts_) part.batch->close();
   }
   StepScope(const StepScope&) = delete;
@@ -43,7 +43,7 @@ class StepScope {
 
  private:
   std::span<const StepPart> parts_;
-  AdamW& adamw_;
+  AdamW* adamw_;  // null: a dry step
 };
 
 // The losses of one micro-batch, kept until the step knows that they are finite.
@@ -97,8 +97,12 @@ std::vector<const LogprobSource*> trained_sources(const AdamW& adamw) {
 // Everything between the first forward and the update.
 class Gatherer {
  public:
-  Gatherer(AdamW& adamw, const StepOptions& options)
-      : options_(options), sources_(trained_sources(adamw)), experts_(adamw) {}
+  // Without an optimizer no model is asked for anything.
+  Gatherer(const AdamW* adamw, const StepOptions& options) : options_(options) {
+    if (adamw == nullptr) return;
+    sources_ = trained_sources(*adamw);
+    experts_ = ExpertBalance(*adamw);
+  }
 
   // Before the first run(): what terms of the whole step need to know.
   void prepare(std::span<const StepPart> parts) { experts_.count(parts, options_.poll); }
@@ -182,11 +186,11 @@ Metrics train_step(std::span<const StepPart> parts, AdamW& adamw, const StepOpti
   const Batch& first = *parts.front().batch;
   const double lr = options.lr ? *options.lr : adamw.lr(first.schedule_step(), first.total_steps());
   const at::AutoGradMode gradients_on(true);
-  const StepScope scope(parts, adamw);
+  const StepScope scope(parts, &adamw);
 
   std::vector<UnitTotals> totals = part_totals(parts, options.ranks);
   if (token_weight(parts, totals) == 0) return {{"skipped", 1.0}, {"lr", lr}};
-  Gatherer gatherer(adamw, options);
+  Gatherer gatherer(&adamw, options);
   gatherer.prepare(parts);
   for (size_t i = 0; i < parts.size(); ++i) {
     gatherer.run(parts[i], totals[i], static_cast<int64_t>(i));
@@ -209,6 +213,19 @@ Metrics train_step(std::span<const StepPart> parts, AdamW& adamw, const StepOpti
     metrics.emplace_back("perf/head_recomputed", static_cast<double>(more));
   }
   return metrics;
+}
+
+Metrics dry_step(std::span<const StepPart> parts, const StepOptions& options) {
+  XRUN_CHECK(!parts.empty(), "a step needs at least one batch");
+  const at::AutoGradMode gradients_on(true);
+  const StepScope scope(parts, nullptr);
+  std::vector<UnitTotals> totals = part_totals(parts, options.ranks);
+  if (token_weight(parts, totals) == 0) return {{"skipped", 1.0}};
+  Gatherer gatherer(nullptr, options);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    gatherer.run(parts[i], totals[i], static_cast<int64_t>(i));
+  }
+  return gatherer.read({}).metrics;
 }
 
 }  // namespace xrun

@@ -56,4 +56,8 @@ Metrics train_step(Batch& batch, const Objective& objective, AdamW& adamw,
                    const StepOptions& options = {});
 Metrics train_step(std::span<const StepPart> parts, AdamW& adamw, const StepOptions& options = {});
 
+// The same without weights: objectives and their gradients with respect to whatever leaves they
+// read, then loss and the objectives' metrics. Nothing is updated; options.lr is of no account.
+Metrics dry_step(std::span<const StepPart> parts, const StepOptions& options = {});
+
 }  // namespace xrun

@@ -16,6 +16,7 @@
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/session.h"
+#include "lua/bind/stand_in.h"
 
 namespace xrun {
 
@@ -114,10 +115,20 @@ void say_skipped(Session& session, const Batch& batch) {
       batch.step()));
 }
 
+// A dry run of the step's objectives where models have a stand-in.
+int step_dry(lua_State* L, LogprobStandIn& stand_in, const std::vector<StepPart>& parts) {
+  StepOptions options;
+  options.poll = [L] { check_interrupt(L); };
+  if (stand_in.on_step) stand_in.on_step(parts);
+  push(L, std::make_shared<MetricTable>(with_prefix(dry_step(parts, options), "train/")));
+  return 1;
+}
+
 int step(AdamW& adamw, lua_State* L) {
   int next = 0;
   const std::vector<StepPart> parts = read_parts(L, &next);
   const Options table(L, next, {"lr"});
+  if (const auto& stand_in = session_of(L).stand_in) return step_dry(L, *stand_in, parts);
   StepOptions options;
   options.lr = table.find<double>("lr");
   options.poll = [L] { check_interrupt(L); };

@@ -8,6 +8,8 @@
 #include "core/train/policy_head.h"
 #include "core/train/reference.h"
 #include "lua/bind/args.h"
+#include "lua/bind/session.h"
+#include "lua/bind/stand_in.h"
 #include "lua/bind/view.h"
 
 namespace xrun {
@@ -31,13 +33,16 @@ void set_field(lua_State* L, const char* name, const at::Tensor& value) {
 }
 
 // `head` is policy_head or reference_head of a view with targets, or of a batch.
-template <typename Head>
-int push_head(lua_State* L, const Head& head) {
+template <typename Model, typename Head>
+int push_head(const Model& model, lua_State* L, const Head& head) {
   const Options given(L, 3, {"entropy", "lse", "top_k", "temperature", "columns", "targets"});
   const HeadOptions options = read_head_options(given);
   const auto targets = given.find<at::Tensor>("targets");
   HeadResult result;
-  if (class_of(L, 2) == &class_info<Batch>) {
+  if (const auto& stand_in = session_of(L).stand_in) {
+    result = stand_in_head(*stand_in, L, stand_in_name(session_of(L), model),
+                           std::is_same_v<Model, Policy>, options, targets.value_or(at::Tensor()));
+  } else if (class_of(L, 2) == &class_info<Batch>) {
     XRUN_CHECK(!targets, "targets are of a view's rows; score views, or leave targets out");
     result = head(arg<Batch&>(L, 2, "batch"), options);
   } else {
@@ -55,11 +60,11 @@ int push_head(lua_State* L, const Head& head) {
 }  // namespace
 
 int push_policy_head(Policy& policy, lua_State* L) {
-  return push_head(L, [&](auto&&... of) { return policy_head(policy, of...); });
+  return push_head(policy, L, [&](auto&&... of) { return policy_head(policy, of...); });
 }
 
 int push_reference_head(Reference& reference, lua_State* L) {
-  return push_head(L, [&](auto&&... of) { return reference_head(reference, of...); });
+  return push_head(reference, L, [&](auto&&... of) { return reference_head(reference, of...); });
 }
 
 }  // namespace xrun

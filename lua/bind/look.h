@@ -32,8 +32,7 @@ class LookSession {
   const LoopPause* pause() const { return recipe_->pause(); }
   // What ended the recipe; null: nothing did. The state stays usable.
   const std::shared_ptr<const ErrorReport>& error() const { return error_; }
-  bool done() const { return done_; }  // it ran to its end
-  // "dpo.lua never reaches a loop of run:steps; it ends after line 24", "" if it is paused at one.
+  // Why there is no loop, with file and line; "" if the recipe is paused at one.
   std::string no_loop_text();
 
   // Goes on. True if the recipe pauses again; false if it is done or failed (error()).
@@ -46,8 +45,8 @@ class LookSession {
   // defined.
   FrameNames names();
 
-  // What the names hold: data sets by name in the order of declaration, those of the loop first
-  // under "train" if no name holds them.
+  // The data sets that the names hold, in the order of declaration. Those of the loop are its
+  // sources'.
   std::vector<std::pair<std::string, std::shared_ptr<DataHandle>>> data_sets();
   // Of the loop's first set, or the first among the names; null if there is none.
   std::shared_ptr<Policy> policy();
@@ -59,7 +58,6 @@ class LookSession {
 
   std::unique_ptr<Recipe> recipe_;
   std::shared_ptr<const ErrorReport> error_;
-  bool done_ = false;
 };
 
 // Runs a recipe up to its first loop. options.recipe "" is no recipe: a bare state for a prompt.

@@ -21,13 +21,17 @@ struct LoopPause {
 
 // When the next pause is asked for. Belongs to a state (LuaState::service).
 struct PausePlan {
-  bool at_once = false;  // at the next place where a recipe can pause
-  int64_t at_step = -1;  // before the body of this step, or where the loops before it end; -1: none
+  bool at_once = false;      // at the next place where a recipe can pause
+  int64_t before_step = -1;  // before the body of this step of the run; -1: none
+  int64_t bodies = -1;       // when so many have ended; -1: none
 };
 
-// Whether the iterator should pause now, and notes where in the recipe's context. Called between
-// two bodies. A pause that was asked for is used up. Throws Error if `L` is not the recipe's own
-// coroutine, which alone can be suspended, and nothing but looking is wanted.
+// Whether a loop that has not begun is to pause before its report, plan and weights.
+bool pauses_before_loops(lua_State* L);
+
+// Whether the iterator is to pause now, between two bodies; notes where in the recipe's context. A
+// pause that was asked for is used up. Only the recipe's own coroutine can be suspended: throws
+// Error in another one of a recipe that is looked at; a run says so and goes on.
 bool take_pause(lua_State* L, const std::shared_ptr<StepLoop>& loop, bool ended_body);
 
 }  // namespace xrun

@@ -233,6 +233,7 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
   report.planned_ = memory_plan(planned_models(
       models, sizes, [&](Reference& reference) { return !needs_no_twin(reference, loop); }));
   for (const auto& policy : models.policies) {
+    if (!policy->loaded()) continue;  // of a dry run
     for (const Parameter& one : policy->model().parameters()) {
       report.weights_ += static_cast<int64_t>(one.master.nbytes());
     }

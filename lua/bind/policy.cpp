@@ -20,6 +20,7 @@
 #include "lua/bind/head.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
+#include "lua/bind/stand_in.h"
 #include "lua/bind/view.h"
 
 namespace xrun {
@@ -84,6 +85,10 @@ int open_policy(lua_State* L) {
 // A batch is scored whole and without gradient; a view is scored in the step's forward.
 template <class Source>
 int score(Source& source, lua_State* L, bool by_token) {
+  if (const auto& stand_in = session_of(L).stand_in) {
+    return push_stand_in(*stand_in, L, stand_in_name(session_of(L), source), by_token,
+                         std::is_same_v<Source, Policy>);
+  }
   at::Tensor result;
   if (class_of(L, 2) == &class_info<Batch>) {
     Batch& batch = arg<Batch&>(L, 2, "batch");
@@ -98,6 +103,7 @@ int score(Source& source, lua_State* L, bool by_token) {
 
 // Prototyping: every logit of the view's loss rows, said with its memory each time it grows.
 int push_logits(Policy& policy, lua_State* L) {
+  check_no_stand_in(session_of(L), "every logit");
   const View view = read_view(L, 2);
   Model& model = policy.model();
   const at::Tensor hidden = model.forward(view.micro().input())

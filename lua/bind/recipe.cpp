@@ -10,6 +10,8 @@
 #include "core/base/file.h"
 #include "core/base/philox.h"
 #include "lua/bind/args.h"
+#include "lua/bind/frame_names.h"
+#include "lua/bind/loop_pause.h"
 #include "lua/bind/modules.h"
 
 namespace xrun {
@@ -25,6 +27,38 @@ struct ContextSlot {
   throw LuaError(std::move(report));
 }
 
+// What stands behind the text of a recipe that is looked at: at its end it is paused once more, so
+// that its names can be read. It does not fit behind a `return`.
+constexpr const char* kAtEnd = "\ndo (...)() end";
+
+// The handler of a recipe that is looked at.
+int keep_names_and_report(lua_State* L) {
+  keep_frame_names(L, "@" + recipe_context(L).options.recipe);
+  return message_handler(L);
+}
+
+int wait_at_end(lua_State* L) {
+  recipe_context(L).at_end = true;
+  return lua_yield(L, 0);
+}
+
+// Loads the text, or throws its syntax error.
+void load_text(lua_State* L, const RecipeOptions& options, const std::string& text) {
+  const std::string chunk = "@" + options.recipe;
+  remember_source(L, chunk, text);
+  // Syntax first: of two errors in a text, the one that Lua finds explains the other.
+  XRUN_CHECK(!text.starts_with("\x1bLJ"), "{}: this is bytecode; recipes are text", options.recipe);
+  const bool shebang = text.starts_with('#');
+  const std::string body = shebang ? "--" + text : text;
+  if (options.purpose == RecipePurpose::kLook) {
+    const std::string longer = body + kAtEnd;
+    if (luaL_loadbuffer(L, longer.data(), longer.size(), chunk.c_str()) == 0) return;
+    lua_pop(L, 1);
+  }
+  if (luaL_loadbuffer(L, body.data(), body.size(), chunk.c_str()) == 0) return;
+  throw_report(syntax_report(L, -1));
+}
+
 }  // namespace
 
 RecipeContext& recipe_context(lua_State* L) {
@@ -33,23 +67,18 @@ RecipeContext& recipe_context(lua_State* L) {
   return *slot.context;
 }
 
-Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules) {
+Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules)
+    : Recipe(options, modules, read_file(options.recipe, 16 << 20)) {}
+
+Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules,
+               const std::string& text) {
   auto context = std::make_unique<RecipeContext>();
   context->options = options;
-  context->text = read_recipe_text(options.recipe, read_file(options.recipe, 16 << 20));
-  const std::string& text = context->text.text;
+  context->text = read_recipe_text(options.recipe, text);
 
   state_ = std::make_unique<LuaState>(LuaOptions{.jit = options.jit});
   lua_State* L = *state_;
-  const std::string chunk = "@" + options.recipe;
-  remember_source(L, chunk, text);
-  // Syntax first: of two errors in a text, the one that Lua finds explains the other.
-  XRUN_CHECK(!text.starts_with("\x1bLJ"), "{}: this is bytecode; recipes are text", options.recipe);
-  const bool shebang = text.starts_with('#');
-  const std::string body = shebang ? "--" + text : text;
-  if (luaL_loadbuffer(L, body.data(), body.size(), chunk.c_str()) != 0) {
-    throw_report(syntax_report(L, -1));
-  }
+  load_text(L, options, context->text.text);
   context->config = Config::resolve(context->text, options.sets);
   state_->service<ContextSlot>().context = std::move(context);
   for (OpenModule open : modules) open(*state_);
@@ -62,23 +91,34 @@ Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modu
   thread_ = lua_newthread(L);
   thread_ref_ = LuaRef(L, -1);
   lua_pop(L, 1);
+  this->context().thread = thread_;
+  const bool looks = options.purpose == RecipePurpose::kLook;
   lua_getglobal(L, "xpcall");
   lua_insert(L, -2);
-  lua_pushcfunction(L, message_handler);
-  lua_xmove(L, thread_, 3);
+  lua_pushcfunction(L, looks ? keep_names_and_report : message_handler);
+  lua_pushcfunction(L, wait_at_end);
+  lua_xmove(L, thread_, 4);
 }
 
 Recipe::~Recipe() = default;
 
 RecipeContext& Recipe::context() { return recipe_context(*state_); }
 
+bool Recipe::at_end() { return context().at_end; }
+
+const LoopPause* Recipe::pause() { return context().pause.get(); }
+
 bool Recipe::resume() {
-  const int status = lua_resume(thread_, started_ ? 0 : 2);
+  XRUN_CHECK(!done_, "{} is done; nothing is left to go on with", context().options.recipe);
+  context().pause = nullptr;
+  context().at_end = false;
+  const int status = lua_resume(thread_, started_ ? 0 : 3);
   started_ = true;
   if (status == LUA_YIELD) {
     lua_settop(thread_, 0);
     return true;
   }
+  done_ = true;
   if (status != 0) throw_report(report_of(thread_, -1));
   if (lua_toboolean(thread_, 1) == 0) throw_report(report_of(thread_, 2));
   return false;

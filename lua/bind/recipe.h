@@ -51,6 +51,7 @@ struct RecipeContext {
   std::vector<LoadedModule> modules;
   lua_State* thread = nullptr;             // the recipe's coroutine
   std::shared_ptr<const LoopPause> pause;  // where it is paused; null while it runs
+  bool at_end = false;                     // suspended behind its last line
 };
 
 // The context of a state. Throws Error if no recipe runs in it.
@@ -73,6 +74,9 @@ class Recipe {
   // Runs on until the recipe ends (false) or yields (true): pause() tells where. Throws LuaError,
   // UsageError (a LuaError that is bad usage), Interrupted.
   bool resume();
+  bool done() const { return done_; }  // it has ended, by itself or by an error
+  // One that is looked at is suspended behind its last line, where its names can still be read.
+  bool at_end();
   // Where the recipe is paused; null if it runs, is done, or yields for another reason.
   const LoopPause* pause();
 
@@ -84,7 +88,7 @@ class Recipe {
   std::unique_ptr<LuaState> state_;
   LuaRef thread_ref_;
   lua_State* thread_ = nullptr;
-  bool started_ = false;
+  bool started_ = false, done_ = false;
 };
 
 // Threads and determinism as every command that computes wants them: deterministic algorithms,

@@ -85,6 +85,7 @@ RunSettings read_settings(lua_State* L) {
   settings.save_every = config_whole(L, "save.every", settings.save_every);
   settings.save_keep = config_whole(L, "save.keep", settings.save_keep);
   settings.steps_limit = recipe_context(L).options.steps.value_or(-1);
+  settings.saves = recipe_context(L).options.purpose != RecipePurpose::kLook;
   return settings;
 }
 
@@ -105,9 +106,11 @@ int make_run(lua_State* L) {
                     dir.path().string()));
     throw Error("finished");
   }
-  // Weights that do not load are an error before the folder holds a run.
-  if (!models.optimizers.empty()) check_before_load(models);
-  for (const auto& policy : models.policies) policy->model();
+  // Weights that do not load are an error before the folder holds a run; to look needs none.
+  if (recipe_context(L).options.purpose != RecipePurpose::kLook) {
+    if (!models.optimizers.empty()) check_before_load(models);
+    for (const auto& policy : models.policies) policy->model();
+  }
   if (!session.date.empty()) dir.record().set("date", session.date);
   keep_dtype(L, dir);
   keep_measured(L, dir);
@@ -155,9 +158,11 @@ int push_export(RunLoop& loop, lua_State* L) {
   const auto policy = is_scorer ? nullptr : arg<std::shared_ptr<Policy>>(L, 2, "policy");
   Run& run = loop.run();
   const std::filesystem::path out = name ? run.dir().path() / *name : run.dir().hf();
-  // While a resume replays what is saved the weights are those of later: what was written stands.
-  if (!run.replaying()) is_scorer ? scorer->export_to(out) : policy->export_to(out);
-  run.add_exported(out);
+  // While a resume replays what is saved the weights are those of later: what was written stands. A
+  // run that is looked at leaves nothing.
+  const bool writes = !run.replaying() && loop.session().scratch == nullptr;
+  if (writes) is_scorer ? scorer->export_to(out) : policy->export_to(out);
+  if (writes || run.replaying()) run.add_exported(out);
   push(L, out.string());
   return 1;
 }

@@ -160,7 +160,8 @@ SampleSettings read_sample_settings(RunLoop& run, lua_State* L, const DataHandle
 Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& data,
                const SampleSettings& settings) {
   TextOptions text = settings.text;
-  if (text.generate.max_new_tokens < 1) return {};
+  // A dry run has no model to answer with.
+  if (text.generate.max_new_tokens < 1 || run.session().stand_in != nullptr) return {};
   const std::shared_ptr<Model> copy = host_model(L, policy);
   const int64_t most = text.generate.max_new_tokens * data.set.size();
   TaskProgress progress(*run.session().console, "answering " + data.name, "tokens");

@@ -56,6 +56,16 @@ Json identity_of(const StepSource& source) {
                            {"window_blocks", plan.order.window}});
 }
 
+PhasePlan plan_of(const StepLoop& loop) {
+  PhasePlan plan;
+  plan.steps = loop.steps;
+  plan.data = identity_of(loop.sources.front());
+  for (size_t i = 1; i < loop.sources.size(); ++i) {
+    plan.data.set(fmt::format("set {}", i + 1), identity_of(loop.sources[i]));
+  }
+  return plan;
+}
+
 std::shared_ptr<Batch> next_batch(const StepSource& source, const Body& body, int64_t max_tokens,
                                   c10::Device device) {
   const DataHandle& data = *source.data;
@@ -127,8 +137,10 @@ void RunLoop::report(const StepLoop& loop) {
   report.recipe = recipe_;
   if (!policies_.empty()) {
     report.model = describe_model(*policies_[0]);
-    report.parameters = count_elements(policies_[0]->model().parameters());
-    report.trainable = count_elements(policies_[0]->parameters());
+    if (policies_[0]->loaded()) {
+      report.parameters = count_elements(policies_[0]->model().parameters());
+      report.trainable = count_elements(policies_[0]->parameters());
+    }
   }
   report.ledger = std::move(session_.ledger_text);
   session_.ledger_text.clear();
@@ -141,7 +153,7 @@ void RunLoop::report(const StepLoop& loop) {
                     set.size() == 1 ? "" : "s", source.plan.units, order_text(source.plan.order)));
   }
   if (memory_) report.facts.emplace_back("memory", describe_plan(memory_->planned()));
-  report.output = run_->dir().path().string();
+  if (session_.scratch == nullptr) report.output = run_->dir().path().string();
   report.notices = std::move(session_.notices);
   session_.notices.clear();
   const std::string text = opening_report(report, *session_.console);
@@ -164,24 +176,20 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
         fmt::format("the last batch of the data is partial: {} of {} {}s; it trains too", last,
                     first.plan.units, set.unit_name()));
   }
-  PhasePlan plan;
-  plan.steps = loop.steps;
-  plan.data = identity_of(first);
-  for (size_t i = 1; i < loop.sources.size(); ++i) {
-    plan.data.set(fmt::format("set {}", i + 1), identity_of(loop.sources[i]));
-  }
+  const PhasePlan plan = plan_of(loop);
   plan_memory(loop);
   check_disk(loop);
   loop.phase = phases_++;
+  loop.begun = true;
   report(loop);
   run_->begin_phase(plan, state);
+  loop.first_step = run_->step() - run_->phase_step();
   keep_ledger();
   if (loop.phase == 0 && run_->dir().resuming()) {
     session_.console->print(resume_line(run_->dir(), run_->resume_step()));
   }
   progress_.emplace(*session_.console);
   progress_->start();
-  loop.begun = true;
 }
 
 void RunLoop::keep_ledger() {
@@ -193,7 +201,7 @@ void RunLoop::keep_ledger() {
   session_.ledger_text.clear();
 }
 
-std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
+bool RunLoop::settle(StepLoop& loop, const Json& state) {
   XRUN_CHECK(!loop.begun || loop.phase + 1 == phases_,
              "this loop was left when another one began; its bodies cannot go on");
   if (!loop.begun) begin(loop, state);
@@ -201,12 +209,56 @@ std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
     if (source.batch) source.batch->close();
     source.batch.reset();
   }
-  if (run_->in_body()) {
-    for (const auto& reference : session_.references) reference->flush_arrived();
-    const int64_t done = loop.batch_step + 1;
-    run_->end_body(state);
-    show_progress(done, loop.steps);
-  }
+  if (!run_->in_body()) return false;
+  for (const auto& reference : session_.references) reference->flush_arrived();
+  const int64_t done = loop.batch_step + 1;
+  run_->end_body(state);
+  show_progress(done, loop.steps);
+  return true;
+}
+
+void RunLoop::pass(StepLoop& loop) {
+  loop.passed = true;
+  if (loop.begun) return end_progress();
+  run_->pass_phase(plan_of(loop));
+  loop.phase = phases_++;
+  loop.begun = true;
+}
+
+std::optional<Body> RunLoop::upcoming(const StepLoop& loop) const {
+  if (loop.passed) return std::nullopt;
+  if (loop.begun) return run_->upcoming();
+  if (loop.steps == 0) return std::nullopt;
+  return Body{loop.first_step, 0, loop.steps};
+}
+
+namespace {
+
+Body body_at(const StepLoop& loop, int64_t step) {
+  XRUN_CHECK(step >= loop.first_step && step < loop.first_step + loop.steps,
+             "step {} is beyond the data: this loop has {}", step,
+             loop.steps == 0 ? "no steps"
+                             : fmt::format("steps {} to {}", loop.first_step,
+                                           loop.first_step + loop.steps - 1));
+  return {step, step - loop.first_step, loop.steps};
+}
+
+}  // namespace
+
+std::vector<PackedBatch> RunLoop::packs(const StepLoop& loop, int64_t step, size_t source) const {
+  const Body body = body_at(loop, step);
+  const StepSource& from = loop.sources.at(source);
+  const DataSet& set = from.data->set;
+  return set.pack(set.step_units(from.plan, body.phase_step), loop.max_tokens);
+}
+
+std::shared_ptr<Batch> RunLoop::make_batch(const StepLoop& loop, int64_t step,
+                                           size_t source) const {
+  return next_batch(loop.sources.at(source), body_at(loop, step), loop.max_tokens, device());
+}
+
+std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
+  settle(loop, state);
   const std::optional<Body> body = run_->begin_body(state);
   set_stopping_text(body ? kStoppingStep : kStopping);
   if (!body) {

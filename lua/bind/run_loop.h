@@ -36,8 +36,10 @@ struct StepLoop {
   int64_t steps = 0;
   int64_t max_tokens = 0;
   int64_t phase = 0;
+  int64_t first_step = 0;  // bodies of the run before its first one
   int64_t batch_step = 0;  // of the batch in hand, counted in this loop
   bool begun = false;
+  bool passed = false;          // ends without its bodies, or without those left
   lua_State* thread = nullptr;  // in which its `for` runs
 };
 
@@ -51,6 +53,9 @@ class RunLoop {
   Session& session() { return session_; }
   const std::vector<std::shared_ptr<Policy>>& policies() const { return policies_; }
   c10::Device device() const;  // of the first policy; the CPU without one
+
+  // What the loop is planned to hold. Throws Error as check_memory does. Loads no weights.
+  MemoryReport plan_of(const StepLoop& loop) const;
 
   // Seeds ATen's generator and math.random for what the recipe draws from here on. Parts of a step
   // keep apart: 0 its body, 1 after the loop, from 2 on its evaluations.
@@ -67,9 +72,22 @@ class RunLoop {
 
   // Checks that every row fits, prints the report before step 0 and starts the phase.
   void begin(StepLoop& loop, const Json& state);
+  // Ends the body before, if there is one, and returns whether. Begins the loop if it has not
+  // begun.
+  bool settle(StepLoop& loop, const Json& state);
   // Ends the body before and gives the next one, with a batch of each set; null where the loop
   // ends.
   std::optional<Body> next(StepLoop& loop, const Json& state);
+  // The body that next() would give, also of a loop that has not begun; null where the loop ends.
+  std::optional<Body> upcoming(const StepLoop& loop) const;
+  // Ends a loop between two bodies for good, without those that are left.
+  void pass(StepLoop& loop);
+  // The packs that step `step` of the run would train of a source of the loop: a pure function of
+  // its plan. No weights are loaded. Throws Error for a step that the loop does not have, and for a
+  // pair or sequence longer than max_tokens.
+  std::vector<PackedBatch> packs(const StepLoop& loop, int64_t step, size_t source = 0) const;
+  // The same as the batch that the body of this step gets.
+  std::shared_ptr<Batch> make_batch(const StepLoop& loop, int64_t step, size_t source = 0) const;
   // The loop whose body is open; null outside bodies.
   const StepLoop* open_loop() const { return run_->in_body() ? open_ : nullptr; }
   // Ends the open body and its loop for good.
@@ -96,6 +114,7 @@ class RunLoop {
   void report(const StepLoop& loop);
   void plan_memory(const StepLoop& loop);
   void check_disk(const StepLoop& loop) const;
+  void load_weights();
   void measure_memory();
   void show_progress(int64_t done, int64_t total);
   void show_evaluation(const Metrics& metrics, const std::string& loss);

@@ -52,10 +52,24 @@ void RunLoop::check_disk(const StepLoop& loop) const {
 void RunLoop::plan_memory(const StepLoop& loop) {
   measure_memory();
   memory_.reset();
+  load_weights();
   if (optimizers.empty() || loop.steps <= run_->resume_step() - run_->step()) return;
-  memory_ = MemoryReport::plan({policies_, optimizers, session_.references}, loop);
+  memory_ = plan_of(loop);
   run_->dir().record().set("memory", (fullest_ ? *fullest_ : *memory_).to_json());
   run_->dir().write_record();
+}
+
+MemoryReport RunLoop::plan_of(const StepLoop& loop) const {
+  return MemoryReport::plan({policies_, optimizers, session_.references}, loop);
+}
+
+// xrun.run has loaded them, but of a recipe that is looked at; a dry run needs none.
+void RunLoop::load_weights() {
+  const bool loaded = std::all_of(policies_.begin(), policies_.end(),
+                                  [](const auto& policy) { return policy->loaded(); });
+  if (loaded || session_.stand_in != nullptr) return;
+  if (!optimizers.empty()) check_before_load({policies_, optimizers});
+  for (const auto& policy : policies_) policy->model();
 }
 
 void RunLoop::measure_memory() {

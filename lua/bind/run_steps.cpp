@@ -7,6 +7,7 @@
 #include "core/data/ledger.h"
 #include "lua/bind/args.h"
 #include "lua/bind/field_check.h"
+#include "lua/bind/loop_pause.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/run_methods.h"
 
@@ -41,16 +42,25 @@ bool inside_another_loop(lua_State* L, const StepLoop& own) {
   });
 }
 
-// The iterator of `for step, batch in run:steps(...)`: called with the StepLoop. One batch a set.
-int next_step(lua_State* L) {
-  const auto loop = arg<std::shared_ptr<StepLoop>>(L, 1, "steps");
+// Ends the body before; pushes whether to pause.
+int end_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
   RunLoop& run = *session_of(L).run;
   XRUN_CHECK(loop->begun || !inside_another_loop(L, *loop),
              "a loop inside a body of another loop; end the first one, or give adamw:step a list "
              "of {{ batch, objective }}");
   lua_gc(L, LUA_GCCOLLECT, 0);  // handles of the body before; outside the step's hot part
   loop->thread = L;
-  const std::optional<Body> body = run.next(*loop, run.read_state());
+  if (!loop->begun) loop->first_step = run.run().step();
+  const bool waits = loop->passed || (!loop->begun && pauses_before_loops(L));
+  const bool ended = !waits && run.settle(*loop, run.read_state());
+  push(L, take_pause(L, loop, ended));
+  return 1;
+}
+
+// Opens the next body. One batch a set.
+int next_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
+  RunLoop& run = *session_of(L).run;
+  const std::optional<Body> body = loop->passed ? std::nullopt : run.next(*loop, run.read_state());
   // Part 1 is what follows the loop: whether its bodies ran or were skipped by a resume.
   run.seed_random(L, body ? 0 : 1);
   if (!body) {
@@ -60,6 +70,28 @@ int next_step(lua_State* L) {
   push(L, body->step);
   for (const StepSource& source : loop->sources) push(L, source.batch);
   return 1 + static_cast<int>(loop->sources.size());
+}
+
+// Called with the StepLoop of `for step, batch in run:steps(...)`, and true to end a body.
+int walk(lua_State* L) {
+  const auto loop = arg<std::shared_ptr<StepLoop>>(L, 1, "steps");
+  return lua_toboolean(L, 2) != 0 ? end_step(L, loop) : next_step(L, loop);
+}
+
+// The iterator is in Lua, so that the recipe's coroutine can be suspended between two bodies.
+constexpr std::string_view kIterator =
+    "local walk, yield = ... "
+    "return function(loop) while walk(loop, true) do yield() end return walk(loop, false) end";
+
+void push_iterator(lua_State* L) {
+  luaL_loadbuffer(L, kIterator.data(), kIterator.size(), "=run:steps");
+  push_function(L,
+                {"run:steps", DocKind::kMetamethod, "(loop) -> step, Batch",
+                 "Ends the body before and opens the next, with a batch of each set; nil where the "
+                 "loop ends."},
+                walk);
+  lua_pushcfunction(L, [](lua_State* thread) { return lua_yield(thread, 0); });
+  lua_call(L, 2, 1);
 }
 
 // Steps of a loop by `steps` or `epochs`, the loop's own or the configuration's.
@@ -182,11 +214,7 @@ int run_steps(RunLoop& run, lua_State* L) {
   loop->max_tokens = sizes.max_tokens;
   read_all_units(L, batch, sizes, *loop);
   read_length(L, batch, *loop);
-  push_function(L,
-                {"run:steps", DocKind::kMetamethod, "(loop) -> step, Batch",
-                 "Ends the body before and opens the next, with a batch of each set; nil where the "
-                 "loop ends."},
-                next_step);
+  push_iterator(L);
   push(L, std::move(loop));
   return 2;
 }

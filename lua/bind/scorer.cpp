@@ -8,6 +8,8 @@
 #include "core/train/policy.h"
 #include "lua/bind/args.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/session.h"
+#include "lua/bind/stand_in.h"
 #include "lua/bind/view.h"
 
 namespace xrun {
@@ -16,7 +18,10 @@ namespace {
 
 // A batch is scored whole and without gradient; a view in the step's forward.
 int push_score(Scorer& scorer, lua_State* L) {
-  if (class_of(L, 2) == &class_info<Batch>) {
+  const Session& session = session_of(L);
+  if (session.stand_in) {
+    push(L, stand_in_score(*session.stand_in, L, stand_in_name(session, *scorer.policy())));
+  } else if (class_of(L, 2) == &class_info<Batch>) {
     push(L, scorer.score(arg<Batch&>(L, 2, "batch")));
   } else {
     push(L, scorer.score(read_view(L, 2)));

@@ -14,6 +14,7 @@
 #include "core/base/hash.h"
 #include "core/run/signals.h"
 #include "lua/bind/interruption.h"
+#include "lua/bind/loop_pause.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/run_loop.h"
 
@@ -155,6 +156,28 @@ int finish_caching(const Session& session, bool json) {
   return 0;
 }
 
+// Runs to the end, with a visit at each pause.
+void run_to_end(Recipe& recipe, const Visit& visit) {
+  Session& session = session_of(recipe.state());
+  const std::optional<int64_t> repl_at = recipe.context().options.repl_at;
+  recipe.state().service<PausePlan>().before_step = repl_at.value_or(-1);
+  bool paused = false;
+  while (!recipe.done() && recipe.resume()) {
+    XRUN_CHECK(recipe.pause() != nullptr,
+               "{}: coroutine.yield outside a coroutine of the recipe's own",
+               recipe.context().options.recipe);
+    session.run->end_progress();
+    paused = true;
+    visit(recipe);
+  }
+  if (session.run != nullptr) session.run->finish(session.run->read_state());
+  if (!repl_at || paused) return;
+  session.console->print(fmt::format(
+      "--repl-at {}: no body of this step began{}", *repl_at,
+      session.run == nullptr ? ""
+                             : fmt::format("; the run has {} bodies", session.run->run().step())));
+}
+
 std::string today() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -185,13 +208,19 @@ RunDir open_run_dir(lua_State* L) {
   identity.recipe_text = context.text.text;
   identity.config = context.config.values();
   identity.origins = context.config.to_json().at("origins");
-  identity.binary = binary_identity();
+  const bool looks = options.purpose == RecipePurpose::kLook;
+  if (!looks) identity.binary = binary_identity();
   identity.machine = Json(Json::Object{{"device", options.device},
                                        {"threads", static_cast<int64_t>(at::get_num_threads())}});
-  return RunDir::open(std::move(identity), {options.run_dir, options.resume, options.force});
+  if (!looks) {
+    return RunDir::open(std::move(identity), {options.run_dir, options.resume, options.force});
+  }
+  Session& session = session_of(L);
+  session.scratch = std::make_unique<ScratchFolder>("look");
+  return RunDir::open(std::move(identity), {.dir = session.scratch->path() / "run"});
 }
 
-int run_session(const RecipeOptions& options) {
+int run_session(const RecipeOptions& options, const Visit& visit) {
   set_up_torch(options.threads);
   Recipe recipe(options, engine_modules());
   Session& session = session_of(recipe.state());
@@ -202,6 +231,7 @@ int run_session(const RecipeOptions& options) {
   set_signal_hook(LuaState::interrupt_from_signal);
   set_stopping_text("\nstopping; another Ctrl-C stops at once\n");
   install_signal_handlers();
+  if (visit) install_pause_handler();
   // A folder that cannot be written or is in use is an error before any data are read.
   if (!caches && recipe.context().text.text.find("xrun.run(") != std::string::npos) {
     session.run_dir = std::make_unique<RunDir>(open_run_dir(recipe.state()));
@@ -210,9 +240,7 @@ int run_session(const RecipeOptions& options) {
     }
   }
   try {
-    XRUN_CHECK(!recipe.resume(), "{}: coroutine.yield outside a coroutine of the recipe's own",
-               options.recipe);
-    if (session.run != nullptr) session.run->finish(session.run->read_state());
+    run_to_end(recipe, visit);
   } catch (...) {
     LuaState::set_interruptible(nullptr);
     if (session.already_finished) return caches ? finish_caching(session, options.json) : 0;

@@ -2,12 +2,14 @@
 // What the bindings of one recipe share: where it prints, what it has opened, the run it drives.
 
 #include <filesystem>
+#include <functional>
 #include <lua.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/base/scratch_folder.h"
 #include "core/console/console.h"
 #include "core/data/ledger.h"
 #include "core/run/run_dir.h"
@@ -15,19 +17,22 @@
 
 namespace xrun {
 
+class LogprobStandIn;
 class Reference;
 class RunLoop;
 
 // Belongs to a LuaState (LuaState::service). run_session sets the console before the recipe runs
 // and ends the run afterwards.
 struct Session {
-  std::shared_ptr<Console> console;  // never null while a recipe runs
-  std::unique_ptr<RunDir> run_dir;   // opened before any work, until xrun.run takes it
-  std::shared_ptr<RunLoop> run;      // the latest xrun.run; null before
-  int64_t largest_logits = 0;        // said by policy:logits when it grows
-  bool host_copy_said = false;       // that a policy of a GPU decodes through one
-  int64_t skipped_steps = 0;         // without an update; the first is said, the rest at the end
-  bool already_finished = false;     // nothing is left to do: exit status 0
+  std::shared_ptr<Console> console;          // never null while a recipe runs
+  std::unique_ptr<ScratchFolder> scratch;    // of a recipe that is looked at: its run lies there
+  std::unique_ptr<RunDir> run_dir;           // opened before any work, until xrun.run takes it
+  std::shared_ptr<LogprobStandIn> stand_in;  // answers in place of models; null: they do
+  std::shared_ptr<RunLoop> run;              // the latest xrun.run; null before
+  int64_t largest_logits = 0;                // said by policy:logits when it grows
+  bool host_copy_said = false;               // that a policy of a GPU decodes through one
+  int64_t skipped_steps = 0;      // without an update; the first is said, the rest at the end
+  bool already_finished = false;  // nothing is left to do: exit status 0
   std::vector<std::filesystem::path> cache_dirs;       // of the ledger's sources, one for one
   std::vector<std::string> notices;                    // to be said with the report before step 0
   Ledger ledger;                                       // of every data source opened, in order
@@ -66,6 +71,10 @@ Json binary_identity();
 // Runs a recipe from its file to its last checkpoint and summary: set-up, signals, the run's end;
 // after an error or an interruption it saves what can be saved and says where. Returns the exit
 // status 0; throws what the recipe threw, Interrupted after saving.
-int run_session(const RecipeOptions& options);
+//
+// Where the recipe pauses (--repl-at, SIGUSR1) `visit` is called; afterwards it goes on, if it is
+// not done. Without one it never pauses.
+using Visit = std::function<void(Recipe&)>;
+int run_session(const RecipeOptions& options, const Visit& visit = {});
 
 }  // namespace xrun

@@ -1,50 +1,36 @@
 #pragma once
-// Log-probs without a model: what a dry step gives an objective in place of a forward.
+// What models answer through Lua while a session has a stand-in.
 
-#include <ATen/core/Tensor.h>
-
-#include <cstdint>
+#include <lua.hpp>
 #include <string>
-#include <vector>
+
+#include "core/model/linear_head.h"
+#include "core/train/logprob_stand_in.h"
 
 namespace xrun {
 
-class Batch;
-class View;
+class Policy;
+class Reference;
+class Scorer;
+struct Session;
 
-// While a session has one (Session::stand_in), logprob, token_logprob, head and score of views and
-// batches answer from it, and no weights load. Values are a pure function of (seed, source, row id,
-// side, token), so that two calls, a view and its batch, and any packing agree. A policy's
-// per-token values are leaves with gradient, made once a micro-batch; those of a reference have
-// none. Not thread-safe.
-class LogprobStandIn {
- public:
-  explicit LogprobStandIn(uint64_t seed);
+// The name under which a model is stood in for.
+std::string stand_in_name(const Session& session, const Policy& policy);
+std::string stand_in_name(const Session& session, const Reference& reference);
 
-  // log p of each trained token, [R] float32, between -4 and 0. `source` tells models apart: the
-  // values of two differ. With `gradient` they are a leaf's.
-  at::Tensor token_logprob(const View& view, const std::string& source, bool gradient);
-  // Their sum over each segment, [n].
-  at::Tensor logprob(const View& view, const std::string& source, bool gradient);
-  // The same over a whole batch, without gradient, in batch order.
-  at::Tensor token_logprob(Batch& batch, const std::string& source);
-  at::Tensor logprob(Batch& batch, const std::string& source);
+// logprob, or token_logprob (`by_token`), of the view or batch at index 2.
+int push_stand_in(LogprobStandIn& stand_in, lua_State* L, const std::string& model, bool by_token,
+                  bool trained);
 
-  // The per-token leaves that were asked for with gradient since the last clear(), in the order of
-  // asking: of a check that moves them.
-  struct Leaf {
-    std::string source;
-    const void* micro;  // of which micro-batch
-    at::Tensor values;  // [R of the micro-batch] float32
-  };
-  std::vector<Leaf>& leaves() { return leaves_; }
-  void clear() { leaves_.clear(); }
+// What head gives of the view or batch at index 2: values of the right shapes, each of its own
+// leaves ("policy tiny entropy"). `targets` as policy_head has them; undefined: the trained tokens.
+HeadResult stand_in_head(LogprobStandIn& stand_in, lua_State* L, const std::string& model,
+                         bool trained, const HeadOptions& options, const at::Tensor& targets);
 
- private:
-  at::Tensor values(const View& view, const std::string& source) const;
+// Scores of sequences, [n].
+at::Tensor stand_in_score(LogprobStandIn& stand_in, lua_State* L, const std::string& model);
 
-  uint64_t seed_;
-  std::vector<Leaf> leaves_;
-};
+// Throws Error that what is asked for needs the model, if the session has a stand-in.
+void check_no_stand_in(const Session& session, const char* what);
 
 }  // namespace xrun

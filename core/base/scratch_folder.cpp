@@ -1,0 +1,128 @@
+// TMPDIR/xrun-NAME-XXXXXX, locked by its owner. Removing uses system calls alone, so that a signal
+// handler may do it.
+#include "core/base/scratch_folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <ctime>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kLongestPath = 1024;
+constexpr int kDeepest = 16;  // a run's folders are three deep
+constexpr time_t kNewS = 10;
+
+struct Slot {
+  std::atomic<bool> taken{false};  // path is whole
+  std::array<char, kLongestPath> path;
+};
+std::array<Slot, 4> slots;
+
+// What getdents64(2) fills.
+struct Entry {
+  uint64_t inode;
+  int64_t offset;
+  unsigned short length;
+  unsigned char type;
+  char name[];
+};
+
+void remove_folder(int parent, const char* name, int depth) noexcept;
+
+bool is_dots(const char* name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
+
+// Removes what one read of the folder gave; false at its end.
+bool remove_some(int folder, int depth) noexcept {
+  alignas(Entry) char buffer[2048];
+  const long size = syscall(SYS_getdents64, folder, buffer, sizeof buffer);
+  for (long at = 0; at < size;) {
+    const auto* entry = reinterpret_cast<const Entry*>(buffer + at);
+    at += entry->length;
+    if (is_dots(entry->name)) continue;
+    if (unlinkat(folder, entry->name, 0) == 0 || errno != EISDIR) continue;
+    remove_folder(folder, entry->name, depth + 1);
+  }
+  return size > 0;
+}
+
+void remove_folder(int parent, const char* name, int depth) noexcept {
+  const int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0) return;
+  while (depth < kDeepest && remove_some(folder, depth)) {
+  }
+  close(folder);
+  unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+// A lock on the folder itself, which ends with its owner.
+int lock_folder(const char* path) {
+  const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) == 0) return folder;
+  if (folder >= 0) close(folder);
+  return -1;
+}
+
+// Those of this name that no process holds. A new one is locked a moment after it was made.
+void remove_left_ones(const std::filesystem::path& home, const std::string& prefix) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(home, ignored)) {
+    if (!entry.path().filename().string().starts_with(prefix)) continue;
+    const int folder = lock_folder(entry.path().c_str());
+    if (folder < 0) continue;
+    struct stat status {};
+    const bool old = fstat(folder, &status) == 0 && time(nullptr) - status.st_mtime > kNewS;
+    if (old && status.st_uid == geteuid()) remove_folder(AT_FDCWD, entry.path().c_str(), 0);
+    close(folder);
+  }
+}
+
+}  // namespace
+
+ScratchFolder::ScratchFolder(const std::string& name) {
+  const std::filesystem::path home = std::filesystem::temp_directory_path();
+  const std::string prefix = fmt::format("xrun-{}-", name);
+  remove_left_ones(home, prefix);
+  std::string path = (home / (prefix + "XXXXXX")).string();
+  XRUN_CHECK(mkdtemp(path.data()) != nullptr,
+             "{}: cannot be made: {}; set TMPDIR to a folder that "
+             "can be written",
+             path, strerror(errno));
+  path_ = path;
+  lock_ = lock_folder(path.c_str());
+  for (Slot& slot : slots) {
+    if (slot.taken.load() || path.size() >= kLongestPath) continue;
+    memcpy(slot.path.data(), path.c_str(), path.size() + 1);
+    slot.taken.store(true);
+    break;
+  }
+}
+
+ScratchFolder::~ScratchFolder() {
+  for (Slot& slot : slots) {
+    if (slot.taken.load() && path_ == slot.path.data()) slot.taken.store(false);
+  }
+  remove_folder(AT_FDCWD, path_.c_str(), 0);
+  if (lock_ >= 0) close(lock_);
+}
+
+void remove_scratch_folders() noexcept {
+  for (Slot& slot : slots) {
+    if (slot.taken.load()) remove_folder(AT_FDCWD, slot.path.data(), 0);
+  }
+}
+
+}  // namespace xrun

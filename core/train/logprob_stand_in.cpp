@@ -1,0 +1,84 @@
+#include "core/train/logprob_stand_in.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <vector>
+
+#include "core/base/hash.h"
+#include "core/base/philox.h"
+#include "core/train/batch.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr double kLowest = -4;
+
+}  // namespace
+
+LogprobStandIn::Source LogprobStandIn::seeded(uint64_t seed) {
+  return [seed](MicroBatch& micro, const std::string& model) {
+    const PackedBatch& pack = micro.pack();
+    const uint64_t own = seed ^ hash_u64(model);
+    at::Tensor out = at::empty({micro.row_count()}, at::kDouble);
+    double* const values = out.data_ptr<double>();
+    int32_t segment = -1;
+    uint64_t place = 0;
+    for (int64_t r = 0; r < micro.row_count(); ++r) {
+      const int32_t own_segment = pack.rows.segment[static_cast<size_t>(r)];
+      place = own_segment == segment ? place + 1 : 0;
+      segment = own_segment;
+      const auto s = static_cast<size_t>(segment);
+      const auto side = static_cast<uint64_t>(pack.side.empty() ? 1 : pack.side[s] + 1);
+      const auto row = static_cast<uint64_t>(pack.row_id[s]);
+      values[r] = kLowest * philox_unit(own, kStreamStandIn, row * 4 + side, place);
+    }
+    return out;
+  };
+}
+
+LogprobStandIn::LogprobStandIn(Source source, c10::ScalarType dtype)
+    : source_(std::move(source)), dtype_(dtype) {}
+
+void LogprobStandIn::clear() {
+  constants_.clear();
+  leaves_.clear();
+}
+
+at::Tensor LogprobStandIn::values(MicroBatch& micro, const std::string& model) {
+  at::Tensor& known = constants_[{model, &micro}];
+  if (!known.defined()) {
+    const at::NoGradGuard no_grad;
+    known = source_(micro, model).detach().to(micro.device(), dtype_);
+  }
+  return known;
+}
+
+at::Tensor LogprobStandIn::token_logprob(const View& view, const std::string& model, bool trained) {
+  MicroBatch& micro = view.micro();
+  if (!trained || !at::GradMode::is_enabled()) return view.select_rows(values(micro, model));
+  at::Tensor& leaf = leaves_[{model, &micro}];
+  if (!leaf.defined()) leaf = values(micro, model).clone().requires_grad_();
+  return view.select_rows(leaf);
+}
+
+at::Tensor LogprobStandIn::logprob(const View& view, const std::string& model, bool trained) {
+  return view.sum(token_logprob(view, model, trained));
+}
+
+at::Tensor LogprobStandIn::token_logprob(Batch& batch, const std::string& model) {
+  std::vector<at::Tensor> parts;
+  for (const auto& micro : batch.micros()) {
+    parts.push_back(token_logprob(micro->all(), model, false));
+  }
+  return batch.in_batch_order(parts, /*by_row=*/true);
+}
+
+at::Tensor LogprobStandIn::logprob(Batch& batch, const std::string& model) {
+  std::vector<at::Tensor> parts;
+  for (const auto& micro : batch.micros()) parts.push_back(logprob(micro->all(), model, false));
+  return batch.in_batch_order(parts, /*by_row=*/false);
+}
+
+}  // namespace xrun

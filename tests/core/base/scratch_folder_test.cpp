@@ -1,0 +1,53 @@
+#include "core/base/scratch_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace xrun {
+namespace {
+
+void fill(const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder / "a" / "b" / "c");
+  for (int i = 0; i < 200; ++i) {
+    std::ofstream(folder / "a" / ("a file with a rather long name " + std::to_string(i))) << i;
+  }
+  std::filesystem::create_symlink("/", folder / "a" / "b" / "root");
+}
+
+TEST(ScratchFolder, GoesWithItsOwner) {
+  std::filesystem::path path;
+  {
+    const ScratchFolder folder("test");
+    path = folder.path();
+    fill(path);
+    EXPECT_TRUE(std::filesystem::exists(path));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(ScratchFolder, CanBeRemovedBeforeTheProcessEnds) {
+  const ScratchFolder folder("test");
+  const ScratchFolder other("test");
+  EXPECT_NE(folder.path(), other.path());
+  fill(folder.path());
+  fill(other.path());
+  remove_scratch_folders();
+  EXPECT_FALSE(std::filesystem::exists(folder.path()));
+  EXPECT_FALSE(std::filesystem::exists(other.path()));
+}
+
+TEST(ScratchFolder, OneThatNobodyHoldsIsRemovedByTheNext) {
+  const std::filesystem::path left =
+      std::filesystem::temp_directory_path() / "xrun-test_left-000000";
+  fill(left);
+  const auto before = std::filesystem::last_write_time(left) - std::chrono::minutes(1);
+  std::filesystem::last_write_time(left, before);
+  const ScratchFolder folder("test_left");
+  EXPECT_FALSE(std::filesystem::exists(left));
+  const ScratchFolder second("test_left");
+  EXPECT_TRUE(std::filesystem::exists(folder.path()));
+}
+
+}  // namespace
+}  // namespace xrun
