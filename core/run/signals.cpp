@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "core/base/scratch_folder.h"
+#include "core/base/temporary_dir.h"
 
 namespace xrun {
 
@@ -50,7 +50,7 @@ void on_signal(int signal_number) {
     alarm(kStillStoppingAfterS);
   } else if (now_ms() - first_signal_ms >= kSecondSignalAfterMs) {
     say(kStoppingAtOnce);
-    remove_scratch_folders();
+    remove_temporary_dirs();
     _exit(interrupted_exit_status(signal_number));
   }
   request_interrupt(signal_number);

@@ -56,7 +56,7 @@ Json identity_of(const StepSource& source) {
                            {"window_blocks", plan.order.window}});
 }
 
-PhasePlan plan_of(const StepLoop& loop) {
+PhasePlan phase_plan_of(const StepLoop& loop) {
   PhasePlan plan;
   plan.steps = loop.steps;
   plan.data = identity_of(loop.sources.front());
@@ -176,7 +176,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
         fmt::format("the last batch of the data is partial: {} of {} {}s; it trains too", last,
                     first.plan.units, set.unit_name()));
   }
-  const PhasePlan plan = plan_of(loop);
+  const PhasePlan plan = phase_plan_of(loop);
   plan_memory(loop);
   check_disk(loop);
   loop.phase = phases_++;
@@ -220,7 +220,7 @@ bool RunLoop::settle(StepLoop& loop, const Json& state) {
 void RunLoop::pass(StepLoop& loop) {
   loop.passed = true;
   if (loop.begun) return end_progress();
-  run_->pass_phase(plan_of(loop));
+  run_->pass_phase(phase_plan_of(loop));
   loop.phase = phases_++;
   loop.begun = true;
 }

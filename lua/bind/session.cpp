@@ -216,7 +216,7 @@ RunDir open_run_dir(lua_State* L) {
     return RunDir::open(std::move(identity), {options.run_dir, options.resume, options.force});
   }
   Session& session = session_of(L);
-  session.scratch = std::make_unique<ScratchFolder>("look");
+  session.scratch = std::make_unique<TemporaryDir>("look");
   return RunDir::open(std::move(identity), {.dir = session.scratch->path() / "run"});
 }
 

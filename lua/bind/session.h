@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/base/scratch_folder.h"
+#include "core/base/temporary_dir.h"
 #include "core/console/console.h"
 #include "core/data/ledger.h"
 #include "core/run/run_dir.h"
@@ -25,7 +25,7 @@ class RunLoop;
 // and ends the run afterwards.
 struct Session {
   std::shared_ptr<Console> console;          // never null while a recipe runs
-  std::unique_ptr<ScratchFolder> scratch;    // of a recipe that is looked at: its run lies there
+  std::unique_ptr<TemporaryDir> scratch;    // of a recipe that is looked at: its run lies there
   std::unique_ptr<RunDir> run_dir;           // opened before any work, until xrun.run takes it
   std::shared_ptr<LogprobStandIn> stand_in;  // answers in place of models; null: they do
   std::shared_ptr<RunLoop> run;              // the latest xrun.run; null before

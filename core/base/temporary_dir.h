@@ -8,13 +8,13 @@ namespace xrun {
 
 // Made by the constructor, removed with all that stands in it by the destructor. One that a killed
 // process left is removed by the next process that makes one. Not copied.
-class ScratchFolder {
+class TemporaryDir {
  public:
   // `name` begins the folder's name. Throws Error if it cannot be made.
-  explicit ScratchFolder(const std::string& name);
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  explicit TemporaryDir(const std::string& name);
+  ~TemporaryDir();
+  TemporaryDir(const TemporaryDir&) = delete;
+  TemporaryDir& operator=(const TemporaryDir&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
 
@@ -23,7 +23,7 @@ class ScratchFolder {
   int lock_ = -1;
 };
 
-// Removes every scratch folder of this process: what _exit would leave. Async-signal-safe.
-void remove_scratch_folders() noexcept;
+// Removes every one of this process: what _exit would leave. Async-signal-safe.
+void remove_temporary_dirs() noexcept;
 
 }  // namespace xrun

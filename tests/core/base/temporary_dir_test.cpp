@@ -1,4 +1,4 @@
-#include "core/base/scratch_folder.h"
+#include "core/base/temporary_dir.h"
 
 #include <gtest/gtest.h>
 
@@ -15,10 +15,10 @@ void fill(const std::filesystem::path& folder) {
   std::filesystem::create_symlink("/", folder / "a" / "b" / "root");
 }
 
-TEST(ScratchFolder, GoesWithItsOwner) {
+TEST(TemporaryDir, GoesWithItsOwner) {
   std::filesystem::path path;
   {
-    const ScratchFolder folder("test");
+    const TemporaryDir folder("test");
     path = folder.path();
     fill(path);
     EXPECT_TRUE(std::filesystem::exists(path));
@@ -26,26 +26,26 @@ TEST(ScratchFolder, GoesWithItsOwner) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST(ScratchFolder, CanBeRemovedBeforeTheProcessEnds) {
-  const ScratchFolder folder("test");
-  const ScratchFolder other("test");
+TEST(TemporaryDir, CanBeRemovedBeforeTheProcessEnds) {
+  const TemporaryDir folder("test");
+  const TemporaryDir other("test");
   EXPECT_NE(folder.path(), other.path());
   fill(folder.path());
   fill(other.path());
-  remove_scratch_folders();
+  remove_temporary_dirs();
   EXPECT_FALSE(std::filesystem::exists(folder.path()));
   EXPECT_FALSE(std::filesystem::exists(other.path()));
 }
 
-TEST(ScratchFolder, OneThatNobodyHoldsIsRemovedByTheNext) {
+TEST(TemporaryDir, OneThatNobodyHoldsIsRemovedByTheNext) {
   const std::filesystem::path left =
       std::filesystem::temp_directory_path() / "xrun-test_left-000000";
   fill(left);
   const auto before = std::filesystem::last_write_time(left) - std::chrono::minutes(1);
   std::filesystem::last_write_time(left, before);
-  const ScratchFolder folder("test_left");
+  const TemporaryDir folder("test_left");
   EXPECT_FALSE(std::filesystem::exists(left));
-  const ScratchFolder second("test_left");
+  const TemporaryDir second("test_left");
   EXPECT_TRUE(std::filesystem::exists(folder.path()));
 }
 

@@ -1,6 +1,6 @@
 // TMPDIR/xrun-NAME-XXXXXX, locked by its owner. Removing uses system calls alone, so that a signal
 // handler may do it.
-#include "core/base/scratch_folder.h"
+#include "core/base/temporary_dir.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -92,7 +92,7 @@ void remove_left_ones(const std::filesystem::path& home, const std::string& pref
 
 }  // namespace
 
-ScratchFolder::ScratchFolder(const std::string& name) {
+TemporaryDir::TemporaryDir(const std::string& name) {
   const std::filesystem::path home = std::filesystem::temp_directory_path();
   const std::string prefix = fmt::format("xrun-{}-", name);
   remove_left_ones(home, prefix);
@@ -111,7 +111,7 @@ ScratchFolder::ScratchFolder(const std::string& name) {
   }
 }
 
-ScratchFolder::~ScratchFolder() {
+TemporaryDir::~TemporaryDir() {
   for (Slot& slot : slots) {
     if (slot.taken.load() && path_ == slot.path.data()) slot.taken.store(false);
   }
@@ -119,7 +119,7 @@ ScratchFolder::~ScratchFolder() {
   if (lock_ >= 0) close(lock_);
 }
 
-void remove_scratch_folders() noexcept {
+void remove_temporary_dirs() noexcept {
   for (Slot& slot : slots) {
     if (slot.taken.load()) remove_folder(AT_FDCWD, slot.path.data(), 0);
   }
