@@ -40,13 +40,14 @@ WeightStep weight_step(double weight) {
 
 const WeightColor& weight_color(WeightStep step) { return kColors[static_cast<size_t>(step)]; }
 
-std::string paint_weight(std::string_view text, WeightStep step, bool odd, bool special,
+std::string paint_weight(std::string_view text, WeightStep step, const TokenLook& look,
                          ColorDepth colors) {
   if (colors == ColorDepth::kNone || text.empty()) return std::string(text);
   const WeightColor& color = weight_color(step);
   std::string out = "\x1b[";
-  if (special) out += "4;";
-  out += (colors == ColorDepth::k16 ? color.sgr16 : color.sgr256)[odd ? 1 : 0];
+  if (look.own) out += "3;";
+  if (look.special) out += "4;";
+  out += (colors == ColorDepth::k16 ? color.sgr16 : color.sgr256)[look.odd ? 1 : 0];
   out += 'm';
   out += text;
   return out + "\x1b[0m";

@@ -28,9 +28,15 @@ struct WeightColor {
 };
 const WeightColor& weight_color(WeightStep step);
 
-// Paints text for a token of the step; `odd` takes the second shade, so that neighbours are told
-// apart. Special tokens are underlined. ColorDepth::kNone returns text as it is.
-std::string paint_weight(std::string_view text, WeightStep step, bool odd, bool special,
+// What else a token's look says.
+struct TokenLook {
+  bool odd = false;      // takes the second shade, so that neighbours are told apart
+  bool special = false;  // underlined
+  bool own = false;      // the template's own text: italics
+};
+
+// Paints the text of a token of the step; ColorDepth::kNone returns it as it is.
+std::string paint_weight(std::string_view text, WeightStep step, const TokenLook& look,
                          ColorDepth colors);
 
 }  // namespace xrun

@@ -21,7 +21,7 @@ class ChatEncoder : public RowEncoder {
       : parts_(parts),
         reader_(RowKind::kChat, parts.settings),
         style_{parts.tokenizer, *parts_.chat_template, parts.settings.train_on,
-               parts.settings.lost_calls} {}
+               parts.settings.lost_calls, parts.trace} {}
 
   void encode(const Json& row, const std::string& place, EncodedRow& out) const override {
     ConversationRow chat = read(row);

@@ -138,6 +138,11 @@ TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
     }
     straddlers += tokens.straddlers;
   }
+  if (style.trace != nullptr) {
+    style.trace->streams.push_back(
+        {tokens.ids, tokens.offsets, tokens.rendering,
+         message_ranges(style.chat_template, messages, kwargs, tokens.rendering)});
+  }
   TokenStream stream;
   stream.trained = std::move(tokens.mask);
   stream.ids = std::move(tokens.ids);

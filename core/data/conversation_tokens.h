@@ -8,6 +8,7 @@
 #include "core/base/json.h"
 #include "core/data/data_settings.h"
 #include "core/data/row_encoder.h"
+#include "core/data/row_trace.h"
 #include "core/data/row_type.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
@@ -19,7 +20,8 @@ struct ConversationStyle {
   const Tokenizer& tokenizer;
   const ChatTemplate& chat_template;
   TrainOn train_on = TrainOn::kAssistant;
-  bool lost_calls = false;  // as RowSettings::lost_calls
+  bool lost_calls = false;    // as RowSettings::lost_calls
+  RowTrace* trace = nullptr;  // as EncoderParts::trace
 };
 
 // Text of one conversation: its messages, tools and documents. Templates render 64 MiB

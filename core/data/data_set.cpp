@@ -46,6 +46,17 @@ bool has_target(const TokenStream& tokens, float weight) {
 
 }  // namespace
 
+DataSet::State::RowOrigin DataSet::State::row_origin(
+    const DataOptions& options, size_t source,
+    const std::shared_ptr<const ChatTemplate>& chat_template) {
+  const DataSource& from = options.sources[source];
+  RowOrigin origin{options.settings, from.transform,
+                   from.chat_template ? from.chat_template : chat_template};
+  origin.settings.fields = from.fields;
+  origin.settings.keep = from.keep;
+  return origin;
+}
+
 DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
                       const std::shared_ptr<const ChatTemplate>& chat_template) {
   XRUN_CHECK(!options.sources.empty(), "a data set has no source of data");
@@ -61,7 +72,8 @@ DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
     const double weight = options.sources[s].weight;
     require_weight(s, weight);
     const auto cache = open_data_source(options, s, tokenizer, chat_template);
-    state->sources.push_back({cache, state->rows, weight, {}});
+    state->sources.push_back(
+        {cache, state->rows, weight, State::row_origin(options, s, chat_template), {}});
     state->rows += cache->size();
     state->ledger.sources.push_back(cache->ledger());
     selection->parts.push_back({0, weight > 0 ? cache->size() : 0, {}, false});

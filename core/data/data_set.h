@@ -14,6 +14,7 @@
 #include "core/data/ledger.h"
 #include "core/data/packed_batch.h"
 #include "core/data/row_order.h"
+#include "core/data/row_trace.h"
 #include "core/data/row_type.h"
 
 namespace xrun {
@@ -90,6 +91,12 @@ class DataSet {
   // The first stream up to its first trained token: what a model is given to answer.
   std::vector<int32_t> prompt_ids(int64_t row) const;
   std::string place(int64_t row) const;  // "pairs.jsonl:17"
+  // How rows became their tokens, one for one: read again from their files and encoded as they were
+  // for the cache. Rows of kinds without a template have no streams. Where a row cannot be told,
+  // `failure` says why: its file is gone or changed, or the row lies more than 256 MB into it.
+  std::vector<RowTrace> trace(const std::vector<int64_t>& rows, const Tokenizer& tokenizer) const;
+  // Tokens that over_length = "cut" took off the row, as far as the ledger lists them; 0 for others.
+  int64_t cut_tokens(int64_t row) const;
   float weight(int64_t row) const;
   int8_t label(int64_t row) const;  // of feedback
   uint64_t prompt_hash(int64_t row) const;
@@ -111,6 +118,7 @@ class DataSet {
  private:
   struct State;
   struct Windows;
+  class RowReader;
   DataSet() = default;
   RowStream stream_of(const StepPlan& plan) const;
   int64_t part_size(size_t source) const;

@@ -18,7 +18,7 @@ class FeedbackEncoder : public RowEncoder {
       : parts_(parts),
         reader_(RowKind::kFeedback, parts.settings, {"label"}),
         style_{parts.tokenizer, *parts_.chat_template, parts.settings.train_on,
-               parts.settings.lost_calls} {}
+               parts.settings.lost_calls, parts.trace} {}
 
   void encode(const Json& row, const std::string& place, EncodedRow& out) const override {
     ConversationRow answer = read(row);

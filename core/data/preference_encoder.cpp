@@ -18,7 +18,7 @@ class PreferenceEncoder : public RowEncoder {
       : parts_(parts),
         reader_(parts.settings),
         style_{parts.tokenizer, *parts_.chat_template, parts.settings.train_on,
-               parts.settings.lost_calls} {}
+               parts.settings.lost_calls, parts.trace} {}
 
   void encode(const Json& value, const std::string& place, EncodedRow& out) const override {
     PreferenceRow row = reader_.read(value);

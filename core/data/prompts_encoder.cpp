@@ -28,7 +28,7 @@ class PromptsEncoder : public RowEncoder {
     ConversationRow prompt = read(row);
     prompt.kwargs.set("add_generation_prompt", true);
     const ConversationStyle style{parts_.tokenizer, *parts_.chat_template, TrainOn::kAll,
-                                  parts_.settings.lost_calls};
+                                  parts_.settings.lost_calls, parts_.trace};
     out.streams[0] = encode_conversation(prompt.messages, prompt.kwargs, 0, style, out.straddlers);
     out.streams[0].trained.assign(out.streams[0].ids.size(), 0);
     note_unrendered_tools(prompt.messages, prompt.kwargs, *parts_.chat_template, prompt.notes);

@@ -6,6 +6,7 @@
 
 #include "core/base/json.h"
 #include "core/data/data_settings.h"
+#include "core/data/row_trace.h"
 #include "core/data/row_type.h"
 #include "core/text/chat_template.h"
 #include "core/text/template_laws.h"
@@ -30,6 +31,7 @@ struct EncoderParts {
   RowSettings settings;
   const Tokenizer& tokenizer;
   std::shared_ptr<const ChatTemplate> chat_template;  // null for text and tokens
+  RowTrace* trace = nullptr;  // gets the streams of each row that is encoded; null: not kept
 };
 
 // Reasons of refusals, beside those of the readers: template_error, empty_mask, too_long.

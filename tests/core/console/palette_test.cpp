@@ -58,11 +58,11 @@ TEST(Palette, StepsDifferInEveryForm) {
 }
 
 TEST(Palette, NeighboursAreToldApartAndSpecialTokensUnderlined) {
-  EXPECT_EQ(paint_weight("a", WeightStep::kOne, false, false, ColorDepth::k16),
+  EXPECT_EQ(paint_weight("a", WeightStep::kOne, {}, ColorDepth::k16),
             "\x1b[30;42ma\x1b[0m");
-  EXPECT_EQ(paint_weight("a", WeightStep::kOne, true, true, ColorDepth::k256),
-            "\x1b[4;30;48;5;77ma\x1b[0m");
-  EXPECT_EQ(paint_weight("a", WeightStep::kOne, false, true, ColorDepth::kNone), "a");
+  EXPECT_EQ(paint_weight("a", WeightStep::kOne, {true, true, true}, ColorDepth::k256),
+            "\x1b[3;4;30;48;5;77ma\x1b[0m");
+  EXPECT_EQ(paint_weight("a", WeightStep::kOne, {.special = true}, ColorDepth::kNone), "a");
 }
 
 }  // namespace

@@ -1,0 +1,27 @@
+#pragma once
+// Pictures of our own making that are kept as files: a change is looked at, then written with
+// XRUN_WRITE_GOLDEN=1.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "core/base/file.h"
+#include "tests/tree.h"
+
+namespace xrun {
+
+// Compares text with tests/golden/NAME.
+inline void expect_golden(const std::string& name, const std::string& text) {
+  const std::string path = source_path("tests/golden/" + name);
+  if (std::getenv("XRUN_WRITE_GOLDEN") != nullptr) {
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    write_file_atomic(path, text);
+  }
+  ASSERT_TRUE(std::filesystem::exists(path)) << path << ": write it with XRUN_WRITE_GOLDEN=1";
+  EXPECT_EQ(text, read_file(path)) << path;
+}
+
+}  // namespace xrun
