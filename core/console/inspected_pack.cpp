@@ -60,9 +60,9 @@ void add_trace(InspectedSegment& segment, const StreamTrace& trace) {
     }
     if (trace.messages.empty() || (i > 0 && range == before)) continue;
     const MessageRange& message = trace.messages[range];
-    segment.turns.push_back({shown_text(message.role.empty() ? "template" : message.role,
-                                        Blanks::kBreaksMarked),
-                             message.message, i});
+    segment.turns.push_back(
+        {shown_text(message.role.empty() ? "template" : message.role, Blanks::kBreaksMarked),
+         message.message, i});
   }
   const size_t kept = segment.tokens.size();
   segment.cut_tokens = static_cast<int64_t>(trace.ids.size() - kept);
@@ -211,8 +211,8 @@ size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b) {
   const auto same = [](const InspectedToken& x, const InspectedToken& y) {
     return x.id == y.id && x.target == y.target && x.weight == y.weight;
   };
-  const auto [end, ignored] = std::mismatch(a.tokens.begin(), a.tokens.end(), b.tokens.begin(),
-                                            b.tokens.end(), same);
+  const auto [end, ignored] =
+      std::mismatch(a.tokens.begin(), a.tokens.end(), b.tokens.begin(), b.tokens.end(), same);
   return static_cast<size_t>(end - a.tokens.begin());
 }
 

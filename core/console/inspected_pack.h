@@ -18,11 +18,11 @@ const char* token_origin_name(TokenOrigin origin);  // "", "template", "message"
 
 struct InspectedToken {
   int32_t id = 0;
-  int32_t position = 0;     // in its segment
-  std::string bytes;        // as the vocabulary spells it; "" for an id without a piece
-  std::string shown;        // the same, safe and with visible blanks; "<#50300>" without a piece
-  float weight = 0;         // of its loss; 0: it is only read
-  bool target = false;      // there is a loss row for it, whose weight may be 0
+  int32_t position = 0;  // in its segment
+  std::string bytes;     // as the vocabulary spells it; "" for an id without a piece
+  std::string shown;     // the same, safe and with visible blanks; "<#50300>" without a piece
+  float weight = 0;      // of its loss; 0: it is only read
+  bool target = false;   // there is a loss row for it, whose weight may be 0
   bool special = false;
   TokenOrigin origin = TokenOrigin::kUnknown;
   std::optional<float> policy, reference;  // log-probs
@@ -37,8 +37,8 @@ struct InspectedTurn {
 
 struct InspectedSegment {
   std::string file;
-  int64_t line = 0;  // from 1
-  int64_t row = -1;  // of the data set
+  int64_t line = 0;   // from 1
+  int64_t row = -1;   // of the data set
   int64_t pair = -1;  // unique in the step; -1: no pair
   int8_t side = 0;    // +1 chosen, -1 rejected
   float weight = 1;   // of the row
@@ -55,21 +55,21 @@ const char* side_name(int8_t side);  // "chosen", "rejected", ""
 struct InspectedPack {
   int64_t index = 0;                // in the step
   int64_t tokens = 0, targets = 0;  // of the pack, shown or not
-  int64_t left_out = 0;    // segments that are not shown
+  int64_t left_out = 0;             // segments that are not shown
   std::vector<InspectedSegment> segments;
 };
 
 // One set's share of a step.
 struct InspectedStep {
   std::string recipe;
-  std::string data;  // "pairs.jsonl"
+  std::string data;             // "pairs.jsonl"
   int64_t step = 0, steps = 0;  // steps 0: without end
   int64_t units = 0, units_left_out = 0;
-  std::string unit_name;  // "pair"
-  int64_t max_tokens = 0;  // that a pack may have
+  std::string unit_name;                            // "pair"
+  int64_t max_tokens = 0;                           // that a pack may have
   int64_t pack_count = 0, tokens = 0, targets = 0;  // of the whole step, shown or not
   std::vector<InspectedPack> packs;                 // those of which something is shown
-  Ledger ledger;          // of the set
+  Ledger ledger;                                    // of the set
 };
 
 // What a step is made from.

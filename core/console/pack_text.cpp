@@ -64,7 +64,7 @@ class StepWriter {
       } else {
         flush();
         line = text_width(indent) + text_width(part) <= style_.width ? std::string(indent) + part
-                                                                      : part;
+                                                                     : part;
       }
     }
     if (!line.empty()) flush();
@@ -86,8 +86,7 @@ class StepWriter {
     facts({shown_text(step_.recipe, Blanks::kBreaksMarked),
            step_.steps > 0 ? fmt::format("step {} of {}", step_.step, count_text(step_.steps))
                            : fmt::format("step {}", step_.step),
-           shown_text(step_.data, Blanks::kBreaksMarked),
-           counted(step_.units, step_.unit_name),
+           shown_text(step_.data, Blanks::kBreaksMarked), counted(step_.units, step_.unit_name),
            step_.units_left_out > 0
                ? fmt::format("{} shown", count_text(step_.units - step_.units_left_out))
                : ""},
@@ -225,8 +224,8 @@ class StepWriter {
                                   shown_text(reason, Blanks::kBreaksMarked)));
     }
     if (source.cut > 0) {
-      parts.push_back(fmt::format("{} cut by {}", count_text(source.cut),
-                                  counted(source.cut_tokens, "token")));
+      parts.push_back(
+          fmt::format("{} cut by {}", count_text(source.cut), counted(source.cut_tokens, "token")));
     }
     if (source.repaired > 0) parts.push_back(count_text(source.repaired) + " repaired");
     if (source.straddlers > 0) parts.push_back(counted(source.straddlers, "straddler"));
@@ -252,11 +251,11 @@ class StepWriter {
       if (!seen[static_cast<size_t>(i)]) continue;
       const WeightStep step = static_cast<WeightStep>(i);
       const WeightColor& color = weight_color(step);
-      const std::string name = step == WeightStep::kMasked
-                                   ? std::string(color.name)
-                                   : fmt::format("weight {}", color.name);
+      const std::string name = step == WeightStep::kMasked ? std::string(color.name)
+                                                           : fmt::format("weight {}", color.name);
       if (!plain) parts.push_back(paint_weight(name, step, {}, style_.colors));
-      if (plain && step != WeightStep::kMasked) parts.push_back(fmt::format("|{} {}", color.mark, name));
+      if (plain && step != WeightStep::kMasked)
+        parts.push_back(fmt::format("|{} {}", color.mark, name));
     }
     if (special) parts.push_back(plain ? "_ special token" : paint("special token", "4"));
     if (own) parts.push_back(plain ? "^ the template's own" : paint("the template's own", "3"));

@@ -51,14 +51,12 @@ std::string marks_of(const Cell& cell) {
 class LineWriter {
  public:
   LineWriter(const InspectedSegment& segment, const TokenLineStyle& style)
-      : segment_(segment),
-        style_(style),
-        room_(std::max(1, style.width - gutter_columns())) {}
+      : segment_(segment), style_(style), room_(std::max(1, style.width - gutter_columns())) {}
 
   std::vector<TextLine> write(size_t begin, size_t end) {
-    auto turn = std::lower_bound(
-        segment_.turns.begin(), segment_.turns.end(), begin,
-        [](const InspectedTurn& one, size_t token) { return one.begin < token; });
+    auto turn =
+        std::lower_bound(segment_.turns.begin(), segment_.turns.end(), begin,
+                         [](const InspectedTurn& one, size_t token) { return one.begin < token; });
     for (size_t i = begin; i < end; ++i) {
       if (turn != segment_.turns.end() && turn->begin == i) start_turn((turn++)->role);
       add(segment_.tokens[i], i % 2 == 1);
@@ -95,8 +93,8 @@ class LineWriter {
       end_line();
     }
     if (shown.empty()) return;
-    put({&token, std::string(shown), std::min(room_, std::max(text_width(shown),
-                                                              score_columns(token))), odd});
+    put({&token, std::string(shown),
+         std::min(room_, std::max(text_width(shown), score_columns(token))), odd});
     if (token.bytes.find('\n') != std::string::npos) end_line();
   }
 
@@ -123,7 +121,8 @@ class LineWriter {
       text.append(static_cast<size_t>(std::max(0, cell.columns - text_width(cell.shown))), ' ');
     }
     push(std::move(text));
-    if (style_.colors == ColorDepth::kNone) push_row([](const Cell& cell) { return marks_of(cell); });
+    if (style_.colors == ColorDepth::kNone)
+      push_row([](const Cell& cell) { return marks_of(cell); });
     if (style_.scores) {
       push_row([](const Cell& cell) { return score_cell(cell, cell.token->policy); });
       push_row([](const Cell& cell) { return score_cell(cell, cell.token->reference); });

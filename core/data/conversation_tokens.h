@@ -33,8 +33,8 @@ constexpr size_t kMaxConversationBytes = size_t{24} << 20;
 // kAll; kLast trains the last answer alone. The first token never is trained, nor an answer that
 // says so itself (is_untrained). Adds tokens half inside a generation span to `straddlers`. Throws
 // RowRefusal: template_error if the template refuses the messages, lost_tool_calls if it leaves
-// calls of theirs out, too_long for more text than kMaxConversationBytes, or than the tokenizer takes
-// at once (text_stretch.h).
+// calls of theirs out, too_long for more text than kMaxConversationBytes, or than the tokenizer
+// takes at once (text_stretch.h).
 TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t given,
                                 const ConversationStyle& style, int64_t& straddlers);
 

@@ -95,7 +95,8 @@ class DataSet {
   // for the cache. Rows of kinds without a template have no streams. Where a row cannot be told,
   // `failure` says why: its file is gone or changed, or the row lies more than 256 MB into it.
   std::vector<RowTrace> trace(const std::vector<int64_t>& rows, const Tokenizer& tokenizer) const;
-  // Tokens that over_length = "cut" took off the row, as far as the ledger lists them; 0 for others.
+  // Tokens that over_length = "cut" took off the row, as far as the ledger lists them; 0 for
+  // others.
   int64_t cut_tokens(int64_t row) const;
   float weight(int64_t row) const;
   int8_t label(int64_t row) const;  // of feedback

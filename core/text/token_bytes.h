@@ -20,7 +20,7 @@ class TokenBytes {
 
  private:
   const Tokenizer& tokenizer_;
-  bool byte_level_;  // pieces are spelled in GPT-2's byte alphabet
+  bool byte_level_;   // pieces are spelled in GPT-2's byte alphabet
   bool byte_tokens_;  // "<0x0A>" is a byte
 };
 

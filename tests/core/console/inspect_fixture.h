@@ -32,6 +32,13 @@ class InspectFixture : public PairFixture {
            pair_row("", "a", "b");
   }
 
+  // hard_pairs() and more as a source that reads the rows' weights.
+  DataOptions weighted(const std::string& rows) {
+    DataOptions asked = options(rows);
+    asked.sources[0].fields = {{"weight", "weight"}};
+    return asked;
+  }
+
   // Step 0 of all rows in file order.
   InspectedStep inspect(const DataSet& set, int64_t max_tokens = 400, int64_t rows = -1) const {
     std::vector<int64_t> units(static_cast<size_t>(set.size()));

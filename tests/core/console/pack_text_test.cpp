@@ -13,9 +13,10 @@ class PackText : public InspectFixture {
  protected:
   // With a row that is cut, one that is dropped and log-probs if they are wanted.
   InspectedStep hard_step(bool scores = false) {
-    DataOptions asked = options(hard_pairs() + pair_row("Count.", "one two three four five six "
-                                                                  "seven eight nine ten eleven",
-                                                        "No."));
+    DataOptions asked = weighted(hard_pairs() + pair_row("Count.",
+                                                         "one two three four five six "
+                                                         "seven eight nine ten eleven",
+                                                         "No."));
     asked.settings.max_length = 48;
     asked.settings.over_length = OverLength::kCut;
     InspectedStep step = inspect(open(asked), 200);

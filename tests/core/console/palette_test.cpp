@@ -58,8 +58,7 @@ TEST(Palette, StepsDifferInEveryForm) {
 }
 
 TEST(Palette, NeighboursAreToldApartAndSpecialTokensUnderlined) {
-  EXPECT_EQ(paint_weight("a", WeightStep::kOne, {}, ColorDepth::k16),
-            "\x1b[30;42ma\x1b[0m");
+  EXPECT_EQ(paint_weight("a", WeightStep::kOne, {}, ColorDepth::k16), "\x1b[30;42ma\x1b[0m");
   EXPECT_EQ(paint_weight("a", WeightStep::kOne, {true, true, true}, ColorDepth::k256),
             "\x1b[3;4;30;48;5;77ma\x1b[0m");
   EXPECT_EQ(paint_weight("a", WeightStep::kOne, {.special = true}, ColorDepth::kNone), "a");

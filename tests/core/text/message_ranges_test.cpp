@@ -13,7 +13,8 @@ std::shared_ptr<const ChatTemplate> jinja(const std::string& source) {
 
 const std::string kChatml =
     "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}{% generation %}"
-    "{{ m.content }}<|end|>{% endgeneration %}{% else %}{{ m.content }}<|end|>{% endif %}{{ '\\n' }}"
+    "{{ m.content }}<|end|>{% endgeneration %}{% else %}{{ m.content }}<|end|>{% endif %}{{ '\\n' "
+    "}}"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
 Json messages(const std::string& roles) {
