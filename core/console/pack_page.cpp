@@ -33,6 +33,8 @@ std::string escaped(std::string_view text) {
   return html_escape(shown_text(text, Blanks::kBreaksMarked));
 }
 
+bool ends_line(const InspectedToken& token) { return token.bytes.find('\n') != std::string::npos; }
+
 class PageWriter {
  public:
   std::string write(const std::vector<InspectedStep>& sets) {
@@ -164,7 +166,8 @@ class PageWriter {
     add("<div class=\"run mono\">");
     for (size_t i = begin; i < end; ++i) {
       if (turn != segment.turns.end() && turn->begin == i) {
-        add("{}<span class=\"role\">{}</span>", i == begin ? "" : "\n",
+        const bool on_new_line = i == begin || ends_line(segment.tokens[i - 1]);
+        add("{}<span class=\"role\">{}</span>", on_new_line ? "" : "\n",
             html_escape((turn++)->role));
       }
       token(segment.tokens[i]);
@@ -181,7 +184,7 @@ class PageWriter {
     add("|");
     if (token.reference) add("{:.4f}", *token.reference);
     add("\">{}</span>", html_escape(token.shown));
-    if (token.bytes.find('\n') != std::string::npos) add("\n");
+    if (ends_line(token)) add("\n");
   }
 
   std::string out_;
