@@ -11,6 +11,8 @@
 
 #include "core/base/error.h"
 #include "core/run/checkpoint.h"
+#include "core/run/environment.h"
+#include "core/run/run_files.h"
 
 namespace xrun {
 
@@ -133,6 +135,7 @@ void RunDir::read_run(const RunDirOptions& options) {
     return;
   }
   record_ = read_json(file("run.json").string());
+  check_run_format(record_, path_);
   resuming_ = true;
   begun_ = true;
   const bool saved = newest_checkpoint(checkpoints()) || finished();
@@ -227,10 +230,12 @@ void RunDir::begin() {
   config.set("config", identity_.config);
   config.set("origins", identity_.origins);
   write_file_atomic(file("config.json"), dump_json(config, indented()) + "\n");
+  record_.set("format", kRunFormat);
   record_.set("recipe", identity_.recipe_name);
   record_.set("hash", short_hash(identity_));
   record_.set("binary", identity_.binary);
   record_.set("machine", identity_.machine);
+  record_.set("environment", run_environment());
   if (!resuming_) record_.set("started", time_text(kDateTime));
   if (resuming_) add_resume();
   record_.set("finished", false);

@@ -35,7 +35,8 @@ class RunDir {
  public:
   // Throws UsageError, naming the way out, if the folder holds a run and resume is false, or holds
   // other files; Error if it cannot be written, is in use by another process, or if resume finds
-  // another recipe, configuration or binary and force is false (the message lists each field).
+  // another recipe, configuration or binary and force is false (the message lists each field), and
+  // UsageError that names the format if a newer xrun made the run.
   // With resume, a folder that does not exist, holds no begun run or no checkpoint starts from the
   // beginning (of another recipe too; a notice says so). If the folder is the default one and new,
   // a notice names the newest other run of this recipe and how to go on with it.
@@ -61,9 +62,9 @@ class RunDir {
   // Writes recipe.lua, config.json and run.json. Called by Run before its first step; idempotent.
   void begin();
 
-  // run.json, an object: {"recipe", "hash", "binary", "machine", "dtype", "started", "date",
-  // "inputs", "data", "measured", "memory", "resumes", "finished", "stopped", "steps"}. Changes
-  // reach the disk by write_record.
+  // run.json, an object: {"format", "recipe", "hash", "binary", "machine", "environment", "dtype",
+  // "started", "date", "inputs", "data", "measured", "memory", "resumes", "finished", "stopped",
+  // "steps"}. Changes reach the disk by write_record.
   Json& record() { return record_; }
   const Json& record() const { return record_; }
   void write_record();

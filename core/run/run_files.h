@@ -1,0 +1,49 @@
+#pragma once
+// The folder of a run as others read it: a report, a comparison. Nothing is locked or written, and
+// what is missing or damaged is said, so that a run that was killed or still goes on can be shown.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/run/metrics_file.h"
+
+namespace xrun {
+
+// The form of a run's folder; run.json's "format". One without the key is of the first form.
+constexpr int64_t kRunFormat = 1;
+
+// Answers that run:sample kept at one step, objects as that step's file has them.
+struct RunSamples {
+  int64_t step = 0;
+  std::vector<Json> answers;
+};
+
+struct RunFiles {
+  std::filesystem::path dir;
+  std::string name;                 // the folder's own
+  Json record;                      // run.json, an object
+  Json config, origins;             // objects, empty if config.json is missing
+  Json ledger;                      // an object, or null
+  Json profile;                     // profile.json, an object, or null
+  std::string recipe;               // recipe.lua's text
+  std::vector<RunSamples> samples;  // by step
+  RunMetrics metrics;
+  std::vector<std::string> notices;  // what is missing, damaged or was left out, a sentence each
+};
+
+// Throws UsageError if the folder holds no run (it says what stands there), or one whose format is
+// newer than kRunFormat; Error if run.json is damaged. All else goes into the notices.
+RunFiles read_run_files(const std::filesystem::path& dir);
+
+// Throws UsageError if run.json of the folder `dir` is of a newer format than kRunFormat, Error if
+// its format is no whole number.
+void check_run_format(const Json& record, const std::filesystem::path& dir);
+
+// A value as people read it: a string bare, an absent one as "", others as JSON.
+std::string value_of(const Json* value);
+
+}  // namespace xrun
