@@ -14,6 +14,8 @@ namespace xrun {
 
 namespace {
 
+constexpr uint64_t kMostBytes = uint64_t{2} << 30;  // some four million steps
+
 class MetricsReader {
  public:
   explicit MetricsReader(std::string name) : name_(std::move(name)) {}
@@ -119,7 +121,7 @@ const MetricSeries* RunMetrics::find(std::string_view name) const {
 }
 
 RunMetrics read_metrics(const std::filesystem::path& path) {
-  const std::string bytes = read_file(path);
+  const std::string bytes = read_file(path, kMostBytes);
   MetricsReader reader(path.filename().string());
   for (size_t at = 0; at < bytes.size();) {
     const size_t end = bytes.find('\n', at);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -122,6 +123,21 @@ void read_samples(RunFiles& run) {
   }
 }
 
+// checkpoints/latest names one; its files are not looked at. A run without one has none, and
+// whether it is whole is asked by a resume.
+void read_checkpoint(RunFiles& run) {
+  const fs::path dir = run.dir / "checkpoints";
+  if (!is_file(dir / "latest")) return;
+  try {
+    std::string name = read_file(dir / "latest", 4096);
+    while (!name.empty() && name.back() == '\n') name.pop_back();
+    XRUN_CHECK(!name.empty() && name.find('/') == std::string::npos, "latest names no folder");
+    run.checkpoint = read_object(dir / name / "manifest.json");
+  } catch (const Error& error) {
+    run.notices.push_back(fmt::format("the newest checkpoint cannot be read: {}", error.what()));
+  }
+}
+
 // The last part of a path, also of "runs/a/".
 std::string own_name(const fs::path& dir) {
   std::error_code code;
@@ -137,13 +153,18 @@ void check_run_format(const Json& record, const fs::path& dir) {
   if (format == nullptr) return;
   XRUN_CHECK(format->is_int() && format->as_int() > 0,
              "{}: its format is {}, wanted a whole number from 1; the file is damaged",
-             (dir / "run.json").string(), value_of(format));
+             (dir / "run.json").string(), dump_json(*format, {.ascii = true}));
   if (format->as_int() <= kRunFormat) return;
   throw UsageError(
       fmt::format("{}: is a run of format {}, this xrun reads formats up to {}; use the xrun that "
                   "made it, or a "
                   "newer one",
                   dir.string(), format->as_int(), kRunFormat));
+}
+
+int64_t steps_done(const RunFiles& run) {
+  const Json* steps = run.record.find("steps");
+  return steps != nullptr && steps->is_int() ? steps->as_int() : run.metrics.last_step + 1;
 }
 
 RunFiles read_run_files(const fs::path& dir) {
@@ -170,7 +191,21 @@ RunFiles read_run_files(const fs::path& dir) {
     run.notices.insert(run.notices.end(), run.metrics.notices.begin(), run.metrics.notices.end());
   });
   read_samples(run);
+  read_checkpoint(run);
   return run;
+}
+
+std::vector<RunFiles> read_runs(const std::vector<std::string>& dirs) {
+  std::vector<RunFiles> runs;
+  std::map<std::string, int> names;
+  for (const std::string& dir : dirs) {
+    runs.push_back(read_run_files(dir));
+    ++names[runs.back().name];
+  }
+  for (RunFiles& run : runs) {
+    if (names[run.name] > 1) run.name = run.dir.string();
+  }
+  return runs;
 }
 
 std::string value_of(const Json* value) {

@@ -29,15 +29,22 @@ struct RunFiles {
   Json config, origins;             // objects, empty if config.json is missing
   Json ledger;                      // an object, or null
   Json profile;                     // profile.json, an object, or null
+  Json checkpoint;                  // the manifest of the newest checkpoint, an object, or null
   std::string recipe;               // recipe.lua's text
   std::vector<RunSamples> samples;  // by step
   RunMetrics metrics;
   std::vector<std::string> notices;  // what is missing, damaged or was left out, a sentence each
 };
 
+// Bodies done: what run.json says of a run that ended, else one more than the last step logged.
+int64_t steps_done(const RunFiles& run);
+
 // Throws UsageError if the folder holds no run (it says what stands there), or one whose format is
 // newer than kRunFormat; Error if run.json is damaged. All else goes into the notices.
 RunFiles read_run_files(const std::filesystem::path& dir);
+
+// Reads several, in their order. Of two folders with one name each is named by its path as given.
+std::vector<RunFiles> read_runs(const std::vector<std::string>& dirs);
 
 // Throws UsageError if run.json of the folder `dir` is of a newer format than kRunFormat, Error if
 // its format is no whole number.

@@ -24,6 +24,9 @@ TEST(RunDir, WritesWhatARunIs) {
   const Json config = read_json((folder / "run/config.json").string());
   EXPECT_EQ(config.at("config"), toy_identity().config);
   const Json record = read_json((folder / "run/run.json").string());
+  EXPECT_EQ(record.at("format").as_int(), 1);
+  EXPECT_GT(record.at("environment").at("cores").as_int(), 0);
+  EXPECT_GT(record.at("environment").at("memory_bytes").as_int(), 0);
   EXPECT_EQ(record.at("hash").as_string(), short_hash(toy_identity()));
   EXPECT_FALSE(record.at("finished").as_bool());
   EXPECT_TRUE(text_of(folder / "run/log.txt").ends_with("  hello\n"));
@@ -47,6 +50,16 @@ TEST(RunDir, ARunThatFailedBeforeItLoggedAnythingBeginsAgain) {
   RunDir again = open_dir(folder / "run");
   again.begin();
   EXPECT_EQ(again.record().at("resumes").size(), 1u);
+}
+
+TEST(RunDir, OfANewerFormatIsNotResumed) {
+  const ScratchFolder folder;
+  open_dir(folder / "run").begin();
+  put_text(folder / "run/run.json", R"({"format":2})");
+  EXPECT_EQ(message_of<UsageError>([&] { open_dir(folder / "run", true, true); }),
+            (folder / "run").string() +
+                ": is a run of format 2, this xrun reads formats up to 1; use the xrun that made "
+                "it, or a newer one");
 }
 
 TEST(RunDir, HasOneProcessAtATime) {

@@ -71,10 +71,42 @@ TEST(RunFiles, ANewerFormatIsRefused) {
             folder.path().string() +
                 ": is a run of format 2, this xrun reads formats up to 1; use the xrun that made "
                 "it, or a newer one");
-  put_text(folder / "run.json", R"({"format":"x"})");
+  put_text(folder / "run.json", R"({"format":"x\u001b"})");
   EXPECT_EQ(message_of<Error>([&] { read_run_files(folder.path()); }),
             (folder / "run.json").string() +
-                ": its format is x, wanted a whole number from 1; the file is damaged");
+                ": its format is \"x\\u001b\", wanted a whole number from 1; the file is damaged");
+}
+
+TEST(RunFiles, OfOneNameAreNamedByTheirPaths) {
+  const ScratchFolder folder;
+  put_run(folder / "x/mine");
+  put_run(folder / "y/mine");
+  put_run(folder / "other");
+  const std::string x = (folder / "x/mine").string();
+  const std::string y = (folder / "y/mine").string();
+  const auto runs = read_runs({x, y, (folder / "other").string()});
+  EXPECT_EQ(runs[0].name, x);
+  EXPECT_EQ(runs[1].name, y);
+  EXPECT_EQ(runs[2].name, "other");
+}
+
+TEST(RunFiles, StepsDoneAreThoseOfTheRecordOrElseThoseLogged) {
+  RunFiles run;
+  run.metrics.last_step = 16;  // logged behind the last body
+  EXPECT_EQ(steps_done(run), 17);
+  run.record = Json(Json::Object{{"steps", 16}});
+  EXPECT_EQ(steps_done(run), 16);
+}
+
+TEST(RunFiles, TheNewestCheckpointsManifestIsRead) {
+  const ScratchFolder folder;
+  put_run(folder / "mine");
+  fs::create_directories(folder / "mine/checkpoints/step_0000003");
+  put_text(folder / "mine/checkpoints/latest", "step_0000003\n");
+  put_text(folder / "mine/checkpoints/step_0000003/manifest.json", R"({"step":3})");
+  EXPECT_EQ(read_run_files(folder / "mine").checkpoint.at("step").as_int(), 3);
+  put_text(folder / "mine/checkpoints/latest", "../..\n");
+  EXPECT_EQ(read_run_files(folder / "mine").notices.size(), 1u);
 }
 
 TEST(RunFiles, AFolderOfRunsNamesThem) {

@@ -1,0 +1,29 @@
+#pragma once
+// Two texts line by line: what one has and the other lacks.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xrun {
+
+enum class LineSide { kBoth, kFirst, kSecond };
+
+struct DiffLine {
+  LineSide side;
+  int64_t line;  // 1-based, of the first text; of the second one for kSecond
+  std::string text;
+  bool operator==(const DiffLine&) const = default;
+};
+
+// Returns every line of both texts in order, as few as can be in one of them alone (a longest
+// common subsequence). Where the texts part over more than some thousand lines, what lies between
+// their common beginning and end is given as wholly different.
+std::vector<DiffLine> diff_lines(std::string_view first, std::string_view second);
+
+// The differing lines with `around` common ones beside them: "- 12  text", "+ 12  text",
+// "  13  text", a line "..." between far ones. "" where nothing differs.
+std::vector<std::string> diff_text(const std::vector<DiffLine>& lines, size_t around = 1);
+
+}  // namespace xrun
