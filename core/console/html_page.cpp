@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/base/utf8.h"
+#include "core/console/shown_text.h"
 
 namespace xrun {
 
@@ -70,30 +70,6 @@ std::string sheet() {
   return out;
 }
 
-bool is_bidi_override(uint32_t point) {
-  return (point >= 0x202A && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
-}
-
-void append_escaped(std::string& out, uint32_t point) {
-  switch (point) {
-    case '&': out += "&amp;"; return;
-    case '<': out += "&lt;"; return;
-    case '>': out += "&gt;"; return;
-    case '"': out += "&quot;"; return;
-    case '\'': out += "&#39;"; return;
-    default: break;
-  }
-  if (point < 0x20 && point != '\n' && point != '\t') {
-    append_utf8(out, 0x2400 + point);
-  } else if (point == 0x7F) {
-    append_utf8(out, 0x2421);
-  } else if ((point >= 0x80 && point < 0xA0) || is_bidi_override(point)) {
-    append_utf8(out, 0xFFFD);
-  } else {
-    append_utf8(out, point);
-  }
-}
-
 }  // namespace
 
 std::span<const PageColor> page_colors() { return kColors; }
@@ -105,11 +81,15 @@ std::string series_color(size_t index) {
 std::string html_escape(std::string_view text) {
   std::string out;
   out.reserve(text.size() + text.size() / 8);
-  const std::string whole = repair_utf8(text);
-  for (size_t at = 0; at < whole.size();) {
-    const CodePoint point = read_utf8(whole, at);
-    append_escaped(out, point.value);
-    at += point.size;
+  for (const char c : shown_text(text)) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\'': out += "&#39;"; break;
+      default: out += c;
+    }
   }
   return out;
 }

@@ -20,9 +20,8 @@ constexpr int kSeriesColors = 8;
 // "var(--series-3)"; the eight come round again.
 std::string series_color(size_t index);
 
-// Returns text that stands for itself in an element or in a quoted attribute. What no reader should
-// meet raw is replaced: invalid UTF-8 and bidirectional overrides by U+FFFD, control characters but
-// newline and tab by their pictures (U+2400 and following). Text for a <script> is script_json's.
+// Returns text that stands for itself in an element or in a quoted attribute, whatever bytes it is
+// made of: shown_text of it (newline and tab stay), escaped. Text for a <script> is script_json's.
 std::string html_escape(std::string_view text);
 
 // Returns a JSON document that may stand inside <script type="application/json">: no "<" is left,

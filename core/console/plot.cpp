@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 
@@ -18,9 +19,13 @@ namespace {
 
 constexpr int kUnits = 4;  // a pixel
 constexpr int kWidth = 400, kHeight = 190;
-constexpr int kLeft = 58, kRight = 10, kTop = 8, kBottom = 24;
+constexpr int kLeft = 58, kRight = 18, kTop = 8, kBottom = 24;
 constexpr size_t kSparse = 60;  // points that are marked one by one
 constexpr int kSmoothColumns = 200;
+constexpr double kLowShare = 0.05;
+constexpr size_t kManyValues = 1000;
+constexpr double kBeyond = 0.001;  // at each end of a histogram of many values
+constexpr size_t kMostLegend = 8;
 
 struct Frame {
   PlotAxis x, y;
@@ -92,16 +97,28 @@ struct Extent {
   bool empty() const { return low > high; }
 };
 
+// The value below which `share` of the finite ones lie; requires one at least.
+double quantile(std::vector<double>& values, double share) {
+  const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + at, values.end());
+  return values[static_cast<size_t>(at)];
+}
+
 std::optional<Frame> frame_of(const Plot& plot) {
   Extent x, y;
+  std::vector<double> values;
   for (const PlotLine& line : plot.lines) {
     for (const PlotPoint& point : line.points) {
       x.add(point.x);
-      if (std::isfinite(point.y)) y.add(point.y);
+      if (!std::isfinite(point.y)) continue;
+      y.add(point.y);
+      values.push_back(point.y);
     }
   }
   if (y.empty()) return std::nullopt;
-  return Frame{plot_axis(x.low, x.high, 5), plot_axis(y.low, y.high, 5, wants_log(y.low, y.high))};
+  // A schedule that ends near zero has one tiny value, and no need of decades.
+  const bool log = y.low > 0 && wants_log(quantile(values, kLowShare), y.high);
+  return Frame{plot_axis(x.low, x.high, 5), plot_axis(y.low, y.high, 5, log)};
 }
 
 std::string axes(const Frame& frame) {
@@ -173,6 +190,39 @@ std::string figure(const std::string& title, const std::string& legend, const st
       html_escape(title), legend, inside);
 }
 
+// More values, finer bins.
+int bins_for(size_t values) {
+  return std::clamp(static_cast<int>(2 * std::sqrt(static_cast<double>(values))), 4, 30);
+}
+
+std::vector<double> shares_of(const std::vector<double>& values, const PlotAxis& axis, int bins) {
+  std::vector<double> shares(static_cast<size_t>(bins), 0);
+  double count = 0;
+  for (const double value : values) {
+    if (!std::isfinite(value)) continue;
+    const double place = std::clamp(axis.place(value), 0.0, 1.0);
+    shares[static_cast<size_t>(std::min(static_cast<int>(place * bins), bins - 1))] += 1;
+    count += 1;
+  }
+  for (double& share : shares) share /= std::max(count, 1.0);
+  return shares;
+}
+
+std::string bars_of(const std::vector<double>& shares, const Frame& frame) {
+  const auto edge = [&](size_t bin) {
+    return std::lround(static_cast<double>(bin) / static_cast<double>(shares.size()) * kWidth *
+                       kUnits);
+  };
+  PathText path;
+  path.to(0, kHeight * kUnits);
+  for (size_t bin = 0; bin < shares.size(); ++bin) {
+    path.to(edge(bin), frame.row(shares[bin]));
+    path.to(edge(bin + 1), frame.row(shares[bin]));
+  }
+  path.to(kWidth * kUnits, kHeight * kUnits);
+  return path.text();
+}
+
 std::string nothing_to_draw() { return "<p class=\"dim\">no finite value was logged</p>"; }
 
 }  // namespace
@@ -180,6 +230,7 @@ std::string nothing_to_draw() { return "<p class=\"dim\">no finite value was log
 std::string plot_figure(const Plot& plot) {
   std::string legend;
   for (const PlotLine& line : plot.lines) {
+    if (plot.lines.size() > kMostLegend || line.name == plot.title) break;
     legend += legend_entry(line.name, line.color, line.dashed, line.group);
   }
   const std::optional<Frame> frame = frame_of(plot);
@@ -191,49 +242,31 @@ std::string plot_figure(const Plot& plot) {
   return figure(title, legend, inside + "</g></svg>");
 }
 
-std::string histogram_figure(const std::string& title, const std::vector<HistogramLine>& lines,
-                             int bins) {
-  Extent x;
+std::string histogram_figure(const std::string& title, const std::vector<HistogramLine>& lines) {
   std::string legend;
+  std::vector<double> all;
   for (const HistogramLine& line : lines) {
-    legend += legend_entry(line.name, line.color, false, line.group);
-    for (const double value : line.values) {
-      if (std::isfinite(value)) x.add(value);
-    }
+    if (line.name != title) legend += legend_entry(line.name, line.color, false, line.group);
+    std::copy_if(line.values.begin(), line.values.end(), std::back_inserter(all),
+                 [](double value) { return std::isfinite(value); });
   }
-  if (x.empty()) return figure(title, legend, nothing_to_draw());
-  const PlotAxis axis = plot_axis(x.low, x.high, 5);
+  if (all.empty()) return figure(title, legend, nothing_to_draw());
+  const double beyond = all.size() >= kManyValues ? kBeyond : 0;
+  const PlotAxis axis = plot_axis(quantile(all, beyond), quantile(all, 1 - beyond), 5);
+  const int bins = bins_for(all.size() / lines.size());
   std::vector<std::vector<double>> shares;
   double highest = 0;
   for (const HistogramLine& line : lines) {
-    std::vector<double> share(static_cast<size_t>(bins), 0);
-    double count = 0;
-    for (const double value : line.values) {
-      if (!std::isfinite(value)) continue;
-      const int bin = std::clamp(static_cast<int>(axis.place(value) * bins), 0, bins - 1);
-      share[static_cast<size_t>(bin)] += 1;
-      count += 1;
-    }
-    for (double& one : share) {
-      one /= std::max(count, 1.0);
-      highest = std::max(highest, one);
-    }
-    shares.push_back(std::move(share));
+    shares.push_back(shares_of(line.values, axis, bins));
+    highest = std::max(highest, *std::max_element(shares.back().begin(), shares.back().end()));
   }
   const Frame frame{axis, plot_axis(0, highest, 4)};
   std::string inside = svg_open(frame, title) + axes(frame);
   inside += fmt::format("<g transform=\"scale({})\">", 1.0 / kUnits);
   for (size_t i = 0; i < lines.size(); ++i) {
-    PathText path;
-    path.to(0, kHeight * kUnits);
-    for (int bin = 0; bin < bins; ++bin) {
-      const long row = frame.row(shares[i][static_cast<size_t>(bin)]);
-      path.to(std::lround(1.0 * bin / bins * kWidth * kUnits), row);
-      path.to(std::lround(1.0 * (bin + 1) / bins * kWidth * kUnits), row);
-    }
-    path.to(kWidth * kUnits, kHeight * kUnits);
-    inside += fmt::format("<g class=\"line {}\" style=\"--c:{}\">{}</g>", lines[i].group,
-                          series_color(lines[i].color), path_element("bars", path.text()));
+    inside +=
+        fmt::format("<g class=\"line {}\" style=\"--c:{}\">{}</g>", lines[i].group,
+                    series_color(lines[i].color), path_element("bars", bars_of(shares[i], frame)));
   }
   return figure(title, legend, inside + "</g></svg>");
 }

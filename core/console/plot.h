@@ -32,9 +32,10 @@ struct Plot {
   int columns = 480;  // slices that a line is reduced to
 };
 
-// A <figure>: title, legend where there is more than one line, axes, lines, marks below for values
-// that were not finite. The y axis is logarithmic where wants_log says so. A plot without a finite
-// value says that instead.
+// A <figure>: title, legend (of up to 8 lines), axes, lines, marks below for values
+// that were not finite. The y axis is logarithmic
+// where all values are positive and most of them lie decades below the greatest. A plot without a
+// finite value says that instead.
 std::string plot_figure(const Plot& plot);
 
 struct HistogramLine {
@@ -44,10 +45,10 @@ struct HistogramLine {
   std::string group = {};
 };
 
-// A <figure> of how often values occur, in `bins` equal bins over all lines' values, each line in
-// shares of its own count.
-std::string histogram_figure(const std::string& title, const std::vector<HistogramLine>& lines,
-                             int bins = 30);
+// A <figure> of how often values occur, in equal bins over all lines' values, the more values the
+// finer, each line in shares of its own count. Of 1,000 values and more the thousandth at each end
+// counts in the outermost bin, so that one spike does not squash the rest.
+std::string histogram_figure(const std::string& title, const std::vector<HistogramLine>& lines);
 
 // CSS and the script of pages that hold such figures: the choice of smoothing
 // (<input id="smooth" type="range" max="4">), runs hidden by <input type="checkbox"

@@ -93,8 +93,9 @@ bool wants_log(double low, double high) { return low > 0 && high / low > kLogSpa
 
 std::string axis_number(double value) {
   if (std::isnan(value)) return "none";
-  if (value == std::floor(value) && std::abs(value) < 1e7) {
-    return count_text(static_cast<int64_t>(value));
+  const double size = std::abs(value);
+  if (size < 1e7 && (size >= 1e4 || value == std::floor(value))) {
+    return count_text(std::llround(value));
   }
   return fmt::format("{:.4g}", value);
 }

@@ -28,7 +28,8 @@ PlotAxis plot_axis(double low, double high, int wanted, bool log = false);
 // Whether values read better on a logarithmic axis: all positive, and over more than 2.5 decades.
 bool wants_log(double low, double high);
 
-// "0.6931", "-12.3", "1.2e-05", "20,000": four significant digits, counts whole; a NaN is "none".
+// "0.6931", "-12.3", "1.2e-05", "16,993": four significant digits, large ones whole; a NaN is
+// "none".
 std::string axis_number(double value);
 
 }  // namespace xrun

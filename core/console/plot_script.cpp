@@ -9,7 +9,7 @@ const std::string_view kPlotStyle = R"css(
 @media (max-width: 28rem) { .plots { grid-template-columns: 1fr; } }
 figure.plot { margin: 0; padding: .5rem .7rem .1rem; background: var(--panel); border-radius: 6px; }
 figure.plot.large { grid-column: 1 / -1; }
-figure.plot svg { width: 100%; display: block; cursor: crosshair; }
+figure.plot svg { width: 100%; display: block; cursor: crosshair; overflow: visible; }
 figure.plot output { display: block; min-height: 1.4em; font-size: .8em; overflow-wrap: anywhere; }
 .axes path { stroke: var(--edge); stroke-opacity: .35; fill: none; stroke-width: .7; }
 .axes path.base { stroke-opacity: 1; }
@@ -90,7 +90,7 @@ for (const figure of document.querySelectorAll('figure.plot')) {
   const [xLow, xHigh] = svg.dataset.x.split(' ').map(Number);
   const [yLow, yHigh, log] = svg.dataset.y.split(' ');
   const area = svg.lastElementChild;
-  const cursor = document.createElementNS('http://www.w3.org/2000/svg', 'path');
+  const cursor = document.createElementNS(svg.namespaceURI, 'path');
   cursor.setAttribute('class', 'cursor');
   area.append(cursor);
   svg.addEventListener('pointermove', (event) => {

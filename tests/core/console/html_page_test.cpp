@@ -49,10 +49,8 @@ TEST(HtmlPage, EscapesWhatWouldBeMarkup) {
 
 TEST(HtmlPage, ShowsControlsAndInvalidBytesAsCharacters) {
   using namespace std::string_literals;
-  EXPECT_EQ(html_escape("\0\x1b[2J\r\x7f"s), "␀␛[2J␍␡");
-  EXPECT_EQ(html_escape("a\xff\xc3z"), "a��z");
-  EXPECT_EQ(html_escape("\xc2\x9b x"), "� x");  // C1: a terminal's CSI
-  EXPECT_EQ(html_escape("\u202Eevil\u2066"), "�evil�");
+  EXPECT_EQ(html_escape("\0\x1b[2J\xff\u202Eevil"s),
+            "&lt;00&gt;&lt;1B&gt;[2J&lt;FF&gt;&lt;U+202E&gt;evil");
 }
 
 TEST(HtmlPage, JsonInAScriptCannotEndIt) {

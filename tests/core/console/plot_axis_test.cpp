@@ -72,7 +72,8 @@ TEST(PlotAxis, WantsLogOverDecades) {
 
 TEST(PlotAxis, NumbersHaveFourDigits) {
   EXPECT_EQ(axis_number(0.693147), "0.6931");
-  EXPECT_EQ(axis_number(20000), "20,000");
+  EXPECT_EQ(axis_number(16993.478), "16,993");
+  EXPECT_EQ(axis_number(7), "7");
   EXPECT_EQ(axis_number(1.23456e-5), "1.235e-05");
   EXPECT_EQ(axis_number(NAN), "none");
 }

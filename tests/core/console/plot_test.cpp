@@ -71,11 +71,27 @@ TEST(Plot, ForeignNamesAreEscaped) {
   }
 }
 
+TEST(Plot, ATinyLastValueDoesNotMakeAScheduleLogarithmic) {
+  PlotLine line{"lr", {}, 0, false, ""};
+  for (int i = 0; i <= 100; ++i)
+    line.points.push_back({static_cast<double>(i), 1.0 + 1e-9 - i * 0.01});
+  EXPECT_EQ(plot_figure({"lr", {line}}).find("log scale"), std::string::npos);
+}
+
 TEST(Plot, AHistogramShowsSharesOfEachLine) {
   const std::string figure =
-      histogram_figure("t", {{"a", {0, 0, 0, 1}, 0, "run-0"}, {"b", {0, 1, NAN}, 1, "run-1"}}, 2);
+      histogram_figure("t", {{"a", {0, 0, 0, 1}, 0, "run-0"}, {"b", {0, 1, NAN}, 1, "run-1"}});
   EXPECT_NE(figure.find("data-y=\"0 0.75\""), std::string::npos) << figure;
-  EXPECT_NE(figure.find("d=\"M0 760l0-760 800 0 0 507 800 0 0 253\""), std::string::npos) << figure;
+  EXPECT_NE(figure.find("d=\"M0 760l0-760 400 0 0 760 400 0 400 0 0-253 400 0 0 253\""),
+            std::string::npos)
+      << figure;
+}
+
+TEST(Plot, ASpikeDoesNotSquashAHistogram) {
+  HistogramLine line{"norm", {}, 0, ""};
+  for (int i = 0; i < 10000; ++i) line.values.push_back(i % 100);
+  line.values.push_back(1e9);
+  EXPECT_NE(histogram_figure("t", {line}).find("data-x=\"0 99\""), std::string::npos);
 }
 
 }  // namespace
