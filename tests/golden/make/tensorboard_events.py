@@ -31,7 +31,7 @@ def check(folder):
     reader.Reload()
     for tag in reader.Tags()["scalars"]:
         for event in reader.Scalars(tag):
-            print(tag, event.step, f"{event.value:.6g}")
+            print(tag, event.step, f"{event.value:.9g}")
 
 
 if __name__ == "__main__":
