@@ -32,9 +32,8 @@ struct LightCommand {
 
 // Every other command is the engine's.
 constexpr LightCommand kLightCommands[] = {
-    {"tokenize", command_tokenize},
-    {"render", command_render},
-    {"cache", command_cache},
+    {"tokenize", command_tokenize}, {"render", command_render}, {"cache", command_cache},
+    {"report", command_report},     {"diff", command_diff},
 };
 
 void print_help() {

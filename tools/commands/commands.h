@@ -9,6 +9,8 @@ namespace xrun {
 int command_tokenize(int argc, char** argv);
 int command_render(int argc, char** argv);
 int command_cache(int argc, char** argv);
+int command_report(int argc, char** argv);
+int command_diff(int argc, char** argv);
 
 }  // namespace xrun
 
