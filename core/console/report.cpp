@@ -22,6 +22,10 @@ nav { margin: .6rem 0 1rem; } nav a { margin-right: 1.1em; }
 label { white-space: nowrap; }
 #smooth { vertical-align: middle; width: 10rem; }
 .answer { white-space: pre-wrap; max-width: 34rem; }
+.row { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 22rem; overflow-y: auto;
+  padding: .5rem .7rem; background: var(--panel); border-radius: 4px; flex: 1 1 22rem; }
+b.trained { font-weight: 500; color: var(--link); }
+.sides { display: flex; flex-wrap: wrap; gap: .8rem; margin: .2rem 0 1rem; }
 tr.differs td { font-weight: 600; }
 #differing:checked ~ .wide tr.same { display: none; }
 .notice { border-left: 3px solid var(--bad); padding-left: .7em; }
@@ -34,13 +38,10 @@ struct Section {
 };
 
 constexpr Section kSections[] = {
-    {"curves", "Curves", report_curves},
-    {"samples", "Samples", report_samples},
-    {"data", "Data", report_ledger},
-    {"settings", "Settings", report_settings},
-    {"time", "Time", report_time},
-    {"memory", "Memory", report_memory},
-    {"origin", "Environment and hashes", report_origin},
+    {"curves", "Curves", report_curves},       {"samples", "Samples", report_samples},
+    {"data", "Data", report_ledger},           {"rows", "Rows as they trained", report_rows},
+    {"settings", "Settings", report_settings}, {"time", "Time", report_time},
+    {"memory", "Memory", report_memory},       {"origin", "Environment and hashes", report_origin},
 };
 
 std::string last_of(const RunFiles& run, std::string_view name) {

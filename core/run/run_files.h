@@ -10,6 +10,7 @@
 
 #include "core/base/json.h"
 #include "core/run/metrics_file.h"
+#include "core/run/source_sample.h"
 
 namespace xrun {
 
@@ -24,14 +25,15 @@ struct RunSamples {
 
 struct RunFiles {
   std::filesystem::path dir;
-  std::string name;                 // the folder's own
-  Json record;                      // run.json, an object
-  Json config, origins;             // objects, empty if config.json is missing
-  Json ledger;                      // an object, or null
-  Json profile;                     // profile.json, an object, or null
-  Json checkpoint;                  // the manifest of the newest checkpoint, an object, or null
-  std::string recipe;               // recipe.lua's text
-  std::vector<RunSamples> samples;  // by step
+  std::string name;                   // the folder's own
+  Json record;                        // run.json, an object
+  Json config, origins;               // objects, empty if config.json is missing
+  Json ledger;                        // an object, or null
+  Json profile;                       // profile.json, an object, or null
+  Json checkpoint;                    // the manifest of the newest checkpoint, an object, or null
+  std::string recipe;                 // recipe.lua's text
+  std::vector<RunSamples> samples;    // by step
+  std::vector<SourceSample> sources;  // not in the folder: who wants them asks sample_sources
   RunMetrics metrics;
   std::vector<std::string> notices;  // what is missing, damaged or was left out, a sentence each
 };

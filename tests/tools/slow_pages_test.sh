@@ -43,7 +43,7 @@ is "$(in_page one.html '
       if (box.top < frame.top - 3 || box.bottom > frame.bottom + 3) bad.push("outside");
     }
   }
-  return bad.join() + document.querySelectorAll("figure.plot").length;')" 17
+  return bad.join() + document.querySelectorAll("figure.plot").length;')" 18
 # A box hides its run everywhere, and shows it again.
 is "$(in_page two.html '
   const box = document.querySelector("input[data-group=run-1]");
@@ -67,6 +67,13 @@ is "$(in_page one.html '
   figure.querySelector("svg").dispatchEvent(new PointerEvent("pointermove",
       {clientX: mark.left + 1, clientY: mark.top - 20, bubbles: true}));
   return figure.querySelector("output").textContent;')" 'step 0: train 0.693, valid 0.693'
+# Rows of the token cache, with what is trained apart; without the cache, why there are none.
+is "$(in_page one.html '
+  const rows = [...document.querySelectorAll("#rows .row")];
+  const trained = rows.map((row) => row.querySelector("b.trained"));
+  return rows.length + " " + trained.every((b) => b && b.textContent.endsWith("<|im_end|>"));')" '6 true'
+XRUN_CACHE=$work/elsewhere "$xrun" report one -o gone.html >/dev/null
+grep -q 'its token cache is no longer in' gone.html || fail "a missing cache is not said"
 # A script that got into the page as markup does not run.
 sed 's|<h1>|<script>document.title = "owned"</script><img src="x" onerror="document.title = 1"><h1>|' \
   one.html >injected.html

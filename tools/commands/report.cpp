@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/cache_root.h"
 #include "core/base/count_text.h"
 #include "core/base/file.h"
 #include "core/run/run_files.h"
@@ -27,7 +28,10 @@ int command_report(int argc, char** argv) {
   app.add_option("-o,--output", out, "the page's file; - is standard output")
       ->capture_default_str();
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
-  const std::vector<RunFiles> runs = read_runs(dirs);
+  std::vector<RunFiles> runs = read_runs(dirs);
+  for (RunFiles& run : runs) {
+    run.sources = sample_sources(run.record, run.config, run.dir, cache_root() / "data");
+  }
   const std::string page = report_page(runs);
   warn_of_gaps(runs);
   if (out == "-") {

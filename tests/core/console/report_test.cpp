@@ -97,6 +97,22 @@ TEST(Report, SamplesStandByTheirStep) {
   EXPECT_TRUE(has(page, "&lt;after&gt;"));
 }
 
+TEST(Report, RowsShowWhatIsTrained) {
+  RunFiles runs[] = {run_of("a", {"x"}, 2), run_of("b", {"x"}, 2)};
+  const SourceSample source = {"pairs",
+                               {"chosen", "rejected"},
+                               {{"pairs.jsonl:17", {{{"ask", false}, {"yes", true}}, {}}}},
+                               {{3, 4, 5}, {6, 7, 8}},
+                               "its cache is short"};
+  runs[0].sources = runs[1].sources = {source};
+  const std::string page = report_page(runs);
+  EXPECT_TRUE(has(page, "pairs.jsonl:17: chosen, rejected"));
+  EXPECT_TRUE(has(page, "<span class=\"dim\">ask</span><b class=\"trained\">yes</b>"));
+  EXPECT_TRUE(has(page, "<b>pairs</b>: its cache is short"));
+  EXPECT_EQ(count_of(page, "<b>tokens a row</b>"), 1u) << "the second run read the same data";
+  EXPECT_TRUE(has(page, "the same as of a run above"));
+}
+
 TEST(Report, AProfileGivesTimeByLine) {
   RunFiles run = run_of("a", {"x"}, 2);
   run.profile = parse_json(R"({"seconds":2,"lines":[{"file":"dpo.lua","line":24,"text":"x < y",
@@ -115,10 +131,10 @@ TEST(Report, OfAnEmptyRunSaysWhatThereIsNot) {
   run.record = run.config = run.origins = Json::object();
   run.notices = {"metrics.jsonl is missing: nothing was logged"};
   const std::string page = report_page({&run, 1});
-  for (const char* text :
-       {"metrics.jsonl is missing: nothing was logged", "no metric was logged",
-        "the recipe asked for no answers", "the run has no ledger.json", "no settings are known",
-        "no profile.json", "run.json holds no memory", "not finished: killed, or still going on"}) {
+  for (const char* text : {"metrics.jsonl is missing: nothing was logged", "no metric was logged",
+                           "the recipe asked for no answers", "the run has no ledger.json",
+                           "run.json names no data", "no settings are known", "no profile.json",
+                           "run.json holds no memory", "not finished: killed, or still going on"}) {
     EXPECT_TRUE(has(page, text)) << text;
   }
 }
@@ -136,6 +152,7 @@ TEST(Report, HostileNamesAndValuesStayText) {
   run.profile = Json(Json::Object{{"lines", Json(Json::Array{Json(evil)})}, {"seconds", evil}});
   run.samples = {{0, {Json(Json::Object{{"row", evil}, {"text", evil}, {"kept", evil}})}}};
   run.notices = {evil};
+  run.sources = {{evil, {evil}, {{evil, {{{evil, true}, {evil, false}}}}}, {{1, 2}}, evil}};
   run.recipe = evil;
   const RunFiles both[] = {run, run};
   for (const std::string& page : {report_page({&run, 1}), report_page(both)}) {

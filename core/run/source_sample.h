@@ -1,0 +1,39 @@
+#pragma once
+// Rows of a source as a run trained them, from the token cache that it used, where that still is.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+
+namespace xrun {
+
+// Neighbouring tokens that are all trained or all not, as text.
+struct RowPiece {
+  std::string text;
+  bool trained;
+};
+
+struct SampleRow {
+  std::string place;  // "pairs.jsonl:17"
+  std::vector<std::vector<RowPiece>>
+      streams;  // of a pair the chosen and the rejected side, else one
+};
+
+struct SourceSample {
+  std::string name;                          // as the recipe spells the source
+  std::vector<std::string> streams;          // their names
+  std::vector<SampleRow> rows;               // some, spread over the source
+  std::vector<std::vector<double>> lengths;  // a stream: tokens of its rows, of many some thousands
+  std::string gap;                           // why rows or lengths are missing; "" if they are not
+};
+
+// Returns an entry for every source in run.json's "inputs". The caches are looked for in `store`;
+// texts need the run's tokenizer, which is taken from the exported model in `run_dir`/hf or from a
+// model that is a folder. Nothing is built or written; whatever fails is the entry's gap.
+std::vector<SourceSample> sample_sources(const Json& record, const Json& config,
+                                         const std::filesystem::path& run_dir,
+                                         const std::filesystem::path& store);
+
+}  // namespace xrun
