@@ -182,6 +182,7 @@ bool has_steps(const LogprobColumn& column, const StepLoop& loop, const StepSour
 bool needs_no_twin(Reference& reference, const StepLoop& loop) {
   const int64_t first = reference.shares() ? 1 : 0;
   if (reference.loaded() || loop.steps <= first) return false;
+  if (!reference.policy()->loaded()) return false;  // what names its column is not known yet
   int64_t known = 0;
   for (const StepSource& source : loop.sources) {
     const LogprobColumn* column = reference.known_column(source.data->set.fingerprint());

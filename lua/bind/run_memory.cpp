@@ -37,8 +37,10 @@ int64_t checkpoints_at_once(int64_t steps, int64_t every, int64_t keep) {
 
 }  // namespace
 
-// A resumed run has its kept checkpoints already, so that one more must fit.
+// A resumed run has its kept checkpoints already, so that one more must fit. One that is looked at
+// keeps nothing.
 void RunLoop::check_disk(const StepLoop& loop) const {
+  if (session_.scratch != nullptr) return;
   if (optimizers.empty() || loop.steps <= run_->resume_step() - run_->step()) return;
   const RunSettings& settings = run_->settings();
   const int64_t steps =
