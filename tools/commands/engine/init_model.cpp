@@ -9,6 +9,8 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/temporary_dir.h"
+#include "core/text/bytes_tokenizer.h"
 #include "core/text/tokenizer.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
@@ -25,8 +27,21 @@ struct InitArguments {
   uint64_t seed = 0;
 };
 
-// The preset, changed by what was given; sizes that follow from another one follow it.
-InitOptions options_of(const InitArguments& a) {
+constexpr const char* kBytes = "bytes";  // a tokenizer that we write; a folder of that name wins
+
+CLI::Validator tokenizer_choice() {
+  const CLI::Validator folder = existing_folder();
+  return CLI::Validator(
+      [folder](std::string& text) {
+        std::string problem = folder(text);
+        return text == kBytes ? std::string() : problem;
+      },
+      "");
+}
+
+// The preset, changed by what was given; sizes that follow from another one follow it. `folder` is
+// the tokenizer's, "": none.
+InitOptions options_of(const InitArguments& a, const std::filesystem::path& folder) {
   InitOptions o = init_preset(a.preset);
   if (a.hidden) {
     o.hidden = *a.hidden;
@@ -41,9 +56,9 @@ InitOptions options_of(const InitArguments& a) {
   o.tied = !a.untied;
   o.seed = a.seed;
   o.dtype = *option_type(a.dtype);
-  if (a.tokenizer.empty()) return o;
-  const auto tokenizer = Tokenizer::load(a.tokenizer);
-  o.tokenizer = a.tokenizer;
+  if (folder.empty()) return o;
+  const auto tokenizer = Tokenizer::load(folder);
+  o.tokenizer = folder;
   o.vocab = a.vocab.value_or(tokenizer->vocab_size());
   if (tokenizer->vocab_size() > o.vocab) {
     throw UsageError(
@@ -69,8 +84,9 @@ int command_init_model(int argc, char** argv) {
          "tiny (4 layers, 256 wide) or mid (8 layers, 512 wide), both Llama; moe-1, moe-8 or "
          "moe-64 (Qwen3-MoE with as many experts); gpt2-tiny")
       ->capture_default_str();
-  app.add_option("--tokenizer", a.tokenizer, "folder whose tokenizer files are copied")
-      ->check(existing_folder());
+  app.add_option("--tokenizer", a.tokenizer,
+                 "folder whose tokenizer files are copied, or `bytes`: a token a byte, with ChatML")
+      ->check(tokenizer_choice());
   app.add_option("--layers", a.layers, "number of layers")->check(whole_number(1));
   app.add_option("--hidden", a.hidden, "width")->check(whole_number(1));
   app.add_option("--heads", a.heads, "query heads")->check(whole_number(1));
@@ -86,7 +102,13 @@ int command_init_model(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--dtype", a.dtype, "fp32, bf16 or fp16")->capture_default_str();
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
-  const InitOptions options = options_of(a);
+  std::optional<TemporaryDir> bytes;
+  std::filesystem::path folder = a.tokenizer;
+  if (a.tokenizer == kBytes && !std::filesystem::is_directory(folder)) {
+    write_bytes_tokenizer(bytes.emplace("bytes").path());
+    folder = bytes->path();
+  }
+  const InitOptions options = options_of(a, folder);
   from_option([&] { check_init_options(options); });
   init_model(a.out, options);
   fmt::print("{}\n", a.out);
