@@ -9,6 +9,7 @@
 
 #include "core/base/config_field.h"
 #include "lua/bind/doc.h"
+#include "lua/bind/op_table.h"
 
 namespace xrun {
 namespace {
@@ -54,10 +55,30 @@ std::string member_row(const DocEntry& entry) {
                      called ? "" : "*" + cell(entry.signature) + "* ", cell(entry.doc));
 }
 
-std::string stub_type(const DocEntry& entry) {
-  if (entry.kind == DocKind::kMethod || entry.kind == DocKind::kFunction) return "fun(...): any";
-  if (entry.signature.find(' ') != std::string::npos) return "any";
-  return entry.signature == "list" ? "table" : entry.signature;
+// "log_sigmoid", "Tensor:log_sigmoid", "xrun.ops.xrun.linear_logprob": the overloads that Lua can
+// call; "" if it is no operator.
+std::string explain_operator(const std::string& name) {
+  const std::string last = name.substr(name.find_last_of(".:") + 1);
+  const OpPacket* packet = nullptr;
+  if (constexpr std::string_view kOps = "xrun.ops."; name.starts_with(kOps)) {
+    const size_t dot = name.find('.', kOps.size());
+    if (dot != std::string::npos) {
+      packet = find_op(name.substr(kOps.size(), dot - kOps.size()), name.substr(dot + 1));
+    }
+  } else if (name == last || name == "Tensor:" + last || name == "xrun." + last) {
+    packet = find_public_op(last);
+    if (packet == nullptr && name == last) packet = find_op("xrun", last);
+  }
+  if (packet == nullptr) return "";
+  const bool ours = packet->name.starts_with("xrun::");
+  std::string out = fmt::format(
+      "{}, an operator{}\n",
+      ours ? "xrun.ops.xrun." + last : fmt::format("Tensor:{} or xrun.{}", last, last),
+      ours ? "" : " of ATen: dims and indices from 0, keyword arguments in a last table");
+  for (const OpOverload& overload : packet->overloads) {
+    out += "  " + overload_text(overload) + "\n";
+  }
+  return out;
 }
 
 }  // namespace
@@ -91,26 +112,6 @@ std::string lua_api_markdown(std::vector<DocEntry> entries) {
   return out;
 }
 
-std::string lua_api_stubs(std::vector<DocEntry> entries) {
-  std::string out = "---@meta xrun\n";
-  std::map<std::string, std::string> fields;
-  for (const DocEntry& entry : sorted(std::move(entries))) {
-    const std::string owner = owner_of(entry);
-    if (entry.kind == DocKind::kClass) fields[owner];
-    if (entry.kind == DocKind::kClass || entry.kind == DocKind::kMetamethod) continue;
-    const std::string name = entry.name.substr(std::min(owner.size() + 1, entry.name.size()));
-    if (name.empty() || name.find('.') != std::string::npos) continue;
-    fields[owner] +=
-        fmt::format("---@field {} {} # {}{}\n", name, stub_type(entry),
-                    entry.signature.starts_with("(") ? entry.signature + " " : "", entry.doc);
-  }
-  for (const auto& [owner, lines] : fields) {
-    out += fmt::format("\n---@class {}\n{}", owner, lines);
-    if (owner != "xrun") out += "---@field [string] any\n";
-  }
-  return out + "\n---@type xrun\nlocal xrun = {}\nreturn xrun\n";
-}
-
 std::string explain(const std::string& name) {
   if (const ConfigField* field = find_config_field(name)) {
     return fmt::format("{}: {}\n  wants {}; default {}\n", field->path, field->doc,
@@ -122,7 +123,7 @@ std::string explain(const std::string& name) {
                        entry->signature.starts_with("(") || entry->signature.empty() ? "" : " ",
                        entry->signature, entry->doc);
   }
-  return "";
+  return explain_operator(name);
 }
 
 }  // namespace xrun

@@ -22,4 +22,11 @@ const std::vector<OpenModule>& engine_modules() {
   return modules;
 }
 
+void register_docs() {
+  LuaState state;
+  for (OpenModule open : engine_modules()) open(state);
+  open_lua_modules(state);
+  open_require(state);
+}
+
 }  // namespace xrun

@@ -28,4 +28,7 @@ void open_lua_modules(LuaState& state);  // lua_modules.cpp: lua/xrun/*.lua
 // All of them in order of registration.
 const std::vector<OpenModule>& engine_modules();
 
+// Opens all of them in a state of its own, so that every doc string is registered (doc.h).
+void register_docs();
+
 }  // namespace xrun

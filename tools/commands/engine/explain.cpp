@@ -1,6 +1,7 @@
-// xrun explain: what a config key or a public name of the Lua side is.
+// xrun explain: what a command, a config key, a public name of the Lua side or an operator is.
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -8,9 +9,12 @@
 
 #include "core/base/config_field.h"
 #include "core/base/suggest.h"
+#include "core/console/console.h"
+#include "core/console/table.h"
 #include "lua/bind/api_text.h"
 #include "lua/bind/modules.h"
 #include "tools/commands/command_line.h"
+#include "tools/commands/command_names.h"
 #include "tools/commands/engine/engine_commands.h"
 
 namespace xrun {
@@ -22,6 +26,7 @@ std::string last_part(const std::string& name) { return name.substr(name.find_la
 
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
+  for (const CommandName& command : kCommandNames) names.emplace_back(command.name);
   for (const ConfigField& field : config_fields()) names.push_back(field.path);
   for (const DocEntry& entry : doc_entries()) {
     if (entry.kind != DocKind::kMetamethod) names.push_back(entry.name);
@@ -46,19 +51,45 @@ std::string meant(const std::string& name) {
   return part.empty() ? "" : names[static_cast<size_t>(at - parts.begin())];
 }
 
+// What `xrun help` and --help say of a command; "" if there is none.
+std::string explain_command(const std::string& name) {
+  const CommandName* command = find_command(name);
+  return command == nullptr ? ""
+                            : fmt::format("xrun {}{}{}: {}\n  `xrun {} --help` has its options\n",
+                                          command->name, command->arguments.empty() ? "" : " ",
+                                          command->arguments, command->summary, command->name);
+}
+
+// Every name that can be explained, a line for each with the beginning of its words.
+std::string all_names() {
+  TextTable table({"name", "is"});
+  for (const CommandName& command : kCommandNames) {
+    table.add({"xrun " + std::string(command.name), std::string(command.summary)});
+  }
+  for (const ConfigField& field : config_fields()) table.add({field.path, field.doc});
+  for (const DocEntry& entry : doc_entries()) {
+    if (entry.kind != DocKind::kMetamethod) table.add({entry.name, entry.doc});
+  }
+  return table.text(console_traits(STDOUT_FILENO).width);
+}
+
 }  // namespace
 
 int command_explain(int argc, char** argv) {
-  CLI::App app("Says what a config key (optim.lr) or a name of the Lua side (xrun.policy) is",
-               "xrun explain");
+  CLI::App app(
+      "Says what a command (inspect), a config key (optim.lr), a name of the Lua side "
+      "(xrun.policy, Policy:logprob) or an operator (log_sigmoid) is; without a name, which there "
+      "are",
+      "xrun explain");
   std::string name;
-  app.add_option("NAME", name, "a key or name, as a recipe writes it")->required();
+  app.add_option("NAME", name, "a command, or a key or name as a recipe writes it");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
-  // The doc strings stand beside the bindings, which register them when their module opens.
-  LuaState state;
-  for (OpenModule open : engine_modules()) open(state);
-  open_lua_modules(state);
-  const std::string text = explain(name);
+  register_docs();
+  if (name.empty()) {
+    fmt::print("{}", all_names());
+    return 0;
+  }
+  const std::string text = explain_command(name) + explain(name);
   if (text.empty()) {
     const std::string near = meant(name);
     throw UsageError(fmt::format(

@@ -1,0 +1,34 @@
+// xrun types: definitions of the Lua side for editors.
+
+#include <fmt/core.h>
+
+#include <string>
+
+#include "core/base/file.h"
+#include "lua/bind/editor_stubs.h"
+#include "lua/bind/modules.h"
+#include "tools/commands/command_line.h"
+#include "tools/commands/engine/engine_commands.h"
+
+namespace xrun {
+
+int command_types(int argc, char** argv) {
+  CLI::App app(
+      "Prints a definition file for editors that speak to the Lua language server (LuaLS): every "
+      "name, config key and operator with its types and words. `xrun init` sets a folder up with "
+      "it.",
+      "xrun types");
+  std::string out;
+  app.add_option("-o,--output", out, "a file to write in place of standard output");
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  register_docs();
+  const std::string text = editor_stubs();
+  if (out.empty()) {
+    fmt::print("{}", text);
+  } else {
+    write_file_atomic(out, text);
+  }
+  return 0;
+}
+
+}  // namespace xrun
