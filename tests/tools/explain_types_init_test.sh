@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Words for users: explain finds every command, key and operator; init sets a folder up.
+source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
+
+"$xrun" explain >names
+for command in $("$xrun" help | sed -n '/^commands:/,$s/^  \([a-z-]*\) .*/\1/p'); do
+  [ "$command" = help ] || grep -q "^xrun $command " names || fail "explain does not know $command"
+done
+wants 0 'xrun doctor: whether' "$xrun" explain doctor
+grep -q '^over_length ' names || fail 'no keys'
+wants 0 'log_sigmoid(Tensor self)' "$xrun" explain log_sigmoid
+wants 2 'did you mean doctor' "$xrun" explain docter
+
+# The definitions, and a folder with them; what is there stays.
+"$xrun" types >types.lua
+grep -q '^---@meta xrun' types.lua || fail "types"
+"$xrun" types -o other.lua
+cmp types.lua other.lua
+wants 0 'wrote mine/dpo.lua' "$xrun" init mine
+cmp mine/.xrun/types/xrun.lua types.lua
+cmp mine/data/preferences.jsonl "$root/recipes/data/preferences.jsonl"
+diff mine/dpo.lua "$root/recipes/dpo.lua" >changed || true
+[ "$(grep -c '^>' changed)" = 1 ] || { cat changed; fail "more than a path differs"; }
+python3 -c 'import json; json.load(open("mine/.luarc.json"))'
+echo "-- mine" >mine/dpo.lua
+wants 0 'kept  mine/dpo.lua' "$xrun" init mine
+is_mine=$(cat mine/dpo.lua)
+[ "$is_mine" = "-- mine" ] || fail "init wrote over a file"
+echo stale >mine/.xrun/types/xrun.lua
+wants 0 'wrote mine/.xrun' "$xrun" init mine --types
+cmp mine/.xrun/types/xrun.lua types.lua
+wants 2 'there is no recipe "dop"; did you mean `dpo`?' "$xrun" init other --recipe dop
+[ ! -e other ] || fail "a refused init made a folder"
+
+# A recipe starts in a folder of its own and finds its data; one trains offline.
+for name in kto joint pretrain ipo; do
+  "$xrun" init "all/$name" --recipe "$name" >/dev/null
+  for file in $(grep -o '"data/[a-z_.]*"' "all/$name/$name.lua" | tr -d '"'); do
+    [ -s "all/$name/$file" ] || fail "$name lacks $file"
+  done
+  ! grep -q recipes/ "all/$name/$name.lua" || fail "$name reads outside its folder"
+done
+"$xrun" init-model bytes_model --tokenizer bytes --layers 1 --hidden 32 --heads 2 >/dev/null
+cd all/ipo
+wants 0 'run/hf' "$xrun" ipo.lua --set model="$work/bytes_model" --steps 1 --run run
+echo ok

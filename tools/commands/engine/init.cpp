@@ -1,0 +1,94 @@
+// xrun init: a folder to begin in: a recipe that runs, its data, and what editors read.
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/file.h"
+#include "core/base/suggest.h"
+#include "lua/bind/editor_stubs.h"
+#include "lua/bind/modules.h"
+#include "tools/commands/command_line.h"
+#include "tools/commands/engine/engine_commands.h"
+#include "tools/commands/engine/starter_files.h"
+
+namespace xrun {
+
+namespace {
+
+using Files = std::vector<std::pair<std::string, std::string>>;  // path in the folder, text
+
+constexpr const char* kTypes = ".xrun/types/xrun.lua";
+constexpr const char* kEditor = R"({
+  "$schema": "https://raw.githubusercontent.com/LuaLS/vscode-lua/master/setting/schema.json",
+  "runtime.version": "LuaJIT",
+  "workspace.library": [".xrun/types"],
+  "workspace.checkThirdParty": false
+}
+)";
+
+Files files_of(const std::string& recipe) {
+  Files files = starter_files(recipe);
+  if (files.empty()) {
+    const std::vector<std::string> names = starter_recipes();
+    throw UsageError(fmt::format("there is no recipe \"{}\"{}; recipes: {}", recipe,
+                                 did_you_mean(recipe, names), fmt::join(names, ", ")));
+  }
+  register_docs();
+  files.emplace_back(".luarc.json", kEditor);
+  files.emplace_back(kTypes, editor_stubs());
+  return files;
+}
+
+// What is there stays as it is. Returns whether it was written.
+bool write_new(const std::filesystem::path& path, const std::string& text) {
+  if (path_exists(path)) return false;
+  if (path.has_parent_path()) make_dirs(path.parent_path());
+  write_file_atomic(path, text);
+  return true;
+}
+
+}  // namespace
+
+int command_init(int argc, char** argv) {
+  CLI::App app(
+      "Sets up a folder to work in: a shipped recipe with its data, and for editors .luarc.json "
+      "with the definitions of every name. Files that are there already stay as they are.",
+      "xrun init");
+  std::string dir = ".", recipe = "dpo";
+  bool types = false;
+  app.add_option("DIR", dir, "the folder, made if it is missing")->capture_default_str();
+  app.add_option("--recipe", recipe, "the recipe to start from: dpo, sft, ...")
+      ->capture_default_str();
+  app.add_flag("--types", types, "write the definitions for editors anew, and nothing else");
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  const std::filesystem::path folder = dir;
+  if (types) {
+    register_docs();
+    const std::filesystem::path path = folder / kTypes;
+    make_dirs(path.parent_path());
+    write_file_atomic(path, editor_stubs());
+    fmt::print("wrote {}\n", path.string());
+    return 0;
+  }
+  const Files files = files_of(recipe);
+  for (const auto& [name, text] : files) {
+    const std::filesystem::path path = (folder / name).lexically_normal();
+    fmt::print("{} {}\n", write_new(path, text) ? "wrote" : "kept ", path.string());
+  }
+  const std::string start = dir == "." ? "" : fmt::format("cd {} && ", folder.string());
+  fmt::print(
+      "\ntry it:  {}xrun {}\n"
+      "look first: xrun check {}; xrun inspect {}\n"
+      "offline, with a tiny random model: xrun init-model tiny --tokenizer bytes, then "
+      "--set model=tiny\n",
+      start, files.front().first, files.front().first, files.front().first);
+  return 0;
+}
+
+}  // namespace xrun

@@ -1,0 +1,63 @@
+// recipes/NAME.lua reads recipes/data/FILE; a started folder has both without their "recipes/".
+
+#include "tools/commands/engine/starter_files.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr const char* kRecipes = "recipes";
+constexpr const char* kData = "recipes/data/";
+
+std::filesystem::path beside_program(const std::string& path) {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / path;
+}
+
+// Of the files of a folder, sorted.
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::error_code code;
+  std::filesystem::directory_iterator entries(folder, code);
+  XRUN_CHECK(!code, "{}: cannot be read: {}; run ./xrun, which puts the shipped recipes there",
+             folder.string(), code.message());
+  std::vector<std::string> names;
+  for (const auto& entry : entries) {
+    if (entry.is_regular_file()) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> starter_recipes() {
+  std::vector<std::string> names = names_in(beside_program(kRecipes));
+  std::erase_if(names, [](const std::string& name) { return !name.ends_with(".lua"); });
+  for (std::string& name : names) name.resize(name.size() - 4);
+  return names;
+}
+
+std::vector<std::pair<std::string, std::string>> starter_files(const std::string& recipe) {
+  const std::vector<std::string> known = starter_recipes();
+  if (std::find(known.begin(), known.end(), recipe) == known.end()) return {};
+  std::string text = read_file(beside_program(kRecipes) / (recipe + ".lua"));
+  std::vector<std::pair<std::string, std::string>> files = {{recipe + ".lua", ""}};
+  for (const std::string& name : names_in(beside_program(kData))) {
+    const std::string path = kData + name;
+    if (text.find(path) == std::string::npos) continue;
+    const std::string short_path = "data/" + name;
+    for (size_t at = 0; (at = text.find(path, at)) != std::string::npos;) {
+      text.replace(at, path.size(), short_path);
+    }
+    files.emplace_back(short_path, read_file(beside_program(path)));
+  }
+  files.front().second = std::move(text);
+  return files;
+}
+
+}  // namespace xrun
