@@ -18,7 +18,8 @@ namespace xrun {
 
 namespace {
 
-constexpr int kPollMs = 50;  // how late an interrupt may be noticed
+constexpr int kPollMs = 50;      // how late an interrupt may be noticed
+constexpr int kClosePollMs = 2;  // how late a child that is to be killed may be
 constexpr size_t kLastBytes = 2000;
 
 // Where the child's input and output go.
@@ -40,7 +41,12 @@ class SpawnFiles {
   posix_spawn_file_actions_t actions_;
 };
 
-int wait_for(pid_t child) {
+void wait_to_end(pid_t child, int* status) {
+  while (::waitpid(child, status, 0) < 0 && errno == EINTR) {
+  }
+}
+
+int wait_for(pid_t child, const KillWhen& kill_when) {
   int status = 0;
   while (true) {
     const pid_t done = ::waitpid(child, &status, WNOHANG);
@@ -48,11 +54,15 @@ int wait_for(pid_t child) {
     if (done < 0 && errno != EINTR) throw Error("a child process was lost");
     if (interrupt_requested()) {
       ::kill(child, SIGTERM);
-      while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-      }
+      wait_to_end(child, &status);
       throw Interrupted(interrupt_signal());
     }
-    ::poll(nullptr, 0, kPollMs);
+    if (kill_when && kill_when()) {
+      ::kill(child, SIGKILL);
+      wait_to_end(child, &status);
+      break;
+    }
+    ::poll(nullptr, 0, kill_when ? kClosePollMs : kPollMs);
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -67,7 +77,7 @@ std::string last_lines(std::string text) {
 }  // namespace
 
 ChildResult run_child(const std::vector<std::string>& arguments,
-                      const std::filesystem::path& output) {
+                      const std::filesystem::path& output, const KillWhen& kill_when) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -75,7 +85,7 @@ ChildResult run_child(const std::vector<std::string>& arguments,
   pid_t child = 0;
   const int code = ::posix_spawnp(&child, argv[0], files.get(), nullptr, argv.data(), environ);
   if (code != 0) return {127, arguments[0] + ": " + std::strerror(code)};
-  const int status = wait_for(child);
+  const int status = wait_for(child, kill_when);
   return {status, last_lines(read_file(output))};
 }
 

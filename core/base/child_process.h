@@ -2,6 +2,7 @@
 // Programs run as children: executed anew, never a fork of this process, so threads do no harm.
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,13 @@ struct ChildResult {
   std::string last_lines;  // the end of its output, at most 2,000 bytes of whole lines
 };
 
+// Called every few milliseconds while a child runs; true ends it with SIGKILL.
+using KillWhen = std::function<bool()>;
+
 // Runs `arguments[0]`, looked up in PATH, with this process's environment and no input; standard
 // output and error go to the file `output`, which is replaced. Waits for its end; if the interrupt
 // flag is raised meanwhile the child is ended with SIGTERM and Interrupted is thrown.
 ChildResult run_child(const std::vector<std::string>& arguments,
-                      const std::filesystem::path& output);
+                      const std::filesystem::path& output, const KillWhen& kill_when = {});
 
 }  // namespace xrun

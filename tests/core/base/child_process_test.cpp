@@ -62,5 +62,14 @@ TEST_F(ChildProcess, AnInterruptEndsTheChild) {
   later.join();
 }
 
+TEST_F(ChildProcess, IsKilledWhenItIsTime) {
+  const ChildResult result = run_child(
+      {"sh", "-c", "trap '' TERM; echo begun; while :; do sleep 1; done"}, output_,
+      [&] { return std::filesystem::exists(output_) && std::filesystem::file_size(output_) > 0; });
+  EXPECT_EQ(result.status, 128 + SIGKILL);
+  EXPECT_EQ(result.last_lines, "begun");
+  EXPECT_EQ(run_child({"true"}, output_, [] { return false; }).status, 0);
+}
+
 }  // namespace
 }  // namespace xrun
