@@ -25,6 +25,10 @@ inline constexpr CommandName kCommandNames[] = {
     {"init-model", "OUT", "a folder with a random-init model"},
     {"report", "RUN... [-o FILE]", "one page about runs: curves, samples, data, settings, time"},
     {"diff", "RUN RUN", "what two runs have otherwise: settings, code, data, results"},
+    {"init", "[DIR]", "a folder to begin in: recipe, data, editor settings"},
+    {"types", "", "definitions of the Lua side for editors"},
+    {"doctor", "", "whether this machine can train, and what to do where it cannot"},
+    {"verify-resume", "RECIPE.lua", "kills a run, resumes it, compares it bit for bit"},
     {"explain", "[NAME]", "what a command, a config key or a name of the Lua side is"},
 };
 

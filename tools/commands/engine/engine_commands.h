@@ -14,5 +14,9 @@ int command_import(int argc, char** argv);
 [[gnu::weak]] int command_recipe(int argc, char** argv);
 [[gnu::weak]] int command_cache_recipe(int argc, char** argv);
 [[gnu::weak]] int command_explain(int argc, char** argv);
+[[gnu::weak]] int command_types(int argc, char** argv);
+[[gnu::weak]] int command_init(int argc, char** argv);
+[[gnu::weak]] int command_doctor(int argc, char** argv);
+[[gnu::weak]] int command_verify_resume(int argc, char** argv);
 
 }  // namespace xrun

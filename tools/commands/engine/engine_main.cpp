@@ -20,9 +20,17 @@ struct EngineCommand {
 };
 
 constexpr EngineCommand kCommands[] = {
-    {"score", command_score},        {"sample", command_sample}, {"init-model", command_init_model},
-    {"models", command_models},      {"import", command_import}, {"explain", command_explain},
+    {"score", command_score},
+    {"sample", command_sample},
+    {"init-model", command_init_model},
+    {"models", command_models},
+    {"import", command_import},
+    {"explain", command_explain},
     {"cache", command_cache_recipe},
+    {"doctor", command_doctor},
+    {"verify-resume", command_verify_resume},
+    {"types", command_types},
+    {"init", command_init},
 };
 
 int run(int (*command)(int, char**), std::string_view name, int argc, char** argv) {

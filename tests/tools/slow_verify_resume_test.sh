@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# verify-resume: equal where it should be, the first difference where a recipe does not repeat, and
+# nothing left behind.
+source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
+export TMPDIR=$work/temporary
+mkdir "$TMPDIR"
+ln -s "$root/recipes" recipes
+verify() {
+  "$xrun" verify-resume "$@" --set model=tiny --set data.1.path="$root/tests/data/pairs.jsonl" \
+    --set batch.pairs=2
+}
+wants 0 'gives the same bits' verify "$root/recipes/dpo.lua" --set answers=0
+for line in 'ok +undisturbed +6 steps' 'ok +killed +with SIGKILL after step 2' \
+  'ok +killed +with SIGKILL after step 4' 'ok +metrics +7 lines of .* equal' 'ok +policy .* equal bit' \
+  'ok +adamw .* equal bit' 'ok +run.state +equal'; do
+  grep -qE "^$line" out.txt || { cat out.txt; fail "no line $line"; }
+done
+[ -z "$(ls -A "$TMPDIR")" ] || fail "verify-resume left $(ls "$TMPDIR")"
+[ ! -e runs ] || fail "verify-resume left a run"
+
+# Two phases, killed in both; objects for programs.
+wants 0 '"verdict":"ok"' verify "$root/recipes/sft_dpo.lua" --steps 10 --kill-at 4 --kill-at 9 --json
+
+# A counter in a local is not restored: the step where the runs part is named, and that it is the
+# resume. A clock is told from it.
+sed 's|^for step, batch in.*|local seen = 0\n&\n  seen = seen + 1|; s|run:log(adamw:step(batch, dpo))|adamw:step(batch, dpo) run:log({ seen = seen })|' \
+  "$root/recipes/dpo.lua" >counter.lua
+wants 1 'step 2: recipe/seen is 3 in the undisturbed run, 1 in the resumed one' \
+  verify counter.lua --set answers=0 --kill-at 2
+grep -q 'it is the resume that differs' out.txt || { cat out.txt; fail "counter"; }
+sed 's|run:log(adamw:step(batch, dpo))|run:log({ clock = os.clock() })\n  &|' \
+  "$root/recipes/dpo.lua" >clock.lua
+wants 1 'two runs that nobody disturbed differ too' verify clock.lua --set answers=0
+[ -z "$(ls -A "$TMPDIR")" ] || fail "verify-resume left $(ls "$TMPDIR")"
+
+# Bad input: a step beyond the run, a recipe that fails, one that trains nothing.
+wants 2 '--kill-at 6: the run takes 6 steps' verify "$root/recipes/dpo.lua" --set answers=0 --kill-at 6
+wants 2 'there is no key `betta`' verify "$root/recipes/dpo.lua" --set betta=1
+echo 'print(1)' >none.lua
+wants 1 'saves nothing' "$xrun" verify-resume none.lua
+wants 2 'wanted a whole number from 2' "$xrun" verify-resume none.lua --steps 1
+echo 'error("no")' >fails.lua
+wants 1 'run the recipe by itself first' "$xrun" verify-resume fails.lua
+[ -z "$(ls -A "$TMPDIR")" ] || fail "verify-resume left $(ls "$TMPDIR")"
+echo ok

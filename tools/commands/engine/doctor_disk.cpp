@@ -1,0 +1,119 @@
+// A file without a name is written for about a second, synced, forgotten by the page cache and read
+// again.
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include "core/base/count_text.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "tools/commands/engine/doctor_machine.h"
+
+namespace xrun {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kBlock = 4 << 20;
+constexpr int kMostBlocks = 64;  // 256 MiB
+constexpr double kLongest_s = 1.0;
+constexpr double kSlow = 20e6;  // bytes a second: a checkpoint of 1.6 GB takes 80 s
+constexpr uint64_t kLittleSpace = 5'000'000'000;  // three checkpoints of a model of 135M
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// An open file that is gone from its folder already.
+class UnnamedFile {
+ public:
+  explicit UnnamedFile(const std::filesystem::path& folder) {
+    std::string name = folder / ".xrun-doctor-XXXXXX";
+    fd_ = ::mkostemp(name.data(), O_CLOEXEC);
+    XRUN_CHECK(fd_ >= 0, "{}: a file cannot be made: {}", folder.string(), std::strerror(errno));
+    ::unlink(name.c_str());
+  }
+  ~UnnamedFile() { ::close(fd_); }
+  UnnamedFile(const UnnamedFile&) = delete;
+  UnnamedFile& operator=(const UnnamedFile&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+struct Speed {
+  double write = 0, read = 0;  // bytes a second
+};
+
+Speed measure(const std::filesystem::path& folder) {
+  const UnnamedFile file(folder);
+  std::vector<char> block(kBlock, 'x');
+  for (size_t i = 0; i < block.size(); i += 64) block[i] = static_cast<char>(i * 2654435761U >> 24);
+  const Clock::time_point begin = Clock::now();
+  int blocks = 0;
+  while (blocks < kMostBlocks && seconds_since(begin) < kLongest_s) {
+    XRUN_CHECK(::write(file.fd(), block.data(), kBlock) == static_cast<ssize_t>(kBlock),
+               "{}: cannot be written: {}", folder.string(), std::strerror(errno));
+    ++blocks;
+  }
+  XRUN_CHECK(::fsync(file.fd()) == 0, "{}: cannot be synced: {}", folder.string(),
+             std::strerror(errno));
+  const double bytes = static_cast<double>(kBlock) * blocks;
+  Speed speed;
+  speed.write = bytes / seconds_since(begin);
+  ::posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED);
+  ::lseek(file.fd(), 0, SEEK_SET);
+  const Clock::time_point again = Clock::now();
+  while (::read(file.fd(), block.data(), kBlock) > 0) {
+  }
+  speed.read = bytes / seconds_since(again);
+  return speed;
+}
+
+// The folder itself or the nearest one above that exists.
+std::filesystem::path existing_part(std::filesystem::path folder) {
+  std::error_code code;
+  folder = std::filesystem::absolute(folder);
+  while (folder.has_relative_path() && !std::filesystem::exists(folder, code)) {
+    folder = folder.parent_path();
+  }
+  return folder;
+}
+
+}  // namespace
+
+Finding disk_finding(const std::string& what, const std::filesystem::path& folder,
+                     const std::string& way_out) {
+  Finding finding{Verdict::kOk, what, folder.string()};
+  const std::filesystem::path there = existing_part(folder);
+  try {
+    const Speed speed = measure(there);
+    std::error_code code;
+    const uint64_t free = std::filesystem::space(there, code).available;
+    finding.text +=
+        fmt::format(": writes {} a second, reads {}, {} free", format_bytes(speed.write),
+                    format_bytes(speed.read), format_bytes(static_cast<double>(free)));
+    if (!code && free < kLittleSpace) {
+      finding.verdict = Verdict::kNote;
+      finding.remedy = "little for checkpoints (1.6 GB each of a model of 135M): " + way_out;
+    } else if (speed.write < kSlow) {
+      finding.verdict = Verdict::kNote;
+      finding.remedy = "slow: a checkpoint of a model of 135M takes minutes; " + way_out;
+    }
+  } catch (const Error& error) {
+    finding.verdict = Verdict::kWrong;
+    finding.text = error.what();
+    finding.remedy = way_out;
+  }
+  return finding;
+}
+
+}  // namespace xrun

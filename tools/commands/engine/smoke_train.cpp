@@ -1,0 +1,134 @@
+// DPO begins at ln 2 whatever the weights are, since the policy is its reference; and its loss
+// falls on these pairs, whose rejected sides end alike.
+
+#include "tools/commands/engine/smoke_train.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "core/base/child_process.h"
+#include "core/base/count_text.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/temporary_dir.h"
+#include "core/model/init_model.h"
+#include "core/text/bytes_tokenizer.h"
+#include "core/text/tokenizer.h"
+#include "tools/commands/engine/starter_files.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int kSteps = 16;
+constexpr double kHighest = 0.6;  // of the last loss
+constexpr double kLongest_s = 120;
+
+void make_inputs(const std::filesystem::path& folder) {
+  for (const auto& [name, text] : starter_files("dpo")) {
+    make_dirs((folder / name).parent_path());
+    write_file_atomic(folder / name, text);
+  }
+  make_dirs(folder / "bytes");
+  write_bytes_tokenizer(folder / "bytes");
+  const auto tokenizer = Tokenizer::load(folder / "bytes");
+  InitOptions options = init_preset("tiny");
+  options.layers = 2;
+  options.hidden = 96;
+  options.heads = 4;
+  options.kv_heads = 2;
+  options.ffn = 256;
+  options.vocab = tokenizer->vocab_size();
+  options.eos_id = tokenizer->eos_id().value_or(-1);
+  options.pad_id = tokenizer->pad_id().value_or(-1);
+  options.tokenizer = folder / "bytes";
+  init_model(folder / "model", options);
+}
+
+// Sets a variable for the children of this scope.
+class ScopedEnvironment {
+ public:
+  ScopedEnvironment(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    setenv(name, value.c_str(), 1);
+  }
+  ~ScopedEnvironment() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
+  ScopedEnvironment(const ScopedEnvironment&) = delete;
+  ScopedEnvironment& operator=(const ScopedEnvironment&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::vector<double> losses_of(const std::filesystem::path& metrics) {
+  std::vector<double> losses;
+  const std::string text = read_file(metrics);
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const Json line = parse_json(std::string_view(text).substr(at, end - at), metrics.string());
+    const Json* loss = line.find("train/loss");
+    if (loss != nullptr && loss->is_number()) losses.push_back(loss->as_double());
+    at = end + 1;
+  }
+  return losses;
+}
+
+Finding wrong(const std::string& subject, const std::string& text) {
+  return {Verdict::kWrong, subject, text,
+          "run ./xrun test, whose failures say more, and report them with this page"};
+}
+
+}  // namespace
+
+Finding smoke_train(const std::string& device) {
+  const std::string subject = device == "cpu" ? "training" : "training, " + device;
+  const TemporaryDir scratch("doctor");
+  const std::filesystem::path& folder = scratch.path();
+  make_inputs(folder);
+  const ScopedEnvironment cache("XRUN_CACHE", (folder / "cache").string());
+  const auto begin = std::chrono::steady_clock::now();
+  const ChildResult child =
+      run_child({std::filesystem::read_symlink("/proc/self/exe").string(),
+                 (folder / "dpo.lua").string(), "--set", "model=" + (folder / "model").string(),
+                 "--set", "data.1.path=" + (folder / "data/preferences.jsonl").string(), "--set",
+                 fmt::format("steps={}", kSteps), "--set", "answers=0", "--set", "optim.lr=0.002",
+                 "--device", device, "--run", (folder / "run").string()},
+                folder / "output");
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (child.status != 0) {
+    return wrong(subject, fmt::format("a tiny run ended with status {}:\n{}", child.status,
+                                      child.last_lines));
+  }
+  const std::vector<double> losses = losses_of(folder / "run/metrics.jsonl");
+  if (losses.size() != kSteps) {
+    return wrong(subject,
+                 fmt::format("a tiny run logged {} losses, wanted {}", losses.size(), kSteps));
+  }
+  if (std::abs(losses.front() - std::log(2.0)) > 1e-4) {
+    return wrong(subject, fmt::format("step 0 of DPO had the loss {:.6f}, wanted ln 2 = 0.693147",
+                                      losses.front()));
+  }
+  if (!(losses.back() < kHighest)) {
+    return wrong(subject, fmt::format("the loss of a tiny run ended at {:.4f}, wanted below {}",
+                                      losses.back(), kHighest));
+  }
+  if (!std::filesystem::exists(folder / "run/hf/model.safetensors")) {
+    return wrong(subject, "a tiny run exported no model");
+  }
+  return {Verdict::kOk, subject,
+          fmt::format("{} steps of DPO on a tiny model: loss {:.4f} (ln 2) to {:.4f} in {:.1f} s",
+                      kSteps, losses.front(), losses.back(), seconds)};
+}
+
+}  // namespace xrun

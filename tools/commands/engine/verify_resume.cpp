@@ -1,0 +1,222 @@
+// xrun verify-resume: a run is killed and resumed, and compared bit for bit with one that was left
+// alone. The runs are processes of their own in a folder that is removed.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/child_process.h"
+#include "core/base/error.h"
+#include "core/base/temporary_dir.h"
+#include "core/run/checkpoint.h"
+#include "core/run/run_parting.h"
+#include "core/run/signals.h"
+#include "tools/commands/command_line.h"
+#include "tools/commands/engine/engine_commands.h"
+#include "tools/commands/engine/finding_report.h"
+#include "tools/commands/engine/recipe_arguments.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int kSubjectColumns = 14;  // "run.state" and names of what a run saves
+constexpr int kKilled = 128 + 9;
+
+struct VerifyOptions {
+  RecipeOptions recipe;
+  int64_t steps = 6;
+  std::vector<int64_t> kill_at;  // empty: at a third and two thirds
+  bool json = false;
+};
+
+// The runs of one verification.
+class Verification {
+ public:
+  Verification(const VerifyOptions& options, FindingReport& report)
+      : options_(options), report_(report), scratch_("verify") {}
+
+  int run() {
+    if (!run_whole("undisturbed")) return 1;
+    const int64_t steps = steps_of("undisturbed");
+    for (const int64_t kill : kills(steps)) {
+      if (!kill_after(kill)) return 1;
+    }
+    if (!resume_to_end()) return 1;
+    if (compare("undisturbed", "resumed")) {
+      report_.say(
+          fmt::format("\nkilled and resumed, {} gives the same bits", options_.recipe.recipe));
+      return 0;
+    }
+    compare_undisturbed();
+    return 1;
+  }
+
+ private:
+  std::filesystem::path dir(const std::string& name) const { return scratch_.path() / name; }
+
+  ChildResult start(const std::string& name, bool resume, const KillWhen& kill_when = {}) const {
+    const RecipeOptions& recipe = options_.recipe;
+    std::vector<std::string> arguments = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                                          recipe.recipe,
+                                          "--run",
+                                          dir(name).string(),
+                                          "--steps",
+                                          std::to_string(options_.steps),
+                                          "--device",
+                                          recipe.device};
+    if (recipe.threads > 0) {
+      arguments.insert(arguments.end(), {"--threads", std::to_string(recipe.threads)});
+    }
+    const bool saves = std::any_of(recipe.sets.begin(), recipe.sets.end(),
+                                   [](const auto& set) { return set.starts_with("save.every="); });
+    if (!saves) arguments.insert(arguments.end(), {"--set", "save.every=1"});
+    for (const std::string& set : recipe.sets) {
+      arguments.insert(arguments.end(), {"--set", set});
+    }
+    if (resume) arguments.emplace_back("--resume");
+    return run_child(arguments, dir("output"), kill_when);
+  }
+
+  // Of a child that should have ended well.
+  bool ended_well(const std::string& what, const ChildResult& child) {
+    if (child.status == 0) return true;
+    if (child.status == 2) {
+      throw UsageError("the recipe does not start:\n" + child.last_lines);
+    }
+    report_.add({Verdict::kWrong, what,
+                 fmt::format("ended with status {}:\n{}", child.status, child.last_lines),
+                 what == "resumed" ? "a run that cannot be resumed: see what it said last"
+                                   : "run the recipe by itself first"});
+    return false;
+  }
+
+  bool run_whole(const std::string& name) {
+    report_.begin(fmt::format("{} run ...", name));
+    const auto begin = std::chrono::steady_clock::now();
+    if (!ended_well(name, start(name, false))) return false;
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    report_.add({Verdict::kOk, name, fmt::format("{} steps in {:.1f} s", steps_of(name), seconds)});
+    return true;
+  }
+
+  int64_t steps_of(const std::string& name) const {
+    const std::optional<int64_t> step = newest_checkpoint(dir(name) / "checkpoints");
+    XRUN_CHECK(step.has_value(), "{} saves nothing; a recipe that trains calls xrun.run",
+               options_.recipe.recipe);
+    return *step;
+  }
+
+  std::vector<int64_t> kills(int64_t steps) const {
+    if (steps < 2) {
+      throw UsageError(fmt::format("{} takes {} step; wanted at least 2, so that one can be lost",
+                                   options_.recipe.recipe, steps));
+    }
+    std::vector<int64_t> at = options_.kill_at;
+    if (at.empty()) at = {std::max<int64_t>(1, steps / 3), std::max<int64_t>(1, 2 * steps / 3)};
+    std::sort(at.begin(), at.end());
+    at.erase(std::unique(at.begin(), at.end()), at.end());
+    if (at.back() >= steps) {
+      throw UsageError(
+          fmt::format("--kill-at {}: the run takes {} steps, wanted one below", at.back(), steps));
+    }
+    return at;
+  }
+
+  // Lets the run go on until step `step` is saved, and kills it in the one after.
+  bool kill_after(int64_t step) {
+    report_.begin(fmt::format("killing it after step {} ...", step));
+    const std::filesystem::path checkpoints = dir("resumed") / "checkpoints";
+    const ChildResult child =
+        start("resumed", true, [&] { return newest_checkpoint(checkpoints).value_or(0) >= step; });
+    if (child.status == kKilled) {
+      report_.add({Verdict::kOk, "killed",
+                   fmt::format("with SIGKILL after step {}, {} saved", step,
+                               newest_checkpoint(checkpoints).value_or(0))});
+      return true;
+    }
+    if (!ended_well("resumed", child)) return false;
+    report_.add({Verdict::kMissing, "killed",
+                 fmt::format("the run ended before it was killed after step {}", step),
+                 "choose an earlier --kill-at or more --steps"});
+    return false;
+  }
+
+  bool resume_to_end() {
+    report_.begin("resuming it to its end ...");
+    if (!ended_well("resumed", start("resumed", true))) return false;
+    report_.add({Verdict::kOk, "resumed", fmt::format("to step {}", steps_of("resumed"))});
+    return true;
+  }
+
+  bool compare(const std::string& a, const std::string& b) {
+    bool same = true;
+    for (const RunParting& parting :
+         compare_runs(dir(a), dir(b), "the " + a + " run", "the " + b + " one")) {
+      report_.add({parting.same ? Verdict::kOk : Verdict::kWrong, parting.what, parting.text,
+                   parting.same ? ""
+                                : "what decides a step must come from the batch, math.random or "
+                                  "run.state: clocks, files and counters in locals are not "
+                                  "restored by a resume"});
+      same = same && parting.same;
+    }
+    return same;
+  }
+
+  // Where the runs part, whether two that nobody disturbed are equal says what to look for.
+  void compare_undisturbed() {
+    report_.begin("the undisturbed run once more ...");
+    if (!ended_well("repeated", start("repeated", false))) return;
+    for (const RunParting& parting : compare_runs(dir("undisturbed"), dir("repeated"),
+                                                  "the undisturbed run", "the repeated one")) {
+      if (parting.same) continue;
+      report_.add({Verdict::kWrong, "repeated",
+                   "two runs that nobody disturbed differ too: " + parting.text,
+                   "the recipe itself does not repeat: look for clocks, pairs() over a table, or "
+                   "data that changes"});
+      return;
+    }
+    report_.add({Verdict::kNote, "repeated",
+                 "two runs that nobody disturbed are equal: it is the resume that differs"});
+  }
+
+  const VerifyOptions& options_;
+  FindingReport& report_;
+  TemporaryDir scratch_;
+};
+
+}  // namespace
+
+int command_verify_resume(int argc, char** argv) {
+  VerifyOptions options;
+  CLI::App app(
+      "Runs a recipe twice, once undisturbed and once killed (SIGKILL) and resumed, and compares "
+      "metrics (perf/* aside), weights and optimizer bit for bit. Exit status 0: equal; 1: not. "
+      "Both runs lie in a temporary folder (TMPDIR) and are removed; token caches stay, as of any "
+      "run. A checkpoint is taken after every step unless --set save.every=N says otherwise.",
+      "xrun verify-resume");
+  add_recipe_arguments(app, options.recipe);
+  app.remove_option(app.get_option("--run"));
+  app.add_option("--steps", options.steps, "steps of each run; schedules stay as they are")
+      ->check(whole_number(2))
+      ->capture_default_str();
+  app.add_option("--kill-at", options.kill_at,
+                 "kill it once this step is saved; may be given more than once (a third and two "
+                 "thirds of the steps)")
+      ->allow_extra_args(false)
+      ->check(whole_number(1));
+  app.add_flag("--json", options.json, "one object a line: verdict, subject, text, remedy");
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  install_signal_handlers();
+  FindingReport report(options.json, kSubjectColumns);
+  return Verification(options, report).run();
+}
+
+}  // namespace xrun
