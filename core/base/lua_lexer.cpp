@@ -24,7 +24,11 @@ class Lexer {
   std::vector<LuaToken> all() {
     std::vector<LuaToken> tokens;
     do {
+      skip_blanks();
+      const size_t begin = at_;
       tokens.push_back(next());
+      tokens.back().begin = begin;
+      tokens.back().end = at_;
     } while (tokens.back().kind != Kind::kEnd);
     return tokens;
   }
@@ -43,14 +47,13 @@ class Lexer {
     while (at_ < text_.size() && text_[at_] != '\n') ++at_;
   }
   LuaToken token(Kind kind, std::string text = "") const {
-    return {.kind = kind, .text = std::move(text), .number = 0, .line = line_};
+    return {.kind = kind, .text = std::move(text), .line = line_};
   }
   static LuaToken bad(int line, std::string what) {
-    return {.kind = Kind::kBad, .text = std::move(what), .number = 0, .line = line};
+    return {.kind = Kind::kBad, .text = std::move(what), .line = line};
   }
 
   LuaToken next() {
-    skip_blanks();
     if (at_ >= text_.size()) return token(Kind::kEnd);
     if (digit() || (peek() == '.' && digit(1))) return number();
     if (name_byte()) return name();

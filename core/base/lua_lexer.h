@@ -12,6 +12,7 @@ struct LuaToken {
   std::string text;  // a string's bytes after escapes, a sign's characters; what is wrong, of kBad
   double number = 0;
   int line = 0;
+  size_t begin = 0, end = 0;  // its bytes in the chunk
 };
 
 // Splits a chunk; comments vanish. The last token is kEnd. What is no token of a config is kBad and

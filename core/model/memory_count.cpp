@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kLarge = 1 << 20;
 
-std::atomic<int64_t> held = 0, peak = 0, large = 0;
+std::atomic<int64_t> held = 0, peak = 0, large = 0, allocated = 0;
 
 int64_t size_of(void* block) {
   return block == nullptr ? 0 : static_cast<int64_t>(malloc_usable_size(block));
@@ -30,6 +30,7 @@ void release(void* block) {
 
 void count(int64_t bytes) {
   if (bytes >= kLarge) large.fetch_add(1, std::memory_order_relaxed);
+  allocated.fetch_add(bytes, std::memory_order_relaxed);
   const int64_t now = held.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   int64_t most = peak.load(std::memory_order_relaxed);
   while (now > most && !peak.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
@@ -61,7 +62,7 @@ void install_memory_count() {
 
 MemoryCount memory_count() {
   return {held.load(std::memory_order_relaxed), peak.load(std::memory_order_relaxed),
-          large.load(std::memory_order_relaxed)};
+          large.load(std::memory_order_relaxed), allocated.load(std::memory_order_relaxed)};
 }
 
 void reset_memory_peak() { peak.store(held.load()); }

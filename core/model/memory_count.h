@@ -6,9 +6,10 @@
 namespace xrun {
 
 struct MemoryCount {
-  int64_t held = 0;   // now
-  int64_t peak = 0;   // the most since the last reset_memory_peak
-  int64_t large = 0;  // allocations of 1 MiB and more so far
+  int64_t held = 0;       // now
+  int64_t peak = 0;       // the most since the last reset_memory_peak
+  int64_t large = 0;      // allocations of 1 MiB and more so far
+  int64_t allocated = 0;  // bytes of all allocations so far
 };
 
 // Puts a counter in front of ATen's CPU allocator; called once, before any tensor is made: what was

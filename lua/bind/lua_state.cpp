@@ -12,6 +12,7 @@
 
 #include "lua/bind/class.h"
 #include "lua/bind/interruption.h"
+#include "lua/bind/line_profile.h"
 
 namespace xrun {
 namespace {
@@ -143,6 +144,7 @@ int enter_binding(lua_State* L) {
   try {
     if (LuaState::interrupt_pending() != 0) [[unlikely]]
       check_interrupt(L);
+    const ProfiledCall call(L);
     return binding.invoke(L, binding.function);
   } catch (const LuaError& error) {
     push_error(L, error.shared_report());

@@ -207,6 +207,22 @@ const std::vector<std::string>& public_op_names() {
   return index.public_names;
 }
 
+std::vector<std::string> op_names(std::string_view op_namespace) {
+  Index& index = op_index();
+  const std::string head = fmt::format("{}::", op_namespace);
+  std::vector<std::string> names;
+  {
+    const std::lock_guard lock(index.mutex);
+    refresh(index);
+    for (const auto& [name, overloads] : index.names) {
+      if (name.starts_with(head)) names.push_back(name.substr(head.size()));
+    }
+  }
+  std::erase_if(names, [&](const std::string& name) { return !find_op(op_namespace, name); });
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 std::string overload_text(const OpOverload& overload) {
   const c10::FunctionSchema& schema = overload.schema();
   const size_t colons = schema.name().find("::");

@@ -56,6 +56,9 @@ const OpPacket* find_public_op(std::string_view name);
 // Public names of ATen, sorted, for did-you-mean.
 const std::vector<std::string>& public_op_names();
 
+// The operators of another namespace ("xrun") that Lua may call, sorted.
+std::vector<std::string> op_names(std::string_view op_namespace);
+
 // "sum(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None)"
 std::string overload_text(const OpOverload& overload);
 

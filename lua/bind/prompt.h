@@ -7,7 +7,6 @@
 // assignment.
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,6 +19,7 @@
 namespace xrun {
 
 class Prompt;
+struct PromptWorld;
 
 // An input that begins with a colon: ":time CHUNK". `name` is spelt without the colon, `arguments`
 // as help shows it ("CHUNK", "[PATTERN]", "" none). `run` gets what follows the name, without
@@ -29,7 +29,8 @@ struct PromptCommand {
   std::function<std::string(Prompt&, std::string_view rest)> run;
 };
 
-// Names that live outside the prompt: the locals and upvalues of a suspended frame.
+// Names that live outside the prompt: the locals and upvalues of a suspended frame. They are asked
+// for after the prompt is closed, too, when the recipe calls a function that was typed at it.
 class PromptNames {
  public:
   virtual ~PromptNames() = default;
@@ -64,7 +65,7 @@ class Prompt {
   Console& console() { return *console_; }
 
   // The suspended frame's names; nullptr: there is none.
-  void set_names(std::shared_ptr<PromptNames> names) { names_ = std::move(names); }
+  void set_names(std::shared_ptr<PromptNames> names);
   // Adds a colon command, or replaces the one of that name.
   void add(PromptCommand command);
   const std::vector<PromptCommand>& commands() const { return commands_; }
@@ -111,15 +112,16 @@ class Prompt {
   // Loads an input as an expression or as statements; leaves the function on the stack. Throws
   // LuaError with its syntax error.
   void load(std::string_view input, const std::string& chunk, int first_line);
-  std::string show_results(int first, int count);
-  void open_environment();
+  std::string show_results(int first);
+  // What `work` returns or throws, as an answer.
+  PromptAnswer answer(const std::function<std::string()>& work);
 
   LuaState& state_;
   std::shared_ptr<Console> console_;
-  std::shared_ptr<PromptNames> names_;
+  PromptWorld& world_;
   std::vector<PromptCommand> commands_;
   std::vector<std::string> verb_names_;
-  LuaRef environment_, own_, verbs_;  // tables: _ENV of inputs; the prompt's names; the verbs
+  std::string script_;  // what a script has given so far, for excerpts
   int64_t inputs_ = 0;
   bool leaving_ = false;
   std::vector<std::string> kept_inputs_;

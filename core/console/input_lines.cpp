@@ -1,0 +1,146 @@
+#include "core/console/input_lines.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "core/base/interrupt.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
+
+// A signal that ends the process is pending. Ctrl-C is none, and is forgotten.
+bool stopped() {
+  if (interrupt_signal() == SIGINT) clear_interrupt();
+  return interrupt_requested();
+}
+
+}  // namespace
+
+EditedLines::EditedLines(int in, int out, EditorSettings settings, History& history)
+    : terminal_(in, out), editor_(std::move(settings), history) {}
+
+void EditedLines::draw() {
+  const ScreenSize size = terminal_.size();
+  terminal_.write(painter_.paint(lay_out(editor_.shown(size), size), size));
+}
+
+// Returns whether the input is over, and how.
+bool EditedLines::obey(EditorRequest request, Got* got) {
+  switch (request) {
+    case EditorRequest::kAccept: *got = Got::kInput; return true;
+    case EditorRequest::kEnd: *got = Got::kEnd; return true;
+    case EditorRequest::kCancel: {
+      const ScreenSize size = terminal_.size();
+      terminal_.write(painter_.paint(lay_out(editor_.shown(size, true), size), size) + "^C" +
+                      painter_.finish());
+      editor_.reset();
+      return false;
+    }
+    case EditorRequest::kSuspend:
+      terminal_.write(painter_.finish());
+      terminal_.suspend();
+      return false;
+    case EditorRequest::kClear:
+      terminal_.write(kClearScreen);
+      painter_.forget();
+      return false;
+    case EditorRequest::kNone: return false;
+  }
+  return false;
+}
+
+InputLines::Got EditedLines::next(std::string& input) {
+  editor_.reset();
+  painter_.forget();
+  terminal_.enter();
+  Got got = Got::kEnd;
+  for (bool over = false; !over;) {
+    draw();
+    std::string bytes;
+    const int patience = keys_.patience_ms();
+    switch (terminal_.read(bytes, patience)) {
+      case TerminalInput::Got::kBytes: keys_.feed(bytes); break;
+      case TerminalInput::Got::kTimeout: keys_.give_up(); break;
+      case TerminalInput::Got::kResized: break;
+      case TerminalInput::Got::kContinued:
+        // Whoever ran meanwhile has set the terminal's mode and written on it.
+        terminal_.leave();
+        terminal_.enter();
+        painter_.forget();
+        break;
+      case TerminalInput::Got::kWoken: over = stopped(); break;
+      case TerminalInput::Got::kEnd: over = true; break;
+    }
+    if (over && interrupt_requested()) got = Got::kStopped;
+    while (!over) {
+      const std::optional<Key> key = keys_.next();
+      if (!key) break;
+      over = obey(editor_.press(*key), &got);
+    }
+  }
+  const ScreenSize size = terminal_.size();
+  terminal_.write(painter_.paint(lay_out(editor_.shown(size, true), size), size) +
+                  painter_.finish());
+  terminal_.leave();
+  input = editor_.text();
+  return got;
+}
+
+PlainLines::PlainLines(int in, std::function<bool(std::string_view)> wants_more,
+                       std::function<void(bool)> ask)
+    : in_(in), wants_more_(std::move(wants_more)), ask_(std::move(ask)) {}
+
+PlainLines::Line PlainLines::read_line(std::string& line) {
+  while (true) {
+    const size_t end = read_.find('\n');
+    if (end != std::string::npos || (ended_ && !read_.empty())) {
+      const size_t size = std::min(end, read_.size());
+      line = read_.substr(0, size);
+      read_.erase(0, size + 1);
+      if (line.ends_with('\r')) line.pop_back();
+      ++lines_;
+      return Line::kLine;
+    }
+    if (ended_) return Line::kEnd;
+    if (interrupt_requested()) return Line::kInterrupted;
+    // A signal may come to another thread and not end the wait.
+    pollfd waits{in_, POLLIN, 0};
+    if (::poll(&waits, 1, 100) <= 0) continue;
+    char bytes[1 << 14];
+    const ssize_t n = ::read(in_, bytes, sizeof bytes);
+    if (n > 0) {
+      read_.append(bytes, static_cast<size_t>(n));
+    } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
+      ended_ = true;
+    }
+  }
+}
+
+InputLines::Got PlainLines::next(std::string& input) {
+  input.clear();
+  bool begun = false;
+  while (true) {
+    if (ask_) ask_(begun);
+    std::string line;
+    const Line got = read_line(line);
+    if (got == Line::kInterrupted) {
+      if (stopped()) return Got::kStopped;
+      input.clear();
+      begun = false;
+      continue;
+    }
+    if (got == Line::kEnd) return begun ? Got::kInput : Got::kEnd;
+    if (!begun) first_line_ = lines_;
+    input += (begun ? "\n" : "") + line;
+    begun = true;
+    if (!wants_more_ || !wants_more_(input)) return Got::kInput;
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,88 @@
+#pragma once
+// Time and bytes by the recipe's line: every call of a binding is charged to the line that made it.
+//
+// A line's own time leaves out what lines called from it took: that of `adamw:step(batch, dpo)` is
+// the backward pass and the update, the forward stands at the line of dpo that asked for it. Lua
+// itself and waiting between calls are charged to no line.
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <lua.hpp>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/json.h"
+
+namespace xrun {
+
+class LuaState;
+
+struct ProfiledLine {
+  int64_t calls = 0;
+  double own_s = 0;       // without lines called from it
+  double total_s = 0;     // with them
+  int64_t allocated = 0;  // bytes of tensors on the CPU, its own
+  int64_t kept = 0;       // of these, and of those called, held when the calls returned
+};
+
+// Counts from its construction to its end, the bindings of one state. At most one at a time, made
+// and ended in the state's thread.
+class LineProfile {
+ public:
+  explicit LineProfile(LuaState& state);
+  ~LineProfile();
+  LineProfile(const LineProfile&) = delete;
+  LineProfile& operator=(const LineProfile&) = delete;
+
+  // By (chunk without its mark, line): ("dpo.lua", 24).
+  const std::map<std::pair<std::string, int>, ProfiledLine>& lines() const { return lines_; }
+  double elapsed_s() const;
+  // A table for people, in the order of the text, and the share that no line took.
+  std::string text(int width) const;
+  // {"seconds", "lines": [{"file", "line", "text", "calls", "own_s", "total_s", "allocated_bytes",
+  // "kept_bytes"}]}: profile.json of a run.
+  Json to_json() const;
+
+  // For enter_binding: whether a call from L is counted, which then must be left.
+  static bool enter(lua_State* L);
+  static void leave();
+
+ private:
+  struct Open {
+    ProfiledLine* line;
+    std::chrono::steady_clock::time_point began;
+    double inner_s;
+    int64_t allocated, inner_allocated, held;
+    bool outermost;  // no call of this line is open further out
+  };
+  using Key = std::pair<std::string, int>;
+  const Key* caller(lua_State* L);
+  std::string line_text(const Key& key) const;
+
+  LuaState& state_;
+  std::chrono::steady_clock::time_point began_;
+  std::map<Key, ProfiledLine> lines_;
+  Key place_;  // of the latest caller
+  std::vector<Open> open_;
+};
+
+// Counts one call of a binding while it lives, if a profile is on.
+class ProfiledCall {
+ public:
+  explicit ProfiledCall(lua_State* L) : counted_(on.load(std::memory_order_relaxed) && LineProfile::enter(L)) {}
+  ~ProfiledCall() {
+    if (counted_) LineProfile::leave();
+  }
+  ProfiledCall(const ProfiledCall&) = delete;
+  ProfiledCall& operator=(const ProfiledCall&) = delete;
+
+ private:
+  friend class LineProfile;
+  static inline std::atomic<bool> on = false;  // worker states find another state's profile and pass by
+  const bool counted_;
+};
+
+}  // namespace xrun

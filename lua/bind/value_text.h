@@ -1,0 +1,29 @@
+#pragma once
+// Any Lua value as text for people: tables in the order of their keys, cycles marked, depth and
+// length limited.
+
+#include <lua.hpp>
+#include <string>
+#include <string_view>
+
+namespace xrun {
+
+struct ValueTextOptions {
+  int width = 80;          // columns; a table that fits stands on one line
+  int depth = 4;           // tables within tables; deeper ones show how much they hold
+  int most_members = 40;   // of one table
+  int most_values = 1000;  // in all
+};
+
+// The text of the value at index i, without a newline at the end. Tables show numbers before text
+// keys; `{ 1, 2, x = 3 }`. Text is quoted as Lua would read it, whatever its bytes. A tensor shows
+// its summary (tensor_summary.h), within a table its header. Tables' own __tostring is called.
+std::string value_text(lua_State* L, int i, const ValueTextOptions& options = {});
+
+// "function dpo(p)  recipes/dpo.lua:24", or of a binding "function Policy:logprob(view) -> ...".
+std::string function_text(lua_State* L, int i);
+
+// Bytes as a Lua string in double quotes, longer ones shortened to about `most` bytes.
+std::string quoted_text(std::string_view bytes, size_t most = 2000);
+
+}  // namespace xrun
