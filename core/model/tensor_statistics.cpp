@@ -28,7 +28,8 @@ at::Tensor evenly_spread(const at::Tensor& tensor) {
   int64_t stride = std::max<int64_t>(1, count / kSample);
   while (stride > 1 && std::gcd(stride, count) != 1) --stride;
   const at::Tensor places =
-      at::arange(kSample, at::TensorOptions().dtype(at::kLong).device(tensor.device())) * stride;
+      at::arange(0, kSample * stride, stride,
+                 at::TensorOptions().dtype(at::kLong).device(tensor.device()));
   return at::take(tensor, places);
 }
 

@@ -26,6 +26,10 @@ constexpr char kPausing[] = "\npausing after this step\n";
 constexpr char kStillStopping[] =
     "\nstill stopping; another Ctrl-C stops at once, without saving\n";
 
+constexpr char kStillComputing[] =
+    "\nstill within one operation, which Ctrl-C stops at its end; Ctrl-\\ ends xrun at once\n";
+
+std::atomic<SignalManner> manner = SignalManner::kRun;
 std::atomic<SignalHook> signal_hook = nullptr;
 std::atomic<const char*> stopping_text = nullptr;
 std::atomic<int64_t> first_signal_ms = 0;
@@ -44,11 +48,12 @@ void say(const char* text) {
 
 void on_signal(int signal_number) {
   const int saved_errno = errno;
+  const bool stays = signal_number == SIGINT && manner == SignalManner::kPrompt;
   if (!interrupt_requested()) {
     first_signal_ms = now_ms();
-    if (const char* text = stopping_text) say(text);
+    if (const char* text = stopping_text; text != nullptr && !stays) say(text);
     alarm(kStillStoppingAfterS);
-  } else if (now_ms() - first_signal_ms >= kSecondSignalAfterMs) {
+  } else if (!stays && now_ms() - first_signal_ms >= kSecondSignalAfterMs) {
     say(kStoppingAtOnce);
     remove_temporary_dirs();
     _exit(interrupted_exit_status(signal_number));
@@ -60,7 +65,8 @@ void on_signal(int signal_number) {
 
 void on_alarm(int) {
   const int saved_errno = errno;
-  if (interrupt_requested()) say(kStillStopping);
+  const bool stays = interrupt_signal() == SIGINT && manner == SignalManner::kPrompt;
+  if (interrupt_requested()) say(stays ? kStillComputing : kStillStopping);
   errno = saved_errno;
 }
 
@@ -109,6 +115,8 @@ void install_pause_handler() {
 void set_signal_hook(SignalHook hook) { signal_hook = hook; }
 
 void set_stopping_text(const char* text) { stopping_text = text; }
+
+SignalManner set_signal_manner(SignalManner wanted) { return manner.exchange(wanted); }
 
 int interrupted_exit_status(int signal_number) { return 128 + signal_number; }
 

@@ -25,6 +25,15 @@ void set_signal_hook(SignalHook hook);
 // Sets what the first signal writes to stderr at once; nullptr is nothing. A literal.
 void set_stopping_text(const char* text);
 
+// What a Ctrl-C means.
+enum class SignalManner {
+  kRun,     // stop after saving; a second one ends the process
+  kPrompt,  // stop what is computed; the process stays, however many come
+};
+
+// Sets the manner and returns the one before. SIGTERM and SIGHUP mean the same in both.
+SignalManner set_signal_manner(SignalManner manner);
+
 // The exit status of a process stopped by a signal: 129 for SIGHUP, 130 for SIGINT, 143 for
 // SIGTERM.
 int interrupted_exit_status(int signal_number);

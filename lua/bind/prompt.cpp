@@ -3,6 +3,9 @@
 
 #include "lua/bind/prompt.h"
 
+#include <c10/util/Exception.h>
+
+#include <algorithm>
 #include <csignal>
 
 #include "core/base/error.h"

@@ -27,6 +27,7 @@ struct PromptWorld;
 struct PromptCommand {
   std::string name, arguments, doc;
   std::function<std::string(Prompt&, std::string_view rest)> run;
+  bool takes_chunk = false;  // its argument is Lua, of as many lines as Lua wants
 };
 
 // Names that live outside the prompt: the locals and upvalues of a suspended frame. They are asked

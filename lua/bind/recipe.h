@@ -22,7 +22,7 @@ struct LoopPause;  // loop_pause.h
 
 // What the command line says; see design of commands.
 struct RecipeOptions {
-  std::string recipe;             // the file, as given
+  std::string recipe;             // the file, as given; "": none, a state for a prompt
   std::vector<std::string> sets;  // --set key=value
   std::string run_dir;            // --run; "": runs/<recipe>-<short hash>
   bool resume = false;

@@ -45,7 +45,7 @@ bool is_name(std::string_view text) {
 struct Shown {
   std::string text;
   bool table = false;
-  std::vector<std::pair<std::string, Shown>> members;  // "x = " or "" and the value
+  std::vector<std::pair<std::string, Shown>> members = {};  // "x = " or "" and the value
 };
 
 class Reader {

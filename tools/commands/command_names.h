@@ -29,6 +29,7 @@ inline constexpr CommandName kCommandNames[] = {
     {"types", "", "definitions of the Lua side for editors"},
     {"doctor", "", "whether this machine can train, and what to do where it cannot"},
     {"verify-resume", "RECIPE.lua", "kills a run, resumes it, compares it bit for bit"},
+    {"repl", "[RECIPE.lua]", "a prompt: tensors, models and data by hand, or a recipe at its loop"},
     {"explain", "[NAME]", "what a command, a config key or a name of the Lua side is"},
 };
 

@@ -13,6 +13,7 @@ int command_import(int argc, char** argv);
 // argv[1] is the recipe. Weak: a build without the Lua layer still has the commands above.
 [[gnu::weak]] int command_recipe(int argc, char** argv);
 [[gnu::weak]] int command_cache_recipe(int argc, char** argv);
+[[gnu::weak]] int command_repl(int argc, char** argv);
 [[gnu::weak]] int command_explain(int argc, char** argv);
 [[gnu::weak]] int command_types(int argc, char** argv);
 [[gnu::weak]] int command_init(int argc, char** argv);

@@ -31,6 +31,7 @@ constexpr EngineCommand kCommands[] = {
     {"verify-resume", command_verify_resume},
     {"types", command_types},
     {"init", command_init},
+    {"repl", command_repl},
 };
 
 int run(int (*command)(int, char**), std::string_view name, int argc, char** argv) {

@@ -1,0 +1,108 @@
+#include "lua/bind/prompt_loop.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "core/base/error.h"
+#include "core/console/history.h"
+#include "core/console/input_lines.h"
+#include "core/run/signals.h"
+
+namespace xrun {
+namespace {
+
+constexpr const char* kAsk = "xrun> ";
+constexpr const char* kAskMore = "   .. ";
+
+void on_prompt_signal(int signal_number) {
+  LuaState::interrupt_from_signal(signal_number);
+  TerminalInput::wake();
+}
+
+// Signals as a prompt wants them, and its state as the one they stop.
+class PromptSignals {
+ public:
+  explicit PromptSignals(LuaState& state) : before_(set_signal_manner(SignalManner::kPrompt)) {
+    LuaState::set_interruptible(&state);
+    set_signal_hook(on_prompt_signal);
+    install_signal_handlers();
+  }
+  ~PromptSignals() {
+    set_signal_manner(before_);
+    set_signal_hook(LuaState::interrupt_from_signal);
+  }
+  PromptSignals(const PromptSignals&) = delete;
+  PromptSignals& operator=(const PromptSignals&) = delete;
+
+ private:
+  SignalManner before_;
+};
+
+bool can_edit() {
+  const char* term = std::getenv("TERM");
+  return ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0 && term != nullptr &&
+         *term != '\0' && std::string_view(term) != "dumb";
+}
+
+// Evaluates what `lines` gives; returns whether one failed.
+bool answer_all(Prompt& prompt, InputLines& lines, const std::string& chunk,
+                const std::function<void(const std::string&)>& keep) {
+  bool failed = false;
+  std::string input;
+  while (!prompt.leaving()) {
+    const InputLines::Got got = lines.next(input);
+    if (got == InputLines::Got::kStopped) throw Interrupted(interrupt_signal());
+    if (got == InputLines::Got::kEnd) break;
+    keep(input);
+    const PromptAnswer answer = lines.first_line() > 0
+                                    ? prompt.evaluate(input, chunk, lines.first_line())
+                                    : prompt.evaluate(input);
+    failed = failed || answer.failed;
+    prompt.console().set_status("");
+    if (!answer.text.empty()) prompt.console().print(answer.text);
+  }
+  return failed;
+}
+
+}  // namespace
+
+bool run_prompt(Prompt& prompt, const std::string& greeting) {
+  const PromptSignals signals(prompt.state());
+  prompt.stay();
+  const auto wants_more = [&](std::string_view text) { return prompt.wants_more(text); };
+  Console& console = prompt.console();
+  if (!greeting.empty()) console.print(greeting);
+  if (!can_edit()) {
+    const auto ask = [](bool more) {
+      const std::string_view text = more ? kAskMore : kAsk;
+      if (::write(STDOUT_FILENO, text.data(), text.size()) < 0) {
+        // nobody sees it
+      }
+    };
+    PlainLines lines(STDIN_FILENO, wants_more, ask);
+    const bool failed = answer_all(prompt, lines, "", [](const std::string&) {});
+    if (!prompt.leaving()) console.print("");
+    return failed;
+  }
+  History history(history_file());
+  if (!history.problem().empty()) console.print(console.dim(history.problem()));
+  EditedLines lines(STDIN_FILENO, STDOUT_FILENO,
+                    {.prompt = console.bold(kAsk),
+                     .more = console.dim(kAskMore),
+                     .wants_more = wants_more,
+                     .complete = [&](std::string_view text,
+                                     size_t cursor) { return prompt.complete(text, cursor); }},
+                    history);
+  return answer_all(prompt, lines, "", [&](const std::string& input) { history.add(input); });
+}
+
+bool run_script(Prompt& prompt, int fd, const std::string& name) {
+  const PromptSignals signals(prompt.state());
+  prompt.stay();
+  PlainLines lines(fd, [&](std::string_view text) { return prompt.wants_more(text); });
+  return answer_all(prompt, lines, "@" + name, [](const std::string&) {});
+}
+
+}  // namespace xrun
