@@ -46,9 +46,10 @@ bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
   return false;
 }
 
+// With a nil in front, or a call would be one in tail position, which no error could place.
 std::string as_expression(std::string_view input) {
   if (input.starts_with('=')) input.remove_prefix(1);
-  return "return " + std::string(input);
+  return "return nil, " + std::string(input);
 }
 
 }  // namespace
@@ -115,18 +116,21 @@ bool Prompt::wants_more(std::string_view input) {
   return unfinished;
 }
 
-void Prompt::load(std::string_view input, const std::string& chunk, int first_line) {
+void Prompt::run_chunk(std::string_view input, const std::string& chunk, int first_line) {
   lua_State* L = state_;
   bool unfinished = false;
   const std::string expression = as_expression(trimmed(input));
-  const std::string text =
-      is_chunk(L, expression, &unfinished) ? expression : with_lasting_locals(input);
+  const bool is_expression = is_chunk(L, expression, &unfinished);
+  const std::string text = is_expression ? expression : with_lasting_locals(input);
   const std::string lines = std::string(static_cast<size_t>(first_line - 1), '\n') + text;
   if (luaL_loadbuffer(L, lines.data(), lines.size(), chunk.c_str()) != 0) {
     throw LuaError(syntax_report(L, -1));
   }
   world_.environment.push(L);
   lua_setfenv(L, -2);
+  const int function = lua_gettop(L);
+  protected_call(L, 0, LUA_MULTRET);
+  if (is_expression) lua_remove(L, function);
 }
 
 int Prompt::call_chunk(std::string_view chunk) {
@@ -134,8 +138,7 @@ int Prompt::call_chunk(std::string_view chunk) {
   const int below = lua_gettop(L);
   const std::string name = fmt::format("@input {}", inputs_);
   remember_source(L, name, std::string(chunk));
-  load(chunk, name, 1);
-  protected_call(L, 0, LUA_MULTRET);
+  run_chunk(chunk, name, 1);
   return lua_gettop(L) - below;
 }
 
@@ -216,8 +219,7 @@ PromptAnswer Prompt::run_input(std::string_view input, const std::string& chunk,
       remember_source(state_, chunk, std::string(input));
     }
     const int first = lua_gettop(state_) + 1;
-    load(input, chunk, first_line);
-    protected_call(state_, 0, LUA_MULTRET);
+    run_chunk(input, chunk, first_line);
     const std::string shown = show_results(first);
     kept_inputs_.emplace_back(input);
     return shown;

@@ -110,9 +110,9 @@ class Prompt {
  private:
   PromptAnswer obey(std::string_view input);
   PromptAnswer run_input(std::string_view input, const std::string& chunk, int first_line);
-  // Loads an input as an expression or as statements; leaves the function on the stack. Throws
-  // LuaError with its syntax error.
-  void load(std::string_view input, const std::string& chunk, int first_line);
+  // Calls an input as an expression or as statements; leaves its values on the stack. Throws
+  // LuaError, of its syntax too.
+  void run_chunk(std::string_view input, const std::string& chunk, int first_line);
   std::string show_results(int first);
   // What `work` returns or throws, as an answer.
   PromptAnswer answer(const std::function<std::string()>& work);

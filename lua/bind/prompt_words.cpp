@@ -6,8 +6,8 @@
 #include "core/base/error.h"
 #include "core/base/suggest.h"
 #include "core/console/shown_text.h"
-#include "core/console/table.h"
 #include "core/console/text_width.h"
+#include "core/console/word_list.h"
 #include "lua/bind/api_text.h"
 #include "lua/bind/args.h"
 #include "lua/bind/op_table.h"
@@ -19,11 +19,11 @@
 namespace xrun {
 namespace {
 
-constexpr const char* kKeys =
-    "An expression shows its value, which _ then holds; names last, also those of top-level "
-    "locals.\n"
-    "Tab completes. Up and Down walk the history, of what begins as you did; Ctrl-R searches it.\n"
-    "Ctrl-C stops a computation or forgets an input; Ctrl-D leaves; Alt-Enter begins another line.";
+constexpr const char* kKeys[] = {
+    "An expression shows its value, which _ then holds; names last, also top-level locals.",
+    "Tab completes. Up and Down walk the history, of what begins as you did; Ctrl-R searches it.",
+    "Ctrl-C stops a computation or forgets an input; Ctrl-D leaves; Alt-Enter begins another line.",
+};
 
 std::string without_newline(std::string text) {
   while (text.ends_with('\n')) text.pop_back();
@@ -31,21 +31,23 @@ std::string without_newline(std::string text) {
 }
 
 std::string help(Prompt& prompt, std::string_view) {
-  TextTable table({"command", "does"});
+  using Words = std::vector<std::pair<std::string, std::string>>;
+  const int width = prompt.console().traits().width;
+  Words commands, verbs;
   for (const PromptCommand& command : prompt.commands()) {
-    table.add({":" + command.name + (command.arguments.empty() ? "" : " " + command.arguments),
-               command.doc});
+    const std::string arguments = command.arguments.empty() ? "" : " " + command.arguments;
+    commands.emplace_back(":" + command.name + arguments, command.doc);
   }
-  std::string text = table.text();
-  if (!prompt.verbs().empty()) {
-    TextTable verbs({"verb", "does"});
-    for (const std::string& name : prompt.verbs()) {
-      const DocEntry* entry = find_doc("repl." + name);
-      if (entry != nullptr) verbs.add({name + entry->signature, entry->doc});
-    }
-    text += "\n" + verbs.text();
+  for (const std::string& name : prompt.verbs()) {
+    const DocEntry* entry = find_doc("repl." + name);
+    if (entry != nullptr) verbs.emplace_back(name + entry->signature, entry->doc);
   }
-  return text + "\n" + kKeys;
+  std::string text = word_list(commands, width);
+  if (!verbs.empty()) text += "\n" + word_list(verbs, width);
+  for (const char* line : kKeys) {
+    for (const std::string& part : broken_lines(line, width)) text += "\n" + part;
+  }
+  return text;
 }
 
 // ---- :doc

@@ -23,10 +23,10 @@ shows() { # TEXT...: each stands on the screen within 30 s
 }
 keys() { tmux -S "$socket" send-keys "$@"; }
 
-shows "xrun> "
+shows "xrun>"
 keys -l "xrun.arange(0, 200):float()"
 keys Enter
-shows "f32[200] cpu" "[0, 1, 2, ..., 197, 198, 199]" "min 0  mean 99.5  max 199" "0 to 199"
+shows "f32[200] cpu" "[0, 1, ..., 198, 199]" "min 0  mean 99.5  max 199" "0 to 199"
 keys -l "t = { '世界', "
 keys Enter
 keys -l "beta = 0.1 }"

@@ -108,7 +108,7 @@ TEST_F(LineEditorTest, EnterEndsAWholeInputAndIndentsAnUnfinishedOne) {
   EXPECT_EQ(feed("for i do\rf()\r"), EditorRequest::kNone);
   EXPECT_EQ(text(), "for i do\n  f()\n  |");
   EXPECT_EQ(feed("end"), EditorRequest::kNone);
-  EXPECT_EQ(text(), "for i do\n  f()\n  end|");
+  EXPECT_EQ(text(), "for i do\n  f()\nend|");
 }
 
 TEST_F(LineEditorTest, AClosingWordGoesToTheLeftOfItsBlock) {

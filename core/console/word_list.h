@@ -1,0 +1,17 @@
+#pragma once
+// Names with what they mean, in two columns.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace xrun {
+
+// A line a pair, the meanings below each other and broken at blanks to fit `width`; where names are
+// too wide for that, each meaning stands on lines of its own. Each line ends with a newline.
+std::string word_list(const std::vector<std::pair<std::string, std::string>>& words, int width);
+
+// Text broken at blanks into lines of at most `width` columns; a longer word has its own.
+std::vector<std::string> broken_lines(const std::string& text, int width);
+
+}  // namespace xrun
