@@ -12,6 +12,7 @@ namespace xrun {
 namespace {
 
 constexpr int kMostRows = 8;
+constexpr int kWidestCell = 28;  // longer ways are cut where they stand in columns
 
 std::string agreed_beginning(const std::vector<Completion>& ways) {
   std::string beginning = ways.front().text;
@@ -74,6 +75,7 @@ std::vector<std::string> LineEditor::ways_shown(const ScreenSize& size) const {
     }
     return rows;
   }
+  widest = std::min(widest, kWidestCell);
   const int columns = std::max(1, (size.columns + 2) / (widest + 2));
   const int all_rows = (count + columns - 1) / columns;
   const int shown_rows = std::min(all_rows, most_rows);

@@ -79,7 +79,7 @@ void CompletionWays::members(const std::vector<LuaToken>& tokens, size_t begin, 
     add_fields(meaning->value, methods, word);
   } else if (meaning->type == "Tensor") {
     add_class("Tensor", methods, word);
-    if (methods) add_operators(public_op_names(), "aten", word, true);
+    if (methods && !word.empty()) add_operators(public_op_names(), "aten", word, true);
   } else if (!meaning->type.empty()) {
     add_class(meaning->type, methods, word);
   }
@@ -228,7 +228,8 @@ void CompletionWays::add_module(std::string_view word) {
     const bool own = name.find_first_of(".:") == std::string::npos;
     if (own && name.starts_with(word)) add(name, entry.signature);
   }
-  add_operators(public_op_names(), "aten", word, false);
+  // A thousand operators beside them help nobody: those come with the first letter.
+  if (!word.empty()) add_operators(public_op_names(), "aten", word, false);
 }
 
 void CompletionWays::add_operators(const std::vector<std::string>& names, const std::string& home,

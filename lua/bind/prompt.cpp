@@ -42,7 +42,10 @@ bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
   if (luaL_loadbuffer(L, text.data(), text.size(), "=prompt") == 0) return true;
   size_t size = 0;
   const char* message = lua_tolstring(L, -1, &size);
-  *unfinished = *unfinished || std::string_view(message, size).ends_with("'<eof>'");
+  // A text in quotes ends with its line.
+  const std::string_view wrong(message, size);
+  *unfinished = *unfinished || (wrong.ends_with("'<eof>'") &&
+                                wrong.find("unfinished string") == std::string_view::npos);
   return false;
 }
 
@@ -136,7 +139,7 @@ void Prompt::run_chunk(std::string_view input, const std::string& chunk, int fir
 int Prompt::call_chunk(std::string_view chunk) {
   lua_State* L = state_;
   const int below = lua_gettop(L);
-  const std::string name = fmt::format("@input {}", inputs_);
+  const std::string name = fmt::format("@input {}", ++inputs_);
   remember_source(L, name, std::string(chunk));
   run_chunk(chunk, name, 1);
   return lua_gettop(L) - below;

@@ -93,9 +93,8 @@ std::string words_on(Prompt& prompt, const std::string& name) {
     const std::string text = explain("Tensor" + (separator + last));
     if (!text.empty()) return without_newline(text);
   }
-  const bool plain = name == last || of_tensor || name.starts_with("xrun.");
-  if (const OpPacket* packet = plain ? find_public_op(last) : nullptr) {
-    return op_text(*packet, of_tensor);
+  if (of_tensor || name.starts_with("xrun.")) {
+    if (const OpPacket* packet = find_public_op(last)) return op_text(*packet, of_tensor);
   }
   if (name.starts_with("xrun.ops.")) {
     const std::string home = name.substr(9, name.find('.', 9) - 9);
@@ -120,6 +119,7 @@ std::string doc(Prompt& prompt, std::string_view rest) {
            value_text(L, -1, {.width = prompt.console().traits().width, .depth = 1}) +
            (owner.empty() ? "" : "\n" + without_newline(owner));
   }
+  if (const OpPacket* packet = find_public_op(name)) return op_text(*packet, false);
   if (std::string text = command_text(prompt, name); !text.empty()) return text;
   std::vector<std::string> known = public_op_names();
   for (const DocEntry& entry : doc_entries()) known.push_back(entry.name);

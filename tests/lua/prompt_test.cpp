@@ -129,7 +129,7 @@ TEST_F(PromptTest, AFunctionTypedHereOutlivesThePrompt) {
   ASSERT_TRUE(prompt_->push_name("twice"));
   lua_State* L = prompt_->lua();
   prompt_.reset();
-  push(L, 2.0);
+  lua_pushnumber(L, 2);
   protected_call(L, 1, 1);
   EXPECT_EQ(lua_tonumber(L, -1), 6.0);
 }

@@ -53,7 +53,7 @@ TEST(TensorStatistics, ASampleIsSpreadOverRowsAndColumns) {
 
 TEST(TensorStatistics, TheSpanOfExtremesMayOverflow) {
   const at::Tensor tensor =
-      at::arange(-3, 4, at::kDouble) * (std::numeric_limits<double>::max() / 3);
+      at::arange(-3, 4, at::kDouble).mul(std::numeric_limits<double>::max() / 3);
   const TensorStatistics found = tensor_statistics(tensor);
   EXPECT_EQ(found.histogram.front(), 1);
   EXPECT_EQ(found.histogram.back(), 1);
