@@ -33,6 +33,7 @@ struct RecipeOptions {
   bool jit = false;
   RecipePurpose purpose = RecipePurpose::kTrain;
   bool json = false;               // of a purpose that prints
+  bool profile = false;            // --profile: the run gets a profile.json
   std::optional<int64_t> repl_at;  // --repl-at: pause before the body of this step
 };
 

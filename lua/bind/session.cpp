@@ -11,9 +11,11 @@
 #include <exception>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/run/signals.h"
 #include "lua/bind/interruption.h"
+#include "lua/bind/line_profile.h"
 #include "lua/bind/loop_pause.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/run_loop.h"
@@ -220,6 +222,23 @@ RunDir open_run_dir(lua_State* L) {
   return RunDir::open(std::move(identity), {.dir = session.scratch->path() / "run"});
 }
 
+namespace {
+
+// Writes what was counted so far into the run's folder, if a profile is taken.
+void keep_profile(const std::optional<LineProfile>& profile, Session& session) {
+  const RunDir* dir = run_dir_of(session);
+  if (!profile || dir == nullptr) return;
+  const std::filesystem::path file = dir->path() / "profile.json";
+  try {
+    write_file_atomic(file, dump_json(profile->to_json()) + "\n");
+    session.console->print(fmt::format("time and bytes by line: {}", file.string()));
+  } catch (const Error& error) {
+    session.console->print(error.what());
+  }
+}
+
+}  // namespace
+
 int run_session(const RecipeOptions& options, const Visit& visit) {
   set_up_torch(options.threads);
   Recipe recipe(options, engine_modules());
@@ -239,11 +258,15 @@ int run_session(const RecipeOptions& options, const Visit& visit) {
       for (const std::string& notice : session.run_dir->notices()) session.console->print(notice);
     }
   }
+  std::optional<LineProfile> profile;
+  if (options.profile) profile.emplace(recipe.state());
   try {
     run_to_end(recipe, visit);
+    keep_profile(profile, session);
   } catch (...) {
     LuaState::set_interruptible(nullptr);
     if (session.already_finished) return caches ? finish_caching(session, options.json) : 0;
+    keep_profile(profile, session);
     save_and_rethrow(recipe.state());
   }
   LuaState::set_interruptible(nullptr);

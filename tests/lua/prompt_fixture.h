@@ -15,7 +15,7 @@ namespace xrun {
 
 class PromptTest : public testing::Test {
  protected:
-  explicit PromptTest(int width = 80) : recipe_(RecipeOptions{}, engine_modules()) {
+  explicit PromptTest(int width = 80) : recipe_(RecipeOptions{}, engine_modules(), "") {
     at::set_num_threads(1);
     auto console = std::make_shared<Console>(
         [this](std::string_view text) { printed_ += text; },

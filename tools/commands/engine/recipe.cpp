@@ -17,6 +17,8 @@ int command_recipe(int argc, char** argv) {
   app.add_option("--steps", options.steps, "stop after so many steps; schedules stay as they are")
       ->check(whole_number(1));
   app.add_flag("--jit", options.jit, "compile Lua; a loop of Lua can then not be interrupted");
+  app.add_flag("--profile", options.profile,
+               "write time and bytes by line of the recipe into the run's profile.json");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (options.device == "cuda") load_cuda_plugin();
   warn_of_threads(options.threads);

@@ -1,13 +1,14 @@
-// xrun repl: a prompt.
+// xrun repl: a prompt, alone or over a recipe that is paused at its loop.
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cstdio>
 
-#include "lua/bind/modules.h"
+#include "lua/bind/frame_prompt_names.h"
+#include "lua/bind/look.h"
 #include "lua/bind/prompt_loop.h"
-#include "lua/bind/session.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
@@ -17,13 +18,32 @@ namespace xrun {
 
 namespace {
 
-std::shared_ptr<Console> standard_console() {
+std::shared_ptr<Console> console_on(std::FILE* file) {
   return std::make_shared<Console>(
-      [](std::string_view text) {
-        std::fwrite(text.data(), 1, text.size(), stdout);
-        std::fflush(stdout);
+      [file](std::string_view text) {
+        std::fwrite(text.data(), 1, text.size(), file);
+        std::fflush(file);
       },
-      console_traits(STDOUT_FILENO));
+      console_traits(fileno(file)));
+}
+
+// "recipes/dpo.lua stands at line 31, before step 0; its names: adamw, cfg, ..."
+std::string where_text(LookSession& look) {
+  const std::string& recipe = look.recipe().context().options.recipe;
+  const FrameNames seen = look.names();
+  std::vector<std::string> names;
+  for (const FrameName& name : seen.names()) names.push_back(name.name);
+  std::string text;
+  if (look.error() != nullptr) {
+    text = look.error()->text() + "\n" + recipe + " stopped there";
+  } else if (look.pause() == nullptr) {
+    text = look.no_loop_text() + "\n" + recipe + " has ended";
+  } else {
+    text = fmt::format("{} stands at line {}, before step {}", recipe, seen.line(),
+                       look.pause()->step);
+  }
+  if (names.empty()) return text + "; no name is defined yet";
+  return text + fmt::format("; its names: {}", fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -31,24 +51,34 @@ std::shared_ptr<Console> standard_console() {
 int command_repl(int argc, char** argv) {
   RecipeOptions options;
   CLI::App app(
-      "Gives a prompt: Lua with tensors, models, tokenizers and data. Standard input that is no "
-      "terminal is a script; its status is 1 if an input failed.",
+      "Gives a prompt: Lua with tensors, models, tokenizers and data. With a recipe, which runs up "
+      "to its loop, its locals are the names at the prompt. Standard input that is no terminal is "
+      "a script; the status is 1 if one of its inputs failed.",
       "xrun repl");
   add_recipe_arguments(app, options);
   app.get_option("RECIPE")->required(false);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (options.device == "cuda") load_cuda_plugin();
   warn_of_threads(options.threads);
-  set_up_torch(options.threads);
-  Recipe recipe(options, engine_modules());
-  Session& session = session_of(recipe.state());
-  session.console = standard_console();
-  Prompt prompt(recipe.state(), session.console);
-  recipe.state().push_module(recipe.state());
-  prompt.assign("xrun");
-  if (::isatty(STDIN_FILENO) == 0) return run_script(prompt, STDIN_FILENO, "stdin") ? 1 : 0;
-  run_prompt(prompt, session.console->dim("xrun: :help lists commands, Tab "
-                                          "completes, Ctrl-D leaves"));
+  const bool typed = ::isatty(STDIN_FILENO) != 0;
+  const bool bare = options.recipe.empty();
+  const auto console = console_on(stdout);
+  // A script's values stand alone on standard output.
+  const auto talk = typed ? console : console_on(stderr);
+  const std::unique_ptr<LookSession> look = start_look(options, talk);
+  Prompt prompt(look->state(), console);
+  const auto frame = [&look = *look] { return look.names(); };
+  if (!bare) prompt.set_names(std::make_shared<FramePromptNames>(frame));
+  if (!prompt.push_name("xrun")) {
+    look->state().push_module(look->state());
+    prompt.assign("xrun");
+  }
+  if (!bare) talk->print(where_text(*look));
+  if (!typed) {
+    const bool failed = run_script(prompt, STDIN_FILENO, "stdin");
+    return failed || look->error() != nullptr ? 1 : 0;
+  }
+  run_prompt(prompt, console->dim("xrun: :help lists commands, Tab completes, Ctrl-D leaves"));
   return 0;
 }
 
