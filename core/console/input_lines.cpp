@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "core/base/interrupt.h"
@@ -55,33 +56,48 @@ bool EditedLines::obey(EditorRequest request, Got* got) {
   return false;
 }
 
+// Keys that were pressed while an input was computed. The terminal read them by lines, in which it
+// turns Ctrl-D into a zero.
+void EditedLines::read_typed_ahead() {
+  std::string bytes;
+  if (terminal_.read(bytes, 0) != TerminalInput::Got::kBytes) return;
+  std::replace(bytes.begin(), bytes.end(), '\0', '\x04');
+  keys_.feed(bytes);
+}
+
+// Returns whether no more will come: the terminal is gone, or a signal ends the process.
+bool EditedLines::wait_for_keys() {
+  std::string bytes;
+  switch (terminal_.read(bytes, keys_.patience_ms())) {
+    case TerminalInput::Got::kBytes: keys_.feed(bytes); break;
+    case TerminalInput::Got::kTimeout: keys_.give_up(); break;
+    case TerminalInput::Got::kResized: break;
+    case TerminalInput::Got::kContinued:
+      // Whoever ran meanwhile has set the terminal's mode and written on it.
+      terminal_.leave();
+      terminal_.enter();
+      painter_.forget();
+      break;
+    case TerminalInput::Got::kWoken: return stopped();
+    case TerminalInput::Got::kEnd: return true;
+  }
+  return false;
+}
+
 InputLines::Got EditedLines::next(std::string& input) {
   editor_.reset();
   painter_.forget();
   terminal_.enter();
+  read_typed_ahead();
   Got got = Got::kEnd;
   for (bool over = false; !over;) {
-    draw();
-    std::string bytes;
-    const int patience = keys_.patience_ms();
-    switch (terminal_.read(bytes, patience)) {
-      case TerminalInput::Got::kBytes: keys_.feed(bytes); break;
-      case TerminalInput::Got::kTimeout: keys_.give_up(); break;
-      case TerminalInput::Got::kResized: break;
-      case TerminalInput::Got::kContinued:
-        // Whoever ran meanwhile has set the terminal's mode and written on it.
-        terminal_.leave();
-        terminal_.enter();
-        painter_.forget();
-        break;
-      case TerminalInput::Got::kWoken: over = stopped(); break;
-      case TerminalInput::Got::kEnd: over = true; break;
-    }
-    if (over && interrupt_requested()) got = Got::kStopped;
-    while (!over) {
-      const std::optional<Key> key = keys_.next();
-      if (!key) break;
+    const std::optional<Key> key = keys_.next();
+    if (key) {
       over = obey(editor_.press(*key), &got);
+    } else {
+      draw();
+      over = wait_for_keys();
+      if (over && interrupt_requested()) got = Got::kStopped;
     }
   }
   const ScreenSize size = terminal_.size();

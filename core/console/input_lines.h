@@ -34,6 +34,8 @@ class EditedLines : public InputLines {
 
  private:
   void draw();
+  void read_typed_ahead();
+  bool wait_for_keys();
   bool obey(EditorRequest request, Got* got);
 
   TerminalInput terminal_;

@@ -25,7 +25,8 @@ class FramePromptNames : public PromptNames {
   }
   std::vector<std::string> names() override {
     std::vector<std::string> all;
-    for (const FrameName& name : now_().names()) all.push_back(name.name);
+    const FrameNames frame = now_();
+    for (const FrameName& name : frame.names()) all.push_back(name.name);
     return all;
   }
 

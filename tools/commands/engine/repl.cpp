@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+#include "core/console/word_list.h"
 #include "lua/bind/frame_prompt_names.h"
 #include "lua/bind/look.h"
 #include "lua/bind/prompt_loop.h"
@@ -28,7 +29,7 @@ std::shared_ptr<Console> console_on(std::FILE* file) {
 }
 
 // "recipes/dpo.lua stands at line 31, before step 0; its names: adamw, cfg, ..."
-std::string where_text(LookSession& look) {
+std::string where_text(LookSession& look, int width) {
   const std::string& recipe = look.recipe().context().options.recipe;
   const FrameNames seen = look.names();
   std::vector<std::string> names;
@@ -42,8 +43,12 @@ std::string where_text(LookSession& look) {
     text = fmt::format("{} stands at line {}, before step {}", recipe, seen.line(),
                        look.pause()->step);
   }
-  if (names.empty()) return text + "; no name is defined yet";
-  return text + fmt::format("; its names: {}", fmt::join(names, ", "));
+  text += names.empty() ? "; no name is defined yet"
+                        : fmt::format("; its names: {}", fmt::join(names, ", "));
+  // The last line is the long one.
+  const size_t line = text.rfind('\n') + 1;
+  const auto lines = broken_lines(text.substr(line), width);
+  return text.substr(0, line) + fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 }  // namespace
@@ -73,7 +78,7 @@ int command_repl(int argc, char** argv) {
     look->state().push_module(look->state());
     prompt.assign("xrun");
   }
-  if (!bare) talk->print(where_text(*look));
+  if (!bare) talk->print(where_text(*look, talk->traits().width));
   if (!typed) {
     const bool failed = run_script(prompt, STDIN_FILENO, "stdin");
     return failed || look->error() != nullptr ? 1 : 0;

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# xrun repl RECIPE.lua: the locals of a recipe paused at its loop are the names at the prompt; recipes
+# that fail or never reach a loop still give one. xrun RECIPE.lua --profile writes what lines took.
+source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
+export XDG_STATE_HOME=$work/state PYTHONPATH=$root/tests/tools
+sets=(--set model=tiny --set answers=0 --set steps=3 --set batch.pairs=2
+  --set data.1.path="$root/tests/data/pairs.jsonl")
+# STATUS RECIPE: runs the script on standard input; what it says stands in out.txt, talk in err.txt.
+script() {
+  local status=0
+  "$xrun" repl "$2" "${sets[@]}" >out.txt 2>err.txt || status=$?
+  [ "$status" = "$1" ] || { cat out.txt err.txt; fail "status $status, wanted $1"; }
+}
+says() { grep -qF -- "$2" "$1" || { cat out.txt err.txt; fail "$1 does not say '$2'"; }; }
+
+script 0 "$root/recipes/dpo.lua" <<'LUA'
+cfg.beta
+:set beta 0.25
+cfg.beta
+dpo
+local function dpo(p) return p.chosen end
+:src dpo
+train
+reference
+LUA
+says err.txt "before step 0; its names:"
+says err.txt "policy, reference, train"
+[ "$(sed -n 1p out.txt)" = 0.1 ] || fail "cfg.beta: $(cat out.txt)"
+says out.txt "cfg.beta = 0.25  (was 0.1)"
+says out.txt "0.25"
+says out.txt "function(p)  $root/recipes/dpo.lua:21"
+says out.txt "    5 | local function dpo(p) return p.chosen end"
+[ ! -e runs ] || fail "a look left a run's folder"
+
+# The prompt opens with the error, and the names defined so far.
+cat >broken.lua <<'LUA'
+local xrun = require "xrun"
+local before = 12
+local t = { 1, 2 }
+t.missing.field = 1
+local never = 1
+LUA
+sets=()
+script 1 broken.lua <<<'before'
+says err.txt "broken.lua:4: "
+says err.txt "4 | t.missing.field = 1"
+says err.txt "its names: before, t, xrun"
+says out.txt 12
+printf 'local x = 1\nlocal y = = 2\n' >syntax.lua
+script 1 syntax.lua <<<'1 + 1'
+says err.txt "syntax.lua:2: "
+says out.txt 2
+printf 'local xrun = require "xrun"\nlocal answer = 42\n' >no_loop.lua
+script 0 no_loop.lua <<<'answer'
+says err.txt "ends without a loop"
+says out.txt 42
+wants 1 "missing.lua: " "$xrun" repl missing.lua
+
+cat >drive.py <<'PYTHON'
+import sys, time
+from terminal import Terminal
+
+t = Terminal(sys.argv[1:])
+t.until("its names:")
+t.until("xrun> ")
+t.send("polic\t:token_lo\t(\x1b[200~train\x1b[201~)\r")
+t.until("policy:token_logprob(train)")
+t.until("wanted a View")
+t.send("cfg.be\t\r")
+t.wants_screen("0.1")
+t.send("while true do end\r")
+time.sleep(0.5)
+t.send("\x03")
+t.until("interrupted at input")
+t.send("\x04")
+assert t.wait() == 0
+PYTHON
+python3 drive.py "$xrun" repl "$root/recipes/dpo.lua" --set model=tiny --set answers=0 \
+  --set steps=3 --set batch.pairs=2 --set data.1.path="$root/tests/data/pairs.jsonl"
+
+# What lines took, beside the run.
+dpo --run profiled --set steps=2 --profile >out.txt
+grep -qF "time and bytes by line: profiled/profile.json" out.txt || fail "$(cat out.txt)"
+python3 - "$root/recipes/dpo.lua" <<'PYTHON'
+import json, sys
+profile = json.load(open("profiled/profile.json"))
+lines = {line["line"]: line for line in profile["lines"]}
+source = open(sys.argv[1]).read().split("\n")
+for number, line in lines.items():
+    assert line["file"] == sys.argv[1] and line["text"] == source[number - 1].strip(), line
+    assert 0 <= line["own_s"] <= line["total_s"] + 1e-6 <= profile["seconds"] + 1e-3, line
+step = next(n for n, text in enumerate(source, 1) if "run:log(adamw:step(batch, dpo))" in text)
+chosen = next(n for n, text in enumerate(source, 1) if "local chosen " in text)
+assert lines[step]["total_s"] > lines[step]["own_s"], "the objective runs within the step"
+assert lines[chosen]["allocated_bytes"] > 0
+assert sum(line["own_s"] for line in lines.values()) <= profile["seconds"]
+PYTHON
