@@ -59,6 +59,11 @@ class CheckpointStore {
   // Throws Error (a full disk): the previous checkpoint stands, the temporary folder is removed.
   std::filesystem::path save(int64_t step, const Json& run, const SavedObjects& objects);
 
+  // A checkpoint of this step is written anew by the next save of it: the run went back before it.
+  void forget(int64_t step) {
+    if (last_step_ == step) last_step_ = -1;
+  }
+
   // Returns the checkpoint that `latest` names (the newest whole one if that folder was removed),
   // with every size and checksum verified; nullopt if nothing was saved. Throws Error that names
   // the damaged file and the older checkpoint that would be used once the damaged one is removed.

@@ -35,6 +35,7 @@ class MetricsLog {
 
   void log(MetricSpan metrics);
   bool empty() const;  // nothing was logged since the last write
+  const MetricList& pending() const { return pending_; }
   // Writes and flushes the object of `step`; returns it. Steps must grow. An empty object is
   // written too: every body has its line. After a failure the same step may be written again.
   Json write(int64_t step);

@@ -82,6 +82,7 @@ Json Run::position(const Json& state) const {
 
 void Run::begin_phase(const PhasePlan& plan, const Json& state) {
   if (in_body_) leave_loop(state);
+  ended_body_ = false;
   const size_t index = phases_begun_++;
   if (index < phases_.size()) {
     check_phase(index, plan);
@@ -121,6 +122,9 @@ std::optional<Body> Run::begin_body(const Json& state) {
   if (!body) return std::nullopt;
   check_interrupt();
   body_state_ = state;
+  before_body_ = metrics_ == nullptr ? MetricList() : metrics_->pending();
+  stopped_before_ = stopped_;
+  ended_body_ = false;
   in_body_ = true;
   updated_ = false;
   body_began_ = SteadyClock::now();
@@ -134,6 +138,19 @@ std::optional<Body> Run::upcoming() const {
 }
 
 int64_t Run::phase_step() const { return phases_begun_ == 0 ? 0 : phases_[phases_begun_ - 1].done; }
+
+void Run::take_back() {
+  XRUN_CHECK(can_take_back(), "there is no step that can be taken back");
+  ended_body_ = false;
+  --phases_[phases_begun_ - 1].done;
+  phases_[phases_begun_ - 1].left = false;
+  --step_;
+  stopped_ = stopped_before_;
+  std::erase_if(outside_, [&](const Outside& one) { return one.step > step_; });
+  checkpoints_.forget(step_ + 1);
+  metrics_.reset();  // what is opened next cuts the line off
+  if (!before_body_.empty()) metrics().log(before_body_);
+}
 
 void Run::pass_phase(const PhasePlan& plan) {
   phases_.push_back({plan.steps, plan.steps, false, plan.data});
@@ -154,6 +171,7 @@ void Run::log(MetricSpan values) {
 
 void Run::write_metrics() {
   const Json object = metrics().write(step_);
+  last_metrics_ = object;
   const bool trained = has_group(object, "train/") && object.find("train/skipped") == nullptr;
   if (trained) last_train_ = object;
   if (has_group(object, "valid/")) last_valid_ = object;
@@ -164,6 +182,7 @@ void Run::close_body() {
   write_metrics();
   seconds_ += seconds_since(body_began_);
   in_body_ = false;
+  ended_body_ = true;
   waiting_since_.reset();
   ++phases_[phases_begun_ - 1].done;
   ++step_;

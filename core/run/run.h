@@ -129,6 +129,17 @@ class Run {
   // Ends the open body, and its loop with it for good: a `break` left it.
   void leave_loop(const Json& state);
 
+  // Whether the last body can be taken back: no other one is open, and it was of this loop and of
+  // this process.
+  bool can_take_back() const { return !in_body_ && ended_body_; }
+  // The run is where it was before its last body: the next begin_body opens that body again, and
+  // its line of metrics is replaced. What the objects hold is the caller's to put back, run.state
+  // too (body_state()). Once for each body. Throws Error if it cannot be.
+  void take_back();
+  const SavedObjects& saved() const { return saved_; }
+  // The line of metrics written last, null before.
+  const Json& last_metrics() const { return last_metrics_; }
+
   // Ends this loop after this body, and starts no later one. A stopped run is finished.
   void stop(std::string reason);
   // True if raising an interrupt right now loses nothing that end_body would have kept: no body is
@@ -204,7 +215,10 @@ class Run {
   std::optional<std::chrono::steady_clock::time_point> waiting_since_;
   double seconds_ = 0;
   int64_t tokens_ = 0;
-  Json last_train_, last_valid_;
+  Json last_train_, last_valid_, last_metrics_;
+  bool ended_body_ = false;     // the last body was ended, and nothing began since
+  MetricList before_body_;      // logged before the last body began, for its line
+  std::string stopped_before_;  // stopped_ when it began
 };
 
 }  // namespace xrun

@@ -57,10 +57,10 @@ at::Tensor LogprobStandIn::values(MicroBatch& micro, const std::string& model) {
 
 at::Tensor LogprobStandIn::token_logprob(const View& view, const std::string& model, bool trained) {
   MicroBatch& micro = view.micro();
-  if (!trained || !at::GradMode::is_enabled()) return view.select_rows(values(micro, model));
+  if (!trained) return view.select_rows(values(micro, model));
   at::Tensor& leaf = leaves_[{model, &micro}];
   if (!leaf.defined()) leaf = values(micro, model).clone().requires_grad_();
-  return view.select_rows(leaf);
+  return view.select_rows(at::GradMode::is_enabled() ? leaf : leaf.detach());
 }
 
 at::Tensor LogprobStandIn::logprob(const View& view, const std::string& model, bool trained) {

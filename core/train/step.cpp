@@ -215,6 +215,24 @@ Metrics train_step(std::span<const StepPart> parts, AdamW& adamw, const StepOpti
   return metrics;
 }
 
+Metrics step_without_update(std::span<const StepPart> parts, AdamW& adamw,
+                            const std::function<void()>& look, const StepOptions& options) {
+  XRUN_CHECK(!parts.empty(), "a step needs at least one batch");
+  const at::AutoGradMode gradients_on(true);
+  const StepScope scope(parts, &adamw);
+  std::vector<UnitTotals> totals = part_totals(parts, options.ranks);
+  if (token_weight(parts, totals) == 0) return {{"skipped", 1.0}};
+  Gatherer gatherer(&adamw, options);
+  gatherer.prepare(parts);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    gatherer.run(parts[i], totals[i], static_cast<int64_t>(i));
+  }
+  auto [metrics, losses, grad_norm] = gatherer.read(adamw.grad_norm());
+  metrics.emplace_back("grad_norm", grad_norm);
+  look();
+  return metrics;
+}
+
 Metrics dry_step(std::span<const StepPart> parts, const StepOptions& options) {
   XRUN_CHECK(!parts.empty(), "a step needs at least one batch");
   const at::AutoGradMode gradients_on(true);

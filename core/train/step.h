@@ -56,7 +56,12 @@ Metrics train_step(Batch& batch, const Objective& objective, AdamW& adamw,
                    const StepOptions& options = {});
 Metrics train_step(std::span<const StepPart> parts, AdamW& adamw, const StepOptions& options = {});
 
-// The same without weights: objectives and their gradients with respect to whatever leaves they
+// Everything of a step but its update: `look` may read the gradients (AdamW::gradients) before they
+// are freed. The metrics are loss, the objectives' own and grad_norm.
+Metrics step_without_update(std::span<const StepPart> parts, AdamW& adamw,
+                            const std::function<void()>& look, const StepOptions& options = {});
+
+// A step without weights: objectives and their gradients with respect to whatever leaves they
 // read, then loss and the objectives' metrics. Nothing is updated; options.lr is of no account.
 Metrics dry_step(std::span<const StepPart> parts, const StepOptions& options = {});
 

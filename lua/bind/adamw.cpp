@@ -14,6 +14,7 @@
 #include "lua/bind/metrics.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/objective.h"
+#include "lua/bind/retried.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/session.h"
 #include "lua/bind/stand_in.h"
@@ -124,9 +125,29 @@ int step_dry(lua_State* L, LogprobStandIn& stand_in, const std::vector<StepPart>
   return 1;
 }
 
+// What a prompt asks about later.
+void note_step(lua_State* L) {
+  Session& session = session_of(L);
+  if (!session.prompt_in_charge) return;
+  session.optimizer = arg<std::shared_ptr<AdamW>>(L, 1);
+  session.objectives.clear();
+  const StackGuard guard(L);
+  if (!lua_istable(L, 2)) {
+    session.objectives.push_back(std::make_shared<LuaRef>(L, 3));
+    return;
+  }
+  for (int k = 1; k <= static_cast<int>(lua_objlen(L, 2)); ++k) {
+    lua_rawgeti(L, 2, k);
+    lua_rawgeti(L, -1, 2);
+    session.objectives.push_back(std::make_shared<LuaRef>(L, lua_gettop(L)));
+    lua_pop(L, 2);
+  }
+}
+
 int step(AdamW& adamw, lua_State* L) {
   int next = 0;
   const std::vector<StepPart> parts = read_parts(L, &next);
+  note_step(L);
   const Options table(L, next, {"lr"});
   if (const auto& stand_in = session_of(L).stand_in) return step_dry(L, *stand_in, parts);
   StepOptions options;
@@ -162,6 +183,7 @@ void open_adamw(LuaState& state) {
         push(L, self.update_count());
         return 1;
       });
+  make_retried(state, &class_info<AdamW>, "step");
   state.function("adamw", "(policy|scorer, optim) -> AdamW",
                  "Makes the optimizer of a policy, or of a scorer and its policy: lr (required), "
                  "schedule, warmup, betas, eps, weight_decay, "

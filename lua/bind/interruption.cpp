@@ -45,6 +45,11 @@ void interrupt_hook(lua_State* L, lua_Debug*) {
   }
   const LuaState& state = LuaState::of(L);
   if (state.may_interrupt && !state.may_interrupt()) return arm_hook(L, kWhileWaiting);
+  if (may_suspend(L)) {
+    state.suspending(L, pending_signal.load());
+    lua_yield(L, 0);
+    return;
+  }
   arm_hook(L, kEveryInstruction);  // stays armed: a pcall in the recipe cannot swallow it for good
   push_interruption(L);
   lua_error(L);
@@ -107,6 +112,11 @@ int LuaState::interrupt_pending() noexcept { return pending_signal.load(); }
 void LuaState::clear_interrupt() noexcept {
   pending_signal.store(0);
   if (lua_State* L = interruptible.load()) lua_sethook(L, nullptr, 0, 0);
+}
+
+bool may_suspend(lua_State* L) {
+  const LuaState& state = LuaState::of(L);
+  return state.may_suspend && state.may_suspend(L, pending_signal.load());
 }
 
 void check_interrupt(lua_State* L) {

@@ -12,6 +12,10 @@ void push_interruption(lua_State* L);
 // The place of the last interruption of a state, "dpo.lua:37"; "" if there was none.
 std::string interrupted_at(lua_State* L);
 
+// Whether the pending signal suspends the coroutine at its next instruction
+// (LuaState::may_suspend).
+bool may_suspend(lua_State* L);
+
 // Replaces the global xpcall by one whose handlers cannot hold up an interruption.
 void guard_xpcall(lua_State* L);
 

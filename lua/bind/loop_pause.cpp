@@ -1,5 +1,7 @@
 #include "lua/bind/loop_pause.h"
 
+#include <csignal>
+
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "lua/bind/recipe.h"
@@ -28,6 +30,13 @@ bool is_due(PausePlan& plan, bool ended_body, bool upcoming, int64_t step) {
 }  // namespace
 
 bool pauses_before_loops(lua_State* L) { return is_looked_at(L) && plan_of(L).at_once; }
+
+void pause_if_interrupted(lua_State* L) {
+  if (!session_of(L).prompt_in_charge || interrupt_signal() != SIGINT) return;
+  LuaState::clear_interrupt();
+  clear_interrupt();
+  plan_of(L).at_once = true;
+}
 
 bool take_pause(lua_State* L, const std::shared_ptr<StepLoop>& loop, bool ended_body) {
   if (loop->passed) return false;

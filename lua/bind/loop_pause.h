@@ -7,6 +7,7 @@
 
 namespace xrun {
 
+struct ErrorReport;
 class RunLoop;
 struct StepLoop;
 
@@ -17,6 +18,9 @@ struct LoopPause {
   std::shared_ptr<StepLoop> loop;
   std::shared_ptr<RunLoop> run;
   int64_t step = 0;  // bodies of the run done, the `step` that the next body gets
+  // Inside a body, or beside the loop, instead: at a call that failed or was interrupted, and will
+  // be tried again (retried.h).
+  std::shared_ptr<const ErrorReport> failure = nullptr;
 };
 
 // When the next pause is asked for. Belongs to a state (LuaState::service).
@@ -28,6 +32,9 @@ struct PausePlan {
 
 // Whether a loop that has not begun is to pause before its report, plan and weights.
 bool pauses_before_loops(lua_State* L);
+
+// Makes a Ctrl-C under a prompt that is in charge ask for a pause here in place of ending the run.
+void pause_if_interrupted(lua_State* L);
 
 // Whether the iterator is to pause now, between two bodies; notes where in the recipe's context. A
 // pause that was asked for is used up. Only the recipe's own coroutine can be suspended: throws

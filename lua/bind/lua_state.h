@@ -58,6 +58,11 @@ class LuaState {
   // While set and false, a pending interruption waits: the body of a step ends first.
   std::function<bool()> may_interrupt;
 
+  // While set and true, an interruption of Lua code in the coroutine L suspends it, to go on from
+  // where it is, in place of ending it; `suspending` takes note first and forgets the request.
+  std::function<bool(lua_State* L, int signal_number)> may_suspend;
+  std::function<void(lua_State* L, int signal_number)> suspending;
+
   // Makes this the state that interrupt_from_signal stops; nullptr: none. One a process.
   static void set_interruptible(LuaState* state);
   // Asks the interruptible state to stop at its next instruction or binding. Async-signal-safe.

@@ -109,18 +109,25 @@ bool Recipe::at_end() { return context().at_end; }
 const LoopPause* Recipe::pause() { return context().pause.get(); }
 
 bool Recipe::resume() {
-  XRUN_CHECK(!done_, "{} is done; nothing is left to go on with", context().options.recipe);
-  context().pause = nullptr;
-  context().at_end = false;
+  RecipeContext& context = this->context();
+  XRUN_CHECK(!done_, "{} is done; nothing is left to go on with", context.options.recipe);
+  context.pause = nullptr;
+  context.at_end = false;
+  context.entered = state_->service<EnteredFunctions>().stack.size();
   const int status = lua_resume(thread_, started_ ? 0 : 3);
   started_ = true;
   if (status == LUA_YIELD) {
-    lua_settop(thread_, 0);
+    // Of an interruption that suspended it nothing may be popped.
     return true;
   }
   done_ = true;
-  if (status != 0) throw_report(report_of(thread_, -1));
-  if (lua_toboolean(thread_, 1) == 0) throw_report(report_of(thread_, 2));
+  try {
+    if (status != 0) throw_report(report_of(thread_, -1));
+    if (lua_toboolean(thread_, 1) == 0) throw_report(report_of(thread_, 2));
+  } catch (const Error&) {
+    failure_ = std::current_exception();
+    throw;
+  }
   return false;
 }
 

@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,7 @@ struct RecipeContext {
   lua_State* thread = nullptr;             // the recipe's coroutine
   std::shared_ptr<const LoopPause> pause;  // where it is paused; null while it runs
   bool at_end = false;                     // suspended behind its last line
+  size_t entered = 0;                      // functions that C++ had entered when the recipe went on
 };
 
 // The context of a state. Throws Error if no recipe runs in it.
@@ -76,6 +78,8 @@ class Recipe {
   // UsageError (a LuaError that is bad usage), Interrupted.
   bool resume();
   bool done() const { return done_; }  // it has ended, by itself or by an error
+  // What it ended by, if that was an error; null otherwise.
+  const std::exception_ptr& failure() const { return failure_; }
   // One that is looked at is suspended behind its last line, where its names can still be read.
   bool at_end();
   // Where the recipe is paused; null if it runs, is done, or yields for another reason.
@@ -90,6 +94,7 @@ class Recipe {
   LuaRef thread_ref_;
   lua_State* thread_ = nullptr;
   bool started_ = false, done_ = false;
+  std::exception_ptr failure_;
 };
 
 // Threads and determinism as every command that computes wants them: deterministic algorithms,

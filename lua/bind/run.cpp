@@ -11,6 +11,7 @@
 #include "lua/bind/gemm_setting.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/retried.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/run_methods.h"
 
@@ -80,6 +81,23 @@ std::shared_ptr<LuaRef> push_state(lua_State* L, const Json& saved) {
   return std::make_shared<LuaRef>(L, lua_gettop(L));
 }
 
+// Makes the table at index i hold what was saved and nothing else.
+void fill_state(lua_State* L, int i, const Json& saved) {
+  push(L, saved.is_object() ? saved : Json::object());
+  const int source = lua_gettop(L);
+  for (lua_pushnil(L); lua_next(L, i) != 0;) {
+    lua_pop(L, 1);
+    lua_pushvalue(L, -1);
+    lua_pushnil(L);
+    lua_rawset(L, i);  // a field that is walked over may be cleared
+  }
+  for (lua_pushnil(L); lua_next(L, source) != 0;) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_rawset(L, i);
+  }
+}
+
 RunSettings read_settings(lua_State* L) {
   RunSettings settings;
   settings.save_every = config_whole(L, "save.every", settings.save_every);
@@ -125,6 +143,11 @@ int make_run(lua_State* L) {
     const StackGuard guard(owner);
     state->push(owner);
     return state_to_json(owner, lua_gettop(owner));
+  };
+  loop->write_state = [&owner, state = loop->state_ref](const Json& saved) {
+    const StackGuard guard(owner);
+    state->push(owner);
+    fill_state(owner, lua_gettop(owner), saved);
   };
   session.run = loop;
   for (const Session::Input& input : session.inputs) loop->check(input);
@@ -234,6 +257,8 @@ void open_run(LuaState& state) {
                   return 1;
                 })
       .tostring(describe_run);
+  make_retried(state, &class_info<RunLoop>, "evaluate");
+  make_retried(state, &class_info<RunLoop>, "sample");
   state.function("run", "(cfg, objects) -> Run",
                  "Opens the run's folder and restores `objects`, by name, when resuming: { policy "
                  "= policy, adamw = adamw }.",

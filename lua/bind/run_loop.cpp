@@ -206,7 +206,9 @@ bool RunLoop::settle(StepLoop& loop, const Json& state) {
              "this loop was left when another one began; its bodies cannot go on");
   if (!loop.begun) begin(loop, state);
   for (StepSource& source : loop.sources) {
-    if (source.batch) source.batch->close();
+    if (!source.batch) continue;
+    source.batch->close();
+    source.trained = session_.prompt_in_charge ? source.batch : nullptr;
     source.batch.reset();
   }
   if (!run_->in_body()) return false;
@@ -215,6 +217,12 @@ bool RunLoop::settle(StepLoop& loop, const Json& state) {
   run_->end_body(state);
   show_progress(done, loop.steps);
   return true;
+}
+
+void RunLoop::take_back(StepLoop& loop) {
+  run_->take_back();
+  write_state(run_->body_state());
+  for (StepSource& source : loop.sources) source.trained.reset();
 }
 
 void RunLoop::pass(StepLoop& loop) {
@@ -283,7 +291,7 @@ void RunLoop::show_progress(int64_t done, int64_t total) {
   progress.accuracy = find(last_train_, "train/accuracy");
   progress.tokens = body_tokens_;
   progress.update_s = find(last_train_, "perf/step_s").value_or(0);
-  progress_->step(progress);
+  if (!quiet) progress_->step(progress);
 }
 
 void RunLoop::leave_loop(const Json& state) {

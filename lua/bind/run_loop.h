@@ -27,6 +27,7 @@ struct StepSource {
   std::shared_ptr<DataHandle> data;
   StepPlan plan;
   std::shared_ptr<Batch> batch = nullptr;
+  std::shared_ptr<Batch> trained = nullptr;  // of the body before, where a prompt is in charge
 };
 
 // One `run:steps` loop over one or more sets. The first decides how many steps there are; the
@@ -88,6 +89,9 @@ class RunLoop {
   std::vector<PackedBatch> packs(const StepLoop& loop, int64_t step, size_t source = 0) const;
   // The same as the batch that the body of this step gets.
   std::shared_ptr<Batch> make_batch(const StepLoop& loop, int64_t step, size_t source = 0) const;
+  // The run, run.state too, is where it was before its last body, which next() opens again; what
+  // the objects hold is the caller's to put back (Run::take_back).
+  void take_back(StepLoop& loop);
   // The loop whose body is open; null outside bodies.
   const StepLoop* open_loop() const { return run_->in_body() ? open_ : nullptr; }
   // Ends the open body and its loop for good.
@@ -107,7 +111,10 @@ class RunLoop {
   // run.state as Lua holds it, as JSON; set by the binding. Throws Error that names the value that
   // cannot be saved.
   std::function<Json()> read_state = [] { return Json(); };
+  std::function<void(const Json&)> write_state;    // the inverse; set by the binding
   std::shared_ptr<LuaRef> state_ref;               // the table behind it
+  std::shared_ptr<StepLoop> walking;               // the loop that a `for` asked last
+  bool quiet = false;                              // no progress of single steps
   std::vector<std::shared_ptr<AdamW>> optimizers;  // whose memory is planned
 
  private:

@@ -50,6 +50,7 @@ int end_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
              "of {{ batch, objective }}");
   lua_gc(L, LUA_GCCOLLECT, 0);  // handles of the body before; outside the step's hot part
   loop->thread = L;
+  pause_if_interrupted(L);
   if (!loop->begun) loop->first_step = run.run().step();
   const bool waits = loop->passed || (!loop->begun && pauses_before_loops(L));
   const bool ended = !waits && run.settle(*loop, run.read_state());
@@ -75,6 +76,7 @@ int next_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
 // Called with the StepLoop of `for step, batch in run:steps(...)`, and true to end a body.
 int walk(lua_State* L) {
   const auto loop = arg<std::shared_ptr<StepLoop>>(L, 1, "steps");
+  session_of(L).run->walking = loop;
   return lua_toboolean(L, 2) != 0 ? end_step(L, loop) : next_step(L, loop);
 }
 

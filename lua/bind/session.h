@@ -17,6 +17,7 @@
 
 namespace xrun {
 
+class AdamW;
 class LogprobStandIn;
 class Reference;
 class RunLoop;
@@ -25,12 +26,16 @@ class RunLoop;
 // and ends the run afterwards.
 struct Session {
   std::shared_ptr<Console> console;          // never null while a recipe runs
-  std::unique_ptr<TemporaryDir> scratch;    // of a recipe that is looked at: its run lies there
+  std::unique_ptr<TemporaryDir> scratch;     // of a recipe that is looked at: its run lies there
   std::unique_ptr<RunDir> run_dir;           // opened before any work, until xrun.run takes it
   std::shared_ptr<LogprobStandIn> stand_in;  // answers in place of models; null: they do
-  std::shared_ptr<RunLoop> run;              // the latest xrun.run; null before
-  int64_t largest_logits = 0;                // said by policy:logits when it grows
-  bool host_copy_said = false;               // that a policy of a GPU decodes through one
+  bool prompt_in_charge = false;             // a prompt runs the recipe body by body
+  // The objectives of the latest adamw:step of a recipe under a prompt, and its optimizer.
+  std::vector<std::shared_ptr<LuaRef>> objectives;
+  std::shared_ptr<AdamW> optimizer;
+  std::shared_ptr<RunLoop> run;   // the latest xrun.run; null before
+  int64_t largest_logits = 0;     // said by policy:logits when it grows
+  bool host_copy_said = false;    // that a policy of a GPU decodes through one
   int64_t skipped_steps = 0;      // without an update; the first is said, the rest at the end
   bool already_finished = false;  // nothing is left to do: exit status 0
   std::vector<std::filesystem::path> cache_dirs;       // of the ledger's sources, one for one

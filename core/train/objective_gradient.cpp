@@ -1,0 +1,202 @@
+// cosine = sum a b / (|a| |b|) over the weights of a group, sums in double.
+// slope  = (S(x + h v) - S(x - h v)) / 2h  with S = sum_i w_i loss_i and v in the log-probs of one
+// row.
+
+#include "core/train/objective_gradient.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "core/base/philox.h"
+#include "core/train/adamw.h"
+#include "core/train/batch.h"
+#include "core/train/random_scope.h"
+
+namespace xrun {
+
+namespace {
+
+// Of float64 losses, and of those that lost digits on the way.
+constexpr double kStep = 1e-4, kNarrowStep = 1e-2;
+
+// "model.layers.*.mlp.up_proj.weight"
+std::string group_of(const std::string& name) {
+  std::string group;
+  for (size_t at = 0; at <= name.size();) {
+    const size_t end = std::min(name.find('.', at), name.size());
+    const std::string part = name.substr(at, end - at);
+    const bool number = !part.empty() && part.find_first_not_of("0123456789") == part.npos;
+    group += (at == 0 ? "" : ".") + (number ? std::string("*") : part);
+    at = end + 1;
+  }
+  return group;
+}
+
+struct Sums {
+  double dot = 0, first = 0, second = 0;  // squares
+
+  void add(const Sums& other) {
+    dot += other.dot;
+    first += other.first;
+    second += other.second;
+  }
+  GradientAngle angle(const std::string& group) const {
+    const double a = std::sqrt(first), b = std::sqrt(second);
+    const double none = b > 0 ? std::numeric_limits<double>::infinity() : 1;
+    return {group, a > 0 && b > 0 ? dot / (a * b) : 0, a > 0 ? b / a : none};
+  }
+};
+
+double dot_of(const at::Tensor& a, const at::Tensor& b) {
+  // In pieces: a double copy of an embedding is twice its size.
+  constexpr int64_t kPiece = int64_t{1} << 20;
+  const at::Tensor x = a.reshape({-1}), y = b.reshape({-1});
+  double sum = 0;
+  for (int64_t begin = 0; begin < x.numel(); begin += kPiece) {
+    const int64_t end = std::min(begin + kPiece, x.numel());
+    const auto piece = [&](const at::Tensor& of) {
+      return of.slice(0, begin, end).to(at::kDouble);
+    };
+    sum += piece(x).mul(piece(y)).sum().item().toDouble();
+  }
+  return sum;
+}
+
+const at::Tensor* find(const ObjectiveGradient& gradient, const std::string& name) {
+  const auto found = std::find(gradient.names.begin(), gradient.names.end(), name);
+  if (found == gradient.names.end()) return nullptr;
+  return &gradient.gradients[static_cast<size_t>(found - gradient.names.begin())];
+}
+
+// The weighted sum of all losses, as a float64 scalar with its graph.
+at::Tensor total_loss(const ObjectiveResult& result, const MicroBatch& micro, bool* narrow) {
+  at::Tensor sum = at::zeros({}, at::kDouble);
+  for (const auto& [unit, loss] : result.losses) {
+    *narrow = *narrow || loss.scalar_type() != at::kDouble;
+    const at::Tensor weight = micro.unit_weight(unit).to(loss.device(), at::kDouble);
+    sum = sum.add(loss.to(at::kDouble).mul(weight).sum().cpu());
+  }
+  return sum;
+}
+
+// A direction in the loss rows of one row of the data: uniform in [-1, 1] there, 0 elsewhere.
+at::Tensor direction_of(const MicroBatch& micro, int64_t row, uint64_t leaf) {
+  at::Tensor direction = at::zeros({micro.row_count()}, at::kDouble);
+  double* const values = direction.mutable_data_ptr<double>();
+  const PackedBatch& pack = micro.pack();
+  for (int64_t r = 0; r < micro.row_count(); ++r) {
+    const auto segment = static_cast<size_t>(pack.rows.segment[static_cast<size_t>(r)]);
+    if (pack.row_id[segment] != row) continue;
+    values[r] = 2 * philox_unit(leaf, kStreamStandIn, 1, static_cast<uint64_t>(r)) - 1;
+  }
+  return direction;
+}
+
+}  // namespace
+
+ObjectiveGradient objective_gradient(std::span<const StepPart> parts, AdamW& adamw,
+                                     const StepOptions& options) {
+  const RandomScope random;
+  ObjectiveGradient out;
+  const auto read = [&] {
+    for (size_t i = 0; i < adamw.trainables().size(); ++i) {
+      const std::string prefix = i == 0 ? "" : std::to_string(i) + "/";
+      for (const Parameter& one : adamw.trainables()[i]->parameters()) {
+        if (!one.master.grad().defined()) continue;
+        out.names.push_back(prefix + one.name);
+        out.gradients.push_back(one.master.grad().detach().to(at::kCPU, at::kFloat, false, true));
+      }
+    }
+  };
+  out.metrics = step_without_update(parts, adamw, read, options);
+  for (const auto& [name, value] : out.metrics) {
+    if (name == "grad_norm") out.norm = value;
+  }
+  return out;
+}
+
+std::vector<GradientAngle> compare_gradients(const ObjectiveGradient& first,
+                                             const ObjectiveGradient& second) {
+  std::vector<std::string> names = first.names;
+  for (const std::string& name : second.names) {
+    if (find(first, name) == nullptr) names.push_back(name);
+  }
+  Sums all;
+  std::vector<std::pair<std::string, Sums>> groups;  // in the order of the weights
+  for (const std::string& name : names) {
+    const at::Tensor *a = find(first, name), *b = find(second, name);
+    Sums sums;
+    if (a != nullptr) sums.first = dot_of(*a, *a);
+    if (b != nullptr) sums.second = dot_of(*b, *b);
+    if (a != nullptr && b != nullptr) sums.dot = dot_of(*a, *b);
+    all.add(sums);
+    const std::string group = group_of(name);
+    auto known = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto& one) { return one.first == group; });
+    if (known == groups.end()) known = groups.insert(groups.end(), {group, {}});
+    known->second.add(sums);
+  }
+  std::vector<GradientAngle> angles = {all.angle("all")};
+  for (const auto& [group, sums] : groups) angles.push_back(sums.angle(group));
+  return angles;
+}
+
+LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,
+                            const std::function<std::vector<at::Tensor>(MicroBatch&)>& leaves) {
+  const RandomScope random;
+  LogprobCheck check;
+  const auto loss = [&] {
+    at::manual_seed(0);  // an objective that draws draws the same each time
+    const ObjectiveResult result = objective(micro);
+    check_result(result, micro);
+    return total_loss(result, micro, &check.narrow);
+  };
+  {
+    const at::AutoGradMode gradients_on(true);
+    const at::Tensor total = loss();
+    if (total.requires_grad()) total.backward();
+  }
+  const std::vector<at::Tensor> moved = leaves(micro);
+  const at::NoGradGuard no_grad;
+  const double h = check.narrow ? kNarrowStep : kStep;
+  std::vector<int64_t> rows = micro.pack().row_id;
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  for (const int64_t row : rows) {
+    LogprobCheck::Unit unit{.row = row};
+    std::vector<at::Tensor> directions;
+    for (size_t k = 0; k < moved.size(); ++k) {
+      directions.push_back(direction_of(micro, row, k).to(moved[k].device(), moved[k].dtype()));
+      if (!moved[k].grad().defined()) continue;
+      unit.analytic += moved[k].grad().to(at::kDouble).mul(directions[k]).sum().item().toDouble();
+    }
+    const auto move = [&](double by) {
+      for (size_t k = 0; k < moved.size(); ++k) moved[k].detach().add_(directions[k], by);
+    };
+    move(h);
+    const double above = loss().item().toDouble();
+    move(-2 * h);
+    const double below = loss().item().toDouble();
+    move(h);
+    unit.numeric = (above - below) / (2 * h);
+    if (unit.analytic == 0 && unit.numeric == 0) {
+      ++check.without;
+      continue;
+    }
+    const double scale =
+        std::max({std::fabs(unit.analytic), std::fabs(unit.numeric), LogprobCheck::kLeast});
+    unit.error = std::fabs(unit.analytic - unit.numeric) / scale;
+    check.units.push_back(unit);
+  }
+  std::stable_sort(check.units.begin(), check.units.end(),
+                   [](const auto& a, const auto& b) { return a.error > b.error; });
+  return check;
+}
+
+}  // namespace xrun

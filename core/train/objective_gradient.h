@@ -1,0 +1,66 @@
+#pragma once
+// Gradients of an objective without an update: of the weights, to compare two objectives, and of
+// the log-probs that it reads, to check it against finite differences.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/train/objective.h"
+#include "core/train/step.h"
+
+namespace xrun {
+
+class AdamW;
+class Batch;
+class MicroBatch;
+
+// The step's metrics and gradients, as train_step would have them before clipping.
+struct ObjectiveGradient {
+  Metrics metrics;  // loss, the objective's own, logprob_<view>, ..., grad_norm
+  double norm = 0;
+  std::vector<std::string> names;     // of the weights that have a gradient
+  std::vector<at::Tensor> gradients;  // fp32, on the host
+};
+
+// Runs forward, objective and backward of every part and gives the gradient; weights and optimizer
+// are as before. Throws as train_step does.
+ObjectiveGradient objective_gradient(std::span<const StepPart> parts, AdamW& adamw,
+                                     const StepOptions& options = {});
+
+// How two gradients lie to each other in one group of weights: those whose names are alike but for
+// numbers ("model.layers.*.mlp.up_proj.weight"); all of them come first, under "all".
+struct GradientAngle {
+  std::string group;
+  double cosine = 0;      // 0 if one of them is 0
+  double norm_ratio = 0;  // of the second to the first; infinite if only the first is 0
+};
+std::vector<GradientAngle> compare_gradients(const ObjectiveGradient& first,
+                                             const ObjectiveGradient& second);
+
+// An objective's gradient with respect to the log-probs that it reads against central differences
+// of the weighted loss, row of the data by row: a pair's log-probs move together, along a random
+// direction.
+struct LogprobCheck {
+  struct Unit {
+    int64_t row = -1;     // its id
+    double analytic = 0;  // the loss's slope along the direction
+    double numeric = 0;
+    double error = 0;  // |analytic - numeric| / max(|analytic|, |numeric|, kLeast)
+  };
+  static constexpr double kLeast = 1e-6;
+  std::vector<Unit> units;  // by falling error
+  int64_t without = 0;      // rows whose log-probs change no loss
+  bool narrow = false;      // the loss was not of float64, so differences are coarse
+};
+
+// `leaves` gives the log-probs of a micro-batch that the objective has asked for, [R] float64 with
+// gradient, each the values of its loss rows; what the objective reads is taken from them by its
+// own calls, and the check moves them in place. Throws what the objective throws.
+LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,
+                            const std::function<std::vector<at::Tensor>(MicroBatch&)>& leaves);
+
+}  // namespace xrun

@@ -1,0 +1,206 @@
+#include "lua/bind/stepper.h"
+
+#include <limits>
+
+#include "core/base/count_text.h"
+#include "core/base/error.h"
+#include "core/model/memory_limit.h"
+#include "core/train/batch.h"
+#include "lua/bind/retried.h"
+#include "lua/bind/run_loop.h"
+
+namespace xrun {
+
+namespace {
+
+// "541.3 MB"
+std::string bytes_text(int64_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+MetricTable table_of(const Json& line) {
+  MetricTable table;
+  if (!line.is_object()) return table;
+  for (const auto& [name, value] : line.as_object()) {
+    if (name == "step" || name == "nonfinite") continue;
+    const double number =
+        value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.as_double();
+    table.values.emplace_back(name, number);
+  }
+  return table;
+}
+
+}  // namespace
+
+Stepper::Stepper(Recipe& recipe) : recipe_(recipe) {
+  session().prompt_in_charge = true;
+  pause_on_interruption(recipe_.state());
+}
+
+Stepper::~Stepper() {
+  session().prompt_in_charge = false;
+  session().objectives.clear();
+  session().optimizer = nullptr;
+  if (session().run != nullptr) session().run->quiet = false;
+}
+
+const LoopPause& Stepper::pause() {
+  const LoopPause* at = recipe_.pause();
+  if (at != nullptr) return *at;
+  const std::string& name = recipe_.context().options.recipe;
+  if (recipe_.failure()) {
+    throw Error(fmt::format("{} was ended by an error; :reload begins it again", name));
+  }
+  throw Error(fmt::format("{} has no further loop; :reload begins it again", name));
+}
+
+FrameNames Stepper::names() {
+  if (recipe_.done()) return FrameNames::kept(recipe_.state());
+  const LoopPause* at = recipe_.pause();
+  if (at == nullptr && !recipe_.at_end()) return {};
+  return FrameNames(recipe_.thread(), at == nullptr ? nullptr : at->loop.get());
+}
+
+void Stepper::note(const std::string& text, bool touches) {
+  const auto& run = session().run;
+  if (run == nullptr) return;
+  RunDir& dir = run->run().dir();
+  dir.log_line(fmt::format("prompt at step {}: {}", run->run().step(), text));
+  if (!touches) return;
+  Json steps = Json::array();
+  if (const Json* known = dir.record().find("touched_steps")) steps = *known;
+  const Json step(run->run().step());
+  for (const Json& known : steps.as_array()) {
+    if (known == step) return;
+  }
+  steps.push_back(step);
+  dir.record().set("touched", true);
+  dir.record().set("touched_steps", std::move(steps));
+  dir.write_record();
+}
+
+// The report, the plan and the weights, before anything of the recipe runs: an error leaves it
+// where it is.
+void Stepper::begin_loop() {
+  const LoopPause& at = pause();
+  if (!at.loop->begun) at.run->settle(*at.loop, at.run->read_state());
+}
+
+void Stepper::keep_for_again() {
+  const LoopPause& at = pause();
+  if (at.failure != nullptr) return;
+  const SavedObjects& saved = at.run->run().saved();
+  const int64_t more = KeptState::bytes_of(saved) - kept_.bytes();
+  const int64_t available = available_bytes();
+  Console& console = *session().console;
+  kept_step_ = -1;
+  if (available > 0 && more > available) {
+    kept_.forget();
+    if (!room_said_) {
+      console.print(fmt::format("no copy for again(): it takes {}, and {} are free",
+                                bytes_text(KeptState::bytes_of(saved)), bytes_text(available)));
+    }
+    room_said_ = true;
+    return;
+  }
+  kept_.keep(saved);
+  kept_step_ = at.run->run().step();
+  skipped_before_ = session().skipped_steps;
+  if (more > 0) {
+    console.print(console.dim(fmt::format(
+        "a copy of {} for again() takes {} of the host's memory",
+        saved.size() == 1 ? saved[0].first : "weights and optimizer", bytes_text(kept_.bytes()))));
+  }
+}
+
+MetricTable Stepper::logged() {
+  const auto& run = session().run;
+  return run == nullptr ? MetricTable() : table_of(run->run().last_metrics());
+}
+
+// Goes on until n bodies have ended, the recipe waits at a failed call, or is done.
+MetricTable Stepper::run_bodies(int64_t n) {
+  const std::shared_ptr<RunLoop> run = pause().run;
+  const int64_t before = run->run().step();
+  recipe_.state().service<PausePlan>() = {.bodies = n};
+  recipe_.resume();
+  run->end_progress();
+  const int64_t done = run->run().step() - before;
+  if (done > 0) trained_step_ = run->run().step() - 1;
+  if (const LoopPause* at = recipe_.pause(); at != nullptr && at->failure != nullptr) {
+    if (at->failure->signal_number != 0) throw Interrupted(at->failure->signal_number);
+    throw LuaError(at->failure);
+  }
+  return done > 0 ? logged() : MetricTable();
+}
+
+MetricTable Stepper::step() {
+  begin_loop();
+  keep_for_again();
+  pause().run->quiet = true;
+  const int64_t step = pause().step;
+  MetricTable table = run_bodies(1);
+  if (recipe_.pause() != nullptr) recipe_.pause()->run->quiet = false;
+  note(fmt::format("step() ran step {}", step), false);
+  return table;
+}
+
+MetricTable Stepper::again(MetricTable* first) {
+  const LoopPause& at = pause();
+  Run& run = at.run->run();
+  XRUN_CHECK(at.failure == nullptr,
+             "the body of step {} waits where it failed; step() goes on from there", at.step);
+  XRUN_CHECK(run.can_take_back() && kept_step_ == run.step() - 1 && !kept_.empty(),
+             "there is no step to go back to: again() runs the last body that step() or "
+             "continue(n) ran here");
+  const MetricTable before = logged();
+  if (first != nullptr) *first = before;
+  at.run->take_back(*at.loop);
+  kept_.restore(run.saved());
+  session().skipped_steps = skipped_before_;
+  note(fmt::format("again() ran step {} again", run.step()), true);
+  at.run->quiet = true;
+  MetricTable table = run_bodies(1);
+  if (recipe_.pause() != nullptr) recipe_.pause()->run->quiet = false;
+  return table;
+}
+
+MetricTable Stepper::go_on(int64_t n) {
+  XRUN_CHECK(n > 0, "continue({}): wanted a number of steps above 0", n);
+  begin_loop();
+  MetricTable table;
+  const int64_t from = pause().step;
+  // The copy is of the state before the last one.
+  if (n > 1) table = run_bodies(n - 1);
+  if (recipe_.pause() != nullptr) {
+    keep_for_again();
+    table = run_bodies(1);
+  }
+  note(fmt::format("continue({}) from step {}", n, from), false);
+  return table;
+}
+
+int64_t Stepper::batch_step() {
+  const LoopPause& at = pause();
+  if (at.failure != nullptr) return at.step;
+  if (trained_step_ == at.step - 1 && trained_step_ >= at.loop->first_step) return trained_step_;
+  const auto body = at.run->upcoming(*at.loop);
+  XRUN_CHECK(body.has_value(), "the loop is at its end; its last batch was not kept");
+  return body->step;
+}
+
+std::shared_ptr<Batch> Stepper::batch(size_t source) {
+  const LoopPause& at = pause();
+  XRUN_CHECK(source < at.loop->sources.size(), "batch({}): the loop has {} set{}", source + 1,
+             at.loop->sources.size(), at.loop->sources.size() == 1 ? "" : "s");
+  const int64_t step = batch_step();
+  const StepSource& from = at.loop->sources[source];
+  for (const auto& known : {from.batch, from.trained, upcoming_}) {
+    if (known != nullptr && known->step() == step) return known;
+  }
+  auto made = at.run->make_batch(*at.loop, step, source);
+  if (source == 0) upcoming_ = made;
+  return made;
+}
+
+}  // namespace xrun

@@ -1,0 +1,74 @@
+#pragma once
+// A paused recipe in the hands of a prompt: one body at a time, back, and again.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/run/kept_state.h"
+#include "lua/bind/frame_names.h"
+#include "lua/bind/loop_pause.h"
+#include "lua/bind/metrics.h"
+#include "lua/bind/recipe.h"
+#include "lua/bind/session.h"
+
+namespace xrun {
+
+class Batch;
+
+// One recipe, looked at (look.h) or running (run_session); it outlives the stepper. While a stepper
+// lives, steps and evaluations that fail or are interrupted pause the recipe where they stand. What
+// it does and what of it changes the run is written into the run's log. Not thread-safe.
+class Stepper {
+ public:
+  explicit Stepper(Recipe& recipe);
+  ~Stepper();
+  Stepper(const Stepper&) = delete;
+  Stepper& operator=(const Stepper&) = delete;
+
+  Recipe& recipe() { return recipe_; }
+  Session& session() { return session_of(recipe_.state()); }
+  // Where the recipe is paused. Throws Error, with the way out, if it is not.
+  const LoopPause& pause();
+  FrameNames names();  // those at the pause; those kept of a recipe that an error ended
+
+  // Runs the recipe's own next body, or the one that waits at a failed call; returns what it
+  // logged. Before it, a copy of weights and optimizer is taken on the host for again(), where
+  // there is room. Throws what the recipe threw: where the error came of a step or an evaluation
+  // the recipe waits there, any other one has ended it.
+  MetricTable step();
+  // Puts weights, optimizer, run.state and metrics back to before the last body and runs that body
+  // again, on the same rows with the same random numbers. `first` gets what it logged before.
+  MetricTable again(MetricTable* first = nullptr);
+  // Runs n bodies, or as many as there are; progress is shown. Returns what the last one logged.
+  MetricTable go_on(int64_t n);
+  // Whether the recipe has ended.
+  bool done() { return recipe_.done() || recipe_.at_end(); }
+
+  // The batch in hand: of the last body that ran here, with the fields that it assigned, else of
+  // the next one. `source` counts the sets of the loop from 0.
+  std::shared_ptr<Batch> batch(size_t source = 0);
+  int64_t batch_step();  // its step
+
+  // Notes what the prompt did in the run's log; `touches`: later steps may differ from those of a
+  // run that nobody looked into, which run.json then says ("touched").
+  void note(const std::string& text, bool touches);
+
+ private:
+  MetricTable run_bodies(int64_t n);
+  void begin_loop();
+  void keep_for_again();
+  MetricTable logged();
+
+  Recipe& recipe_;
+  KeptState kept_;
+  int64_t kept_step_ = -1;           // the body that kept_ stands before
+  int64_t trained_step_ = -1;        // of the last body that ran here
+  std::shared_ptr<Batch> upcoming_;  // made here, of the next body
+  bool room_said_ = false;
+  int64_t skipped_before_ = 0;
+};
+
+}  // namespace xrun

@@ -1,0 +1,48 @@
+#include "core/run/kept_state.h"
+
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/train/saveable.h"
+
+namespace xrun {
+namespace {
+
+class Counter : public Saveable {
+ public:
+  at::Tensor values = at::full({3}, 1.0);
+  int64_t count = 0;
+
+  std::vector<NamedTensor> tensors() const override {
+    if (count == 0) return {};
+    return {{"values", values}};
+  }
+  Json state() const override { return Json(Json::Object{{"count", count}}); }
+  void restore(const TensorSource& tensor, const Json& state) override {
+    count = state.at("count").as_int();
+    if (count > 0) values.copy_(tensor("values"));
+  }
+};
+
+TEST(KeptState, GivesBackWhatWasThere) {
+  const auto counter = std::make_shared<Counter>();
+  const SavedObjects objects = {{"counter", counter}};
+  KeptState kept;
+  EXPECT_TRUE(kept.empty());
+  kept.keep(objects);
+  EXPECT_EQ(kept.bytes(), 0);
+  counter->count = 1;
+  EXPECT_EQ(KeptState::bytes_of(objects), 12);
+  kept.keep(objects);
+  EXPECT_EQ(kept.bytes(), 12);
+  counter->values.fill_(5);
+  counter->count = 2;
+  kept.restore(objects);
+  EXPECT_EQ(counter->count, 1);
+  EXPECT_EQ(counter->values.sum().item().toDouble(), 3);
+  EXPECT_THROW(kept.restore({{"other", counter}}), Error);
+}
+
+}  // namespace
+}  // namespace xrun
