@@ -152,6 +152,11 @@ void Run::take_back() {
   if (!before_body_.empty()) metrics().log(before_body_);
 }
 
+void Run::pass_bodies(int64_t count) {
+  phases_[phases_begun_ - 1].done += count;
+  step_ += count;
+}
+
 void Run::pass_phase(const PhasePlan& plan) {
   phases_.push_back({plan.steps, plan.steps, false, plan.data});
   ++phases_begun_;

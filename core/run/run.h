@@ -117,6 +117,8 @@ class Run {
   // Counts a phase as done without its bodies, in place of begin_phase: of a run that is only
   // looked into.
   void pass_phase(const PhasePlan& plan);
+  // Counts bodies of the phase begun last as done, in the same way.
+  void pass_bodies(int64_t count);
   // The update of this body is done: from here an error saves the state after it.
   void mark_updated();
   void count_tokens(int64_t tokens) { tokens_ += tokens; }

@@ -31,20 +31,6 @@ std::vector<Unit> units_of(const MicroBatch& micro) {
   return units;
 }
 
-// The unit by which a metric of this length is weighted; the loss's own unit goes first.
-Unit unit_of_metric(const std::string& name, const at::Tensor& value, Unit first,
-                    const MicroBatch& micro) {
-  std::vector<Unit> units = units_of(micro);
-  std::stable_partition(units.begin(), units.end(), [&](Unit unit) { return unit == first; });
-  std::vector<std::string> sizes;
-  for (Unit unit : units) {
-    if (value.dim() == 1 && value.numel() == micro.unit_count(unit)) return unit;
-    sizes.push_back(fmt::format("[{}] (one per {})", micro.unit_count(unit), unit_name(unit)));
-  }
-  throw Error(fmt::format("the metric \"{}\" has shape [{}], wanted a single number or {}", name,
-                          fmt::join(value.sizes(), ", "), fmt::join(sizes, ", ")));
-}
-
 // 0-dim values of several devices on the host, [n], by one read.
 at::Tensor read_together(std::vector<at::Tensor> values) {
   c10::Device device = c10::kCPU;
@@ -58,6 +44,19 @@ at::Tensor read_together(std::vector<at::Tensor> values) {
 double coefficient(double weight, double sum) { return sum > 0 ? weight / sum : 0.0; }
 
 }  // namespace
+
+Unit unit_of_metric(const std::string& name, const at::Tensor& value, Unit first,
+                    const MicroBatch& micro) {
+  std::vector<Unit> units = units_of(micro);
+  std::stable_partition(units.begin(), units.end(), [&](Unit unit) { return unit == first; });
+  std::vector<std::string> sizes;
+  for (Unit unit : units) {
+    if (value.dim() == 1 && value.numel() == micro.unit_count(unit)) return unit;
+    sizes.push_back(fmt::format("[{}] (one per {})", micro.unit_count(unit), unit_name(unit)));
+  }
+  throw Error(fmt::format("the metric \"{}\" has shape [{}], wanted a single number or {}", name,
+                          fmt::join(value.sizes(), ", "), fmt::join(sizes, ", ")));
+}
 
 void add_unit_weights(UnitTotals& totals, const MicroBatch& micro) {
   for (Unit unit : units_of(micro)) totals[unit] += total(micro.unit_weight(unit));

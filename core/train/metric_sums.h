@@ -19,6 +19,11 @@ class Ranks;
 // Total weight of each unit over a batch (or a data set), known before the first forward.
 using UnitTotals = std::map<Unit, double>;
 
+// Returns the unit by which a metric of this length is weighted; the loss's own unit, `first`, goes
+// first. Throws Error that names the metric if its length fits none.
+Unit unit_of_metric(const std::string& name, const at::Tensor& value, Unit first,
+                    const MicroBatch& micro);
+
 // Adds one micro-batch's weights of the units that it has.
 void add_unit_weights(UnitTotals& totals, const MicroBatch& micro);
 

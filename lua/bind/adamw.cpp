@@ -165,6 +165,8 @@ int step(AdamW& adamw, lua_State* L) {
     int64_t tokens = 0;
     for (const StepPart& part : parts) tokens += part.batch->token_count();
     run->note_update(tokens);
+    const Session& session = session_of(L);
+    if (session.note_touch && L != recipe_context(L).thread) session.note_touch("adamw:step");
   }
   push(L, std::make_shared<MetricTable>(with_prefix(std::move(values), "train/")));
   return 1;

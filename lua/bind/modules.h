@@ -21,6 +21,7 @@ void open_mixture(LuaState& state);      // mixture.cpp
 void open_pack(LuaState& state);         // pack.cpp
 void open_adamw(LuaState& state);        // adamw.cpp
 void open_run(LuaState& state);          // run.cpp
+void open_step_verbs(LuaState& state);   // prompt_verbs.cpp: their words
 void open_require(LuaState& state);      // require.cpp
 void open_strict_globals(LuaState& state);  // strict_globals.cpp; last
 void open_lua_modules(LuaState& state);  // lua_modules.cpp: lua/xrun/*.lua

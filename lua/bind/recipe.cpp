@@ -87,17 +87,49 @@ Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modu
   open_strict_globals(*state_);
   seed_recipe(*state_, static_cast<uint64_t>(config_whole(L, "seed", 0)), 0, 0);
 
+  start_thread();
+}
+
+void Recipe::start_thread() {
+  lua_State* L = *state_;
+  RecipeContext& context = this->context();
   // xpcall inside the coroutine: a dead coroutine no longer knows the line of its top frame.
   thread_ = lua_newthread(L);
   thread_ref_ = LuaRef(L, -1);
   lua_pop(L, 1);
-  this->context().thread = thread_;
-  const bool looks = options.purpose == RecipePurpose::kLook;
+  context.thread = thread_;
+  const bool looks = context.options.purpose == RecipePurpose::kLook;
   lua_getglobal(L, "xpcall");
   lua_insert(L, -2);
   lua_pushcfunction(L, looks ? keep_names_and_report : message_handler);
   lua_pushcfunction(L, wait_at_end);
   lua_xmove(L, thread_, 4);
+}
+
+bool Recipe::restart(const std::string& text) {
+  RecipeContext& context = this->context();
+  lua_State* L = *state_;
+  const int top = lua_gettop(L);
+  RecipeText read = read_recipe_text(context.options.recipe, text);
+  load_text(L, context.options, read.text);
+  bool same = false;
+  try {
+    Config config = Config::resolve(read, context.options.sets);
+    same = config.values() == context.config.values();
+    context.config = std::move(config);
+  } catch (...) {
+    lua_settop(L, top);
+    throw;
+  }
+  context.text = std::move(read);
+  context.pause = nullptr;
+  context.at_end = false;
+  state_->may_interrupt = nullptr;
+  start_thread();
+  started_ = done_ = false;
+  failure_ = nullptr;
+  seed_recipe(*state_, static_cast<uint64_t>(config_whole(L, "seed", 0)), 0, 0);
+  return same;
 }
 
 Recipe::~Recipe() = default;

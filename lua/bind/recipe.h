@@ -74,6 +74,11 @@ class Recipe {
          const std::string& text);
   ~Recipe();
 
+  // Begins again, in the same state, with another text: the next resume() runs its first line.
+  // Returns whether the configuration is the same. Throws as the constructor does, with nothing
+  // changed. The caller begins the session anew.
+  bool restart(const std::string& text);
+
   // Runs on until the recipe ends (false) or yields (true): pause() tells where. Throws LuaError,
   // UsageError (a LuaError that is bad usage), Interrupted.
   bool resume();
@@ -90,6 +95,9 @@ class Recipe {
   RecipeContext& context();
 
  private:
+  // Takes the loaded text from the stack.
+  void start_thread();
+
   std::unique_ptr<LuaState> state_;
   LuaRef thread_ref_;
   lua_State* thread_ = nullptr;

@@ -24,6 +24,17 @@ namespace xrun {
 
 Session& session_of(lua_State* L) { return LuaState::of(L).service<Session>(); }
 
+void begin_anew(Session& session) {
+  Session fresh;
+  fresh.console = session.console;
+  fresh.prompt_in_charge = session.prompt_in_charge;
+  fresh.note_touch = session.note_touch;
+  // The run goes before the folder that it lies in.
+  session.run = nullptr;
+  session.run_dir = nullptr;
+  session = std::move(fresh);
+}
+
 void add_notice(Session& session, const std::string& notice) {
   const auto said = std::find(session.notices.begin(), session.notices.end(), notice);
   if (!notice.empty() && said == session.notices.end()) session.notices.push_back(notice);
@@ -171,6 +182,7 @@ void run_to_end(Recipe& recipe, const Visit& visit) {
     session.run->end_progress();
     paused = true;
     visit(recipe);
+    if (recipe.failure()) std::rethrow_exception(recipe.failure());
   }
   if (session.run != nullptr) session.run->finish(session.run->read_state());
   if (!repl_at || paused) return;

@@ -30,6 +30,7 @@ struct Session {
   std::unique_ptr<RunDir> run_dir;           // opened before any work, until xrun.run takes it
   std::shared_ptr<LogprobStandIn> stand_in;  // answers in place of models; null: they do
   bool prompt_in_charge = false;             // a prompt runs the recipe body by body
+  std::function<void(const std::string& what)> note_touch;  // of what changes a run by hand
   // The objectives of the latest adamw:step of a recipe under a prompt, and its optimizer.
   std::vector<std::shared_ptr<LuaRef>> objectives;
   std::shared_ptr<AdamW> optimizer;
@@ -54,6 +55,9 @@ struct Session {
 
 // The session of a state.
 Session& session_of(lua_State* L);
+
+// Forgets all but its console, before a recipe begins again in its state.
+void begin_anew(Session& session);
 
 // The folder of the session's run, open by itself or in the run's hands; null before.
 RunDir* run_dir_of(Session& session);

@@ -4,6 +4,7 @@
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/model/memory_limit.h"
 #include "core/train/batch.h"
 #include "lua/bind/retried.h"
@@ -34,11 +35,13 @@ MetricTable table_of(const Json& line) {
 
 Stepper::Stepper(Recipe& recipe) : recipe_(recipe) {
   session().prompt_in_charge = true;
+  session().note_touch = [this](const std::string& what) { note(what, true); };
   pause_on_interruption(recipe_.state());
 }
 
 Stepper::~Stepper() {
   session().prompt_in_charge = false;
+  session().note_touch = nullptr;
   session().objectives.clear();
   session().optimizer = nullptr;
   if (session().run != nullptr) session().run->quiet = false;
@@ -48,10 +51,10 @@ const LoopPause& Stepper::pause() {
   const LoopPause* at = recipe_.pause();
   if (at != nullptr) return *at;
   const std::string& name = recipe_.context().options.recipe;
-  if (recipe_.failure()) {
-    throw Error(fmt::format("{} was ended by an error; :reload begins it again", name));
-  }
-  throw Error(fmt::format("{} has no further loop; :reload begins it again", name));
+  const char* way = session().scratch == nullptr ? "leave the prompt, and what it has is saved"
+                                                 : ":reload begins it again";
+  if (recipe_.failure()) throw Error(fmt::format("{} was ended by an error; {}", name, way));
+  throw Error(fmt::format("{} has no further loop; {}", name, way));
 }
 
 FrameNames Stepper::names() {
@@ -79,8 +82,7 @@ void Stepper::note(const std::string& text, bool touches) {
   dir.write_record();
 }
 
-// The report, the plan and the weights, before anything of the recipe runs: an error leaves it
-// where it is.
+// Before anything of the recipe runs: an error leaves it where it is.
 void Stepper::begin_loop() {
   const LoopPause& at = pause();
   if (!at.loop->begun) at.run->settle(*at.loop, at.run->read_state());
@@ -178,6 +180,63 @@ MetricTable Stepper::go_on(int64_t n) {
   }
   note(fmt::format("continue({}) from step {}", n, from), false);
   return table;
+}
+
+// Leaves out bodies until the one of this step is next; false if there is none.
+bool Stepper::go_to(int64_t step) {
+  while (const LoopPause* at = recipe_.pause()) {
+    if (step < at->loop->first_step + at->loop->steps) break;
+    at->run->pass(*at->loop);
+    recipe_.state().service<PausePlan>() = {.at_once = true};
+    recipe_.resume();
+  }
+  if (recipe_.pause() == nullptr) return false;
+  const std::shared_ptr<StepLoop> loop = pause().loop;
+  const std::shared_ptr<RunLoop> run = pause().run;
+  if (step == loop->first_step) return true;
+  begin_loop();
+  run->run().pass_bodies(step - loop->first_step);
+  recipe_.state().service<PausePlan>() = {.at_once = true};
+  return recipe_.resume();
+}
+
+std::string Stepper::reload() {
+  const std::string& file = recipe_.context().options.recipe;
+  XRUN_CHECK(
+      session().scratch != nullptr,
+      "a running recipe is not read again; stop it (Ctrl-C) and go on with --resume --force");
+  const std::string text = read_file(file, 16 << 20);
+  const std::shared_ptr<RunLoop> old = session().run;
+  const int64_t step = old == nullptr ? 0 : old->run().step();
+  const bool trained = old != nullptr && KeptState::bytes_of(old->run().saved()) > 0;
+  KeptState now;
+  const bool same = recipe_.restart(text);
+  if (trained && same) now.keep(old->run().saved());
+  kept_.forget();
+  kept_step_ = trained_step_ = -1;
+  upcoming_ = nullptr;
+  begin_anew(session());
+  recipe_.state().service<PausePlan>() = {.at_once = true};
+  recipe_.resume();
+  if (recipe_.pause() == nullptr) return file + " was read again; it ends without a loop";
+  if (!same) {
+    return file +
+           " was read again; its config changed, so it is paused before step 0 with the "
+           "weights of its folder";
+  }
+  if (!go_to(step)) return fmt::format("{} was read again; it has no step {} any more", file, step);
+  if (trained) {
+    begin_loop();
+    now.restore(pause().run->run().saved());
+  }
+  return fmt::format("{} was read again; it is paused before step {}{}", file, step,
+                     trained ? " with the weights as they are" : "");
+}
+
+void Stepper::finish() {
+  begin_loop();
+  note("continue()", false);
+  while (!done()) run_bodies(std::numeric_limits<int64_t>::max());
 }
 
 int64_t Stepper::batch_step() {

@@ -32,6 +32,8 @@ class Stepper {
   Session& session() { return session_of(recipe_.state()); }
   // Where the recipe is paused. Throws Error, with the way out, if it is not.
   const LoopPause& pause();
+  // Begins the loop where it has not begun: its report, plan and weights.
+  void begin_loop();
   FrameNames names();  // those at the pause; those kept of a recipe that an error ended
 
   // Runs the recipe's own next body, or the one that waits at a failed call; returns what it
@@ -47,6 +49,15 @@ class Stepper {
   // Whether the recipe has ended.
   bool done() { return recipe_.done() || recipe_.at_end(); }
 
+  // Reads the recipe's file again and begins it again, with the weights and optimizer as they are
+  // and paused at the same step if its configuration is the same; says what it did. Only of a
+  // recipe that is looked at. Throws, with nothing changed, what its text or configuration is
+  // refused for; what it threw on the way to its loop.
+  std::string reload();
+
+  // Runs on to the recipe's end, or until it waits at a failed call; progress is shown.
+  void finish();
+
   // The batch in hand: of the last body that ran here, with the fields that it assigned, else of
   // the next one. `source` counts the sets of the loop from 0.
   std::shared_ptr<Batch> batch(size_t source = 0);
@@ -58,7 +69,7 @@ class Stepper {
 
  private:
   MetricTable run_bodies(int64_t n);
-  void begin_loop();
+  bool go_to(int64_t step);
   void keep_for_again();
   MetricTable logged();
 

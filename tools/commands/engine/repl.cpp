@@ -7,9 +7,9 @@
 #include <cstdio>
 
 #include "core/console/word_list.h"
-#include "lua/bind/frame_prompt_names.h"
 #include "lua/bind/look.h"
 #include "lua/bind/prompt_loop.h"
+#include "lua/bind/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
@@ -72,8 +72,8 @@ int command_repl(int argc, char** argv) {
   const auto talk = typed ? console : console_on(stderr);
   const std::unique_ptr<LookSession> look = start_look(options, talk);
   Prompt prompt(look->state(), console);
-  const auto frame = [&look = *look] { return look.names(); };
-  if (!bare) prompt.set_names(std::make_shared<FramePromptNames>(frame));
+  const auto stepper = bare ? nullptr : std::make_shared<Stepper>(look->recipe());
+  if (!bare) add_step_verbs(prompt, stepper, [&] { return stepper->reload(); });
   if (!prompt.push_name("xrun")) {
     look->state().push_module(look->state());
     prompt.assign("xrun");
