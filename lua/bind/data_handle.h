@@ -12,17 +12,20 @@ namespace xrun {
 
 class KeptColumns;
 class Policy;
+struct SetNote;
 
 struct DataHandle {
   DataSet set;
-  std::shared_ptr<Policy> policy;           // whose tokenizer and vocabulary it was made for
-  std::string name;                         // of its first source, for messages
+  std::shared_ptr<Policy> policy;  // whose tokenizer and vocabulary it was made for
+  std::string name;                // of its first source, for messages
   std::shared_ptr<const KeptColumns> kept = nullptr;  // of the whole set
   Json options = {};  // those it was opened with, for a set that split{ data } opens
   DataFunctions functions = {};
   int64_t max_length = 0;  // tokens of one sequence: asked for, or the model's limit
   uint64_t seed = 0;
   RowOrder order = {};
+  // How it was opened; null for a set with functions of the recipe.
+  std::shared_ptr<const SetNote> note = nullptr;
 };
 
 }  // namespace xrun

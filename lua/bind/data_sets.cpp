@@ -4,6 +4,7 @@
 #include "core/console/progress.h"
 #include "core/data/row_columns.h"
 #include "core/data/row_encoder.h"
+#include "core/data/set_note.h"
 #include "core/model/hf_config.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
@@ -83,6 +84,21 @@ void add_ledger(Session& session, const DataSet& set) {
   for (const std::filesystem::path& dir : set.cache_dirs()) session.cache_dirs.push_back(dir);
 }
 
+// What opens the set again; null where the recipe's functions decide its rows or their text.
+std::shared_ptr<const SetNote> note_of(lua_State* L, DataOptions options, const Json& setting) {
+  for (const DataSource& source : options.sources) {
+    if (source.transform || source.chat_template) return nullptr;
+  }
+  options.progress = nullptr;
+  options.notice = nullptr;
+  SetNote note{std::move(options)};
+  if (uses_template(note.options.kind)) {
+    note.chat_template = setting.is_string() ? setting.as_string() : "auto";
+    note.date = template_date(session_of(L));
+  }
+  return std::make_shared<const SetNote>(std::move(note));
+}
+
 std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
                                      const std::shared_ptr<Policy>& policy, const Json& data,
                                      const Json& options, const DataFunctions& functions) {
@@ -95,10 +111,10 @@ std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
   add_notice(session, policy->tokenizer()->notice());
   BuildLines lines{{*session.console, "reading " + name, "%"},
                    {*session.console, "caching " + name, "rows"}};
+  const DataOptions asked = options_for(L, kind, *policy, data, options, functions, lines);
   auto result = std::make_shared<DataHandle>(
-      DataHandle{DataSet::open(options_for(L, kind, *policy, data, options, functions, lines),
-                               *policy->tokenizer(), chat_template),
-                 policy, name});
+      DataHandle{DataSet::open(asked, *policy->tokenizer(), chat_template), policy, name});
+  result->note = note_of(L, asked, option_or_config(options, L, "template"));
   result->options = options;
   result->functions = functions;
   result->kept = std::make_shared<const KeptColumns>(result->set);
@@ -143,9 +159,15 @@ int open_rows(lua_State* L) {
   return 1;
 }
 
-std::shared_ptr<DataHandle> part_of(const DataHandle& whole, DataSet set) {
+std::shared_ptr<DataHandle> part_of(const DataHandle& whole, DataSet set,
+                                    std::optional<SetNote::Part> cut = {}) {
   DataHandle part = whole;
   part.set = std::move(set);
+  if (part.note && cut) {
+    SetNote note = *part.note;
+    note.parts.push_back(*cut);
+    part.note = std::make_shared<const SetNote>(std::move(note));
+  }
   return std::make_shared<DataHandle>(std::move(part));
 }
 
@@ -172,8 +194,8 @@ int split_set(DataHandle& self, lua_State* L) {
     return 2;
   }
   const auto fraction = options.get<double>("fraction", 0.0);
-  auto [train, valid_set] =
-      self.set.split(fraction, parse_split_by(options.get<std::string>("by", "row")));
+  const SplitBy by = parse_split_by(options.get<std::string>("by", "row"));
+  auto [train, valid_set] = self.set.split(fraction, by);
   if (fraction > 0 && valid_set.size() == 0) {
     session_of(L).notices.push_back(fmt::format(
         "valid.fraction = {} holds out nothing: {} has 1 row, which is trained (rows of a .txt "
@@ -181,8 +203,8 @@ int split_set(DataHandle& self, lua_State* L) {
         "are parted by blank lines); valid.data = {{ {{ path = ... }} }} takes other files",
         fraction, self.name));
   }
-  push(L, part_of(self, std::move(train)));
-  push(L, part_of(self, std::move(valid_set)));
+  push(L, part_of(self, std::move(train), SetNote::Part{fraction, by, false}));
+  push(L, part_of(self, std::move(valid_set), SetNote::Part{fraction, by, true}));
   return 2;
 }
 

@@ -21,6 +21,7 @@
 #include "core/data/cache_reader.h"
 #include "core/data/file_digests.h"
 #include "core/data/ledger.h"
+#include "core/data/loop_note.h"
 #include "core/data/sidecar.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
@@ -176,6 +177,7 @@ int remove(const CacheArguments& arguments) {
     std::printf("forgot the digests of data files in %s\n",
                 (cache_root() / kFileDigestsFolder).c_str());
   }
+  if (arguments.all) forget_loop_notes(cache_root());
   int status = 0;
   for (const fs::path& dir : dirs) {
     try {

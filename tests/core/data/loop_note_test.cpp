@@ -1,0 +1,120 @@
+#include "core/data/loop_note.h"
+
+#include "core/base/file.h"
+#include "tests/core/data/pair_fixture.h"
+
+namespace xrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LoopNotes : public PairFixture {
+ protected:
+  // A set through every setting that a note holds.
+  DataOptions asked() {
+    DataOptions asked = options(numbered_pairs(40));
+    asked.sources[0].keep = {"score"};
+    asked.sources[0].fields = {{"weight", "score"}};
+    asked.sources[0].weight = 2;
+    asked.settings.max_length = 300;
+    asked.settings.over_length = OverLength::kCut;
+    asked.settings.train_on = TrainOn::kLast;
+    asked.settings.train_on_given = true;
+    asked.disabled_laws = {"eot_trained"};
+    asked.max_bad = 0.5;
+    asked.vocab_limit = 1000;
+    return asked;
+  }
+
+  LoopNote note(const std::string& file) {
+    LoopNote note;
+    note.files = {{file, hash_hex(read_file(file))}};
+    note.absent = {(folder_.path() / "absent").string()};
+    note.model = "tiny";
+    note.tokenizer = "digest";
+    note.steps = 7;
+    note.max_tokens = 512;
+    StepPlan plan{4, 3, {RowOrder::Kind::kBlock, 16, 2}, UINT64_MAX};
+    note.sources.push_back({"pairs.jsonl", {asked(), "chatml", "2026-01-02"}, plan, "print"});
+    note.sources[0].set.parts = {{0.25, SplitBy::kPrompt, false}, {0.5, SplitBy::kRow, true}};
+    return note;
+  }
+};
+
+TEST_F(LoopNotes, ANoteReadsBackAsItWasKept) {
+  const std::string file = folder_.write("recipe.lua", "return 1");
+  const fs::path root = folder_.path() / "store";
+  keep_loop_note(root, "key", note(file));
+  const auto found = find_loop_note(root, "key");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->files, note(file).files);
+  EXPECT_EQ(found->steps, 7);
+  EXPECT_EQ(found->sources.at(0).plan.seed, UINT64_MAX);
+  EXPECT_EQ(found->sources[0].plan.order, (RowOrder{RowOrder::Kind::kBlock, 16, 2}));
+  EXPECT_EQ(to_json(found->sources[0].set), to_json(note(file).sources[0].set));
+  EXPECT_FALSE(find_loop_note(root, "other"));
+  EXPECT_TRUE(forget_loop_notes(root));
+  EXPECT_FALSE(forget_loop_notes(root));
+}
+
+TEST_F(LoopNotes, ANoteHoldsAsLongAsItsFilesDo) {
+  const std::string file = folder_.write("recipe.lua", "return 1");
+  const fs::path root = folder_.path() / "store";
+  keep_loop_note(root, "key", note(file));
+  folder_.write("recipe.lua", "return 2");
+  EXPECT_FALSE(find_loop_note(root, "key"));
+  folder_.write("recipe.lua", "return 1");
+  EXPECT_TRUE(find_loop_note(root, "key"));
+  folder_.write("absent", "now it is there");
+  EXPECT_FALSE(find_loop_note(root, "key"));
+}
+
+TEST_F(LoopNotes, ADamagedNoteIsNone) {
+  const std::string file = folder_.write("recipe.lua", "return 1");
+  const fs::path root = folder_.path() / "store";
+  keep_loop_note(root, "key", note(file));
+  const fs::path path = root / kLoopNotesFolder / "key.json";
+  const std::string whole = read_file(path);
+  for (size_t size = 0; size < whole.size(); size += 13) {
+    write_file_atomic(path, whole.substr(0, size));
+    EXPECT_FALSE(find_loop_note(root, "key")) << size;
+  }
+  for (const char* text : {"{}", "[]", "{\"version\":2}", "null"}) {
+    write_file_atomic(path, text);
+    EXPECT_FALSE(find_loop_note(root, "key")) << text;
+  }
+}
+
+TEST_F(LoopNotes, ANotedSetIsTheSameSet) {
+  DataOptions options = asked();
+  const auto chatml = resolve_template(tokenizer(), "auto").chat_template;
+  DataSet set = DataSet::open(options, tokenizer(), chatml).split(0.25, SplitBy::kPrompt).first;
+  SetNote note{options, "auto", ""};
+  note.parts = {{0.25, SplitBy::kPrompt, false}};
+  const DataSet again = open_noted_set(read_set_note(to_json(note)), tokenizer());
+  EXPECT_EQ(again.fingerprint(), set.fingerprint());
+  const StepPlan plan{.units = 5};
+  EXPECT_EQ(again.steps_total(plan), set.steps_total(plan));
+  EXPECT_EQ(again.step_units(plan, 2), set.step_units(plan, 2));
+}
+
+TEST_F(LoopNotes, WhatIsNotCachedIsNotBuilt) {
+  SetNote note{options(numbered_pairs(4)), "auto", ""};
+  EXPECT_NE(error_of([&] { open_noted_set(note, tokenizer()); }).find("is not cached"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(folder_.path() / "cache" / "data"));
+}
+
+TEST(DependsOnItself, TellsWhatReachesBeyondItsText) {
+  for (const char* lua : {"local cfg = xrun.config { template = 'auto' } print(cfg.template)",
+                          "run.io = 1", "-- io.open\nlocal s = 'osx'"}) {
+    EXPECT_TRUE(depends_on_itself(lua)) << lua;
+  }
+  for (const char* lua : {"io.open('x')", "local os = os", "_G['i'..'o']", "x['io']",
+                          "xrun.tokenizer('d')", "require 'ffi'", "loadstring('x')()"}) {
+    EXPECT_FALSE(depends_on_itself(lua)) << lua;
+  }
+}
+
+}  // namespace
+}  // namespace xrun
