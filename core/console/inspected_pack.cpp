@@ -72,13 +72,13 @@ void add_trace(InspectedSegment& segment, const StreamTrace& trace) {
                                 Blanks::kBreaksMarked);
 }
 
-void add_remarks(InspectedSegment& segment, const Tokenizer& tokenizer) {
+void add_remarks(InspectedSegment& segment, const Tokenizer& tokenizer, bool trains) {
   const std::vector<InspectedToken>& tokens = segment.tokens;
   const std::optional<int32_t> bos = tokenizer.bos_id();
   if (bos && tokens.size() > 1 && tokens[0].id == *bos && tokens[1].id == *bos) {
     segment.remarks.push_back("begins with two BOS tokens");
   }
-  if (segment.targets() == 0) segment.remarks.push_back("no token of it is trained");
+  if (trains && segment.targets() == 0) segment.remarks.push_back("no token of it is trained");
   const auto odd = std::find_if(tokens.begin(), tokens.end(), [](const InspectedToken& token) {
     return token.target && token.origin == TokenOrigin::kBoth;
   });
@@ -148,7 +148,7 @@ void trace_segments(const InspectedSource& source, InspectedStep& step) {
       } else if (!windows) {
         segment.cut_tokens = source.set.cut_tokens(segment.row);
       }
-      add_remarks(segment, source.tokenizer);
+      add_remarks(segment, source.tokenizer, source.set.kind() != RowKind::kPrompts);
     }
   }
 }

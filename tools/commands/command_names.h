@@ -17,6 +17,8 @@ inline constexpr CommandName kCommandNames[] = {
     {"render", "--tokenizer DIR [FILE]", "conversations through a chat template"},
     {"cache", "RECIPE.lua | ls | verify | rm",
      "token caches: ls, verify, rm; or builds those of a recipe"},
+    {"inspect", "RECIPE.lua [--step N] [--rows N] [--html FILE] [--json]",
+     "the packs of a step as they will train"},
     {"score", "--model DIR [FILE]", "log-probabilities of tokens under a model"},
     {"sample", "--model DIR [--chat] [FILE]",
      "answers of a model, greedy or drawn; --chat on a terminal"},

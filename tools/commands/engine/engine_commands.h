@@ -14,6 +14,7 @@ int command_import(int argc, char** argv);
 [[gnu::weak]] int command_recipe(int argc, char** argv);
 [[gnu::weak]] int command_cache_recipe(int argc, char** argv);
 [[gnu::weak]] int command_repl(int argc, char** argv);
+[[gnu::weak]] int command_inspect(int argc, char** argv);
 [[gnu::weak]] int command_explain(int argc, char** argv);
 [[gnu::weak]] int command_types(int argc, char** argv);
 [[gnu::weak]] int command_init(int argc, char** argv);

@@ -32,6 +32,7 @@ constexpr EngineCommand kCommands[] = {
     {"types", command_types},
     {"init", command_init},
     {"repl", command_repl},
+    {"inspect", command_inspect},
 };
 
 int run(int (*command)(int, char**), std::string_view name, int argc, char** argv) {

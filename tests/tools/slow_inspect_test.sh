@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# xrun inspect: what it shows is what trains; every form; what it refuses; what it leaves behind.
+source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
+inspect() { "$xrun" inspect "$root/recipes/dpo.lua" --set model=tiny --set answers=0 \
+  --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2 "$@"; }
+
+inspect --json --step 3 >packs.jsonl 2>err || { cat err; fail "exit $?"; }
+python3 - <<'PYTHON'
+import json
+pairs = set()
+for line in open("packs.jsonl"):
+    pack = json.loads(line)
+    tokens = len(pack["tokens"])
+    assert pack["step"] == 3 and tokens > 0
+    for field in ("labels", "position_ids", "weights"):
+        assert len(pack[field]) == tokens, field
+    assert pack["cu_seqlens"][0] == 0 and pack["cu_seqlens"][-1] == tokens
+    assert len(pack["rows"]) == len(pack["cu_seqlens"]) - 1
+    for t in range(tokens):
+        assert (pack["labels"][t] == -100) == (pack["weights"][t] == 0)
+        assert pack["labels"][t] in (-100, pack["tokens"][t])
+    for s, row in enumerate(pack["rows"]):
+        assert row["file"].endswith("tests/data/pairs.jsonl") and row["line"] >= 1
+        assert pack["position_ids"][pack["cu_seqlens"][s]] == 0
+        assert (row["pair"], row["side"]) not in pairs
+        pairs.add((row["pair"], row["side"]))
+assert {side for _, side in pairs} == {"chosen", "rejected"} and len(pairs) == 4, pairs
+PYTHON
+[ ! -e runs ] || fail "it left a run behind"
+
+inspect --color never --width 60 >narrow 2>/dev/null
+grep -q '^pair 0 · ' narrow || fail "no pair: $(cat narrow)"
+grep -q 'tests/data/pairs.jsonl:[0-9]' narrow || fail "no file and line: $(cat narrow)"
+! grep -q $'\x1b' narrow || fail "colours were not asked for"
+TERM=xterm-256color inspect --color always >colors 2>/dev/null
+grep -q '48;5;' colors || fail "no 256 colours"
+TERM=linux COLORTERM= inspect --color always >colors 2>/dev/null
+grep -q $'\x1b\\[30;42m' colors || fail "no 16 colours"
+COLUMNS=20 inspect 2>/dev/null | python3 -c '
+import sys
+for line in sys.stdin:
+    assert len(line.rstrip("\n")) <= 20, line'
+is_rows() { [ "$(inspect --rows 1 2>/dev/null | grep -c '^pair ')" = 1 ] || fail "--rows 1 shows more"; }
+is_rows
+inspect --html page.html >out 2>/dev/null
+[ ! -s out ] || fail "a page and text"
+grep -q '</html>' page.html || fail "no page"
+
+wants 2 '--step 400 is beyond the data: the recipe has' inspect --step 400
+wants 2 'wanted' inspect --step -1
+printf 'local xrun = require "xrun"\nlocal cfg = xrun.config { model = "tiny" }\n' >noloop.lua
+wants 2 'noloop.lua:2: the recipe ends without a loop' "$xrun" inspect noloop.lua
+printf 'local xrun = require "xrun"\nlocal x = nil\nx.y = 1\n' >broken.lua
+wants 1 'broken.lua:3' "$xrun" inspect broken.lua
+wants 1 'No such file' "$xrun" inspect nowhere.lua
+
+# A loop that was seen is remembered, and forgotten when anything that decides its packs has changed.
+cp "$root/tests/data/pairs.jsonl" rows.jsonl
+cp "$root/recipes/dpo.lua" mine.lua
+look() { "$xrun" inspect mine.lua --set model=tiny --set data.1.path=rows.jsonl --json "$@"; }
+loads_torch() { # COMMAND...: whether it loads LibTorch; its output is in seen
+  LD_DEBUG=files "$@" >seen 2>libraries || { tail -3 libraries; fail "$*"; }
+  grep -q libtorch_cpu libraries
+}
+loads_torch look --step 5 || fail "remembered before it was seen"
+cp seen first
+! loads_torch look --step 5 || fail "not remembered"
+cmp first seen || fail "a remembered loop shows other packs"
+! loads_torch look --step 9 || fail "another step is not remembered"
+loads_torch look --logprobs || fail "log-probs without a model"
+sed -i 's/pairs = 8/pairs = 6/' mine.lua
+loads_torch look --step 5 || fail "a changed recipe is not seen"
+is_other() { ! cmp -s first seen || fail "the packs are the old ones"; }
+is_other
+sed -i 's/pairs = 6/pairs = 8/' mine.lua
+head -20 "$root/tests/data/pairs.jsonl" >rows.jsonl
+loads_torch look || fail "changed data are not seen"
+cp "$root/tests/data/pairs.jsonl" rows.jsonl
+loads_torch look --step 5 || fail "the data before are not seen"
+cmp first seen || fail "other packs of the first data"
+sed -i 's/"max_position_embeddings": *[0-9]*/"max_position_embeddings": 999/' tiny/config.json
+loads_torch look --step 5 || fail "a changed model is not seen"
+echo 'local day = os.date()' >>mine.lua
+look >/dev/null 2>&1 || true
+loads_torch look || fail "a recipe that asks for the day is remembered"
+"$xrun" cache rm --all >/dev/null
+[ ! -e "$XRUN_CACHE/loop_notes" ] || fail "cache rm --all leaves notes"
+
+# The second loop's steps go on counting behind the first one's.
+phases() { (cd "$root" && "$xrun" inspect recipes/sft_dpo.lua --set model="$work/tiny" --rows 1 "$@"); }
+phases --step 7 >first 2>err || fail "$(cat err)"
+grep -q '8 sequences' first || fail "no sequences in the first loop: $(head -3 first)"
+phases --step 8 >second 2>err || fail "$(cat err)"
+grep -q '8 pairs' second || fail "no pairs in the second loop: $(head -3 second)"

@@ -1,0 +1,65 @@
+// xrun inspect over a remembered loop: the packs of a step without the recipe and without LibTorch,
+// whose libraries alone take 0.3 s to load. What is remembered is checked against every byte that
+// could change it; in doubt the recipe runs.
+
+#include <algorithm>
+#include <exception>
+
+#include "core/base/cache_root.h"
+#include "core/data/loop_note.h"
+#include "core/text/tokenizer.h"
+#include "tools/commands/command_line.h"
+#include "tools/commands/commands.h"
+#include "tools/commands/inspect_arguments.h"
+
+namespace xrun {
+
+namespace {
+
+// The step's share of each set; nothing if the note does not hold for what is there now.
+std::optional<std::vector<InspectedStep>> inspect_noted(const InspectArguments& arguments,
+                                                        const LoopNote& note) {
+  if (arguments.step >= note.steps) return std::nullopt;  // perhaps of another loop
+  const auto tokenizer = Tokenizer::load(note.model);
+  if (tokenizer->digest() != note.tokenizer) return std::nullopt;
+  std::vector<InspectedStep> sets;
+  int64_t pairs = 0;
+  for (const LoopNote::Source& source : note.sources) {
+    const DataSet set = open_noted_set(source.set, *tokenizer);
+    if (set.fingerprint() != source.fingerprint) return std::nullopt;
+    const std::vector<int64_t> units = set.step_units(source.plan, arguments.step);
+    InspectedSource from{set, *tokenizer, arguments.recipe, source.name};
+    from.step = arguments.step;
+    from.steps = note.steps;
+    from.max_tokens = note.max_tokens;
+    from.first_pair = pairs;
+    pairs += static_cast<int64_t>(units.size());
+    sets.push_back(inspect_step(from, units, set.pack(units, note.max_tokens), arguments.rows));
+  }
+  return sets;
+}
+
+}  // namespace
+
+std::optional<int> command_inspect_noted(int argc, char** argv) {
+  InspectArguments arguments;
+  CLI::App app("Shows the packs of a step as they will train: tokens, weights, roles, rows.",
+               "xrun inspect");
+  add_inspect_arguments(app, arguments);
+  if (const auto status = parse_command_line(app, argc, argv)) return status;
+  if (arguments.logprobs) return std::nullopt;
+  std::optional<std::vector<InspectedStep>> sets;
+  try {
+    const auto note = find_loop_note(cache_root(), loop_note_key(arguments));
+    if (note) sets = inspect_noted(arguments, *note);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception&) {
+    return std::nullopt;  // the recipe's own way says what is wrong
+  }
+  if (!sets) return std::nullopt;
+  write_inspected(arguments, *sets);
+  return 0;
+}
+
+}  // namespace xrun
