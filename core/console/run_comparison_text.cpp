@@ -16,6 +16,9 @@ namespace {
 
 constexpr size_t kValueBytes = 200;
 constexpr size_t kListedNames = 8;
+constexpr size_t kDigestDigits = 12;
+constexpr int kExactWidth = 80;  // columns from which all digits of a number find room
+constexpr int kNarrowest = 18;
 
 std::string shown(const std::string& text) {
   return shown_text(shortened(text, kValueBytes), Blanks::kBreaksMarked);
@@ -52,7 +55,8 @@ class ComparisonText {
                                        console_.dim(same));
   }
   void table(const TextTable& table) {
-    const int width = console_.traits().terminal ? std::max(console_.traits().width - 2, 20) : 0;
+    const int width =
+        console_.traits().terminal ? std::max(console_.traits().width - 2, kNarrowest) : 0;
     out_ += indented(table.text(width));
   }
   std::vector<std::string> header(std::string first) const {
@@ -139,12 +143,18 @@ class ComparisonText {
       rows.add({"steps", count_text(one_.steps_a), count_text(one_.steps_b)});
     }
     for (const FinalDifference& last : one_.finals) {
-      rows.add({"last " + shown(last.metric), shortest_double(last.a), shortest_double(last.b)});
+      rows.add({"last " + shown(last.metric), number(last.a), number(last.b)});
     }
     for (const FactDifference& file : one_.weights) {
-      rows.add({shown(file.name), shown(file.a), shown(file.b)});
+      rows.add({shown(file.name), shown(file.a).substr(0, kDigestDigits),
+                shown(file.b).substr(0, kDigestDigits)});
     }
     table(rows);
+  }
+
+  std::string number(double value) const {
+    const bool narrow = console_.traits().terminal && console_.traits().width < kExactWidth;
+    return narrow ? fmt::format("{:.5g}", value) : shortest_double(value);
   }
 
   void only(const std::string& name, const std::vector<std::string>& metrics) {
