@@ -88,8 +88,9 @@ void ExtremeRows::add(const ObjectiveResult& result, const MicroBatch& micro) {
         kept_.begin(), kept_.end(), values[i],
         [&](double value, const ExtremeRow& row) { return before(value, row.value); });
     if (place == kept_.end() && std::ssize(kept_) >= most_) continue;
-    kept_.insert(
-        place, {values[i], micro.row_name(micro.unit_row(of.unit, i)), text_of(micro, of.unit, i)});
+    ExtremeRow row{values[i], micro.row_name(micro.unit_row(of.unit, i)), ""};
+    set_texts(micro, of.unit, i, row);
+    kept_.insert(place, std::move(row));
     if (std::ssize(kept_) > most_) kept_.pop_back();
   }
 }

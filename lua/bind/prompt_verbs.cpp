@@ -82,8 +82,10 @@ void push_metrics(lua_State* L, MetricTable table) {
 
 // What is said after a verb that may have ended the recipe.
 void say_where(Stepper& stepper) {
+  Console& console = *stepper.session().console;
+  if (stepper.stopped()) console.print(fmt::format("stopped before step {}", stepper.pause().step));
   if (!stepper.done()) return;
-  stepper.session().console->print(stepper.recipe().context().options.recipe + " has ended");
+  console.print(stepper.recipe().context().options.recipe + " has ended");
 }
 
 int step_verb(lua_State* L) {

@@ -129,6 +129,7 @@ MetricTable Stepper::run_bodies(int64_t n) {
   run->end_progress();
   const int64_t done = run->run().step() - before;
   if (done > 0) trained_step_ = run->run().step() - 1;
+  stopped_ = recipe_.pause() != nullptr && done < n;
   if (const LoopPause* at = recipe_.pause(); at != nullptr && at->failure != nullptr) {
     if (at->failure->signal_number != 0) throw Interrupted(at->failure->signal_number);
     throw LuaError(at->failure);
@@ -174,7 +175,7 @@ MetricTable Stepper::go_on(int64_t n) {
   const int64_t from = pause().step;
   // The copy is of the state before the last one.
   if (n > 1) table = run_bodies(n - 1);
-  if (recipe_.pause() != nullptr) {
+  if (recipe_.pause() != nullptr && !stopped_) {
     keep_for_again();
     table = run_bodies(1);
   }
@@ -236,7 +237,7 @@ std::string Stepper::reload() {
 void Stepper::finish() {
   begin_loop();
   note("continue()", false);
-  while (!done()) run_bodies(std::numeric_limits<int64_t>::max());
+  run_bodies(std::numeric_limits<int64_t>::max());
 }
 
 int64_t Stepper::batch_step() {

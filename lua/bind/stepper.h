@@ -46,6 +46,7 @@ class Stepper {
   MetricTable again(MetricTable* first = nullptr);
   // Runs n bodies, or as many as there are; progress is shown. Returns what the last one logged.
   MetricTable go_on(int64_t n);
+  bool stopped() const { return stopped_; }  // the last verb, by Ctrl-C between two bodies
   // Whether the recipe has ended.
   bool done() { return recipe_.done() || recipe_.at_end(); }
 
@@ -78,6 +79,7 @@ class Stepper {
   int64_t kept_step_ = -1;           // the body that kept_ stands before
   int64_t trained_step_ = -1;        // of the last body that ran here
   std::shared_ptr<Batch> upcoming_;  // made here, of the next body
+  bool stopped_ = false;             // the last run ended by a signal, before its bodies had
   bool room_said_ = false;
   int64_t skipped_before_ = 0;
 };

@@ -1,0 +1,157 @@
+// What is typed at the prompt over a paused recipe, and what it answers.
+
+#include "lua/bind/prompt_verbs.h"
+
+#include "lua/bind/look.h"
+#include "lua/bind/named_objective.h"
+#include "lua/bind/run_loop.h"
+#include "tests/lua/session_fixture.h"
+
+namespace xrun {
+namespace {
+
+class Verbs : public SessionTest {
+ protected:
+  void open(const std::string& text) {
+    prompt_.reset();
+    stepper_.reset();
+    write_file_atomic("test.lua", text);
+    RecipeOptions options;
+    options.recipe = "test.lua";
+    options.threads = 1;
+    session_ = start_look(std::move(options), console_);
+    stepper_ = std::make_shared<Stepper>(session_->recipe());
+    prompt_ = std::make_unique<Prompt>(session_->state(), console_);
+    add_step_verbs(*prompt_, stepper_, [this] { return stepper_->reload(); });
+  }
+  ~Verbs() override {
+    prompt_.reset();
+    stepper_.reset();
+  }
+
+  // What the prompt answers; "failed: ..." of an error.
+  std::string say(const std::string& input) {
+    const PromptAnswer answer = prompt_->evaluate(input);
+    return (answer.failed ? "failed: " : "") + answer.text;
+  }
+  bool says(const std::string& input, const std::string& piece) { return has(say(input), piece); }
+
+  std::string said_;
+  std::shared_ptr<Console> console_ = std::make_shared<Console>(
+      [this](std::string_view text) { said_ += text; }, ConsoleTraits{.width = 100});
+  std::unique_ptr<LookSession> session_;
+  std::shared_ptr<Stepper> stepper_;
+  std::unique_ptr<Prompt> prompt_;
+  const std::string loop_ =
+      "for step, batch in run:steps(train, cfg.batch) do\n"
+      "  run:log(adamw:step(batch, dpo))\nend\n";
+};
+
+TEST_F(Verbs, StepShowsWhatWasLoggedAndAgainTheSame) {
+  open(head() + loop_);
+  EXPECT_TRUE(says("step()", "train/loss = 0.693147"));
+  const std::string second = say("step()");
+  EXPECT_TRUE(has(second, "train/grad_norm = "));
+  const std::string again = say("again()");
+  EXPECT_EQ(again.substr(0, again.find("perf/")), second.substr(0, second.find("perf/")));
+  EXPECT_TRUE(has(said_, "the same loss as before, bit for bit"));
+  EXPECT_EQ(say("batch().step"), "1");
+}
+
+TEST_F(Verbs, AnObjectiveTypedAnewIsWhatTheNextBodyTrains) {
+  open(head() + loop_);
+  say("step()");
+  EXPECT_EQ(say("dpo = function(p) return 0 * policy:logprob(p.chosen) + 2 end"), "");
+  EXPECT_TRUE(says("again()", "train/loss = 2"));
+  EXPECT_EQ(say("function dpo(p) return 0 * policy:logprob(p.chosen) + 3 end"), "");
+  EXPECT_TRUE(says("step()", "train/loss = 3"));
+  const auto dir = session_->session().run->run().dir().path();
+  const std::string log = read_file(dir / "log.txt");
+  EXPECT_TRUE(has(log, "dpo was (test.lua:9)"));
+  EXPECT_TRUE(has(log, "return -margin:log_sigmoid()"));
+  EXPECT_TRUE(has(log, "function dpo(p) return 0 * policy:logprob(p.chosen) + 3 end"));
+}
+
+TEST_F(Verbs, RowsComeWithTheirPlaces) {
+  open(head() + loop_);
+  say("step()");
+  EXPECT_TRUE(says("rows{ by = 'margin', n = 2 }", "margin of dpo of 4 rows"));
+  EXPECT_EQ(say("#_"), "2");
+  EXPECT_TRUE(says("rows{ by = 'margin', n = 3, of = valid }[1].place", "pairs.jsonl:"));
+  EXPECT_TRUE(says("rows{ by = 'margn' }", "did you mean"));
+  EXPECT_TRUE(
+      says("local r = rows{ by = 'loss', n = 4 }; return r[1].value >= r[4].value", "true"));
+}
+
+TEST_F(Verbs, TwoObjectivesAreCompared) {
+  open(head() + loop_);
+  say("step()");
+  say("double = function(p) return 2 * dpo(p) end");
+  const std::string text = say("compare(dpo, double)");
+  EXPECT_TRUE(has(text, "cosine"));
+  EXPECT_TRUE(has(text, "model.layers.*."));
+  EXPECT_EQ(say("string.format('%.4f', compare(dpo, double).cosine)"), "\"1.0000\"");
+  EXPECT_EQ(say("string.format('%.3f', compare(double).norm_ratio)"), "\"2.000\"");
+  EXPECT_EQ(say("adamw.update_count"), "1");
+}
+
+TEST_F(Verbs, AnObjectivesGradientIsChecked) {
+  open(head() + loop_);
+  say("step()");
+  EXPECT_TRUE(says("gradcheck()", "4 of 4 rows agree"));
+  EXPECT_TRUE(says("gradcheck(dpo).worst < 1e-6", "true"));
+  // A detached half: the gradient is not that of the value.
+  say("wrong = function(p) local x = policy:logprob(p.chosen) return x * x:detach() end");
+  EXPECT_TRUE(says("gradcheck(wrong)", "0 of 4 rows agree"));
+  EXPECT_TRUE(says("gradcheck(wrong)", "pairs.jsonl:"));
+}
+
+TEST_F(Verbs, TheBatchIsListed) {
+  open(head() + loop_);
+  EXPECT_TRUE(says(":batch", "step 0: 8 sequences"));
+  EXPECT_TRUE(says(":batch", "rejected"));
+  EXPECT_TRUE(says(":batch", "pairs.jsonl:"));
+}
+
+TEST_F(Verbs, ContinueGoesOnAndThenToTheEnd) {
+  open(head() + loop_);
+  say("continue(2)");
+  EXPECT_EQ(stepper_->pause().step, 2);
+  say("continue()");
+  EXPECT_TRUE(has(said_, "test.lua has ended"));
+  EXPECT_TRUE(says("step()", "failed: test.lua has no further loop"));
+  EXPECT_EQ(say("type(dpo)"), "\"function\"");
+}
+
+TEST_F(Verbs, ReloadGoesOnFromTheSameStepWithTheSameWeights) {
+  open(head() + loop_);
+  say("step()");
+  const std::string second = say("step()");
+  say("again()");
+  open(head() + loop_);
+  say("step()");
+  write_file_atomic("test.lua", head() + "local note = 'edited'\n" + loop_);
+  EXPECT_TRUE(says(":reload", "paused before step 1 with the weights as they are"));
+  EXPECT_EQ(say("note"), "\"edited\"");
+  const std::string reloaded = say("step()");
+  EXPECT_EQ(reloaded.substr(0, reloaded.find("perf/")), second.substr(0, second.find("perf/")));
+  write_file_atomic("test.lua", head() + "local note = = 1\n" + loop_);
+  EXPECT_TRUE(says(":reload", "failed: test.lua:17"));
+  EXPECT_EQ(say("note"), "\"edited\"");
+  std::string changed = head() + loop_;
+  changed.replace(changed.find("beta = 0.1"), 10, "beta = 0.3");
+  write_file_atomic("test.lua", changed);
+  EXPECT_TRUE(says(":reload", "its config changed, so it is paused before step 0"));
+  EXPECT_EQ(say("cfg.beta"), "0.3");
+}
+
+TEST(ObjectiveName, IsReadFromTheRecipesText) {
+  EXPECT_EQ(objective_name("run:log(adamw:step(batch, dpo))"), "dpo");
+  EXPECT_EQ(objective_name("first:step(batch,\n   nll, { lr = 1 })"), "nll");
+  EXPECT_EQ(objective_name("adamw:step(batch, function(p) end)"), "");
+  EXPECT_EQ(objective_name("adamw:step{ { a, b } }"), "");
+  EXPECT_EQ(objective_name("adamw:step(batch"), "");
+}
+
+}  // namespace
+}  // namespace xrun
