@@ -27,6 +27,7 @@ inline constexpr CommandName kCommandNames[] = {
     {"init-model", "OUT", "a folder with a random-init model"},
     {"report", "RUN... [-o FILE]", "one page about runs: curves, samples, data, settings, time"},
     {"diff", "RUN RUN", "what two runs have otherwise: settings, code, data, results"},
+    {"check", "RECIPE.lua", "whether a recipe would train, in seconds and without weights"},
     {"init", "[DIR]", "a folder to begin in: recipe, data, editor settings"},
     {"types", "", "definitions of the Lua side for editors"},
     {"doctor", "", "whether this machine can train, and what to do where it cannot"},

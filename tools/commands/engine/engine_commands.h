@@ -18,6 +18,7 @@ int command_import(int argc, char** argv);
 [[gnu::weak]] int command_explain(int argc, char** argv);
 [[gnu::weak]] int command_types(int argc, char** argv);
 [[gnu::weak]] int command_init(int argc, char** argv);
+[[gnu::weak]] int command_check(int argc, char** argv);
 [[gnu::weak]] int command_doctor(int argc, char** argv);
 [[gnu::weak]] int command_verify_resume(int argc, char** argv);
 

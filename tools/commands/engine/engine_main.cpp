@@ -27,6 +27,7 @@ constexpr EngineCommand kCommands[] = {
     {"import", command_import},
     {"explain", command_explain},
     {"cache", command_cache_recipe},
+    {"check", command_check},
     {"doctor", command_doctor},
     {"verify-resume", command_verify_resume},
     {"types", command_types},

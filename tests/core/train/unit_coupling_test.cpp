@@ -1,0 +1,75 @@
+#include "core/train/unit_coupling.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/log_sigmoid.h>
+#include <gtest/gtest.h>
+
+#include "core/train/batch.h"
+#include "core/train/logprob_stand_in.h"
+
+namespace xrun {
+namespace {
+
+// Three pairs of four and three trained tokens a side, in one micro-batch.
+class CoupledRow : public testing::Test {
+ protected:
+  CoupledRow() : stand_in_(LogprobStandIn::seeded(3), at::kDouble) {
+    PackedBatch pack;
+    for (int64_t pair = 0; pair < 3; ++pair) {
+      for (const int8_t side : {int8_t{1}, int8_t{-1}}) {
+        const std::vector<int32_t> ids(side > 0 ? 5 : 4, 7);
+        pack.append({.row_id = 10 + pair,
+                     .pair_id = pair,
+                     .group_id = pair,
+                     .sample_id = 2 * pair + (side < 0),
+                     .side = side},
+                    ids, std::vector<uint8_t>(ids.size(), 1));
+      }
+    }
+    BatchInfo info;
+    info.row_name = [](int64_t row) { return "pairs.jsonl:" + std::to_string(row); };
+    batch_ = std::make_unique<Batch>(std::move(info), std::vector<PackedBatch>{std::move(pack)});
+  }
+  at::Tensor policy(const View& view) { return stand_in_.logprob(view, "policy", true); }
+  at::Tensor margin(MicroBatch& micro) { return policy(micro.chosen()) - policy(micro.rejected()); }
+  std::string row(const std::function<at::Tensor(MicroBatch&)>& loss, Unit unit = Unit::kPair) {
+    const Objective objective = [&](MicroBatch& micro) {
+      return ObjectiveResult{{{unit, loss(micro)}}, {}};
+    };
+    return coupled_row(*batch_->micros().front(), objective, [&](MicroBatch& micro) {
+      std::vector<at::Tensor> own;
+      for (const auto& [of, leaf] : stand_in_.leaves()) {
+        if (of.second == &micro) own.push_back(leaf);
+      }
+      return own;
+    });
+  }
+
+  LogprobStandIn stand_in_;
+  std::unique_ptr<Batch> batch_;
+};
+
+TEST_F(CoupledRow, IsNoneOfASumOverUnits) {
+  EXPECT_EQ(row([&](MicroBatch& m) { return -at::log_sigmoid(margin(m)); }), "");
+  EXPECT_EQ(row([&](MicroBatch& m) { return stand_in_.token_logprob(m.all(), "policy", true); },
+                Unit::kToken),
+            "");
+}
+
+TEST_F(CoupledRow, IsTheFirstWhoseLossLeansOnAnother) {
+  EXPECT_EQ(row([&](MicroBatch& m) {
+              const at::Tensor h = margin(m);
+              return -at::log_sigmoid(h - 0.5 * h.mean());
+            }),
+            "pairs.jsonl:10");
+}
+
+TEST_F(CoupledRow, LeavesTheLogprobsAsTheyWere) {
+  MicroBatch& micro = *batch_->micros().front();
+  const at::Tensor before = margin(micro).detach().clone();
+  row([&](MicroBatch& m) { return -at::log_sigmoid(margin(m)); });
+  EXPECT_TRUE(before.allclose(margin(micro).detach(), 1e-12, 1e-12));
+}
+
+}  // namespace
+}  // namespace xrun

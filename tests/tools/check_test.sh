@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# check: what is in order, what is wrong with file, line and a way out; no weights are read.
+source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
+ln -s "$root/recipes" recipes
+export TMPDIR=$work/temporary
+mkdir "$TMPDIR"
+rm tiny/model.safetensors # nothing reads it
+dpo=$root/recipes/dpo.lua
+check() {
+  "$xrun" check "$@" --set model=tiny --set answers=0 --set batch.pairs=2 \
+    --set data.1.path="$root/tests/data/pairs.jsonl"
+}
+# NAME SED-EXPRESSION: dpo.lua with something changed.
+changed() { sed "$2" "$dpo" >"$1"; ! cmp -s "$1" "$dpo" || fail "$1 is unchanged"; }
+
+wants 0 'dpo.lua would train' check "$dpo"
+for line in 'ok +config +[0-9]+ values set' 'ok +ledger .* rows kept|ok +ledger .* kept' \
+  'ok +template +these laws hold on the data: bos, eot_trained' 'ok +steps +16 steps of 2 pairs' \
+  'ok +memory +[0-9.]+ [kMG]B: ' 'ok +dry step +the body of step 0 ran .*train/loss' \
+  'ok +gradient +that of [0-9]+ log-probs equals finite differences; the loss falls with the log-probs of chosen'; do
+  grep -qE "^$line" out.txt || { cat out.txt; fail "no line $line"; }
+done
+grep -qE 'beta +0.1 +.*dpo.lua:[0-9]+$' out.txt || { cat out.txt; fail "no origin"; }
+[ ! -e runs ] || fail "check left a run"
+[ -z "$(ls -A "$TMPDIR")" ] || fail "check left $(ls "$TMPDIR")"
+
+# Configuration, a recipe without a loop, an error before it.
+wants 2 'there is no key `betta`' check "$dpo" --set betta=1
+changed betta.lua 's/cfg.beta \* (chosen/cfg.betta * (chosen/'
+wants 2 'wrong    config' check betta.lua
+grep -qE 'betta.lua:[0-9]+: .*betta' out.txt || { cat out.txt; fail "no place"; }
+printf 'local xrun = require "xrun"\nprint(1)\n' >none.lua
+wants 2 'none.lua:2: the recipe ends without a loop' "$xrun" check none.lua
+printf 'local xrun = require "xrun"\nlocal x = nil + 1\n' >fails.lua
+wants 2 'fails.lua:2: attempt to perform arithmetic on a nil value' "$xrun" check fails.lua
+printf 'local x = = 1\n' >syntax.lua
+wants 2 'syntax.lua:1' "$xrun" check syntax.lua
+wants 1 'no such file' "$xrun" check nowhere.lua
+
+# Rows: bad ones are noted with their place; one that fits into no micro-batch is named.
+sed '3s/.*/{"prompt": 3}/' "$root/tests/data/pairs.jsonl" >some.jsonl
+wants 0 'note     ledger' check "$dpo" --set data.1.path=some.jsonl
+grep -q 'some.jsonl:3 ' out.txt || { cat out.txt; fail "the bad row has no place"; }
+wants 2 'pairs.jsonl:' check "$dpo" --set batch.max_tokens=30
+grep -q -- '-> raise batch.max_tokens' out.txt || { cat out.txt; fail "no way out"; }
+XRUN_MEMORY_MB=1 wants 2 'wrong    memory' check "$dpo"
+
+# Objectives: a wrong length, a sign, a part without gradient, rows that lean on each other.
+changed mean.lua 's/return -margin:log_sigmoid(), {/return (-margin:log_sigmoid()):mean(), {/'
+wants 2 'wanted 2 (one per pair' check mean.lua
+grep -qE 'mean.lua:[0-9]+: ' out.txt || { cat out.txt; fail "no place of the loss"; }
+changed sign.lua 's/return -margin:log_sigmoid()/return -(-margin):log_sigmoid()/'
+wants 0 'makes chosen answers less likely' check sign.lua
+changed part.lua 's/return -margin:log_sigmoid()/return -(margin + xrun.tensor(chosen:tolist())):log_sigmoid()/'
+wants 2 'the gradient is not that of the loss' check part.lua
+grep -qE 'pairs.jsonl:[0-9]+: the gradient' out.txt || { cat out.txt; fail "no row"; }
+changed detached.lua 's/return -margin:log_sigmoid()/return -(margin + chosen:detach()):log_sigmoid()/'
+wants 0 'takes a part out of the gradient' check detached.lua
+changed couples.lua 's/return -margin:log_sigmoid()/return -(margin - 0.5 * margin:mean()):log_sigmoid()/'
+wants 0 'depends on the log-probs of another' check couples.lua
+changed constant.lua 's/return -margin:log_sigmoid()/return -(0 * margin):log_sigmoid()/'
+wants 2 'does not depend on the log-probs' check constant.lua
+changed infinite.lua 's/return -margin:log_sigmoid()/return (margin - margin):log()/'
+wants 2 'not finite' check infinite.lua
+
+# Objects for programs; two loops.
+check "$dpo" --json >lines
+python3 - <<'PYTHON' || fail "json"
+import json
+found = [json.loads(line) for line in open("lines")]
+assert {"config", "ledger", "steps", "memory", "dry step", "gradient"} <= {f["subject"] for f in found}
+assert all(f["verdict"] in ("ok", "note") for f in found)
+PYTHON
+wants 0 'loop 2' "$xrun" check recipes/sft_dpo.lua --set model=tiny
+wants 0 'would train' "$xrun" check recipes/kto.lua --set model=tiny
+wants 0 'gradient 2' "$xrun" check recipes/joint.lua --set model=tiny
+wants 0 'would train' "$xrun" check recipes/reward.lua --set model=tiny
+wants 0 'would train' "$xrun" check recipes/pretrain.lua --set model=tiny
+echo ok

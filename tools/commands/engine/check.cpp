@@ -1,0 +1,93 @@
+// xrun check: whether a recipe would train, found out in seconds: nothing is trained and no weights
+// are loaded.
+
+#include <fmt/core.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/base/error.h"
+#include "core/console/console.h"
+#include "lua/bind/look.h"
+#include "tools/commands/command_line.h"
+#include "tools/commands/engine/check_recipe.h"
+#include "tools/commands/engine/cuda_plugin.h"
+#include "tools/commands/engine/engine_commands.h"
+#include "tools/commands/engine/finding_report.h"
+#include "tools/commands/engine/recipe_arguments.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int kSubjectColumns = 10;  // "gradient 2"
+constexpr int kMostLoops = 16;       // of a recipe; more are said
+
+// Checks the loop at which the recipe is paused.
+void check_loop(LookSession& look, FindingReport& report) {
+  const LoopPause pause = *look.pause();
+  report.add(loop_findings(pause));
+  if (report.trouble() > 0) return;
+  report.add(memory_finding(pause));
+  report.begin("taking one dry step ...");
+  report.add(dry_step_findings(look));
+}
+
+void check_loops(LookSession& look, FindingReport& report) {
+  for (int loops = 1; look.pause() != nullptr; ++loops) {
+    if (loops > kMostLoops) {
+      report.add(
+          {Verdict::kNote, "loops", fmt::format("only the first {} were checked", kMostLoops)});
+      return;
+    }
+    if (loops > 1) report.say(fmt::format("\nloop {}", loops));
+    check_loop(look, report);
+    if (report.trouble() > 0 || look.pause() == nullptr) break;
+    look.next_loop();
+  }
+  if (look.error() != nullptr && report.trouble() == 0) {
+    report.add(error_finding("recipe", *look.error()));
+  }
+}
+
+}  // namespace
+
+int command_check(int argc, char** argv) {
+  RecipeOptions options;
+  bool json = false, all = false;
+  CLI::App app(
+      "Checks a recipe without training it: configuration, rows, template laws, packs, the plan of "
+      "its memory, one step on seeded stand-ins for log-probs, and the gradient of the objective "
+      "against finite differences. No weights are loaded. Exit status 0: it would train; 2: it "
+      "would not.",
+      "xrun check");
+  add_recipe_arguments(app, options);
+  app.remove_option(app.get_option("--run"));
+  app.add_flag("--all", all, "show the values at their defaults too");
+  app.add_flag("--json", json, "one object a line: verdict, subject, text, remedy, file, line");
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  if (options.device == "cuda") load_cuda_plugin();
+  warn_of_threads(options.threads);
+  FindingReport report(json, kSubjectColumns);
+  report.begin("reading the data ...");
+  const auto quiet = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{});
+  const std::unique_ptr<LookSession> look = start_look(options, quiet);
+  const bool loaded = look->error() == nullptr || !look->error()->usage;
+  if (loaded) report.add(config_finding(look->recipe().context().config, all));
+  report.add(ledger_findings(look->session()));
+  if (look->error() != nullptr) {
+    report.add(error_finding(look->error()->usage ? "config" : "recipe", *look->error()));
+  } else if (look->pause() == nullptr) {
+    Finding finding{Verdict::kWrong, "recipe", look->no_loop_text()};
+    report.add(finding);
+  } else {
+    report.add(template_findings(*look));
+    check_loops(*look, report);
+  }
+  report.say(report.trouble() == 0 ? fmt::format("\n{} would train", options.recipe)
+                                   : fmt::format("\n{} would not train", options.recipe));
+  return report.trouble() == 0 ? 0 : 2;
+}
+
+}  // namespace xrun

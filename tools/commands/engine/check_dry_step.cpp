@@ -1,0 +1,214 @@
+// A dry step: the recipe's own body, with log-probs that no model gave.
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "core/base/count_text.h"
+#include "core/base/error.h"
+#include "core/run/metrics_file.h"
+#include "core/train/batch.h"
+#include "core/train/objective_gradient.h"
+#include "core/train/unit_coupling.h"
+#include "lua/bind/look.h"
+#include "lua/bind/run_loop.h"
+#include "lua/bind/stand_in.h"
+#include "tools/commands/engine/check_recipe.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr uint64_t kSeed = 1;
+constexpr size_t kShown = 6;  // metrics of the dry step
+// Larger errors than rounding makes, of losses in fp64 and in narrower types.
+constexpr double kAgrees = 1e-5, kAgreesNarrow = 1e-2;
+
+// The micro-batch with the fewest loss rows that has any.
+MicroBatch* smallest(const Batch& batch) {
+  MicroBatch* found = nullptr;
+  for (const auto& micro : batch.micros()) {
+    if (micro->row_count() == 0) continue;
+    if (found == nullptr || micro->row_count() < found->row_count()) found = micro.get();
+  }
+  return found;
+}
+
+using Leaves = std::vector<at::Tensor>;
+
+// d loss / d logprob, of every leaf together, in the mean over the sequences of a view.
+double side_gradient(const View& side, const Leaves& leaves) {
+  double sum = 0;
+  for (const at::Tensor& leaf : leaves) {
+    if (!leaf.grad().defined()) continue;
+    const at::Tensor gradient = leaf.grad().to(at::kCPU, at::kDouble).contiguous();
+    for (const int64_t row : side.rows().loss_rows) {
+      sum += gradient.const_data_ptr<double>()[row];
+    }
+  }
+  return side.size() == 0 ? 0 : sum / static_cast<double>(side.size());
+}
+
+struct Side {
+  std::string name;  // "chosen", "rejected", "all"
+  double gradient;
+};
+
+std::vector<Side> sides_of(MicroBatch& micro, const Leaves& leaves) {
+  if (micro.pair_count() == 0) return {{"all", side_gradient(micro.all(), leaves)}};
+  return {{"chosen", side_gradient(micro.chosen(), leaves)},
+          {"rejected", side_gradient(micro.rejected(), leaves)}};
+}
+
+// "falls with the log-probs of chosen answers (-0.05), rises with those of ..."
+std::string sides_text(const std::vector<Side>& sides) {
+  std::string out;
+  for (const Side& side : sides) {
+    out += fmt::format("{}{} with the log-probs of {} ({:+.3g})", out.empty() ? "" : ", ",
+                       side.gradient < 0   ? "falls"
+                       : side.gradient > 0 ? "rises"
+                                           : "does not change",
+                       side.name == "all" ? "the answers" : side.name + " answers", side.gradient);
+  }
+  return out;
+}
+
+// What is odd about the sides of pairs, as a sentence; "" if nothing is.
+std::string odd_sides(const std::vector<Side>& sides) {
+  for (const Side& side : sides) {
+    if (side.name == "all") continue;
+    if (side.gradient == 0) return fmt::format("it does not depend on {} answers", side.name);
+    if (side.name == "chosen" && side.gradient > 0) return "it makes chosen answers less likely";
+    if (side.name == "rejected" && side.gradient < 0)
+      return "it makes rejected answers more likely";
+  }
+  return "";
+}
+
+// Of rows whose gradient and differences part; nothing if there are none.
+std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBatch& micro,
+                                        const std::string& subject, bool detaches) {
+  const double agrees = check.narrow ? kAgreesNarrow : kAgrees;
+  if (check.units.empty()) {
+    return Finding{Verdict::kWrong, subject,
+                   "the loss does not depend on the log-probs of what is trained",
+                   "the objective must use policy:logprob or policy:token_logprob of its views"};
+  }
+  for (const LogprobCheck::Unit& unit : check.units) {
+    if (unit.error <= agrees) continue;
+    const std::string place = micro.row_name(unit.row);
+    if (!std::isfinite(unit.analytic) || !std::isfinite(unit.numeric)) {
+      return Finding{Verdict::kWrong, subject, "the loss or its gradient is not finite",
+                     "look for a logarithm of 0, an exponential of a large number, a division by 0",
+                     place};
+    }
+    return Finding{detaches ? Verdict::kNote : Verdict::kWrong, subject,
+                   fmt::format("the gradient is not that of the loss: along one direction {:.6g}, "
+                               "finite differences give {:.6g}",
+                               unit.analytic, unit.numeric),
+                   detaches
+                       ? "the recipe takes a part out of the gradient (detach, no_grad): right "
+                         "if that is what it means"
+                       : "a part of the loss has no gradient (item(), tolist(), floor), or an "
+                         "operator has a wrong one",
+                   place};
+  }
+  return std::nullopt;
+}
+
+// The gradient of one objective at the log-probs of one micro-batch.
+Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobStandIn& stand_in,
+                         const std::string& subject, bool detaches) {
+  const auto leaves_of = [&](MicroBatch& of) {
+    Leaves own;
+    for (const auto& [key, leaf] : stand_in.leaves()) {
+      if (key.second == &of) own.push_back(leaf);
+    }
+    return own;
+  };
+  const LogprobCheck check = check_logprobs(micro, objective, leaves_of);
+  if (auto finding = mismatch_finding(check, micro, subject, detaches)) return *finding;
+  const Leaves leaves = leaves_of(micro);
+  const std::vector<Side> sides = sides_of(micro, leaves);
+  int64_t values = 0;
+  for (const at::Tensor& leaf : leaves) values += leaf.numel();
+  if (const std::string row = coupled_row(micro, objective, leaves_of); !row.empty()) {
+    return {Verdict::kNote, subject, "the loss of this row depends on the log-probs of others",
+            "packing then changes the result; compute what couples rows in the loop and assign it: "
+            "batch.name = tensor",
+            row};
+  }
+  Finding finding{Verdict::kOk, subject,
+                  fmt::format("that of {} log-probs equals finite differences; the loss {}",
+                              count_text(values), sides_text(sides))};
+  if (const std::string odd = odd_sides(sides); !odd.empty()) {
+    finding.verdict = Verdict::kNote;
+    finding.remedy = odd + ": right if that is what it means, else look at the signs";
+  }
+  return finding;
+}
+
+// What the body logged, from the scratch run's own file.
+Finding step_finding(const RunLoop& run, int64_t step, bool stepped) {
+  const std::filesystem::path file = run.run().dir().path() / "metrics.jsonl";
+  RunMetrics metrics;
+  if (std::filesystem::exists(file)) metrics = read_metrics(file);
+  std::string text;
+  size_t names = 0;
+  for (const MetricSeries& series : metrics.series) {
+    if (series.name.starts_with("perf/") || series.values.empty()) continue;
+    if (names++ < kShown) text += fmt::format(", {} {:.4g}", series.name, series.values.back());
+  }
+  if (names > kShown) text += fmt::format(" and {} more", names - kShown);
+  Finding finding{Verdict::kOk, "dry step",
+                  fmt::format("the body of step {} ran on stand-ins for log-probs{}", step,
+                              names == 0 ? "" : "; it logged" + text.substr(1))};
+  if (!stepped) {
+    finding.verdict = Verdict::kNote;
+    finding.text += "; it trained nothing";
+    finding.remedy = "adamw:step(batch, objective) makes the update";
+  } else if (names == 0) {
+    finding.verdict = Verdict::kNote;
+    finding.text += "; it logged nothing";
+    finding.remedy = "run:log(adamw:step(batch, objective)) writes what the step returns";
+  }
+  return finding;
+}
+
+bool takes_gradients_out(const std::string& recipe) {
+  return recipe.find("detach") != std::string::npos || recipe.find("no_grad") != std::string::npos;
+}
+
+}  // namespace
+
+std::vector<Finding> dry_step_findings(LookSession& look) {
+  std::vector<Finding> findings;
+  const LoopPause pause = *look.pause();
+  const bool detaches = takes_gradients_out(look.recipe().context().text.text);
+  auto stand_in = std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kSeed), at::kDouble);
+  bool stepped = false;
+  stand_in->on_step = [&, raw = stand_in.get()](std::span<const StepPart> parts) {
+    if (stepped) return;  // a second step of the body is of the same kind
+    stepped = true;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      MicroBatch* micro = smallest(*parts[i].batch);
+      if (micro == nullptr) continue;
+      const std::string subject =
+          parts.size() == 1 ? "gradient" : fmt::format("gradient {}", i + 1);
+      findings.push_back(gradient_finding(*micro, parts[i].objective, *raw, subject, detaches));
+      raw->clear();
+    }
+  };
+  look.session().stand_in = std::move(stand_in);
+  look.state().service<PausePlan>().bodies = 1;
+  look.resume();
+  look.session().stand_in.reset();
+  if (look.error() != nullptr) {
+    findings.push_back(error_finding("dry step", *look.error()));
+  } else {
+    findings.insert(findings.begin(), step_finding(*pause.run, pause.step, stepped));
+  }
+  return findings;
+}
+
+}  // namespace xrun

@@ -1,0 +1,217 @@
+#include "tools/commands/engine/check_recipe.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "core/base/config.h"
+#include "core/base/count_text.h"
+#include "core/base/error.h"
+#include "core/console/table.h"
+#include "core/data/row_encoder.h"
+#include "core/text/template_laws.h"
+#include "lua/bind/look.h"
+#include "lua/bind/run_loop.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kListed = 3;  // bad rows of a source
+
+std::string plural(int64_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count_text(count), noun, count == 1 ? "" : "s");
+}
+
+// Splits "dpo.lua:12: what" into place and what; a message without a place stays whole.
+void split_place(Finding& finding) {
+  size_t colon = 0;
+  while ((colon = finding.text.find(':', colon)) != std::string::npos) {
+    size_t end = colon + 1;
+    while (end < finding.text.size() &&
+           std::isdigit(static_cast<unsigned char>(finding.text[end]))) {
+      ++end;
+    }
+    const bool placed = colon > 0 && end > colon + 1 && finding.text.compare(end, 2, ": ") == 0 &&
+                        finding.text.find_first_of(" \n") > colon;
+    if (placed) {
+      finding.place = finding.text.substr(0, end);
+      finding.text.erase(0, end + 2);
+      return;
+    }
+    colon = end;
+  }
+}
+
+std::string trimmed(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  return begin == std::string::npos ? "" : text.substr(begin);
+}
+
+// "2 dropped (no_prompt 1, too_long 1), 3 cut by 120 tokens, 1 repaired"; "" of a source without.
+std::string losses_text(const SourceLedger& source) {
+  std::vector<std::string> parts;
+  if (source.dropped_total() > 0) {
+    std::string reasons;
+    for (const auto& [reason, count] : source.dropped) {
+      reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count_text(count));
+    }
+    parts.push_back(fmt::format("{} dropped ({})", count_text(source.dropped_total()), reasons));
+  }
+  if (source.cut > 0) {
+    parts.push_back(
+        fmt::format("{} cut by {}", count_text(source.cut), plural(source.cut_tokens, "token")));
+  }
+  if (source.repaired > 0) parts.push_back(fmt::format("{} repaired", count_text(source.repaired)));
+  std::string out;
+  for (const std::string& part : parts) out += (out.empty() ? "" : ", ") + part;
+  return out;
+}
+
+Finding source_finding(const SourceLedger& source) {
+  Finding finding{Verdict::kOk, "ledger",
+                  fmt::format("{}: {} of {} kept, {}, {} trained", source.name,
+                              count_text(source.kept), plural(source.rows, "row"),
+                              plural(source.tokens, "token"), count_text(source.trained_tokens))};
+  const std::string losses = losses_text(source);
+  if (losses.empty()) return finding;
+  finding.verdict = Verdict::kNote;
+  finding.text += "; " + losses;
+  for (const auto& lines : {source.bad_lines(1), source.cut_lines(1), source.repaired_lines(1)}) {
+    for (size_t i = 0; i < std::min(lines.size(), kListed); ++i) finding.text += "\n" + lines[i];
+  }
+  finding.remedy = source.bad_rows_file.empty()
+                       ? "strict = true makes the first such row an error"
+                       : fmt::format("all of them: {}; strict = true makes the first an error",
+                                     source.bad_rows_file);
+  return finding;
+}
+
+// What is too long for a micro-batch is an error that names the row.
+std::optional<Finding> fit_finding(const StepLoop& loop) {
+  for (const StepSource& source : loop.sources) {
+    try {
+      source.data->set.check_fits(loop.max_tokens);
+    } catch (const Error& error) {
+      Finding finding{Verdict::kWrong, "batch", error.what(),
+                      "raise batch.max_tokens, or lower max_length with over_length = \"cut\" or "
+                      "\"drop\""};
+      split_place(finding);
+      return finding;
+    }
+  }
+  return std::nullopt;
+}
+
+Finding packs_finding(const LoopPause& pause, size_t which) {
+  const StepLoop& loop = *pause.loop;
+  const StepSource& source = loop.sources[which];
+  const std::vector<PackedBatch> packs = pause.run->packs(loop, pause.step, which);
+  int64_t tokens = 0, trained = 0;
+  for (const PackedBatch& pack : packs) {
+    tokens += pack.token_count();
+    trained += pack.rows.size();
+  }
+  const int64_t room = loop.max_tokens * static_cast<int64_t>(packs.size());
+  Finding finding{
+      Verdict::kOk, "steps",
+      fmt::format("{} of {} {}s from {}; step {}: {} in {}, {:.0f} % full, {} trained",
+                  plural(loop.steps, "step"), source.plan.units, source.data->set.unit_name(),
+                  count_text(source.data->set.size()), pause.step, plural(tokens, "token"),
+                  plural(static_cast<int64_t>(packs.size()), "micro-batch")
+                      .append(packs.size() == 1 ? "" : ""),
+                  room == 0 ? 0.0 : 100.0 * static_cast<double>(tokens) / static_cast<double>(room),
+                  count_text(trained))};
+  return finding;
+}
+
+}  // namespace
+
+Finding error_finding(const std::string& subject, const ErrorReport& report) {
+  Finding finding{Verdict::kWrong, subject, report.message, report.hint, report.position()};
+  if (!report.operation.empty()) finding.text = report.operation + ": " + finding.text;
+  if (finding.place.empty()) split_place(finding);
+  for (const std::string& value : report.values) finding.text += "\n" + value;
+  if (finding.remedy.empty() && !report.source_line.empty()) {
+    finding.remedy = "look at: " + trimmed(report.source_line);
+  }
+  return finding;
+}
+
+Finding config_finding(const Config& config, bool all) {
+  TextTable table({"", "", ""});
+  const Json json = config.to_json();
+  int64_t defaults = 0, given = 0;
+  for (const auto& [path, origin] : json.at("origins").as_object()) {
+    const bool is_default = origin.as_string() == "default";
+    ++(is_default ? defaults : given);
+    const Json* value = config.find(path);
+    if ((is_default && !all) || value == nullptr) continue;
+    table.add({path, dump_json(*value), origin.as_string()});
+  }
+  std::string lines = table.text();
+  lines.erase(0, lines.find('\n') + 1);  // the header
+  while (lines.ends_with('\n')) lines.pop_back();
+  return {Verdict::kOk, "config",
+          fmt::format("{} set, {} at their defaults{}\n{}", plural(given, "value"),
+                      count_text(defaults), all ? "" : " (--all shows them)", lines)};
+}
+
+std::vector<Finding> ledger_findings(const Session& session) {
+  std::vector<Finding> findings;
+  for (const SourceLedger& source : session.ledger.sources) {
+    findings.push_back(source_finding(source));
+  }
+  return findings;
+}
+
+std::vector<Finding> template_findings(LookSession& look) {
+  std::vector<Finding> findings;
+  std::string off, held;
+  const Json* laws = look.recipe().context().config.find("laws");
+  for (const std::string& law : law_names()) {
+    const Json* chosen = laws == nullptr || !laws->is_object() ? nullptr : laws->find(law);
+    const bool disabled = chosen != nullptr && chosen->is_bool() && !chosen->as_bool();
+    std::string& list = disabled ? off : held;
+    list += (list.empty() ? "" : ", ") + law;
+  }
+  const LoopPause* pause = look.pause();
+  const bool has_template =
+      pause != nullptr &&
+      std::any_of(pause->loop->sources.begin(), pause->loop->sources.end(),
+                  [](const StepSource& source) { return uses_template(source.data->set.kind()); });
+  if (has_template && !held.empty()) {
+    findings.push_back({Verdict::kOk, "template", "these laws hold on the data: " + held});
+  }
+  if (has_template && !off.empty()) {
+    findings.push_back({Verdict::kNote, "template", "not looked at: " + off,
+                        "they are switched off by laws in the configuration"});
+  }
+  for (const std::string& notice : look.session().notices) {
+    findings.push_back({Verdict::kNote, "said", notice});
+  }
+  return findings;
+}
+
+std::vector<Finding> loop_findings(const LoopPause& pause) {
+  if (const auto finding = fit_finding(*pause.loop)) return {*finding};
+  std::vector<Finding> findings;
+  for (size_t i = 0; i < pause.loop->sources.size(); ++i) {
+    findings.push_back(packs_finding(pause, i));
+  }
+  return findings;
+}
+
+Finding memory_finding(const LoopPause& pause) {
+  if (pause.run->optimizers.empty()) {
+    return {Verdict::kNote, "memory", "nothing is planned: xrun.run was given no optimizer",
+            "xrun.run(cfg, { policy = policy, adamw = adamw }) saves both"};
+  }
+  try {
+    return {Verdict::kOk, "memory", describe_plan(pause.run->plan_of(*pause.loop).planned())};
+  } catch (const Error& error) {
+    return {Verdict::kWrong, "memory", error.what(),
+            "take the change that it names, or give XRUN_MEMORY_MB if more is there"};
+  }
+}
+
+}  // namespace xrun

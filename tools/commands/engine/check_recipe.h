@@ -1,0 +1,40 @@
+#pragma once
+// What `xrun check` finds out about a recipe that is paused at a loop, a section a function.
+
+#include <string>
+#include <vector>
+
+#include "core/console/finding.h"
+
+namespace xrun {
+
+class Config;
+class LookSession;
+struct ErrorReport;
+struct LoopPause;
+struct Session;
+
+// An error of the recipe, with its place and the way out.
+Finding error_finding(const std::string& subject, const ErrorReport& report);
+
+// How many values there are, and each that is not at its default (`all`: those too) with its
+// origin, as lines below it.
+Finding config_finding(const Config& config, bool all);
+
+// One for each source of rows: kept, dropped by reason, cut, repaired.
+std::vector<Finding> ledger_findings(const Session& session);
+
+// The template laws: held, or switched off; and what opening the data and the policy had to say.
+std::vector<Finding> template_findings(LookSession& look);
+
+// The steps of the loop, the packs of its next one, and rows that fit into no micro-batch.
+std::vector<Finding> loop_findings(const LoopPause& pause);
+
+// The plan of its memory, or that it does not fit.
+Finding memory_finding(const LoopPause& pause);
+
+// One body of the loop on seeded stand-ins, and the gradient of each objective that it steps with.
+// The recipe is paused again afterwards, or failed.
+std::vector<Finding> dry_step_findings(LookSession& look);
+
+}  // namespace xrun
