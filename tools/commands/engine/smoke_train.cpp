@@ -17,6 +17,7 @@
 #include "core/base/json.h"
 #include "core/base/temporary_dir.h"
 #include "core/model/init_model.h"
+#include "core/run/metrics_file.h"
 #include "core/text/bytes_tokenizer.h"
 #include "core/text/tokenizer.h"
 #include "tools/commands/engine/starter_files.h"
@@ -71,21 +72,37 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }
 
 std::vector<double> losses_of(const std::filesystem::path& metrics) {
-  std::vector<double> losses;
-  const std::string text = read_file(metrics);
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const Json line = parse_json(std::string_view(text).substr(at, end - at), metrics.string());
-    const Json* loss = line.find("train/loss");
-    if (loss != nullptr && loss->is_number()) losses.push_back(loss->as_double());
-    at = end + 1;
-  }
-  return losses;
+  const RunMetrics read = read_metrics(metrics);
+  const MetricSeries* series = read.find("train/loss");
+  return series == nullptr ? std::vector<double>() : series->values;
 }
 
 Finding wrong(const std::string& subject, const std::string& text) {
   return {Verdict::kWrong, subject, text,
           "run ./xrun test, whose failures say more, and report them with this page"};
+}
+
+// What a run that ended well came to.
+Finding judge(const std::filesystem::path& run, const std::string& subject, double seconds) {
+  const std::vector<double> losses = losses_of(run / "metrics.jsonl");
+  if (losses.size() != kSteps) {
+    return wrong(subject,
+                 fmt::format("a tiny run logged {} losses, wanted {}", losses.size(), kSteps));
+  }
+  if (std::abs(losses.front() - std::log(2.0)) > 1e-4) {
+    return wrong(subject, fmt::format("step 0 of DPO had the loss {:.6f}, wanted ln 2 = 0.693147",
+                                      losses.front()));
+  }
+  if (!(losses.back() < kHighest)) {
+    return wrong(subject, fmt::format("the loss of a tiny run ended at {:.4f}, wanted below {}",
+                                      losses.back(), kHighest));
+  }
+  if (!std::filesystem::exists(run / "hf/model.safetensors")) {
+    return wrong(subject, "a tiny run exported no model");
+  }
+  return {Verdict::kOk, subject,
+          fmt::format("{} steps of DPO on a tiny model: loss {:.4f} (ln 2) to {:.4f} in {:.1f} s",
+                      kSteps, losses.front(), losses.back(), seconds)};
 }
 
 }  // namespace
@@ -103,32 +120,18 @@ Finding smoke_train(const std::string& device) {
                  "--set", "data.1.path=" + (folder / "data/preferences.jsonl").string(), "--set",
                  fmt::format("steps={}", kSteps), "--set", "answers=0", "--set", "optim.lr=0.002",
                  "--device", device, "--run", (folder / "run").string()},
-                folder / "output");
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+                folder / "output", [&] { return seconds_since(begin) > kLongest_s; });
+  const double seconds = seconds_since(begin);
+  if (seconds > kLongest_s) {
+    return {Verdict::kWrong, subject,
+            fmt::format("a tiny run took more than {:.0f} s, where 5 are usual", kLongest_s),
+            "end other programs, or give fewer --threads than the machine has"};
+  }
   if (child.status != 0) {
     return wrong(subject, fmt::format("a tiny run ended with status {}:\n{}", child.status,
                                       child.last_lines));
   }
-  const std::vector<double> losses = losses_of(folder / "run/metrics.jsonl");
-  if (losses.size() != kSteps) {
-    return wrong(subject,
-                 fmt::format("a tiny run logged {} losses, wanted {}", losses.size(), kSteps));
-  }
-  if (std::abs(losses.front() - std::log(2.0)) > 1e-4) {
-    return wrong(subject, fmt::format("step 0 of DPO had the loss {:.6f}, wanted ln 2 = 0.693147",
-                                      losses.front()));
-  }
-  if (!(losses.back() < kHighest)) {
-    return wrong(subject, fmt::format("the loss of a tiny run ended at {:.4f}, wanted below {}",
-                                      losses.back(), kHighest));
-  }
-  if (!std::filesystem::exists(folder / "run/hf/model.safetensors")) {
-    return wrong(subject, "a tiny run exported no model");
-  }
-  return {Verdict::kOk, subject,
-          fmt::format("{} steps of DPO on a tiny model: loss {:.4f} (ln 2) to {:.4f} in {:.1f} s",
-                      kSteps, losses.front(), losses.back(), seconds)};
+  return judge(folder / "run", subject, seconds);
 }
 
 }  // namespace xrun
