@@ -261,9 +261,13 @@ Stepper& stepper_of(lua_State* L) {
   return *stepper;
 }
 
-void open_step_verbs(LuaState&) {
-  for (const PromptVerb& verb : kVerbs) register_doc(doc_of(verb));
-  for (const PromptVerb& verb : objective_verbs()) register_doc(doc_of(verb));
+// What a prompt adds later is found by its name.
+void open_step_verbs(LuaState& state) {
+  const StackGuard guard(state);
+  for (const PromptVerb& verb : kVerbs) push_function(state, doc_of(verb), verb.function);
+  for (const PromptVerb& verb : objective_verbs()) {
+    push_function(state, doc_of(verb), verb.function);
+  }
 }
 
 void add_step_verbs(Prompt& prompt, const std::shared_ptr<Stepper>& stepper,
