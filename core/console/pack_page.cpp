@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/base/count_text.h"
+#include "core/base/counted.h"
 #include "core/console/html_page.h"
 #include "core/console/pack_page_script.h"
 #include "core/console/palette.h"
@@ -83,11 +83,10 @@ class PageWriter {
   }
 
   void set_head(const InspectedStep& step) {
-    add("<h2>{}</h2>\n<p>step {}{}, {} {}s in {} packs; {} of {} tokens trained</p>\n",
-        escaped(step.data), step.step,
-        step.steps > 0 ? " of " + count_text(step.steps) : std::string(), count_text(step.units),
-        step.unit_name, count_text(step.pack_count), count_text(step.targets),
-        count_text(step.tokens));
+    add("<h2>{}</h2>\n<p>step {}{}, {} in {}; {} of {} tokens trained</p>\n", escaped(step.data),
+        step.step, step.steps > 0 ? " of " + count_text(step.steps) : std::string(),
+        counted(step.units, step.unit_name), counted(step.pack_count, "pack"),
+        count_text(step.targets), count_text(step.tokens));
     if (step.units_left_out > 0) {
       add("<p>{} more are not shown</p>\n", count_text(step.units_left_out));
     }
@@ -120,7 +119,7 @@ class PageWriter {
       block(segment, is_pair ? &pack.segments[s + 1] : nullptr);
       s += is_pair ? 2 : 1;
     }
-    if (pack.left_out > 0) add("<p>{} segments are not shown</p>\n", count_text(pack.left_out));
+    if (pack.left_out > 0) add("<p>{} not shown</p>\n", counted(pack.left_out, "segment"));
     add("</details>\n");
   }
 
@@ -137,8 +136,8 @@ class PageWriter {
       tokens(segment, 0, shared);
       add("<div class=\"sides\">");
       for (const InspectedSegment* side : {&segment, rejected}) {
-        add("<div><div class=\"dim\">{}: {} tokens, {} trained</div>\n", side_name(side->side),
-            count_text(std::ssize(side->tokens)), count_text(side->targets()));
+        add("<div><div class=\"dim\">{}: {}, {} trained</div>\n", side_name(side->side),
+            counted(std::ssize(side->tokens), "token"), count_text(side->targets()));
         tokens(*side, shared, side->tokens.size());
         end_of(*side);
         add("</div>\n");
@@ -150,7 +149,7 @@ class PageWriter {
 
   void end_of(const InspectedSegment& segment) {
     if (segment.cut_tokens > 0) {
-      add("<p class=\"bad\">✂ {} tokens cut off here{}{}</p>\n", count_text(segment.cut_tokens),
+      add("<p class=\"bad\">✂ {} cut off here{}{}</p>\n", counted(segment.cut_tokens, "token"),
           segment.cut_text.empty() ? "" : ": ", html_escape(segment.cut_text));
     }
     for (const std::string& remark : segment.remarks) {

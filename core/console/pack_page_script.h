@@ -20,7 +20,7 @@ details.seg { border: 1px solid var(--edge); border-radius: 5px; margin: .6rem 0
   padding-right: .6em; user-select: none; }
 .t { border-radius: 2px; box-shadow: inset -1px 0 0 var(--paper); }
 .w0 { color: var(--dim); }
-.s { text-decoration: underline; text-underline-offset: 3px; }
+.s { text-decoration: underline; text-underline-offset: 5px; }
 .o { font-style: italic; }
 .t:hover, .t.on { outline: 2px solid var(--link); }
 .t.hit { outline: 2px solid var(--bad); }

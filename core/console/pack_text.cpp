@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/base/count_text.h"
+#include "core/base/counted.h"
 #include "core/console/palette.h"
 #include "core/console/shown_text.h"
 #include "core/console/text_width.h"
@@ -22,10 +22,6 @@ constexpr std::string_view kSideGap = " │ ";
 
 std::string percent(int64_t part, int64_t whole) {
   return fmt::format("{}%", whole > 0 ? (100 * part + whole / 2) / whole : 0);
-}
-
-std::string counted(int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count_text(count), noun, count == 1 ? "" : "s");
 }
 
 class StepWriter {

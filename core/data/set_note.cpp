@@ -58,6 +58,7 @@ Json options_json(const DataOptions& options) {
                            {"vocab_limit", options.vocab_limit},
                            {"stop", static_cast<int64_t>(options.stop)},
                            {"stages", std::move(stages)},
+                           {"cache_root", options.cache_root.string()},
                            {"segment_bytes", static_cast<int64_t>(options.segment_bytes)}});
 }
 
@@ -96,6 +97,7 @@ DataOptions read_options(const Json& value) {
       added.weights.push_back(weight.as_double());
     }
   }
+  options.cache_root = value.at("cache_root").as_string();
   options.segment_bytes = static_cast<uint64_t>(value.at("segment_bytes").as_int());
   return options;
 }

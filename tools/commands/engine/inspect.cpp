@@ -124,7 +124,7 @@ std::optional<LoopNote> note_of(LookSession& look) {
   note.max_tokens = pause.loop->max_tokens;
   note.model = policy->dir();
   note.tokenizer = policy->tokenizer()->digest();
-  bool whole = !policy->loaded() && !policy->trains_adapter() && pause.loop->first_step == 0;
+  bool whole = !policy->loaded() && pause.loop->first_step == 0;
   note.files = {{context.options.recipe, hash_hex(context.text.text)}};
   for (const LoadedModule& module : context.modules) {
     if (module.path != "xrun") note.files.emplace_back(module.path, module.hash);
@@ -136,10 +136,12 @@ std::optional<LoopNote> note_of(LookSession& look) {
   const std::string config = policy->dir() / "config.json";
   note.files.emplace_back(config, hash_hex(read_file(config)));
   const Json* model = context.config.find("model");
-  whole = whole && model != nullptr && model->is_string();
-  if (whole && !std::filesystem::exists(model->as_string())) {
-    note.absent.push_back(model->as_string());
-  }
+  if (!whole || model == nullptr || !model->is_string()) return std::nullopt;
+  // The name of a model is no folder, and a folder is no adapter's.
+  const std::string adapter = model->as_string() + "/adapter_config.json";
+  if (std::filesystem::exists(adapter)) return std::nullopt;
+  note.absent = {adapter};
+  if (!std::filesystem::exists(model->as_string())) note.absent.push_back(model->as_string());
   for (const StepSource& source : pause.loop->sources) {
     whole = whole && source.data->note != nullptr && source.data->policy == policy;
     if (!whole) return std::nullopt;
