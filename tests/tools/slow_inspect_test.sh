@@ -86,6 +86,33 @@ loads_torch look || fail "a recipe that asks for the day is remembered"
 "$xrun" cache rm --all >/dev/null
 [ ! -e "$XRUN_CACHE/loop_notes" ] || fail "cache rm --all leaves notes"
 
+# A row that the recipe's own functions changed is traced through them.
+cat >mapped.lua <<'LUA'
+local xrun = require "xrun"
+local cfg = xrun.config {
+  model = "tiny", data = { { path = "rows.jsonl" } }, optim = { lr = 1e-3 },
+  batch = { pairs = 2, max_tokens = 600 }, steps = 3,
+}
+local policy = xrun.policy(cfg.model)
+local data = xrun.preference(cfg.data, policy, {
+  map = function(row)
+    if type(row.prompt) == "string" then row.prompt = row.prompt .. " Please." end
+    return row
+  end,
+  filter = function(row) return row.prompt ~= nil end,
+})
+local adamw = xrun.adamw(policy, cfg.optim)
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+for _, batch in run:steps(data, cfg.batch) do
+  run:log(adamw:step(batch, function(p) return -policy:logprob(p.chosen) end))
+end
+LUA
+"$xrun" inspect mapped.lua --width 200 >mapped 2>err || fail "$(cat err)"
+grep -q 'Please' mapped || fail "the map's words are not there: $(cat mapped)"
+grep -q '^ *0 user ' mapped || fail "no roles: $(cat mapped)"
+grep -q 'dropped: filter' mapped || fail "the filter's rows are not told: $(tail -3 mapped)"
+loads_torch "$xrun" inspect mapped.lua || fail "functions of a recipe are remembered"
+
 # The second loop's steps go on counting behind the first one's.
 phases() { (cd "$root" && "$xrun" inspect recipes/sft_dpo.lua --set model="$work/tiny" --rows 1 "$@"); }
 phases --step 7 >first 2>err || fail "$(cat err)"

@@ -79,8 +79,15 @@ TEST_F(PackText, NothingForeignReachesTheTerminalRaw) {
 
 // The right side begins in the same column on each line, whatever the left one holds.
 TEST_F(PackText, WideCharactersKeepTheColumns) {
+  InspectedStep step = hard_step();
+  const char* wide[] = {"日本", "e\u0301", "😀", "한", "x"};
+  for (InspectedPack& pack : step.packs) {
+    for (InspectedSegment& segment : pack.segments) {
+      for (size_t i = 0; i < segment.tokens.size(); ++i) segment.tokens[i].shown = wide[i % 5];
+    }
+  }
   int seen = 0;
-  for (const std::string& line : lines_of(step_text(hard_step(), {ColorDepth::k256, 120}))) {
+  for (const std::string& line : lines_of(step_text(step, {ColorDepth::k256, 120}))) {
     const size_t bar = line.find("│");
     if (bar == std::string::npos) continue;
     EXPECT_EQ(text_width(std::string_view(line).substr(0, bar)), 59) << line;

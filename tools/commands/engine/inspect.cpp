@@ -141,7 +141,11 @@ std::optional<LoopNote> note_of(LookSession& look) {
   const std::string adapter = model->as_string() + "/adapter_config.json";
   if (std::filesystem::exists(adapter)) return std::nullopt;
   note.absent = {adapter};
-  if (!std::filesystem::exists(model->as_string())) note.absent.push_back(model->as_string());
+  if (!std::filesystem::exists(model->as_string())) {
+    // A name of `xrun models` is one folder; what a repository's name stands for may move on.
+    if (policy->dir().parent_path() != cache_root() / "models") return std::nullopt;
+    note.absent.push_back(model->as_string());
+  }
   for (const StepSource& source : pause.loop->sources) {
     whole = whole && source.data->note != nullptr && source.data->policy == policy;
     if (!whole) return std::nullopt;
