@@ -26,9 +26,9 @@ bool stopped() {
 EditedLines::EditedLines(int in, int out, EditorSettings settings, History& history)
     : terminal_(in, out), editor_(std::move(settings), history) {}
 
-void EditedLines::draw() {
+void EditedLines::draw(bool last) {
   const ScreenSize size = terminal_.size();
-  terminal_.write(painter_.paint(lay_out(editor_.shown(size), size), size));
+  terminal_.write(painter_.paint(lay_out(editor_.shown(size, last), size), size));
 }
 
 // Returns whether the input is over, and how.
@@ -37,9 +37,8 @@ bool EditedLines::obey(EditorRequest request, Got* got) {
     case EditorRequest::kAccept: *got = Got::kInput; return true;
     case EditorRequest::kEnd: *got = Got::kEnd; return true;
     case EditorRequest::kCancel: {
-      const ScreenSize size = terminal_.size();
-      terminal_.write(painter_.paint(lay_out(editor_.shown(size, true), size), size) + "^C" +
-                      painter_.finish());
+      draw(true);
+      terminal_.write("^C" + painter_.finish());
       editor_.reset();
       return false;
     }
@@ -60,7 +59,10 @@ bool EditedLines::obey(EditorRequest request, Got* got) {
 // turns Ctrl-D into a zero.
 void EditedLines::read_typed_ahead() {
   std::string bytes;
-  if (terminal_.read(bytes, 0) != TerminalInput::Got::kBytes) return;
+  TerminalInput::Got got;
+  do {
+    got = terminal_.read(bytes, 0);
+  } while (got != TerminalInput::Got::kTimeout && got != TerminalInput::Got::kEnd);
   std::replace(bytes.begin(), bytes.end(), '\0', '\x04');
   keys_.feed(bytes);
 }
@@ -76,7 +78,7 @@ bool EditedLines::wait_for_keys() {
       // Whoever ran meanwhile has set the terminal's mode and written on it.
       terminal_.leave();
       terminal_.enter();
-      painter_.forget();
+      terminal_.write(painter_.begin_line(terminal_.size()));
       break;
     case TerminalInput::Got::kWoken: return stopped();
     case TerminalInput::Got::kEnd: return true;
@@ -86,11 +88,13 @@ bool EditedLines::wait_for_keys() {
 
 InputLines::Got EditedLines::next(std::string& input) {
   editor_.reset();
-  painter_.forget();
   terminal_.enter();
+  terminal_.write(painter_.begin_line(terminal_.size()));
   read_typed_ahead();
   Got got = Got::kEnd;
-  for (bool over = false; !over;) {
+  bool over = stopped();
+  if (over) got = Got::kStopped;
+  while (!over) {
     const std::optional<Key> key = keys_.next();
     if (key) {
       over = obey(editor_.press(*key), &got);
@@ -100,9 +104,8 @@ InputLines::Got EditedLines::next(std::string& input) {
       if (over && interrupt_requested()) got = Got::kStopped;
     }
   }
-  const ScreenSize size = terminal_.size();
-  terminal_.write(painter_.paint(lay_out(editor_.shown(size, true), size), size) +
-                  painter_.finish());
+  draw(true);
+  terminal_.write(painter_.finish());
   terminal_.leave();
   input = editor_.text();
   return got;

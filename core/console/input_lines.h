@@ -33,7 +33,7 @@ class EditedLines : public InputLines {
   Got next(std::string& input) override;
 
  private:
-  void draw();
+  void draw(bool last = false);
   void read_typed_ahead();
   bool wait_for_keys();
   bool obey(EditorRequest request, Got* got);

@@ -129,6 +129,12 @@ std::string ScreenPainter::paint(const ScreenImage& image, const ScreenSize& siz
   return out;
 }
 
+std::string ScreenPainter::begin_line(const ScreenSize& size) {
+  drawn_ = {};
+  return "\x1b[7m%\x1b[0m" + std::string(static_cast<size_t>(std::max(1, size.columns) - 1), ' ') +
+         "\r";
+}
+
 std::string ScreenPainter::finish() {
   const int below = static_cast<int>(drawn_.rows.size()) - 1 - drawn_.cursor_row;
   drawn_ = {};

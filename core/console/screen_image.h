@@ -36,6 +36,9 @@ class ScreenPainter {
   std::string paint(const ScreenImage& image, const ScreenSize& size);
   // The bytes that leave the image standing and go to a new line below it.
   std::string finish();
+  // The bytes that go to a line of its own if others left the cursor within one: a mark is drawn
+  // and as many blanks as bring it there, which at a line's beginning is where it was.
+  std::string begin_line(const ScreenSize& size);
   // The screen was cleared, or others have written on it: the next image begins where the cursor
   // is.
   void forget() { drawn_ = {}; }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 
@@ -55,12 +56,15 @@ bool answer_all(Prompt& prompt, InputLines& lines, const std::string& chunk,
     const InputLines::Got got = lines.next(input);
     if (got == InputLines::Got::kStopped) throw Interrupted(interrupt_signal());
     if (got == InputLines::Got::kEnd) break;
+    // A Ctrl-C that came between two inputs was for neither.
+    if (!interrupt_requested()) LuaState::clear_interrupt();
     keep(input);
     const PromptAnswer answer = lines.first_line() > 0
                                     ? prompt.evaluate(input, chunk, lines.first_line())
                                     : prompt.evaluate(input);
     failed = failed || answer.failed;
     prompt.console().set_status("");
+    std::fflush(stdout);  // what io.write left there
     if (!answer.text.empty()) prompt.console().print(answer.text);
   }
   return failed;

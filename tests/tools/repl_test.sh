@@ -54,6 +54,7 @@ t.send("\x1b[200~p = 1\nq = 2\x1b[201~")
 t.wants_screen("   .. q = 2")
 t.send("\rp + q\r")
 t.wants_screen("3")
+assert t.screen.text().count("xrun> p = 1") == 1, t.screen.text()
 
 # Completion and wide characters.
 t.send("name = '世界'\r")
@@ -73,6 +74,11 @@ t.send("n > 0\r")
 t.wants_screen("true")
 t.send("half an input\x03")
 t.until("^C")
+t.until("xrun> ")
+
+# What others wrote without a line end stays.
+t.send("do io.write('no line end') end\r")
+t.wants_screen("no line end%")
 t.until("xrun> ")
 
 # An error is shown with what was typed.

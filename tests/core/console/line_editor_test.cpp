@@ -241,6 +241,37 @@ TEST(ScreenPainter, GoesUpToWhereTheImageBefore) {
   EXPECT_EQ(painter.finish(), "\x1b[1B\r\n");
 }
 
+TEST(ScreenPainter, ALineThatOthersLeftOpenIsEnded) {
+  ScreenPainter painter;
+  EXPECT_EQ(painter.begin_line({5, 24}), "\x1b[7m%\x1b[0m    \r");
+}
+
+TEST_F(LineEditorTest, AnyKeysLeaveItWhole) {
+  uint32_t state = 11;
+  for (const char* input : {"for i do\nx\nend", "世界 = '👩‍👩‍👧'", "max"})
+    history_.add(input);
+  for (int round = 0; round < 300; ++round) {
+    std::string bytes;
+    for (int i = 0; i < 60; ++i) {
+      state = state * 1664525 + 1013904223;
+      constexpr std::string_view kFavourites =
+          "\x1b[A\x1b[B\x1b[C\x1b[D\x12\x13\x07\t\x1b[Z\r\x7f\x15\x17\x19\x1f\x14 "
+          "m\xE4\xB8\x96\xCC\x81";
+      bytes += (state >> 20) % 4 == 0 ? static_cast<char>(state >> 24)
+                                      : kFavourites[(state >> 8) % kFavourites.size()];
+    }
+    if (feed(bytes) != EditorRequest::kNone && round % 3 == 0) editor_->reset();
+    ASSERT_LE(editor_->cursor(), editor_->text().size());
+    const ScreenSize size{1 + static_cast<int>(state >> 26),
+                          1 + static_cast<int>((state >> 8) % 9)};
+    const ScreenImage image = lay_out(editor_->shown(size), size);
+    ASSERT_LE(static_cast<int>(image.rows.size()), size.rows);
+    ASSERT_GE(image.cursor_row, 0);
+    ASSERT_LT(image.cursor_row, static_cast<int>(image.rows.size()));
+    if (editor_->text().size() > 4000) editor_->reset();
+  }
+}
+
 TEST(ScreenPainter, ANarrowedTerminalHasBrokenTheRowsThatStoodThere) {
   ScreenPainter painter;
   painter.paint({{std::string(18, 'a'), "bb"}, 1, 2}, {20, 24});
