@@ -45,7 +45,7 @@ pre { background: var(--panel); padding: .7rem .9rem; overflow-x: auto; border-r
 table { border-collapse: collapse; }
 th, td { padding: .2rem .9rem .2rem 0; text-align: left; vertical-align: top; }
 th { color: var(--dim); font-weight: 500; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .wide { overflow-x: auto; }
 .dim { color: var(--dim); }
 .good { color: var(--good); }

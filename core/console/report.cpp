@@ -21,7 +21,8 @@ nav { margin: .6rem 0 1rem; } nav a { margin-right: 1.1em; }
 .swatch { display: inline-block; width: .8em; height: .8em; border-radius: 2px; background: var(--c); }
 label { white-space: nowrap; }
 #smooth { vertical-align: middle; width: 10rem; }
-.answer { white-space: pre-wrap; max-width: 34rem; }
+.answer { white-space: pre-wrap; overflow-wrap: anywhere; min-width: 12rem; max-width: 34rem;
+  max-height: 16rem; overflow-y: auto; }
 .row { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 22rem; overflow-y: auto;
   padding: .5rem .7rem; background: var(--panel); border-radius: 4px; flex: 1 1 22rem; }
 b.trained { font-weight: 500; color: var(--link); }

@@ -10,6 +10,7 @@
 #include "core/console/html_page.h"
 #include "core/console/html_table.h"
 #include "core/console/report_parts.h"
+#include "core/console/shown_text.h"
 #include "core/data/ledger.h"
 
 namespace xrun {
@@ -88,6 +89,14 @@ std::string prompt_text(const Json& answer) {
   return shortened(column.empty() ? text_member(&answer, "prompt") : column, kPromptBytes);
 }
 
+// The blanks at an answer's end are marked: they would not be seen, or be all that is seen.
+std::string answer_html(const std::string& text) {
+  const size_t end = text.find_last_not_of(" \t\n") + 1;  // 0 if all is blank
+  const std::string blanks = shown_text(text.substr(end), Blanks::kMarked);
+  return "<div class=\"answer\">" + html_escape(text.substr(0, end)) + "<span class=\"dim\">" +
+         blanks + "</span></div>";
+}
+
 // The earliest step's samples and the last one's.
 std::vector<const RunSamples*> shown_samples(const RunFiles& run) {
   std::vector<const RunSamples*> shown = {&run.samples.front()};
@@ -121,9 +130,7 @@ std::string samples_of(const RunFiles& run) {
                                       "</div>"};
     for (size_t i = 0; i < shown.size(); ++i) {
       const auto text = answers.texts.find(i);
-      cells.push_back(text == answers.texts.end()
-                          ? ""
-                          : "<div class=\"answer\">" + html_escape(text->second) + "</div>");
+      cells.push_back(text == answers.texts.end() ? "" : answer_html(text->second));
     }
     table.add(cells);
   }

@@ -89,12 +89,12 @@ TEST(Report, SamplesStandByTheirStep) {
   const auto answer = [](const char* text) {
     return Json(Json::Object{{"row", 7}, {"prompt", "ask"}, {"text", text}});
   };
-  run.samples = {{0, {answer("before")}}, {5, {answer("between")}}, {16, {answer("<after>")}}};
+  run.samples = {{0, {answer("before")}}, {5, {answer("between")}}, {16, {answer("<after>\n \n")}}};
   const std::string page = report_page({&run, 1});
   EXPECT_TRUE(has(page, "<th>step 0</th><th>step 16</th>"));
   EXPECT_TRUE(has(page, "before"));
   EXPECT_FALSE(has(page, "between"));
-  EXPECT_TRUE(has(page, "&lt;after&gt;"));
+  EXPECT_TRUE(has(page, "&lt;after&gt;<span class=\"dim\">⏎·⏎</span>"));
 }
 
 TEST(Report, RowsShowWhatIsTrained) {
