@@ -207,6 +207,12 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
   return step;
 }
 
+InspectedStep inspect_step(const InspectedSource& source, const StepPlan& plan, int64_t plan_step,
+                           int64_t rows) {
+  const std::vector<int64_t> units = source.set.step_units(plan, plan_step);
+  return inspect_step(source, units, source.set.pack(units, source.max_tokens), rows);
+}
+
 size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b) {
   const auto same = [](const InspectedToken& x, const InspectedToken& y) {
     return x.id == y.id && x.target == y.target && x.weight == y.weight;

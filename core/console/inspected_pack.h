@@ -86,6 +86,10 @@ struct InspectedSource {
 InspectedStep inspect_step(const InspectedSource& source, const std::vector<int64_t>& units,
                            const std::vector<PackedBatch>& packs, int64_t rows = -1);
 
+// The same of the plan's step, which counts from the plan's first one.
+InspectedStep inspect_step(const InspectedSource& source, const StepPlan& plan, int64_t plan_step,
+                           int64_t rows = -1);
+
 // Tokens that both segments begin with, alike in id, weight and turn.
 size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b);
 

@@ -27,14 +27,16 @@ std::optional<std::vector<InspectedStep>> inspect_noted(const InspectArguments& 
   for (const LoopNote::Source& source : note.sources) {
     const DataSet set = open_noted_set(source.set, *tokenizer);
     if (set.fingerprint() != source.fingerprint) return std::nullopt;
-    const std::vector<int64_t> units = set.step_units(source.plan, arguments.step);
-    InspectedSource from{set, *tokenizer, arguments.recipe, source.name};
-    from.step = arguments.step;
-    from.steps = note.steps;
-    from.max_tokens = note.max_tokens;
-    from.first_pair = pairs;
-    pairs += static_cast<int64_t>(units.size());
-    sets.push_back(inspect_step(from, units, set.pack(units, note.max_tokens), arguments.rows));
+    const InspectedSource from{set,
+                               *tokenizer,
+                               arguments.recipe,
+                               source.name,
+                               arguments.step,
+                               note.steps,
+                               note.max_tokens,
+                               pairs};
+    sets.push_back(inspect_step(from, source.plan, arguments.step, arguments.rows));
+    pairs += sets.back().units;
   }
   return sets;
 }

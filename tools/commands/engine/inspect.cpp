@@ -96,19 +96,15 @@ std::vector<InspectedStep> inspect_sets(LookSession& look, const InspectArgument
   int64_t pairs = 0;
   for (size_t i = 0; i < loop.sources.size(); ++i) {
     const StepSource& source = loop.sources[i];
-    const DataSet& set = source.data->set;
-    const std::vector<int64_t> units =
-        set.step_units(source.plan, arguments.step - loop.first_step);
-    const std::vector<PackedBatch> packs = pause.run->packs(loop, arguments.step, i);
-    InspectedSource from{set, *source.data->policy->tokenizer(), arguments.recipe,
-                         source.data->name};
-    from.step = arguments.step;
-    from.steps = loop.first_step + loop.steps;
-    from.max_tokens = loop.max_tokens;
-    from.first_pair = pairs;
-    pairs += static_cast<int64_t>(units.size());
-    sets.push_back(inspect_step(from, units, packs, arguments.rows));
-    if (arguments.logprobs) score(look, source, pause, arguments.step, packs, sets.back());
+    const InspectedSource from{
+        source.data->set, *source.data->policy->tokenizer(), arguments.recipe, source.data->name,
+        arguments.step,   loop.first_step + loop.steps,      loop.max_tokens,  pairs};
+    sets.push_back(
+        inspect_step(from, source.plan, arguments.step - loop.first_step, arguments.rows));
+    pairs += sets.back().units;
+    if (!arguments.logprobs) continue;
+    score(look, source, pause, arguments.step, pause.run->packs(loop, arguments.step, i),
+          sets.back());
   }
   return sets;
 }
