@@ -101,17 +101,19 @@ std::string LineProfile::text(int width) const {
   const double elapsed = elapsed_s();
   TextTable table({"own", "share", "with calls", "calls", "allocated", "line", "text"},
                   {Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
-                   Align::kLeft, Align::kLeft});
+                   Align::kRight, Align::kLeft});
   double own = 0;
+  std::string file;
   for (const auto& [key, line] : lines_) {
+    if (key.first != file) table.add({"", "", "", "", "", "", key.first + ":"});
+    file = key.first;
     own += line.own_s;
     table.add({time_text(line.own_s), fmt::format("{:.1f} %", 100 * line.own_s / elapsed),
                time_text(line.total_s), count_text(line.calls),
-               format_bytes(static_cast<double>(line.allocated)),
-               fmt::format("{}:{}", key.first, key.second), line_text(key)});
+               format_bytes(static_cast<double>(line.allocated)), std::to_string(key.second),
+               "  " + line_text(key)});
   }
-  if (lines_.empty())
-    return fmt::format("{} in Lua alone: no line called xrun", time_text(elapsed));
+  if (lines_.empty()) return time_text(elapsed) + " in Lua alone: no line called xrun";
   return table.text(width) + fmt::format("{} in all, {} of it in Lua itself", time_text(elapsed),
                                          time_text(std::max(0.0, elapsed - own)));
 }

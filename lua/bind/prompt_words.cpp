@@ -52,15 +52,6 @@ std::string help(Prompt& prompt, std::string_view) {
 
 // ---- :doc
 
-std::string op_text(const OpPacket& packet, bool as_method) {
-  std::string text = as_method ? packet.as_method.entry.name : packet.as_function.entry.name;
-  text += packet.overloads.size() == 1 ? ": an operator" : ": an operator of several forms";
-  for (const OpOverload& overload : packet.overloads) text += "\n  " + overload_text(overload);
-  return text +
-         "\n  keyword arguments (behind * and any with a name) go into a last table: "
-         "x:sum(-1, { keepdim = true })";
-}
-
 // "policy:logprob" by the class of what the prompt knows as `policy`: "Policy:logprob"; else "".
 std::string name_by_class(Prompt& prompt, const std::string& name) {
   const size_t at = name.find_first_of(".:");
@@ -81,46 +72,40 @@ std::string command_text(const Prompt& prompt, std::string name) {
   return "";
 }
 
-// What is said of a name, "" if nothing is known.
+// What is said of a member, spelt with a dot or a colon; "" if nothing is known.
+std::string member_text(const std::string& name) {
+  const size_t at = name.find_last_of(".:");
+  std::string text = explain(name);
+  if (!text.empty() || at == std::string::npos) return text;
+  std::string other = name;
+  other[at] = name[at] == '.' ? ':' : '.';
+  return explain(other);
+}
+
+// What a name of the prompt holds, and what its class is.
+std::string value_words(Prompt& prompt, const std::string& name) {
+  lua_State* L = prompt.lua();
+  const std::string owner = class_of(L, -1) != nullptr ? explain(type_name(L, -1)) : "";
+  return name + " = " + value_text(L, -1, {.width = prompt.console().traits().width, .depth = 1}) +
+         "\n" + owner;
+}
+
+// The nearest meaning comes first: a command, a verb, a name of the prompt, then what everyone has.
 std::string words_on(Prompt& prompt, const std::string& name) {
-  const std::string last = name.substr(name.find_last_of(".:") + 1);
-  const bool of_tensor = name.starts_with("Tensor:") || name.starts_with("Tensor.");
   if (name.starts_with(':')) return command_text(prompt, name);
-  if (std::string text = explain("repl." + name); !text.empty()) return without_newline(text);
-  if (std::string text = explain(name); !text.empty()) return without_newline(text);
-  for (const char* separator : {":", "."}) {
-    if (!of_tensor) break;
-    const std::string text = explain("Tensor" + (separator + last));
-    if (!text.empty()) return without_newline(text);
-  }
-  if (of_tensor || name.starts_with("xrun.")) {
-    if (const OpPacket* packet = find_public_op(last)) return op_text(*packet, of_tensor);
-  }
-  if (name.starts_with("xrun.ops.")) {
-    const std::string home = name.substr(9, name.find('.', 9) - 9);
-    if (const OpPacket* packet = find_op(home, last)) return op_text(*packet, false);
-  }
-  return "";
+  if (std::string text = explain("repl." + name); !text.empty()) return text;
+  const std::string by_class = name_by_class(prompt, name);
+  if (std::string text = by_class.empty() ? "" : member_text(by_class); !text.empty()) return text;
+  if (prompt.push_name(name)) return value_words(prompt, name);
+  if (std::string text = member_text(name); !text.empty()) return text;
+  return command_text(prompt, name);
 }
 
 std::string doc(Prompt& prompt, std::string_view rest) {
-  lua_State* L = prompt.lua();
-  const StackGuard guard(L);
+  const StackGuard guard(prompt.lua());
   if (rest.empty()) return help(prompt, rest);
   const std::string name(rest);
-  if (std::string text = words_on(prompt, name); !text.empty()) return text;
-  const std::string by_class = name_by_class(prompt, name);
-  if (!by_class.empty()) {
-    if (std::string text = words_on(prompt, by_class); !text.empty()) return text;
-  }
-  if (prompt.push_name(name)) {
-    const std::string owner = class_of(L, -1) != nullptr ? explain(type_name(L, -1)) : "";
-    return name + " = " +
-           value_text(L, -1, {.width = prompt.console().traits().width, .depth = 1}) +
-           (owner.empty() ? "" : "\n" + without_newline(owner));
-  }
-  if (const OpPacket* packet = find_public_op(name)) return op_text(*packet, false);
-  if (std::string text = command_text(prompt, name); !text.empty()) return text;
+  if (std::string text = words_on(prompt, name); !text.empty()) return without_newline(text);
   std::vector<std::string> known = public_op_names();
   for (const DocEntry& entry : doc_entries()) known.push_back(entry.name);
   throw Error(fmt::format("nothing is called {}{}; :ops finds operators by a part of their name",

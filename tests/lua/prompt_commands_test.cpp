@@ -144,6 +144,7 @@ TEST_F(PromptTest, CompletionRunsNothingAndAnswersWithin30Milliseconds) {
     ways(text);
   }
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
+  std::printf("a completion: %.2f ms\n", taken.count() / 7 * 1e3);
   EXPECT_LT(taken.count() / 7, 0.03);
   EXPECT_EQ(printed_, "");
 }
