@@ -42,17 +42,18 @@ LogprobStandIn::LogprobStandIn(Source source, c10::ScalarType dtype)
     : source_(std::move(source)), dtype_(dtype) {}
 
 void LogprobStandIn::clear() {
-  constants_.clear();
+  known_.clear();
   leaves_.clear();
 }
 
 at::Tensor LogprobStandIn::values(MicroBatch& micro, const std::string& model) {
-  at::Tensor& known = constants_[{model, &micro}];
-  if (!known.defined()) {
+  Known& known = known_[{model, &micro}];
+  if (known.micro.lock().get() != &micro) {
     const at::NoGradGuard no_grad;
-    known = source_(micro, model).detach().to(micro.device(), dtype_);
+    known = {micro.weak_from_this(), source_(micro, model).detach().to(micro.device(), dtype_)};
+    leaves_.erase({model, &micro});
   }
-  return known;
+  return known.values;
 }
 
 at::Tensor LogprobStandIn::token_logprob(const View& view, const std::string& model, bool trained) {

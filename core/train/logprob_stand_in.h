@@ -46,7 +46,7 @@ class LogprobStandIn {
   // check moves their values in place.
   using Leaves = std::map<std::pair<std::string, const MicroBatch*>, at::Tensor>;
   Leaves& leaves() { return leaves_; }
-  // Forgets values and leaves; micro-batches that ended are not told from new ones.
+  // Forgets values and leaves.
   void clear();
 
   // Called with the parts of each adamw:step before its dry run; may be empty.
@@ -55,9 +55,15 @@ class LogprobStandIn {
  private:
   at::Tensor values(MicroBatch& micro, const std::string& model);
 
+  // What the source gave, as long as the micro-batch lives: another may come to lie at its place.
+  struct Known {
+    std::weak_ptr<const MicroBatch> micro;
+    at::Tensor values;
+  };
   Source source_;
   c10::ScalarType dtype_;
-  Leaves constants_, leaves_;
+  std::map<std::pair<std::string, const MicroBatch*>, Known> known_;
+  Leaves leaves_;
 };
 
 }  // namespace xrun

@@ -49,10 +49,28 @@ std::string owner_of(const DocEntry& entry) {
   return entry.name.substr(0, entry.name.find_first_of(".:"));
 }
 
+// "Policy:logprob(view) -> Tensor [n]", "step() -> Metrics" of a verb, ":time CHUNK".
+std::string called_text(const DocEntry& entry) {
+  if (entry.name.starts_with(':')) {
+    return entry.name + (entry.signature == "()" ? "" : " " + entry.signature);
+  }
+  constexpr std::string_view kVerb = "repl.";
+  const bool verb = entry.name.starts_with(kVerb);
+  return entry.name.substr(verb ? kVerb.size() : 0) + entry.signature;
+}
+
 std::string member_row(const DocEntry& entry) {
   const bool called = entry.kind == DocKind::kMethod || entry.kind == DocKind::kFunction;
-  return fmt::format("| `{}{}` | {}{} |\n", entry.name, called ? cell(entry.signature) : "",
+  return fmt::format("| `{}` | {}{} |\n", called ? cell(called_text(entry)) : entry.name,
                      called ? "" : "*" + cell(entry.signature) + "* ", cell(entry.doc));
+}
+
+// A verb and a colon command of the prompt are found by their bare names too.
+const DocEntry* find_words(const std::string& name) {
+  for (const char* prefix : {"", "repl.", ":"}) {
+    if (const DocEntry* entry = find_doc(prefix + name)) return entry;
+  }
+  return nullptr;
 }
 
 // "log_sigmoid", "Tensor:log_sigmoid", "xrun.ops.xrun.linear_logprob": the overloads that Lua can
@@ -105,6 +123,11 @@ std::string lua_api_markdown(std::vector<DocEntry> entries) {
     out += sections[free];
     sections.erase(free);
   }
+  out +=
+      "\n## The prompt\n\nVerbs and colon commands of `xrun repl` "
+      "([console.md](console.md#repl)).\n\n"
+      "| name | meaning |\n|---|---|\n" +
+      sections["repl"] + sections[""];
   for (const auto& [name, doc] : heads) {
     out += fmt::format("\n## {}\n\n{}\n", name, doc);
     if (!sections[name].empty()) out += "\n| name | meaning |\n|---|---|\n" + sections[name];
@@ -118,7 +141,11 @@ std::string explain(const std::string& name) {
                        wanted_text(*field),
                        field->otherwise.is_null() ? "none" : dump_json(field->otherwise));
   }
-  if (const DocEntry* entry = find_doc(name)) {
+  const DocEntry* entry = find_words(name);
+  if (entry != nullptr && entry->kind == DocKind::kFunction) {
+    return fmt::format("{}: {}\n", called_text(*entry), entry->doc);
+  }
+  if (entry != nullptr) {
     return fmt::format("{}{}{}: {}\n", entry->name,
                        entry->signature.starts_with("(") || entry->signature.empty() ? "" : " ",
                        entry->signature, entry->doc);

@@ -1,5 +1,7 @@
 #include "lua/bind/modules.h"
 
+#include "lua/bind/prompt.h"
+
 namespace xrun {
 
 const std::vector<OpenModule>& engine_modules() {
@@ -16,6 +18,12 @@ void register_docs() {
   for (OpenModule open : engine_modules()) open(state);
   open_lua_modules(state);
   open_require(state);
+  Prompt prompt(state, std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{}));
+  add_prompt_commands(prompt);
+  for (const PromptCommand& command : prompt.commands()) {
+    register_doc({":" + command.name, DocKind::kFunction,
+                  command.arguments.empty() ? "()" : command.arguments, command.doc});
+  }
 }
 
 }  // namespace xrun

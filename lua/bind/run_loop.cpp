@@ -127,6 +127,7 @@ void RunLoop::throw_with_batch(const NonFiniteLoss& error,
   const bool narrow = std::any_of(policies_.begin(), policies_.end(), [](const auto& policy) {
     return policy->options().dtype != c10::ScalarType::Float;
   });
+  if (session_.scratch != nullptr) throw Error(error.what());  // its folder goes with it
   throw Error(fmt::format("{}; {}{}", error.what(),
                           save_failed_batch(run_->dir().path(), run_->step(), packs, name),
                           narrow ? "; set dtype = \"fp32\" to see whether it is the type" : ""));

@@ -21,6 +21,7 @@ class LuaApi : public RecipeTest {
     RecipeOptions options;
     options.recipe = "test.lua";
     recipe_ = std::make_unique<Recipe>(options, engine_modules());
+    register_docs();
   }
   std::unique_ptr<Recipe> recipe_;
 };
@@ -72,6 +73,20 @@ TEST_F(LuaApi, ExplainsOperatorsByTheirSchemas) {
   EXPECT_EQ(explain("xrun.ops.aten"), "");
   EXPECT_EQ(explain("xrun.ops.none.such"), "");
   EXPECT_EQ(explain(""), "");
+}
+
+TEST_F(LuaApi, EveryVerbAndColonCommandHasASentence) {
+  int verbs = 0, commands = 0;
+  for (const DocEntry& entry : doc_entries()) {
+    const bool verb = entry.name.starts_with("repl."), command = entry.name.starts_with(':');
+    if (!verb && !command) continue;
+    ++(verb ? verbs : commands);
+    EXPECT_TRUE(entry.doc.size() > 8 && entry.doc.ends_with('.')) << entry.name;
+  }
+  EXPECT_GE(verbs, 7);
+  EXPECT_GE(commands, 10);
+  has(explain(":time"), ":time CHUNK: ");
+  has(explain("gradcheck"), "gradcheck(f?)");
 }
 
 TEST_F(LuaApi, EveryConfigKeyHasASentence) {

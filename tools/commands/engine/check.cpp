@@ -72,7 +72,7 @@ int command_check(int argc, char** argv) {
   FindingReport report(json, kSubjectColumns);
   report.begin("reading the data ...");
   const auto quiet = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{});
-  const std::unique_ptr<LookSession> look = start_look(options, quiet);
+  const std::unique_ptr<LookSession> look = from_option([&] { return start_look(options, quiet); });
   const bool loaded = look->error() == nullptr || !look->error()->usage;
   if (loaded) report.add(config_finding(look->recipe().context().config, all));
   report.add(ledger_findings(look->session()));

@@ -36,7 +36,7 @@ MicroBatch* smallest(const Batch& batch) {
 
 using Leaves = std::vector<at::Tensor>;
 
-// d loss / d logprob, of every leaf together, in the mean over the sequences of a view.
+// d loss / d logprob, of every leaf together, in the mean over the trained tokens of a view.
 double side_gradient(const View& side, const Leaves& leaves) {
   double sum = 0;
   for (const at::Tensor& leaf : leaves) {
@@ -46,7 +46,7 @@ double side_gradient(const View& side, const Leaves& leaves) {
       sum += gradient.const_data_ptr<double>()[row];
     }
   }
-  return side.size() == 0 ? 0 : sum / static_cast<double>(side.size());
+  return side.row_count() == 0 ? 0 : sum / static_cast<double>(side.row_count());
 }
 
 struct Side {
@@ -185,9 +185,12 @@ std::vector<Finding> dry_step_findings(LookSession& look) {
   std::vector<Finding> findings;
   const LoopPause pause = *look.pause();
   const bool detaches = takes_gradients_out(look.recipe().context().text.text);
-  auto stand_in = std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kSeed), at::kDouble);
+  // It stays when the step is done: what follows a loop evaluates too.
+  const auto stand_in =
+      std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kSeed), at::kDouble);
+  look.session().stand_in = stand_in;
   bool stepped = false;
-  stand_in->on_step = [&, raw = stand_in.get()](std::span<const StepPart> parts) {
+  stand_in->on_step = [&](std::span<const StepPart> parts) {
     if (stepped) return;  // a second step of the body is of the same kind
     stepped = true;
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -195,14 +198,14 @@ std::vector<Finding> dry_step_findings(LookSession& look) {
       if (micro == nullptr) continue;
       const std::string subject =
           parts.size() == 1 ? "gradient" : fmt::format("gradient {}", i + 1);
-      findings.push_back(gradient_finding(*micro, parts[i].objective, *raw, subject, detaches));
-      raw->clear();
+      findings.push_back(
+          gradient_finding(*micro, parts[i].objective, *stand_in, subject, detaches));
+      stand_in->clear();
     }
   };
-  look.session().stand_in = std::move(stand_in);
   look.state().service<PausePlan>().bodies = 1;
   look.resume();
-  look.session().stand_in.reset();
+  stand_in->on_step = {};
   if (look.error() != nullptr) {
     findings.push_back(error_finding("dry step", *look.error()));
   } else {

@@ -7,8 +7,8 @@ mkdir "$TMPDIR"
 rm tiny/model.safetensors # nothing reads it
 dpo=$root/recipes/dpo.lua
 check() {
-  "$xrun" check "$@" --set model=tiny --set answers=0 --set batch.pairs=2 \
-    --set data.1.path="$root/tests/data/pairs.jsonl"
+  "$xrun" check "$1" --set model=tiny --set answers=0 --set batch.pairs=2 \
+    --set data.1.path="$root/tests/data/pairs.jsonl" "${@:2}"
 }
 # NAME SED-EXPRESSION: dpo.lua with something changed.
 changed() { sed "$2" "$dpo" >"$1"; ! cmp -s "$1" "$dpo" || fail "$1 is unchanged"; }
@@ -35,7 +35,7 @@ printf 'local xrun = require "xrun"\nlocal x = nil + 1\n' >fails.lua
 wants 2 'fails.lua:2: attempt to perform arithmetic on a nil value' "$xrun" check fails.lua
 printf 'local x = = 1\n' >syntax.lua
 wants 2 'syntax.lua:1' "$xrun" check syntax.lua
-wants 1 'no such file' "$xrun" check nowhere.lua
+wants 2 'nowhere.lua: cannot be opened' "$xrun" check nowhere.lua
 
 # Rows: bad ones are noted with their place; one that fits into no micro-batch is named.
 sed '3s/.*/{"prompt": 3}/' "$root/tests/data/pairs.jsonl" >some.jsonl
@@ -47,7 +47,7 @@ XRUN_MEMORY_MB=1 wants 2 'wrong    memory' check "$dpo"
 
 # Objectives: a wrong length, a sign, a part without gradient, rows that lean on each other.
 changed mean.lua 's/return -margin:log_sigmoid(), {/return (-margin:log_sigmoid()):mean(), {/'
-wants 2 'wanted 2 (one per pair' check mean.lua
+wants 2 'wanted 2 elements (one per pair' check mean.lua
 grep -qE 'mean.lua:[0-9]+: ' out.txt || { cat out.txt; fail "no place of the loss"; }
 changed sign.lua 's/return -margin:log_sigmoid()/return -(-margin):log_sigmoid()/'
 wants 0 'makes chosen answers less likely' check sign.lua
@@ -57,11 +57,12 @@ grep -qE 'pairs.jsonl:[0-9]+: the gradient' out.txt || { cat out.txt; fail "no r
 changed detached.lua 's/return -margin:log_sigmoid()/return -(margin + chosen:detach()):log_sigmoid()/'
 wants 0 'takes a part out of the gradient' check detached.lua
 changed couples.lua 's/return -margin:log_sigmoid()/return -(margin - 0.5 * margin:mean()):log_sigmoid()/'
-wants 0 'depends on the log-probs of another' check couples.lua
+wants 0 'depends on the log-probs of others' check couples.lua
 changed constant.lua 's/return -margin:log_sigmoid()/return -(0 * margin):log_sigmoid()/'
 wants 2 'does not depend on the log-probs' check constant.lua
 changed infinite.lua 's/return -margin:log_sigmoid()/return (margin - margin):log()/'
-wants 2 'not finite' check infinite.lua
+wants 2 'is -inf' check infinite.lua
+! grep -q 'is saved in' out.txt || { cat out.txt; fail "it names a file that is gone"; }
 
 # Objects for programs; two loops.
 check "$dpo" --json >lines

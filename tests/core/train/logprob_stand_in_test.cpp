@@ -1,0 +1,46 @@
+#include "core/train/logprob_stand_in.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/train/batch.h"
+
+namespace xrun {
+namespace {
+
+std::unique_ptr<Batch> batch_of(int64_t tokens) {
+  PackedBatch pack;
+  const std::vector<int32_t> ids(static_cast<size_t>(tokens), 7);
+  pack.append({.row_id = 1, .sample_id = 0}, ids, std::vector<uint8_t>(ids.size(), 1));
+  BatchInfo info;
+  info.unit = Unit::kToken;
+  return std::make_unique<Batch>(std::move(info), std::vector<PackedBatch>{std::move(pack)});
+}
+
+TEST(LogprobStandIn, IsOfTheMicroBatchThatLivesAndNotOfOneThatLayThere) {
+  LogprobStandIn stand_in(LogprobStandIn::seeded(1));
+  std::set<const MicroBatch*> places;
+  for (int64_t tokens = 3; tokens < 40; ++tokens) {
+    const auto batch = batch_of(tokens);
+    MicroBatch& micro = *batch->micros().front();
+    places.insert(&micro);
+    EXPECT_EQ(stand_in.token_logprob(micro.all(), "policy", false).numel(), tokens - 1);
+    EXPECT_EQ(stand_in.token_logprob(micro.all(), "policy", true).numel(), tokens - 1);
+  }
+  EXPECT_LT(places.size(), 37u) << "no two lay at one place: this says nothing";
+}
+
+TEST(LogprobStandIn, GivesOneLeafUntilItForgets) {
+  LogprobStandIn stand_in(LogprobStandIn::seeded(1));
+  const auto batch = batch_of(9);
+  MicroBatch& micro = *batch->micros().front();
+  stand_in.token_logprob(micro.all(), "policy", true);
+  stand_in.token_logprob(micro.all(), "policy", true);
+  EXPECT_EQ(stand_in.leaves().size(), 1u);
+  stand_in.clear();
+  EXPECT_TRUE(stand_in.leaves().empty());
+}
+
+}  // namespace
+}  // namespace xrun
