@@ -34,14 +34,15 @@ bool walks_over(lua_State* L, lua_Debug& frame, const StepLoop* loop) {
 }
 
 int find_level(lua_State* L, const StepLoop* loop) {
-  int first = -1;
+  int first = -1, chunk = -1;
   lua_Debug frame{};
   for (int level = 0; lua_getstack(L, level, &frame) != 0; ++level) {
     if (!is_of_file(L, frame)) continue;
-    if (first < 0) first = level;
     if (loop != nullptr && walks_over(L, frame, loop)) return level;
+    if (first < 0) first = level;
+    if (chunk < 0 && std::string_view(frame.what) == "main") chunk = level;
   }
-  return first;
+  return chunk >= 0 ? chunk : first;
 }
 
 // Pushes the table of kept names; nil if there is none.

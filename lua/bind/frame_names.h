@@ -24,7 +24,8 @@ class FrameNames {
  public:
   // No frame: no names.
   FrameNames() = default;
-  // The frame whose `for` walks over `loop`; with null, or if none does, the first one of a file.
+  // The frame whose `for` walks over `loop`; with null, or if none does, the main chunk, or else
+  // the first frame of a file.
   FrameNames(lua_State* thread, const StepLoop* loop);
   // Those that keep_frame_names kept; none if it was not called.
   static FrameNames kept(lua_State* L);

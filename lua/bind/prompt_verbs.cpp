@@ -3,7 +3,7 @@
 
 #include "lua/bind/prompt_verbs.h"
 
-#include <csignal>
+#include <algorithm>
 
 #include "core/base/error.h"
 #include "core/console/progress.h"
@@ -28,6 +28,8 @@ namespace xrun {
 
 namespace {
 
+std::span<const PromptVerb> step_verbs();
+
 struct StepperSlot {
   std::weak_ptr<Stepper> stepper;
 };
@@ -47,16 +49,31 @@ std::string text_for_log(lua_State* L, int i) {
   return value_text(L, i, {.width = 100});
 }
 
-// Names of the pause; the run's log keeps what was assigned.
+bool is_verb(const std::string& name) {
+  const auto has = [&](std::span<const PromptVerb> verbs) {
+    return std::any_of(verbs.begin(), verbs.end(),
+                       [&](const PromptVerb& verb) { return name == verb.name; });
+  };
+  return has(step_verbs()) || has(objective_verbs());
+}
+
+// Names of the recipe, for as long as its state lives, as functions that were typed do; the run's
+// log keeps what is assigned.
 class LoggedNames : public FramePromptNames {
  public:
   explicit LoggedNames(const std::shared_ptr<Stepper>& stepper)
-      : FramePromptNames([weak = std::weak_ptr(stepper)] {
-          const auto stepper = weak.lock();
-          return stepper == nullptr ? FrameNames() : stepper->names();
-        }),
+      : FramePromptNames([recipe = &stepper->recipe()] { return recipe_names(*recipe); }),
         stepper_(stepper) {}
 
+  // The body's own `step` and `batch` would hide the verbs.
+  bool read(lua_State* L, const std::string& name) override {
+    return !is_verb(name) && FramePromptNames::read(L, name);
+  }
+  std::vector<std::string> names() override {
+    std::vector<std::string> all = FramePromptNames::names();
+    std::erase_if(all, is_verb);
+    return all;
+  }
   bool write(lua_State* L, const std::string& name) override {
     const int value = lua_gettop(L);
     std::string before = "nothing";
@@ -213,6 +230,8 @@ constexpr PromptVerb kVerbs[] = {
      "first tokens that are trained.",
      rows_verb},
 };
+
+std::span<const PromptVerb> step_verbs() { return kVerbs; }
 
 // A line a segment: where it comes from and how much of it is trained.
 std::string batch_text(Stepper& stepper) {

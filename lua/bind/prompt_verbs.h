@@ -17,8 +17,8 @@ struct PromptVerb {
 };
 
 // Adds them to a prompt over the stepper's recipe, makes the names of its pause those of the prompt
-// and keeps the run's log of inputs and of names that change. The stepper's end takes them away: a
-// verb that is called afterwards is an error.
+// and keeps the run's log of inputs and of names that change. A verb that is called after the
+// stepper's end is an error.
 //   reload  begins the recipe again from its file and pauses at the same step; empty: it cannot
 void add_step_verbs(Prompt& prompt, const std::shared_ptr<Stepper>& stepper,
                     std::function<std::string()> reload = {});

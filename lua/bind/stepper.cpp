@@ -57,12 +57,13 @@ const LoopPause& Stepper::pause() {
   throw Error(fmt::format("{} has no further loop; {}", name, way));
 }
 
-FrameNames Stepper::names() {
-  if (recipe_.done()) return FrameNames::kept(recipe_.state());
-  const LoopPause* at = recipe_.pause();
-  if (at == nullptr && !recipe_.at_end()) return {};
-  return FrameNames(recipe_.thread(), at == nullptr ? nullptr : at->loop.get());
+FrameNames recipe_names(Recipe& recipe) {
+  if (recipe.done()) return FrameNames::kept(recipe.state());
+  const auto& run = session_of(recipe.state()).run;
+  return FrameNames(recipe.thread(), run == nullptr ? nullptr : run->walking.get());
 }
+
+FrameNames Stepper::names() { return recipe_names(recipe_); }
 
 void Stepper::note(const std::string& text, bool touches) {
   const auto& run = session().run;

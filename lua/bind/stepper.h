@@ -18,6 +18,10 @@ namespace xrun {
 
 class Batch;
 
+// The names of the recipe's frame, while it runs too: what was typed at a prompt may be called by a
+// body. Those kept of a recipe that an error ended.
+FrameNames recipe_names(Recipe& recipe);
+
 // One recipe, looked at (look.h) or running (run_session); it outlives the stepper. While a stepper
 // lives, steps and evaluations that fail or are interrupted pause the recipe where they stand. What
 // it does and what of it changes the run is written into the run's log. Not thread-safe.
@@ -34,7 +38,7 @@ class Stepper {
   const LoopPause& pause();
   // Begins the loop where it has not begun: its report, plan and weights.
   void begin_loop();
-  FrameNames names();  // those at the pause; those kept of a recipe that an error ended
+  FrameNames names();  // recipe_names
 
   // Runs the recipe's own next body, or the one that waits at a failed call; returns what it
   // logged. Before it, a copy of weights and optimizer is taken on the host for again(), where

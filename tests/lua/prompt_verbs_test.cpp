@@ -67,7 +67,7 @@ TEST_F(Verbs, AnObjectiveTypedAnewIsWhatTheNextBodyTrains) {
   EXPECT_TRUE(says("step()", "train/loss = 3"));
   const auto dir = session_->session().run->run().dir().path();
   const std::string log = read_file(dir / "log.txt");
-  EXPECT_TRUE(has(log, "dpo was (test.lua:9)"));
+  EXPECT_TRUE(has(log, "dpo was (test.lua:10)"));
   EXPECT_TRUE(has(log, "return -margin:log_sigmoid()"));
   EXPECT_TRUE(has(log, "function dpo(p) return 0 * policy:logprob(p.chosen) + 3 end"));
 }
@@ -119,7 +119,7 @@ TEST_F(Verbs, ContinueGoesOnAndThenToTheEnd) {
   EXPECT_EQ(stepper_->pause().step, 2);
   say("continue()");
   EXPECT_TRUE(has(said_, "test.lua has ended"));
-  EXPECT_TRUE(says("step()", "failed: test.lua has no further loop"));
+  EXPECT_TRUE(says("step()", "test.lua has no further loop"));
   EXPECT_EQ(say("type(dpo)"), "\"function\"");
 }
 

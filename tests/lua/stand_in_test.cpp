@@ -69,7 +69,7 @@ end
     EXPECT_GT(leaf.grad().abs().sum().item().toDouble(), 0);
   }
   EXPECT_FALSE(session->resume());
-  EXPECT_EQ(session->error(), nullptr);
+  EXPECT_EQ(session->error(), nullptr) << session->error()->text();
   EXPECT_FALSE(session->policy()->loaded());
 }
 

@@ -111,7 +111,7 @@ TEST_F(Steps, AnotherObjectiveAppliesFromTheNextBodyOn) {
   EXPECT_EQ(stepper_->pause().step, 1);
   const Json& record = session_->session().run->run().dir().record();
   EXPECT_TRUE(record.at("touched").as_bool());
-  EXPECT_EQ(dump_json(record.at("touched_steps")), "[1]");
+  EXPECT_EQ(dump_json(record.at("touched_steps")), "[0]");
 }
 
 TEST_F(Steps, TheRunsStateIsPutBack) {

@@ -54,7 +54,7 @@ printf 'dpo = function(p) return 0 * policy:logprob(p.chosen) + 9 end\n' |
   "$xrun" dpo.lua --run touched --repl-at 2 --threads 1 >touched.txt
 is "$(losses touched | head -2)" "$(losses plain | head -2)"
 is "$(losses touched | tail -1)" '"train/loss":9.0'
-grep -q '"touched": true' touched/run.json || fail "run.json does not say that it was touched"
+grep -q '"touched":true' touched/run.json || fail "run.json does not say that it was touched"
 grep -q 'dpo was (dpo.lua:10)' touched/log.txt || fail "log.txt lacks the change: $(cat touched/log.txt)"
 
 cat >drive.py <<'PYTHON'

@@ -43,7 +43,6 @@ void visit_at_prompt(Recipe& recipe) {
     run_script(prompt, STDIN_FILENO, "stdin");
   }
   stepper->note("left", false);
-  prompt.set_names(nullptr);
 }
 
 }  // namespace xrun
