@@ -84,7 +84,7 @@ t.send("\x04")
 assert t.wait() == 0
 
 # SIGUSR1 to a run; Ctrl-D goes on.
-t = Terminal([xrun, "dpo.lua", "--run", "signalled", "--threads", "1", "--set", "steps=400"])
+t = Terminal([xrun, "dpo.lua", "--run", "signalled", "--threads", "1", "--set", "steps=150"])
 t.until("step ")
 time.sleep(0.3)
 t.kill(signal.SIGUSR1)
@@ -92,7 +92,7 @@ t.until("xrun> ")
 t.send("step()\r")
 t.until("train/loss")
 t.send("\x04")
-t.until("400 steps", timeout=120)
+t.until("signalled/hf", timeout=120)
 assert t.wait() == 0
 PYTHON
 python3 drive.py "$xrun"
