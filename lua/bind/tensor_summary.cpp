@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "core/base/count_text.h"
 #include "core/console/bar_line.h"
@@ -42,6 +43,18 @@ ValueLayout layout_for(const at::Tensor& tensor, int width) {
 
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 
+// Parts two blanks apart, in as many lines as they need.
+std::string in_lines(const std::vector<std::string>& parts, int width) {
+  std::string out;
+  size_t column = 0;
+  for (const std::string& part : parts) {
+    const bool fits = column > 0 && column + 2 + part.size() <= static_cast<size_t>(width);
+    out += (fits ? "  " : "\n  ") + part;
+    column = (fits ? column : 0) + 2 + part.size();
+  }
+  return out;
+}
+
 std::string statistics_text(const at::Tensor& tensor, int width) {
   const TensorStatistics found = tensor_statistics(tensor);
   std::string text;
@@ -49,16 +62,18 @@ std::string statistics_text(const at::Tensor& tensor, int width) {
     text += fmt::format("\n  of {} of its {} values, evenly spread:", count_text(found.looked_at),
                         count_text(found.elements));
   }
+  std::vector<std::string> parts;
   if (found.finite == 0) {
-    text += "\n  no finite value";
+    parts.push_back("no finite value");
   } else {
-    text += fmt::format("\n  min {}  mean {}  max {}  std {}", number(found.min),
-                        number(found.mean), number(found.max), number(found.deviation));
+    parts = {"min " + number(found.min), "mean " + number(found.mean), "max " + number(found.max),
+             "std " + number(found.deviation)};
   }
   if (at::isFloatingType(tensor.scalar_type())) {
-    text += fmt::format("  nan {}", count_text(found.nans));
-    if (found.infinities > 0) text += fmt::format("  inf {}", count_text(found.infinities));
+    parts.push_back("nan " + count_text(found.nans));
+    if (found.infinities > 0) parts.push_back("inf " + count_text(found.infinities));
   }
+  text += in_lines(parts, width);
   if (found.finite > 0 && found.max > found.min) {
     constexpr size_t kBins = TensorStatistics::kBins;
     // Neighbours are put together where the line would not fit.
