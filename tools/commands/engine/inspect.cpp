@@ -13,6 +13,7 @@
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/token_scores.h"
+#include "lua/bind/inspect_loop.h"
 #include "lua/bind/look.h"
 #include "lua/bind/run_loop.h"
 #include "tools/commands/command_line.h"
@@ -88,23 +89,14 @@ void score(LookSession& look, const StepSource& source, const LoopPause& pause, 
   }
 }
 
-// The step's share of each set of the loop.
+// The step's share of each set of the loop that has it.
 std::vector<InspectedStep> inspect_sets(LookSession& look, const InspectArguments& arguments) {
   const LoopPause& pause = find_step(look, arguments.step);
-  const StepLoop& loop = *pause.loop;
-  std::vector<InspectedStep> sets;
-  int64_t pairs = 0;
-  for (size_t i = 0; i < loop.sources.size(); ++i) {
-    const StepSource& source = loop.sources[i];
-    const InspectedSource from{
-        source.data->set, *source.data->policy->tokenizer(), arguments.recipe, source.data->name,
-        arguments.step,   loop.first_step + loop.steps,      loop.max_tokens,  pairs};
-    sets.push_back(
-        inspect_step(from, source.plan, arguments.step - loop.first_step, arguments.rows));
-    pairs += sets.back().units;
-    if (!arguments.logprobs) continue;
-    score(look, source, pause, arguments.step, pause.run->packs(loop, arguments.step, i),
-          sets.back());
+  std::vector<InspectedStep> sets =
+      inspect_loop(pause, arguments.recipe, arguments.step, arguments.rows);
+  for (size_t i = 0; arguments.logprobs && i < sets.size(); ++i) {
+    score(look, pause.loop->sources[i], pause, arguments.step,
+          pause.run->packs(*pause.loop, arguments.step, i), sets[i]);
   }
   return sets;
 }

@@ -1,0 +1,19 @@
+#pragma once
+// The step of a paused loop as values to look at.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/console/inspected_pack.h"
+#include "lua/bind/loop_pause.h"
+
+namespace xrun {
+
+// The packs of a step of the loop that the recipe is paused at, one entry a set, as they train;
+// `rows` as inspect_step has it. No weights are loaded. Throws Error for a step that the loop does
+// not have.
+std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::string& recipe,
+                                        int64_t step, int64_t rows = -1);
+
+}  // namespace xrun
