@@ -60,9 +60,12 @@ at::Tensor LogprobStandIn::token_logprob(const View& view, const std::string& mo
   MicroBatch& micro = view.micro();
   const at::Tensor own = values(micro, model);
   if (!trained) return view.select_rows(own);
-  at::Tensor& leaf = leaves_[{model, &micro}];
-  if (!leaf.defined()) leaf = own.clone().requires_grad_();
-  return view.select_rows(at::GradMode::is_enabled() ? leaf : leaf.detach());
+  const auto known = leaves_.find({model, &micro});
+  if (!at::GradMode::is_enabled()) {  // an evaluation makes no leaf, and sees one that was moved
+    return view.select_rows(known == leaves_.end() ? own : known->second.detach());
+  }
+  if (known != leaves_.end()) return view.select_rows(known->second);
+  return view.select_rows(leaves_[{model, &micro}] = own.clone().requires_grad_());
 }
 
 at::Tensor LogprobStandIn::logprob(const View& view, const std::string& model, bool trained) {
