@@ -1,6 +1,9 @@
 #include "lua/bind/inspect_loop.h"
 
+#include <charconv>
+
 #include "core/base/error.h"
+#include "core/console/pack_text.h"
 #include "core/train/policy.h"
 #include "lua/bind/run_loop.h"
 
@@ -22,6 +25,24 @@ std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::strin
     pairs += sets.back().units;
   }
   return sets;
+}
+
+int64_t batch_rows(std::string_view text) {
+  int64_t rows = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), rows);
+  XRUN_CHECK(fault == std::errc() && end == text.data() + text.size() && rows > 0,
+             ":batch {}: wanted a number of rows, as in `:batch 3`", text);
+  return rows;
+}
+
+std::string loop_text(const LoopPause& pause, const std::string& recipe, int64_t step, int64_t rows,
+                      const ConsoleTraits& traits) {
+  std::string text;
+  for (const InspectedStep& set : inspect_loop(pause, recipe, step, rows)) {
+    if (!text.empty()) text += '\n';
+    text += step_text(set, {traits.colors, traits.width});
+  }
+  return text;
 }
 
 }  // namespace xrun

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/console/console.h"
 #include "core/console/inspected_pack.h"
 #include "lua/bind/loop_pause.h"
 
@@ -15,5 +17,12 @@ namespace xrun {
 // not have.
 std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::string& recipe,
                                         int64_t step, int64_t rows = -1);
+
+// The rows that `:batch N` asks for. Throws Error if that is no number above 0.
+int64_t batch_rows(std::string_view text);
+
+// The same as text for a console (pack_text.h).
+std::string loop_text(const LoopPause& pause, const std::string& recipe, int64_t step, int64_t rows,
+                      const ConsoleTraits& traits);
 
 }  // namespace xrun

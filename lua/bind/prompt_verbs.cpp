@@ -16,6 +16,7 @@
 #include "core/train/policy.h"
 #include "lua/bind/args.h"
 #include "lua/bind/frame_prompt_names.h"
+#include "lua/bind/inspect_loop.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/named_objective.h"
 #include "lua/bind/objective.h"
@@ -304,8 +305,15 @@ void add_step_verbs(Prompt& prompt, const std::shared_ptr<Stepper>& stepper,
   };
   for (const PromptVerb& verb : kVerbs) add(verb);
   for (const PromptVerb& verb : objective_verbs()) add(verb);
-  prompt.add({"batch", "", "Shows the batch in hand: packs, segments, rows.",
-              [](Prompt& at, std::string_view) { return batch_text(stepper_of(at.lua())); }});
+  prompt.add({"batch", "[N]",
+              "Shows the batch in hand: packs, segments, rows; with N its first N rows token by "
+              "token, as xrun inspect does.",
+              [](Prompt& at, std::string_view rest) {
+                Stepper& stepper = stepper_of(at.lua());
+                if (rest.empty()) return batch_text(stepper);
+                return loop_text(stepper.pause(), stepper.recipe().context().options.recipe,
+                                 stepper.batch_step(), batch_rows(rest), at.console().traits());
+              }});
   if (!reload) return;
   prompt.add({"reload", "",
               "Reads the recipe's file again and pauses at the same step, with the weights as they "

@@ -15,7 +15,10 @@ size_t count(const std::string& text, const std::string& piece) {
 }
 
 TEST_F(PackPage, LooksAsItIsKept) {
-  expect_golden("inspect/page.html", pack_page({inspect(open(weighted(hard_pairs())), 200)}));
+  std::string page = pack_page({inspect(open(weighted(hard_pairs())), 200)});
+  const size_t sheet = page.find("<style>");  // which all pages share
+  page.erase(sheet, page.find("</style>") - sheet);
+  expect_golden("inspect/page.html", page);
 }
 
 TEST_F(PackPage, EveryTokenIsThereOnceButWhatAPairShares) {
