@@ -26,8 +26,8 @@ std::vector<std::string> wrapped(const std::string& text, int columns) {
       const size_t space = rest.rfind(' ', fits);
       const size_t cut = space == std::string::npos || space == 0 ? fits : space;
       if (cut == 0 || cut >= rest.size()) break;
-      lines.push_back(rest.substr(0, cut));
-      rest.erase(0, rest[cut] == ' ' ? cut + 1 : cut);
+      lines.push_back(rest.substr(0, rest.find_last_not_of(' ', cut - 1) + 1));
+      rest.erase(0, std::min(rest.find_first_not_of(' ', cut), rest.size()));
     }
     lines.push_back(std::move(rest));
     from = end + 1;

@@ -50,6 +50,10 @@ TEST(Finding, WrapsToATerminal) {
   EXPECT_EQ(finding_text(finding, terminal(45), 6),
             "ok       memory  one two three four five six\n"
             "                 seven eight\n");
+  EXPECT_EQ(finding_text({Verdict::kOk, "memory", "one      two"}, terminal(25), 6),
+            "ok       memory\n  one      two\n");
+  EXPECT_EQ(finding_text({Verdict::kOk, "memory", "onetwothreefour      five"}, terminal(22), 6),
+            "ok       memory\n  onetwothreefour\n  five\n");
   for (const int width : {1, 5, 20, 30}) {
     const std::string text = finding_text(finding, terminal(width), 6);
     EXPECT_NE(text.find("eight"), std::string::npos) << width;
