@@ -93,7 +93,12 @@ void remove_left_ones(const std::filesystem::path& home, const std::string& pref
 }  // namespace
 
 TemporaryDir::TemporaryDir(const std::string& name) {
-  const std::filesystem::path home = std::filesystem::temp_directory_path();
+  std::error_code code;
+  const std::filesystem::path home = std::filesystem::temp_directory_path(code);
+  const char* const wanted = getenv("TMPDIR");
+  XRUN_CHECK(!code,
+             "{}: is no folder for temporary files: {}; set TMPDIR to one that can be written",
+             wanted == nullptr ? "/tmp" : wanted, code.message());
   const std::string prefix = fmt::format("xrun-{}-", name);
   remove_left_ones(home, prefix);
   std::string path = (home / (prefix + "XXXXXX")).string();

@@ -30,6 +30,7 @@ XRUN_CACHE=$work/file/cache wants 1 'set XRUN_CACHE to a folder' "$xrun" doctor 
 CUDA_VISIBLE_DEVICES='' wants 1 'need a remedy' "$xrun" doctor --quick --device cuda
 XRUN_CPU=portable wants 0 'portable kernels' "$xrun" doctor --quick
 XRUN_MEMORY_MB=x wants 1 'unset XRUN_MEMORY_MB' "$xrun" doctor --quick
+TMPDIR=$work/nowhere wants 1 'set TMPDIR to one that can be written' "$xrun" doctor
 # A run that fails is told with what it said last.
 XRUN_MEMORY_MB=1 wants 1 'ended with status' "$xrun" doctor
 echo ok

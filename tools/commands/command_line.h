@@ -30,6 +30,8 @@ template <class Read>
 auto from_option(Read read) {
   try {
     return read();
+  } catch (const Interrupted&) {
+    throw;
   } catch (const Error& error) {
     throw UsageError(error.what());
   }

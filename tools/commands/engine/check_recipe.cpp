@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kListed = 3;  // bad rows of a source
 
-std::string plural(int64_t count, const std::string& noun) {
-  return fmt::format("{} {}{}", count_text(count), noun, count == 1 ? "" : "s");
+std::string plural(int64_t count, const std::string& noun, const char* ending = "s") {
+  return fmt::format("{} {}{}", count_text(count), noun, count == 1 ? "" : ending);
 }
 
 // Splits "dpo.lua:12: what" into place and what; a message without a place stays whole.
@@ -114,11 +114,11 @@ Finding packs_finding(const LoopPause& pause, size_t which) {
   const int64_t room = loop.max_tokens * static_cast<int64_t>(packs.size());
   Finding finding{
       Verdict::kOk, "steps",
-      fmt::format("{} of {} {}s from {}; step {}: {} in {}, {:.0f} % full, {} trained",
-                  plural(loop.steps, "step"), source.plan.units, source.data->set.unit_name(),
+      fmt::format("{} of {} from {}; step {}: {} in {}, {:.0f} % full, {} trained",
+                  plural(loop.steps, "step"),
+                  plural(source.plan.units, source.data->set.unit_name()),
                   count_text(source.data->set.size()), pause.step, plural(tokens, "token"),
-                  plural(static_cast<int64_t>(packs.size()), "micro-batch")
-                      .append(packs.size() == 1 ? "" : ""),
+                  plural(static_cast<int64_t>(packs.size()), "micro-batch", "es"),
                   room == 0 ? 0.0 : 100.0 * static_cast<double>(tokens) / static_cast<double>(room),
                   count_text(trained))};
   return finding;

@@ -30,6 +30,18 @@ Finding cache_finding() {
   }
 }
 
+// What cannot even begin is a finding too.
+template <class Find>
+void add_found(FindingReport& report, const std::string& subject, const Find& find) {
+  try {
+    report.add(find());
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    report.add({Verdict::kWrong, subject, error.what(), "what it names has to be there"});
+  }
+}
+
 }  // namespace
 
 int command_doctor(int argc, char** argv) {
@@ -57,10 +69,10 @@ int command_doctor(int argc, char** argv) {
   report.add(cache_finding());
   report.add(disk_finding("runs", std::filesystem::current_path() / "runs",
                           "start in a folder on another disk, or give --run DIR"));
-  report.add(program_findings());
+  add_found(report, "programs", program_findings);
   if (!quick) {
     report.begin("training a tiny model ...");
-    report.add(smoke_train(device));
+    add_found(report, "training", [&] { return smoke_train(device); });
   }
   report.say(report.trouble() == 0
                  ? "\nthis machine can train"
