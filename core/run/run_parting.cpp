@@ -145,7 +145,7 @@ fs::path newest_of(const fs::path& run, const std::string& name) {
 
 }  // namespace
 
-std::vector<RunParting> compare_runs(const fs::path& a, const fs::path& b, const std::string& one,
+std::vector<RunParting> run_partings(const fs::path& a, const fs::path& b, const std::string& one,
                                      const std::string& other) {
   const Names names{one, other};
   std::vector<RunParting> partings = {

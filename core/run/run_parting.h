@@ -17,7 +17,7 @@ struct RunParting {
 // Compares the metrics of two run folders (perf/* aside), and, bit for bit, every object and the
 // state of their newest checkpoints. `one` and `other` are what messages call the two. Throws Error
 // if a folder has no metrics or no checkpoint, or a file cannot be read.
-std::vector<RunParting> compare_runs(const std::filesystem::path& a, const std::filesystem::path& b,
+std::vector<RunParting> run_partings(const std::filesystem::path& a, const std::filesystem::path& b,
                                      const std::string& one, const std::string& other);
 
 }  // namespace xrun

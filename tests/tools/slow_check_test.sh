@@ -37,6 +37,11 @@ printf 'local x = = 1\n' >syntax.lua
 wants 2 'syntax.lua:1' "$xrun" check syntax.lua
 wants 2 'nowhere.lua: cannot be opened' "$xrun" check nowhere.lua
 
+printf 'while true do end\n' >endless.lua
+status=0
+timeout --preserve-status -s INT 2 "$xrun" check endless.lua >out.txt 2>&1 || status=$?
+[ $status = 130 ] || { cat out.txt; fail "Ctrl-C ended it with $status"; }
+
 # Rows: bad ones are noted with their place; one that fits into no micro-batch is named.
 sed '3s/.*/{"prompt": 3}/' "$root/tests/data/pairs.jsonl" >some.jsonl
 wants 0 'note     ledger' check "$dpo" --set data.1.path=some.jsonl

@@ -32,7 +32,7 @@ class ComparedRuns : public testing::Test {
   }
   // What differs: "what: text" of the first, "" if nothing does.
   std::string difference(const std::string& a, const std::string& b) {
-    for (const RunParting& parting : compare_runs(a, b, "one", "other")) {
+    for (const RunParting& parting : run_partings(a, b, "one", "other")) {
       if (!parting.same) return parting.what + ": " + parting.text;
     }
     return "";
@@ -45,7 +45,7 @@ TEST_F(ComparedRuns, IsNowhereOfEqualRuns) {
   const std::string b = make(
       "b", "{\"step\":0,\"train/loss\":0.5,\"perf/step_s\":9}\n{\"step\":1,\"train/loss\":0.25}\n");
   EXPECT_EQ(difference(a, b), "");
-  const std::vector<RunParting> all = compare_runs(a, b, "one", "other");
+  const std::vector<RunParting> all = run_partings(a, b, "one", "other");
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0].text, "2 lines of 1 metrics, equal");
   EXPECT_EQ(all[1].what, "weights");
@@ -85,8 +85,8 @@ TEST_F(ComparedRuns, IsSeenInTheNewestCheckpoint) {
 TEST_F(ComparedRuns, NeedsCheckpoints) {
   const std::string a = make("a"), b = make("b");
   std::filesystem::remove_all((folder_ / "b") / "checkpoints");
-  EXPECT_THROW(compare_runs(a, b, "one", "other"), Error);
-  EXPECT_THROW(compare_runs(a, "nowhere", "one", "other"), Error);
+  EXPECT_THROW(run_partings(a, b, "one", "other"), Error);
+  EXPECT_THROW(run_partings(a, "nowhere", "one", "other"), Error);
 }
 
 }  // namespace

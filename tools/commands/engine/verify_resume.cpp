@@ -159,7 +159,7 @@ class Verification {
   bool compare(const std::string& a, const std::string& b) {
     bool same = true;
     for (const RunParting& parting :
-         compare_runs(dir(a), dir(b), "the " + a + " run", "the " + b + " one")) {
+         run_partings(dir(a), dir(b), "the " + a + " run", "the " + b + " one")) {
       report_.add({parting.same ? Verdict::kOk : Verdict::kWrong, parting.what, parting.text,
                    parting.same ? ""
                                 : "what decides a step must come from the batch, math.random or "
@@ -174,7 +174,7 @@ class Verification {
   void compare_undisturbed() {
     report_.begin("the undisturbed run once more ...");
     if (!ended_well("repeated", start("repeated", false))) return;
-    for (const RunParting& parting : compare_runs(dir("undisturbed"), dir("repeated"),
+    for (const RunParting& parting : run_partings(dir("undisturbed"), dir("repeated"),
                                                   "the undisturbed run", "the repeated one")) {
       if (parting.same) continue;
       report_.add({Verdict::kWrong, "repeated",
