@@ -4,6 +4,7 @@
 
 #include <ATen/ops/embedding.h>
 
+#include "core/base/work_interrupt.h"
 #include "core/model/block.h"
 #include "core/model/device.h"
 #include "core/model/kv_cache.h"
@@ -74,6 +75,7 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
   for (size_t i = 0; i < places_.blocks.size(); ++i) {
     const BlockPlaces& places = places_.blocks[i];
     const auto layer = static_cast<int64_t>(i);
+    check_work_interrupt();
     x = recompute ? recomputed_block(pass, places, layer, x) : block(pass, places, layer, x);
   }
   if (cache != nullptr) cache->advance(pass.cu_seqlens);

@@ -5,8 +5,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <thread>
 
 #include "core/base/error.h"
+#include "core/base/work_interrupt.h"
 #include "core/console/history.h"
 #include "core/console/input_lines.h"
 #include "core/run/signals.h"
@@ -22,15 +24,30 @@ void on_prompt_signal(int signal_number) {
   TerminalInput::wake();
 }
 
-// Signals as a prompt wants them, and its state as the one they stop.
+// Where inputs are evaluated, and in which thread: others may not touch the state.
+LuaState* open_state = nullptr;
+std::thread::id open_thread;
+
+void poll_work() {
+  if (open_state != nullptr && std::this_thread::get_id() == open_thread) {
+    check_interrupt(open_state->get());
+  }
+}
+
+// Signals as a prompt wants them, and its state as the one they stop, within long work too.
 class PromptSignals {
  public:
-  explicit PromptSignals(LuaState& state) : before_(set_signal_manner(SignalManner::kPrompt)) {
+  explicit PromptSignals(LuaState& state)
+      : before_(set_signal_manner(SignalManner::kPrompt)), poll_before_(set_work_poll(poll_work)) {
+    open_state = &state;
+    open_thread = std::this_thread::get_id();
     LuaState::set_interruptible(&state);
     set_signal_hook(on_prompt_signal);
     install_signal_handlers();
   }
   ~PromptSignals() {
+    set_work_poll(poll_before_);
+    open_state = nullptr;
     set_signal_manner(before_);
     set_signal_hook(LuaState::interrupt_from_signal);
   }
@@ -39,6 +56,7 @@ class PromptSignals {
 
  private:
   SignalManner before_;
+  WorkPoll poll_before_;
 };
 
 bool can_edit() {

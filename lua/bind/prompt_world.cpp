@@ -1,5 +1,5 @@
 // The environment is an empty table whose metatable asks the frame, the prompt's own names, the
-// verbs and the globals, in this order.
+// verbs and the globals, in this order; but a verb comes before what the frame cannot call.
 
 #include "lua/bind/prompt_world.h"
 
@@ -104,7 +104,11 @@ PromptWorld& prompt_world(LuaState& state) {
 
 bool push_world_name(lua_State* L, PromptWorld& world, const std::string& name) {
   luaL_checkstack(L, 4, "no room for a name");
-  if (world.names != nullptr && world.names->read(L, name)) return true;
+  if (world.names != nullptr && world.names->read(L, name)) {
+    // Within a body the frame has a `step` and a `batch` of its own: the verbs stay what they are.
+    if (!lua_isfunction(L, -1) && push_field(L, world.verbs, name)) lua_remove(L, -2);
+    return true;
+  }
   return push_field(L, world.own, name) || push_field(L, world.verbs, name) || push_global(L, name);
 }
 

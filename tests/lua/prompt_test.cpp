@@ -123,6 +123,15 @@ TEST_F(PromptTest, AFramesNamesComeFirstAndAreAssignedInPlace) {
   EXPECT_EQ(say("beta"), "1");
 }
 
+TEST_F(PromptTest, AVerbComesBeforeWhatTheFrameCannotCall) {
+  prompt_->set_names(std::make_shared<TwoNames>(0.5));
+  prompt_->add_verb("beta", "() -> number", "Twelve.", [](lua_State* L) {
+    lua_pushnumber(L, 12);
+    return 1;
+  });
+  EXPECT_EQ(say("beta()"), "12");
+}
+
 TEST_F(PromptTest, AFunctionTypedHereOutlivesThePrompt) {
   say("scale = 3");
   say("function twice(x) return scale * x end");

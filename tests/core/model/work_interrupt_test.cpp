@@ -1,0 +1,50 @@
+// A signal stops a model's pass within, where a poll lets it; an unfinished backward pass throws
+// on.
+
+#include "core/base/work_interrupt.h"
+
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
+#include "core/model/init_model.h"
+#include "core/model/model.h"
+
+namespace xrun {
+namespace {
+
+class WorkInterrupt : public testing::Test {
+ protected:
+  WorkInterrupt()
+      : dir_(std::filesystem::temp_directory_path() / fmt::format("xrun_work_{}", ::getpid())) {
+    init_model(dir_, {.hidden = 32, .ffn = 48, .vocab = 97, .max_length = 64, .seed = 3});
+  }
+  ~WorkInterrupt() override {
+    set_work_poll(nullptr);
+    clear_interrupt();
+    std::filesystem::remove_all(dir_);
+  }
+  std::filesystem::path dir_;
+};
+
+TEST_F(WorkInterrupt, StopsAPassOnlyWhereAPollSaysSo) {
+  const auto model = Model::load(dir_, at::kFloat, true);
+  const at::AutoGradMode gradients_on(true);
+  const PackInput input = pack_sequences({{1, 2, 3, 4}});
+  const at::Tensor loss = model->forward(input).sum();
+  request_interrupt(SIGINT);
+  EXPECT_NO_THROW(model->forward(input));  // without a poll, as in a run
+  set_work_poll(check_interrupt);
+  EXPECT_THROW(model->forward(input), Interrupted);
+  EXPECT_THROW(loss.backward(), Interrupted);
+  clear_interrupt();
+  EXPECT_NO_THROW(model->forward(input).sum().backward());
+}
+
+}  // namespace
+}  // namespace xrun
