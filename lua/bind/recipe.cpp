@@ -143,6 +143,8 @@ const LoopPause* Recipe::pause() { return context().pause.get(); }
 bool Recipe::resume() {
   RecipeContext& context = this->context();
   XRUN_CHECK(!done_, "{} is done; nothing is left to go on with", context.options.recipe);
+  XRUN_CHECK(!started_ || lua_status(thread_) == LUA_YIELD,
+             "{} is running; this waits until it is paused", context.options.recipe);
   context.pause = nullptr;
   context.at_end = false;
   context.entered = state_->service<EnteredFunctions>().stack.size();

@@ -2,6 +2,7 @@
 // not theirs any more: what they gave the first time is saved with the run and given back.
 
 #include <algorithm>
+#include <exception>
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
@@ -40,7 +41,12 @@ int push_measured(RunLoop& loop, lua_State* L, const std::string& what, const Me
   } else {
     const RandomScope random;
     loop.seed_random(L, 2 + 2 * number);
-    values = measure(number);
+    try {
+      values = measure(number);
+    } catch (const std::exception&) {
+      loop.forget_evaluation();
+      throw;
+    }
     run.remember(what, values);
   }
   loop.seed_lua(L, 3 + 2 * number);

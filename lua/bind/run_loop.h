@@ -64,6 +64,7 @@ class RunLoop {
   void seed_lua(lua_State* L, int64_t part) const;  // math.random alone
   // Counts the evaluations of the current step from 0.
   int64_t next_evaluation();
+  void forget_evaluation() { --evaluations_; }  // the last one failed, and will be made again
   // Compares something that the run reads with what it was when the run began.
   void check(const Session::Input& input);
   // Keeps the batch of a loss that is not finite; throws the error with the place of both.

@@ -1,5 +1,7 @@
 #include "lua/bind/shown_table.h"
 
+#include <algorithm>
+
 #include "core/console/progress.h"
 #include "core/console/shown_text.h"
 #include "core/console/table.h"
@@ -13,6 +15,20 @@ namespace {
 int push_shown(lua_State* L) {
   lua_pushvalue(L, lua_upvalueindex(1));
   return 1;
+}
+
+// Where the word begins in which two answers part; 0 if that is near.
+size_t parting_word(const std::string& a, const std::string& b) {
+  constexpr size_t kNear = 12;
+  const auto part = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
+  const size_t same = static_cast<size_t>(part - a.begin());
+  const size_t blank = same == 0 ? std::string::npos : a.rfind(' ', same - 1);
+  return blank == std::string::npos || blank < kNear ? 0 : blank + 1;
+}
+
+// A pair's answers from where they part on, so that a narrow table shows what differs.
+std::string part_shown(const std::string& text, size_t from) {
+  return (from == 0 ? "" : "…") + shown_text(text.substr(from), Blanks::kBreaksMarked);
 }
 
 }  // namespace
@@ -42,12 +58,10 @@ void push_rows(lua_State* L, const std::vector<ExtremeRow>& rows, const std::str
     lua_setfield(L, -2, "rejected");
     lua_rawseti(L, -2, ++i);
     const bool pair = !row.rejected.empty();
-    const auto shown = [](const std::string& text) {
-      return shown_text(text, Blanks::kBreaksMarked);
-    };
-    table.add(
-        {format_metric(row.value), shown_text(row.place), (pair ? "+ " : "") + shown(row.text)});
-    if (pair) table.add({"", "", "- " + shown(row.rejected)});
+    const size_t from = pair ? parting_word(row.text, row.rejected) : 0;
+    table.add({format_metric(row.value), shown_text(row.place),
+               (pair ? "+ " : "") + part_shown(row.text, from)});
+    if (pair) table.add({"", "", "- " + part_shown(row.rejected, from)});
   }
   const int width = session_of(L).console->traits().width;
   show_as(L, title + "\n" + table.text(width));
