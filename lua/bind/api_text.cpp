@@ -125,7 +125,7 @@ std::string lua_api_markdown(std::vector<DocEntry> entries) {
   }
   out +=
       "\n## The prompt\n\nVerbs and colon commands of `xrun repl` "
-      "([console.md](console.md#repl)).\n\n"
+      "([repl.md](repl.md)).\n\n"
       "| name | meaning |\n|---|---|\n" +
       sections["repl"] + sections[""];
   for (const auto& [name, doc] : heads) {
