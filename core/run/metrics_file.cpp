@@ -99,9 +99,11 @@ void MetricsReader::line(std::string_view text, bool last_and_torn) {
 
 RunMetrics MetricsReader::finish() {
   if (bad_ > 0) {
-    metrics_.notices.push_back(fmt::format(
-        "{}:{}: {}; {} left out", name_, first_bad_, first_problem_,
-        bad_ == 1 ? "that line is" : fmt::format("this and {} lines more are", bad_ - 1)));
+    metrics_.notices.push_back(
+        fmt::format("{}:{}: {}; {} left out", name_, first_bad_, first_problem_,
+                    bad_ == 1   ? "that line is"
+                    : bad_ == 2 ? "this and one line more are"
+                                : fmt::format("this and {} lines more are", bad_ - 1)));
   }
   if (unnamed_ > 0) {
     metrics_.notices.push_back(

@@ -106,7 +106,7 @@ std::string LookSession::no_loop_text() {
   return fmt::format(
       "{}:{}: the recipe ends without a loop, so there is no step to look at; write `for step, "
       "batch in run:steps(data, cfg.batch) do ... end`",
-      recipe, lines + (whole ? 0 : 1));
+      recipe, std::max<int64_t>(lines + (whole ? 0 : 1), 1));
 }
 
 FrameNames LookSession::names() {

@@ -17,11 +17,12 @@ int push_shown(lua_State* L) {
   return 1;
 }
 
-// Where the word begins in which two answers part; 0 if that is near.
+// Where the word begins in which two answers part; 0 if that is near, or nowhere in what is shown.
 size_t parting_word(const std::string& a, const std::string& b) {
   constexpr size_t kNear = 12;
   const auto part = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
   const size_t same = static_cast<size_t>(part - a.begin());
+  if (same == a.size() && same == b.size()) return 0;
   const size_t blank = same == 0 ? std::string::npos : a.rfind(' ', same - 1);
   return blank == std::string::npos || blank < kNear ? 0 : blank + 1;
 }

@@ -12,6 +12,7 @@
 #include "core/console/pack_json.h"
 #include "core/console/pack_page.h"
 #include "core/console/pack_text.h"
+#include "core/console/shown_text.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/recipe_options.h"
 
@@ -58,7 +59,8 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& arguments) {
       ->check(whole_number(0));
   app.add_option("--rows", arguments.rows, "only the first rows of the step (all)")
       ->check(whole_number(1));
-  app.add_option("--html", arguments.html, "write one self-contained page to this file");
+  app.add_option("--html", arguments.html,
+                 "write one self-contained page to this file; - is standard output");
   app.add_flag("--json", arguments.json, "one object a pack");
   app.add_flag("--logprobs", arguments.logprobs,
                "log-probs of every token under the policy and its reference; loads the weights");
@@ -70,8 +72,14 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& arguments) {
 
 void write_inspected(const InspectArguments& arguments, const std::vector<InspectedStep>& sets) {
   if (!arguments.html.empty()) {
-    write_file_atomic(arguments.html, pack_page(sets));
-    std::fprintf(stderr, "%s: written; open it in a browser\n", arguments.html.c_str());
+    const std::string page = pack_page(sets);
+    if (arguments.html == "-") {
+      put(page);
+    } else {
+      write_file_atomic(arguments.html, page);
+      std::fprintf(stderr, "%s: written; open it in a browser\n",
+                   shown_text(arguments.html).c_str());
+    }
   }
   for (const InspectedStep& step : sets) {
     if (arguments.json) {

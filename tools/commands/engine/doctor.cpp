@@ -72,7 +72,7 @@ int command_doctor(int argc, char** argv) {
   add_found(report, "programs", program_findings);
   if (!quick) {
     report.begin("training a tiny model ...");
-    add_found(report, "training", [&] { return smoke_train(device); });
+    add_found(report, "training", [&] { return smoke_train(device, threads); });
   }
   report.say(report.trouble() == 0
                  ? "\nthis machine can train"

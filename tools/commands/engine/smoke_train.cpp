@@ -107,20 +107,32 @@ Finding judge(const std::filesystem::path& run, const std::string& subject, doub
 
 }  // namespace
 
-Finding smoke_train(const std::string& device) {
+Finding smoke_train(const std::string& device, int threads) {
   const std::string subject = device == "cpu" ? "training" : "training, " + device;
   const TemporaryDir scratch("doctor");
   const std::filesystem::path& folder = scratch.path();
   make_inputs(folder);
   const ScopedEnvironment cache("XRUN_CACHE", (folder / "cache").string());
   const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                                      (folder / "dpo.lua").string(),
+                                      "--set",
+                                      "model=" + (folder / "model").string(),
+                                      "--set",
+                                      "data.1.path=" + (folder / "data/preferences.jsonl").string(),
+                                      "--set",
+                                      fmt::format("steps={}", kSteps),
+                                      "--set",
+                                      "answers=0",
+                                      "--set",
+                                      "optim.lr=0.002",
+                                      "--device",
+                                      device,
+                                      "--run",
+                                      (folder / "run").string()};
+  if (threads > 0) command.insert(command.end(), {"--threads", std::to_string(threads)});
   const ChildResult child =
-      run_child({std::filesystem::read_symlink("/proc/self/exe").string(),
-                 (folder / "dpo.lua").string(), "--set", "model=" + (folder / "model").string(),
-                 "--set", "data.1.path=" + (folder / "data/preferences.jsonl").string(), "--set",
-                 fmt::format("steps={}", kSteps), "--set", "answers=0", "--set", "optim.lr=0.002",
-                 "--device", device, "--run", (folder / "run").string()},
-                folder / "output", [&] { return seconds_since(begin) > kLongest_s; });
+      run_child(command, folder / "output", [&] { return seconds_since(begin) > kLongest_s; });
   const double seconds = seconds_since(begin);
   if (seconds > kLongest_s) {
     return {Verdict::kWrong, subject,
