@@ -134,11 +134,11 @@ void History::read_file() {
   if (inputs_.size() > kMostInputs) inputs_.erase(inputs_.begin(), inputs_.end() - kMostInputs);
   std::string kept;
   for (const std::string& input : inputs_) kept += encode(input);
-  // In place, so that who holds the file open goes on appending to this one.
-  if (::ftruncate(opened.fd(), 0) == 0) {
-    ::lseek(opened.fd(), 0, SEEK_SET);
-    write_whole(opened.fd(), kept);
-  }
+  // In place, so that who holds the file open goes on appending to this one; over what is there,
+  // which is longer, so that a full disk takes it as well.
+  ::lseek(opened.fd(), 0, SEEK_SET);
+  if (!write_whole(opened.fd(), kept)) return;
+  if (::ftruncate(opened.fd(), static_cast<off_t>(kept.size())) != 0) return;
 }
 
 void History::append(const std::string& line) {
