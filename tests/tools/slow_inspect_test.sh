@@ -47,6 +47,9 @@ inspect --html page.html >out 2>/dev/null
 grep -q '</html>' page.html || fail "no page"
 
 wants 2 '--step 400 is beyond the data: the recipe has' inspect --step 400
+mv tiny/model.safetensors weights
+wants 2 '--step 999 is beyond the data: the recipe has' inspect --step 999
+mv weights tiny/model.safetensors
 wants 2 'wanted' inspect --step -1
 printf 'local xrun = require "xrun"\nlocal cfg = xrun.config { model = "tiny" }\n' >noloop.lua
 wants 2 'noloop.lua:2: the recipe ends without a loop' "$xrun" inspect noloop.lua

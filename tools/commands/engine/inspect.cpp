@@ -10,6 +10,7 @@
 #include "core/data/loop_note.h"
 #include "core/text/tokenizer.h"
 #include "core/train/data_batch.h"
+#include "core/train/logprob_stand_in.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/token_scores.h"
@@ -24,6 +25,8 @@
 namespace xrun {
 
 namespace {
+
+constexpr uint64_t kSeed = 1;  // of log-probs that nobody sees
 
 std::shared_ptr<Console> notices_on_stderr() {
   return std::make_shared<Console>(
@@ -180,6 +183,10 @@ int command_inspect(int argc, char** argv) {
   const auto look = start_look(recipe_options(arguments), notices_on_stderr());
   require_pause(*look);
   remember(*look, arguments);
+  if (!arguments.logprobs) {  // what lies between two loops evaluates and samples without weights
+    look->session().stand_in =
+        std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kSeed), at::kDouble);
+  }
   const std::vector<InspectedStep> sets = inspect_sets(*look, arguments);
   for (const std::string& notice : look->session().notices) {
     look->session().console->print(notice);
