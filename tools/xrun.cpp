@@ -18,6 +18,7 @@
 
 #include "core/base/error.h"
 #include "core/base/suggest.h"
+#include "core/console/shown_text.h"
 #include "tools/commands/command_names.h"
 #include "tools/commands/commands.h"
 
@@ -126,9 +127,10 @@ int finish(int status) {
                       : fmt::format("standard output cannot be written: {}", std::strerror(code)));
 }
 
+// A message may quote rows and paths: no byte of theirs moves a cursor.
 int report(const char* message, int status) {
   std::fflush(stdout);
-  std::fprintf(stderr, "xrun: error: %s\n", message);
+  std::fprintf(stderr, "xrun: error: %s\n", shown_text(message).c_str());
   return status;
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/console/shown_text.h"
 #include "core/console/summary.h"
 #include "core/model/hf_config.h"
 #include "core/run/signals.h"
@@ -143,7 +144,7 @@ void RunLoop::report(const StepLoop& loop) {
       report.trainable = count_elements(policies_[0]->parameters());
     }
   }
-  report.ledger = std::move(session_.ledger_text);
+  report.ledger = shown_text(session_.ledger_text);
   session_.ledger_text.clear();
   report.steps = loop.steps;
   for (const StepSource& source : loop.sources) {
@@ -198,7 +199,7 @@ void RunLoop::keep_ledger() {
   run_->dir().write_ledger(session_.ledger.joined_to(earlier_ledger_).to_json());
   ledger_sources_ = session_.ledger.sources.size();
   if (session_.ledger_text.empty()) return;
-  session_.console->print(session_.ledger_text);
+  session_.console->print(shown_text(session_.ledger_text));
   session_.ledger_text.clear();
 }
 

@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
+#include "core/console/shown_text.h"
 #include "core/run/signals.h"
 #include "lua/bind/interruption.h"
 #include "lua/bind/line_profile.h"
@@ -164,7 +165,7 @@ void print_caches(const Session& session, bool json) {
 }
 
 int finish_caching(const Session& session, bool json) {
-  if (!json) session.console->print(session.ledger_text);
+  if (!json) session.console->print(shown_text(session.ledger_text));
   print_caches(session, json);
   return 0;
 }

@@ -89,6 +89,16 @@ loads_torch look || fail "a recipe that asks for the day is remembered"
 "$xrun" cache rm --all >/dev/null
 [ ! -e "$XRUN_CACHE/loop_notes" ] || fail "cache rm --all leaves notes"
 
+# What a row says is shown, and moves no cursor.
+head -20 "$root/tests/data/pairs.jsonl" >hostile.jsonl
+printf '{"\\u001b]0;owned\\u0007\\u001b[2Jfoo":1}\n' >>hostile.jsonl
+hostile() { # STATUS COMMAND...: says what the row has, without its escapes
+  wants "$1" 'owned' "${@:2}" --set model=tiny --set data.1.path=hostile.jsonl
+  ! grep -q $'[\x1b\x07]' out.txt || fail "a row's escapes reach the terminal: ${*:2}"
+}
+hostile 1 "$xrun" inspect "$root/recipes/dpo.lua" --set strict=true
+hostile 0 "$xrun" "$root/recipes/dpo.lua" --set answers=0 --set steps=1 --set batch.pairs=2
+
 # A row that the recipe's own functions changed is traced through them.
 cat >mapped.lua <<'LUA'
 local xrun = require "xrun"
