@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kNoteVersion = 1;
+constexpr int64_t kNoteVersion = 2;
 
 // Names through which Lua, or a field of xrun, reaches beyond the recipe's own text.
 constexpr std::array kOutside = {"io",     "os",  "debug",    "package", "load", "loadstring",
@@ -25,8 +25,18 @@ fs::path path_of(const fs::path& root, const std::string& key) {
   return root / kLoopNotesFolder / (key + ".json");
 }
 
+// A note's first line is the hash of what follows: what was not written here is no note.
+std::string sealed(const std::string& note) { return hash_hex(note) + "\n" + note; }
+
+std::string unsealed(const std::string& text) {
+  std::string note = text.substr(std::min(text.size(), text.find('\n') + 1));
+  XRUN_CHECK(text == sealed(note), "a note that was changed");
+  return note;
+}
+
 Json note_json(const LoopNote& note) {
-  Json files = Json::array(), absent = Json::array(), sources = Json::array();
+  Json files = Json::array(), absent = Json::array(), sources = Json::array(),
+       notices = Json::array();
   for (const auto& [path, hash] : note.files) files.push_back(Json::Array{path, hash});
   for (const LoopNote::Source& source : note.sources) {
     sources.push_back(Json::Object{{"name", source.name},
@@ -35,6 +45,7 @@ Json note_json(const LoopNote& note) {
                                    {"fingerprint", source.fingerprint}});
   }
   for (const std::string& path : note.absent) absent.push_back(path);
+  for (const std::string& notice : note.notices) notices.push_back(notice);
   return Json(Json::Object{{"version", kNoteVersion},
                            {"files", std::move(files)},
                            {"absent", std::move(absent)},
@@ -42,7 +53,8 @@ Json note_json(const LoopNote& note) {
                            {"tokenizer", note.tokenizer},
                            {"steps", note.steps},
                            {"max_tokens", note.max_tokens},
-                           {"sources", std::move(sources)}});
+                           {"sources", std::move(sources)},
+                           {"notices", std::move(notices)}});
 }
 
 LoopNote read_note(const Json& value) {
@@ -60,6 +72,9 @@ LoopNote read_note(const Json& value) {
     note.sources.push_back({source.at("name").as_string(), read_set_note(source.at("set")),
                             read_step_plan(source.at("plan")),
                             source.at("fingerprint").as_string()});
+  }
+  for (const Json& notice : value.at("notices").as_array()) {
+    note.notices.push_back(notice.as_string());
   }
   return note;
 }
@@ -80,7 +95,7 @@ void remove_oldest(const fs::path& folder) {
 void keep_loop_note(const fs::path& root, const std::string& key, const LoopNote& note) noexcept {
   try {
     const fs::path path = path_of(root, key);
-    const std::string text = dump_json(note_json(note));
+    const std::string text = sealed(dump_json(note_json(note)));
     if (fs::exists(path) && read_file(path) == text) return;
     make_dirs(path.parent_path());
     write_file_atomic(path, text);
@@ -94,7 +109,7 @@ std::optional<LoopNote> find_loop_note(const fs::path& root, const std::string& 
   try {
     const fs::path path = path_of(root, key);
     if (!fs::exists(path)) return std::nullopt;
-    LoopNote note = read_note(read_json(path));
+    LoopNote note = read_note(parse_json(unsealed(read_file(path)), path.string()));
     for (const auto& [file, hash] : note.files) {
       if (hash_hex(read_file(file)) != hash) return std::nullopt;
     }

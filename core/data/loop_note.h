@@ -27,6 +27,7 @@ struct LoopNote {
   std::string tokenizer;            // its digest
   int64_t steps = 0, max_tokens = 0;
   std::vector<Source> sources;
+  std::vector<std::string> notices;  // what the recipe was told on its way to the loop
 };
 
 constexpr const char* kLoopNotesFolder = "loop_notes";  // of the store
@@ -37,8 +38,8 @@ constexpr size_t kMostLoopNotes = 256;                  // older ones go
 void keep_loop_note(const std::filesystem::path& root, const std::string& key,
                     const LoopNote& note) noexcept;
 
-// The note of a key, if there is one and each of its files holds the same bytes; a damaged one is
-// none. Never throws.
+// The note of a key, if there is one and each of its files holds the same bytes; one that was
+// damaged or changed is none. Never throws.
 std::optional<LoopNote> find_loop_note(const std::filesystem::path& root,
                                        const std::string& key) noexcept;
 

@@ -68,6 +68,7 @@ loads_torch() { # COMMAND...: whether it loads LibTorch; its output is in seen
 loads_torch look --step 5 || fail "remembered before it was seen"
 cp seen first
 ! loads_torch look --step 5 || fail "not remembered"
+grep -q '^template: ' libraries || fail "what the recipe was told is not told again"
 cmp first seen || fail "a remembered loop shows other packs"
 ! loads_torch look --step 9 || fail "another step is not remembered"
 loads_torch look --logprobs || fail "log-probs without a model"

@@ -2,10 +2,11 @@
 // whose libraries alone take 0.3 s to load. What is remembered is checked against every byte that
 // could change it; in doubt the recipe runs.
 
-#include <algorithm>
+#include <cstdio>
 #include <exception>
 
 #include "core/base/cache_root.h"
+#include "core/console/shown_text.h"
 #include "core/data/loop_note.h"
 #include "core/text/tokenizer.h"
 #include "tools/commands/command_line.h"
@@ -51,8 +52,9 @@ std::optional<int> command_inspect_noted(int argc, char** argv) {
   if (const auto status = parse_command_line(app, argc, argv)) return status;
   if (arguments.logprobs) return std::nullopt;
   std::optional<std::vector<InspectedStep>> sets;
+  std::optional<LoopNote> note;
   try {
-    const auto note = find_loop_note(cache_root(), loop_note_key(arguments));
+    note = find_loop_note(cache_root(), loop_note_key(arguments));
     if (note) sets = inspect_noted(arguments, *note);
   } catch (const Interrupted&) {
     throw;
@@ -60,6 +62,9 @@ std::optional<int> command_inspect_noted(int argc, char** argv) {
     return std::nullopt;  // the recipe's own way says what is wrong
   }
   if (!sets) return std::nullopt;
+  for (const std::string& notice : note->notices) {
+    std::fprintf(stderr, "%s\n", shown_text(notice).c_str());
+  }
   write_inspected(arguments, *sets);
   return 0;
 }

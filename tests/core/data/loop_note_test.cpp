@@ -33,6 +33,7 @@ class LoopNotes : public PairFixture {
     note.model = "tiny";
     note.tokenizer = "digest";
     note.steps = 7;
+    note.notices = {"template: chatml"};
     note.max_tokens = 512;
     StepPlan plan{4, 3, {RowOrder::Kind::kBlock, 16, 2}, UINT64_MAX};
     note.sources.push_back({"pairs.jsonl", {asked(), "chatml", "2026-01-02"}, plan, "print"});
@@ -49,6 +50,7 @@ TEST_F(LoopNotes, ANoteReadsBackAsItWasKept) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->files, note(file).files);
   EXPECT_EQ(found->steps, 7);
+  EXPECT_EQ(found->notices, note(file).notices);
   EXPECT_EQ(found->sources.at(0).plan.seed, UINT64_MAX);
   EXPECT_EQ(found->sources[0].plan.order, (RowOrder{RowOrder::Kind::kBlock, 16, 2}));
   EXPECT_EQ(to_json(found->sources[0].set), to_json(note(file).sources[0].set));
@@ -83,6 +85,19 @@ TEST_F(LoopNotes, ADamagedNoteIsNone) {
     write_file_atomic(path, text);
     EXPECT_FALSE(find_loop_note(root, "key")) << text;
   }
+}
+
+TEST_F(LoopNotes, AChangedNoteIsNone) {
+  const std::string file = folder_.write("recipe.lua", "return 1");
+  const fs::path root = folder_.path() / "store";
+  keep_loop_note(root, "key", note(file));
+  const fs::path path = root / kLoopNotesFolder / "key.json";
+  std::string text = read_file(path);
+  const std::string seed = "\"18446744073709551615\"";
+  ASSERT_NE(text.find(seed), std::string::npos);
+  text.replace(text.find(seed), seed.size(), "\"7\"");
+  write_file_atomic(path, text);
+  EXPECT_FALSE(find_loop_note(root, "key"));
 }
 
 TEST_F(LoopNotes, ANotedSetIsTheSameSet) {

@@ -111,6 +111,7 @@ std::optional<LoopNote> note_of(LookSession& look) {
   const RecipeContext& context = look.recipe().context();
   const std::shared_ptr<Policy> policy = look.policy();
   LoopNote note;
+  note.notices = look.session().notices;
   note.steps = pause.loop->steps;
   note.max_tokens = pause.loop->max_tokens;
   note.model = policy->dir();
