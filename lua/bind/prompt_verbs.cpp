@@ -146,7 +146,7 @@ int batch_verb(lua_State* L) {
 int continue_verb(lua_State* L) {
   Stepper& stepper = stepper_of(L);
   const auto n = opt_arg<int64_t>(L, 1, "n");
-  if (!n && stepper.session().scratch == nullptr) {
+  if (!n && !stepper.looks()) {
     Prompt::of(L).leave();  // the run goes on by itself
     return 0;
   }

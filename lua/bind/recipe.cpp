@@ -155,6 +155,7 @@ bool Recipe::resume() {
     return true;
   }
   done_ = true;
+  context.pause = nullptr;
   try {
     if (status != 0) throw_report(report_of(thread_, -1));
     if (lua_toboolean(thread_, 1) == 0) throw_report(report_of(thread_, 2));

@@ -67,10 +67,16 @@ void each_function(lua_State* L, int i, int depth, const Each& each) {
   }
 }
 
+// The frame whose loop is walked, which the prompt assigns in too.
+FrameNames loop_frame(lua_State* L) {
+  const std::shared_ptr<RunLoop>& run = session_of(L).run;
+  return FrameNames(L, run == nullptr ? nullptr : run->walking.get());
+}
+
 void note_names(lua_State* L, int first, int last) {
   Names& names = LuaState::of(L).service<Names>();
   names.of_functions.clear();
-  const FrameNames frame(L, nullptr);
+  const FrameNames frame = loop_frame(L);
   for (int i = first; i <= last; ++i) {
     each_function(L, i, 2, [&](int function) {
       const std::string name = name_of(L, frame, function);
@@ -105,7 +111,7 @@ int attempt(lua_State* L) {
 // renewed(...): the arguments with functions replaced by what their names hold now.
 int renewed(lua_State* L) {
   const int count = lua_gettop(L);
-  const FrameNames frame(L, nullptr);
+  const FrameNames frame = loop_frame(L);
   const auto now = [&](int i) {  // pushes what is to stand for the function at index i
     for (const auto& [function, name] : LuaState::of(L).service<Names>().of_functions) {
       function.push(L);

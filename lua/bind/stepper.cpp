@@ -51,8 +51,8 @@ const LoopPause& Stepper::pause() {
   const LoopPause* at = recipe_.pause();
   if (at != nullptr) return *at;
   const std::string& name = recipe_.context().options.recipe;
-  const char* way = session().scratch == nullptr ? "leave the prompt, and what it has is saved"
-                                                 : ":reload begins it again";
+  const char* way =
+      !looks() ? "leave the prompt, and what it has is saved" : ":reload begins it again";
   if (recipe_.failure()) throw Error(fmt::format("{} was ended by an error; {}", name, way));
   throw Error(fmt::format("{} has no further loop; {}", name, way));
 }
@@ -205,12 +205,14 @@ bool Stepper::go_to(int64_t step) {
 std::string Stepper::reload() {
   const std::string& file = recipe_.context().options.recipe;
   XRUN_CHECK(
-      session().scratch != nullptr,
+      looks(),
       "a running recipe is not read again; stop it (Ctrl-C) and go on with --resume --force");
   const std::string text = read_file(file, 16 << 20);
   const std::shared_ptr<RunLoop> old = session().run;
-  const int64_t step = old == nullptr ? 0 : old->run().step();
-  const bool trained = old != nullptr && KeptState::bytes_of(old->run().saved()) > 0;
+  // Of a recipe that has ended nothing is left to go on with.
+  const bool over = done();
+  const int64_t step = old == nullptr || over ? 0 : old->run().step();
+  const bool trained = old != nullptr && !over && KeptState::bytes_of(old->run().saved()) > 0;
   KeptState now;
   const bool same = recipe_.restart(text);
   if (trained && same) now.keep(old->run().saved());

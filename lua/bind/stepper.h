@@ -51,6 +51,8 @@ class Stepper {
   // Runs n bodies, or as many as there are; progress is shown. Returns what the last one logged.
   MetricTable go_on(int64_t n);
   bool stopped() const { return stopped_; }  // the last verb, by Ctrl-C between two bodies
+  // Whether the recipe is only looked at, not a run of the user's.
+  bool looks() { return recipe_.context().options.purpose == RecipePurpose::kLook; }
   // Whether the recipe has ended.
   bool done() { return recipe_.done() || recipe_.at_end(); }
 
