@@ -15,7 +15,7 @@ sys.path.insert(0, sys.argv[1] + "/tests/tools")
 from terminal import Terminal
 
 COMMAND = (f"sleep 0.2; exec {sys.argv[2]} inspect mine.lua --set model=tiny --set shuffle=false "
-           "--set data.1.path=rows.jsonl")  # the terminal has its size by then
+           "--set data.1.path=rows.jsonl 2>/dev/null")  # the terminal has its size by then
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
