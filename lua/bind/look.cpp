@@ -64,6 +64,7 @@ void LookSession::start(RecipeOptions options, std::shared_ptr<Console> console)
   const std::string text = bare ? "" : read_file(options.recipe, 16 << 20);
   error_ = error_of([&] { recipe_ = std::make_unique<Recipe>(options, engine_modules(), text); });
   if (error_ != nullptr) {  // its text or its configuration: a state without it
+    resolved_ = false;
     options.sets.clear();
     recipe_ = std::make_unique<Recipe>(options, engine_modules(), "");
   }

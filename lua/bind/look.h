@@ -32,6 +32,8 @@ class LookSession {
   const LoopPause* pause() const { return recipe_->pause(); }
   // What ended the recipe; null: nothing did. The state stays usable.
   const std::shared_ptr<const ErrorReport>& error() const { return error_; }
+  // Whether the recipe's text was read and its configuration resolved; if not, recipe() is empty.
+  bool resolved() const { return resolved_; }
   // Why there is no loop, with file and line; "" if the recipe is paused at one.
   std::string no_loop_text();
 
@@ -58,6 +60,7 @@ class LookSession {
 
   std::unique_ptr<Recipe> recipe_;
   std::shared_ptr<const ErrorReport> error_;
+  bool resolved_ = true;
 };
 
 // Runs a recipe up to its first loop. options.recipe "" is no recipe: a bare state for a prompt.

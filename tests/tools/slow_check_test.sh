@@ -35,6 +35,7 @@ printf 'local xrun = require "xrun"\nlocal x = nil + 1\n' >fails.lua
 wants 2 'fails.lua:2: attempt to perform arithmetic on a nil value' "$xrun" check fails.lua
 printf 'local x = = 1\n' >syntax.lua
 wants 2 'syntax.lua:1' "$xrun" check syntax.lua
+! grep -q '^ok ' out.txt || { cat out.txt; fail "a recipe that was not read has something in order"; }
 wants 2 'nowhere.lua: cannot be opened' "$xrun" check nowhere.lua
 
 printf 'while true do end\n' >endless.lua

@@ -73,8 +73,9 @@ int command_check(int argc, char** argv) {
   report.begin("reading the data ...");
   const auto quiet = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{});
   const std::unique_ptr<LookSession> look = from_option([&] { return start_look(options, quiet); });
-  const bool loaded = look->error() == nullptr || !look->error()->usage;
-  if (loaded) report.add(config_finding(look->recipe().context().config, all));
+  const bool misused = look->error() != nullptr && look->error()->usage;
+  if (look->resolved() && !misused)
+    report.add(config_finding(look->recipe().context().config, all));
   report.add(ledger_findings(look->session()));
   if (look->error() != nullptr) {
     report.add(error_finding(look->error()->usage ? "config" : "recipe", *look->error()));

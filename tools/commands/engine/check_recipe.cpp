@@ -151,9 +151,10 @@ Finding config_finding(const Config& config, bool all) {
   std::string lines = table.text();
   lines.erase(0, lines.find('\n') + 1);  // the header
   while (lines.ends_with('\n')) lines.pop_back();
-  return {Verdict::kOk, "config",
-          fmt::format("{} set, {} at their defaults{}\n{}", plural(given, "value"),
-                      count_text(defaults), all ? "" : " (--all shows them)", lines)};
+  return {
+      Verdict::kOk, "config",
+      fmt::format("{} set, {} at their defaults{}{}", plural(given, "value"), count_text(defaults),
+                  all ? "" : " (--all shows them)", lines.empty() ? "" : "\n" + lines)};
 }
 
 std::vector<Finding> ledger_findings(const Session& session) {
