@@ -47,6 +47,12 @@ timeout --preserve-status -s INT 2 "$xrun" check endless.lua >out.txt 2>&1 || st
 sed '3s/.*/{"prompt": 3}/' "$root/tests/data/pairs.jsonl" >some.jsonl
 wants 0 'note     ledger' check "$dpo" --set data.1.path=some.jsonl
 grep -q 'some.jsonl:3 ' out.txt || { cat out.txt; fail "the bad row has no place"; }
+head -20 "$root/tests/data/pairs.jsonl" >reasons.jsonl
+printf '{"a":1}\n{"a":1}\nnot json\n' >>reasons.jsonl
+check "$dpo" --set data.1.path=reasons.jsonl >out.txt || true
+grep -q 'reasons.jsonl:21 ' out.txt && grep -q 'reasons.jsonl:23 ' out.txt ||
+  { cat out.txt; fail "a reason without a row"; }
+! grep -q 'reasons.jsonl:22 ' out.txt || { cat out.txt; fail "a reason with two rows"; }
 wants 2 'pairs.jsonl:' check "$dpo" --set batch.max_tokens=30
 grep -q -- '-> raise batch.max_tokens' out.txt || { cat out.txt; fail "no way out"; }
 XRUN_MEMORY_MB=1 wants 2 'wrong    memory' check "$dpo"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 #include "core/base/config.h"
 #include "core/base/count_text.h"
@@ -16,7 +17,7 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kListed = 3;  // bad rows of a source
+constexpr size_t kListed = 3;  // reasons of a source's bad rows
 
 std::string plural(int64_t count, const std::string& noun, const char* ending = "s") {
   return fmt::format("{} {}{}", count_text(count), noun, count == 1 ? "" : ending);
@@ -67,6 +68,18 @@ std::string losses_text(const SourceLedger& source) {
   return out;
 }
 
+// The first listed row of each reason.
+std::vector<std::string> reason_lines(const SourceLedger& source) {
+  std::vector<std::string> lines;
+  std::set<std::string> reasons;
+  for (const BadRow& row : source.bad) {
+    if (lines.size() == kListed) break;
+    if (!reasons.insert(row.reason).second) continue;
+    lines.push_back(fmt::format("{}  {}: {}", source.place(row.at), row.reason, row.detail));
+  }
+  return lines;
+}
+
 Finding source_finding(const SourceLedger& source) {
   Finding finding{Verdict::kOk, "ledger",
                   fmt::format("{}: {} of {} kept, {}, {} trained", source.name,
@@ -76,8 +89,8 @@ Finding source_finding(const SourceLedger& source) {
   if (losses.empty()) return finding;
   finding.verdict = Verdict::kNote;
   finding.text += "; " + losses;
-  for (const auto& lines : {source.bad_lines(1), source.cut_lines(1), source.repaired_lines(1)}) {
-    for (size_t i = 0; i < std::min(lines.size(), kListed); ++i) finding.text += "\n" + lines[i];
+  for (const auto& lines : {reason_lines(source), source.cut_lines(1), source.repaired_lines(1)}) {
+    for (const std::string& line : lines) finding.text += "\n" + line;
   }
   finding.remedy = source.bad_rows_file.empty()
                        ? "strict = true makes the first such row an error"
