@@ -48,7 +48,8 @@ bool take_pause(lua_State* L, const std::shared_ptr<StepLoop>& loop, bool ended_
   // A loop of no steps is looked at all the same.
   if (!is_due(plan, ended_body, upcoming || (looks && !loop->begun), step)) return false;
   RecipeContext& context = recipe_context(L);
-  plan = {};
+  // A step that was named and is yet to come stays named.
+  plan = {.before_step = plan.before_step > step ? plan.before_step : -1};
   if (L != context.thread) {
     const std::string cause = fmt::format(
         "this loop runs in a coroutine of the recipe's own, which cannot be paused between bodies");
