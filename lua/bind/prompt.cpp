@@ -39,6 +39,7 @@ std::pair<std::string, std::string_view> split_command(std::string_view input) {
 // Whether a text is a chunk; if it is none, `unfinished` says whether the parser met its end.
 bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
   const StackGuard guard(L);
+  XRUN_CHECK(!text.starts_with("\x1bLJ"), "this is bytecode; what is typed is text");
   if (luaL_loadbuffer(L, text.data(), text.size(), "=prompt") == 0) return true;
   size_t size = 0;
   const char* message = lua_tolstring(L, -1, &size);
