@@ -54,7 +54,9 @@ int make_adamw(lua_State* L) {
   } else {
     trainables.push_back(arg<std::shared_ptr<Policy>>(L, 1, "policy"));
   }
-  push(L, std::make_shared<AdamW>(std::move(trainables), read_options(L, 2)));
+  const auto adamw = std::make_shared<AdamW>(std::move(trainables), read_options(L, 2));
+  session_of(L).made_optimizers.push_back(adamw);
+  push(L, adamw);
   return 1;
 }
 

@@ -34,6 +34,7 @@ struct Session {
   // The objectives of the latest adamw:step of a recipe under a prompt, and its optimizer.
   std::vector<std::shared_ptr<LuaRef>> objectives;
   std::shared_ptr<AdamW> optimizer;
+  std::vector<std::weak_ptr<AdamW>> made_optimizers;  // all of the recipe, in xrun.run or not
   std::shared_ptr<RunLoop> run;   // the latest xrun.run; null before
   int64_t largest_logits = 0;     // said by policy:logits when it grows
   bool host_copy_said = false;    // that a policy of a GPU decodes through one

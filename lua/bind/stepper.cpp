@@ -1,11 +1,14 @@
 #include "lua/bind/stepper.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/interrupt.h"
 #include "core/model/memory_limit.h"
+#include "core/train/adamw.h"
 #include "core/train/batch.h"
 #include "lua/bind/retried.h"
 #include "lua/bind/run_loop.h"
@@ -89,10 +92,29 @@ void Stepper::begin_loop() {
   if (!at.loop->begun) at.run->settle(*at.loop, at.run->read_state());
 }
 
+// What a step changes: what the run saves, and what else an optimizer of the recipe trains.
+SavedObjects Stepper::changed_objects() {
+  SavedObjects all = pause().run->run().saved();
+  const auto add = [&all](const std::shared_ptr<Saveable>& object) {
+    const auto known = [&](const auto& one) { return one.second == object; };
+    if (object == nullptr || std::any_of(all.begin(), all.end(), known)) return;
+    all.emplace_back(fmt::format("unsaved {}", all.size()), object);
+  };
+  for (const std::weak_ptr<AdamW>& made : session().made_optimizers) {
+    const std::shared_ptr<AdamW> adamw = made.lock();
+    if (adamw == nullptr) continue;
+    add(adamw);
+    for (const auto& trainable : adamw->trainables()) {
+      if (trainable->loaded()) add(std::dynamic_pointer_cast<Saveable>(trainable));
+    }
+  }
+  return all;
+}
+
 void Stepper::keep_for_again() {
   const LoopPause& at = pause();
   if (at.failure != nullptr) return;
-  const SavedObjects& saved = at.run->run().saved();
+  const SavedObjects saved = changed_objects();
   const int64_t more = KeptState::bytes_of(saved) - kept_.bytes();
   const int64_t available = available_bytes();
   Console& console = *session().console;
@@ -107,6 +129,7 @@ void Stepper::keep_for_again() {
     return;
   }
   kept_.keep(saved);
+  kept_objects_ = saved;
   kept_step_ = at.run->run().step();
   skipped_before_ = session().skipped_steps;
   if (more > 0) {
@@ -125,7 +148,10 @@ MetricTable Stepper::logged() {
 MetricTable Stepper::run_bodies(int64_t n) {
   const std::shared_ptr<RunLoop> run = pause().run;
   const int64_t before = run->run().step();
-  recipe_.state().service<PausePlan>() = {.bodies = n};
+  take_pause_request();  // of a signal that came while the prompt was open
+  PausePlan& plan = recipe_.state().service<PausePlan>();
+  plan.at_once = false;
+  plan.bodies = n;
   recipe_.resume();
   run->end_progress();
   const int64_t done = run->run().step() - before;
@@ -160,7 +186,7 @@ MetricTable Stepper::again(MetricTable* first) {
   const MetricTable before = logged();
   if (first != nullptr) *first = before;
   at.run->take_back(*at.loop);
-  kept_.restore(run.saved());
+  kept_.restore(kept_objects_);
   session().skipped_steps = skipped_before_;
   note(fmt::format("again() ran step {} again", run.step()), true);
   at.run->quiet = true;
@@ -217,6 +243,7 @@ std::string Stepper::reload() {
   const bool same = recipe_.restart(text);
   if (trained && same) now.keep(old->run().saved());
   kept_.forget();
+  kept_objects_.clear();
   kept_step_ = trained_step_ = -1;
   upcoming_ = nullptr;
   begin_anew(session());

@@ -81,7 +81,10 @@ class Stepper {
   MetricTable logged();
 
   Recipe& recipe_;
+  SavedObjects changed_objects();
+
   KeptState kept_;
+  SavedObjects kept_objects_;        // those that kept_ is a copy of
   int64_t kept_step_ = -1;           // the body that kept_ stands before
   int64_t trained_step_ = -1;        // of the last body that ran here
   std::shared_ptr<Batch> upcoming_;  // made here, of the next body

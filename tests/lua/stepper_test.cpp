@@ -114,6 +114,26 @@ TEST_F(Steps, AnotherObjectiveAppliesFromTheNextBodyOn) {
   EXPECT_EQ(dump_json(record.at("touched_steps")), "[0]");
 }
 
+// A recipe need not give its run the optimizer.
+TEST_F(Steps, AgainPutsBackAnOptimizerThatIsNotSaved) {
+  std::string text = head();
+  const std::string given = ", adamw = adamw";
+  ASSERT_NE(text.find(given), std::string::npos);
+  text.erase(text.find(given), given.size());
+  look(text + loop_);
+  stepper_->step();
+  stepper_->step();
+  for (int i = 0; i < 3; ++i) stepper_->again();
+  const Metrics third = sure(stepper_->step()), fourth = sure(stepper_->step());
+  stepper_.reset();
+  session_.reset();
+  look(text + loop_);
+  stepper_->step();
+  stepper_->step();
+  EXPECT_EQ(sure(stepper_->step()), third);
+  EXPECT_EQ(sure(stepper_->step()), fourth);
+}
+
 TEST_F(Steps, TheRunsStateIsPutBack) {
   look(head() + loop_);
   stepper_->step();
