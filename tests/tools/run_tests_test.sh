@@ -65,6 +65,8 @@ wants 1 '3 passed, 1 failed, 3 skipped' --quick
 says 'filter *-*Slow*'
 wants 1 '2 passed, 1 failed, 2 skipped' Cache
 says 'filter *Cache*'
+wants 1 '2 passed, 1 failed, 2 skipped' docs/a.md:5 # a block, no second pattern
+says 'filter *docs/a.md?5*'
 wants 1 '2 passed, 1 failed, 2 skipped' --quick 'Cache.*'
 says 'filter Cache.*-*Slow*'
 rm "$tree/build/bin/test_bad"

@@ -59,7 +59,7 @@ TEST(CacheBuild, ASecondCallReadsNothing) {
   EXPECT_EQ(error_of([&] { build_toys(folder.path(), source); }), "");
 }
 
-TEST(CacheBuild, BytesFollowFromTheRowsAlone) {
+TEST(CacheBuild, SlowBytesFollowFromTheRowsAlone) {
   const ScratchFolder folder;
   CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(2000)));
   std::map<std::string, std::string> first;

@@ -168,7 +168,7 @@ TEST_F(DataSourceFaults, SlowKillsChangeNoByte) {
 }
 
 // The n-th operation fails, for every n until an opening needs fewer.
-TEST_F(DataSourceFaults, FailingOperationsChangeNoByte) {
+TEST_F(DataSourceFaults, SlowFailingOperationsChangeNoByte) {
   const auto clean = files_of(open(folder_.path() / "whole"));
   for (const std::string operation : {"read", "write", "fsync", "rename"}) {
     const std::string wanted =
