@@ -81,8 +81,10 @@ std::string describe_micro(const MicroBatch& micro) {
 }
 
 std::string describe_batch_handle(const Batch& batch) {
-  return fmt::format("Batch {} of {} ({} sequences, {} tokens, {} micro-batches)", batch.step(),
-                     batch.total_steps(), batch.size(), batch.token_count(), batch.micros().size());
+  const size_t micros = batch.micros().size();
+  return fmt::format("Batch {} of {} ({} sequences, {} tokens, {} micro-batch{})", batch.step(),
+                     batch.total_steps(), batch.size(), batch.token_count(), micros,
+                     micros == 1 ? "" : "es");
 }
 
 }  // namespace
