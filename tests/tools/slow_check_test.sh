@@ -55,6 +55,10 @@ grep -q 'reasons.jsonl:21 ' out.txt && grep -q 'reasons.jsonl:23 ' out.txt ||
 ! grep -q 'reasons.jsonl:22 ' out.txt || { cat out.txt; fail "a reason with two rows"; }
 wants 2 'pairs.jsonl:' check "$dpo" --set batch.max_tokens=30
 grep -q -- '-> raise batch.max_tokens' out.txt || { cat out.txt; fail "no way out"; }
+[ "$(grep -c 'raise batch.max_tokens' out.txt)" = 1 ] || fail "the way out is said twice"
+cp "$dpo" $'\e[32mgreen.lua'
+wants 0 'green.lua would train' check $'\e[32mgreen.lua'
+! grep -q $'\e' out.txt || fail "a name commands the terminal"
 XRUN_MEMORY_MB=1 wants 2 'wrong    memory' check "$dpo"
 
 # Objectives: a wrong length, a sign, a part without gradient, rows that lean on each other.

@@ -68,6 +68,14 @@ std::string losses_text(const SourceLedger& source) {
   return out;
 }
 
+// An error of the engine says its way out after the last "; ".
+void split_remedy(Finding& finding) {
+  const size_t at = finding.text.rfind("; ");
+  if (at == std::string::npos) return;
+  finding.remedy = finding.text.substr(at + 2);
+  finding.text.erase(at);
+}
+
 // The first listed row of each reason.
 std::vector<std::string> reason_lines(const SourceLedger& source) {
   std::vector<std::string> lines;
@@ -105,10 +113,9 @@ std::optional<Finding> fit_finding(const StepLoop& loop) {
     try {
       source.data->set.check_fits(loop.max_tokens);
     } catch (const Error& error) {
-      Finding finding{Verdict::kWrong, "batch", error.what(),
-                      "raise batch.max_tokens, or lower max_length with over_length = \"cut\" or "
-                      "\"drop\""};
+      Finding finding{Verdict::kWrong, "batch", error.what()};
       split_place(finding);
+      split_remedy(finding);
       return finding;
     }
   }

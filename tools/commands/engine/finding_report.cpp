@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "core/console/shown_text.h"
+
 namespace xrun {
 
 namespace {
@@ -38,7 +40,7 @@ void FindingReport::add(std::vector<Finding> findings) {
 
 void FindingReport::say(const std::string& text) {
   console_.set_status("");
-  if (!json_) console_.print(text);
+  if (!json_) console_.print(shown_text(text));
 }
 
 }  // namespace xrun
