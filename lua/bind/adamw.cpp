@@ -178,17 +178,17 @@ int step(AdamW& adamw, lua_State* L) {
 
 void open_adamw(LuaState& state) {
   Class<AdamW>(state, "AdamW", "AdamW over a policy's weights, with a schedule and clipping.")
-      .method("step", "(batch, objective, options?) -> Metrics",
+      .method("step", "(batch|parts, objective?, options?) -> Metrics",
               "One update: forward, objective and backward per micro-batch, one global weight, "
-              "clip, update. Options: lr. A list of { batch, objective, weight = 1 } mixes "
-              "several sources in one update.",
+              "clip, update. Options: lr. In place of batch and objective, parts are a list of "
+              "{ batch, objective, weight = 1 }: several sources in one update.",
               step)
       .property("update_count", "number", "Updates so far.", [](AdamW& self, lua_State* L) {
         push(L, self.update_count());
         return 1;
       });
   make_retried(state, &class_info<AdamW>, "step");
-  state.function("adamw", "(policy|scorer, optim) -> AdamW",
+  state.function("adamw", "(policy|scorer, cfg.optim) -> AdamW",
                  "Makes the optimizer of a policy, or of a scorer and its policy: lr (required), "
                  "schedule, warmup, betas, eps, weight_decay, "
                  "clip.",

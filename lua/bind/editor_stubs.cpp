@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-#include "core/base/config_field.h"
+#include "lua/bind/config_stubs.h"
 #include "lua/bind/op_table.h"
 #include "lua/bind/signature.h"
 
@@ -19,30 +19,19 @@ namespace {
 
 // What words of signatures are in LuaLS.
 const std::map<std::string, std::string, std::less<>> kWordTypes = {
-    {"number", "number"},
-    {"string", "string"},
-    {"boolean", "boolean"},
-    {"table", "table"},
-    {"list", "table"},
-    {"nil", "nil"},
-    {"text", "string"},
-    {"name", "string"},
-    {"dir", "string"},
-    {"step", "integer"},
-    {"function", "function"},
-    {"objective", "function"},
-    {"options", "table"},
-    {"set", "DataSet"},
-    {"iterator", "function"},
-    {"metrics", "Metrics"},
-    {"optim", "xrun.Config.optim"},
-    {"...", "any"},
+    {"number", "number"}, {"string", "string"}, {"boolean", "boolean"},   {"table", "table"},
+    {"list", "table"},    {"nil", "nil"},       {"text", "string"},       {"name", "string"},
+    {"dir", "string"},    {"step", "integer"},  {"function", "function"}, {"objective", "function"},
+    {"options", "table"}, {"set", "DataSet"},   {"iterator", "function"}, {"metrics", "Metrics"},
+    {"parts", "table"},   {"...", "any"},
 };
 
 const std::set<std::string, std::less<>> kKeywords = {
     "and",      "break",  "do",   "else", "elseif", "end",  "false", "for",
     "function", "goto",   "if",   "in",   "local",  "nil",  "not",   "or",
     "repeat",   "return", "then", "true", "until",  "while"};
+
+constexpr std::string_view kConfigKey = "cfg.";  // a parameter that is a table of the config
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
@@ -75,7 +64,7 @@ class Stubs {
   }
 
   std::string text() {
-    std::string out = "---@meta xrun\n" + config_classes();
+    std::string out = "---@meta xrun\n" + config_stubs();
     for (const DocEntry& entry : entries_) {
       if (entry.kind == DocKind::kClass) out += class_text(entry);
     }
@@ -98,6 +87,9 @@ class Stubs {
   std::string type_of(const SignaturePart& part) const {
     if (part.text.starts_with('{')) return "table";
     if (part.text == "...") return "any";
+    if (part.text.starts_with(kConfigKey)) {
+      return "xrun.Config." + part.text.substr(kConfigKey.size());
+    }
     std::string out;
     for (const std::string& word : alternatives(part.text)) {
       const auto ours = classes_.find(word);
@@ -114,10 +106,18 @@ class Stubs {
   static std::string parameter_name(const SignaturePart& part) {
     if (part.text == "...") return "...";
     if (part.text.starts_with('{')) return "options";
-    size_t end = 0;
+    const size_t from = part.text.starts_with(kConfigKey) ? kConfigKey.size() : 0;
+    size_t end = from;
     while (end < part.text.size() && is_word(part.text[end])) ++end;
-    const std::string name = part.text.substr(0, end);
+    const std::string name = part.text.substr(from, end - from);
     return name.empty() || kKeywords.contains(name) ? "f" : name;
+  }
+
+  // What is one of several, nil aside, is used as one of them: an editor would object to each use.
+  std::string result_type(const SignaturePart& part) const {
+    const std::string type = type_of(part);
+    const size_t bar = type.find('|');
+    return bar == std::string::npos || type.substr(bar + 1) == "nil" ? type : "any";
   }
 
   // "iterator of step, Batch" gives functions that a `for` calls.
@@ -132,7 +132,7 @@ class Stubs {
         while (++i < signature.results.size()) each += ", " + type_of(signature.results[i]);
         return out + "---@return fun(): " + each + "\n";
       }
-      out += part.text == "..." ? "---@return any ...\n" : "---@return " + type_of(part) + "\n";
+      out += part.text == "..." ? "---@return any ...\n" : "---@return " + result_type(part) + "\n";
     }
     return out;
   }
@@ -142,7 +142,7 @@ class Stubs {
     std::string out = fmt::format("\n---{}\n", entry.doc), names;
     if (entry.name == "xrun.config") {
       return out +
-             "---@param config xrun.Config\n---@return xrun.Config\n"
+             "---@param config xrun.Config\n---@return xrun.Resolved\n"
              "function xrun.config(config) end\n";
     }
     const Signature signature = read_signature(entry.signature);
@@ -187,56 +187,6 @@ class Stubs {
       if (member.kind == DocKind::kMethod && owner_of(member) == entry.name) {
         out += function(member);
       }
-    }
-    return out;
-  }
-
-  static std::string config_type(const ConfigField& field) {
-    using K = FieldKind;
-    const bool has_fields = !config_field_names(field.path).empty();
-    const std::string named = has_fields ? "xrun.Config." + field.path : "table";
-    switch (field.kind) {
-      case K::kText: {
-        std::string choices;
-        for (const std::string& choice : field.choices) {
-          choices += (choices.empty() ? "\"" : "|\"") + choice + "\"";
-        }
-        return choices.empty() ? "string" : choices;
-      }
-      case K::kWhole: return "integer";
-      case K::kNumber: return "number";
-      case K::kFlag: return "boolean";
-      case K::kTable: return named;
-      case K::kFlagOrTable: return "boolean|" + named;
-      case K::kList: return "xrun.Config." + list_class(field.path) + "[]";
-      case K::kNumbers: return "number[]";
-      case K::kTexts: return "string[]";
-      case K::kRenames: return "table<string, string>";
-      case K::kFlags: return "table<string, boolean>";
-    }
-    return "any";
-  }
-
-  // The elements of valid.data are those of data.
-  static std::string list_class(const std::string& path) {
-    return path == "valid.data" ? "data" : path;
-  }
-
-  std::string config_classes() const {
-    std::map<std::string, std::string> fields;  // by the class that has them
-    for (const ConfigField& field : config_fields()) {
-      const size_t dot = field.path.rfind('.');
-      std::string owner = dot == std::string::npos ? "" : field.path.substr(0, dot);
-      if (owner.ends_with("[]")) owner.resize(owner.size() - 2);
-      fields[owner] += fmt::format(
-          "---@field {}{} {} {}{}\n", field.path.substr(dot + 1),
-          field.required && dot != std::string::npos ? "" : "?", config_type(field), field.doc,
-          field.otherwise.is_null() ? "" : fmt::format(" Default {}.", dump_json(field.otherwise)));
-    }
-    std::string out;
-    for (const auto& [owner, lines] : fields) {
-      out += fmt::format("\n---@class xrun.Config{}{}\n{}", owner.empty() ? "" : ".", owner, lines);
-      if (owner.empty()) out += "---@field [string] any The recipe's own keys.\n";
     }
     return out;
   }

@@ -197,12 +197,13 @@ std::string describe_run(const RunLoop& run) { return "Run " + run.run().dir().p
 void open_run(LuaState& state) {
   Class<StepLoop>(state, "StepLoop", "What `for step, batch in run:steps(...)` walks over.");
   Class<RunLoop>(state, "Run", "A run: its loops, metrics, checkpoints and exports.")
-      .method("steps", "(data, batch) -> iterator of step, Batch",
-              "The training loop: batches of the shuffled stream; `batch` is { pairs, max_tokens "
-              "} and may override steps and epochs. A list of sets gives a batch of each, counted "
-              "in the unit of its rows: the first set decides the length, the others go round. "
-              "Saves, resumes and stops between bodies.",
-              run_steps)
+      .method(
+          "steps", "(data, cfg.batch) -> iterator of step, Batch",
+          "The training loop: batches of the shuffled stream; cfg.batch, or a table like it, is "
+          "{ pairs, max_tokens } and may override steps and epochs. A list of sets gives a "
+          "batch of each, counted in the unit of its rows: the first set decides the length, "
+          "the others go round. Saves, resumes and stops between bodies.",
+          run_steps)
       .method("log", "(metrics)",
               "Writes metrics of this body: what adamw:step and run:evaluate return, or a table "
               "of numbers, { foo = 3 }, written as recipe/foo.",

@@ -37,8 +37,10 @@ TEST_F(EditorStubs, GiveFunctionsParametersAndResults) {
       holds("---@param policy Policy\n---@param options? table\n---@return DataSet\n"
             "function xrun.preference(data, policy, options) end\n"));
   EXPECT_TRUE(holds("---@return Tensor\nfunction Policy:logprob(view) end\n"));
-  EXPECT_TRUE(holds("---@return fun(): integer, Batch\nfunction Run:steps(data, batch) end\n"));
-  EXPECT_TRUE(holds("---@param config xrun.Config\n"));
+  EXPECT_TRUE(
+      holds("---@param batch xrun.Config.batch cfg.batch\n---@return fun(): integer, Batch\n"
+            "function Run:steps(data, batch) end\n"));
+  EXPECT_TRUE(holds("---@param config xrun.Config\n---@return xrun.Resolved\n"));
 }
 
 TEST_F(EditorStubs, KnowEveryConfigKeyAndItsChoices) {
@@ -50,6 +52,15 @@ TEST_F(EditorStubs, KnowEveryConfigKeyAndItsChoices) {
   EXPECT_TRUE(holds("---@field over_length? \"raise\"|\"drop\"|\"cut\""));
   EXPECT_TRUE(holds("---@field optim? xrun.Config.optim "));
   EXPECT_TRUE(holds("---@field data? xrun.Config.data[] "));
+}
+
+// Else an editor objects to cfg.valid.every and to xrun.adamw(policy, cfg.optim).
+TEST_F(EditorStubs, KnowWhatAResolvedConfigAlwaysHas) {
+  EXPECT_TRUE(holds("---@class xrun.Resolved.valid : xrun.Config.valid\n"));
+  EXPECT_TRUE(holds("---@field valid xrun.Resolved.valid "));
+  EXPECT_TRUE(holds("---@field optim xrun.Resolved.optim "));
+  EXPECT_TRUE(holds("---@field every integer "));
+  EXPECT_TRUE(holds("---@field lora? xrun.Resolved.lora "));
 }
 
 TEST_F(EditorStubs, KnowOperatorsAsMethodsAndFunctions) {
