@@ -1,11 +1,12 @@
 // cosine = sum a b / (|a| |b|) over the weights of a group, sums in double.
 // slope  = (S(x + h v) - S(x - h v)) / 2h  with S = sum_i w_i loss_i and v in the log-probs of one
-// row.
+// row. A loss is rounded as a number of at least 1 is, so the slope is known to within
+// noise = sum_i w_i eps max(1, |loss_i|) k / 2h  over the losses that v moves.
 
 #include "core/train/objective_gradient.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -24,6 +25,8 @@ namespace {
 
 // Of float64 losses, and of those that lost digits on the way.
 constexpr double kStep = 1e-4, kNarrowStep = 1e-2;
+constexpr double kRoundings = 8;  // of the last digit, in what an objective computes
+constexpr double kUnsure = 0.1;   // noise above this share of a slope leaves it open
 
 // "model.layers.*.mlp.up_proj.weight"
 std::string group_of(const std::string& name) {
@@ -74,15 +77,48 @@ const at::Tensor* find(const ObjectiveGradient& gradient, const std::string& nam
   return &gradient.gradients[static_cast<size_t>(found - gradient.names.begin())];
 }
 
-// The weighted sum of all losses, as a float64 scalar with its graph.
-at::Tensor total_loss(const ObjectiveResult& result, const MicroBatch& micro, bool* narrow) {
-  at::Tensor sum = at::zeros({}, at::kDouble);
+// All losses with their graph, and their weights; [n] float64 on the host.
+struct WeightedLosses {
+  at::Tensor losses, weights;
+
+  at::Tensor total() const { return losses.mul(weights).sum(); }
+};
+
+WeightedLosses weighted_losses(const ObjectiveResult& result, const MicroBatch& micro,
+                               bool* narrow) {
+  std::vector<at::Tensor> losses, weights;
   for (const auto& [unit, loss] : result.losses) {
     *narrow = *narrow || loss.scalar_type() != at::kDouble;
-    const at::Tensor weight = micro.unit_weight(unit).to(loss.device(), at::kDouble);
-    sum = sum.add(loss.to(at::kDouble).mul(weight).sum().cpu());
+    losses.push_back(loss.to(at::kDouble).cpu().reshape({-1}));
+    weights.push_back(micro.unit_weight(unit).to(at::kCPU, at::kDouble).reshape({-1}));
   }
-  return sum;
+  return {at::cat(losses), at::cat(weights)};
+}
+
+// (above - below) / 2h, and how far rounding may have moved it.
+struct Slope {
+  double value = 0, noise = 0;
+};
+
+double noise_of(double loss, double weight, double h, bool narrow) {
+  const double eps =
+      narrow ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+  return std::fabs(weight) * kRoundings * eps * std::max(1.0, std::fabs(loss)) / (2 * h);
+}
+
+Slope slope_between(const WeightedLosses& above, const WeightedLosses& below, double h,
+                    bool narrow) {
+  const at::Tensor a = above.losses.contiguous(), b = below.losses.contiguous();
+  const at::Tensor w = above.weights.contiguous();
+  Slope slope;
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    const double up = a.const_data_ptr<double>()[i], down = b.const_data_ptr<double>()[i];
+    const double weight = w.const_data_ptr<double>()[i];
+    if (up == down) continue;  // another row's
+    slope.value += weight * (up - down) / (2 * h);
+    slope.noise += noise_of(std::max(std::fabs(up), std::fabs(down)), weight, h, narrow);
+  }
+  return slope;
 }
 
 // A direction in the loss rows of one row of the data: uniform in [-1, 1] there, 0 elsewhere.
@@ -155,16 +191,20 @@ LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,
     at::manual_seed(0);  // an objective that draws draws the same each time
     const ObjectiveResult result = objective(micro);
     check_result(result, micro);
-    return total_loss(result, micro, &check.narrow);
+    return weighted_losses(result, micro, &check.narrow);
   };
+  double largest_weight = 0;  // the largest of a loss
   {
     const at::AutoGradMode gradients_on(true);
-    const at::Tensor total = loss();
+    const WeightedLosses losses = loss();
+    if (losses.weights.numel() > 0) largest_weight = losses.weights.abs().max().item().toDouble();
+    const at::Tensor total = losses.total();
     if (total.requires_grad()) total.backward();
   }
   const std::vector<at::Tensor> moved = leaves(micro);
   const at::NoGradGuard no_grad;
   const double h = check.narrow ? kNarrowStep : kStep;
+  const double least_noise = noise_of(1, largest_weight, h, check.narrow);
   std::vector<int64_t> rows = micro.pack().row_id;
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
@@ -180,18 +220,23 @@ LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,
       for (size_t k = 0; k < moved.size(); ++k) moved[k].detach().add_(directions[k], by);
     };
     move(h);
-    const double above = loss().item().toDouble();
+    const WeightedLosses above = loss();
     move(-2 * h);
-    const double below = loss().item().toDouble();
+    const Slope slope = slope_between(above, loss(), h, check.narrow);
     move(h);
-    unit.numeric = (above - below) / (2 * h);
+    unit.numeric = slope.value;
     if (unit.analytic == 0 && unit.numeric == 0) {
       ++check.without;
       continue;
     }
-    const double scale =
-        std::max({std::fabs(unit.analytic), std::fabs(unit.numeric), LogprobCheck::kLeast});
-    unit.error = std::fabs(unit.analytic - unit.numeric) / scale;
+    const double size = std::max(std::fabs(unit.analytic), std::fabs(unit.numeric));
+    const double apart = std::fabs(unit.analytic - unit.numeric);
+    const double noise = std::max(slope.noise, least_noise);
+    if (noise > kUnsure * size && apart <= noise) {
+      ++check.unsure;
+      continue;
+    }
+    unit.error = apart <= noise ? 0 : (apart - noise) / size;
     check.units.push_back(unit);
   }
   std::stable_sort(check.units.begin(), check.units.end(),

@@ -49,11 +49,11 @@ struct LogprobCheck {
     int64_t row = -1;     // its id
     double analytic = 0;  // the loss's slope along the direction
     double numeric = 0;
-    double error = 0;  // |analytic - numeric| / max(|analytic|, |numeric|, kLeast)
+    double error = 0;  // relative to the larger of the two, beyond what rounding may explain
   };
-  static constexpr double kLeast = 1e-6;
   std::vector<Unit> units;  // by falling error
   int64_t without = 0;      // rows whose log-probs change no loss
+  int64_t unsure = 0;       // rows whose slope rounding may explain: too small to tell
   bool narrow = false;      // the loss was not of float64, so differences are coarse
 };
 

@@ -164,21 +164,29 @@ struct PlacedUnit {
 // Larger errors than rounding makes. Losses of float32 have 7 digits, which a difference loses.
 constexpr double kAgrees = 1e-5, kAgreesNarrow = 1e-2;
 
-std::string gradcheck_text(const std::vector<PlacedUnit>& units, int64_t without, bool narrow,
+std::string gradcheck_text(const std::vector<PlacedUnit>& units, const LogprobCheck& all,
                            int width) {
+  const bool narrow = all.narrow;
   const double agrees = narrow ? kAgreesNarrow : kAgrees;
   const auto wrong = std::count_if(units.begin(), units.end(), [&](const PlacedUnit& one) {
     return !(one.unit.error <= agrees);
   });
   std::string text =
-      units.empty() ? "no row's loss depends on its log-probs"
+      units.empty() ? all.unsure > 0 ? "no row's slope is large enough to be checked"
+                                     : "no row's loss depends on its log-probs"
                     : fmt::format(
                           "{} of {} row{} agree with finite differences; the largest "
                           "relative error is {:.1e}, at {}",
                           std::ssize(units) - wrong, units.size(), units.size() == 1 ? "" : "s",
                           units.front().unit.error, units.front().place);
-  if (without > 0)
-    text += fmt::format("; {} row{} have no gradient", without, without == 1 ? "" : "s");
+  if (all.without > 0) {
+    text +=
+        fmt::format("; {} row{} no gradient", all.without, all.without == 1 ? " has" : "s have");
+  }
+  if (all.unsure > 0) {
+    text += fmt::format("\n{} row{} a slope so small that rounding hides whether it is right",
+                        all.unsure, all.unsure == 1 ? " has" : "s have");
+  }
   if (narrow) text += "\nthe loss is not of float64, so digits beyond the third say nothing";
   if (wrong == 0) return text;
   TextTable table({"row", "gradient", "difference", "error"},
@@ -208,14 +216,14 @@ int gradcheck_verb(lua_State* L) {
     return own;
   };
   std::vector<PlacedUnit> units;
-  int64_t without = 0;
-  bool narrow = false;
+  LogprobCheck all;  // of every micro-batch, but for its units
   for (const auto& micro : batch->micros()) {
     check_interrupt(L);
     const LogprobCheck check = check_logprobs(*micro, objective, leaves);
     micro->close();
-    without += check.without;
-    narrow = narrow || check.narrow;
+    all.without += check.without;
+    all.unsure += check.unsure;
+    all.narrow = all.narrow || check.narrow;
     for (const LogprobCheck::Unit& unit : check.units) {
       units.push_back({unit, micro->row_name(unit.row)});
     }
@@ -223,7 +231,9 @@ int gradcheck_verb(lua_State* L) {
   std::stable_sort(units.begin(), units.end(), [](const PlacedUnit& a, const PlacedUnit& b) {
     return a.unit.error > b.unit.error;
   });
-  lua_createtable(L, 0, 3);
+  lua_createtable(L, 0, 4);
+  push(L, all.unsure);
+  lua_setfield(L, -2, "unsure");
   push(L, units.empty() ? 0.0 : units.front().unit.error);
   lua_setfield(L, -2, "worst");
   push(L, units.empty() ? std::string() : units.front().place);
@@ -231,7 +241,7 @@ int gradcheck_verb(lua_State* L) {
   push(L, std::ssize(units));
   lua_setfield(L, -2, "rows");
   const int width = stepper.session().console->traits().width;
-  show_as(L, gradcheck_text(units, without, narrow, width));
+  show_as(L, gradcheck_text(units, all, width));
   return 1;
 }
 

@@ -106,6 +106,18 @@ TEST_F(Verbs, AnObjectivesGradientIsChecked) {
   EXPECT_TRUE(says("gradcheck(wrong)", "pairs.jsonl:"));
 }
 
+// A wrong gradient is wrong at any scale, or too small to be told; never right.
+TEST_F(Verbs, ASmallWrongGradientIsNotSaidToAgree) {
+  open(head() + loop_);
+  say("function scaled(by) return function(p) local x = policy:logprob(p.chosen) "
+      "return x * x:detach() * by end end");
+  EXPECT_TRUE(says("gradcheck(scaled(1e-8))", "0 of 4 rows agree"));
+  EXPECT_TRUE(says("gradcheck(scaled(1e-8)).worst > 0.49", "true"));
+  EXPECT_TRUE(says("gradcheck(scaled(1e-18))", "no row's slope is large enough"));
+  EXPECT_TRUE(says("gradcheck(scaled(1e-18))", "4 rows have a slope so small"));
+  EXPECT_TRUE(says("gradcheck(scaled(1e-18)).unsure", "4"));
+}
+
 TEST_F(Verbs, TheBatchIsListed) {
   open(head() + loop_);
   EXPECT_TRUE(says(":batch", "step 0: 8 sequences"));
