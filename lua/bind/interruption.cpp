@@ -4,6 +4,7 @@
 #include "lua/bind/interruption.h"
 
 #include <atomic>
+#include <chrono>
 
 #include "lua/bind/class.h"
 #include "lua/bind/lua_state.h"
@@ -11,7 +12,10 @@
 namespace xrun {
 namespace {
 
+using SteadyClock = std::chrono::steady_clock;
+
 std::atomic<int> pending_signal{0};
+std::atomic<SteadyClock::rep> pending_since{0};
 std::atomic<lua_State*> interruptible{nullptr};
 
 // Where the last interruption met the recipe.
@@ -19,7 +23,7 @@ struct Place {
   std::string text;
 };
 
-// How often the hook looks: at once, and rarely while may_interrupt says no.
+// How often the hook looks: at once, and rarely while the interruption has to wait.
 constexpr int kEveryInstruction = 1;
 constexpr int kWhileWaiting = 1000;
 
@@ -45,7 +49,9 @@ void interrupt_hook(lua_State* L, lua_Debug*) {
   }
   const LuaState& state = LuaState::of(L);
   if (state.may_interrupt && !state.may_interrupt()) return arm_hook(L, kWhileWaiting);
-  if (may_suspend(L)) {
+  const Suspension suspends = suspension(L);
+  if (suspends == Suspension::kSoon) return arm_hook(L, kWhileWaiting);
+  if (suspends == Suspension::kNow) {
     state.suspending(L, pending_signal.load());
     lua_yield(L, 0);
     return;
@@ -102,21 +108,29 @@ void LuaState::set_interruptible(LuaState* state) {
 }
 
 void LuaState::interrupt_from_signal(int signal_number) noexcept {
-  pending_signal.store(signal_number);
+  if (pending_signal.exchange(signal_number) == 0) {
+    pending_since.store(SteadyClock::now().time_since_epoch().count());
+  }
   // Setting a hook is what lua.c does in its own signal handler.
   if (lua_State* L = interruptible.load()) arm_hook(L, kEveryInstruction);
 }
 
 int LuaState::interrupt_pending() noexcept { return pending_signal.load(); }
 
+double LuaState::interrupt_age_s() noexcept {
+  const SteadyClock::duration since(pending_since.load());
+  return std::chrono::duration<double>(SteadyClock::now().time_since_epoch() - since).count();
+}
+
 void LuaState::clear_interrupt() noexcept {
   pending_signal.store(0);
   if (lua_State* L = interruptible.load()) lua_sethook(L, nullptr, 0, 0);
 }
 
-bool may_suspend(lua_State* L) {
+Suspension suspension(lua_State* L) {
   const LuaState& state = LuaState::of(L);
-  return state.may_suspend && state.may_suspend(L, pending_signal.load());
+  if (!state.may_suspend) return Suspension::kNone;
+  return state.may_suspend(L, pending_signal.load());
 }
 
 void check_interrupt(lua_State* L) {

@@ -4,6 +4,8 @@
 #include <lua.hpp>
 #include <string>
 
+#include "lua/bind/lua_state.h"
+
 namespace xrun {
 
 // Pushes the error that stops a recipe, with the place where the signal met it.
@@ -12,9 +14,8 @@ void push_interruption(lua_State* L);
 // The place of the last interruption of a state, "dpo.lua:37"; "" if there was none.
 std::string interrupted_at(lua_State* L);
 
-// Whether the pending signal suspends the coroutine at its next instruction
-// (LuaState::may_suspend).
-bool may_suspend(lua_State* L);
+// What the pending signal does to the coroutine (LuaState::may_suspend).
+Suspension suspension(lua_State* L);
 
 // Replaces the global xpcall by one whose handlers cannot hold up an interruption.
 void guard_xpcall(lua_State* L);

@@ -142,7 +142,7 @@ int enter_binding(lua_State* L) {
   const auto& binding = *static_cast<const Binding*>(lua_touserdata(L, lua_upvalueindex(1)));
   const int arguments = lua_gettop(L);
   try {
-    if (LuaState::interrupt_pending() != 0 && !may_suspend(L)) [[unlikely]]
+    if (LuaState::interrupt_pending() != 0 && suspension(L) == Suspension::kNone) [[unlikely]]
       check_interrupt(L);
     const ProfiledCall call(L);
     return binding.invoke(L, binding.function);

@@ -18,6 +18,10 @@
 
 namespace xrun {
 
+// What an interruption of Lua code does to its coroutine: ends it, suspends it, or suspends it as
+// soon as the function of C that called the code has returned.
+enum class Suspension { kNone, kNow, kSoon };
+
 struct LuaOptions {
   bool jit = false;  // true gives up interruption: count hooks never fire in compiled traces
 };
@@ -58,9 +62,9 @@ class LuaState {
   // While set and false, a pending interruption waits: the body of a step ends first.
   std::function<bool()> may_interrupt;
 
-  // While set and true, an interruption of Lua code in the coroutine L suspends it, to go on from
-  // where it is, in place of ending it; `suspending` takes note first and forgets the request.
-  std::function<bool(lua_State* L, int signal_number)> may_suspend;
+  // While set, says whether an interruption of Lua code in the coroutine L suspends it, to go on
+  // from where it is; `suspending` takes note first and forgets the request.
+  std::function<Suspension(lua_State* L, int signal_number)> may_suspend;
   std::function<void(lua_State* L, int signal_number)> suspending;
 
   // Makes this the state that interrupt_from_signal stops; nullptr: none. One a process.
@@ -69,6 +73,8 @@ class LuaState {
   static void interrupt_from_signal(int signal_number) noexcept;
   // The number of the signal that asked to stop, or 0.
   static int interrupt_pending() noexcept;
+  // Seconds since then.
+  static double interrupt_age_s() noexcept;
   // Forgets the request: for tests and prompts.
   static void clear_interrupt() noexcept;
 

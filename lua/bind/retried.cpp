@@ -16,6 +16,9 @@ namespace xrun {
 
 namespace {
 
+// How long an interruption waits for a function of C, which no coroutine can be suspended in.
+constexpr double kCallbackPatienceS = 2;
+
 // The functions that a failed call was given, by the names that hold them.
 struct Names {
   std::vector<std::pair<LuaRef, std::string>> of_functions;
@@ -196,10 +199,14 @@ void make_retried(lua_State* L, const ClassInfo* info, const char* method) {
 
 void pause_on_interruption(LuaState& state) {
   state.may_suspend = [](lua_State* L, int signal_number) {
-    if (signal_number != SIGINT || !in_charge(L)) return false;
+    if (signal_number != SIGINT || !in_charge(L)) return Suspension::kNone;
     // Inside an objective, say, which C++ has called: its caller stops there.
     const size_t entered = LuaState::of(L).service<EnteredFunctions>().stack.size();
-    return entered == recipe_context(L).entered;
+    if (entered != recipe_context(L).entered) return Suspension::kNone;
+    if (lua_isyieldable(L) != 0) return Suspension::kNow;
+    // A comparator of table.sort, say: it is let finish, but not forever.
+    const bool waits = LuaState::interrupt_age_s() < kCallbackPatienceS;
+    return waits ? Suspension::kSoon : Suspension::kNone;
   };
   state.suspending = [](lua_State* L, int signal_number) {
     note_pause(L, interruption_report(L, signal_number));

@@ -16,6 +16,7 @@ class Steps : public SessionTest {
  protected:
   void look(const std::string& text) {
     stepper_.reset();
+    session_.reset();
     write_file_atomic("test.lua", text);
     RecipeOptions options;
     options.recipe = "test.lua";
@@ -37,6 +38,24 @@ class Steps : public SessionTest {
     }
     protected_call(L, 3, 1);
     ASSERT_TRUE(stepper_->names().set(L, name));
+  }
+
+  // Makes the recipe's `once` a function that interrupts at its first call.
+  void set_once() {
+    lua_State* L = session_->state();
+    lua_pushboolean(L, 0);
+    lua_pushcclosure(
+        L,
+        [](lua_State* L) {
+          if (lua_toboolean(L, lua_upvalueindex(1)) == 0) {
+            LuaState::interrupt_from_signal(SIGINT);
+          }
+          lua_pushboolean(L, 1);
+          lua_replace(L, lua_upvalueindex(1));
+          return 0;
+        },
+        1);
+    ASSERT_TRUE(stepper_->names().set(L, "once"));
   }
 
   double number(const std::string& name) {
@@ -173,6 +192,35 @@ TEST_F(Steps, AnInterruptionLeavesTheBodyWhereItIs) {
   ASSERT_NE(stepper_->pause().failure, nullptr);
   EXPECT_NE(value(stepper_->step(), "train/loss"), 0);
   EXPECT_EQ(number("turns"), 1e6);
+}
+
+// A comparator is called by a function of C, in which no coroutine can be suspended.
+TEST_F(Steps, AnInterruptionInACallbackOfTheLibraryWaitsForItsEnd) {
+  for (const std::string call : {"table.sort(list, function(a, b) once() return a < b end)",
+                                 "string.gsub('abc', '.', function() once() end)"}) {
+    look(head() + "local list = { 3, 1, 2 }\nlocal once = function() end\nlocal after = 0\n" +
+         "for step, batch in run:steps(train, cfg.batch) do\n  " + call + "\n" +
+         "  for i = 1, 1e5 do after = i end\n  run:log(adamw:step(batch, dpo))\nend\n");
+    stepper_->step();
+    set_once();
+    EXPECT_THROW(stepper_->step(), Interrupted) << call;
+    ASSERT_FALSE(stepper_->done()) << call;
+    ASSERT_NE(stepper_->pause().failure, nullptr);
+    EXPECT_LT(number("after"), 1e5);
+    EXPECT_NE(value(stepper_->step(), "train/loss"), 0);
+    EXPECT_EQ(number("after"), 1e5);
+  }
+}
+
+TEST_F(Steps, SlowAnInterruptionInACallbackThatNeverEndsEndsTheRecipe) {
+  look(head() + "local list = { 3, 1, 2 }\nlocal once = function() end\n" +
+       "for step, batch in run:steps(train, cfg.batch) do\n" +
+       "  if step == 1 then table.sort(list, function() once() while true do end end) end\n" +
+       "  run:log(adamw:step(batch, dpo))\nend\n");
+  stepper_->step();
+  set_once();
+  EXPECT_THROW(stepper_->step(), Interrupted);
+  EXPECT_TRUE(stepper_->done());
 }
 
 TEST_F(Steps, AnErrorOfTheBodysOwnEndsTheRecipeAndKeepsNames) {
