@@ -32,7 +32,15 @@ const Binding* register_binding(Binding binding) {
              entry.name);
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  if (auto found = all.by_name.find(entry.name); found != all.by_name.end()) return found->second;
+  if (auto found = all.by_name.find(entry.name); found != all.by_name.end()) {
+    const Binding& known = *found->second;
+    const bool calls_another = binding.invoke != nullptr && (known.invoke != binding.invoke ||
+                                                             known.function != binding.function);
+    XRUN_CHECK(!calls_another, "{} is registered already, {}; give this one a name of its own",
+               entry.name,
+               known.invoke == nullptr ? "without a function" : "with another function");
+    return &known;
+  }
   all.bindings.push_back(std::move(binding));
   const Binding* kept = &all.bindings.back();
   all.by_name.emplace(kept->entry.name, kept);

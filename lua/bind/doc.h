@@ -30,10 +30,11 @@ struct Binding {
 
 // Keeps one binding a name for the whole process and returns its lasting address; a name that is
 // registered again (a second state) keeps its first entry. Throws Error if name, doc or, for what
-// is called, the signature is empty. Thread-safe.
+// is called, the signature is empty, and if the name is known with another function or with none.
+// Thread-safe.
 const Binding* register_binding(Binding binding);
 
-// Documents a name that is no function: a class or a value. Same rules.
+// Documents a name that is no function here: a class, a value. Same rules; a known name is left.
 void register_doc(DocEntry entry);
 
 // All entries in order of registration.

@@ -111,6 +111,22 @@ TEST_F(ClassBinding, EveryPublicNameHasItsDoc) {
   EXPECT_THROW(register_doc({.name = "xrun.bare", .signature = "()", .doc = ""}), Error);
 }
 
+TEST_F(ClassBinding, ANameIsNotBoundToTwoFunctions) {
+  const auto bind = [](int (*invoke)(lua_State*, void*)) {
+    return register_binding({.entry = {.name = "xrun.twice", .signature = "()", .doc = "A test's."},
+                             .function = nullptr,
+                             .invoke = invoke});
+  };
+  register_doc({.name = "xrun.described", .signature = "()", .doc = "A test's."});
+  EXPECT_THROW(push_function(state_, {.name = "xrun.described", .signature = "()", .doc = "Same."},
+                             [](lua_State*) { return 0; }),
+               Error);
+  const auto first = [](lua_State*, void*) { return 0; };
+  const auto second = [](lua_State*, void*) { return 1; };
+  EXPECT_EQ(bind(first), bind(first));
+  EXPECT_THROW(bind(second), Error);
+}
+
 TEST_F(ClassBinding, JsonGoesThroughLuaUnchanged) {
   lua_State* L = state_;
   const Json value = parse_json(R"({"a":[1,2.5,"x",true],"b":{"c":[]}})", "test");
