@@ -85,19 +85,29 @@ Json MetricsLog::write(int64_t step) {
   });
   Json object = Json::object();
   object.set("step", step);
-  int64_t nonfinite = 0;
+  last_nulls_.clear();
   for (const auto& [name, value] : pending_) {
     const bool finite = std::isfinite(value);
     object.set(name, finite ? Json(value) : Json());
-    if (finite) continue;
-    ++nonfinite;
-    ++nonfinite_[name];
+    if (!finite) last_nulls_.push_back(name);
   }
-  if (nonfinite > 0) object.set("nonfinite", nonfinite);
+  if (!last_nulls_.empty()) object.set("nonfinite", std::ssize(last_nulls_));
   write_line(step, dump_json(object) + "\n");
+  for (const std::string& name : last_nulls_) ++nonfinite_[name];
   tensorboard_.write(step, pending_);
   pending_.clear();
   return object;
+}
+
+void MetricsLog::take_back(int64_t step, MetricList pending) {
+  file_.reset();  // write_line cuts the line off and opens the file again
+  cut_metrics(path_, step);
+  tensorboard_.forget(step);
+  for (const std::string& name : last_nulls_) {
+    if (--nonfinite_[name] == 0) nonfinite_.erase(name);
+  }
+  last_nulls_.clear();
+  pending_ = std::move(pending);
 }
 
 void MetricsLog::write_line(int64_t step, const std::string& line) {

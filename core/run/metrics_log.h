@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/file.h"
 #include "core/base/json.h"
@@ -39,10 +40,13 @@ class MetricsLog {
   // Writes and flushes the object of `step`; returns it. Steps must grow. An empty object is
   // written too: every body has its line. After a failure the same step may be written again.
   Json write(int64_t step);
+  // Takes back the object written last, of `step`: its line is cut off, TensorBoard is told to
+  // forget it, its nulls no longer count. `pending` is what was logged when its body began.
+  void take_back(int64_t step, MetricList pending);
   // Makes everything written durable; a checkpoint does so before it commits.
   void sync();
 
-  // Nulls written by this object, by metric.
+  // Nulls written by this object and not taken back, by metric.
   const std::map<std::string, int64_t>& nonfinite() const { return nonfinite_; }
 
  private:
@@ -53,6 +57,7 @@ class MetricsLog {
   std::unique_ptr<FileWriter> file_;  // null after a failed write
   TensorBoardWriter tensorboard_;
   std::map<std::string, int64_t> nonfinite_;
+  std::vector<std::string> last_nulls_;  // of the object written last
 };
 
 // Cuts a metrics file to its leading whole objects of steps below `step`, and returns how many

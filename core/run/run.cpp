@@ -148,8 +148,7 @@ void Run::take_back() {
   stopped_ = stopped_before_;
   std::erase_if(outside_, [&](const Outside& one) { return one.step > step_; });
   checkpoints_.forget(step_ + 1);
-  metrics_.reset();  // what is opened next cuts the line off
-  if (!before_body_.empty()) metrics().log(before_body_);
+  metrics().take_back(step_, before_body_);
 }
 
 void Run::pass_bodies(int64_t count) {

@@ -107,6 +107,13 @@ double wall_time_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// At which TensorBoard forgets what it had already read of steps from this one on.
+std::string start_mark(int64_t step) {
+  std::string event = event_start(wall_time_now(), step);
+  append_bytes(event, 7, "\x08\x01");  // SessionLog{1: status = START}
+  return event;
+}
+
 std::optional<uint64_t> take_varint(std::string_view& bytes) {
   uint64_t value = 0;
   for (int shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
@@ -214,13 +221,22 @@ TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& dir, int64_t f
   std::string version = event_start(wall_time_now(), 0);
   append_bytes(version, 3, "brain.Event:2");
   file_->write(tensorboard_record(version));
-  if (first_step > 0) {
-    std::string start = event_start(wall_time_now(), first_step);
-    append_bytes(start, 7, "\x08\x01");  // SessionLog{1: status = START}
-    file_->write(tensorboard_record(start));
-  }
+  if (first_step > 0) file_->write(tensorboard_record(start_mark(first_step)));
   file_->flush();
 }
+
+void TensorBoardWriter::write_record(const std::string& event) {
+  if (file_ == nullptr) return;
+  try {
+    file_->write(tensorboard_record(event));
+    file_->flush();
+  } catch (...) {
+    file_.reset();
+    throw;
+  }
+}
+
+void TensorBoardWriter::forget(int64_t step) { write_record(start_mark(step)); }
 
 void TensorBoardWriter::write(int64_t step,
                               std::span<const std::pair<std::string, double>> scalars) {
@@ -228,14 +244,7 @@ void TensorBoardWriter::write(int64_t step,
   for (const auto& scalar : scalars) {
     if (std::isfinite(scalar.second)) finite.push_back(scalar);
   }
-  if (finite.empty() || file_ == nullptr) return;
-  try {
-    file_->write(tensorboard_record(scalar_event(wall_time_now(), step, finite)));
-    file_->flush();
-  } catch (...) {
-    file_.reset();
-    throw;
-  }
+  if (!finite.empty()) write_record(scalar_event(wall_time_now(), step, finite));
 }
 
 void TensorBoardWriter::sync() {

@@ -36,9 +36,14 @@ class TensorBoardWriter {
   // Writes and flushes one event; NaN and infinities are left out. A failure leaves a torn record,
   // so nothing more is written after it; the next start cuts it off.
   void write(int64_t step, std::span<const std::pair<std::string, double>> scalars);
+  // Makes TensorBoard forget what it read of steps from `step` on: in the same file, where a reader
+  // may be ahead.
+  void forget(int64_t step);
   void sync();
 
  private:
+  void write_record(const std::string& event);
+
   std::unique_ptr<FileWriter> file_;  // null after a failed write
 };
 

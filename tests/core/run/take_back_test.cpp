@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+
 #include "core/base/error.h"
 #include "core/run/kept_state.h"
 #include "core/run/run.h"
@@ -50,6 +53,40 @@ TEST_F(TakeBack, TheLineIsReplacedWithWhatWasLoggedBeforeTheBody) {
   EXPECT_EQ(
       lines(),
       "{\"step\":0,\"train/loss\":2.0,\"valid/loss\":0.5}\n{\"step\":1,\"train/loss\":3.0}\n");
+}
+
+TEST_F(TakeBack, NullsOfTheBodiesThatStandStillCount) {
+  const double nan = std::nan("");
+  body(nan);
+  body(nan);
+  run_.take_back();
+  EXPECT_EQ(run_.summary().nonfinite, (std::map<std::string, int64_t>{{"train/loss", 1}}));
+  body(3);
+  EXPECT_EQ(run_.summary().nonfinite, (std::map<std::string, int64_t>{{"train/loss", 1}}));
+}
+
+// What a reader of TensorBoard's file has seen of the step it forgets at the mark.
+TEST_F(TakeBack, TensorBoardsFileGoesOnBehindAMark) {
+  body(1);
+  body(2);
+  run_.take_back();
+  body(3);
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "run/tb")) {
+    files.push_back(entry.path());
+  }
+  ASSERT_EQ(files.size(), 1u);
+  const std::string bytes = text_of(files[0]);
+  std::string kinds;
+  for (size_t at = 0; at < bytes.size();) {
+    uint64_t length = 0;
+    std::memcpy(&length, bytes.data() + at, sizeof length);
+    const std::string_view event = std::string_view(bytes).substr(at + 12, length);
+    const bool mark = event.ends_with(std::string_view("\x3a\x02\x08\x01"));
+    kinds += mark ? 'm' : event.find("train/loss") != event.npos ? 'l' : 'v';
+    at += 16 + length;
+  }
+  EXPECT_EQ(kinds, "vllml");
 }
 
 TEST_F(TakeBack, ACheckpointOfTheStepIsWrittenAnew) {
