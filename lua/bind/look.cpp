@@ -65,8 +65,9 @@ void LookSession::start(RecipeOptions options, std::shared_ptr<Console> console)
   error_ = error_of([&] { recipe_ = std::make_unique<Recipe>(options, engine_modules(), text); });
   if (error_ != nullptr) {  // its text or its configuration: a state without it
     resolved_ = false;
-    options.sets.clear();
+    std::vector<std::string> sets = std::exchange(options.sets, {});
     recipe_ = std::make_unique<Recipe>(options, engine_modules(), "");
+    recipe_->context().options.sets = std::move(sets);  // of its text, once that is mended
   }
   session().console = std::move(console);
   LuaState::set_interruptible(&state());

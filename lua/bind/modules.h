@@ -26,6 +26,9 @@ void open_require(LuaState& state);      // require.cpp
 void open_strict_globals(LuaState& state);  // strict_globals.cpp; last
 void open_lua_modules(LuaState& state);  // lua_modules.cpp: lua/xrun/*.lua
 
+// Makes require read the files of the recipe's modules again (require.cpp).
+void forget_modules(lua_State* L);
+
 // All of them in order of registration.
 const std::vector<OpenModule>& engine_modules();
 

@@ -315,10 +315,11 @@ void add_step_verbs(Prompt& prompt, const std::shared_ptr<Stepper>& stepper,
                                  stepper.batch_step(), batch_rows(rest), at.console().traits());
               }});
   if (!reload) return;
-  prompt.add({"reload", "",
-              "Reads the recipe's file again and pauses at the same step, with the weights as they "
-              "are if its config is the same.",
-              [reload = std::move(reload)](Prompt&, std::string_view) { return reload(); }});
+  prompt.add(
+      {"reload", "",
+       "Reads the recipe's file and modules again and pauses at the same step, with weights, "
+       "optimizer and run.state as they are if its config is the same.",
+       [reload = std::move(reload)](Prompt&, std::string_view) { return reload(); }});
 }
 
 }  // namespace xrun

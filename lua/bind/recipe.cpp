@@ -106,21 +106,19 @@ void Recipe::start_thread() {
   lua_xmove(L, thread_, 4);
 }
 
-bool Recipe::restart(const std::string& text) {
+void Recipe::restart(const std::string& text) {
   RecipeContext& context = this->context();
   lua_State* L = *state_;
   const int top = lua_gettop(L);
   RecipeText read = read_recipe_text(context.options.recipe, text);
   load_text(L, context.options, read.text);
-  bool same = false;
   try {
-    Config config = Config::resolve(read, context.options.sets);
-    same = config.values() == context.config.values();
-    context.config = std::move(config);
+    context.config = Config::resolve(read, context.options.sets);
   } catch (...) {
     lua_settop(L, top);
     throw;
   }
+  forget_modules(L);
   context.text = std::move(read);
   context.pause = nullptr;
   context.at_end = false;
@@ -129,7 +127,6 @@ bool Recipe::restart(const std::string& text) {
   started_ = done_ = false;
   failure_ = nullptr;
   seed_recipe(*state_, static_cast<uint64_t>(config_whole(L, "seed", 0)), 0, 0);
-  return same;
 }
 
 Recipe::~Recipe() = default;

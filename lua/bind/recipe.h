@@ -74,10 +74,10 @@ class Recipe {
          const std::string& text);
   ~Recipe();
 
-  // Begins again, in the same state, with another text: the next resume() runs its first line.
-  // Returns whether the configuration is the same. Throws as the constructor does, with nothing
-  // changed. The caller begins the session anew.
-  bool restart(const std::string& text);
+  // Begins again, in the same state, with another text: the next resume() runs its first line, and
+  // what it requires is read again. Throws as the constructor does, with nothing changed. The
+  // caller begins the session anew.
+  void restart(const std::string& text);
 
   // Runs on until the recipe ends (false) or yields (true): pause() tells where. Throws LuaError,
   // UsageError (a LuaError that is bad usage), Interrupted.

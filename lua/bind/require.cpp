@@ -19,6 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What package.loaded calls a file.
+std::string module_key(const std::string& path) { return "@" + path; }
+
 // The folder of the file whose code called require.
 fs::path requiring_folder(lua_State* L) {
   lua_Debug frame{};
@@ -74,7 +77,7 @@ int load(lua_State* L, const std::string& key, const std::string& name) {
 
 int load_file(lua_State* L, const fs::path& path, const std::string& name) {
   const fs::path file = path.lexically_normal();
-  const std::string key = "@" + file.string();
+  const std::string key = module_key(file.string());
   lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
   lua_getfield(L, -1, key.c_str());
   if (!lua_isnil(L, -1)) return 1;
@@ -114,6 +117,17 @@ int require(lua_State* L) {
 }
 
 }  // namespace
+
+void forget_modules(lua_State* L) {
+  const StackGuard guard(L);
+  std::vector<LoadedModule>& modules = recipe_context(L).modules;
+  lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+  for (const LoadedModule& module : modules) {
+    lua_pushnil(L);
+    lua_setfield(L, -2, module_key(module.path).c_str());
+  }
+  modules.clear();
+}
 
 void open_require(LuaState& state) {
   lua_State* L = state;

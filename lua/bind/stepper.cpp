@@ -228,6 +228,25 @@ bool Stepper::go_to(int64_t step) {
   return recipe_.resume();
 }
 
+// Takes the recipe, which has begun again, to where another one was.
+std::string Stepper::go_on_from(const Carried& carried) {
+  const std::string& file = recipe_.context().options.recipe;
+  if (!go_to(carried.step)) {
+    return fmt::format("{} was read again; it has no step {} any more", file, carried.step);
+  }
+  const bool trained = !carried.objects.empty();
+  if (trained) {
+    begin_loop();
+    const auto& run = pause().run;
+    carried.objects.restore(run->run().saved());
+    run->write_state(carried.state);
+  }
+  std::string said = fmt::format("{} was read again; it is paused before step {}{}", file,
+                                 carried.step, trained ? " with the weights as they are" : "");
+  carried_.reset();
+  return said;
+}
+
 std::string Stepper::reload() {
   const std::string& file = recipe_.context().options.recipe;
   XRUN_CHECK(
@@ -236,12 +255,15 @@ std::string Stepper::reload() {
   const std::string text = read_file(file, 16 << 20);
   const std::shared_ptr<RunLoop> old = session().run;
   // Of a recipe that has ended nothing is left to go on with.
-  const bool over = done();
-  const int64_t step = old == nullptr || over ? 0 : old->run().step();
-  const bool trained = old != nullptr && !over && KeptState::bytes_of(old->run().saved()) > 0;
-  KeptState now;
-  const bool same = recipe_.restart(text);
-  if (trained && same) now.keep(old->run().saved());
+  if (old != nullptr && !done()) {
+    const Run& run = old->run();
+    carried_ = Carried{.objects = {},
+                       .state = run.in_body() ? run.body_state() : old->read_state(),
+                       .config = recipe_.context().config.values(),
+                       .step = run.step()};
+    if (KeptState::bytes_of(run.saved()) > 0) carried_->objects.keep(run.saved());
+  }
+  recipe_.restart(text);
   kept_.forget();
   kept_objects_.clear();
   kept_step_ = trained_step_ = -1;
@@ -250,18 +272,14 @@ std::string Stepper::reload() {
   recipe_.state().service<PausePlan>() = {.at_once = true};
   recipe_.resume();
   if (recipe_.pause() == nullptr) return file + " was read again; it ends without a loop";
-  if (!same) {
-    return file +
-           " was read again; its config changed, so it is paused before step 0 with the "
-           "weights of its folder";
+  if (carried_ && carried_->config == recipe_.context().config.values()) {
+    return go_on_from(*carried_);
   }
-  if (!go_to(step)) return fmt::format("{} was read again; it has no step {} any more", file, step);
-  if (trained) {
-    begin_loop();
-    now.restore(pause().run->run().saved());
-  }
-  return fmt::format("{} was read again; it is paused before step {}{}", file, step,
-                     trained ? " with the weights as they are" : "");
+  const bool changed = carried_.has_value();
+  carried_.reset();
+  return fmt::format(
+      "{} was read again; {}it is paused before step 0 with the weights of its folder", file,
+      changed ? "its config changed, so " : "");
 }
 
 void Stepper::finish() {

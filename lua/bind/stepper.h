@@ -56,10 +56,11 @@ class Stepper {
   // Whether the recipe has ended.
   bool done() { return recipe_.done() || recipe_.at_end(); }
 
-  // Reads the recipe's file again and begins it again, with the weights and optimizer as they are
-  // and paused at the same step if its configuration is the same; says what it did. Only of a
-  // recipe that is looked at. Throws, with nothing changed, what its text or configuration is
-  // refused for; what it threw on the way to its loop.
+  // Reads the recipe's file and modules again and begins it again, with weights, optimizer and
+  // run.state as they are and paused at the same step if its configuration is the same; says what
+  // it did. Only of a recipe that is looked at. Throws, with nothing changed, what its text or
+  // configuration is refused for; what it threw on the way to its loop, and then the next reload
+  // goes on from there.
   std::string reload();
 
   // Runs on to the recipe's end, or until it waits at a failed call; progress is shown.
@@ -75,6 +76,15 @@ class Stepper {
   void note(const std::string& text, bool touches);
 
  private:
+  // What a reload takes over.
+  struct Carried {
+    KeptState objects;
+    Json state;  // run.state
+    Json config;
+    int64_t step = 0;
+  };
+
+  std::string go_on_from(const Carried& carried);
   MetricTable run_bodies(int64_t n);
   bool go_to(int64_t step);
   void keep_for_again();
@@ -91,6 +101,7 @@ class Stepper {
   bool stopped_ = false;             // the last run ended by a signal, before its bodies had
   bool room_said_ = false;
   int64_t skipped_before_ = 0;
+  std::optional<Carried> carried_;  // until a reload has used it
 };
 
 }  // namespace xrun

@@ -2,50 +2,11 @@
 
 #include "lua/bind/prompt_verbs.h"
 
-#include "lua/bind/look.h"
 #include "lua/bind/named_objective.h"
-#include "lua/bind/run_loop.h"
-#include "tests/lua/session_fixture.h"
+#include "tests/lua/verbs_fixture.h"
 
 namespace xrun {
 namespace {
-
-class Verbs : public SessionTest {
- protected:
-  void open(const std::string& text) {
-    prompt_.reset();
-    stepper_.reset();
-    write_file_atomic("test.lua", text);
-    RecipeOptions options;
-    options.recipe = "test.lua";
-    options.threads = 1;
-    session_ = start_look(std::move(options), console_);
-    stepper_ = std::make_shared<Stepper>(session_->recipe());
-    prompt_ = std::make_unique<Prompt>(session_->state(), console_);
-    add_step_verbs(*prompt_, stepper_, [this] { return stepper_->reload(); });
-  }
-  ~Verbs() override {
-    prompt_.reset();
-    stepper_.reset();
-  }
-
-  // What the prompt answers; "failed: ..." of an error.
-  std::string say(const std::string& input) {
-    const PromptAnswer answer = prompt_->evaluate(input);
-    return (answer.failed ? "failed: " : "") + answer.text;
-  }
-  bool says(const std::string& input, const std::string& piece) { return has(say(input), piece); }
-
-  std::string said_;
-  std::shared_ptr<Console> console_ = std::make_shared<Console>(
-      [this](std::string_view text) { said_ += text; }, ConsoleTraits{.width = 100});
-  std::unique_ptr<LookSession> session_;
-  std::shared_ptr<Stepper> stepper_;
-  std::unique_ptr<Prompt> prompt_;
-  const std::string loop_ =
-      "for step, batch in run:steps(train, cfg.batch) do\n"
-      "  run:log(adamw:step(batch, dpo))\nend\n";
-};
 
 TEST_F(Verbs, StepShowsWhatWasLoggedAndAgainTheSame) {
   open(head() + loop_);
@@ -133,28 +94,6 @@ TEST_F(Verbs, ContinueGoesOnAndThenToTheEnd) {
   EXPECT_TRUE(has(said_, "test.lua has ended"));
   EXPECT_TRUE(says("step()", "test.lua has no further loop"));
   EXPECT_EQ(say("type(dpo)"), "\"function\"");
-}
-
-TEST_F(Verbs, ReloadGoesOnFromTheSameStepWithTheSameWeights) {
-  open(head() + loop_);
-  say("step()");
-  const std::string second = say("step()");
-  say("again()");
-  open(head() + loop_);
-  say("step()");
-  write_file_atomic("test.lua", head() + "local note = 'edited'\n" + loop_);
-  EXPECT_TRUE(says(":reload", "paused before step 1 with the weights as they are"));
-  EXPECT_EQ(say("note"), "\"edited\"");
-  const std::string reloaded = say("step()");
-  EXPECT_EQ(reloaded.substr(0, reloaded.find("perf/")), second.substr(0, second.find("perf/")));
-  write_file_atomic("test.lua", head() + "local note = = 1\n" + loop_);
-  EXPECT_TRUE(says(":reload", "failed: test.lua:17"));
-  EXPECT_EQ(say("note"), "\"edited\"");
-  std::string changed = head() + loop_;
-  changed.replace(changed.find("beta = 0.1"), 10, "beta = 0.3");
-  write_file_atomic("test.lua", changed);
-  EXPECT_TRUE(says(":reload", "its config changed, so it is paused before step 0"));
-  EXPECT_EQ(say("cfg.beta"), "0.3");
 }
 
 TEST(ObjectiveName, IsReadFromTheRecipesText) {
