@@ -47,7 +47,7 @@ std::string text_for_log(lua_State* L, int i) {
     }
     return text;
   }
-  return value_text(L, i, {.width = 100});
+  return value_text(L, i, {.width = 100, .calls = false});
 }
 
 bool is_verb(const std::string& name) {

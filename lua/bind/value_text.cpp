@@ -1,5 +1,6 @@
 // Values are read into a tree first, within the limits, and then laid out: what fits stands on one
-// line. Tables are read raw; nothing of the recipe's runs but __tostring.
+// line. Tables are read raw; nothing of the recipe's runs but __tostring, and that only where it
+// may.
 
 #include "lua/bind/value_text.h"
 
@@ -87,13 +88,18 @@ class Reader {
     lua_pushliteral(L_, "tostring");
     lua_rawget(L_, -2);
     lua_pushvalue(L_, -4);
-    protected_call(L_, 1, 1);
+    try {
+      protected_call(L_, 1, 1);
+    } catch (const LuaError&) {
+      if (options_.calls) throw;
+      return {shown_text(describe_value(L_, i))};
+    }
     const char* text = lua_tostring(L_, -1);
     return {shown_text(text == nullptr ? describe_value(L_, i) : text)};
   }
 
   Shown read_table(int i, int depth) {
-    if (luaL_getmetafield(L_, i, "__tostring") != 0) {
+    if (options_.calls && luaL_getmetafield(L_, i, "__tostring") != 0) {
       lua_pop(L_, 1);
       return read_other(i);
     }

@@ -13,11 +13,13 @@ struct ValueTextOptions {
   int depth = 4;           // tables within tables; deeper ones show how much they hold
   int most_members = 40;   // of one table
   int most_values = 1000;  // in all
+  bool calls = true;       // false: no __tostring of a table runs, and none that fails matters
 };
 
 // The text of the value at index i, without a newline at the end. Tables show numbers before text
 // keys; `{ 1, 2, x = 3 }`. Text is quoted as Lua would read it, whatever its bytes. A tensor shows
-// its summary (tensor_summary.h), within a table its header. Tables' own __tostring is called.
+// its summary (tensor_summary.h), within a table its header. A table's own __tostring is called,
+// unless `calls` is false.
 std::string value_text(lua_State* L, int i, const ValueTextOptions& options = {});
 
 // "function dpo(p)  recipes/dpo.lua:24", or of a binding "function Policy:logprob(view) -> ...".

@@ -33,6 +33,18 @@ TEST_F(Verbs, AnObjectiveTypedAnewIsWhatTheNextBodyTrains) {
   EXPECT_TRUE(has(log, "function dpo(p) return 0 * policy:logprob(p.chosen) + 3 end"));
 }
 
+// The log's text of it is made without the recipe's help.
+TEST_F(Verbs, AValueThatCannotBeShownIsAssignedAllTheSame) {
+  open(head() + "local best = 1\n" + loop_);
+  say("step()");
+  EXPECT_EQ(say("best = setmetatable({ n = 7 }, { __tostring = function() error 'no' end })"), "");
+  EXPECT_EQ(say("best.n"), "7");
+  EXPECT_EQ(say("best = 2"), "");
+  EXPECT_EQ(say("best"), "2");
+  const auto dir = session_->session().run->run().dir().path();
+  EXPECT_TRUE(has(read_file(dir / "log.txt"), "best was { n = 7 }\nbest is now 2"));
+}
+
 TEST_F(Verbs, RowsComeWithTheirPlaces) {
   open(head() + loop_);
   say("step()");
