@@ -13,15 +13,35 @@ constexpr int kNarrowest = 30;  // columns of meaning beside a name
 
 }  // namespace
 
-std::vector<std::string> broken_lines(const std::string& text, int width) {
+std::vector<std::string> broken_lines(std::string_view text, int width) {
+  width = std::max(1, width);
   std::vector<std::string> lines(1);
+  int used = 0;        // columns of the last line
+  bool begun = false;  // it has a word
+  const auto next_line = [&] {
+    lines.emplace_back();
+    used = 0;
+    begun = false;
+  };
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    if (!lines.back().empty() && text_width(lines.back()) + 1 + text_width(word) > width) {
-      lines.emplace_back();
+    std::string_view word = text.substr(at, end - at);
+    int columns = text_width(word);
+    if (begun && used + 1 + columns > width) next_line();
+    if (begun) {
+      lines.back() += ' ';
+      ++used;
     }
-    lines.back() += (lines.back().empty() ? "" : " ") + word;
+    while (used + columns > width && !word.empty()) {  // wider than a line
+      const size_t size = std::max(fitting_size(word, width - used), text_character(word, 0).size);
+      lines.back() += word.substr(0, size);
+      columns -= text_width(word.substr(0, size));
+      word.remove_prefix(size);
+      if (!word.empty()) next_line();
+    }
+    lines.back() += word;
+    used += columns;
+    begun = true;
     at = end + 1;
   }
   return lines;

@@ -2,6 +2,7 @@
 // Names with what they mean, in two columns.
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,8 @@ namespace xrun {
 // too wide for that, each meaning stands on lines of its own. Each line ends with a newline.
 std::string word_list(const std::vector<std::pair<std::string, std::string>>& words, int width);
 
-// Text broken at blanks into lines of at most `width` columns; a longer word has its own.
-std::vector<std::string> broken_lines(const std::string& text, int width);
+// Text broken at blanks into lines of at most `width` columns; a wider word is split between
+// characters.
+std::vector<std::string> broken_lines(std::string_view text, int width);
 
 }  // namespace xrun

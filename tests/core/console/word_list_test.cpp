@@ -14,7 +14,14 @@ TEST(WordList, MeaningsAreBrokenBesideTheirNames) {
 
 TEST(WordList, ANarrowScreenHasMeaningsBelow) {
   EXPECT_EQ(word_list({{":name", "one two three"}}, 10), ":name\n  one two\n  three\n");
-  EXPECT_EQ(broken_lines("incomprehensible", 4), std::vector<std::string>{"incomprehensible"});
+}
+
+TEST(WordList, AWordWiderThanALineIsSplitBetweenCharacters) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(broken_lines("a tremendous b", 5), (Lines{"a", "treme", "ndous", "b"}));
+  EXPECT_EQ(broken_lines("日本語", 5), (Lines{"日本", "語"}));
+  EXPECT_EQ(broken_lines("日本", 1), (Lines{"日", "本"}));
+  EXPECT_EQ(broken_lines("", 5), Lines{""});
 }
 
 }  // namespace
