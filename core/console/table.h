@@ -14,8 +14,9 @@ class TextTable {
   explicit TextTable(std::vector<std::string> header, std::vector<Align> align = {});
   // Missing cells are empty; Throws Error if there are more cells than columns.
   void add(std::vector<std::string> cells);
-  // Returns the lines, each with a newline and without trailing spaces. A table wider than `width`
-  // has the cells of its widest left-aligned column cut with an ellipsis. 0: no limit.
+  // Returns the lines, each with a newline and without trailing spaces; nothing if only the header
+  // is there. No line is wider than `width`: cells are cut with an ellipsis, those of the widest
+  // columns first, numbers (right-aligned) last. 0: no limit.
   std::string text(int width = 0) const;
 
  private:
