@@ -12,6 +12,7 @@
 #include "core/console/shown_text.h"
 #include "core/console/text_width.h"
 #include "core/console/token_lines.h"
+#include "core/console/word_list.h"
 
 namespace xrun {
 
@@ -39,31 +40,23 @@ class StepWriter {
   }
 
  private:
-  // Facts in one line, or in as many as they need; what is wider than a line is split.
-  void facts(const std::vector<std::string>& parts, const char* sgr, std::string_view indent = "") {
-    std::string line;
-    const auto flush = [&] {
-      std::string_view rest = line;
-      do {
-        const size_t size = std::max(fitting_size(rest, style_.width),
-                                     rest.empty() ? 0 : text_character(rest, 0).size);
-        print(paint(rest.substr(0, size), sgr));
-        rest.remove_prefix(size);
-      } while (!rest.empty());
-    };
+  // Facts in one line, or in as many as they need, indented behind the first; what is wider than a
+  // line is broken at blanks.
+  void facts(const std::vector<std::string>& parts, const char* sgr, int indent = 0) {
+    if (2 * indent > style_.width) indent = 0;
+    std::vector<std::string> lines;
     for (const std::string& part : parts) {
       if (part.empty()) continue;
-      if (line.empty()) {
-        line = part;
-      } else if (text_width(line) + text_width(kBetween) + text_width(part) <= style_.width) {
-        line += std::string(kBetween) + part;
-      } else {
-        flush();
-        line = text_width(indent) + text_width(part) <= style_.width ? std::string(indent) + part
-                                                                     : part;
+      if (!lines.empty() &&
+          text_width(lines.back()) + text_width(kBetween) + text_width(part) <= style_.width) {
+        lines.back() += std::string(kBetween) + part;
+        continue;
+      }
+      for (const std::string& line : broken_lines(part, style_.width - indent)) {
+        lines.push_back(std::string(static_cast<size_t>(lines.empty() ? 0 : indent), ' ') + line);
       }
     }
-    if (!line.empty()) flush();
+    for (const std::string& line : lines) print(paint(line, sgr));
   }
 
   std::string paint(std::string_view text, const char* sgr) const {
@@ -123,7 +116,7 @@ class StepWriter {
     facts({segment.pair >= 0 ? fmt::format("pair {}", segment.pair) : place,
            segment.pair >= 0 ? place : size_text(segment),
            segment.weight == 1 ? "" : fmt::format("weight {:g}", segment.weight)},
-          "1;36", "  ");
+          "1;36", 2);
   }
 
   static std::string size_text(const InspectedSegment& segment) {
@@ -225,7 +218,7 @@ class StepWriter {
     }
     if (source.repaired > 0) parts.push_back(count_text(source.repaired) + " repaired");
     if (source.straddlers > 0) parts.push_back(counted(source.straddlers, "straddler"));
-    facts(parts, "2", "  ");
+    facts(parts, "2", 2);
   }
 
   // The steps of the scale that occur.
