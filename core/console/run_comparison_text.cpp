@@ -9,6 +9,8 @@
 #include "core/base/utf8.h"
 #include "core/console/shown_text.h"
 #include "core/console/table.h"
+#include "core/console/text_width.h"
+#include "core/console/word_list.h"
 
 namespace xrun {
 
@@ -17,8 +19,10 @@ namespace {
 constexpr size_t kValueBytes = 200;
 constexpr size_t kListedNames = 8;
 constexpr size_t kDigestDigits = 12;
-constexpr int kExactWidth = 80;  // columns from which all digits of a number find room
-constexpr int kNarrowest = 18;
+constexpr int kExactWidth = 80;         // columns from which all digits of a number find room
+constexpr int kTableWidth = 60;         // and from which two values stand side by side
+constexpr int kUnlimited = 1 << 30;     // columns of what is no terminal
+constexpr std::string_view kIn = "  ";  // before what stands under a part's name
 
 std::string shown(const std::string& text) {
   return shown_text(shortened(text, kValueBytes), Blanks::kBreaksMarked);
@@ -28,16 +32,24 @@ std::string indented(const std::string& text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size() - 1);
-    out += "  " + text.substr(at, end - at + 1);
+    out += kIn;
+    out += text.substr(at, end - at + 1);
     at = end + 1;
   }
   return out;
 }
 
+// The values of one thing in both runs.
+struct Row {
+  std::string name, a, b, note;
+};
+
 class ComparisonText {
  public:
   ComparisonText(const RunComparison& comparison, const Console& console)
-      : one_(comparison), console_(console) {}
+      : one_(comparison),
+        console_(console),
+        width_(console.traits().terminal ? console.traits().width : kUnlimited) {}
 
   std::string text() {
     config();
@@ -45,35 +57,59 @@ class ComparisonText {
     facts("data", one_.data, "the same rows, tokens and order");
     results();
     facts("machine", one_.machine, "the same kind of machine and settings");
-    return std::move(out_);
+    return legend_ + out_;
   }
 
  private:
   void part(const char* name, const std::string& same) {
-    out_ += same.empty() ? console_.bold(name) + "\n"
-                         : fmt::format("{}  {}\n", console_.bold(fmt::format("{:8}", name)),
-                                       console_.dim(same));
+    const std::string title = fmt::format("{:8}  ", name);
+    if (!same.empty() && text_width(title + same) <= width_) {
+      out_ += console_.bold(title) + console_.dim(same) + "\n";
+      return;
+    }
+    out_ += console_.bold(name) + "\n";
+    if (!same.empty()) prose(same);
   }
-  void table(const TextTable& table) {
-    const int width =
-        console_.traits().terminal ? std::max(console_.traits().width - 2, kNarrowest) : 0;
+  // Text under a part's name, broken at blanks.
+  void prose(const std::string& text) {
+    for (const std::string& line : broken_lines(text, width_ - text_width(kIn))) {
+      out_ += fmt::format("{}{}\n", kIn, line);
+    }
+  }
+  // A line under a part's name, cut where it ends.
+  std::string cut(const std::string& line) const {
+    return cut_to_width(std::string(kIn) + line, width_);
+  }
+
+  // Side by side, or on a narrow terminal below each other with the signs of a line diff.
+  void values(const std::string& first, const std::vector<Row>& rows, Align align = Align::kLeft) {
+    if (rows.empty()) return;
+    if (width_ < kTableWidth) return values_below(rows);
+    TextTable table({first, shown(one_.name_a), shown(one_.name_b), ""},
+                    {Align::kLeft, align, align, Align::kLeft});
+    for (const Row& row : rows) table.add({row.name, row.a, row.b, row.note});
+    const int width = width_ == kUnlimited ? 0 : width_ - text_width(kIn);
     out_ += indented(table.text(width));
   }
-  std::vector<std::string> header(std::string first) const {
-    return {std::move(first), shown(one_.name_a), shown(one_.name_b)};
+  void values_below(const std::vector<Row>& rows) {
+    legend_ = console_.red(cut_to_width("- " + shown(one_.name_a), width_)) + "\n" +
+              console_.bold(cut_to_width("+ " + shown(one_.name_b), width_)) + "\n";
+    for (const Row& row : rows) {
+      prose(row.name);
+      out_ += console_.red(cut("- " + row.a)) + "\n" + console_.bold(cut("+ " + row.b)) + "\n";
+      if (!row.note.empty()) prose(row.note);
+    }
   }
 
   void config() {
     if (one_.settings.empty()) return part("config", "the same settings");
     part("config", one_.settings_differ() ? "" : "no difference that has an effect");
-    auto names = header("key");
-    names.emplace_back("");
-    TextTable rows(std::move(names));
+    std::vector<Row> rows;
     for (const SettingDifference& setting : one_.settings) {
-      rows.add({shown(setting.key), with_origin(setting.a, setting.origin_a),
-                with_origin(setting.b, setting.origin_b), setting.excuse});
+      rows.push_back({shown(setting.key), with_origin(setting.a, setting.origin_a),
+                      with_origin(setting.b, setting.origin_b), setting.excuse});
     }
-    table(rows);
+    values("key", rows);
   }
 
   static std::string with_origin(const std::string& value, const std::string& origin) {
@@ -83,16 +119,16 @@ class ComparisonText {
   void code() {
     if (!one_.recipe_known) {
       part("code", "");
-      out_ += "  a recipe.lua is missing, so the recipes cannot be compared\n";
+      prose("a recipe.lua is missing, so the recipes cannot be compared");
     } else if (!one_.code_differs()) {
       part("code", one_.recipe.empty() ? "the same recipe and program"
                                        : "the same, but for comments and blanks of the recipe");
     } else {
       part("code", "");
-      if (one_.recipe.empty()) out_ += "  the same recipe.lua\n";
+      if (one_.recipe.empty()) prose("the same recipe.lua");
     }
     for (const std::string& line : diff_text(one_.recipe)) {
-      const std::string text = "  " + shown_text(line, Blanks::kBreaksMarked);
+      const std::string text = cut(shown_text(line, Blanks::kBreaksMarked));
       out_ += (line[0] == '-'   ? console_.red(text)
                : line[0] == '+' ? console_.bold(text)
                                 : console_.dim(text)) +
@@ -102,12 +138,11 @@ class ComparisonText {
   }
 
   void list(const std::vector<FactDifference>& facts) {
-    if (facts.empty()) return;
-    TextTable rows(header(""));
+    std::vector<Row> rows;
     for (const FactDifference& fact : facts) {
-      rows.add({shown(fact.name), shown(fact.a), shown(fact.b)});
+      rows.push_back({shown(fact.name), shown(fact.a), shown(fact.b), ""});
     }
-    table(rows);
+    values("", rows);
   }
 
   void facts(const char* name, const std::vector<FactDifference>& facts, const char* same) {
@@ -131,30 +166,28 @@ class ComparisonText {
       if (one_.apart.size() > kListedNames) {
         names += fmt::format(" and {} more", one_.apart.size() - kListedNames);
       }
-      out_ += fmt::format("  they part at step {}: {}\n", count_text(one_.first_apart), names);
+      prose(fmt::format("they part at step {}: {}", count_text(one_.first_apart), names));
     } else if (one_.common_lines > 0) {
-      out_ += "  the same values, bit for bit, at every step that both have\n";
+      prose("the same values, bit for bit, at every step that both have");
     }
     only(one_.name_a, one_.only_a);
     only(one_.name_b, one_.only_b);
-    using A = Align;
-    TextTable rows(header(""), {A::kLeft, A::kRight, A::kRight});
+    std::vector<Row> rows;
     if (one_.steps_a != one_.steps_b) {
-      rows.add({"steps", count_text(one_.steps_a), count_text(one_.steps_b)});
+      rows.push_back({"steps", count_text(one_.steps_a), count_text(one_.steps_b), ""});
     }
     for (const FinalDifference& last : one_.finals) {
-      rows.add({"last " + shown(last.metric), number(last.a), number(last.b)});
+      rows.push_back({"last " + shown(last.metric), number(last.a), number(last.b), ""});
     }
     for (const FactDifference& file : one_.weights) {
-      rows.add({shown(file.name), shown(file.a).substr(0, kDigestDigits),
-                shown(file.b).substr(0, kDigestDigits)});
+      rows.push_back({shown(file.name), shown(file.a.substr(0, kDigestDigits)),
+                      shown(file.b.substr(0, kDigestDigits)), ""});
     }
-    table(rows);
+    values("", rows, Align::kRight);
   }
 
   std::string number(double value) const {
-    const bool narrow = console_.traits().terminal && console_.traits().width < kExactWidth;
-    return narrow ? fmt::format("{:.5g}", value) : shortest_double(value);
+    return width_ < kExactWidth ? fmt::format("{:.5g}", value) : shortest_double(value);
   }
 
   void only(const std::string& name, const std::vector<std::string>& metrics) {
@@ -163,12 +196,14 @@ class ComparisonText {
     for (size_t i = 0; i < std::min(metrics.size(), kListedNames); ++i) {
       names += (i > 0 ? ", " : "") + shown(metrics[i]);
     }
-    out_ += fmt::format("  {} alone logged {}{}\n", shown(name), names,
-                        metrics.size() > kListedNames ? ", ..." : "");
+    prose(fmt::format("{} alone logged {}{}", shown(name), names,
+                      metrics.size() > kListedNames ? ", ..." : ""));
   }
 
   const RunComparison& one_;
   const Console& console_;
+  const int width_;
+  std::string legend_;  // which sign is which run, if signs are used
   std::string out_;
 };
 
