@@ -15,6 +15,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kNoteVersion = 2;
+constexpr uint64_t kMostBytes = 64 << 20;  // of a note, and of each file that it names
+constexpr int64_t kMostSteps = int64_t{1} << 53;
+constexpr int64_t kMostTokens = int64_t{1} << 31;  // of a micro-batch
+constexpr int64_t kFewUnits = 4096;  // a small set may be drawn several times in a step
 
 // Names through which Lua, or a field of xrun, reaches beyond the recipe's own text.
 constexpr std::array kOutside = {"io",     "os",  "debug",    "package", "load", "loadstring",
@@ -57,6 +61,12 @@ Json note_json(const LoopNote& note) {
                            {"notices", std::move(notices)}});
 }
 
+// Of a regular file, and not without end.
+std::string read_bounded(const fs::path& path) {
+  XRUN_CHECK(fs::is_regular_file(path), "{} is no file", path.string());
+  return read_file(path, kMostBytes);
+}
+
 LoopNote read_note(const Json& value) {
   XRUN_CHECK(value.at("version").as_int() == kNoteVersion, "a note of another version");
   LoopNote note;
@@ -68,6 +78,9 @@ LoopNote read_note(const Json& value) {
   note.tokenizer = value.at("tokenizer").as_string();
   note.steps = value.at("steps").as_int();
   note.max_tokens = value.at("max_tokens").as_int();
+  XRUN_CHECK(note.steps > 0 && note.steps <= kMostSteps, "a note of {} steps", note.steps);
+  XRUN_CHECK(note.max_tokens > 0 && note.max_tokens <= kMostTokens,
+             "a note of micro-batches of {} tokens", note.max_tokens);
   for (const Json& source : value.at("sources").as_array()) {
     note.sources.push_back({source.at("name").as_string(), read_set_note(source.at("set")),
                             read_step_plan(source.at("plan")),
@@ -109,9 +122,9 @@ std::optional<LoopNote> find_loop_note(const fs::path& root, const std::string& 
   try {
     const fs::path path = path_of(root, key);
     if (!fs::exists(path)) return std::nullopt;
-    LoopNote note = read_note(parse_json(unsealed(read_file(path)), path.string()));
+    LoopNote note = read_note(parse_json(unsealed(read_bounded(path)), path.string()));
     for (const auto& [file, hash] : note.files) {
-      if (hash_hex(read_file(file)) != hash) return std::nullopt;
+      if (hash_hex(read_bounded(file)) != hash) return std::nullopt;
     }
     for (const std::string& file : note.absent) {
       if (fs::exists(file)) return std::nullopt;
@@ -120,6 +133,11 @@ std::optional<LoopNote> find_loop_note(const fs::path& root, const std::string& 
   } catch (const std::exception&) {
     return std::nullopt;
   }
+}
+
+bool fits(const LoopNote::Source& source, const DataSet& set) {
+  return set.fingerprint() == source.fingerprint &&
+         source.plan.units <= std::max(set.size(), kFewUnits);
 }
 
 bool forget_loop_notes(const fs::path& root) { return fs::remove_all(root / kLoopNotesFolder) > 0; }

@@ -39,9 +39,13 @@ void keep_loop_note(const std::filesystem::path& root, const std::string& key,
                     const LoopNote& note) noexcept;
 
 // The note of a key, if there is one and each of its files holds the same bytes; one that was
-// damaged or changed is none. Never throws.
+// damaged or changed, or whose numbers no loop can have, is none. Never throws.
 std::optional<LoopNote> find_loop_note(const std::filesystem::path& root,
                                        const std::string& key) noexcept;
+
+// Whether what a note says of a set fits the set as it was opened: it has the same content, and a
+// step draws no more units than it has, or few.
+bool fits(const LoopNote::Source& source, const DataSet& set);
 
 // Removes all notes; whether there was any.
 bool forget_loop_notes(const std::filesystem::path& root);

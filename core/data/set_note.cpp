@@ -1,5 +1,7 @@
 #include "core/data/set_note.h"
 
+#include <charconv>
+
 #include "core/base/error.h"
 #include "core/data/row_encoder.h"
 #include "core/text/chat_template.h"
@@ -8,6 +10,24 @@
 namespace xrun {
 
 namespace {
+
+// A note is believed as far as nothing spins or overflows: what is beyond has no note.
+constexpr int64_t kMostCount = int64_t{1} << 31;  // of units, epochs, rows of a block, tokens
+constexpr size_t kMostParts = 64;                 // each takes time in proportion to the rows
+
+int64_t read_number(const Json& value, int64_t least, int64_t most = kMostCount) {
+  const int64_t number = value.as_int();
+  XRUN_CHECK(number >= least && number <= most, "a note says {}, wanted {} to {}", number, least,
+             most);
+  return number;
+}
+
+uint64_t read_seed(const std::string& text) {
+  uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  XRUN_CHECK(error == std::errc() && end == text.data() + text.size(), "{} is no seed", text);
+  return seed;
+}
 
 Json source_json(const DataSource& source) {
   Json fields = Json::array(), keep = Json::array();
@@ -78,7 +98,7 @@ DataOptions read_options(const Json& value) {
   }
   RowSettings& settings = options.settings;
   settings.template_kwargs = value.at("template_kwargs");
-  settings.max_length = value.at("max_length").as_int();
+  settings.max_length = read_number(value.at("max_length"), 0);
   settings.over_length = read_enum(value.at("over_length"), OverLength::kCut);
   settings.train_on = read_enum(value.at("train_on"), TrainOn::kAll);
   settings.train_on_given = value.at("train_on_given").as_bool();
@@ -88,17 +108,18 @@ DataOptions read_options(const Json& value) {
   }
   options.strict = value.at("strict").as_bool();
   options.max_bad = value.at("max_bad").as_double();
-  options.vocab_limit = value.at("vocab_limit").as_int();
+  options.vocab_limit = read_number(value.at("vocab_limit"), 0);
   options.stop = read_enum(value.at("stop"), MixtureStop::kAll);
   for (const Json& stage : value.at("stages").as_array()) {
     MixtureStage& added = options.stages.emplace_back();
-    added.start = stage.at("start").as_int();
+    added.start = read_number(stage.at("start"), 0);
     for (const Json& weight : stage.at("weights").as_array()) {
       added.weights.push_back(weight.as_double());
     }
   }
   options.cache_root = value.at("cache_root").as_string();
-  options.segment_bytes = static_cast<uint64_t>(value.at("segment_bytes").as_int());
+  options.segment_bytes =
+      static_cast<uint64_t>(read_number(value.at("segment_bytes"), 1, int64_t{1} << 62));
   return options;
 }
 
@@ -127,7 +148,8 @@ SetNote read_set_note(const Json& value) {
     note.parts.push_back({part.at("fraction").as_double(),
                           read_enum(part.at("by"), SplitBy::kPrompt), part.at("second").as_bool()});
   }
-  note.window = value.at("window").as_int();
+  XRUN_CHECK(note.parts.size() <= kMostParts, "a set split {} times", note.parts.size());
+  note.window = read_number(value.at("window"), 0);
   return note;
 }
 
@@ -159,12 +181,12 @@ Json to_json(const StepPlan& plan) {
 
 StepPlan read_step_plan(const Json& value) {
   StepPlan plan;
-  plan.units = value.at("units").as_int();
-  plan.epochs = value.at("epochs").as_int();
+  plan.units = read_number(value.at("units"), 1);
+  plan.epochs = read_number(value.at("epochs"), 0);
   plan.order.kind = read_enum(value.at("order"), RowOrder::Kind::kBlock);
-  plan.order.block = value.at("block").as_int();
-  plan.order.window = value.at("window").as_int();
-  plan.seed = std::stoull(value.at("seed").as_string());
+  plan.order.block = read_number(value.at("block"), 1);
+  plan.order.window = read_number(value.at("window"), 1);
+  plan.seed = read_seed(value.at("seed").as_string());
   return plan;
 }
 

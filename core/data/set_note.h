@@ -28,7 +28,8 @@ struct SetNote {
 };
 
 Json to_json(const SetNote& note);
-// Throws Error if the value does not have the form of to_json().
+// Throws Error if the value does not have the form of to_json(), or a number is beyond what a set
+// can be opened with in good time.
 SetNote read_set_note(const Json& value);
 
 // Opens the set as DataSet::open does, and takes its parts; throws Error where a cache would have
@@ -36,6 +37,6 @@ SetNote read_set_note(const Json& value);
 DataSet open_noted_set(const SetNote& note, const Tokenizer& tokenizer);
 
 Json to_json(const StepPlan& plan);
-StepPlan read_step_plan(const Json& value);
+StepPlan read_step_plan(const Json& value);  // throws Error as read_set_note() does
 
 }  // namespace xrun

@@ -27,7 +27,7 @@ std::optional<std::vector<InspectedStep>> inspect_noted(const InspectArguments& 
   int64_t pairs = 0;
   for (const LoopNote::Source& source : note.sources) {
     const DataSet set = open_noted_set(source.set, *tokenizer);
-    if (set.fingerprint() != source.fingerprint) return std::nullopt;
+    if (!fits(source, set)) return std::nullopt;
     const InspectedSource from{set,
                                *tokenizer,
                                arguments.recipe,

@@ -1,5 +1,7 @@
 #include "core/data/loop_note.h"
 
+#include <functional>
+
 #include "core/base/file.h"
 #include "tests/core/data/pair_fixture.h"
 
@@ -98,6 +100,91 @@ TEST_F(LoopNotes, AChangedNoteIsNone) {
   text.replace(text.find(seed), seed.size(), "\"7\"");
   write_file_atomic(path, text);
   EXPECT_FALSE(find_loop_note(root, "key"));
+}
+
+// Calls `visit` with the value as it is after each edit of one of its leaves.
+void for_each_edit(Json& whole, Json& value, const std::vector<Json>& edits,
+                   const std::function<void()>& visit) {
+  if (value.is_object()) {
+    for (auto& [key, part] : value.as_object()) for_each_edit(whole, part, edits, visit);
+  } else if (value.is_array() && !value.as_array().empty()) {
+    for (Json& part : value.as_array()) for_each_edit(whole, part, edits, visit);
+  } else {
+    const Json kept = value;
+    for (const Json& edit : edits) {
+      value = edit;
+      visit();
+    }
+    value = kept;
+  }
+}
+
+// One field after the other says something else under a right hash: the note is none, or what it
+// says is done in the time of a step.
+TEST_F(LoopNotes, ANoteEditedByHandNeitherSpinsNorOverflows) {
+  const std::string file = folder_.write("recipe.lua", "return 1");
+  const fs::path root = folder_.path() / "store", path = root / kLoopNotesFolder / "key.json";
+  LoopNote one = note(file);
+  one.sources[0].set = {asked(), "auto", "2026-01-02"};
+  one.sources[0].set.parts = {{0.25, SplitBy::kPrompt, false}};
+  const auto chatml = resolve_template(tokenizer(), "auto").chat_template;
+  one.sources[0].fingerprint = DataSet::open(asked(), tokenizer(), chatml).fingerprint();
+  one.sources[0].plan.epochs = 0;  // without end
+  keep_loop_note(root, "key", one);
+  const std::string kept = read_file(path);
+  Json whole = parse_json(kept.substr(kept.find('\n') + 1), "note");
+  const std::vector<Json> edits = {int64_t{0},
+                                   int64_t{1},
+                                   int64_t{-1},
+                                   INT64_MAX,
+                                   INT64_MIN,
+                                   int64_t{1} << 40,
+                                   int64_t{1} << 31,
+                                   1.5,
+                                   1e300,
+                                   -1e-300,
+                                   "/dev/zero",
+                                   "",
+                                   "-1",
+                                   "99999999999999999999",
+                                   Json::Array{},
+                                   Json::Object{},
+                                   Json(),
+                                   true};
+  int read = 0, drawn = 0;
+  for_each_edit(whole, whole, edits, [&] {
+    const std::string text = dump_json(whole);
+    write_file_atomic(path, hash_hex(text) + "\n" + text);
+    const auto found = find_loop_note(root, "key");
+    if (!found) return;
+    ++read;
+    EXPECT_TRUE(found->steps > 0 && found->max_tokens > 0) << text;
+    try {
+      for (const LoopNote::Source& source : found->sources) {
+        const DataSet set = open_noted_set(source.set, tokenizer());
+        if (!fits(source, set)) continue;
+        for (const int64_t step : {int64_t{0}, found->steps / 2, found->steps - 1}) {
+          const auto units = set.step_units(source.plan, step);
+          EXPECT_LE(std::ssize(units), 4096) << text;
+          set.pack(units, found->max_tokens);
+          ++drawn;
+        }
+      }
+    } catch (const std::exception&) {
+      return;  // the recipe runs then
+    }
+  });
+  EXPECT_GT(read, 100);
+  EXPECT_GT(drawn, 100);
+}
+
+TEST_F(LoopNotes, AStepOfMoreUnitsThanTheSetHasIsNotBelieved) {
+  LoopNote one = note(folder_.write("recipe.lua", "return 1"));
+  const DataSet set = open(numbered_pairs(40));
+  one.sources[0].fingerprint = set.fingerprint();
+  EXPECT_TRUE(fits(one.sources[0], set));
+  one.sources[0].plan.units = 1 << 20;
+  EXPECT_FALSE(fits(one.sources[0], set));
 }
 
 TEST_F(LoopNotes, ANotedSetIsTheSameSet) {
