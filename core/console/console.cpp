@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/console/shown_text.h"
 #include "core/console/text_width.h"
 
 namespace xrun {
@@ -59,6 +60,8 @@ void Console::print(std::string_view text) {
   out += status_;
   sink_(out);
 }
+
+void Console::say(std::string_view text) { print(shown_text(text)); }
 
 void Console::set_status(std::string_view text) {
   if (!traits_.terminal) return;

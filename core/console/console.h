@@ -35,6 +35,8 @@ class Console {
   // Writes a text of one or more lines, adding the last newline if it is missing; a status line
   // is cleared first and drawn again below.
   void print(std::string_view text);
+  // The same for plain text that may hold names and words of files: shown, never obeyed.
+  void say(std::string_view text);
   // Replaces the status line, cut to the width; "" clears it. Nothing on anything but a terminal.
   void set_status(std::string_view text);
   // Paints text if the place shows colours.

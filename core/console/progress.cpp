@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/base/count_text.h"
+#include "core/console/shown_text.h"
 #include "core/data/ledger.h"
 
 namespace xrun {
@@ -95,8 +96,11 @@ void RunProgress::step(const StepProgress& progress) {
 
 void RunProgress::finish() { console_.set_status(""); }
 
-TaskProgress::TaskProgress(Console& console, std::string what, std::string unit, Clock clock)
-    : console_(console), what_(std::move(what)), unit_(std::move(unit)), clock_(std::move(clock)) {
+TaskProgress::TaskProgress(Console& console, const std::string& what, std::string unit, Clock clock)
+    : console_(console),
+      what_(shown_text(what, Blanks::kBreaksMarked)),
+      unit_(std::move(unit)),
+      clock_(std::move(clock)) {
   began_ = shown_ = clock_();
 }
 

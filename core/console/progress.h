@@ -53,7 +53,8 @@ class RunProgress {
 // but a terminal a line every 30 s. Cheap to call often: it looks at the clock and returns.
 class TaskProgress {
  public:
-  TaskProgress(Console& console, std::string what, std::string unit, Clock clock = steady_seconds);
+  TaskProgress(Console& console, const std::string& what, std::string unit,
+               Clock clock = steady_seconds);
   ~TaskProgress();  // clears the line; an unfinished task prints nothing more
 
   void update(int64_t done, int64_t total);  // total 0: unknown

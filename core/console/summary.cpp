@@ -7,6 +7,7 @@
 
 #include "core/base/count_text.h"
 #include "core/console/progress.h"
+#include "core/console/shown_text.h"
 #include "core/console/text_width.h"
 #include "core/data/ledger.h"
 #include "core/run/run.h"
@@ -20,8 +21,8 @@ class Facts {
  public:
   explicit Facts(const Console& console) : console_(console) {}
 
-  void add(std::string name, std::string text) {
-    if (!text.empty()) facts_.emplace_back(std::move(name), std::move(text));
+  void add(const std::string& name, const std::string& text) {
+    if (!text.empty()) facts_.emplace_back(shown_text(name), shown_text(text));
   }
 
   std::string text() const {
@@ -118,9 +119,9 @@ std::string opening_report(const OpeningReport& report, const Console& console) 
   facts.add("steps", count_or_nothing(report.steps));
   for (const auto& [name, text] : report.facts) facts.add(name, text);
   facts.add("output", report.output);
-  std::string out = report.ledger + facts.text();
+  std::string out = shown_text(report.ledger) + facts.text();
   for (const std::string& notice : report.notices) {
-    out += notice;
+    out += shown_text(notice);
     if (notice.empty() || notice.back() != '\n') out += '\n';
   }
   return out;
@@ -135,7 +136,7 @@ std::string resume_line(const RunDir& dir, int64_t step) {
     text += notice;
     if (!notice.empty() && notice.back() != '\n') text += '\n';
   }
-  return text;
+  return shown_text(text);
 }
 
 std::string closing_summary(const RunSummary& summary, const Console& console) {

@@ -1,5 +1,6 @@
 #pragma once
-// What a run says before step 0 and when it ends, as text for the console.
+// What a run says before step 0 and when it ends, as text for the console: what comes from files is
+// shown, never obeyed.
 
 #include <cstdint>
 #include <string>

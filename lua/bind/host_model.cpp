@@ -17,7 +17,7 @@ namespace {
 // The report that says notices may be over.
 void say_since(Session& session, size_t notices) {
   for (size_t i = notices; i < session.notices.size(); ++i) {
-    session.console->print(session.notices[i]);
+    session.console->say(session.notices[i]);
   }
   session.notices.resize(std::min(notices, session.notices.size()));
 }

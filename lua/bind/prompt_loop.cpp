@@ -11,6 +11,7 @@
 #include "core/base/work_interrupt.h"
 #include "core/console/history.h"
 #include "core/console/input_lines.h"
+#include "core/console/shown_text.h"
 #include "core/run/signals.h"
 
 namespace xrun {
@@ -109,7 +110,7 @@ bool run_prompt(Prompt& prompt, const std::string& greeting) {
     return failed;
   }
   History history(history_file());
-  if (!history.problem().empty()) console.print(console.dim(history.problem()));
+  if (!history.problem().empty()) console.print(console.dim(shown_text(history.problem())));
   EditedLines lines(STDIN_FILENO, STDOUT_FILENO,
                     {.prompt = console.bold(kAsk),
                      .more = console.dim(kAskMore),

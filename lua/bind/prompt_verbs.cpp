@@ -103,7 +103,7 @@ void say_where(Stepper& stepper) {
   Console& console = *stepper.session().console;
   if (stepper.stopped()) console.print(fmt::format("stopped before step {}", stepper.pause().step));
   if (!stepper.done()) return;
-  console.print(stepper.recipe().context().options.recipe + " has ended");
+  console.say(stepper.recipe().context().options.recipe + " has ended");
 }
 
 int step_verb(lua_State* L) {

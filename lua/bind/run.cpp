@@ -119,7 +119,7 @@ int make_run(lua_State* L) {
   session.run_dir.reset();
   if (dir.finished()) {
     session.already_finished = true;
-    session.console->print(
+    session.console->say(
         fmt::format("{} is finished; there is nothing to resume (a larger steps or epochs goes on)",
                     dir.path().string()));
     throw Error("finished");

@@ -109,7 +109,7 @@ bool keeps(RunLoop& run, const DataHandle& data, const std::string& column) {
   std::vector<std::string> kept;
   for (const DataSet::Kept& one : data.set.kept_columns()) kept.push_back(one.name);
   if (std::find(kept.begin(), kept.end(), column) != kept.end()) return true;
-  run.session().console->print(fmt::format(
+  run.session().console->say(fmt::format(
       "{}: answers are not scored; no row has the column \"{}\" that `score` names, or `keep` of "
       "the data does not name it{}",
       data.name, column, did_you_mean(column, kept)));
@@ -193,7 +193,7 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
                        text.generate.sampling.temperature == 0 ? "greedy" : "sampled",
                        samples.size() == 1 ? "" : "s", run.run().step(), length / count);
   if (settings.scores()) shown += fmt::format(", score {:.3f}", score / count);
-  run.session().console->print(shown);
+  run.session().console->say(shown);
   return metrics;
 }
 
@@ -222,7 +222,7 @@ Metrics measure(RunLoop& run, lua_State* L, const DataHandle& data, const Object
 void say_unmeasured(RunLoop& run, const DataHandle& data, const std::string& prefix) {
   const int64_t rows = data.set.size();
   if (rows == 0) return;
-  run.session().console->print(fmt::format(
+  run.session().console->say(fmt::format(
       "{}: nothing was measured, no metrics: no trained token of its {} row{} ({}{}) has a weight "
       "above 0; prompts without answers, labels of -100 and rows of weight 0 are not trained",
       prefix.substr(0, prefix.size() - 1), count_text(rows), rows == 1 ? "" : "s",

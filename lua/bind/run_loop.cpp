@@ -4,7 +4,6 @@
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/console/shown_text.h"
 #include "core/console/summary.h"
 #include "core/model/hf_config.h"
 #include "core/run/signals.h"
@@ -144,7 +143,7 @@ void RunLoop::report(const StepLoop& loop) {
       report.trainable = count_elements(policies_[0]->parameters());
     }
   }
-  report.ledger = shown_text(session_.ledger_text);
+  report.ledger = session_.ledger_text;
   session_.ledger_text.clear();
   report.steps = loop.steps;
   for (const StepSource& source : loop.sources) {
@@ -199,7 +198,7 @@ void RunLoop::keep_ledger() {
   run_->dir().write_ledger(session_.ledger.joined_to(earlier_ledger_).to_json());
   ledger_sources_ = session_.ledger.sources.size();
   if (session_.ledger_text.empty()) return;
-  session_.console->print(shown_text(session_.ledger_text));
+  session_.console->say(session_.ledger_text);
   session_.ledger_text.clear();
 }
 
@@ -318,7 +317,7 @@ void RunLoop::show_evaluation(const Metrics& metrics, const std::string& loss) {
   if (const auto accuracy = find(metrics, set + "/accuracy")) {
     text += fmt::format("  accuracy {:.2f}", *accuracy);
   }
-  session_.console->print(text);
+  session_.console->say(text);
 }
 
 void RunLoop::note_update(int64_t tokens) {

@@ -99,15 +99,15 @@ void save_after_error(lua_State* L, bool interrupted) {
   }
   if (interrupted && saved.empty()) {
     const bool old = session.run != nullptr && !session.run->run().last_checkpoint().empty();
-    console.print(fmt::format("stopped{} before {} update; there was nothing{} to save",
-                              place_text(L), old ? "another" : "the first", old ? " new" : ""));
+    console.say(fmt::format("stopped{} before {} update; there was nothing{} to save",
+                            place_text(L), old ? "another" : "the first", old ? " new" : ""));
   }
   if (saved.empty()) return;
   if (interrupted) {
-    console.print(fmt::format("stopped{}; saved in {}; --resume goes on from there", place_text(L),
-                              saved.string()));
+    console.say(fmt::format("stopped{}; saved in {}; --resume goes on from there", place_text(L),
+                            saved.string()));
   } else {
-    console.print(fmt::format(
+    console.say(fmt::format(
         "saved in {}; --resume goes on from there, of an edited recipe --run {} --resume --force",
         saved.string(), session.run->run().dir().path().string()));
   }
@@ -134,8 +134,8 @@ void save_after_error(lua_State* L, bool interrupted) {
     const size_t colon = text.find(": ");
     const bool known =
         first_text.find(text.substr(colon == std::string::npos ? 0 : colon)) != std::string::npos;
-    if (!known) session.console->print(fmt::format("could not save: {}", error.what()));
-    session.console->print(unsaved_text(session.run->run()));
+    if (!known) session.console->say(fmt::format("could not save: {}", error.what()));
+    session.console->say(unsaved_text(session.run->run()));
   }
   std::rethrow_exception(first);
 }
@@ -149,7 +149,8 @@ std::shared_ptr<Console> console_on(std::FILE* file) {
       console_traits(fileno(file)));
 }
 
-// The caches that a recipe's data are in: their folders, or an object each.
+// The caches that a recipe's data are in: their folders, byte for byte unless on a terminal, or an
+// object each.
 void print_caches(const Session& session, bool json) {
   for (size_t s = 0; s < session.cache_dirs.size(); ++s) {
     const SourceLedger& source = session.ledger.sources[s];
@@ -160,12 +161,13 @@ void print_caches(const Session& session, bool json) {
                                    {"kept", source.kept},
                                    {"dropped", source.dropped_total()},
                                    {"tokens", source.tokens}});
-    std::printf("%s\n", json ? dump_json(object).c_str() : dir.c_str());
+    const std::string shown = ::isatty(STDOUT_FILENO) != 0 ? shown_text(dir) : dir;
+    std::printf("%s\n", json ? dump_json(object).c_str() : shown.c_str());
   }
 }
 
 int finish_caching(const Session& session, bool json) {
-  if (!json) session.console->print(shown_text(session.ledger_text));
+  if (!json) session.console->say(session.ledger_text);
   print_caches(session, json);
   return 0;
 }
@@ -244,9 +246,9 @@ void keep_profile(const std::optional<LineProfile>& profile, Session& session) {
   const std::filesystem::path file = dir->path() / "profile.json";
   try {
     write_file_atomic(file, dump_json(profile->to_json()) + "\n");
-    session.console->print(fmt::format("time and bytes by line: {}", file.string()));
+    session.console->say(fmt::format("time and bytes by line: {}", file.string()));
   } catch (const Error& error) {
-    session.console->print(error.what());
+    session.console->say(error.what());
   }
 }
 
@@ -268,7 +270,7 @@ int run_session(const RecipeOptions& options, const Visit& visit) {
   if (!caches && recipe.context().text.text.find("xrun.run(") != std::string::npos) {
     session.run_dir = std::make_unique<RunDir>(open_run_dir(recipe.state()));
     if (!session.run_dir->resuming()) {
-      for (const std::string& notice : session.run_dir->notices()) session.console->print(notice);
+      for (const std::string& notice : session.run_dir->notices()) session.console->say(notice);
     }
   }
   std::optional<LineProfile> profile;

@@ -16,6 +16,7 @@
 #include "core/base/json.h"
 #include "core/console/console.h"
 #include "core/console/progress.h"
+#include "core/console/shown_text.h"
 #include "core/console/table.h"
 #include "core/data/cache_folder.h"
 #include "core/data/cache_reader.h"
@@ -44,9 +45,11 @@ fs::path store() { return cache_root() / "data"; }
 void print_line(const Json& row) { std::printf("%s\n", dump_json(row).c_str()); }
 
 std::string files_text(const CacheFolder& cache) {
-  if (cache.state == CacheState::kUnreadable) return cache.problem;
+  if (cache.state == CacheState::kUnreadable)
+    return shown_text(cache.problem, Blanks::kBreaksMarked);
   if (cache.files.empty()) return "";
-  const std::string first = fs::path(cache.files[0]).filename().string();
+  const std::string first =
+      shown_text(fs::path(cache.files[0]).filename().string(), Blanks::kBreaksMarked);
   return cache.files.size() == 1 ? first
                                  : fmt::format("{} and {} more", first, cache.files.size() - 1);
 }
@@ -86,10 +89,10 @@ int list(const CacheArguments& arguments) {
   for (const CacheFolder& cache : caches) {
     bytes += cache.bytes;
     const auto age = static_cast<double>(std::time(nullptr) - cache.changed_s);
-    table.add({cache.dir.filename().string().substr(0, 12), cache_state_name(cache.state),
-               cache.row_type, count_text(cache.rows), count_text(cache.tokens),
-               format_bytes(static_cast<double>(cache.bytes)), format_duration(age),
-               files_text(cache)});
+    table.add({shown_text(cache.dir.filename().string().substr(0, 12)),
+               cache_state_name(cache.state), shown_text(cache.row_type), count_text(cache.rows),
+               count_text(cache.tokens), format_bytes(static_cast<double>(cache.bytes)),
+               format_duration(age), files_text(cache)});
   }
   const ConsoleTraits traits = console_traits(1);
   std::printf("%s%s in %s\n", table.text(traits.terminal ? traits.width : 0).c_str(),
@@ -137,9 +140,9 @@ bool verify_one(const fs::path& dir, bool json) {
   if (json) {
     print_line(row);
   } else if (problem.empty()) {
-    std::printf("%s: %s rows, whole\n", dir.c_str(), count_text(rows).c_str());
+    std::printf("%s: %s rows, whole\n", shown_text(dir.string()).c_str(), count_text(rows).c_str());
   } else {
-    std::fprintf(stderr, "%s\n", problem.c_str());
+    std::fprintf(stderr, "%s\n", shown_text(problem).c_str());
   }
   return problem.empty();
 }
@@ -182,9 +185,9 @@ int remove(const CacheArguments& arguments) {
   for (const fs::path& dir : dirs) {
     try {
       remove_cache(dir);
-      std::printf("removed %s\n", dir.c_str());
+      std::printf("removed %s\n", shown_text(dir.string()).c_str());
     } catch (const Error& error) {
-      std::fprintf(stderr, "%s\n", error.what());
+      std::fprintf(stderr, "%s\n", shown_text(error.what()).c_str());
       status = 1;
     }
   }

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/console/shown_text.h"
 #include "core/text/chat_tokens.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
@@ -75,10 +76,11 @@ std::string render_line(const std::string& line, const RowReader& rows, bool jso
 // Returns the exit status: 1 if a row was bad, which is said in its place.
 int render_rows(const RenderArguments& arguments) {
   const auto tokenizer = Tokenizer::load(arguments.tokenizer);
-  if (!tokenizer->notice().empty()) std::fprintf(stderr, "%s\n", tokenizer->notice().c_str());
+  if (!tokenizer->notice().empty())
+    std::fprintf(stderr, "%s\n", shown_text(tokenizer->notice()).c_str());
   const ResolvedTemplate resolved = resolve_template(
       *tokenizer, arguments.chat_template, arguments.date.empty() ? now() : arguments.date, true);
-  std::fprintf(stderr, "%s\n", resolved.notice.c_str());
+  std::fprintf(stderr, "%s\n", shown_text(resolved.notice).c_str());
   RowReader rows(arguments.file);
   RowWriter out;
   int status = 0;
@@ -92,7 +94,7 @@ int render_rows(const RenderArguments& arguments) {
       if (arguments.json) {
         out.write(dump_json(Json(Json::Object{{"error", std::string(error.what())}})));
       } else {
-        std::fprintf(stderr, "xrun: error: %s\n", error.what());
+        std::fprintf(stderr, "xrun: error: %s\n", shown_text(error.what()).c_str());
       }
     }
   }

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/console/shown_text.h"
 #include "core/text/tokenizer.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
@@ -105,7 +106,8 @@ Answer answer(const Tokenizer& tokenizer, const TokenizeArguments& arguments,
 // Returns the exit status: 1 if a row was bad, which is said in its place.
 int tokenize_rows(const TokenizeArguments& arguments) {
   const auto tokenizer = Tokenizer::load(arguments.tokenizer);
-  if (!tokenizer->notice().empty()) std::fprintf(stderr, "%s\n", tokenizer->notice().c_str());
+  if (!tokenizer->notice().empty())
+    std::fprintf(stderr, "%s\n", shown_text(tokenizer->notice()).c_str());
   RowReader rows(arguments.file);
   RowWriter out;
   int status = 0;
@@ -133,7 +135,7 @@ int tokenize_rows(const TokenizeArguments& arguments) {
     fmt::print(stderr,
                "xrun tokenize: {}: {} bytes of {} lines are not UTF-8; each broken piece "
                "was read as U+FFFD\n",
-               rows.name(), replaced, touched);
+               shown_text(rows.name()), replaced, touched);
   }
   return status;
 }

@@ -22,6 +22,13 @@ TEST(Console, APrintedLineClearsTheStatusAndDrawsItAgain) {
   EXPECT_EQ(out, "\r\x1b[Kstep 1\r\x1b[Khello\nstep 1\r\x1b[Kbye\n");
 }
 
+TEST(Console, WhatIsSaidIsNotObeyed) {
+  std::string out;
+  Console console([&](std::string_view text) { out += text; }, {true, ColorDepth::k16, 80});
+  console.say("\x1b[2Jrow\x9b:\u202e\n");
+  EXPECT_EQ(out, "<1B>[2Jrow<9B>:<U+202E>\n");
+}
+
 TEST(Console, AStatusNeverFillsTheLastColumn) {
   std::string out;
   Console console([&](std::string_view text) { out += text; }, {true, ColorDepth::kNone, 8});

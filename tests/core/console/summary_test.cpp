@@ -53,6 +53,27 @@ TEST(ClosingSummary, SaysHowToGoOnAfterStepsEndedIt) {
             "go on        the same command with --resume and more --steps, or none\n");
 }
 
+// Names of files, of sets and of metrics are foreign.
+TEST(Summaries, ForeignTextCannotActOnTheTerminal) {
+  const std::string foreign = "\x1b]0;x\x07";
+  OpeningReport report;
+  report.recipe = report.model = report.output = report.ledger = foreign;
+  report.facts = {{foreign, foreign}};
+  report.notices = {foreign};
+  RunSummary summary;
+  summary.dir = foreign;
+  summary.exported = {foreign};
+  summary.stopped = foreign;
+  summary.nonfinite = {{foreign, 1}};
+  summary.last_valid.set("valid/" + foreign + "/loss", 0.5);
+  for (const std::string& text :
+       {opening_report(report, plain()), closing_summary(summary, plain())}) {
+    EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+    EXPECT_EQ(text.find('\x07'), std::string::npos) << text;
+    EXPECT_NE(text.find("<1B>]0;x<07>"), std::string::npos) << text;
+  }
+}
+
 TEST(OpeningReport, LeavesOutWhatIsUnknown) {
   OpeningReport report;
   report.recipe = "recipes/dpo.lua";

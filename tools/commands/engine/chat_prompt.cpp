@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "core/console/shown_text.h"
 #include "core/text/chat_tokens.h"
 
 namespace xrun {
@@ -12,7 +13,7 @@ const ChatTemplate& ChatPrompt::chat_template() {
   if (!template_) {
     const ResolvedTemplate resolved =
         resolve_template(*tokenizer_, setting_, "", /*allow_unmarked=*/true);
-    fmt::print(stderr, "{}\n", resolved.notice);
+    fmt::print(stderr, "{}\n", shown_text(resolved.notice));
     template_ = resolved.chat_template;
   }
   return *template_;

@@ -190,7 +190,7 @@ int command_inspect(int argc, char** argv) {
   }
   const std::vector<InspectedStep> sets = inspect_sets(*look, arguments);
   for (const std::string& notice : look->session().notices) {
-    look->session().console->print(notice);
+    look->session().console->say(notice);
   }
   write_inspected(arguments, sets);
   return 0;

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "core/base/error.h"
+#include "core/console/shown_text.h"
 #include "core/model/adapter_files.h"
 #include "core/model/model_registry.h"
 #include "tools/commands/command_line.h"
@@ -36,7 +37,9 @@ std::shared_ptr<Model> open_model(ModelArguments& arguments) {
   const std::optional<at::ScalarType> named = option_type(arguments.dtype);
   warn_of_threads(arguments.threads);
   if (arguments.threads > 0) at::set_num_threads(arguments.threads);
-  const Notice notice = [](const std::string& line) { fmt::print(stderr, "xrun: {}\n", line); };
+  const Notice notice = [](const std::string& line) {
+    fmt::print(stderr, "xrun: {}\n", shown_text(line));
+  };
   const std::filesystem::path named_dir = resolve_model(arguments.model, notice);
   const bool adapted = is_adapter(named_dir);
   arguments.dir = adapted ? resolve_base_model(named_dir, notice) : named_dir;
@@ -79,7 +82,7 @@ Console& error_console() {
 
 std::string error_line(const std::string& message, bool json) {
   if (!json) {
-    fmt::print(stderr, "xrun: error: {}\n", message);
+    fmt::print(stderr, "xrun: error: {}\n", shown_text(message));
     return "";
   }
   Json row = Json::object();

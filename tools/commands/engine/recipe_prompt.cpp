@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include "core/console/shown_text.h"
 #include "lua/bind/prompt_loop.h"
 #include "lua/bind/prompt_verbs.h"
 
@@ -37,9 +38,9 @@ void visit_at_prompt(Recipe& recipe) {
   const std::string where = fmt::format("{} is paused before step {}; continue() or Ctrl-D goes on",
                                         recipe.context().options.recipe, step);
   if (typed) {
-    run_prompt(prompt, console.dim(where));
+    run_prompt(prompt, console.dim(shown_text(where)));
   } else {
-    console.print(where);
+    console.say(where);
     run_script(prompt, STDIN_FILENO, "stdin");
   }
   stepper->note("left", false);

@@ -78,7 +78,7 @@ int command_repl(int argc, char** argv) {
     look->state().push_module(look->state());
     prompt.assign("xrun");
   }
-  if (!bare) talk->print(where_text(*look, talk->traits().width));
+  if (!bare) talk->say(where_text(*look, talk->traits().width));
   if (!typed) {
     const bool failed = run_script(prompt, STDIN_FILENO, "stdin");
     return failed || look->error() != nullptr ? 1 : 0;
