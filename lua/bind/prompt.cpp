@@ -236,7 +236,10 @@ PromptAnswer Prompt::obey(std::string_view input) {
     std::vector<std::string> known;
     for (const PromptCommand& command : commands_) {
       known.push_back(":" + command.name);
-      if (command.name == name) return command.run(*this, rest);
+      if (command.name != name) continue;
+      std::string said = command.run(*this, rest);
+      if (command.kept) kept_inputs_.emplace_back(input);
+      return said;
     }
     throw Error(fmt::format("there is no :{}{}; :help lists what there is", name,
                             did_you_mean(":" + name, known)));

@@ -29,6 +29,7 @@ struct PromptCommand {
   std::string name, arguments, doc;
   std::function<std::string(Prompt&, std::string_view rest)> run;
   bool takes_chunk = false;  // its argument is Lua, of as many lines as Lua wants
+  bool kept = false;         // one of the kept inputs: it changes what later ones see
 };
 
 // Names that live outside the prompt: the locals and upvalues of a suspended frame. They are asked
@@ -102,7 +103,8 @@ class Prompt {
   bool leaving() const { return leaving_; }
   void stay() { leaving_ = false; }  // a prompt that is opened again
 
-  // Inputs that were evaluated without an error, in order, without colon commands.
+  // Inputs that were evaluated without an error, in order; of the colon commands those that are
+  // kept.
   const std::vector<std::string>& kept_inputs() const { return kept_inputs_; }
   // Called with each chunk that was evaluated and whether it failed: the log of a run under
   // control. May be empty.

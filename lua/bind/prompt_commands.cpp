@@ -98,14 +98,19 @@ std::string wants_paused_recipe(Prompt&, std::string_view) {
 void add_prompt_commands(Prompt& prompt) {
   add_word_commands(prompt);
   add_measure_commands(prompt);
-  prompt.add({"set", "KEY VALUE",
-              "Changes a value of the recipe's config, for the lines that read it.", set_key});
+  prompt.add({.name = "set",
+              .arguments = "KEY VALUE",
+              .doc = "Changes a value of the recipe's config, for the lines that read it.",
+              .run = set_key,
+              .kept = true});
   prompt.add({"batch", "", "Shows the current batch as packs and segments.", wants_paused_recipe});
   prompt.add({"reload", "", "Reads the recipe's file again and goes back to its loop.",
               wants_paused_recipe});
-  prompt.add({"save", "FILE",
-              "Writes the inputs so far, those that failed left out, as a script for `xrun repl`.",
-              save});
+  prompt.add(
+      {"save", "FILE",
+       "Writes the inputs so far, each :set too, those that failed left out, as a script for "
+       "`xrun repl`.",
+       save});
   prompt.add({"quit", "", "Ends the prompt, as Ctrl-D does.", quit});
 }
 

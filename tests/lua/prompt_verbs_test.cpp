@@ -91,6 +91,16 @@ TEST_F(Verbs, ASmallWrongGradientIsNotSaidToAgree) {
   EXPECT_TRUE(says("gradcheck(scaled(1e-18)).unsure", "4"));
 }
 
+TEST_F(Verbs, SaveWritesTheSettingsToo) {
+  open(head() + loop_);
+  say(":set beta 0.25");
+  say(":set betta 1");
+  say("cfg.beta * 2");
+  EXPECT_TRUE(says(":save saved.lua", "2 inputs in saved.lua"));
+  EXPECT_EQ(read_file("saved.lua"),
+            "-- Inputs of a prompt; xrun repl < saved.lua\n:set beta 0.25\ncfg.beta * 2\n");
+}
+
 TEST_F(Verbs, TheBatchIsListed) {
   open(head() + loop_);
   EXPECT_TRUE(says(":batch", "step 0: 8 sequences"));
