@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <lua.hpp>
 #include <memory>
+#include <string>
 
 namespace xrun {
 
@@ -21,6 +22,10 @@ struct LoopPause {
   // Inside a body, or beside the loop, instead: at a call that failed or was interrupted, and will
   // be tried again (retried.h).
   std::shared_ptr<const ErrorReport> failure = nullptr;
+
+  // Whether it waits inside a body, and where: "a call that failed at dpo.lua:17".
+  bool in_body() const;
+  std::string call_text() const;
 };
 
 // When the next pause is asked for. Belongs to a state (LuaState::service).

@@ -171,18 +171,29 @@ MetricTable Stepper::step() {
   const int64_t step = pause().step;
   MetricTable table = run_bodies(1);
   if (recipe_.pause() != nullptr) recipe_.pause()->run->quiet = false;
-  note(fmt::format("step() ran step {}", step), false);
+  const auto& run = session().run;
+  const bool ran = run != nullptr && run->run().step() > step;
+  note(ran      ? fmt::format("step() ran step {}", step)
+       : done() ? "step() ran to the recipe's end"
+                : "step() was stopped before a body",
+       false);
   return table;
 }
 
 MetricTable Stepper::again(MetricTable* first) {
   const LoopPause& at = pause();
   Run& run = at.run->run();
+  XRUN_CHECK(!at.in_body(), "the body of step {} waits at {}; step() goes on from there", at.step,
+             at.call_text());
   XRUN_CHECK(at.failure == nullptr,
-             "the body of step {} waits where it failed; step() goes on from there", at.step);
-  XRUN_CHECK(run.can_take_back() && kept_step_ == run.step() - 1 && !kept_.empty(),
+             "no body can be run again now: the recipe has left its loop and waits at {}; step() "
+             "goes on from there",
+             at.call_text());
+  // A loop that is yet to begin has no body to take back.
+  const bool here = run.can_take_back() && at.loop->begun && kept_step_ == run.step() - 1;
+  XRUN_CHECK(here && !kept_.empty(),
              "there is no step to go back to: again() runs the last body that step() or "
-             "continue(n) ran here");
+             "continue(n) ran here from its beginning");
   const MetricTable before = logged();
   if (first != nullptr) *first = before;
   at.run->take_back(*at.loop);
@@ -290,10 +301,14 @@ void Stepper::finish() {
 
 int64_t Stepper::batch_step() {
   const LoopPause& at = pause();
-  if (at.failure != nullptr) return at.step;
+  if (at.in_body()) return at.step;
   if (trained_step_ == at.step - 1 && trained_step_ >= at.loop->first_step) return trained_step_;
   const auto body = at.run->upcoming(*at.loop);
-  XRUN_CHECK(body.has_value(), "the loop is at its end; its last batch was not kept");
+  XRUN_CHECK(
+      body.has_value(), "the loop is at its end; its last batch was not kept{}",
+      at.failure == nullptr
+          ? ""
+          : fmt::format("; the recipe waits at {}; step() goes on from there", at.call_text()));
   return body->step;
 }
 

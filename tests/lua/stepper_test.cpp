@@ -172,6 +172,7 @@ TEST_F(Steps, AnObjectiveThatFailsWaitsToBeMended) {
     EXPECT_TRUE(has(error.what(), "choosen"));
   }
   ASSERT_NE(stepper_->pause().failure, nullptr);
+  EXPECT_THROW(stepper_->again(), Error);
   EXPECT_EQ(stepper_->pause().step, 1);
   EXPECT_EQ(stepper_->batch()->step(), 1);
   EXPECT_FALSE(stepper_->done());
@@ -230,6 +231,27 @@ TEST_F(Steps, AnErrorOfTheBodysOwnEndsTheRecipeAndKeepsNames) {
   EXPECT_THROW(stepper_->step(), Error);
   EXPECT_TRUE(stepper_->names().push(session_->state(), "policy"));
   lua_pop(session_->state(), 1);
+}
+
+TEST_F(Steps, ACallBehindTheLoopWaitsOutsideOfBodies) {
+  look(head() + loop_ + "run:log(run:evaluate(valid, dpo))\n");
+  stepper_->go_on(4);
+  EXPECT_EQ(stepper_->batch()->step(), 3);
+  assign("dpo", "function(p) return policy:logprob(p.choosen) end");
+  EXPECT_THROW(stepper_->step(), LuaError);
+  ASSERT_NE(stepper_->pause().failure, nullptr);
+  EXPECT_EQ(stepper_->batch()->step(), 3);
+  try {
+    stepper_->again();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_TRUE(has(error.what(),
+                    "has left its loop and waits at a call that failed at input:1; "
+                    "step() goes on from there"));
+  }
+  assign("dpo", "function(p) return policy:logprob(p.chosen) end");
+  EXPECT_EQ(stepper_->step().values.size(), 0u);
+  EXPECT_TRUE(stepper_->done());
 }
 
 TEST_F(Steps, ContinueRunsSeveralAndAgainTheLast) {
