@@ -227,8 +227,8 @@ constexpr PromptVerb kVerbs[] = {
      continue_verb},
     {"rows", "{by?, n?, of?, objective?, highest?} -> table",
      "The n (10) rows of the batch in hand, or of the set `of`, that lie furthest out by a metric "
-     "of the objective or its loss: the lowest, of a loss the highest. With file, line and the "
-     "first tokens that are trained.",
+     "of the objective or its loss: the lowest, of a loss the highest. Each is { value, row, "
+     "text, rejected }: file and line, and the first tokens that are trained.",
      rows_verb},
 };
 

@@ -48,11 +48,11 @@ void push_rows(lua_State* L, const std::vector<ExtremeRow>& rows, const std::str
   TextTable table({"value", "row", "text"}, {Align::kRight, Align::kLeft, Align::kLeft});
   int i = 0;
   for (const ExtremeRow& row : rows) {
-    lua_createtable(L, 0, 3);
+    lua_createtable(L, 0, 4);
     push(L, row.value);
     lua_setfield(L, -2, "value");
     push(L, row.place);
-    lua_setfield(L, -2, "place");
+    lua_setfield(L, -2, "row");
     push(L, row.text);
     lua_setfield(L, -2, "text");
     push(L, row.rejected);

@@ -12,7 +12,7 @@ namespace xrun {
 // Makes tostring of the table on top of the stack this text.
 void show_as(lua_State* L, std::string text);
 
-// Pushes a list of { value, place, text, rejected }, shown as a table under a line.
+// Pushes a list of { value, row, text, rejected }, shown as a table under a line.
 void push_rows(lua_State* L, const std::vector<ExtremeRow>& rows, const std::string& title);
 
 }  // namespace xrun

@@ -50,7 +50,7 @@ TEST_F(Verbs, RowsComeWithTheirPlaces) {
   say("step()");
   EXPECT_TRUE(says("rows{ by = 'margin', n = 2 }", "margin of dpo of 4 rows"));
   EXPECT_EQ(say("#_"), "2");
-  EXPECT_TRUE(says("rows{ by = 'margin', n = 3, of = valid }[1].place", "pairs.jsonl:"));
+  EXPECT_TRUE(says("rows{ by = 'margin', n = 3, of = valid }[1].row", "pairs.jsonl:"));
   EXPECT_TRUE(says("rows{ by = 'margn' }", "did you mean"));
   EXPECT_TRUE(
       says("local r = rows{ by = 'loss', n = 4 }; return r[1].value >= r[4].value", "true"));
