@@ -79,6 +79,8 @@ StandIn marked_text(const std::shared_ptr<const ChatTemplate>& stock, const Toke
       tagged = make_checked_template(stock, tagged);
     }
     return {tagged, "the same template with our marks in it"};
+  } catch (const Interrupted&) {
+    throw;
   } catch (const Error&) {
     return {};  // the marks do not fit after all
   }
@@ -165,6 +167,8 @@ Half resolve_half(const std::string& name, const std::string* source, const std:
   try {
     XRUN_CHECK(source != nullptr, "{}", missing);
     return {resolve_own(name, *source, policy), ""};
+  } catch (const Interrupted&) {
+    throw;
   } catch (const Error& error) {
     const std::string own = plain ? "own" : "own:" + name;
     std::string notice = fmt::format(

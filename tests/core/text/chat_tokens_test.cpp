@@ -8,6 +8,7 @@
 #include "core/base/cache_root.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/text/message_ranges.h"
 #include "tests/core/text/template_fixture.h"
 
 namespace xrun {
@@ -97,6 +98,28 @@ TEST(ChatTokens, CountsSharedMessagesAndTheirTurns) {
   EXPECT_EQ(count_shared_turns(*chat_template, chosen, rejected, {}), 1u);
   EXPECT_EQ(count_shared_messages(chosen, Json()), 0u);
   EXPECT_EQ(count_shared_turns(*chat_template, chosen, messages({{"user", "other"}}), {}), 0u);
+}
+
+// A template in whose rendering Ctrl-C is met, as in a Lua function.
+class InterruptedTemplate : public ChatTemplate {
+ public:
+  Rendering render(const Json&, const Json&) const override { throw Interrupted(2); }
+  bool marks_generation() const override { return true; }
+  const std::string& source() const override { return source_; }
+  std::string name() const override { return "interrupted"; }
+  std::string digest() const override { return ""; }
+
+ private:
+  std::string source_;
+};
+
+TEST(ChatTokens, AnInterruptionIsNoTemplateThatRefuses) {
+  const InterruptedTemplate interrupted;
+  const Json shared = messages({{"user", "q"}, {"assistant", "a"}});
+  EXPECT_THROW(count_shared_turns(interrupted, shared, shared, {}), Interrupted);
+  const Rendering rendering{
+      .text = "q a", .spans = {{0, 3, Origin::kMessage, false}}, .turns = {}, .turn_messages = {}};
+  EXPECT_THROW(message_ranges(interrupted, shared, {}, rendering), Interrupted);
 }
 
 // The rows of the golden: both sides of pairs, then conversations with their tools.

@@ -112,6 +112,8 @@ std::optional<Finding> fit_finding(const StepLoop& loop) {
   for (const StepSource& source : loop.sources) {
     try {
       source.data->set.check_fits(loop.max_tokens);
+    } catch (const Interrupted&) {
+      throw;
     } catch (const Error& error) {
       Finding finding{Verdict::kWrong, "batch", error.what()};
       split_place(finding);
@@ -229,6 +231,8 @@ Finding memory_finding(const LoopPause& pause) {
   }
   try {
     return {Verdict::kOk, "memory", describe_plan(pause.run->plan_of(*pause.loop).planned())};
+  } catch (const Interrupted&) {
+    throw;
   } catch (const Error& error) {
     return {Verdict::kWrong, "memory", error.what(),
             "take the change that it names, or give XRUN_MEMORY_MB if more is there"};
