@@ -21,6 +21,14 @@
 #include "core/train/scorer.h"
 
 namespace xrun {
+
+std::optional<double> find_metric(const Metrics& metrics, std::string_view name) {
+  for (const auto& [known, value] : metrics) {
+    if (known == name) return value;
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,9 @@ class Ranks;
 // Values to log, in a fixed order. A name without '/' is the step's or the evaluation's own and
 // gets a prefix ("train/", "valid/<name>/"); one with '/' ("perf/step_s") is final.
 using Metrics = std::vector<std::pair<std::string, double>>;
+
+// The value of a full name; nothing if it is not there.
+std::optional<double> find_metric(const Metrics& metrics, std::string_view name);
 
 struct StepOptions {
   std::optional<double> lr;    // instead of the schedule's

@@ -13,27 +13,25 @@ namespace {
 
 // `loss` finds "train/loss" as well: the last part of a name is enough where it is unique. Throws
 // Error if it is not.
-const double* find_metric(const Metrics& values, const std::string& name) {
+std::optional<double> find_by_part(const Metrics& values, const std::string& name) {
+  if (const auto whole = find_metric(values, name)) return whole;
   const std::pair<std::string, double>* found = nullptr;
-  for (const auto& one : values) {
-    if (one.first == name) return &one.second;
-  }
   for (const auto& one : values) {
     if (!one.first.ends_with("/" + name)) continue;
     XRUN_CHECK(found == nullptr, "`{}` may be {} or {}; write m[\"{}\"]", name, found->first,
                one.first, found->first);
     found = &one;
   }
-  return found == nullptr ? nullptr : &found->second;
+  return found == nullptr ? std::nullopt : std::optional(found->second);
 }
 
 int push_metric(MetricTable& self, const std::string& name, lua_State* L) {
-  if (const double* value = find_metric(self.values, name)) {
+  if (const auto value = find_by_part(self.values, name)) {
     push(L, *value);
     return 1;
   }
   // Of an empty set or a step without an update: a recipe may ask.
-  if (self.values.empty() || find_metric(self.values, "train/skipped") != nullptr) {
+  if (self.values.empty() || find_metric(self.values, "train/skipped")) {
     lua_pushnil(L);
     return 1;
   }

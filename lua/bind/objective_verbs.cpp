@@ -60,14 +60,7 @@ void check_room(AdamW& adamw) {
              static_cast<double>(bytes) / 1e6, static_cast<double>(available) / 1e6);
 }
 
-const double* find(const Metrics& metrics, const std::string& name) {
-  for (const auto& [known, value] : metrics) {
-    if (known == name) return &value;
-  }
-  return nullptr;
-}
-
-std::string cell(const double* value) { return value == nullptr ? "-" : format_metric(*value); }
+std::string cell(std::optional<double> value) { return value ? format_metric(*value) : "-"; }
 
 std::string comparison_text(const ObjectiveGradient& first, const ObjectiveGradient& second,
                             const std::vector<GradientAngle>& angles, const std::string names[2],
@@ -75,10 +68,10 @@ std::string comparison_text(const ObjectiveGradient& first, const ObjectiveGradi
   const std::vector<Align> align = {Align::kLeft, Align::kRight, Align::kRight};
   TextTable values({"", names[0], names[1]}, align);
   for (const auto& [name, value] : first.metrics) {
-    values.add({name, cell(&value), cell(find(second.metrics, name))});
+    values.add({name, cell(value), cell(find_metric(second.metrics, name))});
   }
   for (const auto& [name, value] : second.metrics) {
-    if (find(first.metrics, name) == nullptr) values.add({name, "-", cell(&value)});
+    if (!find_metric(first.metrics, name)) values.add({name, "-", cell(value)});
   }
   TextTable groups({"gradient", "cosine", "norm ratio"}, align);
   for (const GradientAngle& one : angles) {

@@ -115,20 +115,14 @@ int step_verb(lua_State* L) {
   return 1;
 }
 
-const double* find(const MetricTable& table, const std::string& name) {
-  for (const auto& [known, value] : table.values) {
-    if (known == name) return &value;
-  }
-  return nullptr;
-}
-
 int again_verb(lua_State* L) {
   Stepper& stepper = stepper_of(L);
   MetricTable first;
   MetricTable table = stepper.again(&first);
   Console& console = *stepper.session().console;
-  const double *was = find(first, "train/loss"), *now = find(table, "train/loss");
-  if (was != nullptr && now != nullptr) {
+  const auto was = find_metric(first.values, "train/loss");
+  const auto now = find_metric(table.values, "train/loss");
+  if (was && now) {
     console.print(console.dim(*was == *now ? fmt::format("the same loss as before, bit for bit")
                                            : fmt::format("train/loss was {:.6g}", *was)));
   }

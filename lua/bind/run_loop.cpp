@@ -34,13 +34,6 @@ const char* order_text(const RowOrder& order) {
   return "";
 }
 
-std::optional<double> find(const Metrics& metrics, std::string_view name) {
-  for (const auto& [key, value] : metrics) {
-    if (key == name) return value;
-  }
-  return std::nullopt;
-}
-
 // What a resume compares of a set and of how a loop draws from it.
 Json identity_of(const StepSource& source) {
   const DataSet& set = source.data->set;
@@ -288,10 +281,10 @@ void RunLoop::show_progress(int64_t done, int64_t total) {
   StepProgress progress;
   progress.done = done;
   progress.total = total;
-  progress.loss = find(last_train_, "train/loss");
-  progress.accuracy = find(last_train_, "train/accuracy");
+  progress.loss = find_metric(last_train_, "train/loss");
+  progress.accuracy = find_metric(last_train_, "train/accuracy");
   progress.tokens = body_tokens_;
-  progress.update_s = find(last_train_, "perf/step_s").value_or(0);
+  progress.update_s = find_metric(last_train_, "perf/step_s").value_or(0);
   if (!quiet) progress_->step(progress);
 }
 
@@ -303,7 +296,7 @@ void RunLoop::leave_loop(const Json& state) {
 
 void RunLoop::log(const Metrics& metrics) {
   run_->log(metrics);
-  if (find(metrics, "train/loss")) last_train_ = metrics;
+  if (find_metric(metrics, "train/loss")) last_train_ = metrics;
   if (run_->replaying()) return;
   for (const auto& [name, value] : metrics) {
     if (name.starts_with("valid/") && name.ends_with("/loss")) show_evaluation(metrics, name);
@@ -313,8 +306,8 @@ void RunLoop::log(const Metrics& metrics) {
 // "valid  loss 0.0914  accuracy 1.00", for the set whose loss has this name.
 void RunLoop::show_evaluation(const Metrics& metrics, const std::string& loss) {
   const std::string set = loss.substr(0, loss.rfind('/'));
-  std::string text = set + "  loss " + format_metric(*find(metrics, loss));
-  if (const auto accuracy = find(metrics, set + "/accuracy")) {
+  std::string text = set + "  loss " + format_metric(*find_metric(metrics, loss));
+  if (const auto accuracy = find_metric(metrics, set + "/accuracy")) {
     text += fmt::format("  accuracy {:.2f}", *accuracy);
   }
   session_.console->say(text);

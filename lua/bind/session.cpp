@@ -23,6 +23,15 @@
 
 namespace xrun {
 
+std::shared_ptr<Console> console_on(std::FILE* file) {
+  return std::make_shared<Console>(
+      [file](std::string_view text) {
+        std::fwrite(text.data(), 1, text.size(), file);
+        std::fflush(file);
+      },
+      console_traits(fileno(file)));
+}
+
 Session& session_of(lua_State* L) { return LuaState::of(L).service<Session>(); }
 
 void begin_anew(Session& session) {
@@ -138,15 +147,6 @@ void save_after_error(lua_State* L, bool interrupted) {
     session.console->say(unsaved_text(session.run->run()));
   }
   std::rethrow_exception(first);
-}
-
-std::shared_ptr<Console> console_on(std::FILE* file) {
-  return std::make_shared<Console>(
-      [file](std::string_view text) {
-        std::fwrite(text.data(), 1, text.size(), file);
-        std::fflush(file);
-      },
-      console_traits(fileno(file)));
 }
 
 // The caches that a recipe's data are in: their folders, byte for byte unless on a terminal, or an

@@ -1,6 +1,7 @@
 #pragma once
 // What the bindings of one recipe share: where it prints, what it has opened, the run it drives.
 
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <lua.hpp>
@@ -35,9 +36,9 @@ struct Session {
   std::vector<std::shared_ptr<LuaRef>> objectives;
   std::shared_ptr<AdamW> optimizer;
   std::vector<std::weak_ptr<AdamW>> made_optimizers;  // all of the recipe, in xrun.run or not
-  std::shared_ptr<RunLoop> run;   // the latest xrun.run; null before
-  int64_t largest_logits = 0;     // said by policy:logits when it grows
-  bool host_copy_said = false;    // that a policy of a GPU decodes through one
+  std::shared_ptr<RunLoop> run;                       // the latest xrun.run; null before
+  int64_t largest_logits = 0;                         // said by policy:logits when it grows
+  bool host_copy_said = false;                        // that a policy of a GPU decodes through one
   int64_t skipped_steps = 0;      // without an update; the first is said, the rest at the end
   bool already_finished = false;  // nothing is left to do: exit status 0
   std::vector<std::filesystem::path> cache_dirs;       // of the ledger's sources, one for one
@@ -53,6 +54,9 @@ struct Session {
   };
   std::vector<Input> inputs;
 };
+
+// A console that prints to standard output or standard error, as wide and coloured as that is.
+std::shared_ptr<Console> console_on(std::FILE* file);
 
 // The session of a state.
 Session& session_of(lua_State* L);

@@ -17,10 +17,7 @@ namespace xrun {
 
 namespace {
 
-// "541.3 MB"
-std::string bytes_text(int64_t bytes) {
-  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
-}
+std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
 MetricTable table_of(const Json& line) {
   MetricTable table;

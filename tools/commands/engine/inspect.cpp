@@ -28,12 +28,6 @@ namespace {
 
 constexpr uint64_t kSeed = 1;  // of log-probs that nobody sees
 
-std::shared_ptr<Console> notices_on_stderr() {
-  return std::make_shared<Console>(
-      [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); },
-      console_traits(STDERR_FILENO));
-}
-
 // Throws what ended the recipe, or that it ended without a loop.
 void require_pause(LookSession& look) {
   if (look.pause() != nullptr) return;
@@ -181,7 +175,7 @@ int command_inspect(int argc, char** argv) {
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (arguments.device == "cuda") load_cuda_plugin();
   warn_of_threads(arguments.threads);
-  const auto look = start_look(recipe_options(arguments), notices_on_stderr());
+  const auto look = start_look(recipe_options(arguments), console_on(stderr));
   require_pause(*look);
   remember(*look, arguments);
   if (!arguments.logprobs) {  // what lies between two loops evaluates and samples without weights

@@ -19,15 +19,6 @@ namespace xrun {
 
 namespace {
 
-std::shared_ptr<Console> console_on(std::FILE* file) {
-  return std::make_shared<Console>(
-      [file](std::string_view text) {
-        std::fwrite(text.data(), 1, text.size(), file);
-        std::fflush(file);
-      },
-      console_traits(fileno(file)));
-}
-
 // "recipes/dpo.lua stands at line 31, before step 0; its names: adamw, cfg, ..."
 std::string where_text(LookSession& look, int width) {
   const std::string& recipe = look.recipe().context().options.recipe;
