@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/console/summary.h"
-#include "core/model/hf_config.h"
 #include "core/run/signals.h"
 #include "core/train/data_batch.h"
 #include "core/train/reference.h"
+#include "lua/bind/phase_plan.h"
 
 namespace xrun {
 
@@ -17,47 +16,6 @@ namespace {
 constexpr const char* kStopping = "\nstopping; another Ctrl-C stops at once, without saving\n";
 constexpr const char* kStoppingStep =
     "\nstopping after this step; another Ctrl-C stops at once, without saving\n";
-
-std::string describe_model(const Policy& policy) {
-  const ModelConfig config = read_model_config(policy.dir());
-  return fmt::format("{} ({}, {} layer{}, width {}, {})", policy.dir().filename().string(),
-                     config.model_type, config.layers, config.layers == 1 ? "" : "s", config.hidden,
-                     dtype_name(policy.options().dtype));
-}
-
-const char* order_text(const RowOrder& order) {
-  switch (order.kind) {
-    case RowOrder::Kind::kFile: return "";
-    case RowOrder::Kind::kFull: return ", shuffled";
-    case RowOrder::Kind::kBlock: return ", shuffled by blocks";
-  }
-  return "";
-}
-
-// What a resume compares of a set and of how a loop draws from it.
-Json identity_of(const StepSource& source) {
-  const DataSet& set = source.data->set;
-  const StepPlan& plan = source.plan;
-  return Json(Json::Object{{"fingerprint", set.fingerprint()},
-                           {"units", set.size()},
-                           {"unit", set.unit_name()},
-                           {"units_a_step", plan.units},
-                           {"window", set.window_length()},
-                           {"seed", static_cast<int64_t>(plan.seed)},
-                           {"order", static_cast<int64_t>(plan.order.kind)},
-                           {"block", plan.order.block},
-                           {"window_blocks", plan.order.window}});
-}
-
-PhasePlan phase_plan_of(const StepLoop& loop) {
-  PhasePlan plan;
-  plan.steps = loop.steps;
-  plan.data = identity_of(loop.sources.front());
-  for (size_t i = 1; i < loop.sources.size(); ++i) {
-    plan.data.set(fmt::format("set {}", i + 1), identity_of(loop.sources[i]));
-  }
-  return plan;
-}
 
 std::shared_ptr<Batch> next_batch(const StepSource& source, const Body& body, int64_t max_tokens,
                                   c10::Device device) {
@@ -71,12 +29,6 @@ std::shared_ptr<Batch> next_batch(const StepSource& source, const Body& body, in
   info.device = device;
   return data_batch(data.set, *data.kept, data.set.step_units(source.plan, body.phase_step),
                     max_tokens, std::move(info));
-}
-
-int64_t count_elements(const std::vector<Parameter>& parameters) {
-  int64_t sum = 0;
-  for (const Parameter& parameter : parameters) sum += parameter.master.numel();
-  return sum;
 }
 
 }  // namespace
@@ -124,37 +76,6 @@ void RunLoop::throw_with_batch(const NonFiniteLoss& error,
   throw Error(fmt::format("{}; {}{}", error.what(),
                           save_failed_batch(run_->dir().path(), run_->step(), packs, name),
                           narrow ? "; set dtype = \"fp32\" to see whether it is the type" : ""));
-}
-
-void RunLoop::report(const StepLoop& loop) {
-  OpeningReport report;
-  report.recipe = recipe_;
-  if (!policies_.empty()) {
-    report.model = describe_model(*policies_[0]);
-    if (policies_[0]->loaded()) {
-      report.parameters = count_elements(policies_[0]->model().parameters());
-      report.trainable = count_elements(policies_[0]->parameters());
-    }
-  }
-  report.ledger = session_.ledger_text;
-  session_.ledger_text.clear();
-  report.steps = loop.steps;
-  for (const StepSource& source : loop.sources) {
-    const DataSet& set = source.data->set;
-    report.facts.emplace_back(
-        "data",
-        fmt::format("{} {}{}, {} a step{}", count_text(set.size()), set.unit_name(),
-                    set.size() == 1 ? "" : "s", source.plan.units, order_text(source.plan.order)));
-  }
-  if (memory_) report.facts.emplace_back("memory", describe_plan(memory_->planned()));
-  if (session_.scratch == nullptr) report.output = run_->dir().path().string();
-  report.notices = std::move(session_.notices);
-  session_.notices.clear();
-  const std::string text = opening_report(report, *session_.console);
-  session_.console->print(text);
-  if (run_->dir().resuming() || loop.phase > 0) return;
-  run_->dir().begin();
-  run_->dir().log_line(text);
 }
 
 void RunLoop::begin(StepLoop& loop, const Json& state) {
