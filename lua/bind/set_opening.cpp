@@ -1,0 +1,129 @@
+#include "lua/bind/set_opening.h"
+
+#include "core/base/error.h"
+#include "core/console/progress.h"
+#include "core/data/row_encoder.h"
+#include "core/data/set_note.h"
+#include "core/model/hf_config.h"
+#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
+#include "core/train/data_batch.h"
+#include "core/train/policy.h"
+#include "lua/bind/data_settings.h"
+#include "lua/bind/session.h"
+
+namespace xrun {
+
+namespace {
+
+// What a resume compares: the content of the caches, and the settings that made them.
+Session::Input identity_of(const Session& session, const DataHandle& data) {
+  size_t number = 1;
+  for (const Session::Input& input : session.inputs) number += input.kind == "data" ? 1 : 0;
+  Json identity(Json::Object{
+      {"name", data.name}, {"digest", data.set.fingerprint()}, {"keys", data.set.key_documents()}});
+  return {"data", std::to_string(number), fmt::format("data set {} ({})", number, data.name),
+          std::move(identity)};
+}
+
+// Progress of an opened set: its files are hashed, then cached where they are not.
+struct BuildLines {
+  TaskProgress hashing;
+  TaskProgress caching;
+};
+
+// What a set needs besides its rows.
+DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const Json& data,
+                        const Json& options, const DataFunctions& functions, BuildLines& lines) {
+  DataOptions result = read_data_options(L, kind, options, data);
+  functions.apply_to(result);
+  const ModelConfig model = read_model_config(policy.dir());
+  int64_t& max_length = result.settings.max_length;
+  max_length = max_length == kNoLimit ? 0 : max_length == 0 ? model.max_length : max_length;
+  result.vocab_limit = model.vocab;
+  result.workers = recipe_context(L).options.threads;
+  result.notice = [L](const std::string& line) { session_of(L).console->say(line); };
+  result.progress = [L, &lines](const BuildProgress& now) {
+    // The total is not known before the file is read; the share of its bytes stands for it.
+    const double total = now.fraction > 0 ? static_cast<double>(now.rows) / now.fraction : 0;
+    if (now.hashing) {
+      lines.hashing.update(static_cast<int64_t>(100 * now.fraction), 100);
+    } else {
+      lines.caching.update(now.rows, static_cast<int64_t>(total));
+    }
+    check_interrupt(L);
+  };
+  return result;
+}
+
+std::shared_ptr<const ChatTemplate> choose_template(lua_State* L, RowKind kind, Policy& policy,
+                                                    const Json& options,
+                                                    const DataFunctions& functions) {
+  // A function of the recipe's stands in for every source; an export cannot carry it.
+  if (!uses_template(kind) || functions.chat_template.all) return nullptr;
+  Session& session = session_of(L);
+  const Json setting = option_or_config(options, L, "template");
+  const bool allow_unmarked = kind == RowKind::kPrompts;  // nothing of a prompt is trained
+  const ResolvedTemplate chosen =
+      resolve_template(*policy.tokenizer(), setting.is_string() ? setting.as_string() : "auto",
+                       template_date(session), allow_unmarked);
+  policy.use_template(chosen.chat_template);  // an export carries it
+  add_notice(session, chosen.notice);
+  return chosen.chat_template;
+}
+
+void add_ledger(Session& session, const DataSet& set) {
+  session.ledger_text += set.ledger().text();
+  for (const SourceLedger& source : set.ledger().sources) session.ledger.sources.push_back(source);
+  for (const std::filesystem::path& dir : set.cache_dirs()) session.cache_dirs.push_back(dir);
+}
+
+// What opens the set again; null where the recipe's functions decide its rows or their text.
+std::shared_ptr<const SetNote> note_of(lua_State* L, DataOptions options, const Json& setting) {
+  for (const DataSource& source : options.sources) {
+    if (source.transform || source.chat_template) return nullptr;
+  }
+  options.progress = nullptr;
+  options.notice = nullptr;
+  SetNote note{std::move(options)};
+  if (uses_template(note.options.kind)) {
+    note.chat_template = setting.is_string() ? setting.as_string() : "auto";
+    note.date = template_date(session_of(L));
+  }
+  return std::make_shared<const SetNote>(std::move(note));
+}
+
+}  // namespace
+
+std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
+                                     const std::shared_ptr<Policy>& policy, const Json& data,
+                                     const Json& options, const DataFunctions& functions) {
+  Session& session = session_of(L);
+  const std::vector<DataSource> sources = read_data_sources(data);
+  const std::string name = sources.size() == 1
+                               ? sources[0].path
+                               : fmt::format("{} and {} more", sources[0].path, sources.size() - 1);
+  const auto chat_template = choose_template(L, kind, *policy, options, functions);
+  add_notice(session, policy->tokenizer()->notice());
+  BuildLines lines{{*session.console, "reading " + name, "%"},
+                   {*session.console, "caching " + name, "rows"}};
+  const DataOptions asked = options_for(L, kind, *policy, data, options, functions, lines);
+  auto result = std::make_shared<DataHandle>(
+      DataHandle{DataSet::open(asked, *policy->tokenizer(), chat_template), policy, name});
+  result->note = note_of(L, asked, option_or_config(options, L, "template"));
+  result->options = options;
+  result->functions = functions;
+  result->kept = std::make_shared<const KeptColumns>(result->set);
+  if (const Json seed = option_or_config(options, L, "seed"); !seed.is_null()) {
+    result->seed = static_cast<uint64_t>(seed.as_int());
+  }
+  const Json max_length = option_or_config(options, L, "max_length");
+  result->max_length =
+      max_length.is_null() ? read_model_config(policy->dir()).max_length : max_length.as_int();
+  result->order = read_order(option_or_config(options, L, "shuffle"));
+  add_ledger(session, result->set);
+  note_input(session, identity_of(session, *result));
+  return result;
+}
+
+}  // namespace xrun
