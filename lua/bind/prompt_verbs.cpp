@@ -6,30 +6,24 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/console/progress.h"
-#include "core/console/shown_text.h"
-#include "core/console/table.h"
-#include "core/text/tokenizer.h"
 #include "core/train/batch.h"
-#include "core/train/evaluate.h"
-#include "core/train/extreme_rows.h"
-#include "core/train/policy.h"
 #include "lua/bind/args.h"
+#include "lua/bind/batch_text.h"
 #include "lua/bind/frame_prompt_names.h"
 #include "lua/bind/inspect_loop.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/named_objective.h"
-#include "lua/bind/objective.h"
 #include "lua/bind/objective_verbs.h"
+#include "lua/bind/rows_verb.h"
 #include "lua/bind/run_loop.h"
-#include "lua/bind/shown_table.h"
 #include "lua/bind/value_text.h"
 
 namespace xrun {
 
 namespace {
 
-std::span<const PromptVerb> step_verbs();
+// All of them, in the order of :help.
+const std::vector<PromptVerb>& verbs();
 
 struct StepperSlot {
   std::weak_ptr<Stepper> stepper;
@@ -51,11 +45,8 @@ std::string text_for_log(lua_State* L, int i) {
 }
 
 bool is_verb(const std::string& name) {
-  const auto has = [&](std::span<const PromptVerb> verbs) {
-    return std::any_of(verbs.begin(), verbs.end(),
-                       [&](const PromptVerb& verb) { return name == verb.name; });
-  };
-  return has(step_verbs()) || has(objective_verbs());
+  return std::any_of(verbs().begin(), verbs().end(),
+                     [&](const PromptVerb& verb) { return name == verb.name; });
 }
 
 // Names of the recipe, for as long as its state lives, as functions that were typed do; the run's
@@ -156,51 +147,6 @@ int continue_verb(lua_State* L) {
   return 1;
 }
 
-// rows{ by = "margin", n = 10, of = valid, objective = dpo, highest = false }
-int rows_verb(lua_State* L) {
-  Stepper& stepper = stepper_of(L);
-  const Options options(L, 1, {"by", "n", "of", "objective", "highest"});
-  const std::string by = options.get<std::string>("by", "loss");
-  const int64_t most = options.get<int64_t>("n", 10);
-  XRUN_CHECK(most > 0, "n is {}, wanted a number of rows above 0", most);
-  stepper.begin_loop();
-  const LoopPause& at = stepper.pause();
-  std::string name;
-  options.has("objective") ? options.push_value("objective") : push_objective(L, stepper, &name);
-  const Objective objective = lua_objective(L, lua_gettop(L), "objective");
-  auto data = at.loop->sources.front().data;
-  if (options.has("of")) data = options.get<std::shared_ptr<DataHandle>>("of");
-  const Tokenizer* tokenizer = data->policy == nullptr ? nullptr : data->policy->tokenizer().get();
-  // Of losses the high ones are suspicious, of margins and the like the low ones.
-  ExtremeRows rows(by, most, options.get<bool>("highest", by == "loss"), tokenizer);
-  const Objective listing = [&](MicroBatch& micro) {
-    ObjectiveResult result = objective(micro);
-    check_result(result, micro);
-    rows.add(result, micro);
-    return result;
-  };
-  TaskProgress progress(*stepper.session().console, "looking at rows", "rows");
-  EvaluateOptions evaluation;
-  evaluation.poll = [&] {
-    check_interrupt(L);
-    progress.update(rows.seen(), options.has("of") ? data->set.size() : 0);
-  };
-  evaluation.seed = at.run->seed();
-  evaluation.step = at.step;
-  evaluation.device = at.run->device();
-  if (options.has("of")) {
-    evaluation.kept = data->kept.get();
-    data->set.check_fits(at.loop->max_tokens);
-    evaluate(data->set, at.loop->max_tokens, listing, evaluation);
-  } else {
-    std::shared_ptr<Batch> batch = stepper.batch();
-    evaluate([&] { return std::exchange(batch, nullptr); }, listing, evaluation);
-  }
-  push_rows(L, rows.rows(),
-            fmt::format("{}{} of {} rows", by, name.empty() ? "" : " of " + name, rows.seen()));
-  return 1;
-}
-
 constexpr PromptVerb kVerbs[] = {
     {"step", "() -> Metrics",
      "Runs the recipe's own next body and shows what it logged. An objective that fails leaves the "
@@ -219,44 +165,16 @@ constexpr PromptVerb kVerbs[] = {
     {"continue", "(n?) -> Metrics",
      "Goes on for n steps; without n to the end, which of a running recipe leaves the prompt.",
      continue_verb},
-    {"rows", "{by?, n?, of?, objective?, highest?} -> table",
-     "The n (10) rows of the batch in hand, or of the set `of`, that lie furthest out by a metric "
-     "of the objective or its loss: the lowest, of a loss the highest. Each is { value, row, "
-     "text, rejected }: file and line, and the first tokens that are trained.",
-     rows_verb},
 };
 
-std::span<const PromptVerb> step_verbs() { return kVerbs; }
-
-// A line a segment: where it comes from and how much of it is trained.
-std::string batch_text(Stepper& stepper) {
-  const LoopPause& at = stepper.pause();
-  std::string text;
-  for (size_t source = 0; source < at.loop->sources.size(); ++source) {
-    const std::shared_ptr<Batch> batch = stepper.batch(source);
-    TextTable table(
-        {"pack", "segment", "side", "tokens", "trained", "row"},
-        {Align::kRight, Align::kRight, Align::kLeft, Align::kRight, Align::kRight, Align::kLeft});
-    for (const auto& micro : batch->micros()) {
-      const PackedBatch& pack = micro->pack();
-      std::vector<int64_t> trained(static_cast<size_t>(pack.segment_count()), 0);
-      for (const int32_t s : pack.rows.segment) ++trained[static_cast<size_t>(s)];
-      for (size_t s = 0; s < trained.size(); ++s) {
-        const int8_t side = pack.side.empty() ? int8_t{0} : pack.side[s];
-        table.add({std::to_string(micro->index()), std::to_string(s),
-                   side > 0   ? "chosen"
-                   : side < 0 ? "rejected"
-                              : "",
-                   std::to_string(pack.cu_seqlens[s + 1] - pack.cu_seqlens[s]),
-                   std::to_string(trained[s]), shown_text(micro->row_name(pack.row_id[s]))});
-      }
-    }
-    text += fmt::format("{}step {}: {} sequences, {} tokens, {} pack{}\n", text.empty() ? "" : "\n",
-                        batch->step(), batch->size(), batch->token_count(), batch->micros().size(),
-                        batch->micros().size() == 1 ? "" : "s") +
-            table.text(stepper.session().console->traits().width);
-  }
-  return text;
+const std::vector<PromptVerb>& verbs() {
+  static const std::vector<PromptVerb> all = [] {
+    std::vector<PromptVerb> list(std::begin(kVerbs), std::end(kVerbs));
+    list.push_back(kRowsVerb);
+    for (const PromptVerb& verb : objective_verbs()) list.push_back(verb);
+    return list;
+  }();
+  return all;
 }
 
 DocEntry doc_of(const PromptVerb& verb) {
@@ -278,10 +196,7 @@ Stepper& stepper_of(lua_State* L) {
 // What a prompt adds later is found by its name.
 void open_step_verbs(LuaState& state) {
   const StackGuard guard(state);
-  for (const PromptVerb& verb : kVerbs) push_function(state, doc_of(verb), verb.function);
-  for (const PromptVerb& verb : objective_verbs()) {
-    push_function(state, doc_of(verb), verb.function);
-  }
+  for (const PromptVerb& verb : verbs()) push_function(state, doc_of(verb), verb.function);
 }
 
 void add_step_verbs(Prompt& prompt, const std::shared_ptr<Stepper>& stepper,
@@ -294,11 +209,9 @@ void add_step_verbs(Prompt& prompt, const std::shared_ptr<Stepper>& stepper,
     const bool sets = input.starts_with(":set") && !failed;
     stepper->note(fmt::format("{}{}", input, failed ? "  (failed)" : ""), sets);
   };
-  const auto add = [&](const PromptVerb& verb) {
+  for (const PromptVerb& verb : verbs()) {
     prompt.add_verb(verb.name, verb.signature, verb.doc, verb.function);
-  };
-  for (const PromptVerb& verb : kVerbs) add(verb);
-  for (const PromptVerb& verb : objective_verbs()) add(verb);
+  }
   prompt.add({"batch", "[N]",
               "Shows the batch in hand: packs, segments, rows; with N its first N rows token by "
               "token, as xrun inspect does.",
