@@ -7,6 +7,7 @@
 
 #include "core/console/shown_text.h"
 #include "core/console/text_width.h"
+#include "core/console/word_list.h"
 
 namespace xrun {
 
@@ -20,16 +21,9 @@ std::vector<std::string> wrapped(const std::string& text, int columns) {
   std::vector<std::string> lines;
   for (size_t from = 0; from <= text.size();) {
     const size_t end = std::min(text.find('\n', from), text.size());
-    std::string rest = text.substr(from, end - from);
-    while (columns > 0 && text_width(rest) > columns) {
-      const size_t fits = fitting_size(rest, columns);
-      const size_t space = rest.rfind(' ', fits);
-      const size_t cut = space == std::string::npos || space == 0 ? fits : space;
-      if (cut == 0 || cut >= rest.size()) break;
-      lines.push_back(rest.substr(0, rest.find_last_not_of(' ', cut - 1) + 1));
-      rest.erase(0, std::min(rest.find_first_not_of(' ', cut), rest.size()));
-    }
-    lines.push_back(std::move(rest));
+    const std::string line = text.substr(from, end - from);
+    const auto parts = columns > 0 ? broken_lines(line, columns) : std::vector{line};
+    lines.insert(lines.end(), parts.begin(), parts.end());
     from = end + 1;
   }
   return lines;

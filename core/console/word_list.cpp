@@ -19,6 +19,7 @@ std::vector<std::string> broken_lines(std::string_view text, int width) {
   int used = 0;        // columns of the last line
   bool begun = false;  // it has a word
   const auto next_line = [&] {
+    lines.back().erase(lines.back().find_last_not_of(' ') + 1);
     lines.emplace_back();
     used = 0;
     begun = false;
