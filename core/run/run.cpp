@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/steady_clock.h"
 #include "core/run/run_state.h"
 #include "core/run/signals.h"
 #include "core/train/saveable.h"
@@ -20,12 +21,6 @@ namespace xrun {
 namespace {
 
 constexpr double kInterruptPatienceS = 2;
-
-using SteadyClock = std::chrono::steady_clock;
-
-double seconds_since(SteadyClock::time_point moment) {
-  return std::chrono::duration<double>(SteadyClock::now() - moment).count();
-}
 
 // A fresh folder is recorded before anything else appears in it; a resumed one only once its
 // checkpoint is restored.

@@ -6,6 +6,7 @@
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/steady_clock.h"
 #include "core/console/table.h"
 #include "core/model/memory_count.h"
 #include "lua/bind/lua_state.h"
@@ -15,10 +16,6 @@ namespace {
 
 LineProfile* active = nullptr;
 thread_local bool profiled_thread = false;  // worker threads have states of their own
-
-double seconds_since(std::chrono::steady_clock::time_point moment) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - moment).count();
-}
 
 std::string time_text(double seconds) {
   if (seconds >= 1) return fmt::format("{:.2f} s", seconds);

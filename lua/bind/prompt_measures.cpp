@@ -1,10 +1,10 @@
 // time, prof, mem: what an input costs and what is held.
 
-#include <chrono>
 #include <cstdio>
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/steady_clock.h"
 #include "core/console/table.h"
 #include "core/model/device_memory.h"
 #include "core/model/memory_count.h"
@@ -21,11 +21,11 @@ std::string bytes(int64_t count) { return format_bytes(static_cast<double>(count
 std::string time_chunk(Prompt& prompt, std::string_view rest) {
   XRUN_CHECK(!rest.empty(), "wanted :time CHUNK, as in :time x:matmul(y)");
   const MemoryCount before = memory_count();
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = SteadyClock::now();
   prompt.call_chunk(rest);
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
+  const double taken = seconds_since(began);
   const MemoryCount after = memory_count();
-  return fmt::format("{:.6g} s; tensors on the CPU: {} allocated, {} kept", taken.count(),
+  return fmt::format("{:.6g} s; tensors on the CPU: {} allocated, {} kept", taken,
                      bytes(after.allocated - before.allocated), bytes(after.held - before.held));
 }
 

@@ -6,30 +6,24 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <vector>
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/steady_clock.h"
 #include "tools/commands/engine/doctor_machine.h"
 
 namespace xrun {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr size_t kBlock = 4 << 20;
 constexpr int kMostBlocks = 64;  // 256 MiB
 constexpr double kLongest_s = 1.0;
 constexpr double kSlow = 20e6;  // bytes a second: a checkpoint of 1.6 GB takes 80 s
 constexpr uint64_t kLittleSpace = 5'000'000'000;  // three checkpoints of a model of 135M
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // An open file that is gone from its folder already.
 class UnnamedFile {
@@ -57,7 +51,7 @@ Speed measure(const std::filesystem::path& folder) {
   const UnnamedFile file(folder);
   std::vector<char> block(kBlock, 'x');
   for (size_t i = 0; i < block.size(); i += 64) block[i] = static_cast<char>(i * 2654435761U >> 24);
-  const Clock::time_point begin = Clock::now();
+  const SteadyClock::time_point begin = SteadyClock::now();
   int blocks = 0;
   while (blocks < kMostBlocks && seconds_since(begin) < kLongest_s) {
     XRUN_CHECK(::write(file.fd(), block.data(), kBlock) == static_cast<ssize_t>(kBlock),
@@ -71,7 +65,7 @@ Speed measure(const std::filesystem::path& folder) {
   speed.write = bytes / seconds_since(begin);
   ::posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED);
   ::lseek(file.fd(), 0, SEEK_SET);
-  const Clock::time_point again = Clock::now();
+  const SteadyClock::time_point again = SteadyClock::now();
   while (::read(file.fd(), block.data(), kBlock) > 0) {
   }
   speed.read = bytes / seconds_since(again);

@@ -3,10 +3,9 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <chrono>
-
 #include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/steady_clock.h"
 #include "core/console/progress.h"
 #include "core/rollout/stop_text.h"
 #include "core/rollout/text_sampler.h"
@@ -146,9 +145,9 @@ class SampleGroups {
                                     size_t sequence, int32_t id) {
       return rows_.ends(options.generate.prompt_names[sequence / samples], id);
     };
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = SteadyClock::now();
     const std::vector<TextSample> samples = sample_text(model_, tokenizer_, prompts, options);
-    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    seconds_ += seconds_since(begin);
     std::vector<std::string> lines;
     size_t next = 0;
     for (const ModelRow& row : rows) {

@@ -3,7 +3,6 @@
 
 #include "tools/commands/engine/smoke_train.h"
 
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/steady_clock.h"
 #include "core/base/temporary_dir.h"
 #include "core/model/init_model.h"
 #include "core/run/metrics_file.h"
@@ -67,10 +67,6 @@ class ScopedEnvironment {
   std::optional<std::string> before_;
 };
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 std::vector<double> losses_of(const std::filesystem::path& metrics) {
   const RunMetrics read = read_metrics(metrics);
   const MetricSeries* series = read.find("train/loss");
@@ -113,7 +109,7 @@ Finding smoke_train(const std::string& device, int threads) {
   const std::filesystem::path& folder = scratch.path();
   make_inputs(folder);
   const ScopedEnvironment cache("XRUN_CACHE", (folder / "cache").string());
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = SteadyClock::now();
   std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe").string(),
                                       (folder / "dpo.lua").string(),
                                       "--set",

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -13,6 +12,7 @@
 
 #include "core/base/child_process.h"
 #include "core/base/error.h"
+#include "core/base/steady_clock.h"
 #include "core/base/temporary_dir.h"
 #include "core/run/checkpoint.h"
 #include "core/run/run_parting.h"
@@ -99,10 +99,9 @@ class Verification {
 
   bool run_whole(const std::string& name) {
     report_.begin(fmt::format("{} run ...", name));
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = SteadyClock::now();
     if (!ended_well(name, start(name, false))) return false;
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double seconds = seconds_since(begin);
     report_.add({Verdict::kOk, name, fmt::format("{} steps in {:.1f} s", steps_of(name), seconds)});
     return true;
   }
