@@ -12,6 +12,7 @@
 
 #include "core/console/html_page.h"
 #include "core/console/plot_axis.h"
+#include "core/console/quantile.h"
 
 namespace xrun {
 
@@ -96,13 +97,6 @@ struct Extent {
   }
   bool empty() const { return low > high; }
 };
-
-// The value below which `share` of the finite ones lie; requires one at least.
-double quantile(std::vector<double>& values, double share) {
-  const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + at, values.end());
-  return values[static_cast<size_t>(at)];
-}
 
 std::optional<Frame> frame_of(const Plot& plot) {
   Extent x, y;

@@ -9,6 +9,7 @@
 #include "core/console/html_table.h"
 #include "core/console/plot_axis.h"
 #include "core/console/progress.h"
+#include "core/console/quantile.h"
 #include "core/console/report_parts.h"
 #include "core/run/settings.h"
 
@@ -55,17 +56,6 @@ std::string profile_table(const Json& profile) {
              "<p class=\"dim\">{} of {} in calls of the engine, the rest in Lua and between "
              "calls</p>\n",
              seconds_text(taken), seconds_text(seconds));
-}
-
-// The value below which `share` of them lie.
-double quantile(std::vector<double> values, double share) {
-  values.erase(std::remove_if(values.begin(), values.end(),
-                              [](double value) { return !std::isfinite(value); }),
-               values.end());
-  if (values.empty()) return NAN;
-  const auto at = static_cast<size_t>(share * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
-  return values[at];
 }
 
 std::string speed_table(const RunFiles& run) {
