@@ -11,6 +11,7 @@
 #include "core/base/lua_lexer.h"
 #include "core/run/difference.h"
 #include "core/run/settings.h"
+#include "core/run/step_values.h"
 
 namespace xrun {
 
@@ -191,46 +192,20 @@ void compare_code(const RunFiles& a, const RunFiles& b, RunComparison& out) {
 
 // ---- results
 
-bool same_bits(double a, double b) {
-  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b) ||
-         (std::isnan(a) && std::isnan(b));
-}
-
 std::string exact(double value) { return std::isnan(value) ? "null" : shortest_double(value); }
 
-struct Apart {
-  int64_t step = -1;
-  double a = 0, b = 0;
-};
-
-// The first step of both series with other values.
-Apart first_apart(const MetricSeries& a, const MetricSeries& b) {
-  for (size_t i = 0, j = 0; i < a.steps.size() && j < b.steps.size();) {
-    if (a.steps[i] < b.steps[j]) {
-      ++i;
-    } else if (a.steps[i] > b.steps[j]) {
-      ++j;
-    } else {
-      if (!same_bits(a.values[i], b.values[j])) return {a.steps[i], a.values[i], b.values[j]};
-      ++i;
-      ++j;
-    }
-  }
-  return {};
-}
-
-bool is_result(const MetricSeries& series) { return !series.name.starts_with("perf/"); }
-
 void compare_series(const MetricSeries& a, const MetricSeries& b, RunComparison& out) {
-  const Apart apart = first_apart(a, b);
-  if (apart.step >= 0 && (out.first_apart < 0 || apart.step < out.first_apart)) {
-    out.first_apart = apart.step;
+  // Of common steps: that one run is longer is said elsewhere.
+  const auto apart = first_step_where(
+      a, b, [](const StepValues& at) { return at.a && at.b && !same_value(*at.a, *at.b); });
+  if (apart && (out.first_apart < 0 || apart->step < out.first_apart)) {
+    out.first_apart = apart->step;
     out.apart.clear();
   }
-  if (apart.step >= 0 && apart.step == out.first_apart) {
-    out.apart.push_back({a.name, exact(apart.a), exact(apart.b)});
+  if (apart && apart->step == out.first_apart) {
+    out.apart.push_back({a.name, exact(*apart->a), exact(*apart->b)});
   }
-  if (!same_bits(a.values.back(), b.values.back())) {
+  if (!same_value(a.values.back(), b.values.back())) {
     out.finals.push_back(
         {a.name, a.steps.back(), b.steps.back(), a.values.back(), b.values.back()});
   }

@@ -19,6 +19,7 @@
 #include "core/run/checkpoint_files.h"
 #include "core/run/difference.h"
 #include "core/run/metrics_file.h"
+#include "core/run/step_values.h"
 
 namespace xrun {
 
@@ -31,31 +32,21 @@ struct Names {
   const std::string& other;
 };
 
-bool is_compared(const MetricSeries& series) { return !series.name.starts_with("perf/"); }
-
-// The step of the first difference of two series and its text; no text if they are equal.
-std::pair<int64_t, std::string> first_difference(const MetricSeries& a, const MetricSeries& b,
-                                                 const Names& names) {
-  for (size_t i = 0; i < std::max(a.steps.size(), b.steps.size()); ++i) {
-    if (i >= a.steps.size() || i >= b.steps.size() || a.steps[i] != b.steps[i]) {
-      const bool in_a = i < a.steps.size() && (i >= b.steps.size() || a.steps[i] < b.steps[i]);
-      const int64_t step = in_a ? a.steps[i] : b.steps[i];
-      return {step,
-              fmt::format("step {}: {} logged {}, {} did not", step, in_a ? names.one : names.other,
-                          a.name, in_a ? names.other : names.one)};
-    }
-    if (std::memcmp(&a.values[i], &b.values[i], sizeof(double)) == 0) continue;
-    return {a.steps[i], fmt::format("step {}: {} is {} in {}, {} in {}", a.steps[i], a.name,
-                                    a.values[i], names.one, b.values[i], names.other)};
+// Where two series of a metric part, in words.
+std::string parting_text(const std::string& metric, const StepValues& at, const Names& names) {
+  if (!at.a || !at.b) {
+    return fmt::format("step {}: {} logged {}, {} did not", at.step, at.a ? names.one : names.other,
+                       metric, at.a ? names.other : names.one);
   }
-  return {-1, ""};
+  return fmt::format("step {}: {} is {} in {}, {} in {}", at.step, metric, *at.a, names.one, *at.b,
+                     names.other);
 }
 
 RunParting compare_metrics(const RunMetrics& a, const RunMetrics& b, const Names& names) {
   std::set<std::string> all;
   for (const RunMetrics* metrics : {&a, &b}) {
     for (const MetricSeries& series : metrics->series) {
-      if (is_compared(series)) all.insert(series.name);
+      if (is_result(series)) all.insert(series.name);
     }
   }
   RunParting parting{"metrics", fmt::format("{} lines of {} metrics, equal", a.objects, all.size()),
@@ -65,11 +56,12 @@ RunParting compare_metrics(const RunMetrics& a, const RunMetrics& b, const Names
     const MetricSeries none{name, {}, {}};
     const MetricSeries* in_a = a.find(name);
     const MetricSeries* in_b = b.find(name);
-    const auto [step, text] =
-        first_difference(in_a == nullptr ? none : *in_a, in_b == nullptr ? none : *in_b, names);
-    if (text.empty() || step >= first) continue;
-    first = step;
-    parting.text = text;
+    const auto apart = first_step_where(
+        in_a == nullptr ? none : *in_a, in_b == nullptr ? none : *in_b,
+        [](const StepValues& at) { return !at.a || !at.b || !same_value(*at.a, *at.b); });
+    if (!apart || apart->step >= first) continue;
+    first = apart->step;
+    parting.text = parting_text(name, *apart, names);
     parting.same = false;
   }
   return parting;
