@@ -51,6 +51,17 @@ void take_row(const RowTrace& trace, int64_t line, WantedByLine& wanted) {
 
 }  // namespace
 
+DataSet::State::RowOrigin DataSet::State::row_origin(
+    const DataOptions& options, size_t source,
+    const std::shared_ptr<const ChatTemplate>& chat_template) {
+  const DataSource& from = options.sources[source];
+  RowOrigin origin{options.settings, from.transform,
+                   from.chat_template ? from.chat_template : chat_template};
+  origin.settings.fields = from.fields;
+  origin.settings.keep = from.keep;
+  return origin;
+}
+
 // Encodes single rows of one source once more.
 class DataSet::RowReader {
  public:
