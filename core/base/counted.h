@@ -9,9 +9,9 @@
 
 namespace xrun {
 
-// "1 pair", "1,024 tokens".
-inline std::string counted(int64_t count, std::string_view noun) {
-  return count_text(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+// "1 pair", "1,024 tokens"; `ending` makes a noun several ("2 micro-batches").
+inline std::string counted(int64_t count, std::string_view noun, std::string_view ending = "s") {
+  return count_text(count) + " " + std::string(noun) + std::string(count == 1 ? "" : ending);
 }
 
 }  // namespace xrun

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/trimmed.h"
+
 namespace xrun {
 
 namespace {
@@ -10,12 +12,6 @@ namespace {
 using Kind = Key::Kind;
 
 constexpr std::string_view kIndent = "  ";
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  if (begin == text.npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
-}
 
 std::string_view indent_of(std::string_view line) {
   return line.substr(0, std::min(line.find_first_not_of(" \t"), line.size()));

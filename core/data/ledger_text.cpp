@@ -5,16 +5,13 @@
 #include <map>
 
 #include "core/base/count_text.h"
+#include "core/base/counted.h"
 #include "core/data/ledger.h"
 #include "core/text/text_difference.h"
 
 namespace xrun {
 
 namespace {
-
-std::string plural(int64_t n, const char* noun) {
-  return fmt::format("{} {}{}", count_text(n), noun, n == 1 ? "" : "s");
-}
 
 constexpr size_t kListedOfReason = 3;  // a thousand rows that are too long hide the one that is bad
 
@@ -87,15 +84,15 @@ std::string Ledger::text(size_t listed) const {
   std::string out;
   for (const SourceLedger& source : sources) {
     out += fmt::format("{}: {} = {} kept + {} dropped; {} tokens, {} trained", source.name,
-                       plural(source.rows, "row"), count_text(source.kept),
+                       counted(source.rows, "row"), count_text(source.kept),
                        count_text(source.dropped_total()), count_text(source.tokens),
                        count_text(source.trained_tokens));
     if (source.cut > 0) {
-      out += fmt::format("; {} cut by {}", plural(source.cut, "row"),
-                         plural(source.cut_tokens, "token"));
+      out += fmt::format("; {} cut by {}", counted(source.cut, "row"),
+                         counted(source.cut_tokens, "token"));
     }
     if (source.repaired > 0) {
-      out += fmt::format("; invalid UTF-8 repaired in {}", plural(source.repaired, "row"));
+      out += fmt::format("; invalid UTF-8 repaired in {}", counted(source.repaired, "row"));
     }
     out += '\n';
     append_source_text(out, source, listed);

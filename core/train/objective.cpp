@@ -2,14 +2,11 @@
 
 #include <fmt/ranges.h>
 
+#include "core/base/counted.h"
 #include "core/train/micro_batch.h"
 
 namespace xrun {
 namespace {
-
-std::string plural(int64_t n, const char* noun) {
-  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
-}
 
 // Whether a step or an evaluation writes this name itself: another value would hide its own.
 bool is_reserved(std::string_view name) {
@@ -52,11 +49,11 @@ void check_result(const ObjectiveResult& result, const MicroBatch& micro) {
     const std::string per = fmt::format("(one per {} of this micro-batch)", unit_name(unit));
     XRUN_CHECK(loss.dim() != 0,
                "{} is a single number, wanted {} {}; return it unreduced, the step takes the mean",
-               what, plural(wanted, "element"), per);
+               what, counted(wanted, "element"), per);
     XRUN_CHECK(loss.dim() == 1, "{} has shape [{}], wanted [{}] {}", what,
                fmt::join(loss.sizes(), ", "), wanted, per);
     XRUN_CHECK(loss.numel() == wanted, "{} has {}, wanted {} {}", what,
-               plural(loss.numel(), "element"), wanted, per);
+               counted(loss.numel(), "element"), wanted, per);
     XRUN_CHECK(loss.is_floating_point(), "{} is of whole numbers, wanted a floating-point tensor",
                what);
   }

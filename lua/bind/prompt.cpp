@@ -12,6 +12,7 @@
 #include "core/base/interrupt.h"
 #include "core/base/prompt_chunk.h"
 #include "core/base/suggest.h"
+#include "core/base/trimmed.h"
 #include "core/console/shown_text.h"
 #include "lua/bind/args.h"
 #include "lua/bind/interruption.h"
@@ -20,14 +21,6 @@
 
 namespace xrun {
 namespace {
-
-constexpr std::string_view kBlanks = " \t\r\n";
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == text.npos) return "";
-  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
 
 // ":time f(x)" as "time" and "f(x)".
 std::pair<std::string, std::string_view> split_command(std::string_view input) {

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 
+#include "core/base/trimmed.h"
+
 namespace xrun {
 namespace {
-
-std::string trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(' ');
-  if (begin == std::string_view::npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(' ') - begin + 1));
-}
 
 // At commas that stand in no bracket.
 std::vector<std::string> split_list(std::string_view text) {
@@ -21,7 +17,7 @@ std::vector<std::string> split_list(std::string_view text) {
     if (c == '(' || c == '{' || c == '[') ++depth;
     if (c == ')' || c == '}' || c == ']') --depth;
     if (c != ',' || (depth > 0 && i < text.size())) continue;
-    if (std::string part = trimmed(text.substr(from, i - from)); !part.empty()) {
+    if (std::string part(trimmed(text.substr(from, i - from))); !part.empty()) {
       parts.push_back(std::move(part));
     }
     from = i + 1;
@@ -53,7 +49,7 @@ SignaturePart parameter(std::string text) {
 Signature read_signature(std::string_view text) {
   Signature signature;
   const size_t arrow = text.rfind("->");
-  std::string front = trimmed(text.substr(0, arrow));
+  std::string front(trimmed(text.substr(0, arrow)));
   if (front.starts_with('(') && front.ends_with(')')) {
     for (std::string& part : split_list(std::string_view(front).substr(1, front.size() - 2))) {
       signature.parameters.push_back(parameter(std::move(part)));

@@ -6,7 +6,9 @@
 
 #include "core/base/config.h"
 #include "core/base/count_text.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
+#include "core/base/trimmed.h"
 #include "core/console/table.h"
 #include "core/data/row_encoder.h"
 #include "core/text/template_laws.h"
@@ -18,10 +20,6 @@ namespace xrun {
 namespace {
 
 constexpr size_t kListed = 3;  // reasons of a source's bad rows
-
-std::string plural(int64_t count, const std::string& noun, const char* ending = "s") {
-  return fmt::format("{} {}{}", count_text(count), noun, count == 1 ? "" : ending);
-}
 
 // Splits "dpo.lua:12: what" into place and what; a message without a place stays whole.
 void split_place(Finding& finding) {
@@ -43,11 +41,6 @@ void split_place(Finding& finding) {
   }
 }
 
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  return begin == std::string::npos ? "" : text.substr(begin);
-}
-
 // "2 dropped (no_prompt 1, too_long 1), 3 cut by 120 tokens, 1 repaired"; "" of a source without.
 std::string losses_text(const SourceLedger& source) {
   std::vector<std::string> parts;
@@ -60,7 +53,7 @@ std::string losses_text(const SourceLedger& source) {
   }
   if (source.cut > 0) {
     parts.push_back(
-        fmt::format("{} cut by {}", count_text(source.cut), plural(source.cut_tokens, "token")));
+        fmt::format("{} cut by {}", count_text(source.cut), counted(source.cut_tokens, "token")));
   }
   if (source.repaired > 0) parts.push_back(fmt::format("{} repaired", count_text(source.repaired)));
   std::string out;
@@ -91,8 +84,8 @@ std::vector<std::string> reason_lines(const SourceLedger& source) {
 Finding source_finding(const SourceLedger& source) {
   Finding finding{Verdict::kOk, "ledger",
                   fmt::format("{}: {} of {} kept, {}, {} trained", source.name,
-                              count_text(source.kept), plural(source.rows, "row"),
-                              plural(source.tokens, "token"), count_text(source.trained_tokens))};
+                              count_text(source.kept), counted(source.rows, "row"),
+                              counted(source.tokens, "token"), count_text(source.trained_tokens))};
   const std::string losses = losses_text(source);
   if (losses.empty()) return finding;
   finding.verdict = Verdict::kNote;
@@ -137,10 +130,10 @@ Finding packs_finding(const LoopPause& pause, size_t which) {
   Finding finding{
       Verdict::kOk, "steps",
       fmt::format("{} of {} from {}; step {}: {} in {}, {:.0f} % full, {} trained",
-                  plural(loop.steps, "step"),
-                  plural(source.plan.units, source.data->set.unit_name()),
-                  count_text(source.data->set.size()), pause.step, plural(tokens, "token"),
-                  plural(static_cast<int64_t>(packs.size()), "micro-batch", "es"),
+                  counted(loop.steps, "step"),
+                  counted(source.plan.units, source.data->set.unit_name()),
+                  count_text(source.data->set.size()), pause.step, counted(tokens, "token"),
+                  counted(static_cast<int64_t>(packs.size()), "micro-batch", "es"),
                   room == 0 ? 0.0 : 100.0 * static_cast<double>(tokens) / static_cast<double>(room),
                   count_text(trained))};
   return finding;
@@ -154,7 +147,7 @@ Finding error_finding(const std::string& subject, const ErrorReport& report) {
   if (finding.place.empty()) split_place(finding);
   for (const std::string& value : report.values) finding.text += "\n" + value;
   if (finding.remedy.empty() && !report.source_line.empty()) {
-    finding.remedy = "look at: " + trimmed(report.source_line);
+    finding.remedy = "look at: " + std::string(trimmed(report.source_line));
   }
   return finding;
 }
@@ -175,7 +168,7 @@ Finding config_finding(const Config& config, bool all) {
   while (lines.ends_with('\n')) lines.pop_back();
   return {
       Verdict::kOk, "config",
-      fmt::format("{} set, {} at their defaults{}{}", plural(given, "value"), count_text(defaults),
+      fmt::format("{} set, {} at their defaults{}{}", counted(given, "value"), count_text(defaults),
                   all ? "" : " (--all shows them)", lines.empty() ? "" : "\n" + lines)};
 }
 
