@@ -15,9 +15,8 @@ TEST(RunState, WhatJsonCannotHoldComesBack) {
   state.set("worst", Json(Json::Array{-infinity, 1, "inf", Json()}));
   state.set("mean", std::nan(""));
   const std::string text = dump_json(encode_state(state));
-  EXPECT_EQ(text,
-            R"({"best":{"$number":"inf"},"worst":[{"$number":"-inf"},1,"inf",null],)"
-            R"("mean":{"$number":"nan"}})");
+  EXPECT_EQ(text, R"({"best":{"$number":"inf"},"worst":[{"$number":"-inf"},1,"inf",null],)"
+                  R"("mean":{"$number":"nan"}})");
   const Json back = decode_state(parse_json(text, "state"));
   EXPECT_EQ(back.at("best").as_double(), infinity);
   EXPECT_EQ(back.at("worst").as_array()[0].as_double(), -infinity);
