@@ -11,6 +11,7 @@
 #include "core/console/plot_axis.h"
 #include "core/console/progress.h"
 #include "core/console/report_parts.h"
+#include "core/run/hand_changes.h"
 
 namespace xrun {
 
@@ -98,8 +99,8 @@ std::string run_state_text(const RunFiles& run) {
   if (resumes != nullptr && resumes->size() > 0) {
     text += fmt::format(", resumed {} time{}", resumes->size(), resumes->size() == 1 ? "" : "s");
   }
-  if (const Json* touched = run.record.find("touched"); touched && !(*touched == Json(false))) {
-    text += ", changed by hand at a prompt";
+  if (const std::string by_hand = hand_changes_text(run.record); !by_hand.empty()) {
+    text += ", changed by hand at a prompt " + by_hand;
   }
   return text;
 }

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/lua_lexer.h"
 #include "core/run/difference.h"
+#include "core/run/hand_changes.h"
 #include "core/run/settings.h"
 #include "core/run/step_values.h"
 
@@ -188,6 +189,12 @@ void compare_code(const RunFiles& a, const RunFiles& b, RunComparison& out) {
                   out.program);
   add_differences(object_at(a.record, {"inputs", "modules"}),
                   object_at(b.record, {"inputs", "modules"}), "modules", out.program);
+  // Also of two that were changed alike: what was typed is in neither's recipe.
+  const std::string hand_a = hand_changes_text(a.record), hand_b = hand_changes_text(b.record);
+  if (!hand_a.empty() || !hand_b.empty()) {
+    out.program.push_back({"changed by hand at a prompt", hand_a.empty() ? "never" : hand_a,
+                           hand_b.empty() ? "never" : hand_b});
+  }
 }
 
 // ---- results

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/run/checkpoint.h"
 #include "core/run/environment.h"
+#include "core/run/hand_changes.h"
 #include "core/run/run_files.h"
 
 namespace xrun {
@@ -194,6 +195,13 @@ void RunDir::compare(const RunIdentity& before) {
                "new run, --force resumes with these changes",
                path_.string(), list);
     notices_.push_back(fmt::format("resuming by --force with changes:\n{}", list));
+  }
+  if (const std::string by_hand = hand_changes_text(record_); !by_hand.empty() && !finished()) {
+    notices_.push_back(
+        fmt::format("this run was changed by hand at a prompt {}; what was changed is not in the "
+                    "recipe, so from here on the recipe's own values train (log.txt has what was "
+                    "typed)\n",
+                    by_hand));
   }
   const auto machine = find_differences(before.machine, identity_.machine, "machine");
   if (!machine.empty()) {

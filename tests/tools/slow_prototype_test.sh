@@ -55,6 +55,9 @@ printf 'dpo = function(p) return 0 * policy:logprob(p.chosen) + 9 end\n' |
 is "$(losses touched | head -2)" "$(losses plain | head -2)"
 is "$(losses touched | tail -1)" '"train/loss":9.0'
 grep -q '"touched":true' touched/run.json || fail "run.json does not say that it was touched"
+"$xrun" diff plain touched >differences.txt && fail "a run changed by hand is no other run"
+grep -q 'changed by hand at a prompt *never *at step 2' differences.txt ||
+  fail "diff does not tell of the change: $(cat differences.txt)"
 grep -q 'dpo was (dpo.lua:10)' touched/log.txt || fail "log.txt lacks the change: $(cat touched/log.txt)"
 
 cat >drive.py <<'PYTHON'

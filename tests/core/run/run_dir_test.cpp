@@ -147,6 +147,21 @@ TEST(RunDir, ResumeRefusesAnotherRecipeFieldByField) {
             "[\"config.beta\",\"binary.build\"]");
 }
 
+// What was typed at a prompt is in no recipe, so a resumed run trains otherwise.
+TEST(RunDir, ResumeSaysThatHandChangesEnd) {
+  const ScratchFolder folder;
+  {
+    RunDir dir = open_dir(folder / "run");
+    dir.record().set("touched", true);
+    dir.record().set("touched_steps", parse_json("[3]", "record"));
+    dir.begin();
+  }
+  put_checkpoint(folder / "run", 4);
+  const RunDir dir = open_dir(folder / "run", true);
+  ASSERT_EQ(dir.notices().size(), 1u);
+  EXPECT_TRUE(dir.notices()[0].starts_with("this run was changed by hand at a prompt at step 3; "));
+}
+
 TEST(RunDir, AChangedRecipeStartsOverWhereNoCheckpointStands) {
   const ScratchFolder folder;
   {
