@@ -31,10 +31,11 @@ bool is_due(PausePlan& plan, bool ended_body, bool upcoming, int64_t step) {
 
 bool LoopPause::in_body() const { return failure != nullptr && run->run().in_body(); }
 
-std::string LoopPause::call_text() const {
+std::string LoopPause::wait_text() const {
   const std::string place = failure->position();
-  return fmt::format("a call that {}{}", failure->signal_number != 0 ? "was interrupted" : "failed",
-                     place.empty() ? "" : " at " + place);
+  return fmt::format("where {}{}",
+                     failure->signal_number != 0 ? "it was interrupted" : "a call failed",
+                     place.empty() ? "" : ", at " + place);
 }
 
 bool pauses_before_loops(lua_State* L) { return is_looked_at(L) && plan_of(L).at_once; }

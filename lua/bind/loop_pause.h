@@ -23,9 +23,9 @@ struct LoopPause {
   // be tried again (retried.h).
   std::shared_ptr<const ErrorReport> failure = nullptr;
 
-  // Whether it waits inside a body, and where: "a call that failed at dpo.lua:17".
+  // Whether it waits inside a body, and where: "where a call failed, at dpo.lua:17".
   bool in_body() const;
-  std::string call_text() const;
+  std::string wait_text() const;
 };
 
 // When the next pause is asked for. Belongs to a state (LuaState::service).

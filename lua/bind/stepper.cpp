@@ -180,12 +180,12 @@ MetricTable Stepper::step() {
 MetricTable Stepper::again(MetricTable* first) {
   const LoopPause& at = pause();
   Run& run = at.run->run();
-  XRUN_CHECK(!at.in_body(), "the body of step {} waits at {}; step() goes on from there", at.step,
-             at.call_text());
+  XRUN_CHECK(!at.in_body(), "the body of step {} waits {}; step() goes on from there", at.step,
+             at.wait_text());
   XRUN_CHECK(at.failure == nullptr,
-             "no body can be run again now: the recipe has left its loop and waits at {}; step() "
+             "no body can be run again now: the recipe has left its loop and waits {}; step() "
              "goes on from there",
-             at.call_text());
+             at.wait_text());
   // A loop that is yet to begin has no body to take back.
   const bool here = run.can_take_back() && at.loop->begun && kept_step_ == run.step() - 1;
   XRUN_CHECK(here && !kept_.empty(),
@@ -301,11 +301,10 @@ int64_t Stepper::batch_step() {
   if (at.in_body()) return at.step;
   if (trained_step_ == at.step - 1 && trained_step_ >= at.loop->first_step) return trained_step_;
   const auto body = at.run->upcoming(*at.loop);
-  XRUN_CHECK(
-      body.has_value(), "the loop is at its end; its last batch was not kept{}",
-      at.failure == nullptr
-          ? ""
-          : fmt::format("; the recipe waits at {}; step() goes on from there", at.call_text()));
+  XRUN_CHECK(body.has_value(), "the loop is at its end; its last batch was not kept{}",
+             at.failure == nullptr
+                 ? ""
+                 : fmt::format("; the recipe waits {}; step() goes on from there", at.wait_text()));
   return body->step;
 }
 

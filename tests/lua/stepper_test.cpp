@@ -246,7 +246,7 @@ TEST_F(Steps, ACallBehindTheLoopWaitsOutsideOfBodies) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_TRUE(has(error.what(),
-                    "has left its loop and waits at a call that failed at input:1; "
+                    "has left its loop and waits where a call failed, at input:1; "
                     "step() goes on from there"));
   }
   assign("dpo", "function(p) return policy:logprob(p.chosen) end");
