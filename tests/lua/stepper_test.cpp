@@ -25,7 +25,10 @@ class Steps : public SessionTest {
     ASSERT_NE(session_->pause(), nullptr) << session_->no_loop_text();
     stepper_ = std::make_unique<Stepper>(session_->recipe());
   }
-  ~Steps() override { stepper_.reset(); }
+  ~Steps() override {
+    stepper_.reset();
+    LuaState::clear_interrupt();
+  }
 
   // Assigns the value of some code, in which the recipe's `policy` and `reference` are known.
   void assign(const std::string& name, const std::string& code) {
