@@ -82,10 +82,12 @@ Metrics read_metrics(lua_State* L, int i) {
 }
 
 void open_metrics(LuaState& state) {
-  Class<MetricTable>(state, "Metrics",
-                     "Values to log, in their order. m.loss and m[\"train/loss\"] read one; a name "
-                     "that is not there raises, but is nil of an empty set (#m == 0) and of a step "
-                     "without an update (m.skipped).")
+  Class<MetricTable>(
+      state, "Metrics",
+      "Values to log, in their order. m[\"train/loss\"] reads one, m.loss the one whose "
+      "name ends so: of a body that logs train/loss and valid/loss it raises and "
+      "names both. A name that is not there raises, but is nil of an empty set (#m == "
+      "0) and of a step without an update (m.skipped).")
       .metamethod("__len", "#metrics -> number", "How many there are.",
                   [](MetricTable& self, lua_State* L) {
                     push(L, self.values.size());
