@@ -72,6 +72,7 @@ void Prompt::add(PromptCommand command) {
   XRUN_CHECK(!command.doc.empty(), ":{} has no doc string", command.name);
   for (PromptCommand& known : commands_) {
     if (known.name != command.name) continue;
+    command.of_recipe |= known.of_recipe;
     known = std::move(command);
     return;
   }

@@ -30,6 +30,7 @@ struct PromptCommand {
   std::function<std::string(Prompt&, std::string_view rest)> run;
   bool takes_chunk = false;  // its argument is Lua, of as many lines as Lua wants
   bool kept = false;         // one of the kept inputs: it changes what later ones see
+  bool of_recipe = false;  // it is about a recipe that is paused; stays where one replaces another
 };
 
 // Names that live outside the prompt: the locals and upvalues of a suspended frame. They are asked

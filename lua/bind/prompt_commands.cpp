@@ -102,10 +102,18 @@ void add_prompt_commands(Prompt& prompt) {
               .arguments = "KEY VALUE",
               .doc = "Changes a value of the recipe's config, for the lines that read it.",
               .run = set_key,
-              .kept = true});
-  prompt.add({"batch", "", "Shows the current batch as packs and segments.", wants_paused_recipe});
-  prompt.add({"reload", "", "Reads the recipe's file again and goes back to its loop.",
-              wants_paused_recipe});
+              .kept = true,
+              .of_recipe = true});
+  prompt.add({.name = "batch",
+              .arguments = "",
+              .doc = "Shows the current batch as packs and segments.",
+              .run = wants_paused_recipe,
+              .of_recipe = true});
+  prompt.add({.name = "reload",
+              .arguments = "",
+              .doc = "Reads the recipe's file again and goes back to its loop.",
+              .run = wants_paused_recipe,
+              .of_recipe = true});
   prompt.add(
       {"save", "FILE",
        "Writes the inputs so far, each :set too, those that failed left out, as a script for "

@@ -33,17 +33,20 @@ std::string without_newline(std::string text) {
 std::string help(Prompt& prompt, std::string_view) {
   using Words = std::vector<std::pair<std::string, std::string>>;
   const int width = prompt.console().traits().width;
-  Words commands, verbs;
+  Words of_recipe, others, verbs;
   for (const PromptCommand& command : prompt.commands()) {
     const std::string arguments = command.arguments.empty() ? "" : " " + command.arguments;
-    commands.emplace_back(":" + command.name + arguments, command.doc);
+    (command.of_recipe ? of_recipe : others)
+        .emplace_back(":" + command.name + arguments, command.doc);
   }
   for (const std::string& name : prompt.verbs()) {
     const DocEntry* entry = find_doc("repl." + name);
     if (entry != nullptr) verbs.emplace_back(name + entry->signature, entry->doc);
   }
-  std::string text = word_list(commands, width);
-  if (!verbs.empty()) text += "\n" + word_list(verbs, width);
+  // What is about the recipe comes first where there is one.
+  std::string text = verbs.empty() ? "" : word_list(verbs, width) + "\n";
+  text += verbs.empty() ? word_list(others, width) + "\n" + word_list(of_recipe, width)
+                        : word_list(of_recipe, width) + "\n" + word_list(others, width);
   for (const char* line : kKeys) {
     for (const std::string& part : broken_lines(line, width)) text += "\n" + part;
   }

@@ -18,6 +18,17 @@ TEST_F(PromptTest, HelpListsEveryCommandWithWords) {
   }
 }
 
+// With the verbs of a recipe at hand; at a prompt alone its commands come last.
+TEST_F(PromptTest, HelpBeginsWithWhatIsAboutTheRecipe) {
+  std::string text = say(":help");
+  EXPECT_LT(text.find(":time CHUNK"), text.find(":reload"));
+  prompt_->add_verb("leap", "()", "One body.", [](lua_State*) { return 0; });
+  text = say(":help");
+  EXPECT_EQ(text.find("leap()"), 0u) << text;
+  EXPECT_LT(text.find(":reload"), text.find(":time CHUNK"));
+  EXPECT_LT(text.find(":set KEY VALUE"), text.find(":help [NAME]"));
+}
+
 TEST_F(PromptTest, AnUnknownCommandNamesTheNearest) {
   EXPECT_EQ(say(":tme x"),
             "failed: there is no :tme; did you mean `:time`?; :help lists what there is");
