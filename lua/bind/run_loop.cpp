@@ -183,7 +183,8 @@ std::shared_ptr<Batch> RunLoop::make_batch(const StepLoop& loop, int64_t step,
 std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
   settle(loop, state);
   const std::optional<Body> body = run_->begin_body(state);
-  set_stopping_text(body ? kStoppingStep : kStopping);
+  // A look saves nothing, and its own text says so.
+  if (session_.scratch == nullptr) set_stopping_text(body ? kStoppingStep : kStopping);
   if (!body) {
     progress_->finish();
     return std::nullopt;

@@ -93,4 +93,20 @@ wants 0 'would train' "$xrun" check recipes/kto.lua --set model=tiny
 wants 0 'gradient 2' "$xrun" check recipes/joint.lua --set model=tiny
 wants 0 'would train' "$xrun" check recipes/reward.lua --set model=tiny
 wants 0 'would train' "$xrun" check recipes/pretrain.lua --set model=tiny
+# A body that never ends: Ctrl-C says where it stands.
+changed hang.lua 's/^  local margin .*/  io.stderr:write("go\\n"); while true do end; local margin/'
+python3 - "$xrun" "$root/tests/data/pairs.jsonl" <<'PYTHON'
+import signal, subprocess, sys
+check = subprocess.Popen(
+    [sys.argv[1], "check", "hang.lua", "--set", "model=tiny", "--set", "answers=0", "--set",
+     "batch.pairs=2", "--set", "data.1.path=" + sys.argv[2]],
+    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+assert check.stderr.readline() == "go\n"
+check.send_signal(signal.SIGINT)
+said, _ = check.communicate(timeout=60)
+assert check.returncode == 130, check.returncode
+assert any(line.startswith("note     stopped") and " at hang.lua:" in line and
+           line.endswith(", so not all was checked") for line in said.splitlines()), said
+PYTHON
+
 echo ok

@@ -8,7 +8,9 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/base/interrupt.h"
 #include "core/console/console.h"
+#include "lua/bind/interruption.h"
 #include "lua/bind/look.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/check_recipe.h"
@@ -84,7 +86,14 @@ int command_check(int argc, char** argv) {
     report.add(finding);
   } else {
     report.add(template_findings(*look));
-    check_loops(*look, report);
+    try {
+      check_loops(*look, report);
+    } catch (const Interrupted&) {
+      const std::string at = interrupted_at(look->state());
+      report.add({Verdict::kNote, "stopped",
+                  (at.empty() ? "" : "at " + at + ", ") + std::string("so not all was checked")});
+      throw;
+    }
   }
   report.say(report.trouble() == 0 ? fmt::format("\n{} would train", options.recipe)
                                    : fmt::format("\n{} would not train", options.recipe));
