@@ -9,12 +9,21 @@
 #include "core/console/progress.h"
 #include "core/console/shown_text.h"
 #include "core/console/text_width.h"
+#include "core/console/word_list.h"
 #include "core/data/ledger.h"
 #include "core/run/run.h"
 
 namespace xrun {
 
 namespace {
+
+// Lines of `text` beside `indent` columns: broken at blanks on a terminal, elsewhere one. A path
+// stays whole, so that it can be copied.
+std::vector<std::string> lines_for(const Console& console, const std::string& text, int indent) {
+  constexpr int kNarrowest = 10;
+  if (!console.traits().terminal || text.find(' ') == std::string::npos) return {text};
+  return broken_lines(text, std::max(console.traits().width - indent, kNarrowest));
+}
 
 // "name    text" lines, the names dim and padded to one width.
 class Facts {
@@ -30,8 +39,12 @@ class Facts {
     for (const auto& fact : facts_) width = std::max(width, text_width(fact.first));
     std::string out;
     for (const auto& [name, text] : facts_) {
-      const auto blanks = static_cast<size_t>(width - text_width(name) + 2);
-      out += console_.dim(name) + std::string(blanks, ' ') + text + "\n";
+      std::string before =
+          console_.dim(name) + std::string(static_cast<size_t>(width - text_width(name) + 2), ' ');
+      for (const std::string& line : lines_for(console_, text, width + 2)) {
+        out += before + line + "\n";
+        before = std::string(static_cast<size_t>(width) + 2, ' ');
+      }
     }
     return out;
   }
@@ -121,8 +134,14 @@ std::string opening_report(const OpeningReport& report, const Console& console) 
   facts.add("output", report.output);
   std::string out = shown_text(report.ledger) + facts.text();
   for (const std::string& notice : report.notices) {
-    out += shown_text(notice);
-    if (notice.empty() || notice.back() != '\n') out += '\n';
+    std::string rest = shown_text(notice);
+    if (rest.empty() || rest.back() != '\n') rest += '\n';
+    for (size_t from = 0, end = 0; from < rest.size(); from = end + 1) {
+      end = rest.find('\n', from);
+      for (const std::string& line : lines_for(console, rest.substr(from, end - from), 0)) {
+        out += line + "\n";
+      }
+    }
   }
   return out;
 }

@@ -74,6 +74,22 @@ TEST(Summaries, ForeignTextCannotActOnTheTerminal) {
   }
 }
 
+TEST(OpeningReport, BreaksProseAtBlanksOnATerminal) {
+  const Console narrow([](std::string_view) {}, {true, ColorDepth::kNone, 40});
+  OpeningReport report;
+  report.recipe = "dpo.lua";
+  report.facts = {{"memory", "3.3 GB: optimizer 1.1 GB, activations 957 MB"}};
+  report.output = "runs/a-folder-whose-name-is-wider-than-the-line";
+  report.notices = {"template: the tokenizer's own has no generation marks"};
+  EXPECT_EQ(opening_report(report, narrow),
+            "recipe  dpo.lua\n"
+            "memory  3.3 GB: optimizer 1.1 GB,\n"
+            "        activations 957 MB\n"
+            "output  runs/a-folder-whose-name-is-wider-than-the-line\n"
+            "template: the tokenizer's own has no\n"
+            "generation marks\n");
+}
+
 TEST(OpeningReport, LeavesOutWhatIsUnknown) {
   OpeningReport report;
   report.recipe = "recipes/dpo.lua";
