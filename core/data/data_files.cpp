@@ -11,6 +11,7 @@
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
 #include "core/base/lfs_pointer.h"
+#include "core/base/shell_word.h"
 #include "core/data/byte_stream.h"
 
 namespace xrun {
@@ -35,12 +36,6 @@ constexpr Conversion kConversions[] = {
 };
 constexpr const char* kRename = "mv -n -- {0} {1}";
 
-std::string shell_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 // Zeros stand behind the end of a shorter file.
 std::string beginning_of(const std::string& path) {
   std::string beginning(4096, '\0');
@@ -53,7 +48,7 @@ std::string beginning_of(const std::string& path) {
 std::string conversion_of(const std::string& path) {
   const auto command = [&](const char* pattern, const char* ending) {
     const std::string target = fs::path(path).replace_extension(ending).string();
-    return fmt::format(fmt::runtime(pattern), shell_quoted(path), shell_quoted(target));
+    return fmt::format(fmt::runtime(pattern), shell_word(path), shell_word(target));
   };
   for (const Conversion& kind : kConversions) {
     if (path.ends_with(kind.ending)) return command(kind.command, ".jsonl");

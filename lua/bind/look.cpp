@@ -59,7 +59,7 @@ Session& LookSession::session() { return session_of(state()); }
 void LookSession::start(RecipeOptions options, std::shared_ptr<Console> console) {
   options.purpose = RecipePurpose::kLook;
   const bool bare = options.recipe.empty();
-  if (bare) options.recipe = "(prompt)";
+  if (bare) options.recipe = kNoRecipe;
   set_up_torch(options.threads);
   const std::string text = bare ? "" : read_file(options.recipe, 16 << 20);
   error_ = error_of([&] { recipe_ = std::make_unique<Recipe>(options, engine_modules(), text); });

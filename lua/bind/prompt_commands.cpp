@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/recipe_text.h"
+#include "core/base/shell_word.h"
 #include "lua/bind/args.h"
 #include "lua/bind/recipe.h"
 #include "lua/bind/value_text.h"
@@ -73,12 +74,24 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   return said;
 }
 
+// The command that reads a file of inputs to the same names.
+std::string command_of(const RecipeOptions& options, const std::string& file) {
+  std::string out = "xrun repl ";
+  if (!options.recipe.empty() && options.recipe != kNoRecipe) {
+    out += shell_word(options.recipe) + " ";
+  }
+  for (const std::string& set : options.sets) out += "--set " + shell_word(set) + " ";
+  return out + "< " + shell_word(file);
+}
+
 std::string save(Prompt& prompt, std::string_view rest) {
   XRUN_CHECK(!rest.empty(), "wanted :save FILE");
   const std::filesystem::path file(rest);
   XRUN_CHECK(!std::filesystem::exists(file), "{} is there already; choose another name",
              file.string());
-  std::string text = "-- Inputs of a prompt; xrun repl < " + file.filename().string() + "\n";
+  const RecipeOptions& options = recipe_context(prompt.state()).options;
+  std::string text =
+      "-- Inputs of a prompt; " + command_of(options, file.filename().string()) + "\n";
   for (const std::string& input : prompt.kept_inputs()) text += input + "\n";
   write_file_atomic(file, text);
   return fmt::format("{} inputs in {}", prompt.kept_inputs().size(), file.string());

@@ -22,6 +22,9 @@ enum class RecipePurpose { kTrain, kCache, kLook };
 struct LoopPause;  // loop_pause.h
 
 // What the command line says; see design of commands.
+// What a prompt without a recipe has in the recipe's place.
+inline constexpr const char* kNoRecipe = "(prompt)";
+
 struct RecipeOptions {
   std::string recipe;             // the file, as given; "": none, a state for a prompt
   std::vector<std::string> sets;  // --set key=value

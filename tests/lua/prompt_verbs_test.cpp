@@ -98,7 +98,7 @@ TEST_F(Verbs, SaveWritesTheSettingsToo) {
   say("cfg.beta * 2");
   EXPECT_TRUE(says(":save saved.lua", "2 inputs in saved.lua"));
   EXPECT_EQ(read_file("saved.lua"),
-            "-- Inputs of a prompt; xrun repl < saved.lua\n:set beta 0.25\ncfg.beta * 2\n");
+            "-- Inputs of a prompt; xrun repl test.lua < saved.lua\n:set beta 0.25\ncfg.beta * 2\n");
 }
 
 TEST_F(Verbs, TheBatchIsListed) {
