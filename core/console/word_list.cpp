@@ -11,6 +11,13 @@ namespace {
 constexpr int kGap = 2;
 constexpr int kNarrowest = 30;  // columns of meaning beside a name
 
+// Bytes of a beginning of a word that is wider than `columns`: a path ends behind a folder.
+size_t piece_size(std::string_view word, int columns) {
+  const size_t most = std::max(fitting_size(word, columns), text_character(word, 0).size);
+  const size_t slash = word.substr(0, most).rfind('/');
+  return slash != word.npos && 2 * slash > most ? slash + 1 : most;
+}
+
 }  // namespace
 
 std::vector<std::string> broken_lines(std::string_view text, int width) {
@@ -34,7 +41,7 @@ std::vector<std::string> broken_lines(std::string_view text, int width) {
       ++used;
     }
     while (used + columns > width && !word.empty()) {  // wider than a line
-      const size_t size = std::max(fitting_size(word, width - used), text_character(word, 0).size);
+      const size_t size = piece_size(word, width - used);
       lines.back() += word.substr(0, size);
       columns -= text_width(word.substr(0, size));
       word.remove_prefix(size);

@@ -13,7 +13,7 @@ namespace xrun {
 std::string word_list(const std::vector<std::pair<std::string, std::string>>& words, int width);
 
 // Text broken at blanks into lines of at most `width` columns; a wider word is split between
-// characters.
+// characters, a path behind a '/' where one is near.
 std::vector<std::string> broken_lines(std::string_view text, int width);
 
 }  // namespace xrun

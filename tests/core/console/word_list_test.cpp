@@ -22,6 +22,8 @@ TEST(WordList, AWordWiderThanALineIsSplitBetweenCharacters) {
   EXPECT_EQ(broken_lines("日本語", 5), (Lines{"日本", "語"}));
   EXPECT_EQ(broken_lines("日本", 1), (Lines{"日", "本"}));
   EXPECT_EQ(broken_lines("", 5), Lines{""});
+  EXPECT_EQ(broken_lines("tests/data/pairs.jsonl:7", 14), (Lines{"tests/data/", "pairs.jsonl:7"}));
+  EXPECT_EQ(broken_lines("t/a_long_name", 6), (Lines{"t/a_lo", "ng_nam", "e"}));
 }
 
 }  // namespace
