@@ -63,7 +63,8 @@ std::string finding_text(const Finding& finding, const Console& console, int sub
   const std::string text =
       shown_text(finding.place.empty() ? finding.text : finding.place + ": " + finding.text);
   std::string out = painted(finding.verdict, console);
-  out += below ? finding.subject + "\n" : pad_to_width(finding.subject, subject_columns + 2);
+  const std::string subject = shown_text(finding.subject, Blanks::kBreaksMarked);
+  out += below ? subject + "\n" : pad_to_width(subject, subject_columns + 2);
   bool first = !below;
   for (const std::string& line : wrapped(text, columns)) {
     out += (first ? "" : spaces) + line + "\n";

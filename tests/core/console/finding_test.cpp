@@ -40,9 +40,9 @@ TEST(Finding, NamesItsPlace) {
 }
 
 TEST(Finding, ShowsForeignBytesAndObeysNone) {
-  const Finding finding{Verdict::kNote, "row", "a\x1b[2J", "b\xff", "x\x07.jsonl:1"};
-  EXPECT_EQ(finding_text(finding, plain(), 3),
-            "note     row  x<07>.jsonl:1: a<1B>[2J\n              -> b<FF>\n");
+  const Finding finding{Verdict::kNote, "r\x07", "a\x1b[2J", "b\xff", "x\x07.jsonl:1"};
+  EXPECT_EQ(finding_text(finding, plain(), 5),
+            "note     r<07>  x<07>.jsonl:1: a<1B>[2J\n                -> b<FF>\n");
 }
 
 TEST(Finding, WrapsToATerminal) {
