@@ -94,19 +94,6 @@ std::string html_escape(std::string_view text) {
   return out;
 }
 
-std::string script_json(std::string_view json) {
-  std::string out;
-  out.reserve(json.size());
-  for (const char c : json) {
-    if (c == '<') {
-      out += "\\u003c";  // "<" stands in strings alone
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 std::string html_page(const HtmlPage& page) {
   XRUN_CHECK(page.style.find("</") == std::string::npos, "a page's style holds \"</\"");
   XRUN_CHECK(page.script.find("</") == std::string::npos, "a page's script holds \"</\"");

@@ -21,12 +21,8 @@ constexpr int kSeriesColors = 8;
 std::string series_color(size_t index);
 
 // Returns text that stands for itself in an element or in a quoted attribute, whatever bytes it is
-// made of: shown_text of it (newline and tab stay), escaped. Text for a <script> is script_json's.
+// made of: shown_text of it (newline and tab stay), escaped.
 std::string html_escape(std::string_view text);
-
-// Returns a JSON document that may stand inside <script type="application/json">: no "<" is left,
-// so no text in it can end the element.
-std::string script_json(std::string_view json);
 
 struct HtmlPage {
   std::string title = {};   // plain text: the tab's, escaped here

@@ -52,9 +52,9 @@ shows "xrun> '0123456789abcdefghijklmnopqrstuvwxyz'"
 keys Enter
 shows "\"0123456789abcdefghijklmnopqrstuvwxyz\""
 is "$(grep -c "0123456789a" "$work/screen")" 2
-keys -l "while true do end"
+keys -l "print(600 * 70) while true do end"
 keys Enter
-sleep 0.5
+shows "42000"
 keys C-c
 shows "interrupted at input"
 keys C-d

@@ -53,10 +53,6 @@ TEST(HtmlPage, ShowsControlsAndInvalidBytesAsCharacters) {
             "&lt;00&gt;&lt;1B&gt;[2J&lt;FF&gt;&lt;U+202E&gt;evil");
 }
 
-TEST(HtmlPage, JsonInAScriptCannotEndIt) {
-  EXPECT_EQ(script_json(R"({"a":"</script><!--"})"), R"({"a":"\u003c/script>\u003c!--"})");
-}
-
 TEST(HtmlPage, RefersToNothingElsewhereAndRunsOnlyItsScript) {
   const std::string page =
       html_page({.title = "a < b", .body = "<p>x</p>", .style = "p { }", .script = "let a = 1;"});
