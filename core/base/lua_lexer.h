@@ -15,6 +15,11 @@ struct LuaToken {
   size_t begin = 0, end = 0;  // its bytes in the chunk
 };
 
+// Whether a token is this sign: "(".
+inline bool is_sign(const LuaToken& token, std::string_view sign) {
+  return token.kind == LuaToken::Kind::kSign && token.text == sign;
+}
+
 // Splits a chunk; comments vanish. The last token is kEnd. What is no token of a config is kBad and
 // reading goes on behind it: LuaJIT's 1LL and 2i, a number out of range, a text with a wrong escape
 // or without an end.

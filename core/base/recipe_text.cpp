@@ -27,7 +27,7 @@ class Reader {
     return tokens_[std::min(at + ahead, tokens_.size() - 1)];
   }
   bool sign(std::string_view text, size_t ahead = 0) const {
-    return now(ahead).kind == Kind::kSign && now(ahead).text == text;
+    return is_sign(now(ahead), text);
   }
   bool name(std::string_view text, size_t ahead = 0) const {
     return now(ahead).kind == Kind::kName && now(ahead).text == text;

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <filesystem>
 
+#include "core/base/lua_words.h"
 #include "core/console/shown_text.h"
 #include "lua/bind/args.h"
 #include "lua/bind/tensor.h"
@@ -14,16 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = LuaToken::Kind;
 
-constexpr const char* kLuaWords[] = {
-    "and",   "break", "do",  "else", "elseif", "end",    "false", "for",  "function", "if",   "in",
-    "local", "nil",   "not", "or",   "repeat", "return", "then",  "true", "until",    "while"};
 constexpr size_t kMostFiles = 1000;
-
-bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
-bool is_sign(const LuaToken& token, std::string_view sign) {
-  return token.kind == Kind::kSign && token.text == sign;
-}
 
 // The type that a signature ends in: "Tensor" of "(view) -> Tensor [n]"; a property's is whole.
 std::string result_type(const DocEntry& entry) {
@@ -31,7 +23,7 @@ std::string result_type(const DocEntry& entry) {
   std::string_view type = entry.signature;
   if (arrow != std::string::npos) type.remove_prefix(arrow + 3);
   size_t end = 0;
-  while (end < type.size() && in_name(type[end])) ++end;
+  while (end < type.size() && in_lua_name(type[end])) ++end;
   return std::string(type.substr(0, end));
 }
 
@@ -55,8 +47,8 @@ void CompletionWays::names(std::string_view word) {
     add(name, kind_of_top());
     lua_pop(L_, 1);
   }
-  for (const char* name : kLuaWords) {
-    if (std::string_view(name).starts_with(word)) add(name, "");
+  for (const std::string_view name : kLuaKeywords) {
+    if (name.starts_with(word)) add(std::string(name), "");
   }
 }
 
@@ -207,7 +199,7 @@ void CompletionWays::add_fields(int table, bool methods, std::string_view word) 
     lua_pop(L_, 1);
     if (!fits || lua_type(L_, -1) != LUA_TSTRING) continue;
     const std::string name = lua_tostring(L_, -1);
-    const bool typed = !name.empty() && std::all_of(name.begin(), name.end(), in_name);
+    const bool typed = !name.empty() && std::all_of(name.begin(), name.end(), in_lua_name);
     if (typed && name.starts_with(word)) add(name, hint);
   }
 }
@@ -263,7 +255,7 @@ void CompletionWays::add_options(const DocEntry& entry, std::string_view word) {
   if (open == std::string::npos || close == std::string::npos) return;
   for (size_t at = open + 1; at < close;) {
     size_t end = at;
-    while (end < close && in_name(entry.signature[end])) ++end;
+    while (end < close && in_lua_name(entry.signature[end])) ++end;
     const std::string name = entry.signature.substr(at, end - at);
     if (!name.empty() && name.starts_with(word)) add(name + " = ", "");
     at = end + 1;

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "core/base/lua_words.h"
 #include "lua/bind/config_stubs.h"
 #include "lua/bind/op_table.h"
 #include "lua/bind/signature.h"
@@ -26,14 +27,7 @@ const std::map<std::string, std::string, std::less<>> kWordTypes = {
     {"parts", "table"},   {"...", "any"},
 };
 
-const std::set<std::string, std::less<>> kKeywords = {
-    "and",      "break",  "do",   "else", "elseif", "end",  "false", "for",
-    "function", "goto",   "if",   "in",   "local",  "nil",  "not",   "or",
-    "repeat",   "return", "then", "true", "until",  "while"};
-
 constexpr std::string_view kConfigKey = "cfg.";  // a parameter that is a table of the config
-
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 // The words between which "|" or "or" stands; a shape behind a type is none: "Tensor [n]".
 std::vector<std::string> alternatives(std::string text) {
@@ -42,7 +36,7 @@ std::vector<std::string> alternatives(std::string text) {
   for (size_t from = 0; from <= text.size();) {
     const size_t bar = std::min(text.find('|', from), text.size());
     size_t end = from;
-    while (end < bar && (is_word(text[end]) || text[end] == '.')) ++end;
+    while (end < bar && (in_lua_name(text[end]) || text[end] == '.')) ++end;
     words.push_back(text.substr(from, end - from));
     from = bar + 1;
   }
@@ -108,9 +102,9 @@ class Stubs {
     if (part.text.starts_with('{')) return "options";
     const size_t from = part.text.starts_with(kConfigKey) ? kConfigKey.size() : 0;
     size_t end = from;
-    while (end < part.text.size() && is_word(part.text[end])) ++end;
+    while (end < part.text.size() && in_lua_name(part.text[end])) ++end;
     const std::string name = part.text.substr(from, end - from);
-    return name.empty() || kKeywords.contains(name) ? "f" : name;
+    return name.empty() || is_lua_keyword(name) ? "f" : name;
   }
 
   // What is one of several, nil aside, is used as one of them: an editor would object to each use.
@@ -196,7 +190,7 @@ class Stubs {
     std::string out;
     for (const std::string& name : public_op_names()) {
       const OpPacket* packet = find_public_op(name);
-      if (packet == nullptr || packet->overloads.empty() || kKeywords.contains(name)) continue;
+      if (packet == nullptr || packet->overloads.empty() || is_lua_keyword(name)) continue;
       const OpOverload& first = packet->overloads.front();
       const size_t tensors = first.schema().returns().size();
       std::string head = "\n---" + overload_text(first) + "\n";

@@ -8,6 +8,7 @@
 
 #include "core/base/config_field.h"
 #include "core/base/lua_lexer.h"
+#include "core/base/lua_words.h"
 #include "lua/bind/completion_ways.h"
 #include "lua/bind/op_table.h"
 #include "lua/bind/prompt.h"
@@ -16,12 +17,6 @@ namespace xrun {
 namespace {
 
 using Kind = LuaToken::Kind;
-
-bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
-bool is_sign(const LuaToken& token, std::string_view sign) {
-  return token.kind == Kind::kSign && token.text == sign;
-}
 
 // The first token of the chain that ends before tokens[end].
 size_t chain_begin(const std::vector<LuaToken>& tokens, size_t end) {
@@ -134,7 +129,7 @@ Completions Prompt::complete(std::string_view text, size_t cursor) {
     return {*string, completer.take()};
   }
   size_t begin = before.size();
-  while (begin > 0 && in_name(before[begin - 1])) --begin;
+  while (begin > 0 && in_lua_name(before[begin - 1])) --begin;
   std::string_view chunk = before.substr(0, begin);
   const std::string_view word = before.substr(begin);
   if (before.starts_with(':')) {

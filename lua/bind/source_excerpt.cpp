@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/base/lua_words.h"
 #include "lua/bind/args.h"
 #include "lua/bind/class.h"
 
 namespace xrun {
 namespace {
-
-bool starts_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
-bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 struct Span {
   size_t begin, end;
@@ -28,18 +26,19 @@ std::vector<Span> names_in(std::string_view line, bool joined) {
       size_t end = i + 1;
       while (end < line.size() && line[end] != c) end += line[end] == '\\' ? 2 : 1;
       i = end + 1;
-    } else if (starts_name(c)) {
+    } else if (begins_lua_name(c)) {
       size_t end = i;
-      while (end < line.size() && in_name(line[end])) ++end;
-      while (joined && end + 1 < line.size() && line[end] == '.' && starts_name(line[end + 1])) {
+      while (end < line.size() && in_lua_name(line[end])) ++end;
+      while (joined && end + 1 < line.size() && line[end] == '.' &&
+             begins_lua_name(line[end + 1])) {
         ++end;
-        while (end < line.size() && in_name(line[end])) ++end;
+        while (end < line.size() && in_lua_name(line[end])) ++end;
       }
       found.push_back({i, end});
       i = end;
     } else {
       i += 1;
-      while (std::isdigit(static_cast<unsigned char>(c)) && i < line.size() && in_name(line[i]))
+      while (std::isdigit(static_cast<unsigned char>(c)) && i < line.size() && in_lua_name(line[i]))
         ++i;
     }
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/count_text.h"
+#include "core/base/lua_words.h"
 #include "core/base/utf8.h"
 #include "core/console/shown_text.h"
 #include "core/console/text_width.h"
@@ -28,18 +29,6 @@ std::string number_text(double value) {
     return fmt::format("{}", static_cast<int64_t>(value));
   }
   return fmt::format("{:.14g}", value);
-}
-
-bool is_name(std::string_view text) {
-  constexpr std::string_view kWords[] = {"and",   "break", "do",       "else", "elseif", "end",
-                                         "false", "for",   "function", "goto", "if",     "in",
-                                         "local", "nil",   "not",      "or",   "repeat", "return",
-                                         "then",  "true",  "until",    "while"};
-  if (text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) != 0) return false;
-  if (std::find(std::begin(kWords), std::end(kWords), text) != std::end(kWords)) return false;
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-  });
 }
 
 // A value that was read: a text, or members between braces.
@@ -159,7 +148,7 @@ class Reader {
         size_t size = 0;
         const char* bytes = lua_tolstring(L_, -1, &size);
         std::string key(bytes, size);
-        std::string text = is_name(key) ? key : "[" + quoted_text(key, kLongestWithin) + "]";
+        std::string text = is_lua_name(key) ? key : "[" + quoted_text(key, kLongestWithin) + "]";
         keys.push_back({1, 0, std::move(key), std::move(text), place});
       } else {
         const bool table = lua_type(L_, -1) == LUA_TTABLE;
