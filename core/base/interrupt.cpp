@@ -29,6 +29,8 @@ void check_interrupt() {
 
 void clear_interrupt() { raised_by.store(0); }
 
+void clear_interrupt(int signal_number) { raised_by.compare_exchange_strong(signal_number, 0); }
+
 void request_pause() { pause_wanted.store(true); }
 
 bool take_pause_request() {

@@ -17,8 +17,11 @@ int interrupt_signal();
 // Throws Interrupted if the flag is raised; the flag stays raised.
 void check_interrupt();
 
-// Lowers the flag, as a prompt does after it has answered a Ctrl-C.
+// Lowers the flag.
 void clear_interrupt();
+// Lowers the flag if this signal raised it, as a prompt does after it has answered a Ctrl-C: one
+// that ends the process and came meanwhile stays. Async-signal-safe.
+void clear_interrupt(int signal_number);
 
 // A second flag, of SIGUSR1: a loop pauses between two bodies. Raising it is async-signal-safe.
 void request_pause();

@@ -17,7 +17,7 @@ constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
 
 // A signal that ends the process is pending. Ctrl-C is none, and is forgotten.
 bool stopped() {
-  if (interrupt_signal() == SIGINT) clear_interrupt();
+  clear_interrupt(SIGINT);
   return interrupt_requested();
 }
 

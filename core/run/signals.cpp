@@ -46,27 +46,32 @@ void say(const char* text) {
   }
 }
 
+// Whether the process stays behind this signal.
+bool stays(int signal_number) { return signal_number == SIGINT && manner == SignalManner::kPrompt; }
+
 void on_signal(int signal_number) {
   const int saved_errno = errno;
-  const bool stays = signal_number == SIGINT && manner == SignalManner::kPrompt;
-  if (!interrupt_requested()) {
+  const bool pending_stays = interrupt_requested() && stays(interrupt_signal());
+  const bool first = !interrupt_requested() || (pending_stays && !stays(signal_number));
+  if (first) {
+    clear_interrupt(SIGINT);
     first_signal_ms = now_ms();
-    if (const char* text = stopping_text; text != nullptr && !stays) say(text);
+    if (const char* text = stopping_text; text != nullptr && !stays(signal_number)) say(text);
     alarm(kStillStoppingAfterS);
-  } else if (!stays && now_ms() - first_signal_ms >= kSecondSignalAfterMs) {
+  } else if (!pending_stays && now_ms() - first_signal_ms >= kSecondSignalAfterMs) {
     say(kStoppingAtOnce);
     remove_temporary_dirs();
     _exit(interrupted_exit_status(signal_number));
   }
   request_interrupt(signal_number);
-  if (const SignalHook hook = signal_hook) hook(signal_number);
+  const int counts = interrupt_signal();
+  if (const SignalHook hook = signal_hook; hook != nullptr && counts != 0) hook(counts);
   errno = saved_errno;
 }
 
 void on_alarm(int) {
   const int saved_errno = errno;
-  const bool stays = interrupt_signal() == SIGINT && manner == SignalManner::kPrompt;
-  if (interrupt_requested()) say(stays ? kStillComputing : kStillStopping);
+  if (interrupt_requested()) say(stays(interrupt_signal()) ? kStillComputing : kStillStopping);
   errno = saved_errno;
 }
 

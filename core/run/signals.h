@@ -5,7 +5,8 @@
 
 namespace xrun {
 
-// Called inside the signal handler, so it must be async-signal-safe (lua_sethook is).
+// Called inside the signal handler, with the signal that counts (interrupt_signal()), so it must be
+// async-signal-safe (lua_sethook is).
 using SignalHook = void (*)(int signal_number);
 
 // Makes SIGINT, SIGTERM and SIGHUP (unless it is ignored, as under nohup) raise the interrupt flag
@@ -31,7 +32,9 @@ enum class SignalManner {
   kPrompt,  // stop what is computed; the process stays, however many come
 };
 
-// Sets the manner and returns the one before. SIGTERM and SIGHUP mean the same in both.
+// Sets the manner and returns the one before. SIGTERM and SIGHUP mean the same in both: at a prompt
+// one takes the place of a Ctrl-C that is pending, and counts as the first; a Ctrl-C behind it is
+// its second.
 SignalManner set_signal_manner(SignalManner manner);
 
 // The exit status of a process stopped by a signal: 129 for SIGHUP, 130 for SIGINT, 143 for

@@ -127,6 +127,14 @@ void LuaState::clear_interrupt() noexcept {
   if (lua_State* L = interruptible.load()) lua_sethook(L, nullptr, 0, 0);
 }
 
+void LuaState::clear_interrupt(int signal_number) noexcept {
+  if (!pending_signal.compare_exchange_strong(signal_number, 0)) return;
+  lua_State* L = interruptible.load();
+  if (L == nullptr) return;
+  lua_sethook(L, nullptr, 0, 0);
+  if (pending_signal.load() != 0) arm_hook(L, kEveryInstruction);  // one came between the two
+}
+
 Suspension suspension(lua_State* L) {
   const LuaState& state = LuaState::of(L);
   if (!state.may_suspend) return Suspension::kNone;

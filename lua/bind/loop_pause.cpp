@@ -42,8 +42,8 @@ bool pauses_before_loops(lua_State* L) { return is_looked_at(L) && plan_of(L).at
 
 void pause_if_interrupted(lua_State* L) {
   if (!session_of(L).prompt_in_charge || interrupt_signal() != SIGINT) return;
-  LuaState::clear_interrupt();
-  clear_interrupt();
+  LuaState::clear_interrupt(SIGINT);
+  clear_interrupt(SIGINT);
   plan_of(L).at_once = true;
 }
 

@@ -77,6 +77,8 @@ class LuaState {
   static double interrupt_age_s() noexcept;
   // Forgets the request: for tests and prompts.
   static void clear_interrupt() noexcept;
+  // Forgets it if this signal asked: another one that came meanwhile stays.
+  static void clear_interrupt(int signal_number) noexcept;
 
  private:
   static size_t next_service_id();

@@ -174,8 +174,8 @@ PromptAnswer Prompt::answer(const std::function<std::string()>& work) {
   } catch (const Interrupted& stop) {
     world_.open = before;
     if (stop.signal_number() != SIGINT) throw;
-    LuaState::clear_interrupt();
-    clear_interrupt();
+    LuaState::clear_interrupt(SIGINT);
+    clear_interrupt(SIGINT);
     const std::string place = interrupted_at(state_);
     fail(place.empty() ? "interrupted" : "interrupted at " + place);
     answer.interrupted = true;

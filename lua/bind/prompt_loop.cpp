@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -76,7 +77,7 @@ bool answer_all(Prompt& prompt, InputLines& lines, const std::string& chunk,
     if (got == InputLines::Got::kStopped) throw Interrupted(interrupt_signal());
     if (got == InputLines::Got::kEnd) break;
     // A Ctrl-C that came between two inputs was for neither.
-    if (!interrupt_requested()) LuaState::clear_interrupt();
+    if (!interrupt_requested()) LuaState::clear_interrupt(SIGINT);
     keep(input);
     const PromptAnswer answer = lines.first_line() > 0
                                     ? prompt.evaluate(input, chunk, lines.first_line())

@@ -32,8 +32,8 @@ bool in_charge(lua_State* L) {
 }
 
 std::shared_ptr<const ErrorReport> interruption_report(lua_State* L, int signal_number) {
-  LuaState::clear_interrupt();
-  clear_interrupt();
+  LuaState::clear_interrupt(SIGINT);
+  clear_interrupt(SIGINT);
   auto report = std::make_shared<ErrorReport>();
   report->signal_number = signal_number;
   report->message = "interrupted";

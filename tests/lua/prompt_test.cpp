@@ -193,6 +193,23 @@ TEST_F(PromptInterruption, StopsBetweenOperations) {
   EXPECT_EQ(stopped(":time while true do end").substr(0, 19), "failed: interrupted");
 }
 
+TEST_F(PromptInterruption, ASignalThatEndsThePromptOutlivesTheAnswerToACtrlC) {
+  PromptCommand late;  // a Ctrl-C, and SIGTERM before it is answered
+  late.name = "late";
+  late.doc = "Ends in an interruption.";
+  late.run = [](Prompt&, std::string_view) -> std::string {
+    request_interrupt(SIGTERM);
+    LuaState::interrupt_from_signal(SIGTERM);
+    throw Interrupted(SIGINT);
+  };
+  prompt_->add(late);
+  EXPECT_EQ(say(":late"), "failed: interrupted");
+  EXPECT_EQ(interrupt_signal(), SIGTERM);
+  EXPECT_THROW(prompt_->evaluate("while true do end"), Interrupted);
+  LuaState::clear_interrupt();
+  clear_interrupt();
+}
+
 TEST_F(PromptInterruption, AnotherSignalEndsThePrompt) {
   request_interrupt(SIGTERM);
   LuaState::interrupt_from_signal(SIGTERM);

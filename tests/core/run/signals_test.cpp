@@ -52,6 +52,60 @@ TEST(Signals, ASecondOneEndsTheProcessAtOnce) {
   EXPECT_EQ(child.wait(), 130);
 }
 
+TEST(Child, DISABLED_WaitAtAPrompt) {
+  install_signal_handlers();
+  set_signal_manner(SignalManner::kPrompt);
+  set_signal_hook([](int signal_number) { hooked = signal_number; });
+  std::printf("ready\n");
+  int seen = 0;
+  while (true) {
+    std::fflush(stdout);
+    while (hooked == seen) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    seen = hooked;
+    std::printf("flag %d hook %d\n", interrupt_signal(), seen);
+  }
+}
+
+// SIGTERM as the first signal behind a Ctrl-C, after `pause_ms`.
+void expect_sigterm_counts_as_the_first(int pause_ms) {
+  ChildProcess child("WaitAtAPrompt", "");
+  ASSERT_TRUE(child.wait_for("ready"));
+  child.kill(SIGINT);
+  ASSERT_TRUE(child.wait_for("flag 2 hook 2"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+  child.kill(SIGTERM);
+  EXPECT_TRUE(child.wait_for("flag 15 hook 15"));
+  child.kill(SIGINT);  // too soon for a second one, and no Ctrl-C of the prompt any more
+  std::this_thread::sleep_for(std::chrono::milliseconds(350));
+  child.kill(SIGTERM);
+  EXPECT_EQ(child.wait(), 143);
+  EXPECT_TRUE(child.said().ends_with("flag 15 hook 15\n")) << child.said();
+}
+
+TEST(Signals, AtAPromptSIGTERMTakesThePlaceOfAPendingCtrlC) {
+  expect_sigterm_counts_as_the_first(0);
+  expect_sigterm_counts_as_the_first(350);
+}
+
+TEST(Signals, AtAPromptNoNumberOfCtrlCEndsTheProcess) {
+  ChildProcess child("WaitAtAPrompt", "");
+  ASSERT_TRUE(child.wait_for("ready"));
+  child.kill(SIGINT);
+  ASSERT_TRUE(child.wait_for("flag 2 hook 2"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(350));
+  child.kill(SIGINT);
+  child.kill(SIGHUP);
+  EXPECT_TRUE(child.wait_for("flag 1 hook 1"));
+}
+
+TEST(Interrupt, ACtrlCThatIsAnsweredTakesNoOtherSignalAlong) {
+  request_interrupt(SIGTERM);
+  clear_interrupt(SIGINT);
+  EXPECT_EQ(interrupt_signal(), SIGTERM);
+  clear_interrupt(SIGTERM);
+  EXPECT_FALSE(interrupt_requested());
+}
+
 TEST(Interrupt, KeepsTheFirstSignalAndThrowsIt) {
   request_interrupt(SIGTERM);
   request_interrupt(SIGINT);
