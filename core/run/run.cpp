@@ -6,11 +6,10 @@
 // phases, and what is logged below resume_step_ is dropped because metrics.jsonl has it.
 #include "core/run/run.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/process_memory.h"
 #include "core/base/steady_clock.h"
 #include "core/run/run_state.h"
 #include "core/run/signals.h"
@@ -33,12 +32,6 @@ RunDir recorded(RunDir dir, const SavedObjects& saved) {
 bool has_group(const Json& object, std::string_view group) {
   return std::any_of(object.as_object().begin(), object.as_object().end(),
                      [&](const auto& member) { return member.first.starts_with(group); });
-}
-
-double peak_rss_mb() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;  // Linux counts KiB
 }
 
 }  // namespace
@@ -256,7 +249,7 @@ RunSummary Run::summary() const {
   summary.first_step = std::max<int64_t>(resume_step_, 0);
   summary.seconds = seconds_;
   summary.tokens = tokens_;
-  summary.peak_rss_mb = peak_rss_mb();
+  summary.peak_rss_mb = static_cast<double>(peak_resident_bytes()) / (1 << 20);
   if (metrics_ != nullptr) summary.nonfinite = metrics_->nonfinite();
   summary.stopped = cut_by_limit() ? fmt::format("--steps {}", settings_.steps_limit) : stopped_;
   summary.checkpoint = last_checkpoint_;

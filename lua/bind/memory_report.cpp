@@ -1,10 +1,8 @@
 #include "lua/bind/memory_report.h"
-
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <functional>
 
+#include "core/base/process_memory.h"
 #include "core/data/pack.h"
 #include "core/model/device_memory.h"
 #include "core/model/memory_limit.h"
@@ -93,12 +91,6 @@ Json to_object(const std::vector<MemoryKind>& kinds, int64_t total) {
   object.set("total", total);
   for (const MemoryKind& kind : kinds) object.set(kind.name, kind.bytes);
   return object;
-}
-
-int64_t resident_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} << 10;  // Linux counts KiB
 }
 
 // How one policy is trained.
@@ -245,7 +237,7 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
 
 void MemoryReport::measure() {
   measured_ = device_memory(device_).peak;
-  resident_ = resident_bytes();
+  resident_ = peak_resident_bytes();
 }
 
 Json MemoryReport::to_json() const {

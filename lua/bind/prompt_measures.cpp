@@ -4,6 +4,7 @@
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/process_memory.h"
 #include "core/base/steady_clock.h"
 #include "core/console/table.h"
 #include "core/model/device_memory.h"
@@ -34,16 +35,6 @@ std::string profile_chunk(Prompt& prompt, std::string_view rest) {
   const LineProfile profile(prompt.state());
   prompt.call_chunk(rest);
   return profile.text(prompt.console().traits().width);
-}
-
-// Bytes of the process that lie in memory, as the system counts; 0 if it does not say.
-int64_t resident_bytes() {
-  std::FILE* file = std::fopen("/proc/self/statm", "r");
-  if (file == nullptr) return 0;
-  long long pages = 0, resident = 0;
-  const int read = std::fscanf(file, "%lld %lld", &pages, &resident);
-  std::fclose(file);
-  return read == 2 ? resident * 4096 : 0;
 }
 
 std::string memory(Prompt& prompt, std::string_view) {
