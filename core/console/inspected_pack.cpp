@@ -213,6 +213,18 @@ InspectedStep inspect_step(const InspectedSource& source, const StepPlan& plan, 
   return inspect_step(source, units, source.set.pack(units, source.max_tokens), rows);
 }
 
+const InspectedSegment* rejected_behind(const InspectedPack& pack, size_t s) {
+  const bool pair = pack.segments[s].side > 0 && s + 1 < pack.segments.size() &&
+                    pack.segments[s + 1].pair == pack.segments[s].pair;
+  return pair ? &pack.segments[s + 1] : nullptr;
+}
+
+std::vector<InspectedTurn>::const_iterator turn_from(const InspectedSegment& segment,
+                                                     size_t token) {
+  return std::lower_bound(segment.turns.begin(), segment.turns.end(), token,
+                          [](const InspectedTurn& one, size_t at) { return one.begin < at; });
+}
+
 size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b) {
   const auto same = [](const InspectedToken& x, const InspectedToken& y) {
     return x.id == y.id && x.target == y.target && x.weight == y.weight;

@@ -59,6 +59,11 @@ struct InspectedPack {
   std::vector<InspectedSegment> segments;
 };
 
+// The rejected side that stands behind segment s; nullptr if that is no pair's chosen one.
+const InspectedSegment* rejected_behind(const InspectedPack& pack, size_t s);
+// The first turn that begins at a token or behind it; the end of the turns if none does.
+std::vector<InspectedTurn>::const_iterator turn_from(const InspectedSegment& segment, size_t token);
+
 // One set's share of a step.
 struct InspectedStep {
   std::string recipe;
@@ -90,7 +95,7 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
 InspectedStep inspect_step(const InspectedSource& source, const StepPlan& plan, int64_t plan_step,
                            int64_t rows = -1);
 
-// Tokens that both segments begin with, alike in id, weight and turn.
+// Tokens that both segments begin with, alike in id, target and weight.
 size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b);
 
 }  // namespace xrun

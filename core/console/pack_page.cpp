@@ -114,10 +114,9 @@ class PageWriter {
         count_text(pack.targets));
     for (size_t s = 0; s < pack.segments.size();) {
       const InspectedSegment& segment = pack.segments[s];
-      const bool is_pair = segment.side > 0 && s + 1 < pack.segments.size() &&
-                           pack.segments[s + 1].pair == segment.pair;
-      block(segment, is_pair ? &pack.segments[s + 1] : nullptr);
-      s += is_pair ? 2 : 1;
+      const InspectedSegment* const rejected = rejected_behind(pack, s);
+      block(segment, rejected);
+      s += rejected != nullptr ? 2 : 1;
     }
     if (pack.left_out > 0) add("<p>{} not shown</p>\n", counted(pack.left_out, "segment"));
     add("</details>\n");
@@ -159,9 +158,7 @@ class PageWriter {
 
   void tokens(const InspectedSegment& segment, size_t begin, size_t end) {
     if (begin == end) return;
-    auto turn =
-        std::lower_bound(segment.turns.begin(), segment.turns.end(), begin,
-                         [](const InspectedTurn& one, size_t token) { return one.begin < token; });
+    auto turn = turn_from(segment, begin);
     add("<div class=\"run mono\">");
     for (size_t i = begin; i < end; ++i) {
       if (turn != segment.turns.end() && turn->begin == i) {

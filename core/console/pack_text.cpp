@@ -96,18 +96,17 @@ class StepWriter {
   // Writes the segment at s, or the pair that begins there; returns how many segments that were.
   size_t block(const InspectedPack& pack, size_t s) {
     const InspectedSegment& segment = pack.segments[s];
-    const bool is_pair = segment.side > 0 && s + 1 < pack.segments.size() &&
-                         pack.segments[s + 1].pair == segment.pair;
+    const InspectedSegment* const rejected = rejected_behind(pack, s);
     print("");
     block_head(segment);
-    if (is_pair) {
-      pair(segment, pack.segments[s + 1]);
+    if (rejected != nullptr) {
+      pair(segment, *rejected);
     } else {
       print_lines(token_lines(segment, 0, segment.tokens.size(),
                               token_line_style({&segment}, style_.width, style_.colors)));
       end_of(segment);
     }
-    return is_pair ? 2 : 1;
+    return rejected != nullptr ? 2 : 1;
   }
 
   void block_head(const InspectedSegment& segment) {

@@ -54,9 +54,7 @@ class LineWriter {
       : segment_(segment), style_(style), room_(std::max(1, style.width - gutter_columns())) {}
 
   std::vector<TextLine> write(size_t begin, size_t end) {
-    auto turn =
-        std::lower_bound(segment_.turns.begin(), segment_.turns.end(), begin,
-                         [](const InspectedTurn& one, size_t token) { return one.begin < token; });
+    auto turn = turn_from(segment_, begin);
     for (size_t i = begin; i < end; ++i) {
       if (turn != segment_.turns.end() && turn->begin == i) start_turn((turn++)->role);
       add(segment_.tokens[i], i % 2 == 1);

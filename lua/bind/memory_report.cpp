@@ -1,4 +1,5 @@
 #include "lua/bind/memory_report.h"
+
 #include <algorithm>
 #include <functional>
 
