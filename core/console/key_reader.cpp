@@ -15,7 +15,7 @@ namespace {
 
 using Kind = Key::Kind;
 
-constexpr char kEscape = '\x1b';
+constexpr char kEscape = '\x1b', kCtrlC = '\x03';
 constexpr std::string_view kPasteBegin = "\x1b[200~", kPasteEnd = "\x1b[201~";
 constexpr size_t kLongestSequence = 32;  // longer ones are noise
 constexpr int kEscapeMs = 50, kPasteMs = 1000;
@@ -62,9 +62,20 @@ size_t announced_size(unsigned char first) {
 
 }  // namespace
 
+void KeyReader::feed(std::string_view bytes) {
+  if (pasting_ && given_up_) {
+    if (bytes.starts_with(kCtrlC)) {
+      bytes_.clear();
+      pasting_ = false;
+    }
+    given_up_ = false;
+  }
+  bytes_ += bytes;
+}
+
 int KeyReader::patience_ms() const {
-  if (bytes_.empty() && !pasting_) return -1;
-  return pasting_ ? kPasteMs : kEscapeMs;
+  if (pasting_) return given_up_ ? -1 : kPasteMs;
+  return bytes_.empty() ? -1 : kEscapeMs;
 }
 
 std::optional<Key> KeyReader::take(size_t size, Key key) {
@@ -154,11 +165,10 @@ std::optional<Key> KeyReader::read_control_sequence() {
 
 std::optional<Key> KeyReader::read_paste() {
   const size_t end = bytes_.find(kPasteEnd);
-  if (end == std::string::npos && !given_up_) return std::nullopt;
+  if (end == std::string::npos) return std::nullopt;
   pasting_ = false;
-  const size_t size = std::min(end, bytes_.size());
-  Key key{Kind::kPaste, plain_text(std::string_view(bytes_).substr(0, size))};
-  return take(end == std::string::npos ? size : size + kPasteEnd.size(), std::move(key));
+  Key key{Kind::kPaste, plain_text(std::string_view(bytes_).substr(0, end))};
+  return take(end + kPasteEnd.size(), std::move(key));
 }
 
 }  // namespace xrun

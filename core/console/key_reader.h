@@ -34,14 +34,15 @@ struct Key {
 };
 
 // Reads any bytes, in any pieces. A paste (between ESC [200~ and ESC [201~) is one key: its line
-// ends are '\n', its other controls but tabs are gone. Invalid UTF-8 becomes U+FFFD.
+// ends are '\n', its other controls but tabs are gone. It is waited for until its end, however
+// slow the line is; Ctrl-C after it has stalled forgets it. Invalid UTF-8 becomes U+FFFD.
 class KeyReader {
  public:
-  void feed(std::string_view bytes) { bytes_ += bytes; }
+  void feed(std::string_view bytes);
   // The next whole key; nothing if it needs more bytes.
   std::optional<Key> next();
   // Milliseconds after which bytes that have come stand for themselves (an escape that nothing
-  // follows), or -1 if none wait.
+  // follows) or a paste has stalled; -1 if none wait.
   int patience_ms() const;
   // No more bytes came within that time.
   void give_up() { given_up_ = true; }

@@ -75,13 +75,34 @@ TEST(KeyReader, APasteIsOneKeyWithoutControls) {
   EXPECT_EQ(all[1].text, "e");
 }
 
-TEST(KeyReader, APasteThatNeverEndsIsGivenUp) {
+TEST(KeyReader, APasteThatStallsStaysOne) {
   KeyReader reader;
-  reader.feed("\x1b[200~abc");
+  reader.feed("\x1b[200~a\nb\r");
   EXPECT_FALSE(reader.next());
-  EXPECT_GE(reader.patience_ms(), 500);  // a slow line may still send the rest
+  EXPECT_GE(reader.patience_ms(), 500);
   reader.give_up();
-  EXPECT_EQ(reader.next()->text, "abc");
+  EXPECT_FALSE(reader.next());
+  EXPECT_EQ(reader.patience_ms(), -1);
+  reader.feed("\nc\x03\n");  // a control of the text itself
+  EXPECT_FALSE(reader.next());
+  reader.give_up();
+  reader.feed("\x1b[201~d");
+  EXPECT_EQ(reader.next()->text, "a\nb\nc\n");
+  EXPECT_EQ(reader.next()->text, "d");
+}
+
+TEST(KeyReader, CtrlCForgetsAPasteThatHasStalled) {
+  KeyReader reader;
+  reader.feed("\x1b[200~rm(everything)\n");
+  EXPECT_FALSE(reader.next());
+  reader.give_up();
+  reader.feed("\x03x");
+  const std::optional<Key> key = reader.next();
+  ASSERT_TRUE(key);
+  EXPECT_EQ(key->kind, Kind::kControl);
+  EXPECT_EQ(key->text, "c");
+  EXPECT_EQ(reader.next()->text, "x");
+  EXPECT_FALSE(reader.next());
 }
 
 TEST(KeyReader, InvalidBytesBecomeTheReplacementCharacter) {
