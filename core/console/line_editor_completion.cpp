@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/utf8.h"
 #include "core/console/line_editor.h"
 #include "core/console/text_width.h"
 
@@ -21,6 +22,11 @@ std::string agreed_beginning(const std::vector<Completion>& ways) {
         std::mismatch(beginning.begin(), beginning.end(), way.text.begin(), way.text.end());
     beginning.erase(differs, beginning.end());
   }
+  // Ways may part within a character.
+  const auto cuts = [&](const Completion& way) {
+    return beginning.size() < way.text.size() && is_continuation(way.text[beginning.size()]);
+  };
+  while (!beginning.empty() && std::any_of(ways.begin(), ways.end(), cuts)) beginning.pop_back();
   return beginning;
 }
 

@@ -181,6 +181,12 @@ TEST_F(LineEditorTest, ManyWaysStandInColumnsAndSayHowManyThereAre) {
   EXPECT_EQ(shown.back(), "1 to 32 of 300; Tab shows more");
 }
 
+TEST_F(LineEditorTest, TabStopsBeforeACharacterThatWaysShareInPart) {
+  words_ = {"rows/äa.jsonl", "rows/öb.jsonl"};
+  feed("ro\t");
+  EXPECT_EQ(text(), "rows/|");
+}
+
 TEST_F(LineEditorTest, TabAtTheBeginningOfALineIndents) {
   feed("for i do\r\t");
   EXPECT_EQ(text(), "for i do\n    |");
