@@ -91,16 +91,16 @@ class PageWriter {
       add("<p>{} more are not shown</p>\n", count_text(step.units_left_out));
     }
     add("<table><tr><th>source</th><th class=\"n\">rows</th><th class=\"n\">kept</th>"
-        "<th>dropped</th><th class=\"n\">cut</th></tr>\n");
+        "<th>dropped</th><th class=\"n\">cut</th><th class=\"n\">repaired</th></tr>\n");
     for (const SourceLedger& source : step.ledger.sources) {
       std::string dropped;
       for (const auto& [reason, rows] : source.dropped) {
         dropped += fmt::format("{}{} {}", dropped.empty() ? "" : ", ", count_text(rows), reason);
       }
       add("<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td>"
-          "<td class=\"n\">{}</td></tr>\n",
+          "<td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
           escaped(source.name), count_text(source.rows), count_text(source.kept), escaped(dropped),
-          count_text(source.cut));
+          count_text(source.cut), count_text(source.repaired));
     }
     add("</table>\n");
   }

@@ -32,6 +32,12 @@ TEST_F(PackPage, EveryTokenIsThereOnceButWhatAPairShares) {
   EXPECT_EQ(count(pack_page({step}), "<span class=\"t "), tokens);
 }
 
+TEST_F(PackPage, CountsTheRowsThatWereRepaired) {
+  InspectedStep step = inspect(hard_pairs());
+  step.ledger.sources[0].repaired = 321;
+  EXPECT_EQ(count(pack_page({step}), "<td class=\"n\">321</td></tr>"), 1u);
+}
+
 TEST_F(PackPage, ForeignTextIsNeverMarkup) {
   InspectedStep step = inspect(
       pair_row("<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "&amp;\\u0000"));
