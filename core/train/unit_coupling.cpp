@@ -51,6 +51,28 @@ at::Tensor moves(const std::vector<int64_t>& unit_of) {
   return out;
 }
 
+// Leaves that are moved while it lives, and moved back.
+class Moved {
+ public:
+  Moved(std::vector<at::Tensor> leaves, at::Tensor by)
+      : leaves_(std::move(leaves)), by_(std::move(by)) {
+    add(1);
+  }
+  ~Moved() { add(-1); }
+  Moved(const Moved&) = delete;
+  Moved& operator=(const Moved&) = delete;
+
+ private:
+  void add(double sign) {
+    for (const at::Tensor& leaf : leaves_) {
+      leaf.detach().add_(by_.to(leaf.device(), leaf.scalar_type()), sign);
+    }
+  }
+
+  std::vector<at::Tensor> leaves_;
+  at::Tensor by_;
+};
+
 }  // namespace
 
 std::string coupled_row(MicroBatch& micro, const Objective& objective,
@@ -61,11 +83,11 @@ std::string coupled_row(MicroBatch& micro, const Objective& objective,
   const Unit unit = before.losses.front().first;
   const std::vector<int64_t> unit_of = units_of_rows(micro, unit);
   if (unit_of.empty()) return "";
-  const at::Tensor by = moves(unit_of);
-  const std::vector<at::Tensor> moved = leaves(micro);
-  for (const at::Tensor& leaf : moved) leaf.detach().add_(by.to(leaf.device(), leaf.scalar_type()));
-  const std::vector<double> was = losses_of(before), now = losses_of(objective(micro));
-  for (const at::Tensor& leaf : moved) leaf.detach().sub_(by.to(leaf.device(), leaf.scalar_type()));
+  const std::vector<double> was = losses_of(before);
+  const std::vector<double> now = [&] {
+    const Moved moved(leaves(micro), moves(unit_of));
+    return losses_of(objective(micro));
+  }();
   for (size_t u = 0; u < was.size(); u += 2) {
     const double scale = std::max(1.0, std::abs(was[u]));
     if (std::abs(now[u] - was[u]) <= kRounding * scale) continue;

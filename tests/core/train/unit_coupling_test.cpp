@@ -4,6 +4,7 @@
 #include <ATen/ops/log_sigmoid.h>
 #include <gtest/gtest.h>
 
+#include "core/base/error.h"
 #include "core/train/batch.h"
 #include "core/train/logprob_stand_in.h"
 
@@ -68,6 +69,13 @@ TEST_F(CoupledRow, LeavesTheLogprobsAsTheyWere) {
   MicroBatch& micro = *batch_->micros().front();
   const at::Tensor before = margin(micro).detach().clone();
   row([&](MicroBatch& m) { return -at::log_sigmoid(margin(m)); });
+  EXPECT_TRUE(before.allclose(margin(micro).detach(), 1e-12, 1e-12));
+  int calls = 0;
+  const auto throws_on_moved_values = [&](MicroBatch& m) {
+    if (++calls == 2) throw Error("no such value");
+    return margin(m);
+  };
+  EXPECT_THROW(row(throws_on_moved_values), Error);
   EXPECT_TRUE(before.allclose(margin(micro).detach(), 1e-12, 1e-12));
 }
 
