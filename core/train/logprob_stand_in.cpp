@@ -41,6 +41,14 @@ LogprobStandIn::Source LogprobStandIn::seeded(uint64_t seed) {
 LogprobStandIn::LogprobStandIn(Source source, c10::ScalarType dtype)
     : source_(std::move(source)), dtype_(dtype) {}
 
+std::vector<at::Tensor> LogprobStandIn::leaves_of(const MicroBatch& micro) const {
+  std::vector<at::Tensor> own;
+  for (const auto& [of, leaf] : leaves_) {
+    if (of.second == &micro) own.push_back(leaf);
+  }
+  return own;
+}
+
 void LogprobStandIn::clear() {
   known_.clear();
   leaves_.clear();

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/train/step.h"
 
@@ -46,6 +47,8 @@ class LogprobStandIn {
   // check moves their values in place.
   using Leaves = std::map<std::pair<std::string, const MicroBatch*>, at::Tensor>;
   Leaves& leaves() { return leaves_; }
+  // Those of one micro-batch, in the order of the models' names.
+  std::vector<at::Tensor> leaves_of(const MicroBatch& micro) const;
   // Forgets values and leaves.
   void clear();
 

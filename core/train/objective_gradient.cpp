@@ -27,6 +27,8 @@ namespace {
 constexpr double kStep = 1e-4, kNarrowStep = 1e-2;
 constexpr double kRoundings = 8;  // of the last digit, in what an objective computes
 constexpr double kUnsure = 0.1;   // noise above this share of a slope leaves it open
+// Larger errors than rounding makes. Losses of float32 have 7 digits, which a difference loses.
+constexpr double kAgrees = 1e-5, kAgreesNarrow = 1e-2;
 
 // "model.layers.*.mlp.up_proj.weight"
 std::string group_of(const std::string& name) {
@@ -181,6 +183,10 @@ std::vector<GradientAngle> compare_gradients(const ObjectiveGradient& first,
   std::vector<GradientAngle> angles = {all.angle("all")};
   for (const auto& [group, sums] : groups) angles.push_back(sums.angle(group));
   return angles;
+}
+
+bool LogprobCheck::agrees(const Unit& unit) const {
+  return unit.error <= (narrow ? kAgreesNarrow : kAgrees);
 }
 
 LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,

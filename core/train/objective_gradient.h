@@ -55,6 +55,9 @@ struct LogprobCheck {
   int64_t without = 0;      // rows whose log-probs change no loss
   int64_t unsure = 0;       // rows whose slope rounding may explain: too small to tell
   bool narrow = false;      // the loss was not of float64, so differences are coarse
+
+  // Whether a row's error is no larger than rounding makes; never where it is not finite.
+  bool agrees(const Unit& unit) const;
 };
 
 // `leaves` gives the log-probs of a micro-batch that the objective has asked for, [R] float64 with

@@ -154,16 +154,10 @@ struct PlacedUnit {
   std::string place;
 };
 
-// Larger errors than rounding makes. Losses of float32 have 7 digits, which a difference loses.
-constexpr double kAgrees = 1e-5, kAgreesNarrow = 1e-2;
-
 std::string gradcheck_text(const std::vector<PlacedUnit>& units, const LogprobCheck& all,
                            int width) {
-  const bool narrow = all.narrow;
-  const double agrees = narrow ? kAgreesNarrow : kAgrees;
-  const auto wrong = std::count_if(units.begin(), units.end(), [&](const PlacedUnit& one) {
-    return !(one.unit.error <= agrees);
-  });
+  const auto wrong = std::count_if(units.begin(), units.end(),
+                                   [&](const PlacedUnit& one) { return !all.agrees(one.unit); });
   std::string text =
       units.empty() ? all.unsure > 0 ? "no row's slope is large enough to be checked"
                                      : "no row's loss depends on its log-probs"
@@ -180,7 +174,7 @@ std::string gradcheck_text(const std::vector<PlacedUnit>& units, const LogprobCh
     text += fmt::format("\n{} row{} a slope so small that rounding hides whether it is right",
                         all.unsure, all.unsure == 1 ? " has" : "s have");
   }
-  if (narrow) text += "\nthe loss is not of float64, so digits beyond the third say nothing";
+  if (all.narrow) text += "\nthe loss is not of float64, so digits beyond the third say nothing";
   if (wrong == 0) return text;
   TextTable table({"row", "gradient", "difference", "error"},
                   {Align::kLeft, Align::kRight, Align::kRight, Align::kRight});
@@ -201,13 +195,7 @@ int gradcheck_verb(lua_State* L) {
   const std::shared_ptr<Batch> batch = stepper.batch();
   const auto stand_in = std::make_shared<LogprobStandIn>(true_values(stepper), at::kDouble);
   const StandInScope scope(stepper.session(), stand_in);
-  const auto leaves = [&](MicroBatch& micro) {
-    std::vector<at::Tensor> own;
-    for (const auto& [of, leaf] : stand_in->leaves()) {
-      if (of.second == &micro) own.push_back(leaf);
-    }
-    return own;
-  };
+  const auto leaves = [&](MicroBatch& micro) { return stand_in->leaves_of(micro); };
   std::vector<PlacedUnit> units;
   LogprobCheck all;  // of every micro-batch, but for its units
   for (const auto& micro : batch->micros()) {

@@ -33,6 +33,9 @@ TEST(LogprobStandIn, GivesOneLeafUntilItForgets) {
   stand_in.token_logprob(micro.all(), "policy", true);
   stand_in.token_logprob(micro.all(), "policy", true);
   EXPECT_EQ(stand_in.leaves().size(), 1u);
+  EXPECT_EQ(stand_in.leaves_of(micro).size(), 1u);
+  const auto other = batch_of(9);
+  EXPECT_TRUE(stand_in.leaves_of(*other->micros().front()).empty());
   stand_in.clear();
   EXPECT_TRUE(stand_in.leaves().empty());
 }

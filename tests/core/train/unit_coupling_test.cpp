@@ -37,13 +37,8 @@ class CoupledRow : public testing::Test {
     const Objective objective = [&](MicroBatch& micro) {
       return ObjectiveResult{{{unit, loss(micro)}}, {}};
     };
-    return coupled_row(*batch_->micros().front(), objective, [&](MicroBatch& micro) {
-      std::vector<at::Tensor> own;
-      for (const auto& [of, leaf] : stand_in_.leaves()) {
-        if (of.second == &micro) own.push_back(leaf);
-      }
-      return own;
-    });
+    return coupled_row(*batch_->micros().front(), objective,
+                       [&](MicroBatch& micro) { return stand_in_.leaves_of(micro); });
   }
 
   LogprobStandIn stand_in_;

@@ -21,8 +21,6 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 constexpr size_t kShown = 6;  // metrics of the dry step
-// Larger errors than rounding makes, of losses in fp64 and in narrower types.
-constexpr double kAgrees = 1e-5, kAgreesNarrow = 1e-2;
 
 // The micro-batch with the fewest loss rows that has any.
 MicroBatch* smallest(const Batch& batch) {
@@ -88,7 +86,6 @@ std::string odd_sides(const std::vector<Side>& sides) {
 // Of rows whose gradient and differences part; nothing if there are none.
 std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBatch& micro,
                                         const std::string& subject, bool detaches) {
-  const double agrees = check.narrow ? kAgreesNarrow : kAgrees;
   if (check.units.empty() && check.unsure > 0) {
     return Finding{Verdict::kNote, subject,
                    "the loss changes so little with its log-probs that rounding hides whether its "
@@ -101,7 +98,7 @@ std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBa
                    "the objective must use policy:logprob or policy:token_logprob of its views"};
   }
   for (const LogprobCheck::Unit& unit : check.units) {
-    if (unit.error <= agrees) continue;
+    if (check.agrees(unit)) continue;
     const std::string place = micro.row_name(unit.row);
     if (!std::isfinite(unit.analytic) || !std::isfinite(unit.numeric)) {
       return Finding{Verdict::kWrong, subject, "the loss or its gradient is not finite",
@@ -125,13 +122,7 @@ std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBa
 // The gradient of one objective at the log-probs of one micro-batch.
 Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobStandIn& stand_in,
                          const std::string& subject, bool detaches) {
-  const auto leaves_of = [&](MicroBatch& of) {
-    Leaves own;
-    for (const auto& [key, leaf] : stand_in.leaves()) {
-      if (key.second == &of) own.push_back(leaf);
-    }
-    return own;
-  };
+  const auto leaves_of = [&](MicroBatch& of) { return stand_in.leaves_of(of); };
   const LogprobCheck check = check_logprobs(micro, objective, leaves_of);
   if (auto finding = mismatch_finding(check, micro, subject, detaches)) return *finding;
   const Leaves leaves = leaves_of(micro);
