@@ -33,4 +33,13 @@ std::vector<fs::path> list_folder(const fs::path& dir) {
   return paths;
 }
 
+std::filesystem::path nearest_existing(const std::filesystem::path& dir) {
+  std::error_code code;
+  std::filesystem::path there = std::filesystem::absolute(dir, code);
+  while (there.has_relative_path() && !std::filesystem::exists(there, code)) {
+    there = there.parent_path();
+  }
+  return there;
+}
+
 }  // namespace xrun

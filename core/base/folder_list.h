@@ -1,5 +1,5 @@
 #pragma once
-// What a folder holds.
+// What a folder holds, and which folder there is.
 
 #include <filesystem>
 #include <system_error>
@@ -14,5 +14,9 @@ std::vector<std::filesystem::path> list_folder(const std::filesystem::path& dir)
 // The same for who goes on without: sets `code`, and returns the entries listed until then.
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& dir,
                                                std::error_code& code);
+
+// Returns the absolute path of `dir`, or of the nearest folder above it that exists; "" where the
+// current folder is gone. What cannot be looked at counts as missing.
+std::filesystem::path nearest_existing(const std::filesystem::path& dir);
 
 }  // namespace xrun

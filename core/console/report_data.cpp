@@ -6,6 +6,7 @@
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/json_member.h"
 #include "core/base/utf8.h"
 #include "core/console/html_page.h"
 #include "core/console/html_table.h"
@@ -78,15 +79,10 @@ struct Answers {
   std::map<size_t, std::string> texts;
 };
 
-std::string text_member(const Json* object, std::string_view key) {
-  const Json* value = object == nullptr ? nullptr : object->find(key);
-  return value != nullptr && value->is_string() ? value->as_string() : "";
-}
-
 // What is asked: the row's own `prompt` column where it was kept, else the whole rendered prompt.
 std::string prompt_text(const Json& answer) {
   const std::string column = text_member(answer.find("kept"), "prompt");
-  return shortened(column.empty() ? text_member(&answer, "prompt") : column, kPromptBytes);
+  return shortened(column.empty() ? text_member(answer, "prompt") : column, kPromptBytes);
 }
 
 // The blanks at an answer's end are marked: they would not be seen, or be all that is seen.
@@ -120,7 +116,7 @@ std::string samples_of(const RunFiles& run) {
         order.push_back(number);
         found = rows.emplace(number, Answers{prompt_text(answer), {}}).first;
       }
-      found->second.texts[i] = shortened(text_member(&answer, "text"), kAnswerBytes);
+      found->second.texts[i] = shortened(text_member(answer, "text"), kAnswerBytes);
     }
   }
   HtmlTable table(std::move(header));

@@ -2,16 +2,13 @@
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/folder_list.h"
 
 namespace xrun {
 
 void check_disk_space(const std::filesystem::path& dir, int64_t wanted) {
   std::error_code code;
-  std::filesystem::path there = std::filesystem::absolute(dir, code);
-  while (!there.empty() && !std::filesystem::exists(there, code) && there != there.root_path()) {
-    there = there.parent_path();
-  }
-  const std::filesystem::space_info space = std::filesystem::space(there, code);
+  const std::filesystem::space_info space = std::filesystem::space(nearest_existing(dir), code);
   if (code || space.available == static_cast<uintmax_t>(-1)) return;
   XRUN_CHECK(static_cast<double>(space.available) >= static_cast<double>(wanted),
              "{}: {} are free on this disk, the checkpoints of this run take {}; free some space, "

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/json_member.h"
+
 namespace xrun {
 
 namespace {
@@ -15,19 +17,14 @@ bool is_leaf(const Json& value) {
   return std::all_of(value.as_array().begin(), value.as_array().end(), is_plain);
 }
 
-std::string text_at(const Json& origins, const std::string& key) {
-  const Json* text = origins.find(key);
-  return text != nullptr && text->is_string() ? text->as_string() : "";
-}
-
 std::string origin_of(const Json& origins, std::string key) {
-  std::string origin = text_at(origins, key);
-  if (origin.empty()) origin = text_at(origins, key + ".1");
+  std::string origin = text_member(origins, key);
+  if (origin.empty()) origin = text_member(origins, key + ".1");
   while (origin.empty()) {
     const size_t dot = key.rfind('.');
     if (dot == std::string::npos) break;
     key.resize(dot);
-    origin = text_at(origins, key);
+    origin = text_member(origins, key);
   }
   return origin;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "core/base/json_member.h"
 #include "core/data/cache_manifest.h"
 #include "core/data/row_cache.h"
 #include "core/data/row_columns.h"
@@ -21,14 +22,9 @@ constexpr int64_t kMostTokens = 1000;  // of a stream's text
 constexpr int64_t kMostLengths = 20000;
 constexpr size_t kMostSources = 50;
 
-std::string text_at(const Json& object, std::string_view key) {
-  const Json* value = object.find(key);
-  return value != nullptr && value->is_string() ? value->as_string() : "";
-}
-
 // The tokenizers that the run may have used, the likeliest first.
 std::vector<fs::path> tokenizer_folders(const Json& config, const fs::path& run_dir) {
-  return {run_dir / "hf", text_at(config, "model")};
+  return {run_dir / "hf", text_member(config, "model")};
 }
 
 // Finds a run's tokenizer once for all of its sources.
@@ -108,11 +104,11 @@ void read_source(const Json& key, const fs::path& store, RunTokenizer& tokenizer
   const fs::path dir = store / cache_key(key);
   std::error_code code;
   XRUN_CHECK(fs::is_directory(dir, code), "its token cache is no longer in {}", store.string());
-  const RowKind kind = kind_of(text_at(key, "row_type"));
+  const RowKind kind = kind_of(text_member(key, "row_type"));
   const auto cache = RowCache::open(dir, kind);
   sample.streams = stream_names(kind);
   read_lengths(*cache, sample);
-  const Tokenizer& texts = tokenizer.of_digest(text_at(key, "tokenizer"));
+  const Tokenizer& texts = tokenizer.of_digest(text_member(key, "tokenizer"));
   const int64_t count = std::min(kSampleRows, cache->size());
   for (int64_t i = 0; i < count; ++i) {
     sample.rows.push_back(read_row(*cache, i * cache->size() / count, texts));
@@ -134,7 +130,7 @@ std::vector<SourceSample> sample_sources(const Json& record, const Json& config,
     for (const Json& key : keys->as_array()) {
       if (out.size() >= kMostSources) return out;
       SourceSample sample;
-      sample.name = text_at(key, "name");
+      sample.name = text_member(key, "name");
       try {
         read_source(key, store, tokenizer, sample);
       } catch (const Error& error) {

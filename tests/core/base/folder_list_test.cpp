@@ -26,5 +26,13 @@ TEST(FolderList, AFolderThatIsNotThereIsEmptyAndOneThatCannotBeListedIsAnError) 
   EXPECT_TRUE(static_cast<bool>(code));
 }
 
+TEST(NearestExisting, IsTheFolderItselfOrTheFirstAboveThatIsThere) {
+  const ScratchFolder folder;
+  EXPECT_EQ(nearest_existing(folder.path()), folder.path());
+  EXPECT_EQ(nearest_existing(folder.path() / "a" / "b"), folder.path());
+  EXPECT_EQ(nearest_existing("no-folder-of-this-name"), std::filesystem::current_path());
+  EXPECT_EQ(nearest_existing("/"), "/");
+}
+
 }  // namespace
 }  // namespace xrun

@@ -12,6 +12,7 @@
 #include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder_list.h"
 #include "core/base/steady_clock.h"
 #include "tools/commands/engine/doctor_machine.h"
 
@@ -72,22 +73,12 @@ Speed measure(const std::filesystem::path& folder) {
   return speed;
 }
 
-// The folder itself or the nearest one above that exists.
-std::filesystem::path existing_part(std::filesystem::path folder) {
-  std::error_code code;
-  folder = std::filesystem::absolute(folder);
-  while (folder.has_relative_path() && !std::filesystem::exists(folder, code)) {
-    folder = folder.parent_path();
-  }
-  return folder;
-}
-
 }  // namespace
 
 Finding disk_finding(const std::string& what, const std::filesystem::path& folder,
                      const std::string& way_out) {
   Finding finding{Verdict::kOk, what, folder.string()};
-  const std::filesystem::path there = existing_part(folder);
+  const std::filesystem::path there = nearest_existing(folder);
   try {
     const Speed speed = measure(there);
     std::error_code code;
