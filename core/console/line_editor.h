@@ -67,6 +67,7 @@ class LineEditor {
   void complete(bool backward);
   void choose(size_t way);
   void end_completion();
+  std::string way_cell(int way, int width) const;  // marked if it is the chosen one
   std::vector<std::string> ways_shown(const ScreenSize& size) const;
 
   EditorSettings settings_;

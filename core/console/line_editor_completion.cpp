@@ -62,22 +62,23 @@ void LineEditor::complete(bool backward) {
   completing_ = completions_.ways.size() > 1;
 }
 
+std::string LineEditor::way_cell(int way, int width) const {
+  const std::string cell = pad_to_width(completions_.ways[static_cast<size_t>(way)].text, width);
+  return static_cast<size_t>(way) == chosen_ ? "\x1b[7m" + cell + "\x1b[0m" : cell;
+}
+
 // Columns, read downwards; with few ways each has its hint beside it.
 std::vector<std::string> LineEditor::ways_shown(const ScreenSize& size) const {
   const auto& ways = completions_.ways;
   const int count = static_cast<int>(ways.size());
-  const auto painted = [&](int way, const std::string& text) {
-    return static_cast<size_t>(way) == chosen_ ? "\x1b[7m" + text + "\x1b[0m" : text;
-  };
   int widest = 0;
   for (const Completion& way : ways) widest = std::max(widest, text_width(way.text));
   const int most_rows = std::max(1, std::min(kMostRows, size.rows - 4));
   std::vector<std::string> rows;
   if (count <= most_rows) {
     for (int i = 0; i < count; ++i) {
-      const Completion& way = ways[static_cast<size_t>(i)];
-      rows.push_back(painted(i, pad_to_width(way.text, widest)) +
-                     (way.hint.empty() ? "" : "  " + way.hint));
+      const std::string& hint = ways[static_cast<size_t>(i)].hint;
+      rows.push_back(way_cell(i, widest) + (hint.empty() ? "" : "  " + hint));
     }
     return rows;
   }
@@ -93,8 +94,7 @@ std::vector<std::string> LineEditor::ways_shown(const ScreenSize& size) const {
     for (int column = 0; column < columns; ++column) {
       const int way = first + column * shown_rows + row;
       if (way >= count) continue;
-      line += (column > 0 ? "  " : "") +
-              painted(way, pad_to_width(ways[static_cast<size_t>(way)].text, widest));
+      line += (column > 0 ? "  " : "") + way_cell(way, widest);
     }
     rows.push_back(line);
   }

@@ -72,7 +72,8 @@ class LineProfile {
 // Counts one call of a binding while it lives, if a profile is on.
 class ProfiledCall {
  public:
-  explicit ProfiledCall(lua_State* L) : counted_(on.load(std::memory_order_relaxed) && LineProfile::enter(L)) {}
+  explicit ProfiledCall(lua_State* L)
+      : counted_(on.load(std::memory_order_relaxed) && LineProfile::enter(L)) {}
   ~ProfiledCall() {
     if (counted_) LineProfile::leave();
   }
@@ -81,7 +82,8 @@ class ProfiledCall {
 
  private:
   friend class LineProfile;
-  static inline std::atomic<bool> on = false;  // worker states find another state's profile and pass by
+  // Worker states find another state's profile and pass by.
+  static inline std::atomic<bool> on = false;
   const bool counted_;
 };
 
