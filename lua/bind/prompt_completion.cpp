@@ -116,6 +116,28 @@ void add_words(CompletionWays& completer, std::string_view command, std::string_
   }
 }
 
+// What `word`, which begins at `begin` of the input, may become behind the chunk.
+Completions complete_word(CompletionWays& completer, std::string_view chunk, std::string_view word,
+                          size_t begin) {
+  const std::vector<LuaToken> tokens = lex_lua(chunk);
+  const size_t end = tokens.size() - 1;  // without kEnd
+  const bool member = end > 0 && (is_sign(tokens[end - 1], ".") || is_sign(tokens[end - 1], ":"));
+  if (member) {
+    completer.members(tokens, chain_begin(tokens, end - 1), end - 1, is_sign(tokens[end - 1], ":"),
+                      word);
+    return {begin, completer.take()};
+  }
+  const bool key_place =
+      end > 0 && (is_sign(tokens[end - 1], "{") || is_sign(tokens[end - 1], ","));
+  const std::optional<size_t> call = key_place ? open_call(tokens, end) : std::nullopt;
+  if (call) completer.keywords(tokens, chain_begin(tokens, *call), *call, word);
+  Completions found{begin, completer.take()};
+  if (!found.ways.empty()) return found;
+  completer.names(word);
+  found.ways = completer.take();
+  return found;
+}
+
 }  // namespace
 
 Completions Prompt::complete(std::string_view text, size_t cursor) {
@@ -145,23 +167,7 @@ Completions Prompt::complete(std::string_view text, size_t cursor) {
     add_words(completer, command, word);
     chunk.remove_prefix(blank);
   }
-  const std::vector<LuaToken> tokens = lex_lua(chunk);
-  const size_t end = tokens.size() - 1;  // without kEnd
-  const bool member = end > 0 && (is_sign(tokens[end - 1], ".") || is_sign(tokens[end - 1], ":"));
-  if (member) {
-    completer.members(tokens, chain_begin(tokens, end - 1), end - 1, is_sign(tokens[end - 1], ":"),
-                      word);
-    return {begin, completer.take()};
-  }
-  const bool key_place =
-      end > 0 && (is_sign(tokens[end - 1], "{") || is_sign(tokens[end - 1], ","));
-  const std::optional<size_t> call = key_place ? open_call(tokens, end) : std::nullopt;
-  if (call) completer.keywords(tokens, chain_begin(tokens, *call), *call, word);
-  Completions found{begin, completer.take()};
-  if (!found.ways.empty()) return found;
-  completer.names(word);
-  found.ways = completer.take();
-  return found;
+  return complete_word(completer, chunk, word, begin);
 }
 
 }  // namespace xrun
