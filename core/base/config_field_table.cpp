@@ -140,8 +140,8 @@ std::vector<ConfigField> of_order() {
   };
 }
 
-// How the model is trained.
-std::vector<ConfigField> of_training() {
+// What the model computes in, and what of it is trained.
+std::vector<ConfigField> of_model() {
   return {
       text("dtype", kNone,
            "What activations and the weights that they meet are stored in: f32 on a CPU, bf16 on a "
@@ -173,6 +173,12 @@ std::vector<ConfigField> of_training() {
           "The factor that starts at zero: \"a\" (step 0 is exact, the first gradients are A's) or "
           "\"b\", as PEFT has it.",
           {"a", "b"}),
+  };
+}
+
+// How it is trained.
+std::vector<ConfigField> of_optimizer() {
+  return {
       of_kind(K::kTable, "optim", Json::object(), "AdamW and its schedule."),
       required(above_zero("optim.lr", kNone, "The learning rate after warmup.")),
       text("optim.schedule", "linear", "How the rate falls after warmup.",
@@ -216,7 +222,7 @@ std::vector<ConfigField> of_steps() {
 const std::vector<ConfigField>& config_fields() {
   static const std::vector<ConfigField> fields = [] {
     std::vector<ConfigField> all;
-    for (auto part : {of_rows, of_order, of_training, of_steps}) {
+    for (auto part : {of_rows, of_order, of_model, of_optimizer, of_steps}) {
       for (ConfigField& field : part()) all.push_back(std::move(field));
     }
     return all;

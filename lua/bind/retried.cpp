@@ -111,38 +111,42 @@ int attempt(lua_State* L) {
   return 1;
 }
 
+// Pushes what is to stand for the function at index i: what its name holds now.
+void push_renewed(lua_State* L, const FrameNames& frame, int i) {
+  for (const auto& [function, name] : LuaState::of(L).service<Names>().of_functions) {
+    function.push(L);
+    const bool same = lua_rawequal(L, -1, i) != 0;
+    lua_pop(L, 1);
+    if (same && frame.push(L, name)) return;
+  }
+  lua_pushvalue(L, i);
+}
+
+// The objectives of the parts at index i, in place: adamw:step{ { batch, objective } }. The tables
+// are the call's own.
+void renew_parts(lua_State* L, const FrameNames& frame, int i) {
+  const int top = lua_gettop(L);
+  const int parts = static_cast<int>(lua_objlen(L, i));
+  for (int k = 1; k <= parts; ++k, lua_settop(L, top)) {
+    lua_rawgeti(L, i, k);
+    if (!lua_istable(L, top + 1)) continue;
+    lua_rawgeti(L, top + 1, 2);
+    if (!lua_isfunction(L, top + 2)) continue;
+    push_renewed(L, frame, top + 2);
+    lua_rawseti(L, top + 1, 2);
+  }
+}
+
 // renewed(...): the arguments with functions replaced by what their names hold now.
 int renewed(lua_State* L) {
   const int count = lua_gettop(L);
   const FrameNames frame = loop_frame(L);
-  const auto now = [&](int i) {  // pushes what is to stand for the function at index i
-    for (const auto& [function, name] : LuaState::of(L).service<Names>().of_functions) {
-      function.push(L);
-      const bool same = lua_rawequal(L, -1, i) != 0;
-      lua_pop(L, 1);
-      if (same && frame.push(L, name)) return;
-    }
-    lua_pushvalue(L, i);
-  };
   for (int i = 1; i <= count; ++i) {
     if (lua_isfunction(L, i)) {
-      now(i);
+      push_renewed(L, frame, i);
       lua_replace(L, i);
     } else if (lua_istable(L, i)) {
-      // adamw:step{ { batch, objective } }: the tables are the call's own
-      const int parts = static_cast<int>(lua_objlen(L, i));
-      for (int k = 1; k <= parts; ++k) {
-        lua_rawgeti(L, i, k);
-        const int part = lua_gettop(L);
-        if (lua_istable(L, part)) {
-          lua_rawgeti(L, part, 2);
-          if (lua_isfunction(L, -1)) {
-            now(lua_gettop(L));
-            lua_rawseti(L, part, 2);
-          }
-        }
-        lua_settop(L, count);
-      }
+      renew_parts(L, frame, i);
     }
   }
   return count;

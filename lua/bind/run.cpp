@@ -107,6 +107,22 @@ RunSettings read_settings(lua_State* L) {
   return settings;
 }
 
+// run.state is a table of the recipe, read at a checkpoint and filled when the run goes on.
+void tie_state(lua_State* L, RunLoop& loop) {
+  LuaState& owner = LuaState::of(L);
+  loop.state_ref = push_state(L, loop.run().state());
+  loop.read_state = [&owner, state = loop.state_ref] {
+    const StackGuard guard(owner);
+    state->push(owner);
+    return state_to_json(owner, lua_gettop(owner));
+  };
+  loop.write_state = [&owner, state = loop.state_ref](const Json& saved) {
+    const StackGuard guard(owner);
+    state->push(owner);
+    fill_state(owner, lua_gettop(owner), saved);
+  };
+}
+
 int make_run(lua_State* L) {
   Session& session = session_of(L);
   if (recipe_context(L).options.purpose == RecipePurpose::kCache) {
@@ -137,21 +153,10 @@ int make_run(lua_State* L) {
       std::make_unique<Run>(std::move(dir), read_settings(L), std::move(saved)),
       std::move(models.policies));
   loop->optimizers = std::move(models.optimizers);
-  LuaState& owner = LuaState::of(L);
-  loop->state_ref = push_state(L, loop->run().state());
-  loop->read_state = [&owner, state = loop->state_ref] {
-    const StackGuard guard(owner);
-    state->push(owner);
-    return state_to_json(owner, lua_gettop(owner));
-  };
-  loop->write_state = [&owner, state = loop->state_ref](const Json& saved) {
-    const StackGuard guard(owner);
-    state->push(owner);
-    fill_state(owner, lua_gettop(owner), saved);
-  };
+  tie_state(L, *loop);
   session.run = loop;
   for (const Session::Input& input : session.inputs) loop->check(input);
-  owner.may_interrupt = [loop = loop.get()] { return loop->run().may_interrupt_now(); };
+  LuaState::of(L).may_interrupt = [loop = loop.get()] { return loop->run().may_interrupt_now(); };
   push(L, loop);
   return 1;
 }

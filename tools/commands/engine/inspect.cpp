@@ -98,6 +98,20 @@ std::vector<InspectedStep> inspect_sets(LookSession& look, const InspectArgument
   return sets;
 }
 
+// Notes what the name of a policy's model stands for; false if that may change unseen.
+bool note_model(LoopNote& note, const Policy& policy, const Json* name) {
+  if (name == nullptr || !name->is_string()) return false;
+  const std::string model = name->as_string();
+  // The name of a model is no folder, and a folder is no adapter's.
+  const std::string adapter = model + "/adapter_config.json";
+  if (std::filesystem::exists(adapter)) return false;
+  note.absent = {adapter};
+  if (std::filesystem::exists(model)) return true;
+  note.absent.push_back(model);
+  // A name of `xrun models` is one folder; what a repository's name stands for may move on.
+  return policy.dir().parent_path() == cache_root() / "models";
+}
+
 // What the packs of the first loop depend on, if that can be told: the text of the recipe and its
 // modules, the model's folder, and its sets.
 std::optional<LoopNote> note_of(LookSession& look) {
@@ -121,17 +135,7 @@ std::optional<LoopNote> note_of(LookSession& look) {
   }
   const std::string config = policy->dir() / "config.json";
   note.files.emplace_back(config, hash_hex(read_file(config)));
-  const Json* model = context.config.find("model");
-  if (!whole || model == nullptr || !model->is_string()) return std::nullopt;
-  // The name of a model is no folder, and a folder is no adapter's.
-  const std::string adapter = model->as_string() + "/adapter_config.json";
-  if (std::filesystem::exists(adapter)) return std::nullopt;
-  note.absent = {adapter};
-  if (!std::filesystem::exists(model->as_string())) {
-    // A name of `xrun models` is one folder; what a repository's name stands for may move on.
-    if (policy->dir().parent_path() != cache_root() / "models") return std::nullopt;
-    note.absent.push_back(model->as_string());
-  }
+  if (!whole || !note_model(note, *policy, context.config.find("model"))) return std::nullopt;
   for (const StepSource& source : pause.loop->sources) {
     whole = whole && source.data->note != nullptr && source.data->policy == policy;
     if (!whole) return std::nullopt;
