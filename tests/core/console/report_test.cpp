@@ -9,7 +9,8 @@ namespace xrun {
 namespace {
 
 constexpr const char* kSectionTitles[] = {
-    "Curves", "Samples", "Data", "Settings", "Time", "Memory", "Environment and hashes"};
+    "Curves",   "Samples", "Data",   "Rows as they trained",
+    "Settings", "Time",    "Memory", "Environment and hashes"};
 
 MetricSeries series_of(const std::string& name, int64_t steps) {
   MetricSeries series{name, {}, {}};
