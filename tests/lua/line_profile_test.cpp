@@ -1,6 +1,8 @@
 #include "lua/bind/line_profile.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "core/model/memory_count.h"
 #include "tests/lua/lua_fixture.h"
@@ -71,18 +73,22 @@ TEST_F(LineProfiles, ThereIsOneAtATime) {
 
 // A step makes tens of calls; at a microsecond each they are lost in it.
 TEST_F(LineProfiles, ACallCostsAboutAMicrosecond) {
-  const std::string loop = "local t = xrun.ones(1) for i = 1, 200000 do local d = t:dim() end";
-  const auto seconds = [&] {
-    const auto began = std::chrono::steady_clock::now();
-    run(loop);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  const std::string loop = "local t = xrun.ones(1) for i = 1, 40000 do local d = t:dim() end";
+  const auto call_us = [&] {  // the least of several: others compute on this machine too
+    double least = INFINITY;
+    for (int i = 0; i < 7; ++i) {
+      const auto began = std::chrono::steady_clock::now();
+      run(loop);
+      const auto taken = std::chrono::steady_clock::now() - began;
+      least = std::min(least, std::chrono::duration<double, std::micro>(taken).count() / 40000);
+    }
+    return least;
   };
-  seconds();
-  const double plain = seconds();
+  const double plain = call_us();
   const LineProfile profile(state_);
-  const double profiled = seconds();
-  std::printf("a binding call: %.2f us, profiled %.2f us\n", plain * 5, profiled * 5);
-  EXPECT_LT(profiled - plain, 200000 * 10e-6);
+  const double profiled = call_us();
+  std::printf("a binding call: %.2f us, profiled %.2f us\n", plain, profiled);
+  EXPECT_LT(profiled - plain, 2);
 }
 
 }  // namespace

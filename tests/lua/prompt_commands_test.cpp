@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "core/base/file.h"
+#include "tests/core/data/scratch_folder.h"
 #include "tests/lua/prompt_fixture.h"
 
 namespace xrun {
@@ -79,8 +80,8 @@ TEST_F(PromptTest, MemListsWhatIsHeld) {
 }
 
 TEST_F(PromptTest, SaveWritesTheInputsThatWorked) {
-  const auto file = std::filesystem::temp_directory_path() / "xrun_prompt_save.lua";
-  std::filesystem::remove(file);
+  const ScratchFolder folder;
+  const auto file = folder.path() / "xrun_prompt_save.lua";
   say("x = 1");
   say("y = ");
   say(":type x");
@@ -89,7 +90,6 @@ TEST_F(PromptTest, SaveWritesTheInputsThatWorked) {
   EXPECT_EQ(read_file(file),
             "-- Inputs of a prompt; xrun repl < xrun_prompt_save.lua\nx = 1\nx + 1\n");
   EXPECT_TRUE(says(":save " + file.string(), "is there already"));
-  std::filesystem::remove(file);
 }
 
 TEST_F(PromptTest, WhatWantsARecipeSaysSo) {
@@ -133,13 +133,13 @@ TEST_F(PromptTest, CompletesKeywordsOfOperatorsAndOptions) {
 }
 
 TEST_F(PromptTest, CompletesFilesInTextAndCommands) {
-  const auto folder = std::filesystem::temp_directory_path() / "xrun_completion";
+  const ScratchFolder scratch;
+  const auto& folder = scratch.path();
   std::filesystem::create_directories(folder / "pairs");
   write_file_atomic(folder / "pairs.jsonl", "");
   write_file_atomic(folder / "pa\x1b[31m", "");
   EXPECT_EQ(ways("xrun.text('" + folder.string() + "/pa"),
             "11: " + (folder / "pairs.jsonl").string() + " " + (folder / "pairs").string() + "/");
-  std::filesystem::remove_all(folder);
   EXPECT_EQ(ways(":ti"), "0: :time ");
   EXPECT_EQ(ways(":doc optim.l"), "5: optim.lr");
   EXPECT_EQ(ways(":time xrun.shuf"), "11: shuffle");

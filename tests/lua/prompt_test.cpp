@@ -50,7 +50,7 @@ TEST_F(PromptTest, AnUnknownNameNamesTheNearestOne) {
 
 TEST_F(PromptTest, ErrorsShowWhatWasTyped) {
   EXPECT_TRUE(says("xrun.ones(2, 3):matmul(xrun.ones(2))", "input 1:1: "));
-  EXPECT_TRUE(says("local function f(t)\n  return t.x.y\nend", ""));
+  EXPECT_EQ(say("local function f(t)\n  return t.x.y\nend"), "");
   EXPECT_TRUE(says("f({})", "2 |   return t.x.y")) << "the line of an earlier input";
   EXPECT_EQ(say("foo bar"),
             "failed: input 4:1: '=' expected near 'bar'\n     1 | foo bar\n       | "

@@ -1,6 +1,7 @@
 #include "core/base/temporary_dir.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -38,14 +39,15 @@ TEST(TemporaryDir, CanBeRemovedBeforeTheProcessEnds) {
 }
 
 TEST(TemporaryDir, OneThatNobodyHoldsIsRemovedByTheNext) {
+  const std::string name = "test_left" + std::to_string(::getpid());
   const std::filesystem::path left =
-      std::filesystem::temp_directory_path() / "xrun-test_left-000000";
+      std::filesystem::temp_directory_path() / ("xrun-" + name + "-000000");
   fill(left);
   const auto before = std::filesystem::last_write_time(left) - std::chrono::minutes(1);
   std::filesystem::last_write_time(left, before);
-  const TemporaryDir folder("test_left");
+  const TemporaryDir folder(name);
   EXPECT_FALSE(std::filesystem::exists(left));
-  const TemporaryDir second("test_left");
+  const TemporaryDir second(name);
   EXPECT_TRUE(std::filesystem::exists(folder.path()));
 }
 

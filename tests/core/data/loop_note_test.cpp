@@ -83,8 +83,8 @@ TEST_F(LoopNotes, ADamagedNoteIsNone) {
     write_file_atomic(path, whole.substr(0, size));
     EXPECT_FALSE(find_loop_note(root, "key")) << size;
   }
-  for (const char* text : {"{}", "[]", "{\"version\":2}", "null"}) {
-    write_file_atomic(path, text);
+  for (const std::string text : {"{}", "[]", "{\"version\":2}", "null", "", "{"}) {
+    write_file_atomic(path, hash_hex(text) + "\n" + text);  // under its right hash
     EXPECT_FALSE(find_loop_note(root, "key")) << text;
   }
 }
