@@ -40,10 +40,14 @@ struct Section {
 };
 
 constexpr Section kSections[] = {
-    {"curves", "Curves", report_curves},       {"samples", "Samples", report_samples},
-    {"data", "Data", report_ledger},           {"rows", "Rows as they trained", report_rows},
-    {"settings", "Settings", report_settings}, {"time", "Time", report_time},
-    {"memory", "Memory", report_memory},       {"origin", "Environment and hashes", report_origin},
+    {"curves", "Curves", report_curves},
+    {"samples", "Samples", report_samples},
+    {"data", "Data", report_ledger},
+    {"rows", "Rows as they trained", report_rows},
+    {"settings", "Settings", report_settings},
+    {"time", "Time", report_time},
+    {"memory", "Memory", report_memory},
+    {"environment", "Environment and hashes", report_environment},
 };
 
 std::string last_of(const RunFiles& run, std::string_view name) {

@@ -168,7 +168,7 @@ std::string report_memory(Runs runs) {
   return out;
 }
 
-std::string report_origin(Runs runs) {
+std::string report_environment(Runs runs) {
   std::string out;
   for (const RunFiles& run : runs) {
     HtmlTable table({});

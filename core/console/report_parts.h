@@ -18,10 +18,10 @@ std::string report_curves(Runs runs);
 std::string report_ledger(Runs runs);
 std::string report_settings(Runs runs);  // resolved config with origins; the recipes' text
 std::string report_samples(Runs runs);
-std::string report_rows(Runs runs);    // of the data as they trained, and how long they are
-std::string report_time(Runs runs);    // by recipe line where a profile was taken
-std::string report_memory(Runs runs);  // by kind, planned and measured
-std::string report_origin(Runs runs);  // environment and hashes
+std::string report_rows(Runs runs);         // of the data as they trained, and how long they are
+std::string report_time(Runs runs);         // by recipe line where a profile was taken
+std::string report_memory(Runs runs);       // by kind, planned and measured
+std::string report_environment(Runs runs);  // and hashes
 
 // "<h3>NAME</h3>" where there are several runs, else "".
 std::string run_heading(Runs runs, const RunFiles& run);

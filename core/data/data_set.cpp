@@ -32,7 +32,7 @@ DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
     require_weight(s, weight);
     const auto cache = open_data_source(options, s, tokenizer, chat_template);
     state->sources.push_back(
-        {cache, state->rows, weight, State::row_origin(options, s, chat_template), {}});
+        {cache, state->rows, weight, State::row_encoding(options, s, chat_template), {}});
     state->rows += cache->size();
     state->ledger.sources.push_back(cache->ledger());
     selection->parts.push_back({0, weight > 0 ? cache->size() : 0, {}, false});

@@ -14,18 +14,18 @@ namespace xrun {
 // Row ids count through the sources in order: row r of source s is first_row[s] + r.
 struct DataSet::State {
   // What the rows of a source were encoded with.
-  struct RowOrigin {
+  struct RowEncoding {
     RowSettings settings = {};
     std::shared_ptr<const RowTransformSource> transform = nullptr;
     std::shared_ptr<const ChatTemplate> chat_template = nullptr;
   };
-  static RowOrigin row_origin(const DataOptions& options, size_t source,
-                              const std::shared_ptr<const ChatTemplate>& chat_template);
+  static RowEncoding row_encoding(const DataOptions& options, size_t source,
+                                  const std::shared_ptr<const ChatTemplate>& chat_template);
   struct Source {
     std::shared_ptr<const RowCache> cache;
     int64_t first_row = 0;
     double weight = 1;
-    RowOrigin origin = {};
+    RowEncoding encoding = {};
     std::vector<int32_t> kept;  // for each column of the set the cache's, or -1
   };
   RowKind kind = RowKind::kPreference;

@@ -51,23 +51,23 @@ void take_row(const RowTrace& trace, int64_t line, WantedByLine& wanted) {
 
 }  // namespace
 
-DataSet::State::RowOrigin DataSet::State::row_origin(
+DataSet::State::RowEncoding DataSet::State::row_encoding(
     const DataOptions& options, size_t source,
     const std::shared_ptr<const ChatTemplate>& chat_template) {
   const DataSource& from = options.sources[source];
-  RowOrigin origin{options.settings, from.transform,
-                   from.chat_template ? from.chat_template : chat_template};
-  origin.settings.fields = from.fields;
-  origin.settings.keep = from.keep;
-  return origin;
+  RowEncoding encoding{options.settings, from.transform,
+                       from.chat_template ? from.chat_template : chat_template};
+  encoding.settings.fields = from.fields;
+  encoding.settings.keep = from.keep;
+  return encoding;
 }
 
 // Encodes single rows of one source once more.
 class DataSet::RowReader {
  public:
-  RowReader(RowKind kind, const State::RowOrigin& origin, const Tokenizer& tokenizer)
-      : parts_{origin.settings, tokenizer, origin.chat_template, &trace_},
-        transform_(origin.transform ? origin.transform->make() : nullptr) {
+  RowReader(RowKind kind, const State::RowEncoding& encoding, const Tokenizer& tokenizer)
+      : parts_{encoding.settings, tokenizer, encoding.chat_template, &trace_},
+        transform_(encoding.transform ? encoding.transform->make() : nullptr) {
     parts_.settings.max_length = 0;  // what a cut took off is to be seen
     parts_.settings.lost_calls = true;
     encoder_ = make_row_encoder(kind, parts_);
@@ -133,7 +133,7 @@ std::vector<RowTrace> DataSet::trace(const std::vector<int64_t>& rows,
     const State::Source& source = state_->sources[place.first];
     const std::vector<std::string>& names = source.cache->ledger().files;
     try {
-      RowReader reader(kind(), source.origin, tokenizer);
+      RowReader reader(kind(), source.encoding, tokenizer);
       reader.read_file(names.at(static_cast<size_t>(place.second)), place.second, wanted);
     } catch (const Interrupted&) {
       throw;
