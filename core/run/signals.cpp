@@ -76,6 +76,7 @@ void on_alarm(int) {
 }
 
 void on_pause(int) {
+  if (manner == SignalManner::kPrompt) return;  // it is open already
   const int saved_errno = errno;
   say(kPausing);
   request_pause();

@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "core/base/interrupt.h"
+#include "core/run/signals.h"
 #include "lua/bind/look.h"
 #include "lua/bind/run_loop.h"
 #include "tests/lua/two_phases.h"
@@ -77,6 +78,18 @@ TEST_F(Pause, ASignalPausesAfterTheBody) {
   ASSERT_EQ(run_with(head() + loop_, "r", 1, once), "");
   EXPECT_TRUE(has(testing::internal::GetCapturedStderr(), "pausing after this step"));
   EXPECT_EQ(pauses_, (std::vector<int64_t>{1, 1}));
+}
+
+TEST_F(Pause, ASignalUnderAnOpenPromptIsForNothing) {
+  const auto visit = [](Recipe&) {
+    const SignalManner before = set_signal_manner(SignalManner::kPrompt);
+    raise(SIGUSR1);
+    set_signal_manner(before);
+  };
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(run_with(head() + loop_, "r", 1, visit), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr().find("pausing"), std::string::npos);
+  EXPECT_EQ(pauses_, (std::vector<int64_t>{1}));
 }
 
 TEST_F(Pause, AnInterruptedRunSavesAtThePause) {
