@@ -25,13 +25,24 @@ int edit_distance(std::string_view a, std::string_view b) {
   return cost.back();
 }
 
+namespace {
+
+size_t common_beginning(std::string_view a, std::string_view b) {
+  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
+                             a.begin());
+}
+
+}  // namespace
+
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
   const int limit = std::min(2, std::max(1, static_cast<int>(name.size()) / 2));
   int best = limit + 1;
   std::string nearest;
   for (const std::string& candidate : known) {
     const int distance = edit_distance(name, candidate);
-    if (distance < best) {
+    const bool tie = distance == best && !nearest.empty();
+    if (distance < best ||
+        (tie && common_beginning(name, candidate) > common_beginning(name, nearest))) {
       best = distance;
       nearest = candidate;
     }

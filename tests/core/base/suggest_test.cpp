@@ -17,5 +17,11 @@ TEST(Suggest, OffersTheNearestNameAndNothingFarOff) {
   EXPECT_EQ(nearest_name("x", {"lr"}), "");
 }
 
+TEST(Suggest, OfTwoAsNearTheOneThatBeginsAlikeWins) {
+  EXPECT_EQ(nearest_name("summ", {"smm", "sum"}), "sum");
+  EXPECT_EQ(nearest_name("ab", {"b", "a"}), "a");
+  EXPECT_EQ(nearest_name("xa", {"ya", "za"}), "ya");
+}
+
 }  // namespace
 }  // namespace xrun
