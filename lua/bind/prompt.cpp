@@ -29,11 +29,15 @@ std::pair<std::string, std::string_view> split_command(std::string_view input) {
   return {std::string(input.substr(0, end)), trimmed(input.substr(end))};
 }
 
+// Loads text alone, never bytecode; as luaL_loadbuffer.
+int load_text(lua_State* L, const std::string& text, const std::string& chunk) {
+  return luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(), "t");
+}
+
 // Whether a text is a chunk; if it is none, `unfinished` says whether the parser met its end.
 bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
   const StackGuard guard(L);
-  XRUN_CHECK(!text.starts_with("\x1bLJ"), "this is bytecode; what is typed is text");
-  if (luaL_loadbuffer(L, text.data(), text.size(), "=prompt") == 0) return true;
+  if (load_text(L, text, "=prompt") == 0) return true;
   size_t size = 0;
   const char* message = lua_tolstring(L, -1, &size);
   // A text in quotes ends with its line.
@@ -116,12 +120,13 @@ bool Prompt::wants_more(std::string_view input) {
 
 void Prompt::run_chunk(std::string_view input, const std::string& chunk, int first_line) {
   lua_State* L = state_;
+  XRUN_CHECK(!trimmed(input).starts_with("\x1bLJ"), "this is bytecode; what is typed is text");
   bool unfinished = false;
   const std::string expression = as_expression(trimmed(input));
   const bool is_expression = is_chunk(L, expression, &unfinished);
   const std::string text = is_expression ? expression : with_lasting_locals(input);
   const std::string lines = std::string(static_cast<size_t>(first_line - 1), '\n') + text;
-  if (luaL_loadbuffer(L, lines.data(), lines.size(), chunk.c_str()) != 0) {
+  if (load_text(L, lines, chunk) != 0) {
     throw LuaError(syntax_report(L, -1));
   }
   world_.environment.push(L);

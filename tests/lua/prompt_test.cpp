@@ -63,6 +63,16 @@ TEST_F(PromptTest, ControlsInAnErrorDoNotReachTheTerminal) {
   EXPECT_NE(text.find("<1B>"), std::string::npos) << text;
 }
 
+TEST_F(PromptTest, BytecodeIsAnErrorOfItsInputAlone) {
+  for (const std::string code :
+       {"\x1bLJabc", "  \x1bLJ", "\xef\xbb\xbf\x1bLJ\x02", "# x\n\x1bLJ"}) {
+    EXPECT_FALSE(prompt_->wants_more(code));
+    EXPECT_TRUE(prompt_->evaluate(code).failed);
+  }
+  EXPECT_TRUE(says("\x1bLJabc", "this is bytecode; what is typed is text"));
+  EXPECT_EQ(say("2 + 2"), "4");
+}
+
 TEST_F(PromptTest, KnowsWhenAnInputWantsMoreLines) {
   for (const char* more :
        {"for i = 1, 3 do", "f(", "x =", "1 +", "{ 1,", "function f()\n  return 1", "if x then",
