@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/plain_nan.h"
 #include "core/base/suggest.h"
 #include "lua/bind/args.h"
 #include "lua/bind/modules.h"
@@ -49,7 +50,7 @@ int push_metric(MetricTable& self, const std::string& name, lua_State* L) {
 std::string describe(const MetricTable& table) {
   std::string text;
   for (const auto& [name, value] : table.values) {
-    text += fmt::format("{}{} = {:.6g}", text.empty() ? "" : "\n", name, value);
+    text += fmt::format("{}{} = {:.6g}", text.empty() ? "" : "\n", name, plain_nan(value));
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/plain_nan.h"
 #include "core/console/progress.h"
 #include "core/console/table.h"
 #include "core/model/memory_limit.h"
@@ -165,7 +166,7 @@ std::string gradcheck_text(const std::vector<PlacedUnit>& units, const LogprobCh
                           "{} of {} row{} agree with finite differences; the largest "
                           "relative error is {:.1e}, at {}",
                           std::ssize(units) - wrong, units.size(), units.size() == 1 ? "" : "s",
-                          units.front().unit.error, units.front().place);
+                          plain_nan(units.front().unit.error), units.front().place);
   if (all.without > 0) {
     text +=
         fmt::format("; {} row{} no gradient", all.without, all.without == 1 ? " has" : "s have");
@@ -180,8 +181,9 @@ std::string gradcheck_text(const std::vector<PlacedUnit>& units, const LogprobCh
                   {Align::kLeft, Align::kRight, Align::kRight, Align::kRight});
   for (int64_t i = 0; i < std::min<int64_t>(wrong, 10); ++i) {
     const PlacedUnit& one = units[static_cast<size_t>(i)];
-    table.add({one.place, fmt::format("{:.6g}", one.unit.analytic),
-               fmt::format("{:.6g}", one.unit.numeric), fmt::format("{:.1e}", one.unit.error)});
+    table.add({one.place, fmt::format("{:.6g}", plain_nan(one.unit.analytic)),
+               fmt::format("{:.6g}", plain_nan(one.unit.numeric)),
+               fmt::format("{:.1e}", plain_nan(one.unit.error))});
   }
   return text + "\n" + table.text(width);
 }

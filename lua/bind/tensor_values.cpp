@@ -6,19 +6,21 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/plain_nan.h"
+
 namespace xrun {
 namespace {
 
 std::string element_text(const at::Tensor& element) {
   if (at::isComplexType(element.scalar_type())) {
     const auto value = element.item().toComplexDouble();
-    return fmt::format("{:.5g}{:+.5g}i", value.real(), value.imag());
+    return fmt::format("{:.5g}{:+.5g}i", plain_nan(value.real()), plain_nan(value.imag()));
   }
   if (element.scalar_type() == at::kBool) return element.item().toBool() ? "true" : "false";
   if (at::isIntegralType(element.scalar_type(), true)) {
     return fmt::format("{}", element.item().toLong());
   }
-  return fmt::format("{:.5g}", element.item().toDouble());
+  return fmt::format("{:.5g}", plain_nan(element.item().toDouble()));
 }
 
 // Texts of the shown elements in order, and the lists around them.

@@ -12,6 +12,7 @@
 
 #include "core/base/count_text.h"
 #include "core/base/lua_words.h"
+#include "core/base/plain_nan.h"
 #include "core/base/utf8.h"
 #include "core/console/shown_text.h"
 #include "core/console/text_width.h"
@@ -28,7 +29,7 @@ std::string number_text(double value) {
   if (value == std::floor(value) && std::abs(value) < 9007199254740992.0) {
     return fmt::format("{}", static_cast<int64_t>(value));
   }
-  return fmt::format("{:.14g}", value);
+  return fmt::format("{:.14g}", plain_nan(value));
 }
 
 // A value that was read: a text, or members between braces.

@@ -73,6 +73,13 @@ TEST_F(PromptTest, BytecodeIsAnErrorOfItsInputAlone) {
   EXPECT_EQ(say("2 + 2"), "4");
 }
 
+TEST_F(PromptTest, ANanHasNoSign) {
+  EXPECT_EQ(say("-(0/0)"), "nan");
+  EXPECT_EQ(say("0/0"), "nan");
+  EXPECT_EQ(say("{ 0/0, -(0/0) }"), "{ nan, nan }");
+  EXPECT_EQ(say("xrun.tensor({ 0/0, -(0/0) })"), "f32[2] cpu\n [nan, nan]");
+}
+
 TEST_F(PromptTest, KnowsWhenAnInputWantsMoreLines) {
   for (const char* more :
        {"for i = 1, 3 do", "f(", "x =", "1 +", "{ 1,", "function f()\n  return 1", "if x then",
