@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/base/count_text.h"
+#include "core/base/counted.h"
 #include "core/console/html_page.h"
 #include "core/console/html_table.h"
 #include "core/console/plot.h"
@@ -96,6 +96,8 @@ std::string run_state_text(const RunFiles& run) {
     text = "stopped: " + stopped;
   } else if (is_true(run.record.find("finished"))) {
     text = "finished";
+  } else if (const Json* limit = run.record.find("steps_limit"); limit && limit->is_int()) {
+    text = fmt::format("stopped after {} by --steps", counted(limit->as_int(), "step"));
   } else {
     text = "not finished: killed, or still going on";
   }

@@ -230,6 +230,7 @@ void Run::finish(const Json& state) {
   if (step_ > 0 && !replaying()) save(state);
   if (metrics_ != nullptr) metrics_->sync();
   dir_.record().set("finished", !cut_by_limit());
+  if (cut_by_limit()) dir_.record().set("steps_limit", settings_.steps_limit);
   dir_.record().set("stopped", stopped_);
   dir_.record().set("steps", step_);
   dir_.write_record();

@@ -247,6 +247,7 @@ void RunDir::begin() {
   if (!resuming_) record_.set("started", time_text(kDateTime));
   if (resuming_) add_resume();
   record_.set("finished", false);
+  if (record_.find("steps_limit") != nullptr) record_.set("steps_limit", Json());
   write_record();
   begun_ = recorded_ = true;
 }

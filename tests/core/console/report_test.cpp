@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/console/report_parts.h"
+
 namespace xrun {
 namespace {
 
@@ -138,6 +140,17 @@ TEST(Report, OfAnEmptyRunSaysWhatThereIsNot) {
                            "run.json holds no memory", "not finished: killed, or still going on"}) {
     EXPECT_TRUE(has(page, text)) << text;
   }
+}
+
+TEST(Report, ARunThatStepsCutSaysSo) {
+  RunFiles run;
+  run.record =
+      parse_json(R"({"finished":false,"stopped":"","steps":2,"steps_limit":2})", "run.json");
+  EXPECT_EQ(run_state_text(run), "stopped after 2 steps by --steps");
+  run.record.set("steps_limit", Json());  // resumed since
+  EXPECT_EQ(run_state_text(run), "not finished: killed, or still going on");
+  run.record.set("steps_limit", "two");
+  EXPECT_EQ(run_state_text(run), "not finished: killed, or still going on");
 }
 
 TEST(Report, HostileNamesAndValuesStayText) {
