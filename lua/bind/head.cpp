@@ -40,8 +40,9 @@ int push_head(const Model& model, lua_State* L, const Head& head) {
   const auto targets = given.find<at::Tensor>("targets");
   HeadResult result;
   if (const auto& stand_in = session_of(L).stand_in) {
-    result = stand_in_head(*stand_in, L, stand_in_name(session_of(L), model),
-                           std::is_same_v<Model, Policy>, options, targets.value_or(at::Tensor()));
+    result =
+        stand_in_head(*stand_in, L, stand_in_name(session_of(L), model),
+                      is_trained(session_of(L), model), options, targets.value_or(at::Tensor()));
   } else if (class_of(L, 2) == &class_info<Batch>) {
     XRUN_CHECK(!targets, "targets are of a view's rows; score views, or leave targets out");
     result = head(arg<Batch&>(L, 2, "batch"), options);

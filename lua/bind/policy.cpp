@@ -69,6 +69,7 @@ int open_policy(lua_State* L) {
   }
   const auto policy = Policy::open(dir, options);
   push(L, policy);
+  name_policy(session_of(L), policy);
   const ModelConfig config = read_model_config(policy->dir());
   policy->use_gemm(read_gemm(L, config, options.dtype, options.device));
   if (options.moe_aux > 0 && config.moe.experts == 0) {
@@ -87,7 +88,7 @@ template <class Source>
 int score(Source& source, lua_State* L, bool by_token) {
   if (const auto& stand_in = session_of(L).stand_in) {
     return push_stand_in(*stand_in, L, stand_in_name(session_of(L), source), by_token,
-                         std::is_same_v<Source, Policy>);
+                         is_trained(session_of(L), source));
   }
   at::Tensor result;
   if (class_of(L, 2) == &class_info<Batch>) {

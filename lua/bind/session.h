@@ -7,6 +7,7 @@
 #include <lua.hpp>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/json.h"
@@ -20,6 +21,7 @@ namespace xrun {
 
 class AdamW;
 class LogprobStandIn;
+class Policy;
 class Reference;
 class RunLoop;
 
@@ -47,6 +49,8 @@ struct Session {
   std::string ledger_text;                             // the same, to be said before step 0
   std::vector<std::shared_ptr<Reference>> references;  // synced by saves, checked at the end
   std::string date;  // that templates see, fixed when the run began; "" until one asks
+  // Those that were opened, with the names that they are stood in for under.
+  std::vector<std::pair<std::weak_ptr<Policy>, std::string>> policies;
   // What the recipe reads besides its own text, as Run::check_input takes it.
   struct Input {
     std::string kind, key, what;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/train/adamw.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
@@ -29,8 +30,38 @@ at::Tensor token_values(LogprobStandIn& stand_in, lua_State* L, const std::strin
 
 }  // namespace
 
-std::string stand_in_name(const Session&, const Policy& policy) {
-  return "policy " + policy.dir().filename().string();
+void name_policy(Session& session, const std::shared_ptr<Policy>& policy) {
+  const std::string first = "policy " + policy->dir().filename().string();
+  std::string name = first;
+  const auto taken = [&](const auto& known) { return known.second == name; };
+  for (int n = 2; std::any_of(session.policies.begin(), session.policies.end(), taken); ++n) {
+    name = fmt::format("{} {}", first, n);
+  }
+  session.policies.emplace_back(policy, std::move(name));
+}
+
+bool is_trained(const Session& session, const Policy& policy) {
+  bool made = false;
+  for (const auto& known : session.made_optimizers) {
+    const auto adamw = known.lock();
+    if (adamw == nullptr) continue;
+    made = true;
+    for (const auto& one : adamw->trainables()) {
+      const auto* scorer = dynamic_cast<const Scorer*>(one.get());
+      const Trainable* of = scorer == nullptr ? one.get() : scorer->policy().get();
+      if (of == &policy) return true;
+    }
+  }
+  return !made;
+}
+
+bool is_trained(const Session&, const Reference&) { return false; }
+
+std::string stand_in_name(const Session& session, const Policy& policy) {
+  for (const auto& [known, name] : session.policies) {
+    if (known.lock().get() == &policy) return name;
+  }
+  return "policy " + policy.dir().filename().string();  // of no recipe's own
 }
 
 std::string stand_in_name(const Session& session, const Reference& reference) {

@@ -2,6 +2,7 @@
 // What models answer through Lua while a session has a stand-in.
 
 #include <lua.hpp>
+#include <memory>
 #include <string>
 
 #include "core/model/linear_head.h"
@@ -14,7 +15,15 @@ class Reference;
 class Scorer;
 struct Session;
 
-// The name under which a model is stood in for.
+// Notes a policy that was opened, under a name of its own: "policy tiny" by its folder, the next
+// one from a folder of that name "policy tiny 2".
+void name_policy(Session& session, const std::shared_ptr<Policy>& policy);
+
+// Whether an optimizer of the recipe trains it; where none is made, every policy counts.
+bool is_trained(const Session& session, const Policy& policy);
+bool is_trained(const Session& session, const Reference& reference);  // never
+
+// The name under which a model is stood in for, each its own.
 std::string stand_in_name(const Session& session, const Policy& policy);
 std::string stand_in_name(const Session& session, const Reference& reference);
 

@@ -87,6 +87,33 @@ TEST_F(StandIn, AViewAndItsBatchAgreeWhateverThePacking) {
   EXPECT_FALSE(stand_in_->logprob(*packed, "reference 1").equal(whole));
 }
 
+// Two folders of one name are two models, and what no optimizer trains has no gradient.
+TEST_F(StandIn, ATeacherIsAnotherModelAndNoLeaf) {
+  std::filesystem::create_directory("other");
+  std::filesystem::copy("tiny", "other/tiny", std::filesystem::copy_options::recursive);
+  const auto session = look(head() + R"(
+local teacher = xrun.policy("other/tiny")
+local gap, graph
+local function distil(p)
+  local theirs = teacher:logprob(p.chosen)
+  local difference = policy:logprob(p.chosen) - theirs
+  gap = difference:abs():min():item()
+  graph = theirs.requires_grad or teacher:head(p.chosen, {}).logprob.requires_grad
+  return difference * difference
+end
+for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, distil) end
+)");
+  session->state().service<PausePlan>().bodies = 1;
+  ASSERT_TRUE(session->resume()) << session->error()->text();
+  EXPECT_GT(number(*session, "gap"), 0);
+  lua_State* L = session->state();
+  ASSERT_TRUE(session->names().push(L, "graph"));
+  EXPECT_EQ(lua_toboolean(L, -1), 0);
+  lua_pop(L, 1);
+  ASSERT_FALSE(stand_in_->leaves().empty());
+  for (const auto& [of, leaf] : stand_in_->leaves()) EXPECT_EQ(of.first, "policy tiny");
+}
+
 TEST_F(StandIn, HeadsAnswerAndLogitsAreRefused) {
   const auto session = look(head() + R"(
 local ok, why
