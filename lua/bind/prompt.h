@@ -2,10 +2,10 @@
 // The prompt: reads chunks of Lua in a world of names, prints what they give, obeys colon commands.
 //
 // Names are looked for in this order: the suspended frame (PromptNames), what the prompt itself
-// defined, the verbs, the globals; but a verb comes before a value of the frame that is no
-// function, such as the loop's own `step`. An assignment goes to the frame if it has the name, else
-// to the prompt's own names, where it persists; a `local` at the top level of an input is such an
-// assignment.
+// defined, the verbs, the globals; but a verb hides the frame's name, such as the loop's own
+// `step`. An assignment goes to the frame if it has the name (an error if a verb hides it there),
+// else to the prompt's own names, where it persists; a `local` at the top level of an input is such
+// an assignment.
 
 #include <functional>
 #include <memory>

@@ -44,11 +44,6 @@ std::string text_for_log(lua_State* L, int i) {
   return value_text(L, i, {.width = 100, .calls = false});
 }
 
-bool is_verb(const std::string& name) {
-  return std::any_of(verbs().begin(), verbs().end(),
-                     [&](const PromptVerb& verb) { return name == verb.name; });
-}
-
 // Names of the recipe, for as long as its state lives, as functions that were typed do; the run's
 // log keeps what is assigned.
 class LoggedNames : public FramePromptNames {
@@ -57,15 +52,6 @@ class LoggedNames : public FramePromptNames {
       : FramePromptNames([recipe = &stepper->recipe()] { return recipe_names(*recipe); }),
         stepper_(stepper) {}
 
-  // The body's own `step` and `batch` would hide the verbs.
-  bool read(lua_State* L, const std::string& name) override {
-    return !is_verb(name) && FramePromptNames::read(L, name);
-  }
-  std::vector<std::string> names() override {
-    std::vector<std::string> all = FramePromptNames::names();
-    std::erase_if(all, is_verb);
-    return all;
-  }
   bool write(lua_State* L, const std::string& name) override {
     const int value = lua_gettop(L);
     std::string before = "nothing";

@@ -1,5 +1,5 @@
 // The environment is an empty table whose metatable asks the frame, the prompt's own names, the
-// verbs and the globals, in this order; but a verb comes before what the frame cannot call.
+// verbs and the globals, in this order; but a verb hides the frame's name, for writes too.
 
 #include "lua/bind/prompt_world.h"
 
@@ -25,6 +25,12 @@ bool push_field(lua_State* L, const LuaRef& table, const std::string& name) {
   if (!lua_isnil(L, -1)) return true;
   lua_pop(L, 1);
   return false;
+}
+
+bool is_verb(lua_State* L, const PromptWorld& world, const std::string& name) {
+  if (!push_field(L, world.verbs, name)) return false;
+  lua_pop(L, 1);
+  return true;
 }
 
 bool push_global(lua_State* L, const std::string& name) {
@@ -104,16 +110,23 @@ PromptWorld& prompt_world(LuaState& state) {
 
 bool push_world_name(lua_State* L, PromptWorld& world, const std::string& name) {
   luaL_checkstack(L, 4, "no room for a name");
-  if (world.names != nullptr && world.names->read(L, name)) {
-    // Within a body the frame has a `step` and a `batch` of its own: the verbs stay what they are.
-    if (!lua_isfunction(L, -1) && push_field(L, world.verbs, name)) lua_remove(L, -2);
-    return true;
-  }
+  // Within a body the frame has a `step` and a `batch` of its own: the verbs stay what they are.
+  if (!is_verb(L, world, name) && world.names != nullptr && world.names->read(L, name)) return true;
   return push_field(L, world.own, name) || push_field(L, world.verbs, name) || push_global(L, name);
 }
 
 void assign_world_name(lua_State* L, PromptWorld& world, const std::string& name) {
-  if (world.names != nullptr && world.names->write(L, name)) return;
+  if (world.names != nullptr) {
+    if (!is_verb(L, world, name)) {
+      if (world.names->write(L, name)) return;
+    } else if (world.names->read(L, name)) {
+      lua_pop(L, 2);
+      throw Error(
+          fmt::format("`{}` is a verb of the prompt; the recipe's local of that name is "
+                      "left alone\nhint: give the value another name",
+                      name));
+    }
+  }
   world.own.push(L);
   push(L, "\1" + name);
   lua_pushboolean(L, 1);

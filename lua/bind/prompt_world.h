@@ -23,7 +23,8 @@ PromptWorld& prompt_world(LuaState& state);
 
 // Pushes the value of a name and returns true; false, with nothing pushed, if nothing has it.
 bool push_world_name(lua_State* L, PromptWorld& world, const std::string& name);
-// Sets the frame's name, else the prompt's own, to the value on top; pops it.
+// Sets the frame's name, else the prompt's own, to the value on top; pops it. Throws Error, with
+// the value popped, if the frame has the name and a verb hides it.
 void assign_world_name(lua_State* L, PromptWorld& world, const std::string& name);
 // Every name that stands for something, sorted, each once.
 std::vector<std::string> world_names(lua_State* L, PromptWorld& world);

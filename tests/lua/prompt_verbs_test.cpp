@@ -45,6 +45,26 @@ TEST_F(Verbs, AValueThatCannotBeShownIsAssignedAllTheSame) {
   EXPECT_TRUE(has(read_file(dir / "log.txt"), "best was { n = 7 }\nbest is now 2"));
 }
 
+TEST_F(Verbs, AVerbsNameIsNeverWrittenToTheRecipe) {
+  open(head() + R"(
+local seen
+for step, batch in run:steps(train, cfg.batch) do
+  run:log(adamw:step(batch, dpo))
+  run:log(run:evaluate(valid, dpo))
+  seen = type(batch)
+end
+)");
+  say("keep = dpo");
+  say("dpo = function(p) error('no') end");
+  EXPECT_TRUE(says("step()", "no"));
+  EXPECT_TRUE(says("batch = 5", "`batch` is a verb of the prompt; the recipe's local of that name "
+                                "is left alone"));
+  EXPECT_EQ(say("batch().step"), "0");
+  say("dpo = keep");
+  say("step()");
+  EXPECT_EQ(say("seen"), "\"userdata\"");
+}
+
 TEST_F(Verbs, RowsComeWithTheirPlaces) {
   open(head() + loop_);
   say("step()");
