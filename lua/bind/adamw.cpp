@@ -128,11 +128,12 @@ int step_dry(lua_State* L, LogprobStandIn& stand_in, const std::vector<StepPart>
 }
 
 // What a prompt asks about later.
-void note_step(lua_State* L) {
+void note_step(lua_State* L, int64_t step) {
   Session& session = session_of(L);
   if (!session.prompt_in_charge) return;
   session.optimizer = arg<std::shared_ptr<AdamW>>(L, 1);
   session.objectives.clear();
+  session.objectives_step = step;
   const StackGuard guard(L);
   if (!lua_istable(L, 2)) {
     session.objectives.push_back(std::make_shared<LuaRef>(L, 3));
@@ -149,7 +150,7 @@ void note_step(lua_State* L) {
 int step(AdamW& adamw, lua_State* L) {
   int next = 0;
   const std::vector<StepPart> parts = read_parts(L, &next);
-  note_step(L);
+  note_step(L, parts.front().batch->step());
   const Options table(L, next, {"lr"});
   if (const auto& stand_in = session_of(L).stand_in) return step_dry(L, *stand_in, parts);
   StepOptions options;

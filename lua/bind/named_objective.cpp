@@ -1,60 +1,62 @@
 #include "lua/bind/named_objective.h"
 
-#include <cctype>
+#include <vector>
 
 #include "core/base/error.h"
+#include "core/base/lua_lexer.h"
 #include "lua/bind/stepper.h"
 
 namespace xrun {
 
 namespace {
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+using Kind = LuaToken::Kind;
 
-// The end of the blanks from `at` on.
-size_t past_blanks(std::string_view text, size_t at) {
-  return std::min(text.find_first_not_of(" \t\n", at), text.size());
-}
-
-size_t past_word(std::string_view text, size_t at) {
-  while (at < text.size() && is_word(text[at])) ++at;
-  return at;
-}
-
-// The second argument of the call whose first begins at `at`, if both are plain names.
-std::string second_name(std::string_view text, size_t at) {
-  at = past_blanks(text, past_word(text, past_blanks(text, at)));
-  if (at >= text.size() || text[at] != ',') return "";
-  at = past_blanks(text, at + 1);
-  const size_t end = past_word(text, at);
-  const size_t next = past_blanks(text, end);
-  const bool closed = next < text.size() && (text[next] == ')' || text[next] == ',');
-  return closed ? std::string(text.substr(at, end - at)) : "";
+// The second of two names behind the bracket or brackets at `at`: of `(batch, dpo)`, `({ { a, f }`.
+std::string second_name(const std::vector<LuaToken>& tokens, size_t at) {
+  if (is_sign(tokens[at], "(")) ++at;
+  const bool parts = is_sign(tokens[at], "{");
+  if (parts && (at + 1 >= tokens.size() || !is_sign(tokens[at + 1], "{"))) return "";
+  if (parts) at += 2;
+  if (at + 3 >= tokens.size() || tokens[at].kind != Kind::kName) return "";
+  if (!is_sign(tokens[at + 1], ",") || tokens[at + 2].kind != Kind::kName) return "";
+  const LuaToken& next = tokens[at + 3];
+  const bool closed = is_sign(next, parts ? "}" : ")") || is_sign(next, ",");
+  return closed ? tokens[at + 2].text : "";
 }
 
 }  // namespace
 
-std::string objective_name(std::string_view text) {
-  constexpr std::string_view kCall = ":step(";
-  for (size_t at = text.find(kCall); at != text.npos; at = text.find(kCall, at + 1)) {
-    std::string name = second_name(text, at + kCall.size());
+std::string objective_name(std::string_view text, int from_line) {
+  const std::vector<LuaToken> tokens = lex_lua(text);
+  for (size_t i = 0; i + 2 < tokens.size(); ++i) {
+    if (tokens[i].line < from_line || !is_sign(tokens[i], ":")) continue;
+    if (tokens[i + 1].kind != Kind::kName || tokens[i + 1].text != "step") continue;
+    std::string name = second_name(tokens, i + 2);
     if (!name.empty()) return name;
   }
   return "";
 }
 
 void push_objective(lua_State* L, Stepper& stepper, std::string* name) {
-  *name = objective_name(stepper.recipe().context().text.text);
-  if (!name->empty() && stepper.names().push(L, *name)) {
+  *name = "";
+  const FrameNames frame = stepper.names();
+  const std::shared_ptr<LuaRef> trained = stepper.objective(name);
+  if (trained == nullptr) {
+    const std::string& text = stepper.recipe().context().text.text;
+    *name = objective_name(text, frame.line());
+    // A step in a function stands before the loop that calls it.
+    if (name->empty()) *name = objective_name(text);
+  }
+  if (!name->empty() && frame.push(L, *name)) {
     if (lua_isfunction(L, -1)) return;
     lua_pop(L, 1);
   }
   name->clear();
-  const auto& objectives = stepper.session().objectives;
-  XRUN_CHECK(!objectives.empty(),
-             "which objective? no line reads adamw:step(batch, NAME), and no step has run here; "
-             "name it");
-  objectives.front()->push(L);
+  XRUN_CHECK(trained != nullptr,
+             "which objective? no line reads adamw:step(batch, NAME), and no step of this loop has "
+             "run here; name it");
+  trained->push(L);
 }
 
 }  // namespace xrun

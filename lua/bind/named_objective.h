@@ -9,12 +9,14 @@ namespace xrun {
 
 class Stepper;
 
-// The name that a recipe's text gives its optimizer's step first, as in `adamw:step(batch, dpo)`;
-// "" if it gives none.
-std::string objective_name(std::string_view recipe_text);
+// The name that a recipe's text gives its optimizer's step first from a line on, as in
+// `adamw:step(batch, dpo)` or, of the first set, `adamw:step({ { prefs, dpo }, { chats, nll } })`;
+// "" if it gives none. Comments and strings do not count.
+std::string objective_name(std::string_view recipe_text, int from_line = 1);
 
-// Pushes the function that the name holds now, else the one that the last step was given; `name`
-// gets the name. Throws Error if there is neither.
+// Pushes the objective of the paused loop's last step, or, before one, that which the text gives
+// from the loop on: what its name holds now, or the very function where it has none. `name` gets
+// the name. Throws Error if there is neither.
 void push_objective(lua_State* L, Stepper& stepper, std::string* name);
 
 // The stepper of a state. Throws Error if no recipe is paused at a prompt.

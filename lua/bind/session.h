@@ -34,8 +34,10 @@ struct Session {
   std::shared_ptr<LogprobStandIn> stand_in;  // answers in place of models; null: they do
   bool prompt_in_charge = false;             // a prompt runs the recipe body by body
   std::function<void(const std::string& what)> note_touch;  // of what changes a run by hand
-  // The objectives of the latest adamw:step of a recipe under a prompt, and its optimizer.
+  // The objectives of the latest adamw:step of a recipe under a prompt, the step of its batch, and
+  // its optimizer.
   std::vector<std::shared_ptr<LuaRef>> objectives;
+  int64_t objectives_step = -1;
   std::shared_ptr<AdamW> optimizer;
   std::vector<std::weak_ptr<AdamW>> made_optimizers;  // all of the recipe, in xrun.run or not
   std::shared_ptr<RunLoop> run;                       // the latest xrun.run; null before
@@ -47,10 +49,10 @@ struct Session {
   std::vector<std::string> notices;                    // to be said with the report before step 0
   Ledger ledger;                                       // of every data source opened, in order
   std::string ledger_text;                             // the same, to be said before step 0
-  std::vector<std::shared_ptr<Reference>> references;  // synced by saves, checked at the end
-  std::string date;  // that templates see, fixed when the run began; "" until one asks
   // Those that were opened, with the names that they are stood in for under.
   std::vector<std::pair<std::weak_ptr<Policy>, std::string>> policies;
+  std::vector<std::shared_ptr<Reference>> references;  // synced by saves, checked at the end
+  std::string date;  // that templates see, fixed when the run began; "" until one asks
   // What the recipe reads besides its own text, as Run::check_input takes it.
   struct Input {
     std::string kind, key, what;

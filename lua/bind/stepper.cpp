@@ -149,6 +149,7 @@ MetricTable Stepper::run_bodies(int64_t n) {
   plan.at_once = false;
   plan.bodies = n;
   recipe_.resume();
+  name_objective();
   run->end_progress();
   const int64_t done = run->run().step() - before;
   if (done > 0) trained_step_ = run->run().step() - 1;
@@ -215,6 +216,32 @@ MetricTable Stepper::go_on(int64_t n) {
   }
   note(fmt::format("continue({}) from step {}", n, from), false);
   return table;
+}
+
+// A name is taken right after its step: a function that the recipe's name gets later is what a
+// verb should take.
+void Stepper::name_objective() {
+  const auto& objectives = session().objectives;
+  if (objectives.empty() || objectives.front() == named_objective_) return;
+  named_objective_ = objectives.front();
+  objective_name_ = "";
+  lua_State* L = recipe_.state();
+  const StackGuard guard(L);
+  named_objective_->push(L);
+  const FrameNames frame = names();
+  for (const FrameName& one : frame.names()) {
+    frame.push(L, one.name);
+    if (lua_rawequal(L, -1, -2) != 0) objective_name_ = one.name;
+    lua_pop(L, 1);
+  }
+}
+
+std::shared_ptr<LuaRef> Stepper::objective(std::string* name) {
+  name_objective();
+  const auto& objectives = session().objectives;
+  if (objectives.empty() || session().objectives_step < pause().loop->first_step) return nullptr;
+  *name = objective_name_;
+  return objectives.front();
 }
 
 void Stepper::finish() {

@@ -71,6 +71,10 @@ class Stepper {
   std::shared_ptr<Batch> batch(size_t source = 0);
   int64_t batch_step();  // its step
 
+  // The objective that the latest adamw:step of the paused loop was given, of several the first;
+  // null before one. `name` gets the name that the recipe's frame had for it then, or "".
+  std::shared_ptr<LuaRef> objective(std::string* name);
+
   // Notes what the prompt did in the run's log; `touches`: later steps may differ from those of a
   // run that nobody looked into, which run.json then says ("touched").
   void note(const std::string& text, bool touches);
@@ -89,6 +93,7 @@ class Stepper {
   bool go_to(int64_t step);
   void keep_for_again();
   MetricTable logged();
+  void name_objective();
 
   Recipe& recipe_;
   SavedObjects changed_objects();
@@ -101,6 +106,8 @@ class Stepper {
   bool stopped_ = false;             // the last run ended by a signal, before its bodies had
   bool room_said_ = false;
   int64_t skipped_before_ = 0;
+  std::shared_ptr<LuaRef> named_objective_;  // the one that objective_name_ is of
+  std::string objective_name_;
   std::optional<Carried> carried_;  // until a reload has used it
 };
 

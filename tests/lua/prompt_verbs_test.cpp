@@ -45,6 +45,38 @@ TEST_F(Verbs, AValueThatCannotBeShownIsAssignedAllTheSame) {
   EXPECT_TRUE(has(read_file(dir / "log.txt"), "best was { n = 7 }\nbest is now 2"));
 }
 
+// What the text says first, in a comment or of another loop, is not what trains here.
+TEST_F(Verbs, TheObjectiveIsThatOfThePausedLoop) {
+  open(head() + R"(
+-- was: adamw:step(batch, other)
+local function other(p) return 0 * policy:logprob(p.chosen) end
+local function warm(p) return -policy:logprob(p.chosen) end
+for step, batch in run:steps(train, { pairs = 4, max_tokens = 600, steps = 1 }) do
+  run:log(adamw:step(batch, warm))
+end
+)" + loop_);
+  EXPECT_TRUE(says("rows{ n = 1 }", "loss of warm of"));
+  for (int i = 0; i < 2 && stepper_->pause().loop->first_step == 0; ++i) say("step()");
+  say("step()");
+  EXPECT_TRUE(says("rows{ n = 1 }", "loss of dpo of"));
+  // What the name holds now counts.
+  say("dpo = function(p) return 0 * policy:logprob(p.chosen) + 5 end");
+  EXPECT_TRUE(says("rows{ n = 1 }", "5"));
+}
+
+TEST_F(Verbs, TheFirstSetsObjectiveGoesWithItsBatch) {
+  open(head() + R"(
+local function warm(p) return -policy:logprob(p.chosen) end
+local both = { train, valid }
+for step, first, second in run:steps(both, cfg.batch) do
+  run:log(adamw:step({ { first, dpo }, { second, warm } }))
+end
+)");
+  EXPECT_TRUE(says("rows{ n = 1 }", "loss of dpo of"));
+  say("step()");
+  EXPECT_TRUE(says("rows{ n = 1 }", "loss of dpo of"));
+}
+
 TEST_F(Verbs, AVerbsNameIsNeverWrittenToTheRecipe) {
   open(head() + R"(
 local seen
@@ -142,8 +174,15 @@ TEST(ObjectiveName, IsReadFromTheRecipesText) {
   EXPECT_EQ(objective_name("run:log(adamw:step(batch, dpo))"), "dpo");
   EXPECT_EQ(objective_name("first:step(batch,\n   nll, { lr = 1 })"), "nll");
   EXPECT_EQ(objective_name("adamw:step(batch, function(p) end)"), "");
-  EXPECT_EQ(objective_name("adamw:step{ { a, b } }"), "");
   EXPECT_EQ(objective_name("adamw:step(batch"), "");
+  EXPECT_EQ(objective_name("adamw:step({ { prefs, dpo }, { talk, nll, weight = 2 } })"), "dpo");
+  EXPECT_EQ(objective_name("adamw:step{ { prefs, dpo } }"), "dpo");
+  EXPECT_EQ(objective_name("adamw:step{ prefs, dpo }"), "");
+  EXPECT_EQ(objective_name("-- was: adamw:step(batch, nll)\nadamw:step(batch, dpo)"), "dpo");
+  EXPECT_EQ(objective_name("x = 'a:step(b, nll)' adamw:step(batch, dpo)"), "dpo");
+  EXPECT_EQ(objective_name("adamw:step(batch, nll)\nadamw:step(batch, dpo)", 2), "dpo");
+  EXPECT_EQ(objective_name("adamw:step({ {"), "");
+  EXPECT_EQ(objective_name("adamw:step("), "");
 }
 
 }  // namespace
