@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
@@ -64,7 +65,18 @@ FrameNames recipe_names(Recipe& recipe) {
 
 FrameNames Stepper::names() { return recipe_names(recipe_); }
 
+// What is typed goes on without its log.
 void Stepper::note(const std::string& text, bool touches) {
+  try {
+    write_note(text, touches);
+  } catch (const Error& error) {
+    if (std::exchange(log_failure_said_, true)) return;
+    session().console->say(
+        fmt::format("what is done at the prompt is not in the run's log: {}", error.what()));
+  }
+}
+
+void Stepper::write_note(const std::string& text, bool touches) {
   const auto& run = session().run;
   if (run == nullptr) return;
   RunDir& dir = run->run().dir();

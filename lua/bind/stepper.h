@@ -77,6 +77,7 @@ class Stepper {
 
   // Notes what the prompt did in the run's log; `touches`: later steps may differ from those of a
   // run that nobody looked into, which run.json then says ("touched").
+  // A log that cannot be written is said once.
   void note(const std::string& text, bool touches);
 
  private:
@@ -94,6 +95,7 @@ class Stepper {
   void keep_for_again();
   MetricTable logged();
   void name_objective();
+  void write_note(const std::string& text, bool touches);
 
   Recipe& recipe_;
   SavedObjects changed_objects();
@@ -105,6 +107,7 @@ class Stepper {
   std::shared_ptr<Batch> upcoming_;  // made here, of the next body
   bool stopped_ = false;             // the last run ended by a signal, before its bodies had
   bool room_said_ = false;
+  bool log_failure_said_ = false;
   int64_t skipped_before_ = 0;
   std::shared_ptr<LuaRef> named_objective_;  // the one that objective_name_ is of
   std::string objective_name_;

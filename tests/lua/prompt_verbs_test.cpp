@@ -97,6 +97,18 @@ end
   EXPECT_EQ(say("seen"), "\"userdata\"");
 }
 
+// Neither a folder in its place nor a full disk ends the session.
+TEST_F(Verbs, ALogThatCannotBeWrittenIsSaidOnce) {
+  open(head() + loop_);
+  const auto log = session_->session().run->run().dir().path() / "log.txt";
+  std::filesystem::create_symlink("/dev/full", log);
+  EXPECT_EQ(say("1 + 1"), "2");
+  EXPECT_TRUE(has(said_, "what is done at the prompt is not in the run's log"));
+  said_.clear();
+  EXPECT_EQ(say("2 + 2"), "4");
+  EXPECT_EQ(said_, "");
+}
+
 TEST_F(Verbs, RowsComeWithTheirPlaces) {
   open(head() + loop_);
   say("step()");
