@@ -204,6 +204,7 @@ PromptAnswer Prompt::evaluate(std::string_view input) {
 PromptAnswer Prompt::evaluate(std::string_view input, const std::string& chunk, int first_line) {
   const std::string_view text = trimmed(input);
   if (text.empty()) return {};
+  if (before_input) before_input(text);
   const PromptAnswer answer = text[0] == ':' ? obey(text) : run_input(input, chunk, first_line);
   if (on_input) on_input(text, answer.failed);
   return answer;

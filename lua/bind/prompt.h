@@ -107,8 +107,9 @@ class Prompt {
   // Inputs that were evaluated without an error, in order; of the colon commands those that are
   // kept.
   const std::vector<std::string>& kept_inputs() const { return kept_inputs_; }
-  // Called with each chunk that was evaluated and whether it failed: the log of a run under
-  // control. May be empty.
+  // Called with each input before it is evaluated, and afterwards with whether it failed: the log
+  // of a run under control. May be empty.
+  std::function<void(std::string_view input)> before_input;
   std::function<void(std::string_view input, bool failed)> on_input;
 
  private:

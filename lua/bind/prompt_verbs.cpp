@@ -16,14 +16,12 @@
 #include "lua/bind/objective_verbs.h"
 #include "lua/bind/rows_verb.h"
 #include "lua/bind/run_loop.h"
+#include "lua/bind/touch.h"
 #include "lua/bind/value_text.h"
 
 namespace xrun {
 
 namespace {
-
-// All of them, in the order of :help.
-const std::vector<PromptVerb>& verbs();
 
 struct StepperSlot {
   std::weak_ptr<Stepper> stepper;
@@ -69,6 +67,65 @@ class LoggedNames : public FramePromptNames {
 
  private:
   std::weak_ptr<Stepper> stepper_;
+};
+
+// What a place (the first argument, "cfg.beta") holds, from what its first name does (the second).
+int get_place(lua_State* L) {
+  auto* place = static_cast<const std::string*>(lua_touserdata(L, 1));
+  size_t end = place->find('.');
+  while (end != std::string::npos) {
+    const size_t begin = end + 1;
+    end = place->find('.', begin);
+    lua_pushlstring(L, place->data() + begin, std::min(end, place->size()) - begin);
+    lua_istable(L, 2) != 0 ? lua_rawget(L, 2) : lua_gettable(L, 2);  // no __index of the recipe's
+    lua_replace(L, 2);
+  }
+  return 1;
+}
+
+// "cfg.beta" as the log shows it; "nothing" if it leads nowhere.
+std::string place_text(Prompt& prompt, const std::string& place) {
+  lua_State* L = prompt.lua();
+  const StackGuard guard(L);
+  lua_pushcfunction(L, get_place);
+  lua_pushlightuserdata(L, const_cast<std::string*>(&place));
+  if (!prompt.push_name(place.substr(0, place.find('.')))) return "nothing";
+  if (lua_pcall(L, 2, 1, 0) != 0) return "nothing";
+  return lua_isnil(L, -1) ? "nothing" : text_for_log(L, lua_gettop(L));
+}
+
+// Keeps the run's log of what is typed, and notes what may change the run.
+class InputLog {
+ public:
+  InputLog(Prompt& prompt, const std::shared_ptr<Stepper>& stepper)
+      : prompt_(prompt), stepper_(stepper) {}
+
+  void before(std::string_view input) {
+    places_.clear();
+    for (std::string& place : chunk_touch(prompt_, input).places) {
+      std::string text = place_text(prompt_, place);
+      places_.emplace_back(std::move(place), std::move(text));
+    }
+  }
+  void after(std::string_view input, bool failed) {
+    const auto stepper = stepper_.lock();
+    if (stepper == nullptr) return;
+    const ChunkTouch touch = chunk_touch(prompt_, input);
+    const bool sets = input.starts_with(":set") && !failed;
+    // What was typed into a run may read the prompt's own names.
+    const bool touches = sets || touch.touches || (stepper->touched() && !touch.names.empty());
+    std::string text = fmt::format("{}{}", input, failed ? "  (failed)" : "");
+    for (const auto& [place, was] : places_) {
+      const std::string now = place_text(prompt_, place);
+      if (now != was) text += fmt::format("\n{0} was {1}\n{0} is now {2}", place, was, now);
+    }
+    stepper->note(text, touches);
+  }
+
+ private:
+  Prompt& prompt_;
+  std::weak_ptr<Stepper> stepper_;
+  std::vector<std::pair<std::string, std::string>> places_;  // that the input assigns, before it
 };
 
 void push_metrics(lua_State* L, MetricTable table) {
@@ -153,6 +210,7 @@ constexpr PromptVerb kVerbs[] = {
      continue_verb},
 };
 
+// All of them, in the order of :help.
 const std::vector<PromptVerb>& verbs() {
   static const std::vector<PromptVerb> all = [] {
     std::vector<PromptVerb> list(std::begin(kVerbs), std::end(kVerbs));
@@ -189,12 +247,9 @@ void add_step_verbs(Prompt& prompt, const std::shared_ptr<Stepper>& stepper,
                     std::function<std::string()> reload) {
   prompt.state().service<StepperSlot>().stepper = stepper;
   prompt.set_names(std::make_shared<LoggedNames>(stepper));
-  prompt.on_input = [weak = std::weak_ptr(stepper)](std::string_view input, bool failed) {
-    const auto stepper = weak.lock();
-    if (stepper == nullptr) return;
-    const bool sets = input.starts_with(":set") && !failed;
-    stepper->note(fmt::format("{}{}", input, failed ? "  (failed)" : ""), sets);
-  };
+  const auto log = std::make_shared<InputLog>(prompt, stepper);
+  prompt.before_input = [log](std::string_view input) { log->before(input); };
+  prompt.on_input = [log](std::string_view input, bool failed) { log->after(input, failed); };
   for (const PromptVerb& verb : verbs()) {
     prompt.add_verb(verb.name, verb.signature, verb.doc, verb.function);
   }

@@ -65,6 +65,11 @@ FrameNames recipe_names(Recipe& recipe) {
 
 FrameNames Stepper::names() { return recipe_names(recipe_); }
 
+bool Stepper::touched() {
+  const auto& run = session().run;
+  return run != nullptr && run->run().dir().record().find("touched") != nullptr;
+}
+
 // What is typed goes on without its log.
 void Stepper::note(const std::string& text, bool touches) {
   try {

@@ -75,6 +75,8 @@ class Stepper {
   // null before one. `name` gets the name that the recipe's frame had for it then, or "".
   std::shared_ptr<LuaRef> objective(std::string* name);
 
+  // Whether the run has been touched, here or at an earlier visit.
+  bool touched();
   // Notes what the prompt did in the run's log; `touches`: later steps may differ from those of a
   // run that nobody looked into, which run.json then says ("touched").
   // A log that cannot be written is said once.
