@@ -97,6 +97,19 @@ WeightedLosses weighted_losses(const ObjectiveResult& result, const MicroBatch& 
   return {at::cat(losses), at::cat(weights)};
 }
 
+// The row of the data that each loss is of, where one of them is no number; else empty.
+std::vector<int64_t> rows_of_losses(const ObjectiveResult& result, const MicroBatch& micro) {
+  std::vector<int64_t> rows;
+  bool some = false;
+  for (const auto& [unit, loss] : result.losses) {
+    some = some || loss.isnan().any().item().toBool();
+  }
+  for (const auto& [unit, loss] : result.losses) {
+    for (int64_t i = 0; some && i < loss.numel(); ++i) rows.push_back(micro.unit_row(unit, i));
+  }
+  return rows;
+}
+
 // (above - below) / 2h, and how far rounding may have moved it.
 struct Slope {
   double value = 0, noise = 0;
@@ -108,32 +121,53 @@ double noise_of(double loss, double weight, double h, bool narrow) {
   return std::fabs(weight) * kRoundings * eps * std::max(1.0, std::fabs(loss)) / (2 * h);
 }
 
-Slope slope_between(const WeightedLosses& above, const WeightedLosses& below, double h,
-                    bool narrow) {
+// A loss that is no number on both sides counts where it is `own`'s.
+Slope slope_between(const WeightedLosses& above, const WeightedLosses& below,
+                    const std::function<bool(int64_t i)>& own, double h, bool narrow) {
   const at::Tensor a = above.losses.contiguous(), b = below.losses.contiguous();
   const at::Tensor w = above.weights.contiguous();
   Slope slope;
   for (int64_t i = 0; i < a.numel(); ++i) {
     const double up = a.const_data_ptr<double>()[i], down = b.const_data_ptr<double>()[i];
     const double weight = w.const_data_ptr<double>()[i];
-    if (up == down) continue;  // another row's
+    const bool neither = std::isnan(up) && std::isnan(down);
+    if (up == down || (neither && !own(i))) continue;
     slope.value += weight * (up - down) / (2 * h);
     slope.noise += noise_of(std::max(std::fabs(up), std::fabs(down)), weight, h, narrow);
   }
   return slope;
 }
 
-// A direction in the loss rows of one row of the data: uniform in [-1, 1] there, 0 elsewhere.
-at::Tensor direction_of(const MicroBatch& micro, int64_t row, uint64_t leaf) {
-  at::Tensor direction = at::zeros({micro.row_count()}, at::kDouble);
-  double* const values = direction.mutable_data_ptr<double>();
+// The loss rows of one row of the data.
+std::vector<int64_t> loss_rows_of(const MicroBatch& micro, int64_t row) {
+  std::vector<int64_t> own;
   const PackedBatch& pack = micro.pack();
   for (int64_t r = 0; r < micro.row_count(); ++r) {
     const auto segment = static_cast<size_t>(pack.rows.segment[static_cast<size_t>(r)]);
-    if (pack.row_id[segment] != row) continue;
+    if (pack.row_id[segment] == row) own.push_back(r);
+  }
+  return own;
+}
+
+// A direction in these loss rows: uniform in [-1, 1] there, 0 elsewhere. [R] float64.
+at::Tensor direction_in(const std::vector<int64_t>& own, int64_t row_count, uint64_t leaf) {
+  at::Tensor direction = at::zeros({row_count}, at::kDouble);
+  double* const values = direction.mutable_data_ptr<double>();
+  for (const int64_t r : own) {
     values[r] = 2 * philox_unit(leaf, kStreamStandIn, 1, static_cast<uint64_t>(r)) - 1;
   }
   return direction;
+}
+
+// Over these loss rows alone: 0 times another row's NaN would be NaN.
+double slope_along(const at::Tensor& gradient, const at::Tensor& direction,
+                   const std::vector<int64_t>& own) {
+  const at::Tensor g = gradient.to(at::kCPU, at::kDouble).contiguous();
+  double slope = 0;
+  for (const int64_t r : own) {
+    slope += g.const_data_ptr<double>()[r] * direction.const_data_ptr<double>()[r];
+  }
+  return slope;
 }
 
 }  // namespace
@@ -189,20 +223,31 @@ bool LogprobCheck::agrees(const Unit& unit) const {
   return unit.error <= (narrow ? kAgreesNarrow : kAgrees);
 }
 
+bool parts_more(const LogprobCheck::Unit& a, const LogprobCheck::Unit& b) {
+  if (std::isnan(a.error) || std::isnan(b.error)) {
+    return std::isnan(a.error) && !std::isnan(b.error);
+  }
+  return a.error > b.error;
+}
+
 LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,
                             const std::function<std::vector<at::Tensor>(MicroBatch&)>& leaves) {
   const RandomScope random;
   LogprobCheck check;
-  const auto loss = [&] {
+  const auto result_now = [&] {
     at::manual_seed(0);  // an objective that draws draws the same each time
-    const ObjectiveResult result = objective(micro);
+    ObjectiveResult result = objective(micro);
     check_result(result, micro);
-    return weighted_losses(result, micro, &check.narrow);
+    return result;
   };
+  const auto losses_now = [&] { return weighted_losses(result_now(), micro, &check.narrow); };
+  std::vector<int64_t> loss_rows;
   double largest_weight = 0;  // the largest of a loss
   {
     const at::AutoGradMode gradients_on(true);
-    const WeightedLosses losses = loss();
+    const ObjectiveResult result = result_now();
+    loss_rows = rows_of_losses(result, micro);
+    const WeightedLosses losses = weighted_losses(result, micro, &check.narrow);
     if (losses.weights.numel() > 0) largest_weight = losses.weights.abs().max().item().toDouble();
     const at::Tensor total = losses.total();
     if (total.requires_grad()) total.backward();
@@ -216,19 +261,23 @@ LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   for (const int64_t row : rows) {
     LogprobCheck::Unit unit{.row = row};
+    const std::vector<int64_t> own = loss_rows_of(micro, row);
     std::vector<at::Tensor> directions;
     for (size_t k = 0; k < moved.size(); ++k) {
-      directions.push_back(direction_of(micro, row, k).to(moved[k].device(), moved[k].dtype()));
-      if (!moved[k].grad().defined()) continue;
-      unit.analytic += moved[k].grad().to(at::kDouble).mul(directions[k]).sum().item().toDouble();
+      const at::Tensor direction = direction_in(own, micro.row_count(), k);
+      if (moved[k].grad().defined()) unit.analytic += slope_along(moved[k].grad(), direction, own);
+      directions.push_back(direction.to(moved[k].device(), moved[k].dtype()));
     }
     const auto move = [&](double by) {
       for (size_t k = 0; k < moved.size(); ++k) moved[k].detach().add_(directions[k], by);
     };
+    const auto owned = [&](int64_t i) {
+      return loss_rows.empty() || loss_rows[static_cast<size_t>(i)] == row;
+    };
     move(h);
-    const WeightedLosses above = loss();
+    const WeightedLosses above = losses_now();
     move(-2 * h);
-    const Slope slope = slope_between(above, loss(), h, check.narrow);
+    const Slope slope = slope_between(above, losses_now(), owned, h, check.narrow);
     move(h);
     unit.numeric = slope.value;
     if (unit.analytic == 0 && unit.numeric == 0) {
@@ -245,8 +294,7 @@ LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,
     unit.error = apart <= noise ? 0 : (apart - noise) / size;
     check.units.push_back(unit);
   }
-  std::stable_sort(check.units.begin(), check.units.end(),
-                   [](const auto& a, const auto& b) { return a.error > b.error; });
+  std::stable_sort(check.units.begin(), check.units.end(), parts_more);
   return check;
 }
 

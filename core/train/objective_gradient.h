@@ -49,9 +49,10 @@ struct LogprobCheck {
     int64_t row = -1;     // its id
     double analytic = 0;  // the loss's slope along the direction
     double numeric = 0;
-    double error = 0;  // relative to the larger of the two, beyond what rounding may explain
+    // Relative to the larger of the two, beyond what rounding may explain; NaN if one is no number.
+    double error = 0;
   };
-  std::vector<Unit> units;  // by falling error
+  std::vector<Unit> units;  // as parts_more orders them
   int64_t without = 0;      // rows whose log-probs change no loss
   int64_t unsure = 0;       // rows whose slope rounding may explain: too small to tell
   bool narrow = false;      // the loss was not of float64, so differences are coarse
@@ -59,6 +60,9 @@ struct LogprobCheck {
   // Whether a row's error is no larger than rounding makes; never where it is not finite.
   bool agrees(const Unit& unit) const;
 };
+
+// An order: those with NaN first, then by falling error.
+bool parts_more(const LogprobCheck::Unit& a, const LogprobCheck::Unit& b);
 
 // `leaves` gives the log-probs of a micro-batch that the objective has asked for, [R] float64 with
 // gradient, each the values of its loss rows; what the objective reads is taken from them by its

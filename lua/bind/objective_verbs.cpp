@@ -212,7 +212,7 @@ int gradcheck_verb(lua_State* L) {
     }
   }
   std::stable_sort(units.begin(), units.end(), [](const PlacedUnit& a, const PlacedUnit& b) {
-    return a.unit.error > b.unit.error;
+    return parts_more(a.unit, b.unit);
   });
   lua_createtable(L, 0, 4);
   push(L, all.unsure);

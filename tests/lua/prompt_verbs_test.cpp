@@ -143,6 +143,19 @@ TEST_F(Verbs, AnObjectivesGradientIsChecked) {
   EXPECT_TRUE(says("gradcheck(wrong)", "pairs.jsonl:"));
 }
 
+TEST_F(Verbs, TheRowWhoseGradientIsNoNumberIsNamed) {
+  open(head() + loop_);
+  say("step()");
+  say("function broken(at) return function(p) local by = { 1, 1 }; by[at] = 0 / 0; "
+      "return policy:logprob(p.chosen) * xrun.tensor(by) end end");
+  // Of two micro-batches of two pairs.
+  EXPECT_TRUE(says("gradcheck(broken(2))", "2 of 4 rows agree"));
+  EXPECT_TRUE(says("gradcheck(broken(2))", "nan"));
+  say("named = {} for i = 1, 2 do named[gradcheck(broken(i)).row] = true end");
+  EXPECT_EQ(say("(function() local n = 0; for _ in pairs(named) do n = n + 1 end return n end)()"),
+            "2");
+}
+
 // A wrong gradient is wrong at any scale, or too small to be told; never right.
 TEST_F(Verbs, ASmallWrongGradientIsNotSaidToAgree) {
   open(head() + loop_);
