@@ -14,6 +14,7 @@
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/console/shown_text.h"
+#include "core/run/kept_profile.h"
 #include "core/run/signals.h"
 #include "lua/bind/interruption.h"
 #include "lua/bind/line_profile.h"
@@ -239,13 +240,27 @@ RunDir open_run_dir(lua_State* L) {
 
 namespace {
 
+// A profile with what the processes before a resume counted; one that cannot be read begins anew.
+Json whole_profile(const LineProfile& profile, const RunDir& dir, const std::filesystem::path& file,
+                   Console& console) {
+  Json now = profile.to_json();
+  if (!dir.resuming() || !path_exists(file)) return now;
+  try {
+    return joined_profiles(read_json(file.string()), now);
+  } catch (const Error& error) {
+    console.say(fmt::format("{}: {}; the profile begins anew", file.string(), error.what()));
+    return now;
+  }
+}
+
 // Writes what was counted so far into the run's folder, if a profile is taken.
 void keep_profile(const std::optional<LineProfile>& profile, Session& session) {
   const RunDir* dir = run_dir_of(session);
   if (!profile || dir == nullptr) return;
   const std::filesystem::path file = dir->path() / "profile.json";
   try {
-    write_file_atomic(file, dump_json(profile->to_json()) + "\n");
+    const Json whole = whole_profile(*profile, *dir, file, *session.console);
+    write_file_atomic(file, dump_json(whole) + "\n");
     session.console->say(fmt::format("time and bytes by line: {}", file.string()));
   } catch (const Error& error) {
     session.console->say(error.what());

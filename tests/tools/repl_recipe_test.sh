@@ -95,3 +95,15 @@ assert lines[step]["total_s"] > lines[step]["own_s"], "the objective runs within
 assert lines[chosen]["allocated_bytes"] > 0
 assert sum(line["own_s"] for line in lines.values()) <= profile["seconds"]
 PYTHON
+
+# A resume adds to it what its own process took.
+cp profiled/profile.json first_profile.json
+dpo --run profiled --set steps=4 --resume --profile >out.txt
+python3 - <<'PYTHON'
+import json
+def calls(file):
+    lines = json.load(open(file))["lines"]
+    return [line["calls"] for line in lines if "run:log(adamw:step(batch, dpo))" in line["text"]]
+(first,), (whole,) = calls("first_profile.json"), calls("profiled/profile.json")
+assert whole == 2 * first > 0, (first, whole)
+PYTHON
