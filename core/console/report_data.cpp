@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/base/count_text.h"
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/json_member.h"
 #include "core/base/utf8.h"
@@ -93,21 +94,13 @@ std::string answer_html(const std::string& text) {
          blanks + "</span></div>";
 }
 
-// The earliest step's samples and the last one's.
-std::vector<const RunSamples*> shown_samples(const RunFiles& run) {
-  std::vector<const RunSamples*> shown = {&run.samples.front()};
-  if (run.samples.size() > 1) shown.push_back(&run.samples.back());
-  return shown;
-}
-
 std::string samples_of(const RunFiles& run) {
-  const std::vector<const RunSamples*> shown = shown_samples(run);
   std::vector<std::string> header = {"prompt"};
   std::vector<int64_t> order;  // rows of the data
   std::map<int64_t, Answers> rows;
-  for (size_t i = 0; i < shown.size(); ++i) {
-    header.push_back(fmt::format("step {}", shown[i]->step));
-    for (const Json& answer : shown[i]->answers) {
+  for (size_t i = 0; i < run.samples.size(); ++i) {
+    header.push_back(fmt::format("step {}", run.samples[i].step));
+    for (const Json& answer : run.samples[i].answers) {
       const Json* row = answer.find("row");
       const int64_t number = row != nullptr && row->is_int() ? row->as_int() : -1;
       auto found = rows.find(number);
@@ -124,13 +117,15 @@ std::string samples_of(const RunFiles& run) {
     const Answers& answers = rows.at(row);
     std::vector<std::string> cells = {"<div class=\"answer dim\">" + html_escape(answers.prompt) +
                                       "</div>"};
-    for (size_t i = 0; i < shown.size(); ++i) {
+    for (size_t i = 0; i < run.samples.size(); ++i) {
       const auto text = answers.texts.find(i);
       cells.push_back(text == answers.texts.end() ? "" : answer_html(text->second));
     }
     table.add(cells);
   }
-  return table.html();
+  if (run.samples_left_out == 0) return table.html();
+  return table.html() +
+         dim("the run's folder holds the answers of " + counted(run.samples_left_out, "more step"));
 }
 
 }  // namespace

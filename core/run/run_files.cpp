@@ -15,7 +15,6 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMostRecipeBytes = uint64_t{16} << 20;
 constexpr uint64_t kMostSampleBytes = uint64_t{64} << 20;  // of one step's answers
-constexpr size_t kMostSampleFiles = 1000;
 constexpr size_t kListedRuns = 5;
 
 bool is_file(const fs::path& path) {
@@ -110,9 +109,13 @@ void read_samples(RunFiles& run) {
   for (fs::directory_iterator at(run.dir / "samples", code), end; !code && at != end;
        at.increment(code)) {
     const auto step = step_in(at->path().filename().string());
-    if (step && files.size() < kMostSampleFiles) files.emplace_back(*step, at->path());
+    if (step) files.emplace_back(*step, at->path());
   }
   std::sort(files.begin(), files.end());
+  if (files.size() > 2) {
+    run.samples_left_out = std::ssize(files) - 2;
+    files.erase(files.begin() + 1, files.end() - 1);
+  }
   for (const auto& [step, path] : files) {
     try {
       read_samples_file(run, path, step);

@@ -32,7 +32,8 @@ struct RunFiles {
   Json profile;                       // profile.json, an object, or null
   Json checkpoint;                    // the manifest of the newest checkpoint, an object, or null
   std::string recipe;                 // recipe.lua's text
-  std::vector<RunSamples> samples;    // by step
+  std::vector<RunSamples> samples;    // of the first step that has any and of the last
+  int64_t samples_left_out = 0;       // steps between these two that have some
   std::vector<SourceSample> sources;  // not in the folder: who wants them asks sample_sources
   RunMetrics metrics;
   std::vector<std::string> notices;  // what is missing, damaged or was left out, a sentence each

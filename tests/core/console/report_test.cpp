@@ -92,11 +92,12 @@ TEST(Report, SamplesStandByTheirStep) {
   const auto answer = [](const char* text) {
     return Json(Json::Object{{"row", 7}, {"prompt", "ask"}, {"text", text}});
   };
-  run.samples = {{0, {answer("before")}}, {5, {answer("between")}}, {16, {answer("<after>\n \n")}}};
+  run.samples = {{0, {answer("before")}}, {16, {answer("<after>\n \n")}}};
+  run.samples_left_out = 1;
   const std::string page = report_page({&run, 1});
   EXPECT_TRUE(has(page, "<th>step 0</th><th>step 16</th>"));
   EXPECT_TRUE(has(page, "before"));
-  EXPECT_FALSE(has(page, "between"));
+  EXPECT_TRUE(has(page, "the run's folder holds the answers of 1 more step<"));
   EXPECT_TRUE(has(page, "&lt;after&gt;<span class=\"dim\">⏎·⏎</span>"));
 }
 

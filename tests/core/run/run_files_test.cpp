@@ -64,6 +64,21 @@ TEST(RunFiles, DamagedFilesAreNamed) {
   EXPECT_EQ(run.samples.size(), 1u);
 }
 
+TEST(RunFiles, SamplesAreThoseOfTheFirstStepAndTheLast) {
+  const ScratchFolder folder;
+  put_run(folder / "mine");
+  for (int step = 3000; step > 16; --step) {
+    put_text(folder / ("mine/samples/step_" + std::to_string(step) + ".jsonl"), "7\n");
+  }
+  put_text(folder / "mine/samples/step_3001.jsonl", "{\"text\":\"last\"}\n");
+  const RunFiles run = read_run_files(folder / "mine");
+  ASSERT_EQ(run.samples.size(), 2u);
+  EXPECT_EQ(run.samples[0].step, 2);
+  EXPECT_EQ(run.samples[1].step, 3001);
+  EXPECT_EQ(run.samples_left_out, 2985);
+  EXPECT_TRUE(run.notices.empty());
+}
+
 TEST(RunFiles, ANewerFormatIsRefused) {
   const ScratchFolder folder;
   put_text(folder / "run.json", R"({"format":2})");
