@@ -64,6 +64,19 @@ run:log(none)
   EXPECT_FALSE(std::filesystem::exists("r/samples"));
 }
 
+// Rows are anybody's: what they hold is shown, never obeyed.
+TEST_F(RunSample, WhatRowsHoldCannotCommandATerminal) {
+  std::string rows = read_file("pairs.jsonl");
+  const std::string question = "What is ";
+  for (size_t at = 0; (at = rows.find(question, at)) != std::string::npos; ++at) {
+    rows.insert(at + question.size(), "\\u001b[31m\\u0007\\u202e\\u009b");
+  }
+  write_file_atomic("pairs.jsonl", rows);
+  EXPECT_EQ(run(head() + "run:sample(policy, valid, 3, { max_tokens = 4 })\n", "r"), "");
+  EXPECT_NE(output_.find("<1B>[31m<07><U+202E><U+009B>"), std::string::npos) << output_;
+  EXPECT_EQ(output_.find('\x1b'), std::string::npos);
+}
+
 TEST_F(RunSample, OptionsOutOfRangeAreNamed) {
   int runs = 0;
   const auto refused = [&](const std::string& options) {
