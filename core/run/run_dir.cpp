@@ -51,7 +51,7 @@ Json object_or(const Json* value) { return value == nullptr ? Json::object() : *
 
 // The identity of the run that a folder holds.
 RunIdentity read_identity(const std::filesystem::path& dir) {
-  const Json record = read_json((dir / "run.json").string());
+  const Json record = read_run_record(dir);
   const Json* name = record.find("recipe");
   RunIdentity identity;
   if (name != nullptr && name->is_string()) identity.recipe_name = name->as_string();
@@ -135,7 +135,7 @@ void RunDir::read_run(const RunDirOptions& options) {
     if (options.resume && options.dir.empty()) point_to_earlier_run();
     return;
   }
-  record_ = read_json(file("run.json").string());
+  record_ = read_run_record(path_);
   check_run_format(record_, path_);
   resuming_ = true;
   begun_ = true;

@@ -151,6 +151,16 @@ std::string own_name(const fs::path& dir) {
 
 }  // namespace
 
+Json read_run_record(const fs::path& dir) {
+  try {
+    return read_object(dir / "run.json");
+  } catch (const Error& error) {
+    throw Error(fmt::format(
+        "{}; put back a copy of the file, or leave this run out (--run DIR starts another)",
+        error.what()));
+  }
+}
+
 void check_run_format(const Json& record, const fs::path& dir) {
   const Json* format = record.find("format");
   if (format == nullptr) return;
@@ -175,7 +185,7 @@ RunFiles read_run_files(const fs::path& dir) {
   RunFiles run;
   run.dir = dir;
   run.name = own_name(dir);
-  run.record = read_object(dir / "run.json");
+  run.record = read_run_record(dir);
   check_run_format(run.record, dir);
   run.config = run.origins = Json::object();
   read_part(run, "config.json", "the settings are not known", [&](const fs::path& path) {

@@ -49,6 +49,9 @@ RunFiles read_run_files(const std::filesystem::path& dir);
 // Reads several, in their order. Of two folders with one name each is named by its path as given.
 std::vector<RunFiles> read_runs(const std::vector<std::string>& dirs);
 
+// run.json of the folder `dir`, an object. Throws Error, with a way out, if it is damaged.
+Json read_run_record(const std::filesystem::path& dir);
+
 // Throws UsageError if run.json of the folder `dir` is of a newer format than kRunFormat, Error if
 // its format is no whole number.
 void check_run_format(const Json& record, const std::filesystem::path& dir);
