@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/run/missing_steps.h"
 
 namespace xrun {
 
@@ -29,6 +30,7 @@ class MetricsReader {
 
   std::string name_;
   RunMetrics metrics_;
+  MissingSteps missing_;
   std::unordered_map<std::string, size_t> index_;
   int64_t lines_ = 0, bad_ = 0, first_bad_ = 0, unnamed_ = 0;
   std::string first_problem_;
@@ -60,6 +62,7 @@ bool MetricsReader::take(const Json& object) {
     return false;
   }
   metrics_.last_step = step->as_int();
+  missing_.has(metrics_.last_step);
   for (const auto& [name, value] : object.as_object()) {
     if (name == "step" || name == "nonfinite" || !(value.is_number() || value.is_null())) continue;
     MetricSeries* series = series_of(name);
@@ -104,6 +107,9 @@ RunMetrics MetricsReader::finish() {
                     bad_ == 1   ? "that line is"
                     : bad_ == 2 ? "this and one line more are"
                                 : fmt::format("this and {} lines more are", bad_ - 1)));
+  }
+  if (const std::string missing = missing_.text(); !missing.empty()) {
+    metrics_.notices.push_back(missing);
   }
   if (unnamed_ > 0) {
     metrics_.notices.push_back(

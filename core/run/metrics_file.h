@@ -30,7 +30,8 @@ struct RunMetrics {
 };
 
 // Reads all that is whole: a torn last line is said in the notices, and so is, once with their
-// number, what stands between whole lines and is no object of a later step than the one before.
+// number, what stands between whole lines and is no object of a later step than the one before;
+// steps without a line are named.
 // Throws Error if the file cannot be read or has more than 2 GiB.
 RunMetrics read_metrics(const std::filesystem::path& path);
 

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/run/missing_steps.h"
 
 namespace xrun {
 
@@ -34,19 +36,38 @@ std::optional<int64_t> line_step(std::string_view line) {
 
 }  // namespace
 
-int64_t cut_metrics(const std::filesystem::path& path, int64_t step) {
-  if (!std::filesystem::exists(path)) return 0;
-  const std::string bytes = read_file(path);
+namespace {
+
+// The bytes that a resume at `step` keeps; `keeps` is given the step of each line in them.
+size_t kept_bytes(std::string_view bytes, int64_t step, const std::function<void(int64_t)>& keeps) {
   size_t kept = 0;
-  int64_t lines = 0;
   while (kept < bytes.size()) {
     const size_t end = bytes.find('\n', kept);
     if (end == std::string::npos) break;  // torn
-    const auto found = line_step(std::string_view(bytes).substr(kept, end - kept));
+    const auto found = line_step(bytes.substr(kept, end - kept));
     if (!found || *found >= step) break;
     kept = end + 1;
-    ++lines;
+    keeps(*found);
   }
+  return kept;
+}
+
+}  // namespace
+
+std::string missing_metrics(const std::filesystem::path& path, int64_t step) {
+  MissingSteps missing;
+  if (std::filesystem::exists(path)) {
+    kept_bytes(read_file(path), step, [&](int64_t kept) { missing.has(kept); });
+  }
+  missing.until(step);
+  return missing.text();
+}
+
+int64_t cut_metrics(const std::filesystem::path& path, int64_t step) {
+  if (!std::filesystem::exists(path)) return 0;
+  const std::string bytes = read_file(path);
+  int64_t lines = 0;
+  const size_t kept = kept_bytes(bytes, step, [&](int64_t) { ++lines; });
   if (kept < bytes.size()) {
     std::error_code code;
     std::filesystem::resize_file(path, kept, code);

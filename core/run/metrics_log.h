@@ -64,4 +64,7 @@ class MetricsLog {
 // stay. A missing file stays missing. Throws Error if the file cannot be changed.
 int64_t cut_metrics(const std::filesystem::path& path, int64_t step);
 
+// What cut_metrics would leave without a line, below `step`: as MissingSteps::text says it.
+std::string missing_metrics(const std::filesystem::path& path, int64_t step);
+
 }  // namespace xrun

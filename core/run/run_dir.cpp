@@ -13,6 +13,7 @@
 #include "core/run/checkpoint.h"
 #include "core/run/environment.h"
 #include "core/run/hand_changes.h"
+#include "core/run/metrics_log.h"
 #include "core/run/run_files.h"
 
 namespace xrun {
@@ -149,7 +150,13 @@ void RunDir::read_run(const RunDirOptions& options) {
                     path_.string()));
   }
   const RunIdentity before = read_identity(path_);
-  if (saved) return compare(before);
+  if (saved) {
+    compare(before);
+    const std::string missing = missing_metrics(
+        file("metrics.jsonl"), finished() ? 0 : newest_checkpoint(checkpoints()).value_or(0));
+    if (!missing.empty()) notices_.push_back(missing + ": cut off, or damaged");
+    return;
+  }
   // Nothing was trained there that another recipe could not make as well.
   changed_ = identity_differences(before, identity_);
   if (!changed_.empty()) {

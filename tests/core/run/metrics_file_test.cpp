@@ -28,7 +28,7 @@ TEST(MetricsFile, GivesASeriesForEachMetric) {
   EXPECT_EQ(metrics.find("step"), nullptr);
   EXPECT_EQ(metrics.objects, 2);
   EXPECT_EQ(metrics.last_step, 2);
-  EXPECT_TRUE(metrics.notices.empty());
+  EXPECT_EQ(metrics.notices, std::vector<std::string>{"metrics.jsonl has no line of step 1"});
 }
 
 TEST(MetricsFile, NullsAreCountedAndNotANumber) {
@@ -64,10 +64,10 @@ TEST(MetricsFile, GarbageBetweenLinesIsLeftOutAndCounted) {
 }
 
 TEST(MetricsFile, AStepThatGoesBackIsSaid) {
-  const RunMetrics metrics = metrics_of("{\"step\":4,\"a\":1}\n{\"step\":3,\"a\":2}\n");
+  const RunMetrics metrics = metrics_of("{\"step\":0,\"a\":1}\n{\"step\":-3,\"a\":2}\n");
   ASSERT_EQ(metrics.notices.size(), 1u);
   EXPECT_EQ(metrics.notices[0],
-            "metrics.jsonl:2: is of step 3, the line before of step 4; that line is left out");
+            "metrics.jsonl:2: is of step -3, the line before of step 0; that line is left out");
 }
 
 TEST(MetricsFile, ManyNamesAreOnlyCounted) {

@@ -70,6 +70,20 @@ TEST(MetricsLog, CutsNothingWhereEveryStepIsEarlier) {
   EXPECT_EQ(cut_metrics(folder / "none", 5), 0);
 }
 
+TEST(MetricsLog, AResumeIsToldOfTheStepsThatKeepNoLine) {
+  const ScratchFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  const auto missing = [&](const char* text, int64_t step) {
+    put_text(path, text);
+    return missing_metrics(path, step);
+  };
+  EXPECT_EQ(missing("{\"step\":0}\n{\"step\":1}\n{\"step\":2}\n", 2), "");
+  EXPECT_EQ(missing("{\"step\":0}\n{\"step\":1,\"a", 2), "metrics.jsonl has no line of step 1");
+  EXPECT_EQ(missing("{\"step\":0}\ngarbage\n{\"step\":2}\n", 3),
+            "metrics.jsonl has no line of steps 1 to 2");
+  EXPECT_EQ(missing_metrics(folder / "none", 2), "metrics.jsonl has no line of steps 0 to 1");
+}
+
 TEST(MetricsLog, AStepMayBeWrittenAgainAfterAFullDisk) {
   const ScratchFolder folder;
   MetricsLog log(folder.path(), 0);

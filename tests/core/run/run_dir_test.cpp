@@ -117,12 +117,15 @@ TEST(RunDir, AnUnwritablePlaceIsAnErrorAtOnce) {
                 "--run DIR");
 }
 
-// What a saved checkpoint looks like from outside.
+// What a saved checkpoint looks like from outside, and the lines of the steps before it.
 void put_checkpoint(const std::filesystem::path& run, int64_t step) {
   const auto dir = run / "checkpoints" / checkpoint_name(step);
   std::filesystem::create_directories(dir);
   put_text(dir / "manifest.json", "{}");
   put_text(run / "checkpoints/latest", checkpoint_name(step) + "\n");
+  std::string lines;
+  for (int64_t i = 0; i < step; ++i) lines += "{\"step\":" + std::to_string(i) + "}\n";
+  put_text(run / "metrics.jsonl", lines);
 }
 
 TEST(RunDir, ResumeRefusesAnotherRecipeFieldByField) {
@@ -205,6 +208,30 @@ TEST(RunDir, ResumeOfAnEditedRecipeNamesTheRunThatItMeans) {
   changed.recipe_name = "other";
   EXPECT_TRUE(open_dir("", true, false, changed).notices().empty());
   std::filesystem::current_path(before);
+}
+
+TEST(RunDir, AResumeNamesTheStepsWhoseLinesAreLost) {
+  const ScratchFolder folder;
+  open_dir(folder / "run").begin();
+  put_checkpoint(folder / "run", 3);
+  EXPECT_TRUE(open_dir(folder / "run", true).notices().empty());
+  put_text(folder / "run/metrics.jsonl", "{\"step\":0}\n{\"step\":1}\n{\"ste");
+  const RunDir dir = open_dir(folder / "run", true);
+  ASSERT_EQ(dir.notices().size(), 1u);
+  EXPECT_EQ(dir.notices()[0], "metrics.jsonl has no line of step 2: cut off, or damaged");
+}
+
+TEST(RunDir, ADamagedRecordNamesAWayOut) {
+  const ScratchFolder folder;
+  open_dir(folder / "run").begin();
+  for (const char* text : {"{\"format\"", "[1]", "7", ""}) {
+    put_text(folder / "run/run.json", text);
+    const std::string message = message_of<Error>([&] { open_dir(folder / "run", true); });
+    EXPECT_NE(message.find("run.json"), std::string::npos) << message;
+    EXPECT_TRUE(message.ends_with(
+        "; put back a copy of the file, or leave this run out (--run DIR starts another)"))
+        << message;
+  }
 }
 
 TEST(RunDir, AnotherMachineIsSaidAndNotRefused) {
