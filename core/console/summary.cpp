@@ -146,6 +146,10 @@ std::string opening_report(const OpeningReport& report, const Console& console) 
   return out;
 }
 
+Console console_of_file(const Console& like) {
+  return {[](std::string_view) {}, {.width = like.traits().width}};
+}
+
 std::string resume_line(const RunDir& dir, int64_t step) {
   std::string text =
       step < 0 ? fmt::format("{}: nothing was saved there, so it starts from the beginning\n",

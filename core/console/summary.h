@@ -15,6 +15,9 @@ namespace xrun {
 struct RunSummary;
 class RunDir;
 
+// A console for text that goes into a file: as wide as `like`, without colours. Prints nothing.
+Console console_of_file(const Console& like);
+
 // The report before step 0. Empty or negative fields are left out.
 struct OpeningReport {
   std::string recipe;  // "recipes/dpo.lua"

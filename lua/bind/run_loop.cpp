@@ -262,9 +262,8 @@ void RunLoop::finish(const Json& state) {
     summary.tensor_bytes = fullest_->measured();
     summary.tensors_on_host = fullest_->device().is_cpu();
   }
-  const std::string text = closing_summary(summary, *session_.console);
-  session_.console->print(text);
-  run_->dir().log_line(text);
+  session_.console->print(closing_summary(summary, *session_.console));
+  run_->dir().log_line(closing_summary(summary, console_of_file(*session_.console)));
 }
 
 }  // namespace xrun

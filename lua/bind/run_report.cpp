@@ -57,11 +57,10 @@ void RunLoop::report(const StepLoop& loop) {
   if (session_.scratch == nullptr) report.output = run_->dir().path().string();
   report.notices = std::move(session_.notices);
   session_.notices.clear();
-  const std::string text = opening_report(report, *session_.console);
-  session_.console->print(text);
+  session_.console->print(opening_report(report, *session_.console));
   if (run_->dir().resuming() || loop.phase > 0) return;
   run_->dir().begin();
-  run_->dir().log_line(text);
+  run_->dir().log_line(opening_report(report, console_of_file(*session_.console)));
 }
 
 }  // namespace xrun

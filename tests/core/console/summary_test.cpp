@@ -108,5 +108,14 @@ TEST(OpeningReport, LeavesOutWhatIsUnknown) {
             "template: tagged:smollm2\n");
 }
 
+TEST(Summary, AFilesConsoleHasNoColours) {
+  const Console terminal([](std::string_view) {}, {true, ColorDepth::k256, 70});
+  const Console file = console_of_file(terminal);
+  EXPECT_NE(terminal.bold("x"), "x");
+  EXPECT_EQ(file.bold("x"), "x");
+  EXPECT_EQ(file.traits().width, 70);
+  EXPECT_FALSE(file.traits().terminal);
+}
+
 }  // namespace
 }  // namespace xrun
