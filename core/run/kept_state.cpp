@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 
+#include <utility>
+
 #include "core/base/error.h"
 #include "core/train/saveable.h"
 
@@ -41,10 +43,10 @@ int64_t KeptState::bytes() const {
 
 void KeptState::keep(const SavedObjects& objects) {
   const at::NoGradGuard no_grad;
-  std::map<std::string, One> now;
+  std::map<std::string, One> before = std::exchange(kept_, {}), now;
   for (const auto& [name, object] : objects) {
     One& one = now[name];
-    std::map<std::string, at::Tensor>& old = kept_[name].tensors;
+    std::map<std::string, at::Tensor>& old = before[name].tensors;
     for (const NamedTensor& tensor : object->tensors()) {
       one.tensors[tensor.name] = copy_of(tensor.tensor, std::move(old[tensor.name]));
     }
@@ -55,8 +57,10 @@ void KeptState::keep(const SavedObjects& objects) {
 
 void KeptState::restore(const SavedObjects& objects) const {
   for (const auto& [name, object] : objects) {
+    XRUN_CHECK(kept_.contains(name), "{} was not kept", name);
+  }
+  for (const auto& [name, object] : objects) {
     const auto found = kept_.find(name);
-    XRUN_CHECK(found != kept_.end(), "{} was not kept", name);
     const auto tensor = [&, &name = name](const std::string& which) {
       const auto kept = found->second.tensors.find(which);
       XRUN_CHECK(kept != found->second.tensors.end(), "{} of {} was not kept", which, name);

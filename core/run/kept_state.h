@@ -21,10 +21,10 @@ class KeptState {
 
   bool empty() const { return kept_.empty(); }
   int64_t bytes() const;  // that the copy holds
-  // Copies; the memory of a copy before is used again.
+  // Copies; the memory of a copy before is used again. Holds nothing if it throws.
   void keep(const SavedObjects& objects);
   // Gives each object what it held at keep(): the same bits from there on. Throws Error if the
-  // objects are others.
+  // objects have other names, before it has touched any.
   void restore(const SavedObjects& objects) const;
   void forget() { kept_.clear(); }
 

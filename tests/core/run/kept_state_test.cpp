@@ -3,6 +3,8 @@
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
+#include <new>
+
 #include "core/base/error.h"
 #include "core/train/saveable.h"
 
@@ -41,7 +43,24 @@ TEST(KeptState, GivesBackWhatWasThere) {
   kept.restore(objects);
   EXPECT_EQ(counter->count, 1);
   EXPECT_EQ(counter->values.sum().item().toDouble(), 3);
-  EXPECT_THROW(kept.restore({{"other", counter}}), Error);
+  counter->count = 7;
+  EXPECT_THROW(kept.restore({{"counter", counter}, {"other", counter}}), Error);
+  EXPECT_EQ(counter->count, 7) << "no object is touched where one is not known";
+}
+
+class Broken : public Counter {
+ public:
+  std::vector<NamedTensor> tensors() const override { throw std::bad_alloc(); }
+};
+
+TEST(KeptState, HoldsNothingAfterACopyThatFailed) {
+  const auto counter = std::make_shared<Counter>();
+  counter->count = 1;
+  KeptState kept;
+  kept.keep({{"counter", counter}});
+  EXPECT_THROW(kept.keep({{"counter", counter}, {"z", std::make_shared<Broken>()}}),
+               std::bad_alloc);
+  EXPECT_TRUE(kept.empty());
 }
 
 }  // namespace
