@@ -48,6 +48,17 @@ struct Speed {
   double write = 0, read = 0;  // bytes a second
 };
 
+// A disk that fills up takes a part first, and says why at the next write.
+void write_block(int fd, const std::vector<char>& block, const std::filesystem::path& folder) {
+  for (size_t at = 0; at < block.size();) {
+    const ssize_t n = ::write(fd, block.data() + at, block.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    XRUN_CHECK(n > 0, "{}: cannot be written: {}", folder.string(),
+               n < 0 ? std::strerror(errno) : "nothing was taken");
+    at += static_cast<size_t>(n);
+  }
+}
+
 Speed measure(const std::filesystem::path& folder) {
   const UnnamedFile file(folder);
   std::vector<char> block(kBlock, 'x');
@@ -55,8 +66,7 @@ Speed measure(const std::filesystem::path& folder) {
   const SteadyClock::time_point begin = SteadyClock::now();
   int blocks = 0;
   while (blocks < kMostBlocks && seconds_since(begin) < kLongest_s) {
-    XRUN_CHECK(::write(file.fd(), block.data(), kBlock) == static_cast<ssize_t>(kBlock),
-               "{}: cannot be written: {}", folder.string(), std::strerror(errno));
+    write_block(file.fd(), block, folder);
     ++blocks;
   }
   XRUN_CHECK(::fsync(file.fd()) == 0, "{}: cannot be synced: {}", folder.string(),
@@ -72,14 +82,13 @@ Speed measure(const std::filesystem::path& folder) {
   speed.read = bytes / seconds_since(again);
   return speed;
 }
-
 }  // namespace
 
 Finding disk_finding(const std::string& what, const std::filesystem::path& folder,
                      const std::string& way_out) {
   Finding finding{Verdict::kOk, what, folder.string()};
-  const std::filesystem::path there = nearest_existing(folder);
   try {
+    const std::filesystem::path there = nearest_existing(folder);
     const Speed speed = measure(there);
     std::error_code code;
     const uint64_t free = std::filesystem::space(there, code).available;
