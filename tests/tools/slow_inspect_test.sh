@@ -51,6 +51,7 @@ mv tiny/model.safetensors weights
 wants 2 '--step 999 is beyond the data: the recipe has' inspect --step 999
 mv weights tiny/model.safetensors
 wants 2 'wanted' inspect --step -1
+wants 2 'give --html a file' inspect --html - --json
 printf 'local xrun = require "xrun"\nlocal cfg = xrun.config { model = "tiny" }\n' >noloop.lua
 wants 2 'noloop.lua:2: the recipe ends without a loop' "$xrun" inspect noloop.lua
 printf 'local xrun = require "xrun"\nlocal x = nil\nx.y = 1\n' >broken.lua

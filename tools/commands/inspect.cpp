@@ -50,6 +50,9 @@ std::optional<int> command_inspect_noted(int argc, char** argv) {
                "xrun inspect");
   add_inspect_arguments(app, arguments);
   if (const auto status = parse_command_line(app, argc, argv)) return status;
+  if (arguments.html == "-" && arguments.json) {
+    throw UsageError("--html - and --json both write to standard output; give --html a file");
+  }
   if (arguments.logprobs) return std::nullopt;
   std::optional<std::vector<InspectedStep>> sets;
   std::optional<LoopNote> note;
