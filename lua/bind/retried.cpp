@@ -95,6 +95,7 @@ int attempt(lua_State* L) {
   try {
     for (int i = 1; i <= last; ++i) lua_pushvalue(L, i);
     protected_call(L, last - 1, 1);
+    LuaState::of(L).service<Names>().of_functions.clear();
     lua_pushboolean(L, 1);
     lua_insert(L, -2);
     return 2;
