@@ -26,9 +26,7 @@ class Reader {
   const LuaToken& now(size_t ahead = 0) const {
     return tokens_[std::min(at + ahead, tokens_.size() - 1)];
   }
-  bool sign(std::string_view text, size_t ahead = 0) const {
-    return is_sign(now(ahead), text);
-  }
+  bool sign(std::string_view text, size_t ahead = 0) const { return is_sign(now(ahead), text); }
   bool name(std::string_view text, size_t ahead = 0) const {
     return now(ahead).kind == Kind::kName && now(ahead).text == text;
   }

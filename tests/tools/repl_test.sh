@@ -71,7 +71,7 @@ t.send("\x15")
 
 # Ctrl-C stops a hot loop, and the session stays; at the prompt it forgets the input.
 t.until("xrun> ")
-t.send("n = 0 print(600 * 70) while true do n = n + 1 end\r")
+t.send("n = 1 print(600 * 70) while true do n = n + 1 end\r")
 t.until("42000")  # it runs
 t.send("\x03")
 t.until("interrupted at input")

@@ -24,8 +24,8 @@ class ReportRows : public InspectFixture {
     run.record.set("inputs", inputs);
     run.config = Json::object();
     run.config.set("model", model);
-    run.sources =
-        sample_sources(run.record, run.config, folder_.path() / "run", folder_.path() / "cache");
+    const auto store = set.cache_dirs().front().parent_path();
+    run.sources = sample_sources(run.record, run.config, folder_.path() / "run", store);
     return run;
   }
   static std::string smol() { return source_path("tests/data/tokenizers/smol"); }
@@ -50,10 +50,10 @@ TEST_F(ReportRows, AreTheTextsPlacesAndLengthsThatTrained) {
   ASSERT_EQ(source.rows[0].streams.size(), 2U);
   EXPECT_EQ(trained(source.rows[0].streams[0]),
             "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
-            "[Paris.<|im_end|>]");
+            "[Paris.<|im_end|>]\n");
   EXPECT_EQ(trained(source.rows[1].streams[1]),
             "<|im_start|>user\n日本の首都は?<|im_end|>\n<|im_start|>assistant\n"
-            "[東京じゃない\ttab<|im_end|>]");
+            "[東京じゃない\ttab<|im_end|>]\n");
   ASSERT_EQ(source.lengths.size(), 2U);
   for (size_t stream = 0; stream < 2; ++stream) {
     ASSERT_EQ(std::ssize(source.lengths[stream]), set.size());
