@@ -1,30 +1,30 @@
 #pragma once
 // Everything that `require "xrun"` holds, by the file that adds it.
 
-#include "lua/bind/recipe.h"
-
 #include <vector>
+
+#include "lua/bind/recipe.h"
 
 namespace xrun {
 
-void open_tensor(LuaState& state);       // tensor.cpp
-void open_config(LuaState& state);       // config_binding.cpp
-void open_metrics(LuaState& state);      // metrics.cpp
-void open_view(LuaState& state);         // view.cpp
-void open_policy(LuaState& state);       // policy.cpp
-void open_scorer(LuaState& state);       // scorer.cpp
-void open_data_sets(LuaState& state);    // data_sets.cpp
-void open_tokenizer(LuaState& state);    // tokenizer.cpp
-void open_template(LuaState& state);     // template.cpp
-void open_shuffle(LuaState& state);      // shuffle.cpp
-void open_mixture(LuaState& state);      // mixture.cpp
-void open_pack(LuaState& state);         // pack.cpp
-void open_adamw(LuaState& state);        // adamw.cpp
-void open_run(LuaState& state);          // run.cpp
-void open_step_verbs(LuaState& state);   // prompt_verbs.cpp: their words
-void open_require(LuaState& state);      // require.cpp
+void open_tensor(LuaState& state);          // tensor.cpp
+void open_config(LuaState& state);          // config_binding.cpp
+void open_metrics(LuaState& state);         // metrics.cpp
+void open_view(LuaState& state);            // view.cpp
+void open_policy(LuaState& state);          // policy.cpp
+void open_scorer(LuaState& state);          // scorer.cpp
+void open_data_sets(LuaState& state);       // data_sets.cpp
+void open_tokenizer(LuaState& state);       // tokenizer.cpp
+void open_template(LuaState& state);        // template.cpp
+void open_shuffle(LuaState& state);         // shuffle.cpp
+void open_mixture(LuaState& state);         // mixture.cpp
+void open_pack(LuaState& state);            // pack.cpp
+void open_adamw(LuaState& state);           // adamw.cpp
+void open_run(LuaState& state);             // run.cpp
+void open_step_verbs(LuaState& state);      // prompt_verbs.cpp: their words
+void open_require(LuaState& state);         // require.cpp
 void open_strict_globals(LuaState& state);  // strict_globals.cpp; last
-void open_lua_modules(LuaState& state);  // lua_modules.cpp: lua/xrun/*.lua
+void open_lua_modules(LuaState& state);     // lua_modules.cpp: lua/xrun/*.lua
 
 // Makes require read the files of the recipe's modules again (require.cpp).
 void forget_modules(lua_State* L);
