@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/base/philox.h"
-#include "core/model/linear_head.h"
+#include "core/model/ops/linear_head.h"
 #include "tests/gradient_check.h"
 #include "tests/tensor_difference.h"
 

@@ -18,7 +18,7 @@
 
 #include "core/base/error.h"
 #include "core/base/suggest.h"
-#include "core/console/shown_text.h"
+#include "core/console/terminal/shown_text.h"
 #include "tools/commands/command_names.h"
 #include "tools/commands/commands.h"
 

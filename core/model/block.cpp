@@ -5,13 +5,13 @@
 #include <array>
 #include <cmath>
 
-#include "core/model/adapter.h"
-#include "core/model/attention.h"
+#include "core/model/weights/adapter.h"
+#include "core/model/ops/attention.h"
 #include "core/model/compute_weights.h"
 #include "core/model/feed_forward.h"
-#include "core/model/hf_config.h"
+#include "core/model/weights/hf_config.h"
 #include "core/model/kv_cache.h"
-#include "core/model/rms_norm.h"
+#include "core/model/ops/rms_norm.h"
 
 namespace xrun {
 

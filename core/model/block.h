@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "core/model/linear.h"
-#include "core/model/low_rank.h"
-#include "core/model/rope.h"
+#include "core/model/ops/linear.h"
+#include "core/model/ops/low_rank.h"
+#include "core/model/ops/rope.h"
 #include "core/model/weight_places.h"
 
 namespace xrun {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/model/hf_config.h"
+#include "core/model/weights/hf_config.h"
 #include "core/model/memory_plan.h"
 
 namespace xrun {

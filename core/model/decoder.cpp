@@ -6,7 +6,7 @@
 
 #include "core/base/work_interrupt.h"
 #include "core/model/block.h"
-#include "core/model/device.h"
+#include "core/model/ops/device.h"
 #include "core/model/kv_cache.h"
 #include "core/model/model.h"
 #include "core/model/moe.h"

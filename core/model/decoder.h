@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/model/compute_weights.h"
-#include "core/model/hf_config.h"
-#include "core/model/linear.h"
+#include "core/model/weights/hf_config.h"
+#include "core/model/ops/linear.h"
 #include "core/model/weight_places.h"
 
 namespace xrun {

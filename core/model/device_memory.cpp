@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "core/model/memory_count.h"
+#include "core/model/ops/memory_count.h"
 #include "core/model/memory_limit.h"
 
 namespace xrun {

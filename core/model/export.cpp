@@ -4,11 +4,11 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/named_templates.h"
-#include "core/model/device.h"
-#include "core/model/family.h"
+#include "core/model/ops/device.h"
+#include "core/model/weights/family.h"
 #include "core/model/model.h"
-#include "core/model/new_folder.h"
-#include "core/model/weight_layout.h"
+#include "core/model/weights/new_folder.h"
+#include "core/model/weights/weight_layout.h"
 
 namespace xrun {
 

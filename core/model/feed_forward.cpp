@@ -7,8 +7,8 @@
 #include "core/base/error.h"
 #include "core/model/block.h"
 #include "core/model/moe.h"
-#include "core/model/moe_experts.h"
-#include "core/model/swiglu.h"
+#include "core/model/ops/moe_experts.h"
+#include "core/model/ops/swiglu.h"
 
 namespace xrun {
 

@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "core/model/hf_config.h"
+#include "core/model/weights/hf_config.h"
 
 namespace xrun {
 

@@ -20,8 +20,8 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
-#include "core/model/hf_config.h"
-#include "core/model/scratch.h"
+#include "core/model/weights/hf_config.h"
+#include "core/model/ops/scratch.h"
 
 namespace xrun {
 

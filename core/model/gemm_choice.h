@@ -9,7 +9,7 @@
 #include <string>
 
 #include "core/base/json.h"
-#include "core/model/linear.h"
+#include "core/model/ops/linear.h"
 
 namespace xrun {
 

@@ -14,7 +14,7 @@
 #include "core/base/interrupt.h"
 #include "core/model/kv_cache.h"
 #include "core/model/model.h"
-#include "core/model/scratch.h"
+#include "core/model/ops/scratch.h"
 
 namespace xrun {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/model/family.h"
-#include "core/model/hf_config.h"
+#include "core/model/weights/family.h"
+#include "core/model/weights/hf_config.h"
 #include "core/model/init_model.h"
 
 namespace xrun {

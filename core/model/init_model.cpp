@@ -16,10 +16,10 @@
 #include "core/base/json.h"
 #include "core/base/philox.h"
 #include "core/model/export.h"
-#include "core/model/hf_config.h"
+#include "core/model/weights/hf_config.h"
 #include "core/model/init_config.h"
-#include "core/model/new_folder.h"
-#include "core/model/weight_layout.h"
+#include "core/model/weights/new_folder.h"
+#include "core/model/weights/weight_layout.h"
 
 namespace xrun {
 

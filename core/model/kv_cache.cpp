@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/model/attention.h"
+#include "core/model/ops/attention.h"
 #include "kernels/cpu/kernels.h"
 
 namespace xrun {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/model/hf_config.h"
+#include "core/model/weights/hf_config.h"
 
 namespace xrun {
 

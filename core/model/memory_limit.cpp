@@ -11,9 +11,9 @@
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/model/hf_config.h"
+#include "core/model/weights/hf_config.h"
 #include "core/model/memory_change.h"
-#include "core/model/memory_count.h"
+#include "core/model/ops/memory_count.h"
 #include "core/model/memory_plan.h"
 
 namespace xrun {

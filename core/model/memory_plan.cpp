@@ -11,9 +11,9 @@
 #include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/model/block_memory.h"
-#include "core/model/head_chunk.h"
-#include "core/model/scratch.h"
-#include "core/model/weight_layout.h"
+#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/scratch.h"
+#include "core/model/weights/weight_layout.h"
 
 namespace xrun {
 

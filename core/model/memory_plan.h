@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "core/model/adapter.h"
-#include "core/model/hf_config.h"
-#include "core/model/linear.h"
+#include "core/model/weights/adapter.h"
+#include "core/model/weights/hf_config.h"
+#include "core/model/ops/linear.h"
 
 namespace xrun {
 

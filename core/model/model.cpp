@@ -8,13 +8,13 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/model/adapter.h"
+#include "core/model/weights/adapter.h"
 #include "core/model/decoder.h"
 #include "core/model/device_memory.h"
-#include "core/model/linear_logprob.h"
+#include "core/model/ops/linear_logprob.h"
 #include "core/model/memory_limit.h"
-#include "core/model/weight_check.h"
-#include "core/model/weight_layout.h"
+#include "core/model/weights/weight_check.h"
+#include "core/model/weights/weight_layout.h"
 
 namespace xrun {
 

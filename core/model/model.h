@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "core/model/hf_config.h"
-#include "core/model/linear.h"
-#include "core/model/low_rank.h"
+#include "core/model/weights/hf_config.h"
+#include "core/model/ops/linear.h"
+#include "core/model/ops/low_rank.h"
 
 namespace xrun {
 

@@ -6,7 +6,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 
-#include "core/model/op_check.h"
+#include "core/model/ops/op_check.h"
 
 namespace xrun {
 

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/model/rope.h"
+#include "core/model/ops/rope.h"
 
 namespace xrun {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "core/model/adapter.h"
+#include "core/model/weights/adapter.h"
 #include "core/model/model.h"
 
 namespace xrun {

@@ -10,8 +10,8 @@
 #include "core/base/error.h"
 #include "core/model/model.h"
 #include "core/rollout/stop_text.h"
-#include "core/text/chat_tokens.h"
-#include "core/text/decode_stream.h"
+#include "core/text/chat/chat_tokens.h"
+#include "core/text/tokenizer/decode_stream.h"
 
 namespace xrun {
 

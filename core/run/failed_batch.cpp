@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/data/packed_batch.h"
+#include "core/data/packs/packed_batch.h"
 
 namespace xrun {
 

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/run/missing_steps.h"
+#include "core/run/record/missing_steps.h"
 
 namespace xrun {
 

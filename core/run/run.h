@@ -25,6 +25,7 @@
 #include "core/base/json.h"
 #include "core/run/checkpoint.h"
 #include "core/run/metrics_log.h"
+#include "core/run/record/run_summary.h"
 #include "core/run/run_dir.h"
 
 namespace xrun {
@@ -47,27 +48,6 @@ struct Body {
   int64_t step = 0;         // bodies of the run before it; the recipe's `step`, metrics' "step"
   int64_t phase_step = 0;   // bodies of its phase done before it; the index into its data
   int64_t phase_steps = 0;  // bodies of the whole phase, whatever --steps says
-};
-
-// What the progress line and the closing summary are made of.
-struct RunSummary {
-  std::filesystem::path dir;
-  std::vector<std::filesystem::path> exported;  // folders of models, the latest last
-  int64_t steps = 0;                            // bodies done, earlier processes included
-  int64_t total_steps = 0;                      // of the phases begun so far, whatever --steps says
-  int64_t first_step = 0;                       // where this process began
-  std::filesystem::path checkpoint;             // the last one, empty if none
-  double seconds = 0;                           // in bodies, of this process
-  int64_t tokens = 0;                           // counted by this process
-  double peak_rss_mb = 0;
-  int64_t tensor_bytes = 0;                  // the most that tensors held; 0: not counted
-  bool tensors_on_host = true;               // else on a GPU
-  int64_t planned_bytes = 0;                 // of it, before the run
-  std::map<std::string, int64_t> nonfinite;  // values written as null, by metric
-  int64_t skipped = 0;  // steps of this process without an update, as nothing in them weighed
-  std::string stopped;  // why it ended early: a reason given to stop(), or "--steps 5"
-  Json last_train;      // the last object of a step that trained, null if there was none
-  Json last_valid;      // the last object with a valid/ key, null if there was none
 };
 
 class Run {

@@ -12,9 +12,9 @@
 #include "core/base/error.h"
 #include "core/run/checkpoint.h"
 #include "core/run/environment.h"
-#include "core/run/hand_changes.h"
+#include "core/run/record/hand_changes.h"
 #include "core/run/metrics_log.h"
-#include "core/run/run_files.h"
+#include "core/run/record/run_files.h"
 
 namespace xrun {
 

@@ -14,7 +14,7 @@
 
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/data/ledger.h"
+#include "core/data/rows/ledger.h"
 #include "core/run/run_identity.h"
 
 namespace xrun {

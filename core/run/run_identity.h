@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/run/difference.h"
+#include "core/run/record/difference.h"
 
 namespace xrun {
 

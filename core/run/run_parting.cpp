@@ -14,12 +14,12 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/model/safetensors.h"
+#include "core/model/weights/safetensors.h"
 #include "core/run/checkpoint.h"
 #include "core/run/checkpoint_files.h"
-#include "core/run/difference.h"
-#include "core/run/metrics_file.h"
-#include "core/run/step_values.h"
+#include "core/run/record/difference.h"
+#include "core/run/record/metrics_file.h"
+#include "core/run/record/step_values.h"
 
 namespace xrun {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/data/key_difference.h"
+#include "core/data/cache/key_difference.h"
 #include "core/run/run.h"
 #include "core/run/run_state.h"
 

@@ -11,7 +11,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/model/device.h"
+#include "core/model/ops/device.h"
 
 namespace xrun {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <ATen/ops/tensor.h>
 
-#include "core/data/data_set.h"
+#include "core/data/packs/data_set.h"
 
 namespace xrun {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/row_kind.h"
+#include "core/data/rows/row_kind.h"
 #include "core/train/batch.h"
 
 namespace xrun {

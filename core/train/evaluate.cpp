@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/base/philox.h"
-#include "core/data/data_set.h"
+#include "core/data/packs/data_set.h"
 #include "core/train/batch.h"
 #include "core/train/data_batch.h"
 #include "core/train/metric_sums.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "core/base/suggest.h"
-#include "core/text/tokenizer.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "core/train/metric_sums.h"
 #include "core/train/micro_batch.h"
 

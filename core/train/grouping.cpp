@@ -7,7 +7,7 @@
 
 #include <unordered_map>
 
-#include "core/model/device.h"
+#include "core/model/ops/device.h"
 
 namespace xrun {
 namespace {

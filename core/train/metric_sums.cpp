@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/model/device.h"
+#include "core/model/ops/device.h"
 #include "core/train/micro_batch.h"
 #include "core/train/pack_tensor.h"
 #include "core/train/ranks.h"

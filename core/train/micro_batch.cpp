@@ -9,9 +9,9 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/model/device.h"
-#include "core/model/head_chunk.h"
-#include "core/model/linear_logprob.h"
+#include "core/model/ops/device.h"
+#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/linear_logprob.h"
 #include "core/model/moe.h"
 #include "core/train/grouping.h"
 #include "core/train/pack_tensor.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/packed_batch.h"
+#include "core/data/packs/packed_batch.h"
 #include "core/model/model.h"
 #include "core/train/unit.h"
 #include "core/train/view.h"

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/suggest.h"
-#include "core/model/device.h"
+#include "core/model/ops/device.h"
 #include "core/train/micro_batch.h"
 #include "core/train/pack_tensor.h"
 

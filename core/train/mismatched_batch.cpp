@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "core/base/error.h"
-#include "core/data/pack.h"
+#include "core/data/packs/pack.h"
 #include "core/train/batch.h"
 
 namespace xrun {

@@ -4,12 +4,12 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/model/adapter_files.h"
+#include "core/model/weights/adapter_files.h"
 #include "core/model/export.h"
-#include "core/model/hf_config.h"
-#include "core/model/model_registry.h"
-#include "core/text/chat_template.h"
-#include "core/text/tokenizer.h"
+#include "core/model/weights/hf_config.h"
+#include "core/model/weights/model_registry.h"
+#include "core/text/chat/chat_template.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "core/train/micro_batch.h"
 #include "core/train/reference.h"
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/model/adapter.h"
-#include "core/model/linear.h"
+#include "core/model/weights/adapter.h"
+#include "core/model/ops/linear.h"
 #include "core/train/logprob_source.h"
 #include "core/train/saveable.h"
 #include "core/train/trainable.h"

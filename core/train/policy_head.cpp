@@ -5,7 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
-#include "core/model/device.h"
+#include "core/model/ops/device.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"

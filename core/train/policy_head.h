@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "core/model/linear_head.h"
+#include "core/model/ops/linear_head.h"
 
 namespace xrun {
 

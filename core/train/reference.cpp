@@ -16,7 +16,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/model/hf_config.h"
+#include "core/model/weights/hf_config.h"
 #include "core/model/model.h"
 #include "core/train/logprob_column.h"
 #include "core/train/micro_batch.h"

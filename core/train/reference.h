@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/model/device.h"
+#include "core/model/ops/device.h"
 #include "core/train/logprob_source.h"
 
 namespace xrun {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/model/safetensors.h"
+#include "core/model/weights/safetensors.h"
 
 namespace xrun {
 

@@ -6,7 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "core/base/error.h"
-#include "core/model/device.h"
+#include "core/model/ops/device.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 

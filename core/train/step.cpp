@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "core/base/philox.h"
-#include "core/model/head_chunk.h"
+#include "core/model/ops/head_chunk.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
 #include "core/train/expert_balance.h"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/data/packed_batch.h"
+#include "core/data/packs/packed_batch.h"
 #include "core/train/logprob_source.h"
 #include "core/train/micro_batch.h"
 

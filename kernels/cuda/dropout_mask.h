@@ -1,5 +1,5 @@
 #pragma once
-// Dropout masks on a CUDA stream; the CPU's are made in core/model/dropout_mask.cpp.
+// Dropout masks on a CUDA stream; the CPU's are made in core/model/ops/dropout_mask.cpp.
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 #pragma once
 // The vocabulary products of loss rows on CUDA: operands stay in their own type, sums are fp32. The
-// CPU's twin is core/model/head_chunk.h.
+// CPU's twin is core/model/ops/head_chunk.h.
 
 #include <ATen/core/Tensor.h>
 

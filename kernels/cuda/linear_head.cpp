@@ -1,6 +1,6 @@
 // The CUDA form of xrun::linear_head: library GEMMs, one row kernel, and a stable sort for the top
-// k (topk itself breaks ties as it likes). As core/model/linear_head_cpu.cpp, rows keep their
-// logits. Sizes and options are checked before, on every device (core/model/linear_head.cpp); ids
+// k (topk itself breaks ties as it likes). As core/model/ops/linear_head_cpu.cpp, rows keep their
+// logits. Sizes and options are checked before, on every device (core/model/ops/linear_head.cpp); ids
 // are not, since that would wait for the device: packs are validated on the host, and a target
 // outside the vocabulary gives NaN, which stops the run.
 

@@ -1,5 +1,5 @@
 // The CUDA form of xrun::linear_logprob, registered beside the CPU's: library GEMMs and one row
-// kernel. The same three products as core/model/linear_logprob.cpp; operands stay in their own
+// kernel. The same three products as core/model/ops/linear_logprob.cpp; operands stay in their own
 // type, logits and softmax are fp32. Ids are not checked here, since that would wait for the
 // device: packs are validated on the host, and a target outside the vocabulary gives NaN, which
 // stops the run.

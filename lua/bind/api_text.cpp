@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <map>
 
-#include "core/base/config_field.h"
-#include "lua/bind/doc.h"
-#include "lua/bind/op_table.h"
+#include "core/config/config_field.h"
+#include "lua/state/doc.h"
+#include "lua/tensor/op_table.h"
 
 namespace xrun {
 namespace {

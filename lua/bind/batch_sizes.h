@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <lua.hpp>
 
-#include "core/base/config_defaults.h"
+#include "core/config/config_defaults.h"
 #include "lua/bind/data_handle.h"
 
 namespace xrun {

@@ -1,10 +1,10 @@
 // xrun.config gives the config that was resolved from the recipe's text, as plain tables: pairs and
 // # work; a key that is neither there nor the engine's raises, and so does a new key.
 
-#include "core/base/config_field.h"
+#include "core/config/config_field.h"
 #include "core/base/error.h"
 #include "core/base/suggest.h"
-#include "lua/bind/args.h"
+#include "lua/state/args.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/recipe.h"
 

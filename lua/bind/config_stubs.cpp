@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "core/base/config_field.h"
+#include "core/config/config_field.h"
 
 namespace xrun {
 namespace {

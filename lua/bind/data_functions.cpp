@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "lua/bind/args.h"
+#include "lua/state/args.h"
 #include "lua/bind/lua_template.h"
 #include "lua/bind/row_functions.h"
 

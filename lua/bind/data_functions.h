@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "core/base/json.h"
-#include "core/data/data_options.h"
-#include "core/text/chat_template.h"
-#include "lua/bind/worker_function.h"
+#include "core/data/packs/data_options.h"
+#include "core/text/chat/chat_template.h"
+#include "lua/state/worker_function.h"
 
 namespace xrun {
 

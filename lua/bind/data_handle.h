@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/data_set.h"
+#include "core/data/packs/data_set.h"
 #include "lua/bind/data_functions.h"
 
 namespace xrun {

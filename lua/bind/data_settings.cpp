@@ -1,10 +1,10 @@
 #include "lua/bind/data_settings.h"
 
 #include "core/base/error.h"
-#include "core/data/mixture.h"
-#include "core/data/row_encoder.h"
+#include "core/data/packs/mixture.h"
+#include "core/data/rows/row_encoder.h"
 #include "lua/bind/batch_sizes.h"
-#include "lua/bind/field_check.h"
+#include "lua/state/field_check.h"
 #include "lua/bind/recipe.h"
 
 namespace xrun {

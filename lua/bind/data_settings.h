@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/data/data_set.h"
+#include "core/data/packs/data_set.h"
 
 namespace xrun {
 

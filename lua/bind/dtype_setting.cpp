@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/model/hf_config.h"
+#include "core/model/weights/hf_config.h"
 #include "core/run/run_dir.h"
 #include "lua/bind/recipe.h"
 #include "lua/bind/session.h"

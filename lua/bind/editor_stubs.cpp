@@ -10,10 +10,10 @@
 #include <map>
 #include <set>
 
-#include "core/base/lua_words.h"
+#include "core/config/lua_words.h"
 #include "lua/bind/config_stubs.h"
-#include "lua/bind/op_table.h"
-#include "lua/bind/signature.h"
+#include "lua/tensor/op_table.h"
+#include "lua/state/signature.h"
 
 namespace xrun {
 namespace {

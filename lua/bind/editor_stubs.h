@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lua/bind/doc.h"
+#include "lua/state/doc.h"
 
 namespace xrun {
 

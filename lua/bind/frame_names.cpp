@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "lua/bind/class.h"
+#include "lua/state/class.h"
 #include "lua/bind/run_loop.h"
 
 namespace xrun {

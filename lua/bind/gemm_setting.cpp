@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/model/gemm_choice.h"
-#include "core/model/hf_config.h"
+#include "core/model/weights/hf_config.h"
 #include "core/run/run.h"
 #include "lua/bind/recipe.h"
 #include "lua/bind/run_loop.h"

@@ -7,7 +7,7 @@
 
 #include <lua.hpp>
 
-#include "core/model/linear.h"
+#include "core/model/ops/linear.h"
 
 namespace xrun {
 

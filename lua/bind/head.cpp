@@ -7,7 +7,7 @@
 #include "core/train/policy.h"
 #include "core/train/policy_head.h"
 #include "core/train/reference.h"
-#include "lua/bind/args.h"
+#include "lua/state/args.h"
 #include "lua/bind/session.h"
 #include "lua/bind/stand_in.h"
 #include "lua/bind/view.h"

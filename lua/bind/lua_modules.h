@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lua/bind/lua_state.h"
+#include "lua/state/lua_state.h"
 
 namespace xrun {
 

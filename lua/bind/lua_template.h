@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "core/text/chat_template.h"
-#include "lua/bind/worker_function.h"
+#include "core/text/chat/chat_template.h"
+#include "lua/state/worker_function.h"
 
 namespace xrun {
 

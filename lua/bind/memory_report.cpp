@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "core/base/process_memory.h"
-#include "core/data/pack.h"
+#include "core/data/packs/pack.h"
 #include "core/model/device_memory.h"
 #include "core/model/memory_limit.h"
 #include "core/train/adamw.h"

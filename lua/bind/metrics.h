@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/train/step.h"
-#include "lua/bind/lua_state.h"
+#include "lua/state/lua_state.h"
 
 namespace xrun {
 

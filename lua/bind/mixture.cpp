@@ -1,12 +1,12 @@
 // xrun.mixture: which source gives the next row, alone.
 
-#include "core/data/mixture.h"
+#include "core/data/packs/mixture.h"
 
 #include "core/base/error.h"
-#include "core/data/row_stream.h"
-#include "lua/bind/args.h"
+#include "core/data/packs/row_stream.h"
+#include "lua/state/args.h"
 #include "lua/bind/data_settings.h"
-#include "lua/bind/field_check.h"
+#include "lua/state/field_check.h"
 #include "lua/bind/modules.h"
 
 namespace xrun {

@@ -1,6 +1,6 @@
 #include "lua/bind/modules.h"
 
-#include "lua/bind/prompt.h"
+#include "lua/prompt/prompt.h"
 
 namespace xrun {
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "core/train/micro_batch.h"
-#include "lua/bind/args.h"
-#include "lua/bind/tensor.h"
+#include "lua/state/args.h"
+#include "lua/tensor/tensor.h"
 
 namespace xrun {
 

@@ -2,7 +2,7 @@
 // A Lua function as an objective of the step.
 
 #include "core/train/objective.h"
-#include "lua/bind/lua_state.h"
+#include "lua/state/lua_state.h"
 
 namespace xrun {
 

@@ -1,12 +1,12 @@
 // xrun.pack, xrun.pack_cost and xrun.share_out: sequences into packs, packs over ranks.
 
-#include "core/data/pack.h"
+#include "core/data/packs/pack.h"
 
 #include "core/base/error.h"
-#include "core/data/pack_share.h"
-#include "lua/bind/args.h"
+#include "core/data/packs/pack_share.h"
+#include "lua/state/args.h"
 #include "lua/bind/modules.h"
-#include "lua/bind/token_tensors.h"
+#include "lua/tensor/token_tensors.h"
 
 namespace xrun {
 

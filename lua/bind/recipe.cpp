@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
-#include "lua/bind/args.h"
+#include "lua/state/args.h"
 #include "lua/bind/frame_names.h"
 #include "lua/bind/loop_pause.h"
 #include "lua/bind/modules.h"

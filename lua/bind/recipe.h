@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config.h"
-#include "lua/bind/lua_state.h"
+#include "core/config/config.h"
+#include "lua/state/lua_state.h"
 
 namespace xrun {
 

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
-#include "lua/bind/args.h"
+#include "lua/state/args.h"
 #include "lua/bind/lua_modules.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/recipe.h"

@@ -4,9 +4,9 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "lua/bind/args.h"
+#include "lua/state/args.h"
 #include "lua/bind/frame_names.h"
-#include "lua/bind/interruption.h"
+#include "lua/state/interruption.h"
 #include "lua/bind/loop_pause.h"
 #include "lua/bind/recipe.h"
 #include "lua/bind/run_loop.h"

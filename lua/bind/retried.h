@@ -4,7 +4,7 @@
 
 #include <lua.hpp>
 
-#include "lua/bind/class.h"
+#include "lua/state/class.h"
 
 namespace xrun {
 

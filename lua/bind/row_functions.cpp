@@ -2,10 +2,10 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "lua/bind/args.h"
-#include "lua/bind/lua_state.h"
+#include "lua/state/args.h"
+#include "lua/state/lua_state.h"
 #include "lua/bind/restored_row.h"
-#include "lua/bind/row_json.h"
+#include "lua/state/row_json.h"
 
 namespace xrun {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/data/row_transform.h"
-#include "lua/bind/worker_function.h"
+#include "core/data/rows/row_transform.h"
+#include "lua/state/worker_function.h"
 
 namespace xrun {
 

@@ -6,7 +6,7 @@
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
-#include "lua/bind/args.h"
+#include "lua/state/args.h"
 #include "lua/bind/dtype_setting.h"
 #include "lua/bind/gemm_setting.h"
 #include "lua/bind/memory_report.h"

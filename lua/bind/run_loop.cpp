@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/console/summary.h"
+#include "core/console/terminal/summary.h"
 #include "core/run/signals.h"
 #include "core/train/data_batch.h"
 #include "core/train/reference.h"
@@ -101,7 +101,8 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   loop.first_step = run_->step() - run_->phase_step();
   keep_ledger();
   if (loop.phase == 0 && run_->dir().resuming()) {
-    session_.console->print(resume_line(run_->dir(), run_->resume_step()));
+    session_.console->print(resume_line(run_->dir().path().string(), run_->resume_step(),
+                                         run_->dir().notices()));
   }
   progress_.emplace(*session_.console);
   progress_->start();

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "core/console/progress.h"
+#include "core/console/terminal/progress.h"
 #include "core/run/failed_batch.h"
 #include "core/run/run.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 #include "lua/bind/batch_sizes.h"
 #include "lua/bind/data_handle.h"
-#include "lua/bind/lua_state.h"
+#include "lua/state/lua_state.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/metrics.h"
 #include "lua/bind/session.h"

@@ -1,8 +1,8 @@
 // The report before step 0: what trains, on which data, and where it goes.
 
 #include "core/base/count_text.h"
-#include "core/console/summary.h"
-#include "core/model/hf_config.h"
+#include "core/console/terminal/summary.h"
+#include "core/model/weights/hf_config.h"
 #include "lua/bind/run_loop.h"
 
 namespace xrun {

@@ -1,12 +1,12 @@
 // run:steps: the loop of a recipe. One loop is walked at a time; a loop that was left by `break` is
 // over, one that is still being walked may not hold another.
 
-#include "core/base/config_field.h"
+#include "core/config/config_field.h"
 #include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/data/ledger.h"
-#include "lua/bind/args.h"
-#include "lua/bind/field_check.h"
+#include "core/data/rows/ledger.h"
+#include "lua/state/args.h"
+#include "lua/state/field_check.h"
 #include "lua/bind/loop_pause.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/run_methods.h"

@@ -8,7 +8,7 @@
 #include "core/base/utf8.h"
 #include "core/model/model.h"
 #include "core/run/checkpoint.h"
-#include "core/text/tokenizer.h"
+#include "core/text/tokenizer/tokenizer.h"
 
 namespace xrun {
 

@@ -6,7 +6,7 @@
 
 #include "core/train/batch.h"
 #include "core/train/policy.h"
-#include "lua/bind/args.h"
+#include "lua/state/args.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
 #include "lua/bind/stand_in.h"

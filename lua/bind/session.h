@@ -12,8 +12,8 @@
 
 #include "core/base/json.h"
 #include "core/base/temporary_dir.h"
-#include "core/console/console.h"
-#include "core/data/ledger.h"
+#include "core/console/terminal/console.h"
+#include "core/data/rows/ledger.h"
 #include "core/run/run_dir.h"
 #include "lua/bind/recipe.h"
 

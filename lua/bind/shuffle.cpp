@@ -1,8 +1,8 @@
 // xrun.shuffle: the order of one epoch, alone.
 
 #include "core/base/error.h"
-#include "core/data/row_order.h"
-#include "lua/bind/args.h"
+#include "core/data/packs/row_order.h"
+#include "lua/state/args.h"
 #include "lua/bind/modules.h"
 
 namespace xrun {

@@ -11,7 +11,7 @@
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/scorer.h"
-#include "lua/bind/args.h"
+#include "lua/state/args.h"
 #include "lua/bind/session.h"
 #include "lua/bind/view.h"
 

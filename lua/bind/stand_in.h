@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "core/model/linear_head.h"
+#include "core/model/ops/linear_head.h"
 #include "core/train/logprob_stand_in.h"
 
 namespace xrun {

@@ -2,7 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/suggest.h"
-#include "lua/bind/args.h"
+#include "lua/state/args.h"
 #include "lua/bind/modules.h"
 
 namespace xrun {

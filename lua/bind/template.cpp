@@ -1,11 +1,11 @@
 // xrun.template: messages to text and tokens, alone.
 
 #include "core/base/error.h"
-#include "core/text/chat_template.h"
-#include "core/text/chat_tokens.h"
-#include "lua/bind/args.h"
+#include "core/text/chat/chat_template.h"
+#include "core/text/chat/chat_tokens.h"
+#include "lua/state/args.h"
 #include "lua/bind/modules.h"
-#include "lua/bind/token_tensors.h"
+#include "lua/tensor/token_tensors.h"
 
 namespace xrun {
 

@@ -1,13 +1,13 @@
 // xrun.tokenizer: text to ids and back, alone.
 
-#include "core/text/tokenizer.h"
+#include "core/text/tokenizer/tokenizer.h"
 
 #include "core/base/error.h"
-#include "core/model/model_registry.h"
-#include "core/text/decode_stream.h"
-#include "lua/bind/args.h"
+#include "core/model/weights/model_registry.h"
+#include "core/text/tokenizer/decode_stream.h"
+#include "lua/state/args.h"
 #include "lua/bind/modules.h"
-#include "lua/bind/token_tensors.h"
+#include "lua/tensor/token_tensors.h"
 
 namespace xrun {
 

@@ -9,7 +9,7 @@
 #include "core/base/suggest.h"
 #include "core/train/batch.h"
 #include "core/train/mismatched_batch.h"
-#include "lua/bind/args.h"
+#include "lua/state/args.h"
 #include "lua/bind/modules.h"
 
 namespace xrun {

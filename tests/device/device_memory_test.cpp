@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/model/init_model.h"
-#include "core/model/memory_count.h"
+#include "core/model/ops/memory_count.h"
 #include "core/model/memory_limit.h"
 #include "tests/device/device_train.h"
 #include "tests/pretend/pretend_memory.h"

@@ -5,7 +5,7 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
-#include "core/model/op_call.h"
+#include "core/model/ops/op_call.h"
 #include "tests/tensor_difference.h"
 
 namespace xrun {

@@ -10,7 +10,7 @@
 
 #include <cmath>
 
-#include "core/model/op_call.h"
+#include "core/model/ops/op_call.h"
 #include "tests/tensor_difference.h"
 
 namespace xrun {

@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/model/generate.h"
 #include "core/model/init_model.h"
-#include "core/model/safetensors.h"
+#include "core/model/weights/safetensors.h"
 #include "core/train/evaluate.h"
 #include "core/train/policy_head.h"
 #include "core/train/scorer.h"

@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "core/model/device.h"
+#include "core/model/ops/device.h"
 #include "core/train/logprob_column.h"
 #include "tests/device/device_train.h"
 

@@ -3,11 +3,11 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
-#include "core/model/attention.h"
-#include "core/model/linear.h"
-#include "core/model/rms_norm.h"
-#include "core/model/rope.h"
-#include "core/model/swiglu.h"
+#include "core/model/ops/attention.h"
+#include "core/model/ops/linear.h"
+#include "core/model/ops/rms_norm.h"
+#include "core/model/ops/rope.h"
+#include "core/model/ops/swiglu.h"
 #include "tests/gpu/plugin.h"
 #include "tests/tensor_difference.h"
 

@@ -12,7 +12,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "core/model/linear_head.h"
+#include "core/model/ops/linear_head.h"
 #include "tests/gpu/plugin.h"
 #include "tests/tensor_difference.h"
 

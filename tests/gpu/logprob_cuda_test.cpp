@@ -7,7 +7,7 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
-#include "core/model/linear_logprob.h"
+#include "core/model/ops/linear_logprob.h"
 #include "tests/gpu/plugin.h"
 #include "tests/tensor_difference.h"
 

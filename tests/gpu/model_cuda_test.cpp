@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "core/model/model.h"
-#include "core/model/safetensors.h"
+#include "core/model/weights/safetensors.h"
 #include "tests/core/model/golden_pack.h"
 #include "tests/gpu/plugin.h"
 #include "tests/tensor_difference.h"

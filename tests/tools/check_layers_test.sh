@@ -19,9 +19,9 @@ plant recipes/ok.lua 'local xrun = require "xrun"' 'local x = require("xrun.obje
 plant core/base/ok.cpp 'snprintf(text, 4, "x");' '_exit(1);  // exits at once'
 "$root/tools/check_layers" "$tree"
 
-plant core/base/up.h '' '#include "core/text/tokenizer.h"'; wants core/base/up.h:2; clean core/base/up.h
-plant core/model/data.cpp '#include "core/data/packed_batch.h"'; wants core/model/data.cpp:1; clean core/model/data.cpp
-plant core/run/up.cpp '#include "core/console/table.h"'; wants core/run/up.cpp:1; clean core/run/up.cpp
+plant core/base/up.h '' '#include "core/text/tokenizer/tokenizer.h"'; wants core/base/up.h:2; clean core/base/up.h
+plant core/model/data.cpp '#include "core/data/packs/packed_batch.h"'; wants core/model/data.cpp:1; clean core/model/data.cpp
+plant core/run/up.cpp '#include "core/console/terminal/table.h"'; wants core/run/up.cpp:1; clean core/run/up.cpp
 plant kernels/cpu/up.cpp '#include "core/base/error.h"'; wants kernels/cpu/up.cpp:1; clean kernels/cpu/up.cpp
 plant tests/heavy.cpp '#include <torch/torch.h>'; wants tests/heavy.cpp:1; clean tests/heavy.cpp
 plant core/text/torch.cpp '#include <ATen/core/Tensor.h>'; wants core/text/torch.cpp:1; clean core/text/torch.cpp

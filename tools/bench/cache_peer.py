@@ -54,7 +54,7 @@ def main():
     pairs = int(sys.argv[4]) if len(sys.argv) > 4 else 3
     datasets.disable_progress_bars()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer_dir)
-    tokenizer.chat_template = (ROOT / "core/text/templates/chatml.jinja").read_text()
+    tokenizer.chat_template = (ROOT / "core/text/chat/templates/chatml.jinja").read_text()
     mb = os.path.getsize(path) / 1e6
 
     def encode(batch):

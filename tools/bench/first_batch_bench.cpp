@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config_defaults.h"
+#include "core/config/config_defaults.h"
 #include "core/base/error.h"
-#include "core/data/data_set.h"
-#include "core/data/row_cache.h"
-#include "core/text/chat_template.h"
-#include "core/text/tokenizer.h"
+#include "core/data/packs/data_set.h"
+#include "core/data/cache/row_cache.h"
+#include "core/text/chat/chat_template.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "tools/bench/spread.h"
 
 namespace xrun {

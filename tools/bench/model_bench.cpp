@@ -22,11 +22,11 @@
 #include <cstdio>
 #include <cstring>
 
-#include "core/model/allocator.h"
+#include "core/model/ops/allocator.h"
 #include "core/model/generate.h"
 #include "core/model/init_model.h"
-#include "core/model/linear_head.h"
-#include "core/model/linear_logprob.h"
+#include "core/model/ops/linear_head.h"
+#include "core/model/ops/linear_logprob.h"
 #include "core/model/model.h"
 #include "tools/bench/spread.h"
 

@@ -14,8 +14,8 @@
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
-#include "core/data/pack.h"
-#include "core/data/pack_share.h"
+#include "core/data/packs/pack.h"
+#include "core/data/packs/pack_share.h"
 #include "tools/bench/spread.h"
 
 namespace xrun {

@@ -18,7 +18,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
-#include "core/text/tokenizer.h"
+#include "core/text/tokenizer/tokenizer.h"
 
 namespace xrun {
 namespace {

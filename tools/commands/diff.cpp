@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/console/run_comparison_text.h"
-#include "core/run/run_comparison.h"
+#include "core/console/report/run_comparison_text.h"
+#include "core/run/record/run_comparison.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/run_notices.h"

@@ -6,9 +6,9 @@
 #include <exception>
 
 #include "core/base/cache_root.h"
-#include "core/console/shown_text.h"
-#include "core/data/loop_note.h"
-#include "core/text/tokenizer.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/data/packs/loop_note.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/inspect_arguments.h"

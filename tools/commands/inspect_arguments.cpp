@@ -9,10 +9,10 @@
 
 #include "core/base/file.h"
 #include "core/base/hash.h"
-#include "core/console/pack_json.h"
-#include "core/console/pack_page.h"
-#include "core/console/pack_text.h"
-#include "core/console/shown_text.h"
+#include "core/console/inspect/pack_json.h"
+#include "core/console/inspect/pack_page.h"
+#include "core/console/inspect/pack_text.h"
+#include "core/console/terminal/shown_text.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/recipe_options.h"
 

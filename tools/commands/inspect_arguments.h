@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/console/inspected_pack.h"
+#include "core/console/inspect/inspected_pack.h"
 
 namespace xrun {
 

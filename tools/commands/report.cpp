@@ -1,6 +1,6 @@
 // xrun report RUN...: one self-contained page about runs, finished or not.
 
-#include "core/console/report.h"
+#include "core/console/report/report.h"
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -10,7 +10,7 @@
 #include "core/base/cache_root.h"
 #include "core/base/count_text.h"
 #include "core/base/file.h"
-#include "core/run/run_files.h"
+#include "core/run/record/run_files.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/run_notices.h"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/run/run_files.h"
+#include "core/run/record/run_files.h"
 
 namespace xrun {
 

@@ -7,8 +7,8 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
-#include "core/console/shown_text.h"
-#include "core/text/tokenizer.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/row_stream.h"

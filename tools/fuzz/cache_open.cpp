@@ -11,9 +11,9 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/data/cache_manifest.h"
-#include "core/data/row_cache.h"
-#include "core/data/row_columns.h"
+#include "core/data/cache/cache_manifest.h"
+#include "core/data/cache/row_cache.h"
+#include "core/data/cache/row_columns.h"
 #include "tools/fuzz/fuzz_target.h"
 
 namespace xrun {

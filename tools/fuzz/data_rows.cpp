@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/data/row_encoder.h"
-#include "core/data/row_parse.h"
-#include "core/data/row_splitter.h"
+#include "core/data/rows/row_encoder.h"
+#include "core/data/rows/row_parse.h"
+#include "core/data/rows/row_splitter.h"
 #include "tools/fuzz/fuzz_target.h"
 
 namespace xrun {

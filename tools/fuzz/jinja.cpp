@@ -5,9 +5,9 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
-#include "core/text/chat_template.h"
-#include "core/text/jinja_interpreter.h"
-#include "core/text/jinja_json.h"
+#include "core/text/chat/chat_template.h"
+#include "core/text/jinja/jinja_interpreter.h"
+#include "core/text/jinja/jinja_json.h"
 #include "tools/fuzz/fuzz_target.h"
 
 namespace xrun {

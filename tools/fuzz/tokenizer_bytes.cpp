@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
-#include "core/text/tokenizer.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "tools/fuzz/fuzz_target.h"
 #include "tools/fuzz/tokenizer_seams.h"
 

@@ -1,7 +1,7 @@
 // Any bytes as tokenizer.json: an Error, or a tokenizer that works, and works the same in parts.
 
 #include "core/base/error.h"
-#include "core/text/tokenizer.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "tools/fuzz/fuzz_target.h"
 #include "tools/fuzz/tokenizer_seams.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/text/tokenizer.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "tools/fuzz/fuzz_target.h"
 
 namespace xrun {

@@ -4,7 +4,7 @@
     python3 tools/oracle/template_speed.py ROWS.jsonl [FAMILY...]
 
 Prints the median and the range of microseconds a conversation, for our marked templates
-(core/text/templates, chatml if none is named): rendering a compiled template alone, and through
+(core/text/chat/templates, chatml if none is named): rendering a compiled template alone, and through
 transformers' render_jinja_template. Made with transformers 5.23.0 and jinja2 3.1.6.
 """
 import json
@@ -15,7 +15,7 @@ import time
 
 from transformers.utils import chat_template_utils
 
-TEMPLATES = pathlib.Path(__file__).resolve().parent.parent.parent / "core/text/templates"
+TEMPLATES = pathlib.Path(__file__).resolve().parent.parent.parent / "core/text/chat/templates"
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
 RUNS = 9
 

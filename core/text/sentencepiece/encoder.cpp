@@ -3,7 +3,7 @@
 
 #include <sentencepiece_processor.h>
 
-#include "core/text/sentencepiece_library.h"
+#include "core/text/tokenizer/sentencepiece_library.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/file.h"
-#include "tests/core/data/scratch_folder.h"
+#include "tests/core/data/rows/scratch_folder.h"
 
 namespace xrun {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/model/model.h"
-#include "core/model/safetensors.h"
+#include "core/model/weights/safetensors.h"
 #include "tests/tree.h"
 
 namespace xrun {

@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/model/hf_config.h"
+#include "core/model/weights/hf_config.h"
 
 namespace xrun {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "core/model/generate.h"
 #include "core/model/model.h"
-#include "core/model/rope.h"
-#include "core/model/safetensors.h"
+#include "core/model/ops/rope.h"
+#include "core/model/weights/safetensors.h"
 #include "tests/core/model/golden_pack.h"
 #include "tests/tree.h"
 

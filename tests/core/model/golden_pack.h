@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/model/safetensors.h"
+#include "core/model/weights/safetensors.h"
 
 namespace xrun {
 

@@ -11,7 +11,7 @@
 #include "core/base/file.h"
 #include "core/model/export.h"
 #include "core/model/model.h"
-#include "core/model/safetensors.h"
+#include "core/model/weights/safetensors.h"
 
 namespace xrun {
 

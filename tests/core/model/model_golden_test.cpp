@@ -10,7 +10,7 @@
 
 #include "core/model/generate.h"
 #include "core/model/model.h"
-#include "core/model/safetensors.h"
+#include "core/model/weights/safetensors.h"
 #include "tests/core/model/golden_pack.h"
 #include "tests/tensor_difference.h"
 #include "tests/tree.h"

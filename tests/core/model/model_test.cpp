@@ -16,7 +16,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/model/init_model.h"
-#include "core/model/safetensors.h"
+#include "core/model/weights/safetensors.h"
 
 namespace xrun {
 

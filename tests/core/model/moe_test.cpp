@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/model/model.h"
-#include "core/model/safetensors.h"
+#include "core/model/weights/safetensors.h"
 #include "tests/gradient_check.h"
 #include "tests/tree.h"
 

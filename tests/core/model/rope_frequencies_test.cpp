@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "core/base/json.h"
-#include "core/model/rope.h"
+#include "core/model/ops/rope.h"
 #include "tests/tree.h"
 
 namespace xrun {

@@ -6,7 +6,7 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
-#include "core/text/tokenizer.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "tests/tree.h"
 
 namespace xrun {

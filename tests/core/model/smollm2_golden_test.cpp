@@ -11,8 +11,8 @@
 
 #include "core/base/json.h"
 #include "core/model/model.h"
-#include "core/model/model_registry.h"
-#include "core/text/tokenizer.h"
+#include "core/model/weights/model_registry.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "tests/tree.h"
 
 namespace xrun {

@@ -11,8 +11,8 @@
 #include "core/base/utf8.h"
 #include "core/model/init_model.h"
 #include "core/model/model.h"
-#include "core/text/chat_template.h"
-#include "core/text/tokenizer.h"
+#include "core/text/chat/chat_template.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "tests/tree.h"
 
 namespace xrun {

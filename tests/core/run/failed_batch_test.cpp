@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/data/packed_batch.h"
+#include "core/data/packs/packed_batch.h"
 #include "tests/core/run/scratch_folder.h"
 
 namespace xrun {

@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/model/adapter_files.h"
+#include "core/model/weights/adapter_files.h"
 #include "tests/core/train/trained.h"
 
 namespace xrun {

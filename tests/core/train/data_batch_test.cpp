@@ -8,9 +8,9 @@
 #include <fstream>
 
 #include "core/base/error.h"
-#include "core/data/data_set.h"
-#include "core/text/chat_template.h"
-#include "core/text/tokenizer.h"
+#include "core/data/packs/data_set.h"
+#include "core/text/chat/chat_template.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "core/train/adamw.h"
 #include "core/train/evaluate.h"
 #include "core/train/policy.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/data/packed_batch.h"
+#include "core/data/packs/packed_batch.h"
 #include "tests/core/train/trained.h"
 
 namespace xrun {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/model/init_model.h"
-#include "core/model/memory_count.h"
+#include "core/model/ops/memory_count.h"
 #include "tests/core/train/step_fixture.h"
 
 namespace xrun {

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "core/model/allocator.h"
-#include "core/model/hf_config.h"
+#include "core/model/ops/allocator.h"
+#include "core/model/weights/hf_config.h"
 #include "core/model/init_model.h"
-#include "core/model/memory_count.h"
+#include "core/model/ops/memory_count.h"
 #include "core/model/memory_plan.h"
-#include "core/model/scratch.h"
+#include "core/model/ops/scratch.h"
 #include "tests/core/train/trained.h"
 
 namespace xrun {

@@ -7,7 +7,7 @@
 #include <ATen/ops/equal.h>
 
 #include "core/base/error.h"
-#include "core/model/head_chunk.h"
+#include "core/model/ops/head_chunk.h"
 #include "core/model/init_model.h"
 #include "core/train/pack_tensor.h"
 #include "tests/core/train/step_fixture.h"

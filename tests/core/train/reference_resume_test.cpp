@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "core/base/error.h"
-#include "core/model/safetensors.h"
+#include "core/model/weights/safetensors.h"
 #include "tests/core/train/reference_fixture.h"
 
 namespace xrun {

@@ -5,7 +5,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "core/base/file.h"
-#include "core/model/safetensors.h"
+#include "core/model/weights/safetensors.h"
 #include "tests/core/train/step_fixture.h"
 #include "tests/tree.h"
 

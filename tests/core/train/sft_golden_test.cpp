@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/data/mixture.h"
+#include "core/data/packs/mixture.h"
 #include "tests/core/train/golden_steps.h"
 #include "tests/tree.h"
 

@@ -1,4 +1,4 @@
-"""Strings over all of Unicode from a number: the same as tests/core/text/generated_strings.h makes.
+"""Strings over all of Unicode from a number: the same as tests/core/text/jinja/generated_strings.h makes.
 
 String i is drawn from splitmix64 with the state i; every draw is next() % limit, in the order in
 which the code below asks. tests/golden/character_ranges.txt has the ranges of characters, a line

@@ -73,7 +73,7 @@ def write_snippets():
 
 
 def fingerprint(source):
-    """As core/text/stock_templates.h."""
+    """As core/text/chat/stock_templates.h."""
     return xxhash.xxh3_128_hexdigest(re.sub(r"\r\n?", "\n", source).removesuffix("\n").encode())
 
 
@@ -95,7 +95,7 @@ def write_texts(folders):
     rows = [{"name": name, "messages": messages, "kwargs": kwargs}
             for name, messages, kwargs in conversations()]
     ours = {path.stem: hashes(path.read_text(), rows)
-            for path in sorted((ROOT / "core/text/templates").glob("*.jinja"))}
+            for path in sorted((ROOT / "core/text/chat/templates").glob("*.jinja"))}
     family = {}
     for name, made in ours.items():
         assert family.setdefault(made["texts"], name) == name, (name, family[made["texts"]])
@@ -154,7 +154,7 @@ def write_masks(data, models):
         tokenizer = load_tokenizer(data, models, name)
         for template in templates:
             source = None if template == "own" else (
-                ROOT / f"core/text/templates/{template}.jinja").read_text()
+                ROOT / f"core/text/chat/templates/{template}.jinja").read_text()
             parts = [row_bytes(tokenizer, source, row) for row in rows]
             out[f"{name}/{template}"] = [
                 xxhash.xxh3_64_hexdigest(b"".join(parts[i:i + BLOCK]))

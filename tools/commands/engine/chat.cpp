@@ -17,7 +17,7 @@
 #include "core/base/interrupt.h"
 #include "core/base/suggest.h"
 #include "core/base/utf8.h"
-#include "core/console/console.h"
+#include "core/console/terminal/console.h"
 #include "core/model/model.h"
 
 namespace xrun {

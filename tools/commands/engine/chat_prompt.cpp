@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "core/console/shown_text.h"
-#include "core/text/chat_tokens.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/text/chat/chat_tokens.h"
 
 namespace xrun {
 

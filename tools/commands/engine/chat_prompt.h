@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/text/chat_template.h"
-#include "core/text/tokenizer.h"
+#include "core/text/chat/chat_template.h"
+#include "core/text/tokenizer/tokenizer.h"
 
 namespace xrun {
 

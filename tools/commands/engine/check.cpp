@@ -9,9 +9,9 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "core/console/console.h"
-#include "lua/bind/interruption.h"
-#include "lua/bind/look.h"
+#include "core/console/terminal/console.h"
+#include "lua/state/interruption.h"
+#include "lua/prompt/look.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/check_recipe.h"
 #include "tools/commands/engine/cuda_plugin.h"

@@ -6,11 +6,11 @@
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/run/metrics_file.h"
+#include "core/run/record/metrics_file.h"
 #include "core/train/batch.h"
 #include "core/train/objective_gradient.h"
 #include "core/train/unit_coupling.h"
-#include "lua/bind/look.h"
+#include "lua/prompt/look.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/stand_in.h"
 #include "tools/commands/engine/check_recipe.h"

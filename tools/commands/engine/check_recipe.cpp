@@ -4,15 +4,15 @@
 #include <cctype>
 #include <set>
 
-#include "core/base/config.h"
+#include "core/config/config.h"
 #include "core/base/count_text.h"
 #include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/trimmed.h"
-#include "core/console/table.h"
-#include "core/data/row_encoder.h"
-#include "core/text/template_laws.h"
-#include "lua/bind/look.h"
+#include "core/console/terminal/table.h"
+#include "core/data/rows/row_encoder.h"
+#include "core/text/chat/template_laws.h"
+#include "lua/prompt/look.h"
 #include "lua/bind/run_loop.h"
 
 namespace xrun {

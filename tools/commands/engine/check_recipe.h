@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/console/finding.h"
+#include "core/console/terminal/finding.h"
 
 namespace xrun {
 

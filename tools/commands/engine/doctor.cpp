@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/base/cache_root.h"
-#include "core/console/finding.h"
+#include "core/console/terminal/finding.h"
 #include "core/run/signals.h"
 #include "lua/bind/recipe.h"
 #include "tools/commands/command_line.h"

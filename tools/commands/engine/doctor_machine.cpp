@@ -18,7 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/temporary_dir.h"
 #include "core/model/memory_limit.h"
-#include "core/model/model_registry.h"
+#include "core/model/weights/model_registry.h"
 #include "core/run/environment.h"
 #include "kernels/cpu/kernels.h"
 #include "tools/commands/engine/cuda_driver.h"

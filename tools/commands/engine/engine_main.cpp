@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "core/model/allocator.h"
-#include "core/model/memory_count.h"
+#include "core/model/ops/allocator.h"
+#include "core/model/ops/memory_count.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/engine/engine_commands.h"
 

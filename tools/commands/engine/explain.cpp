@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config_field.h"
+#include "core/config/config_field.h"
 #include "core/base/suggest.h"
-#include "core/console/console.h"
-#include "core/console/table.h"
+#include "core/console/terminal/console.h"
+#include "core/console/terminal/table.h"
 #include "lua/bind/api_text.h"
 #include "lua/bind/modules.h"
 #include "tools/commands/command_line.h"

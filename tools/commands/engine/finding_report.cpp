@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "core/console/shown_text.h"
+#include "core/console/terminal/shown_text.h"
 
 namespace xrun {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/console/console.h"
-#include "core/console/finding.h"
+#include "core/console/terminal/console.h"
+#include "core/console/terminal/finding.h"
 
 namespace xrun {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/model/gguf_import.h"
+#include "core/model/weights/gguf_import.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 

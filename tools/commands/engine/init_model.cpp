@@ -10,8 +10,8 @@
 
 #include "core/base/error.h"
 #include "core/base/temporary_dir.h"
-#include "core/text/bytes_tokenizer.h"
-#include "core/text/tokenizer.h"
+#include "core/text/chat/bytes_tokenizer.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/model_arguments.h"

@@ -7,9 +7,9 @@
 #include <cstdio>
 
 #include "core/base/error.h"
-#include "core/console/shown_text.h"
-#include "core/model/adapter_files.h"
-#include "core/model/model_registry.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/model/weights/adapter_files.h"
+#include "core/model/weights/model_registry.h"
 #include "tools/commands/command_line.h"
 
 namespace xrun {

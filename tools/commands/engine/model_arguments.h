@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/console/console.h"
+#include "core/console/terminal/console.h"
 #include "core/model/model.h"
-#include "core/text/tokenizer.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "tools/commands/row_stream.h"
 
 namespace xrun {

@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/suggest.h"
-#include "core/model/model_registry.h"
+#include "core/model/weights/model_registry.h"
 #include "core/run/signals.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"

@@ -3,9 +3,9 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include "core/console/shown_text.h"
-#include "lua/bind/prompt_loop.h"
-#include "lua/bind/prompt_verbs.h"
+#include "core/console/terminal/shown_text.h"
+#include "lua/prompt/prompt_loop.h"
+#include "lua/prompt/prompt_verbs.h"
 
 namespace xrun {
 

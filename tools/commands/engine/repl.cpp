@@ -6,10 +6,10 @@
 
 #include <cstdio>
 
-#include "core/console/word_list.h"
-#include "lua/bind/look.h"
-#include "lua/bind/prompt_loop.h"
-#include "lua/bind/prompt_verbs.h"
+#include "core/console/terminal/word_list.h"
+#include "lua/prompt/look.h"
+#include "lua/prompt/prompt_loop.h"
+#include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"

@@ -4,7 +4,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include "core/base/error.h"
-#include "core/console/progress.h"
+#include "core/console/terminal/progress.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/model_arguments.h"

@@ -17,9 +17,9 @@
 #include "core/base/steady_clock.h"
 #include "core/base/temporary_dir.h"
 #include "core/model/init_model.h"
-#include "core/run/metrics_file.h"
-#include "core/text/bytes_tokenizer.h"
-#include "core/text/tokenizer.h"
+#include "core/run/record/metrics_file.h"
+#include "core/text/chat/bytes_tokenizer.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "tools/commands/engine/starter_files.h"
 
 namespace xrun {

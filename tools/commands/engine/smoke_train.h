@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/console/finding.h"
+#include "core/console/terminal/finding.h"
 
 namespace xrun {
 

@@ -1,0 +1,102 @@
+// Values are a JSON object: the checked literals, then the defaults of what they leave out.
+
+#include "core/config/config.h"
+
+#include <algorithm>
+
+#include "core/config/config_check.h"
+#include "core/config/config_field.h"
+#include "core/config/config_set.h"
+#include "core/base/error.h"
+
+namespace xrun {
+namespace {
+
+// Adds the defaults of one table's fields that are missing.
+void add_defaults(Json& table, const std::string& path,
+                  std::map<std::string, std::string>& origins) {
+  if (table.is_array()) table = Json::object();  // an empty { }
+  for (const std::string& name : config_field_names(path)) {
+    const std::string inner = path.empty() ? name : path + "." + name;
+    const ConfigField& field = *find_config_field(inner);
+    if (table.find(name) == nullptr) {
+      if (field.otherwise.is_null()) continue;
+      table.set(name, field.otherwise);
+      if (field.kind != FieldKind::kTable) origins[inner] = "default";
+    }
+    Json& value = *table.find(name);
+    const bool table = field.kind == FieldKind::kTable ||
+                       (field.kind == FieldKind::kFlagOrTable && !value.is_bool());
+    if (table && !config_field_names(inner).empty()) {
+      add_defaults(value, inner, origins);
+    } else if (takes_free_names(field) && value.is_array()) {
+      value = Json::object();
+    } else if (!config_field_names(inner + ".1").empty() && value.is_array()) {
+      for (size_t i = 0; i < value.size(); ++i) {
+        add_defaults(value.as_array()[i], fmt::format("{}.{}", inner, i + 1), origins);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Config Config::resolve(const RecipeText& recipe, const std::vector<std::string>& sets) {
+  const Literal root = check_config(recipe, sets);
+  Config config;
+  const auto note = [&](auto&& again, const std::string& path, const Literal& literal) -> void {
+    if (!literal.is_table) config.origins_[path] = literal_origin(recipe, literal);
+    for (const Literal::Entry& entry : literal.entries) {
+      again(again, path.empty() ? entry.key : path + "." + entry.key, entry.value);
+    }
+    if (literal.is_table && literal.entries.empty() && !path.empty()) {
+      config.origins_[path] = literal_origin(recipe, literal);
+    }
+  };
+  note(note, "", root);
+  for (const Literal::Entry& entry : root.entries) {
+    config.values_.set(entry.key, literal_json(entry.value));
+  }
+  add_defaults(config.values_, "", config.origins_);
+  return config;
+}
+
+const Json* Config::find(std::string_view path) const {
+  const Json* value = &values_;
+  while (value != nullptr && !path.empty()) {
+    const size_t dot = std::min(path.find('.'), path.size());
+    const std::string part(path.substr(0, dot));
+    path.remove_prefix(std::min(dot + 1, path.size()));
+    if (value->is_array()) {
+      const size_t index = std::strtoul(part.c_str(), nullptr, 10);
+      value = index >= 1 && index <= value->size() ? &value->as_array()[index - 1] : nullptr;
+    } else {
+      value = value->find(part);
+    }
+  }
+  return value;
+}
+
+const Json& Config::at(std::string_view path) const {
+  const Json* value = find(path);
+  if (value != nullptr) return *value;
+  const ConfigField* field = find_config_field(path);
+  throw UsageError(
+      fmt::format("the config has no `{}`{}", path, field == nullptr ? "" : ": " + field->doc));
+}
+
+std::string Config::origin(std::string_view path) const {
+  const auto found = origins_.find(std::string(path));
+  return found == origins_.end() ? "" : found->second;
+}
+
+Json Config::to_json() const {
+  Json origins = Json::object();
+  for (const auto& [path, from] : origins_) origins.set(path, from);
+  Json out = Json::object();
+  out.set("values", values_);
+  out.set("origins", std::move(origins));
+  return out;
+}
+
+}  // namespace xrun

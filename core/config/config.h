@@ -1,0 +1,44 @@
+#pragma once
+// A recipe's config after the scan of its text, --set and defaults: each value with its origin.
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/config/recipe_text.h"
+
+namespace xrun {
+
+class Config {
+ public:
+  // Checks a recipe's text (unread keys, unknown keys, types, ranges) and merges `sets`, each
+  // "key=value" with the value a Lua literal or bare text. Throws UsageError that begins with
+  // "file:line:" or with "--set key=value:", with did-you-mean.
+  static Config resolve(const RecipeText& recipe, const std::vector<std::string>& sets = {});
+
+  // All values: an object. Engine tables always have their defaults; keys without a value are
+  // absent.
+  const Json& values() const { return values_; }
+  // A value by path ("optim.lr", "data.1.path"), or nullptr if it is absent.
+  const Json* find(std::string_view path) const;
+  // The same. Throws UsageError that names the key and what it is for.
+  const Json& at(std::string_view path) const;
+  std::string text(std::string_view path) const { return at(path).as_string(); }
+  double number(std::string_view path) const { return at(path).as_double(); }
+  int64_t whole(std::string_view path) const { return at(path).as_int(); }
+  bool flag(std::string_view path) const { return at(path).as_bool(); }
+
+  // Where a scalar came from: "default", "dpo.lua:12", "--set"; by path. "" if it is absent.
+  std::string origin(std::string_view path) const;
+  // {"values": {...}, "origins": {"beta": "dpo.lua:14", ...}}: config.json.
+  Json to_json() const;
+
+ private:
+  Json values_ = Json::object();
+  std::map<std::string, std::string> origins_;
+};
+
+}  // namespace xrun

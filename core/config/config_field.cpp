@@ -1,0 +1,155 @@
+// Fields by path, and whether values fit them; the fields themselves: config_field_table.cpp.
+
+#include "core/config/config_field.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+namespace xrun {
+namespace {
+
+using K = FieldKind;
+
+// "valid.data.12.path" -> "data[].path".
+std::string canonical(std::string_view path) {
+  std::string out;
+  for (size_t at = 0; at <= path.size();) {
+    const size_t dot = std::min(path.find('.', at), path.size());
+    const std::string_view part = path.substr(at, dot - at);
+    const bool index = !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) {
+      return std::isdigit(c);
+    });
+    out += index ? "[]" : (out.empty() ? "" : ".") + std::string(part);
+    at = dot + 1;
+  }
+  constexpr std::string_view kValidData = "valid.data[]";
+  return out.starts_with(kValidData) ? "data[]" + out.substr(kValidData.size()) : out;
+}
+
+bool number_fits(const ConfigField& field, const Json& value) {
+  if (!value.is_number()) return false;
+  const double got = value.as_double();
+  if (!std::isfinite(got) || got > field.most || (field.below_most && got == field.most)) {
+    return false;
+  }
+  return field.above_least ? got > field.least : got >= field.least;
+}
+
+bool is_list(const Json& value, const auto& element_fits) {
+  return value.is_array() &&
+         std::all_of(value.as_array().begin(), value.as_array().end(), element_fits);
+}
+
+// A table with named keys; { } is one.
+bool is_named(const Json& value, const auto& member_fits) {
+  return (value.is_array() && value.size() == 0) ||
+         (value.is_object() &&
+          std::all_of(value.as_object().begin(), value.as_object().end(),
+                      [&](const Json::Member& member) { return member_fits(member.second); }));
+}
+
+}  // namespace
+
+const ConfigField* find_config_field(std::string_view path) {
+  const std::string wanted = canonical(path);
+  for (const ConfigField& field : config_fields()) {
+    if (field.path == wanted) return &field;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> config_field_names(std::string_view path) {
+  const std::string prefix = path.empty() ? "" : canonical(path) + ".";
+  std::vector<std::string> names;
+  for (const ConfigField& field : config_fields()) {
+    if (!field.path.starts_with(prefix)) continue;
+    const std::string rest = field.path.substr(prefix.size());
+    if (!rest.empty() && rest.find('.') == std::string::npos) names.push_back(rest);
+  }
+  return names;
+}
+
+const std::vector<std::string>& batch_counts() {
+  static const std::vector<std::string> names = {"pairs", "sequences", "prompts", "tokens"};
+  return names;
+}
+
+bool takes_free_names(const ConfigField& field) {
+  return field.kind == K::kFlags || field.kind == K::kRenames;
+}
+
+std::string element_example(std::string_view path) {
+  std::string members;
+  for (const std::string& name : config_field_names(path)) {
+    const ConfigField* field = find_config_field(std::string(path) + "." + name);
+    if (field == nullptr || !field->required) continue;
+    const char* value = field->kind == K::kText      ? "\"...\""
+                        : field->kind == K::kNumbers ? "{ 1, 0.5 }"
+                                                     : "0";
+    members += fmt::format("{}{} = {}", members.empty() ? "" : ", ", name, value);
+  }
+  return members.empty() ? "" : "{ " + members + " }";
+}
+
+std::string wanted_text(const ConfigField& field) {
+  std::string choices;
+  for (size_t i = 0; i < field.choices.size(); ++i) {
+    const bool last = i + 1 == field.choices.size();
+    choices += (i == 0 ? "" : last ? " or " : ", ") + ("\"" + field.choices[i] + "\"");
+  }
+  std::string range;
+  if (field.above_least) {
+    range = fmt::format(" above {}", field.least);
+  } else if (std::isfinite(field.least) && field.below_most) {
+    range = fmt::format(" from {} to below {}", field.least, field.most);
+  } else if (std::isfinite(field.least)) {
+    range = std::isfinite(field.most) ? fmt::format(" from {} to {}", field.least, field.most)
+                                      : fmt::format(" of at least {}", field.least);
+  }
+  switch (field.kind) {
+    case K::kText: return choices.empty() ? "text" : choices;
+    case K::kFlag: return "true or false";
+    case K::kTable: return "a table with named keys";
+    case K::kFlagOrTable: return "true, false or a table with named keys";
+    case K::kList: return "a list of tables, { " + element_example(field.path + "[]") + " }";
+    case K::kNumbers:
+      return fmt::format("a list of {}numbers{}",
+                         field.elements == 0 ? "" : fmt::format("{} ", field.elements), range);
+    case K::kTexts: return "a list of text, { \"...\" }";
+    case K::kRenames: return "a table of name = \"text\"";
+    case K::kFlags: return "a table of name = true or false";
+    case K::kWhole: return "a whole number" + range;
+    case K::kNumber: return "a number" + range;
+  }
+  return "";
+}
+
+bool fits(const ConfigField& field, const Json& value) {
+  switch (field.kind) {
+    case K::kText:
+      return value.is_string() &&
+             (field.choices.empty() || std::find(field.choices.begin(), field.choices.end(),
+                                                 value.as_string()) != field.choices.end());
+    case K::kWhole: return value.is_int() && number_fits(field, value);
+    case K::kNumber: return number_fits(field, value);
+    case K::kFlag: return value.is_bool();
+    case K::kFlagOrTable:
+      if (value.is_bool()) return true;
+      [[fallthrough]];
+    case K::kTable: return is_named(value, [](const Json&) { return true; });
+    case K::kList: return value.is_array() && (field.path != "data" || value.size() > 0);
+    case K::kNumbers:
+      return (field.elements == 0 || value.size() == field.elements) &&
+             is_list(value, [&](const Json& element) { return number_fits(field, element); });
+    case K::kTexts: return is_list(value, [](const Json& element) { return element.is_string(); });
+    case K::kRenames:
+      return is_named(value, [](const Json& element) { return element.is_string(); });
+    case K::kFlags: return is_named(value, [](const Json& element) { return element.is_bool(); });
+  }
+  return false;
+}
+
+}  // namespace xrun

@@ -1,0 +1,119 @@
+#include "core/config/config_set.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/config/config_field.h"
+#include "core/base/error.h"
+#include "core/base/suggest.h"
+
+namespace xrun {
+namespace {
+
+// The elements of a default, so that one of them can be set alone.
+void fill(Literal& list, const Json& otherwise) {
+  list.is_table = true;
+  for (const Json& element : otherwise.as_array()) {
+    const std::string key = std::to_string(list.entries.size() + 1);
+    list.entries.push_back({.key = key, .element = true, .value = {}});
+    list.entries.back().value.scalar = element;
+  }
+}
+
+// Returns the entry of `table` that `part` names, made if it may be made.
+Literal& step(Literal& table, const std::vector<std::string>& walked, const std::string& part,
+              const std::string& text) {
+  if (Literal* found = table.find(part)) return *found;
+  const std::string path = join_path(walked);
+  const std::string inner = path.empty() ? part : path + "." + part;
+  const ConfigField* around = find_config_field(path);
+  const bool list = around != nullptr && (!table.is_table || table.is_list()) &&
+                    (around->kind == FieldKind::kList || around->kind == FieldKind::kTexts);
+  const bool element = list && part == std::to_string(table.entries.size() + 1);
+  const bool free = around != nullptr && takes_free_names(*around);
+  const ConfigField* field = find_config_field(inner);
+  if (field == nullptr && !element && !free) {
+    std::vector<std::string> known = config_field_names(path);
+    for (const Literal::Entry& entry : table.entries) known.insert(known.begin(), entry.key);
+    const std::string where = path.empty() ? "" : path + ".";
+    const std::string first = path + ".1." + part;
+    const bool of_element = list && find_config_field(first) != nullptr;
+    throw UsageError(fmt::format("--set {}: there is no key `{}`{}", text, inner,
+                                 of_element ? "; elements of a list have numbers: " + first
+                                            : did_you_mean(part, known, where)));
+  }
+  if (!table.is_table) {
+    table = Literal{};
+    table.is_table = true;
+    table.line = kSetLine;
+  }
+  table.entries.push_back({.key = part, .element = element, .value = {}});
+  Literal& made = table.entries.back().value;
+  made.line = kSetLine;
+  if (field != nullptr && field->kind == FieldKind::kNumbers) fill(made, field->otherwise);
+  return made;
+}
+
+// The engine's keys are checked by their fields later; the recipe's own keep the type of what
+// they replace.
+std::string kind_of(const Literal& literal) {
+  if (literal.is_table) return "a table";
+  if (literal.scalar.is_bool()) return "true or false";
+  return literal.scalar.is_number() ? "a number" : "text";
+}
+
+Literal set_value(const RecipeText& recipe, const std::string& path, const Literal& before,
+                  const std::string& set) {
+  const std::string text = set.substr(set.find('=') + 1);
+  const std::optional<Literal> literal = parse_literal(text);
+  const bool engine = find_config_field(path.substr(0, path.find('.'))) != nullptr;
+  const ConfigField* field = find_config_field(path);
+  const bool wants_text =
+      engine ? field != nullptr && field->kind == FieldKind::kText : kind_of(before) == "text";
+  Literal value;
+  value.scalar = Json(text);
+  if (literal && !(wants_text && !literal->scalar.is_string())) value = *literal;
+  if (engine || kind_of(value) == kind_of(before)) return value;
+  throw UsageError(fmt::format("--set {}: `{}` is {} in {}, got {}", set, path, kind_of(before),
+                               literal_origin(recipe, before), text.empty() ? "nothing" : text));
+}
+
+void mark(Literal& literal) {
+  literal.line = kSetLine;
+  for (Literal::Entry& entry : literal.entries) mark(entry.value);
+}
+
+}  // namespace
+
+void apply_set(const RecipeText& recipe, Literal& root, const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw UsageError(fmt::format("--set {}: wanted key=value, as in --set beta=0.2", text));
+  }
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= equals;) {
+    const size_t dot = std::min(text.find('.', at), equals);
+    parts.push_back(text.substr(at, dot - at));
+    at = dot + 1;
+  }
+  Literal* target = &root;
+  std::vector<std::string> walked;
+  for (const std::string& part : parts) {
+    target = &step(*target, walked, part, text);
+    walked.push_back(part);
+  }
+  *target = set_value(recipe, join_path(walked), *target, text);
+  mark(*target);
+}
+
+std::string literal_origin(const RecipeText& recipe, const Literal& literal) {
+  return literal.line == kSetLine ? "--set" : fmt::format("{}:{}", recipe.file, literal.line);
+}
+
+std::string join_path(const std::vector<std::string>& parts) {
+  std::string path;
+  for (const std::string& part : parts) path += (path.empty() ? "" : ".") + part;
+  return path;
+}
+
+}  // namespace xrun

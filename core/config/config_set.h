@@ -1,0 +1,25 @@
+#pragma once
+// --set key=value, applied to the literals of a recipe's config.
+
+#include <string>
+#include <vector>
+
+#include "core/config/recipe_text.h"
+
+namespace xrun {
+
+constexpr int kSetLine = -1;  // the line of a literal that --set made
+
+// Puts the value of "key=value" into `root`: a Lua literal, or bare text. The key is one of the
+// recipe's, the engine's, or a name inside a table that takes any name; a list's elements are
+// numbers. Throws UsageError "--set key=value: ..." for another key, and for a value that is of
+// another type than the recipe's own key (the engine's are checked with the whole config).
+void apply_set(const RecipeText& recipe, Literal& root, const std::string& text);
+
+// Where a literal stands: "dpo.lua:12", or "--set".
+std::string literal_origin(const RecipeText& recipe, const Literal& literal);
+
+// {"optim", "lr"} as "optim.lr".
+std::string join_path(const std::vector<std::string>& parts);
+
+}  // namespace xrun

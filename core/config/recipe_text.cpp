@@ -1,0 +1,219 @@
+// Finds `local NAME = MODULE.config { ... }`, reads the table as literals, and notes every
+// `NAME.key` in the rest of the text. Nothing is run.
+
+#include "core/config/recipe_text.h"
+
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/config/excerpt.h"
+#include "core/config/lua_lexer.h"
+
+namespace xrun {
+namespace {
+
+using Kind = LuaToken::Kind;
+
+constexpr int kDeepest = 32;
+
+class Reader {
+ public:
+  Reader(const std::vector<LuaToken>& tokens, const RecipeText& recipe)
+      : tokens_(tokens), recipe_(recipe) {}
+
+  size_t at = 0;
+
+  const LuaToken& now(size_t ahead = 0) const {
+    return tokens_[std::min(at + ahead, tokens_.size() - 1)];
+  }
+  bool sign(std::string_view text, size_t ahead = 0) const { return is_sign(now(ahead), text); }
+  bool name(std::string_view text, size_t ahead = 0) const {
+    return now(ahead).kind == Kind::kName && now(ahead).text == text;
+  }
+
+  Literal literal(const std::string& path, int depth) {
+    Literal read;
+    read.line = now().line;
+    if (sign("{")) {
+      if (depth > kDeepest) fail(path, "tables nested too deep");
+      table(read, path, depth);
+      return read;
+    }
+    const bool minus = sign("-");
+    if (minus) ++at;
+    if (now().kind == Kind::kNumber) {
+      const double value = minus ? -now().number : now().number;
+      const bool whole = std::floor(value) == value && std::fabs(value) <= 9007199254740992.0;
+      read.scalar = whole ? Json(static_cast<int64_t>(value)) : Json(value);
+    } else if (!minus && now().kind == Kind::kString) {
+      read.scalar = Json(now().text);
+    } else if (!minus && (name("true") || name("false"))) {
+      read.scalar = Json(name("true"));
+    } else {
+      not_literal(path);
+    }
+    ++at;
+    if (!sign(",") && !sign(";") && !sign("}") && now().kind != Kind::kEnd) not_literal(path);
+    return read;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& path, const std::string& what) const {
+    const size_t dot = path.rfind('.');
+    throw UsageError(fmt::format(
+        "{}:{}: {}{}{}", recipe_.file, now().line, path.empty() ? "" : "`" + path + "`: ", what,
+        excerpt_of_word(recipe_.text, now().line,
+                        dot == std::string::npos ? path : path.substr(dot + 1))));
+  }
+
+  [[noreturn]] void not_literal(const std::string& path) const {
+    if (name("nil")) fail(path, "leave a key out instead of setting it to nil");
+    fail(path, fmt::format("config values are literals (a number, text, true, false, a table of "
+                           "them), so that they can be read without running the recipe; got `{}`",
+                           now().text.empty() ? "the end of the file" : now().text));
+  }
+
+  void table(Literal& read, const std::string& path, int depth) {
+    read.is_table = true;
+    ++at;
+    int elements = 0;
+    while (!sign("}")) {
+      if (now().kind == Kind::kEnd) fail(path, "the table never ends");
+      Literal::Entry entry;
+      const LuaToken first = now();
+      if (now().kind == Kind::kName && sign("=", 1)) {
+        entry.key = now().text;
+        at += 2;
+      } else if (sign("[") && now(1).kind == Kind::kString && sign("]", 2) && sign("=", 3)) {
+        entry.key = now(1).text;
+        at += 4;
+      } else if (sign("[")) {
+        fail(path, "a key is a name or text");
+      } else {
+        entry.element = true;
+        entry.key = std::to_string(++elements);
+      }
+      const std::string inner = path.empty() ? entry.key : path + "." + entry.key;
+      if (const Literal* twice = read.find(entry.key)) {
+        fail(inner, fmt::format("the key stands there twice, also in line {}", twice->line));
+      }
+      entry.value = literal(inner, depth + 1);
+      entry.value.line = first.line;
+      read.entries.push_back(std::move(entry));
+      if (elements > 0 && elements != static_cast<int>(read.entries.size())) {
+        fail(path, "a table has either named keys or a list, not both");
+      }
+      if (sign(",") || sign(";")) ++at;
+    }
+    ++at;
+  }
+
+  const std::vector<LuaToken>& tokens_;
+  const RecipeText& recipe_;
+};
+
+// At `local NAME = MODULE . config {` or `... config ( {`: the number of tokens before the brace.
+size_t config_starts(const Reader& reader) {
+  const bool head = reader.name("local") && reader.now(1).kind == Kind::kName &&
+                    reader.sign("=", 2) && reader.now(3).kind == Kind::kName &&
+                    reader.sign(".", 4) && reader.name("config", 5);
+  if (!head) return 0;
+  if (reader.sign("{", 6)) return 6;
+  return reader.sign("(", 6) && reader.sign("{", 7) ? 7 : 0;
+}
+
+void note_read(Reader& reader, RecipeText& recipe) {
+  ConfigRead read{.path = {}, .line = reader.now().line};
+  ++reader.at;
+  for (;;) {
+    if (reader.sign(".") && reader.now(1).kind == Kind::kName) {
+      read.path.push_back(reader.now(1).text);
+      reader.at += 2;
+    } else if (reader.sign("[") && reader.now(1).kind == Kind::kString && reader.sign("]", 2)) {
+      read.path.push_back(reader.now(1).text);
+      reader.at += 3;
+    } else {
+      break;
+    }
+  }
+  if (!read.path.empty()) recipe.reads.push_back(std::move(read));
+}
+
+}  // namespace
+
+bool Literal::is_list() const {
+  for (const Entry& entry : entries) {
+    if (!entry.element) return false;
+  }
+  return is_table;
+}
+
+const Literal* Literal::find(std::string_view key) const {
+  for (const Entry& entry : entries) {
+    if (entry.key == key) return &entry.value;
+  }
+  return nullptr;
+}
+
+Literal* Literal::find(std::string_view key) {
+  return const_cast<Literal*>(std::as_const(*this).find(key));
+}
+
+RecipeText read_recipe_text(std::string file, std::string text) {
+  RecipeText recipe;
+  recipe.file = std::move(file);
+  recipe.text = std::move(text);
+  const std::vector<LuaToken> tokens = lex_lua(recipe.text);
+  Reader reader(tokens, recipe);
+  while (reader.now().kind != Kind::kEnd) {
+    if (const size_t skip = config_starts(reader)) {
+      const int line = reader.now().line;
+      if (!recipe.config_name.empty()) {
+        throw UsageError(fmt::format("{}:{}: a second config; the first is in line {}{}",
+                                     recipe.file, line, recipe.config_line,
+                                     excerpt_of_word(recipe.text, line, "config")));
+      }
+      recipe.config_name = reader.now(1).text;
+      recipe.config_line = line;
+      reader.at += skip;
+      recipe.config = reader.literal("", 0);
+      continue;
+    }
+    const bool field =
+        reader.at > 0 && (tokens[reader.at - 1].text == "." || tokens[reader.at - 1].text == ":");
+    if (!recipe.config_name.empty() && !field && reader.name(recipe.config_name)) {
+      note_read(reader, recipe);
+    } else {
+      ++reader.at;
+    }
+  }
+  return recipe;
+}
+
+std::optional<Literal> parse_literal(std::string_view text) {
+  RecipeText recipe{.file = "--set", .text = std::string(text)};
+  const std::vector<LuaToken> tokens = lex_lua(text);
+  Reader reader(tokens, recipe);
+  try {
+    Literal read = reader.literal("", 0);
+    if (reader.now().kind != Kind::kEnd) return std::nullopt;
+    return read;
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+}
+
+Json literal_json(const Literal& literal) {
+  if (!literal.is_table) return literal.scalar;
+  Json value = literal.is_list() ? Json::array() : Json::object();
+  for (const Literal::Entry& entry : literal.entries) {
+    if (literal.is_list()) {
+      value.push_back(literal_json(entry.value));
+    } else {
+      value.set(entry.key, literal_json(entry.value));
+    }
+  }
+  return value;
+}
+
+}  // namespace xrun

@@ -1,0 +1,237 @@
+#include "core/console/inspect/inspected_pack.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "core/base/utf8.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/text/tokenizer/token_bytes.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kCutTextBytes = 160;
+
+// What the maker of a step's values needs again and again.
+struct Pieces {
+  explicit Pieces(const Tokenizer& of) : tokenizer(of), bytes(of) {}
+
+  InspectedToken token(int32_t id) {
+    const auto [found, is_new] = known.try_emplace(id);
+    if (is_new) {
+      InspectedToken& token = found->second;
+      token.id = id;
+      token.bytes = bytes.of(id);
+      token.special = tokenizer.is_special(id);
+      token.shown = token.bytes.empty() ? "<#" + std::to_string(id) + ">"
+                                        : shown_text(token.bytes, Blanks::kMarked);
+    }
+    return found->second;
+  }
+
+  const Tokenizer& tokenizer;
+  TokenBytes bytes;
+  std::unordered_map<int32_t, InspectedToken> known;
+};
+
+TokenOrigin origin_of(const Rendering& rendering, ByteRange bytes) {
+  bool written[2] = {false, false};
+  auto span = std::upper_bound(rendering.spans.begin(), rendering.spans.end(), bytes.begin,
+                               [](uint32_t at, const RenderSpan& one) { return at < one.end; });
+  for (; span != rendering.spans.end() && span->begin < bytes.end; ++span) {
+    written[span->origin == Origin::kMessage] = true;
+  }
+  if (written[0] && written[1]) return TokenOrigin::kBoth;
+  if (written[1]) return TokenOrigin::kMessage;
+  return written[0] ? TokenOrigin::kTemplate : TokenOrigin::kUnknown;
+}
+
+// Roles, origins and the cut, from the stream behind the segment.
+void add_trace(InspectedSegment& segment, const StreamTrace& trace) {
+  size_t range = 0;
+  for (size_t i = 0; i < segment.tokens.size(); ++i) {
+    const ByteRange bytes = trace.offsets[i];
+    segment.tokens[i].origin = origin_of(trace.rendering, bytes);
+    const size_t before = range;
+    while (range + 1 < trace.messages.size() && trace.messages[range].bytes.end < bytes.end) {
+      ++range;
+    }
+    if (trace.messages.empty() || (i > 0 && range == before)) continue;
+    const MessageRange& message = trace.messages[range];
+    segment.turns.push_back(
+        {shown_text(message.role.empty() ? "template" : message.role, Blanks::kBreaksMarked),
+         message.message, i});
+  }
+  const size_t kept = segment.tokens.size();
+  segment.cut_tokens = static_cast<int64_t>(trace.ids.size() - kept);
+  if (segment.cut_tokens == 0) return;
+  const std::string_view text = trace.rendering.text;
+  segment.cut_text = shown_text(shortened(text.substr(trace.offsets[kept].begin), kCutTextBytes),
+                                Blanks::kBreaksMarked);
+}
+
+void add_remarks(InspectedSegment& segment, const Tokenizer& tokenizer, bool trains) {
+  const std::vector<InspectedToken>& tokens = segment.tokens;
+  const std::optional<int32_t> bos = tokenizer.bos_id();
+  if (bos && tokens.size() > 1 && tokens[0].id == *bos && tokens[1].id == *bos) {
+    segment.remarks.push_back("begins with two BOS tokens");
+  }
+  if (trains && segment.targets() == 0) segment.remarks.push_back("no token of it is trained");
+  const auto odd = std::find_if(tokens.begin(), tokens.end(), [](const InspectedToken& token) {
+    return token.target && token.origin == TokenOrigin::kBoth;
+  });
+  if (odd != tokens.end()) {
+    segment.remarks.push_back(
+        fmt::format("the trained token {} at position {} is part of the template and part of the "
+                    "message",
+                    odd->shown, odd->position));
+  }
+}
+
+void fill_tokens(InspectedSegment& segment, const PackedBatch& pack, size_t s, Pieces& pieces) {
+  const auto begin = static_cast<size_t>(pack.cu_seqlens[s]);
+  const auto end = static_cast<size_t>(pack.cu_seqlens[s + 1]);
+  for (size_t t = begin; t < end; ++t) {
+    segment.tokens.push_back(pieces.token(pack.tokens[t]));
+    segment.tokens.back().position = pack.position_ids[t];
+  }
+}
+
+// The loss rows of all segments: row r predicts the token behind its slot.
+void fill_weights(const PackedBatch& pack, const std::vector<InspectedSegment*>& segments) {
+  for (size_t r = 0; r < pack.rows.hidden.size(); ++r) {
+    const auto s = static_cast<size_t>(pack.rows.segment[r]);
+    if (segments[s] == nullptr) continue;
+    InspectedToken& token =
+        segments[s]->tokens[static_cast<size_t>(pack.rows.hidden[r] + 1 - pack.cu_seqlens[s])];
+    token.target = true;
+    token.weight = pack.rows.weight[r];
+  }
+}
+
+InspectedSegment start_segment(const InspectedSource& source, const PackedBatch& pack, size_t s) {
+  InspectedSegment segment;
+  segment.row = pack.row_id[s];
+  segment.pair = pack.pair_id[s] < 0 ? -1 : pack.pair_id[s] + source.first_pair;
+  segment.side = pack.side[s];
+  segment.weight = pack.weight[s];
+  const std::string place = source.set.place(segment.row);
+  const size_t colon = place.rfind(':');
+  segment.file = place.substr(0, colon);
+  segment.line = std::stoll(place.substr(colon + 1));
+  return segment;
+}
+
+// Reads the rows of all shown segments once.
+void trace_segments(const InspectedSource& source, InspectedStep& step) {
+  std::map<int64_t, size_t> places;  // of rows, among `rows`
+  std::vector<int64_t> rows;
+  for (InspectedPack& pack : step.packs) {
+    for (const InspectedSegment& segment : pack.segments) {
+      if (places.try_emplace(segment.row, rows.size()).second) rows.push_back(segment.row);
+    }
+  }
+  const bool windows = source.set.window_length() > 0;
+  const std::vector<RowTrace> traces =
+      windows ? std::vector<RowTrace>(rows.size()) : source.set.trace(rows, source.tokenizer);
+  for (InspectedPack& pack : step.packs) {
+    for (InspectedSegment& segment : pack.segments) {
+      const RowTrace& trace = traces[places.at(segment.row)];
+      const size_t stream = segment.side < 0 ? 1 : 0;
+      if (stream < trace.streams.size()) {
+        add_trace(segment, trace.streams[stream]);
+      } else if (!trace.failure.empty()) {
+        segment.remarks.push_back("roles are not known: " +
+                                  shown_text(trace.failure, Blanks::kBreaksMarked));
+      } else if (!windows) {
+        segment.cut_tokens = source.set.cut_tokens(segment.row);
+      }
+      add_remarks(segment, source.tokenizer, source.set.kind() != RowKind::kPrompts);
+    }
+  }
+}
+
+}  // namespace
+
+const char* token_origin_name(TokenOrigin origin) {
+  constexpr const char* kNames[] = {"", "template", "message", "both"};
+  return kNames[static_cast<size_t>(origin)];
+}
+
+const char* side_name(int8_t side) { return side > 0 ? "chosen" : side < 0 ? "rejected" : ""; }
+
+int64_t InspectedSegment::targets() const {
+  return std::count_if(tokens.begin(), tokens.end(),
+                       [](const InspectedToken& token) { return token.target; });
+}
+
+InspectedStep inspect_step(const InspectedSource& source, const std::vector<int64_t>& units,
+                           const std::vector<PackedBatch>& packs, int64_t rows) {
+  InspectedStep step;
+  step.recipe = source.recipe;
+  step.data = source.data;
+  step.step = source.step;
+  step.steps = source.steps;
+  step.units = static_cast<int64_t>(units.size());
+  step.unit_name = source.set.unit_name();
+  step.ledger = source.set.ledger();
+  step.max_tokens = source.max_tokens;
+  step.pack_count = static_cast<int64_t>(packs.size());
+  const int64_t shown = rows < 0 ? step.units : std::min(rows, step.units);
+  step.units_left_out = step.units - shown;
+  Pieces pieces(source.tokenizer);
+  for (size_t p = 0; p < packs.size(); ++p) {
+    const PackedBatch& packed = packs[p];
+    InspectedPack pack;
+    pack.index = static_cast<int64_t>(p);
+    pack.tokens = packed.token_count();
+    pack.targets = packed.rows.size();
+    step.tokens += pack.tokens;
+    step.targets += pack.targets;
+    const auto count = static_cast<size_t>(packed.segment_count());
+    pack.segments.reserve(count);
+    std::vector<InspectedSegment*> places(count, nullptr);
+    for (size_t s = 0; s < count; ++s) {
+      if (packed.group_id[s] >= shown) continue;
+      pack.segments.push_back(start_segment(source, packed, s));
+      places[s] = &pack.segments.back();
+      fill_tokens(*places[s], packed, s, pieces);
+    }
+    pack.left_out = static_cast<int64_t>(count - pack.segments.size());
+    fill_weights(packed, places);
+    if (!pack.segments.empty()) step.packs.push_back(std::move(pack));
+  }
+  trace_segments(source, step);
+  return step;
+}
+
+InspectedStep inspect_step(const InspectedSource& source, const StepPlan& plan, int64_t plan_step,
+                           int64_t rows) {
+  const std::vector<int64_t> units = source.set.step_units(plan, plan_step);
+  return inspect_step(source, units, source.set.pack(units, source.max_tokens), rows);
+}
+
+const InspectedSegment* rejected_behind(const InspectedPack& pack, size_t s) {
+  const bool pair = pack.segments[s].side > 0 && s + 1 < pack.segments.size() &&
+                    pack.segments[s + 1].pair == pack.segments[s].pair;
+  return pair ? &pack.segments[s + 1] : nullptr;
+}
+
+std::vector<InspectedTurn>::const_iterator turn_from(const InspectedSegment& segment,
+                                                     size_t token) {
+  return std::lower_bound(segment.turns.begin(), segment.turns.end(), token,
+                          [](const InspectedTurn& one, size_t at) { return one.begin < at; });
+}
+
+size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b) {
+  const auto same = [](const InspectedToken& x, const InspectedToken& y) {
+    return x.id == y.id && x.target == y.target && x.weight == y.weight;
+  };
+  const auto [end, ignored] =
+      std::mismatch(a.tokens.begin(), a.tokens.end(), b.tokens.begin(), b.tokens.end(), same);
+  return static_cast<size_t>(end - a.tokens.begin());
+}
+
+}  // namespace xrun

@@ -1,0 +1,91 @@
+#include "core/console/inspect/pack_json.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kIgnored = -100;
+
+Json turns_json(const InspectedSegment& segment) {
+  Json turns = Json::array();
+  for (const InspectedTurn& turn : segment.turns) {
+    turns.push_back(Json(Json::Object{{"role", turn.role},
+                                      {"message", turn.message < 0 ? Json() : Json(turn.message)},
+                                      {"begin", static_cast<int64_t>(turn.begin)}}));
+  }
+  return turns;
+}
+
+Json row_json(const InspectedSegment& segment) {
+  return Json(Json::Object{
+      {"file", segment.file},
+      {"line", segment.line},
+      {"side", segment.side == 0 ? Json() : Json(side_name(segment.side))},
+      {"pair", segment.pair < 0 ? Json() : Json(segment.pair)},
+      {"weight", static_cast<double>(segment.weight)},
+      {"cut_tokens", segment.cut_tokens},
+      {"turns", turns_json(segment)},
+  });
+}
+
+// A number of each token, all segments in one list.
+template <typename Of>
+Json of_tokens(const InspectedPack& pack, const Of& of) {
+  Json::Array list;
+  for (const InspectedSegment& segment : pack.segments) {
+    for (const InspectedToken& token : segment.tokens) list.push_back(of(token));
+  }
+  return Json(std::move(list));
+}
+
+Json number(const std::optional<float>& value) {
+  return value ? Json(static_cast<double>(*value)) : Json();
+}
+
+bool any_logprob(const InspectedPack& pack, std::optional<float> InspectedToken::*field) {
+  for (const InspectedSegment& segment : pack.segments) {
+    for (const InspectedToken& token : segment.tokens) {
+      if (token.*field) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Json pack_json(const InspectedStep& step, const InspectedPack& pack) {
+  Json::Array borders = {Json(0)}, rows;
+  int64_t end = 0;
+  for (const InspectedSegment& segment : pack.segments) {
+    end += static_cast<int64_t>(segment.tokens.size());
+    borders.emplace_back(end);
+    rows.push_back(row_json(segment));
+  }
+  Json out = Json::object();
+  out.set("step", step.step);
+  out.set("pack", pack.index);
+  out.set("tokens", of_tokens(pack, [](const InspectedToken& t) { return Json(int64_t{t.id}); }));
+  out.set("labels", of_tokens(pack, [](const InspectedToken& t) {
+            return Json(t.target ? int64_t{t.id} : kIgnored);
+          }));
+  out.set("cu_seqlens", Json(std::move(borders)));
+  out.set("position_ids",
+          of_tokens(pack, [](const InspectedToken& t) { return Json(int64_t{t.position}); }));
+  out.set("weights", of_tokens(pack, [](const InspectedToken& t) {
+            return Json(static_cast<double>(t.weight));
+          }));
+  out.set("rows", Json(std::move(rows)));
+  out.set("data", step.data);
+  out.set("max_tokens", step.max_tokens);
+  out.set("left_out", pack.left_out);
+  Json logprobs = Json::object();
+  for (const auto& [name, field] : {std::pair("policy", &InspectedToken::policy),
+                                    std::pair("reference", &InspectedToken::reference)}) {
+    if (!any_logprob(pack, field)) continue;
+    logprobs.set(name, of_tokens(pack, [&](const InspectedToken& t) { return number(t.*field); }));
+  }
+  if (logprobs.size() > 0) out.set("logprobs", std::move(logprobs));
+  return out;
+}
+
+}  // namespace xrun

@@ -1,0 +1,201 @@
+// A token is a <span class="t w4 s"> whose data-t has what the hover box shows,
+// "id|position|weight| origin|policy|reference": short, since a page may hold a hundred thousand of
+// them.
+#include "core/console/inspect/pack_page.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/base/counted.h"
+#include "core/console/page/html_page.h"
+#include "core/console/inspect/pack_page_script.h"
+#include "core/console/terminal/palette.h"
+#include "core/console/terminal/shown_text.h"
+
+namespace xrun {
+
+namespace {
+
+// Colours of the scale for light and dark pages.
+std::string weight_sheet() {
+  std::string light, dark;
+  for (int i = 1; i < kWeightSteps; ++i) {
+    const WeightColor& color = weight_color(static_cast<WeightStep>(i));
+    light += fmt::format(".w{} {{ background: {}; color: #1a1a1a; }}\n", i, color.light);
+    dark += fmt::format(".w{} {{ background: {}; color: #f2f2f2; }}\n", i, color.dark);
+  }
+  return light + "@media (prefers-color-scheme: dark) {\n" + dark + "}\n";
+}
+
+std::string escaped(std::string_view text) {
+  return html_escape(shown_text(text, Blanks::kBreaksMarked));
+}
+
+bool ends_line(const InspectedToken& token) { return token.bytes.find('\n') != std::string::npos; }
+
+class PageWriter {
+ public:
+  std::string write(const std::vector<InspectedStep>& sets) {
+    top(sets);
+    for (const InspectedStep& step : sets) {
+      set_head(step);
+      for (const InspectedPack& pack : step.packs) this->pack(step, pack);
+    }
+    add("<div id=\"box\" class=\"mono\" role=\"tooltip\" hidden></div>\n");
+    return std::move(out_);
+  }
+
+ private:
+  template <typename... Values>
+  void add(fmt::format_string<Values...> text, Values&&... values) {
+    fmt::format_to(std::back_inserter(out_), text, std::forward<Values>(values)...);
+  }
+
+  void top(const std::vector<InspectedStep>& sets) {
+    add("<h1>{}, step {}</h1>\n", escaped(sets.empty() ? "" : sets[0].recipe),
+        sets.empty() ? 0 : sets[0].step);
+    add("<div class=\"bar\"><input id=\"find\" type=\"search\" placeholder=\"search tokens\" "
+        "aria-label=\"search tokens\"> <span id=\"found\" class=\"dim\"></span> "
+        "<button id=\"open\">open all</button> <button id=\"close\">close all</button></div>\n");
+    add("<p class=\"legend mono\">");
+    for (int i = 0; i < kWeightSteps; ++i) {
+      const WeightStep step = static_cast<WeightStep>(i);
+      const bool seen = any_token(
+          sets, [&](const InspectedToken& token) { return weight_step(token.weight) == step; });
+      if (!seen) continue;
+      add("<span class=\"w{}\">{}{}</span> ", i, i == 0 ? "" : "weight ", weight_color(step).name);
+    }
+    add("<span class=\"s\">special token</span> <span class=\"o\">the template's own</span></p>\n");
+  }
+
+  template <typename Which>
+  static bool any_token(const std::vector<InspectedStep>& sets, const Which& which) {
+    for (const InspectedStep& step : sets) {
+      for (const InspectedPack& pack : step.packs) {
+        for (const InspectedSegment& segment : pack.segments) {
+          if (std::any_of(segment.tokens.begin(), segment.tokens.end(), which)) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  void set_head(const InspectedStep& step) {
+    add("<h2>{}</h2>\n<p>step {}{}, {} in {}; {} of {} tokens trained</p>\n", escaped(step.data),
+        step.step, step.steps > 0 ? " of " + count_text(step.steps) : std::string(),
+        counted(step.units, step.unit_name), counted(step.pack_count, "pack"),
+        count_text(step.targets), count_text(step.tokens));
+    if (step.units_left_out > 0) {
+      add("<p>{} more are not shown</p>\n", count_text(step.units_left_out));
+    }
+    add("<table><tr><th>source</th><th class=\"n\">rows</th><th class=\"n\">kept</th>"
+        "<th>dropped</th><th class=\"n\">cut</th><th class=\"n\">repaired</th></tr>\n");
+    for (const SourceLedger& source : step.ledger.sources) {
+      std::string dropped;
+      for (const auto& [reason, rows] : source.dropped) {
+        dropped += fmt::format("{}{} {}", dropped.empty() ? "" : ", ", count_text(rows), reason);
+      }
+      add("<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td>"
+          "<td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+          escaped(source.name), count_text(source.rows), count_text(source.kept), escaped(dropped),
+          count_text(source.cut), count_text(source.repaired));
+    }
+    add("</table>\n");
+  }
+
+  void pack(const InspectedStep& step, const InspectedPack& pack) {
+    const double fill = 100.0 * static_cast<double>(pack.tokens) /
+                        static_cast<double>(std::max<int64_t>(step.max_tokens, 1));
+    add("<details class=\"pack\" open><summary><h3>pack {}</h3> {} of {} tokens, {:.0f}% full; {} "
+        "trained</summary>\n",
+        pack.index, count_text(pack.tokens), count_text(step.max_tokens), fill,
+        count_text(pack.targets));
+    for (size_t s = 0; s < pack.segments.size();) {
+      const InspectedSegment& segment = pack.segments[s];
+      const InspectedSegment* const rejected = rejected_behind(pack, s);
+      block(segment, rejected);
+      s += rejected != nullptr ? 2 : 1;
+    }
+    if (pack.left_out > 0) add("<p>{} not shown</p>\n", counted(pack.left_out, "segment"));
+    add("</details>\n");
+  }
+
+  void block(const InspectedSegment& segment, const InspectedSegment* rejected) {
+    add("<details class=\"seg\" open><summary>{}<b>{}:{}</b>{}</summary>\n",
+        segment.pair >= 0 ? fmt::format("pair {} ", segment.pair) : std::string(),
+        escaped(segment.file), segment.line,
+        segment.weight == 1 ? std::string() : fmt::format(", weight {:g}", segment.weight));
+    if (rejected == nullptr) {
+      tokens(segment, 0, segment.tokens.size());
+      end_of(segment);
+    } else {
+      const size_t shared = shared_tokens(segment, *rejected);
+      tokens(segment, 0, shared);
+      add("<div class=\"sides\">");
+      for (const InspectedSegment* side : {&segment, rejected}) {
+        add("<div><div class=\"dim\">{}: {}, {} trained</div>\n", side_name(side->side),
+            counted(std::ssize(side->tokens), "token"), count_text(side->targets()));
+        tokens(*side, shared, side->tokens.size());
+        end_of(*side);
+        add("</div>\n");
+      }
+      add("</div>\n");
+    }
+    add("</details>\n");
+  }
+
+  void end_of(const InspectedSegment& segment) {
+    if (segment.cut_tokens > 0) {
+      add("<p class=\"bad\">✂ {} cut off here{}{}</p>\n", counted(segment.cut_tokens, "token"),
+          segment.cut_text.empty() ? "" : ": ", html_escape(segment.cut_text));
+    }
+    for (const std::string& remark : segment.remarks) {
+      add("<p class=\"bad\">{}</p>\n", html_escape(remark));
+    }
+  }
+
+  void tokens(const InspectedSegment& segment, size_t begin, size_t end) {
+    if (begin == end) return;
+    auto turn = turn_from(segment, begin);
+    add("<div class=\"run mono\">");
+    for (size_t i = begin; i < end; ++i) {
+      if (turn != segment.turns.end() && turn->begin == i) {
+        const bool on_new_line = i == begin || ends_line(segment.tokens[i - 1]);
+        add("{}<span class=\"role\">{}</span>", on_new_line ? "" : "\n",
+            html_escape((turn++)->role));
+      }
+      token(segment.tokens[i]);
+    }
+    add("</div>\n");
+  }
+
+  void token(const InspectedToken& token) {
+    const auto step = static_cast<int>(weight_step(token.weight));
+    add("<span class=\"t w{}{}{}\" data-t=\"{}|{}|{:g}|{}|", step, token.special ? " s" : "",
+        token.origin == TokenOrigin::kTemplate ? " o" : "", token.id, token.position, token.weight,
+        token_origin_name(token.origin));
+    if (token.policy) add("{:.4f}", *token.policy);
+    add("|");
+    if (token.reference) add("{:.4f}", *token.reference);
+    add("\">{}</span>", html_escape(token.shown));
+    if (ends_line(token)) add("\n");
+  }
+
+  std::string out_;
+};
+
+}  // namespace
+
+std::string pack_page(const std::vector<InspectedStep>& sets) {
+  HtmlPage page;
+  page.title = sets.empty() ? "xrun inspect"
+                            : fmt::format("{} step {}", shown_text(sets[0].recipe), sets[0].step);
+  page.style = std::string(kPackPageStyle) + weight_sheet();
+  page.script = kPackPageScript;
+  page.body = PageWriter().write(sets);
+  return html_page(page);
+}
+
+}  // namespace xrun

@@ -1,0 +1,264 @@
+// The picture of a step: what is foreign in it went through shown_text when the values were made,
+// but for names of files, which go through it here.
+#include "core/console/inspect/pack_text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/counted.h"
+#include "core/console/terminal/palette.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/console/terminal/text_width.h"
+#include "core/console/inspect/token_lines.h"
+#include "core/console/terminal/word_list.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr std::string_view kBetween = " · ";
+constexpr std::string_view kSideGap = " │ ";
+
+std::string percent(int64_t part, int64_t whole) {
+  return fmt::format("{}%", whole > 0 ? (100 * part + whole / 2) / whole : 0);
+}
+
+class StepWriter {
+ public:
+  StepWriter(const InspectedStep& step, const PackTextStyle& style) : step_(step), style_(style) {}
+
+  std::string write() {
+    head();
+    for (const InspectedPack& pack : step_.packs) {
+      pack_head(pack);
+      for (size_t s = 0; s < pack.segments.size();) s += block(pack, s);
+    }
+    footer();
+    return std::move(out_);
+  }
+
+ private:
+  // Facts in one line, or in as many as they need, indented behind the first; what is wider than a
+  // line is broken at blanks.
+  void facts(const std::vector<std::string>& parts, const char* sgr, int indent = 0) {
+    if (2 * indent > style_.width) indent = 0;
+    std::vector<std::string> lines;
+    for (const std::string& part : parts) {
+      if (part.empty()) continue;
+      if (!lines.empty() &&
+          text_width(lines.back()) + text_width(kBetween) + text_width(part) <= style_.width) {
+        lines.back() += std::string(kBetween) + part;
+        continue;
+      }
+      for (const std::string& line : broken_lines(part, style_.width - indent)) {
+        lines.push_back(std::string(static_cast<size_t>(lines.empty() ? 0 : indent), ' ') + line);
+      }
+    }
+    for (const std::string& line : lines) print(paint(line, sgr));
+  }
+
+  std::string paint(std::string_view text, const char* sgr) const {
+    if (style_.colors == ColorDepth::kNone || text.empty() || sgr == nullptr) {
+      return std::string(text);
+    }
+    return fmt::format("\x1b[{}m{}\x1b[0m", sgr, text);
+  }
+
+  void print(std::string_view line) {
+    out_ += line;
+    out_ += '\n';
+  }
+
+  void head() {
+    facts({shown_text(step_.recipe, Blanks::kBreaksMarked),
+           step_.steps > 0 ? fmt::format("step {} of {}", step_.step, count_text(step_.steps))
+                           : fmt::format("step {}", step_.step),
+           shown_text(step_.data, Blanks::kBreaksMarked), counted(step_.units, step_.unit_name),
+           step_.units_left_out > 0
+               ? fmt::format("{} shown", count_text(step_.units - step_.units_left_out))
+               : ""},
+          "1");
+  }
+
+  void pack_head(const InspectedPack& pack) {
+    print("");
+    const auto segments = static_cast<int64_t>(pack.segments.size()) + pack.left_out;
+    facts({fmt::format("pack {}", pack.index),
+           fmt::format("{} of {} tokens, {} full", count_text(pack.tokens),
+                       count_text(step_.max_tokens), percent(pack.tokens, step_.max_tokens)),
+           count_text(pack.targets) + " trained", counted(segments, "segment"),
+           pack.left_out > 0 ? count_text(pack.left_out) + " not shown" : ""},
+          "1");
+  }
+
+  // Writes the segment at s, or the pair that begins there; returns how many segments that were.
+  size_t block(const InspectedPack& pack, size_t s) {
+    const InspectedSegment& segment = pack.segments[s];
+    const InspectedSegment* const rejected = rejected_behind(pack, s);
+    print("");
+    block_head(segment);
+    if (rejected != nullptr) {
+      pair(segment, *rejected);
+    } else {
+      print_lines(token_lines(segment, 0, segment.tokens.size(),
+                              token_line_style({&segment}, style_.width, style_.colors)));
+      end_of(segment);
+    }
+    return rejected != nullptr ? 2 : 1;
+  }
+
+  void block_head(const InspectedSegment& segment) {
+    const std::string place =
+        fmt::format("{}:{}", shown_text(segment.file, Blanks::kBreaksMarked), segment.line);
+    facts({segment.pair >= 0 ? fmt::format("pair {}", segment.pair) : place,
+           segment.pair >= 0 ? place : size_text(segment),
+           segment.weight == 1 ? "" : fmt::format("weight {:g}", segment.weight)},
+          "1;36", 2);
+  }
+
+  static std::string size_text(const InspectedSegment& segment) {
+    return fmt::format("{}, {} trained", counted(std::ssize(segment.tokens), "token"),
+                       count_text(segment.targets()));
+  }
+
+  void pair(const InspectedSegment& chosen, const InspectedSegment& rejected) {
+    const size_t shared = shared_tokens(chosen, rejected);
+    const bool beside = style_.width >= kSideBySideWidth;
+    if (shared > 0) {
+      print_lines(token_lines(chosen, 0, shared,
+                              token_line_style({&chosen, &rejected}, style_.width, style_.colors)));
+    }
+    if (beside) {
+      side_by_side(chosen, rejected, shared);
+    } else {
+      for (const InspectedSegment* side : {&chosen, &rejected}) {
+        side_head(*side, shared);
+        print_lines(side_lines(*side, shared, style_.width, style_.width >= 50));
+      }
+    }
+    end_of(chosen);
+    end_of(rejected);
+  }
+
+  std::string side_title(const InspectedSegment& side, size_t shared) const {
+    std::string title = fmt::format("{}: {}", side_name(side.side), size_text(side));
+    if (shared == side.tokens.size()) return title + ", all shared";
+    return title + fmt::format(", {} shared", count_text(static_cast<int64_t>(shared)));
+  }
+
+  void side_head(const InspectedSegment& side, size_t shared) {
+    facts({side_title(side, shared)}, "36");
+  }
+
+  std::vector<TextLine> side_lines(const InspectedSegment& side, size_t shared, int width,
+                                   bool roles) const {
+    TokenLineStyle style = token_line_style({&side}, width, style_.colors);
+    if (!roles) style.role_width = 0;
+    std::vector<TextLine> lines = token_lines(side, shared, side.tokens.size(), style);
+    if (lines.empty()) lines.push_back({"(nothing more)", 14});
+    return lines;
+  }
+
+  void side_by_side(const InspectedSegment& chosen, const InspectedSegment& rejected,
+                    size_t shared) {
+    const int left = (style_.width - text_width(kSideGap)) / 2;
+    const int right = style_.width - text_width(kSideGap) - left;
+    print(paint(pad_to_width(side_title(chosen, shared), left), "36") + std::string(kSideGap) +
+          paint(cut_to_width(side_title(rejected, shared), right), "36"));
+    const std::vector<TextLine> a = side_lines(chosen, shared, left, false);
+    const std::vector<TextLine> b = side_lines(rejected, shared, right, false);
+    for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+      std::string line = i < a.size() ? a[i].text : "";
+      line.append(static_cast<size_t>(left - (i < a.size() ? a[i].columns : 0)), ' ');
+      line += i < b.size() ? std::string(kSideGap) + b[i].text : " │";
+      print(line);
+    }
+  }
+
+  // What stands under a segment: the cut, and what is odd.
+  void end_of(const InspectedSegment& segment) {
+    const std::string side = segment.side == 0 ? "" : std::string(side_name(segment.side)) + ": ";
+    if (segment.cut_tokens > 0) {
+      facts({fmt::format("✂ {}{} cut off here{}", side, counted(segment.cut_tokens, "token"),
+                         segment.cut_text.empty() ? "" : ": " + segment.cut_text)},
+            "33");
+    }
+    for (const std::string& remark : segment.remarks) facts({"! " + side + remark}, "33");
+  }
+
+  void print_lines(const std::vector<TextLine>& lines) {
+    for (const TextLine& line : lines) print(line.text);
+  }
+
+  void footer() {
+    print("");
+    facts({counted(step_.pack_count, "pack"),
+           fmt::format("{} of {} tokens trained ({})", count_text(step_.targets),
+                       count_text(step_.tokens), percent(step_.targets, step_.tokens)),
+           percent(step_.tokens, step_.max_tokens * step_.pack_count) + " full"},
+          "1");
+    for (const SourceLedger& source : step_.ledger.sources) source_line(source);
+    legend();
+  }
+
+  void source_line(const SourceLedger& source) {
+    std::vector<std::string> parts = {
+        fmt::format("{}: {} of {} kept", shown_text(source.name, Blanks::kBreaksMarked),
+                    count_text(source.kept), counted(source.rows, "row"))};
+    for (const auto& [reason, rows] : source.dropped) {
+      parts.push_back(fmt::format("{} dropped: {}", count_text(rows),
+                                  shown_text(reason, Blanks::kBreaksMarked)));
+    }
+    if (source.cut > 0) {
+      parts.push_back(
+          fmt::format("{} cut by {}", count_text(source.cut), counted(source.cut_tokens, "token")));
+    }
+    if (source.repaired > 0) parts.push_back(count_text(source.repaired) + " repaired");
+    if (source.straddlers > 0) parts.push_back(counted(source.straddlers, "straddler"));
+    facts(parts, "2", 2);
+  }
+
+  // The steps of the scale that occur.
+  void legend() {
+    std::array<bool, kWeightSteps> seen{};
+    bool special = false, own = false;
+    for (const InspectedPack& pack : step_.packs) {
+      for (const InspectedSegment& segment : pack.segments) {
+        for (const InspectedToken& token : segment.tokens) {
+          seen[static_cast<size_t>(weight_step(token.weight))] = true;
+          special = special || token.special;
+          own = own || token.origin == TokenOrigin::kTemplate;
+        }
+      }
+    }
+    const bool plain = style_.colors == ColorDepth::kNone;
+    std::vector<std::string> parts;
+    for (int i = 0; i < kWeightSteps; ++i) {
+      if (!seen[static_cast<size_t>(i)]) continue;
+      const WeightStep step = static_cast<WeightStep>(i);
+      const WeightColor& color = weight_color(step);
+      const std::string name = step == WeightStep::kMasked ? std::string(color.name)
+                                                           : fmt::format("weight {}", color.name);
+      if (!plain) parts.push_back(paint_weight(name, step, {}, style_.colors));
+      if (plain && step != WeightStep::kMasked)
+        parts.push_back(fmt::format("|{} {}", color.mark, name));
+    }
+    if (special) parts.push_back(plain ? "_ special token" : paint("special token", "4"));
+    if (own) parts.push_back(plain ? "^ the template's own" : paint("the template's own", "3"));
+    facts(parts, nullptr);
+  }
+
+  const InspectedStep& step_;
+  const PackTextStyle style_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string step_text(const InspectedStep& step, const PackTextStyle& style) {
+  return StepWriter(step, {style.colors, std::max(1, style.width)}).write();
+}
+
+}  // namespace xrun

@@ -1,0 +1,217 @@
+// A chart shows one topic: what train/X, valid/X and valid/NAME/X have in common. Of a single run
+// the two sides of a pair share their chart as well.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/base/count_text.h"
+#include "core/console/page/html_page.h"
+#include "core/console/page/html_table.h"
+#include "core/console/page/plot.h"
+#include "core/console/page/plot_axis.h"
+#include "core/console/report/report_parts.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kMostCharts = 80;
+constexpr size_t kMostLines = 1200;    // beyond them no chart is begun
+constexpr double kCurveBytes = 2.0e6;  // of all curves
+constexpr double kBytesAColumn = 36;   // of one line: both extremes, and its share of 4 means
+constexpr int kFewestColumns = 40, kMostColumns = 480;
+constexpr size_t kHistogramSteps = 10;  // fewer are no distribution
+constexpr size_t kLongRun = 60;         // points from which smoothing helps
+
+enum class Topic { kResult, kPair, kUpdate };
+
+struct TopicTitle {
+  Topic topic;
+  const char* title;
+};
+constexpr TopicTitle kTopics[] = {{Topic::kResult, "Losses and results"},
+                                  {Topic::kPair, "Reward margins and lengths over time"},
+                                  {Topic::kUpdate, "The update and its speed"}};
+
+// A metric's name in its parts: "valid/mt/length_chosen" is "length", "valid mt", "chosen".
+struct MetricName {
+  std::string topic, split, side;
+};
+
+MetricName parts_of(const std::string& name, bool join_sides) {
+  MetricName parts{name, "", ""};
+  if (name.starts_with("train/")) {
+    parts = {name.substr(6), "train", ""};
+  } else if (name.starts_with("valid/")) {
+    const size_t slash = name.rfind('/');
+    parts = {name.substr(slash + 1), "valid", ""};
+    if (slash > 6) parts.split += " " + name.substr(6, slash - 6);
+  }
+  for (const char* side : {"chosen", "rejected"}) {
+    const std::string end = std::string("_") + side;
+    if (!join_sides || !parts.topic.ends_with(end)) continue;
+    parts.topic.resize(parts.topic.size() - end.size());
+    parts.side = side;
+  }
+  return parts;
+}
+
+Topic topic_of(const std::string& topic) {
+  if (topic == "lr" || topic == "grad_norm" || topic.starts_with("perf/")) return Topic::kUpdate;
+  for (const char* of_pairs : {"margin", "reward", "logprob", "length"}) {
+    if (topic.starts_with(of_pairs)) return Topic::kPair;
+  }
+  return Topic::kResult;
+}
+
+struct Chart {
+  Plot plot;
+  Topic topic;
+};
+
+std::string join(std::initializer_list<std::string> words) {
+  std::string out;
+  for (const std::string& word : words) {
+    if (!word.empty()) out += (out.empty() ? "" : " ") + word;
+  }
+  return out;
+}
+
+PlotLine line_of(const MetricSeries& series, const MetricName& name, Runs runs, size_t run) {
+  PlotLine line;
+  line.name = join({runs.size() > 1 ? runs[run].name : "", name.split, name.side});
+  if (line.name.empty()) line.name = series.name;
+  line.dashed = name.split.starts_with("valid");
+  line.group = fmt::format("run-{}", run);
+  line.color = run;
+  line.points.reserve(series.steps.size());
+  for (size_t i = 0; i < series.steps.size(); ++i) {
+    line.points.push_back({static_cast<double>(series.steps[i]), series.values[i]});
+  }
+  return line;
+}
+
+// The charts in the order in which the first run logged their topics.
+std::vector<Chart> charts_of(Runs runs, size_t& left_out) {
+  std::vector<Chart> charts;
+  std::map<std::string, size_t> index;
+  size_t lines = 0;
+  for (size_t run = 0; run < runs.size(); ++run) {
+    for (const MetricSeries& series : runs[run].metrics.series) {
+      const MetricName name = parts_of(series.name, runs.size() == 1);
+      auto found = index.find(name.topic);
+      if (found == index.end()) {
+        if (charts.size() >= kMostCharts || lines >= kMostLines) {
+          ++left_out;
+          continue;
+        }
+        found = index.emplace(name.topic, charts.size()).first;
+        charts.push_back({{name.topic, {}}, topic_of(name.topic)});
+      }
+      Plot& plot = charts[found->second].plot;
+      plot.lines.push_back(line_of(series, name, runs, run));
+      ++lines;
+      if (runs.size() == 1) plot.lines.back().color = plot.lines.size() - 1;
+    }
+  }
+  return charts;
+}
+
+int columns_for(const std::vector<Chart>& charts) {
+  size_t lines = 1;
+  for (const Chart& chart : charts) lines += chart.plot.lines.size();
+  return std::clamp(static_cast<int>(kCurveBytes / kBytesAColumn / static_cast<double>(lines)),
+                    kFewestColumns, kMostColumns);
+}
+
+bool has_long_line(const std::vector<Chart>& charts) {
+  for (const Chart& chart : charts) {
+    for (const PlotLine& line : chart.plot.lines) {
+      if (line.points.size() > kLongRun) return true;
+    }
+  }
+  return false;
+}
+
+std::string slider() {
+  return "<p><label>smoothing <input id=\"smooth\" type=\"range\" min=\"0\" max=\"4\" value=\"2\">"
+         "</label> <span class=\"dim\">exponential mean over 0.5, 2, 5 or 15 % of the steps; the "
+         "raw curve stays behind it, with the least and the greatest of each pixel</span></p>\n";
+}
+
+// Of each train line that is long enough.
+std::string histograms(const std::vector<Chart>& charts) {
+  std::string out;
+  for (const Chart& chart : charts) {
+    if (chart.topic == Topic::kResult || chart.plot.title == "lr") continue;
+    std::vector<HistogramLine> lines;
+    for (const PlotLine& line : chart.plot.lines) {
+      if (line.dashed || line.points.size() < kHistogramSteps) continue;
+      lines.push_back({line.name, {}, line.color, line.group});
+      for (const PlotPoint& point : line.points) lines.back().values.push_back(point.y);
+    }
+    if (!lines.empty()) out += histogram_figure(chart.plot.title, lines);
+  }
+  if (out.empty()) return "";
+  return "<h3>How often a step's mean had a value</h3>\n<div class=\"plots\">\n" + out + "</div>\n";
+}
+
+// First, last, least and greatest of one series.
+std::vector<std::string> figures_of(const MetricSeries& series) {
+  double least = NAN;
+  double greatest = NAN;
+  for (const double value : series.values) {
+    least = std::fmin(least, value);
+    greatest = std::fmax(greatest, value);
+  }
+  return {count_text(static_cast<int64_t>(series.steps.size())), axis_number(series.values.front()),
+          axis_number(series.values.back()), axis_number(least), axis_number(greatest)};
+}
+
+std::string figures(Runs runs) {
+  using A = Align;
+  std::string out;
+  for (const RunFiles& run : runs) {
+    HtmlTable table({"metric", "steps", "first", "last", "least", "greatest"},
+                    {A::kLeft, A::kRight, A::kRight, A::kRight, A::kRight, A::kRight});
+    for (const MetricSeries& series : run.metrics.series) {
+      std::vector<std::string> cells = {html_escape(series.name)};
+      for (std::string& figure : figures_of(series)) cells.push_back(std::move(figure));
+      table.add(cells);
+    }
+    out += run_heading(runs, run) + table.html();
+  }
+  return html_details("figures of every metric", out);
+}
+
+}  // namespace
+
+std::string report_curves(Runs runs) {
+  size_t left_out = 0;
+  std::vector<Chart> charts = charts_of(runs, left_out);
+  if (charts.empty()) return "<p class=\"dim\">no metric was logged</p>\n";
+  const int columns = columns_for(charts);
+  std::string out = has_long_line(charts) ? slider() : "";
+  for (const TopicTitle& part : kTopics) {
+    std::string figures_of_part;
+    for (Chart& chart : charts) {
+      if (chart.topic != part.topic) continue;
+      chart.plot.columns = columns;
+      figures_of_part += plot_figure(chart.plot);
+    }
+    if (figures_of_part.empty()) continue;
+    out +=
+        fmt::format("<h3>{}</h3>\n<div class=\"plots\">\n{}</div>\n", part.title, figures_of_part);
+  }
+  if (left_out > 0) {
+    out += fmt::format(
+        "<p class=\"dim\">{} metrics more are not drawn; their figures stand in the "
+        "table below</p>\n",
+        count_text(static_cast<int64_t>(left_out)));
+  }
+  return out + histograms(charts) + figures(runs);
+}
+
+}  // namespace xrun

@@ -1,0 +1,111 @@
+// The settings of all runs side by side, one line a key, with the origin of each value.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/utf8.h"
+#include "core/console/page/html_page.h"
+#include "core/console/page/html_table.h"
+#include "core/console/report/report_parts.h"
+#include "core/run/record/settings.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kValueBytes = 400;
+
+struct Row {
+  std::string key;
+  std::vector<const Setting*> values;  // one a run, nullptr where it lacks the key
+};
+
+bool differs(const Row& row) {
+  for (const Setting* setting : row.values) {
+    if ((setting == nullptr) != (row.values[0] == nullptr)) return true;
+    if (setting != nullptr && !(setting->value == row.values[0]->value)) return true;
+  }
+  return false;
+}
+
+std::vector<Row> rows_of(const std::vector<std::vector<Setting>>& settings) {
+  std::vector<Row> rows;
+  std::map<std::string_view, size_t> index;
+  for (size_t run = 0; run < settings.size(); ++run) {
+    for (const Setting& setting : settings[run]) {
+      auto found = index.find(setting.key);
+      if (found == index.end()) {
+        found = index.emplace(setting.key, rows.size()).first;
+        rows.push_back({setting.key, std::vector<const Setting*>(settings.size(), nullptr)});
+      }
+      rows[found->second].values[run] = &setting;
+    }
+  }
+  return rows;
+}
+
+std::string value_cell(const Setting* setting) {
+  if (setting == nullptr) return "<span class=\"dim\">absent</span>";
+  return "<code>" + html_escape(shortened(value_of(&setting->value), kValueBytes)) + "</code>";
+}
+
+std::string origin_cell(const Setting* setting) {
+  if (setting == nullptr) return "";
+  return "<span class=\"dim\">" + html_escape(setting->origin) + "</span>";
+}
+
+std::string settings_table(Runs runs, const std::vector<Row>& rows) {
+  const bool several = runs.size() > 1;
+  std::vector<std::string> header = {"key"};
+  if (!several) header.insert(header.end(), {"value", "from"});
+  for (const RunFiles& run : runs) {
+    if (several) header.push_back(html_escape(run.name));
+  }
+  HtmlTable table(std::move(header));
+  for (const Row& row : rows) {
+    std::vector<std::string> cells = {"<code>" + html_escape(row.key) + "</code>"};
+    if (!several) {
+      cells.push_back(value_cell(row.values[0]));
+      cells.push_back(origin_cell(row.values[0]));
+    }
+    for (const Setting* setting : row.values) {
+      if (several) cells.push_back(value_cell(setting) + " " + origin_cell(setting));
+    }
+    table.add(cells, several && differs(row) ? "differs" : "same");
+  }
+  return table.html();
+}
+
+std::string recipes(Runs runs) {
+  std::string out;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].recipe.empty()) continue;
+    std::string name =
+        runs.size() > 1 ? "recipe.lua of " + html_escape(runs[i].name) : "recipe.lua";
+    if (i > 0 && runs[i].recipe == runs[0].recipe) {
+      out += fmt::format("<p class=\"dim\">{}: the same text</p>\n", name);
+      continue;
+    }
+    out += html_details(name, "<pre>" + html_escape(runs[i].recipe) + "</pre>");
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string report_settings(Runs runs) {
+  std::vector<std::vector<Setting>> settings;
+  for (const RunFiles& run : runs) settings.push_back(flat_settings(run.config, run.origins));
+  const std::vector<Row> rows = rows_of(settings);
+  std::string out;
+  if (rows.empty()) out = "<p class=\"dim\">no settings are known (config.json)</p>\n";
+  if (runs.size() > 1 && std::any_of(rows.begin(), rows.end(), differs)) {
+    out +=
+        "<input id=\"differing\" type=\"checkbox\"> <label for=\"differing\">only what differs"
+        "</label>\n";
+  }
+  return out + settings_table(runs, rows) + recipes(runs);
+}
+
+}  // namespace xrun

@@ -1,0 +1,216 @@
+#include "core/console/report/run_comparison_text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "core/base/count_text.h"
+#include "core/base/json.h"
+#include "core/base/utf8.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/console/terminal/table.h"
+#include "core/console/terminal/text_width.h"
+#include "core/console/terminal/word_list.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kValueBytes = 200;
+constexpr size_t kListedNames = 8;
+constexpr size_t kDigestDigits = 12;
+constexpr int kExactWidth = 80;         // columns from which all digits of a number find room
+constexpr int kTableWidth = 60;         // and from which two values stand side by side
+constexpr int kUnlimited = 1 << 30;     // columns of what is no terminal
+constexpr std::string_view kIn = "  ";  // before what stands under a part's name
+
+std::string shown(const std::string& text) {
+  return shown_text(shortened(text, kValueBytes), Blanks::kBreaksMarked);
+}
+
+std::string indented(const std::string& text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size() - 1);
+    out += kIn;
+    out += text.substr(at, end - at + 1);
+    at = end + 1;
+  }
+  return out;
+}
+
+// The values of one thing in both runs.
+struct Row {
+  std::string name, a, b, note;
+};
+
+class ComparisonText {
+ public:
+  ComparisonText(const RunComparison& comparison, const Console& console)
+      : one_(comparison),
+        console_(console),
+        width_(console.traits().terminal ? console.traits().width : kUnlimited) {}
+
+  std::string text() {
+    config();
+    code();
+    facts("data", one_.data, "the same rows, tokens and order");
+    results();
+    facts("machine", one_.machine, "the same kind of machine and settings");
+    return legend_ + out_;
+  }
+
+ private:
+  void part(const char* name, const std::string& same) {
+    const std::string title = fmt::format("{:8}  ", name);
+    if (!same.empty() && text_width(title + same) <= width_) {
+      out_ += console_.bold(title) + console_.dim(same) + "\n";
+      return;
+    }
+    out_ += console_.bold(name) + "\n";
+    if (!same.empty()) prose(same);
+  }
+  // Text under a part's name, broken at blanks.
+  void prose(const std::string& text) {
+    for (const std::string& line : broken_lines(text, width_ - text_width(kIn))) {
+      out_ += fmt::format("{}{}\n", kIn, line);
+    }
+  }
+  // A line under a part's name, cut where it ends.
+  std::string cut(const std::string& line) const {
+    return cut_to_width(std::string(kIn) + line, width_);
+  }
+
+  // Side by side, or on a narrow terminal below each other with the signs of a line diff.
+  void values(const std::string& first, const std::vector<Row>& rows, Align align = Align::kLeft) {
+    if (rows.empty()) return;
+    if (width_ < kTableWidth) return values_below(rows);
+    TextTable table({first, shown(one_.name_a), shown(one_.name_b), ""},
+                    {Align::kLeft, align, align, Align::kLeft});
+    for (const Row& row : rows) table.add({row.name, row.a, row.b, row.note});
+    const int width = width_ == kUnlimited ? 0 : width_ - text_width(kIn);
+    out_ += indented(table.text(width));
+  }
+  void values_below(const std::vector<Row>& rows) {
+    legend_ = console_.red(cut_to_width("- " + shown(one_.name_a), width_)) + "\n" +
+              console_.bold(cut_to_width("+ " + shown(one_.name_b), width_)) + "\n";
+    for (const Row& row : rows) {
+      prose(row.name);
+      out_ += console_.red(cut("- " + row.a)) + "\n" + console_.bold(cut("+ " + row.b)) + "\n";
+      if (!row.note.empty()) prose(row.note);
+    }
+  }
+
+  void config() {
+    if (one_.settings.empty()) return part("config", "the same settings");
+    part("config", one_.settings_differ() ? "" : "no difference that has an effect");
+    std::vector<Row> rows;
+    for (const SettingDifference& setting : one_.settings) {
+      rows.push_back({shown(setting.key), with_origin(setting.a, setting.origin_a),
+                      with_origin(setting.b, setting.origin_b), setting.excuse});
+    }
+    values("key", rows);
+  }
+
+  static std::string with_origin(const std::string& value, const std::string& origin) {
+    return shown(value) + (origin.empty() ? "" : fmt::format(" ({})", shown(origin)));
+  }
+
+  void code() {
+    if (!one_.recipe_known) {
+      part("code", "");
+      prose("a recipe.lua is missing, so the recipes cannot be compared");
+    } else if (!one_.code_differs()) {
+      part("code", one_.recipe.empty() ? "the same recipe and program"
+                                       : "the same, but for comments and blanks of the recipe");
+    } else {
+      part("code", "");
+      if (one_.recipe.empty()) prose("the same recipe.lua");
+    }
+    for (const std::string& line : diff_text(one_.recipe)) {
+      const std::string text = cut(shown_text(line, Blanks::kBreaksMarked));
+      out_ += (line[0] == '-'   ? console_.red(text)
+               : line[0] == '+' ? console_.bold(text)
+                                : console_.dim(text)) +
+              "\n";
+    }
+    list(one_.program);
+  }
+
+  void list(const std::vector<FactDifference>& facts) {
+    std::vector<Row> rows;
+    for (const FactDifference& fact : facts) {
+      rows.push_back({shown(fact.name), shown(fact.a), shown(fact.b), ""});
+    }
+    values("", rows);
+  }
+
+  void facts(const char* name, const std::vector<FactDifference>& facts, const char* same) {
+    part(name, facts.empty() ? same : "");
+    list(facts);
+  }
+
+  void results() {
+    if (!one_.results_differ()) {
+      return part("results", one_.common_lines == 0
+                                 ? "neither run logged a step"
+                                 : fmt::format("the same in all {} lines of metrics, bit for bit",
+                                               count_text(one_.common_lines)));
+    }
+    part("results", "");
+    if (one_.first_apart >= 0) {
+      std::string names;
+      for (size_t i = 0; i < std::min(one_.apart.size(), kListedNames); ++i) {
+        names += (i > 0 ? ", " : "") + shown(one_.apart[i].name);
+      }
+      if (one_.apart.size() > kListedNames) {
+        names += fmt::format(" and {} more", one_.apart.size() - kListedNames);
+      }
+      prose(fmt::format("they part at step {}: {}", count_text(one_.first_apart), names));
+    } else if (one_.common_lines > 0) {
+      prose("the same values, bit for bit, at every step that both have");
+    }
+    only(one_.name_a, one_.only_a);
+    only(one_.name_b, one_.only_b);
+    std::vector<Row> rows;
+    if (one_.steps_a != one_.steps_b) {
+      rows.push_back({"steps", count_text(one_.steps_a), count_text(one_.steps_b), ""});
+    }
+    for (const FinalDifference& last : one_.finals) {
+      rows.push_back({"last " + shown(last.metric), number(last.a), number(last.b), ""});
+    }
+    for (const FactDifference& file : one_.weights) {
+      rows.push_back({shown(file.name), shown(file.a.substr(0, kDigestDigits)),
+                      shown(file.b.substr(0, kDigestDigits)), ""});
+    }
+    values("", rows, Align::kRight);
+  }
+
+  std::string number(double value) const {
+    return width_ < kExactWidth ? fmt::format("{:.5g}", value) : shortest_double(value);
+  }
+
+  void only(const std::string& name, const std::vector<std::string>& metrics) {
+    if (metrics.empty()) return;
+    std::string names;
+    for (size_t i = 0; i < std::min(metrics.size(), kListedNames); ++i) {
+      names += (i > 0 ? ", " : "") + shown(metrics[i]);
+    }
+    prose(fmt::format("{} alone logged {}{}", shown(name), names,
+                      metrics.size() > kListedNames ? ", ..." : ""));
+  }
+
+  const RunComparison& one_;
+  const Console& console_;
+  const int width_;
+  std::string legend_;  // which sign is which run, if signs are used
+  std::string out_;
+};
+
+}  // namespace
+
+std::string comparison_text(const RunComparison& comparison, const Console& console) {
+  return ComparisonText(comparison, console).text();
+}
+
+}  // namespace xrun

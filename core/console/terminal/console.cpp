@@ -1,0 +1,84 @@
+// A status line is drawn without a newline: "\r", the text, and "erase to the end of the line".
+// Whatever is printed erases it first, and it is drawn again below.
+#include "core/console/terminal/console.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <string>
+
+#include "core/console/terminal/shown_text.h"
+#include "core/console/terminal/text_width.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int kUsualWidth = 80;
+constexpr int kWidest = 2000;  // wider is no terminal
+constexpr std::string_view kEraseLine = "\r\x1b[K";
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+int width_of(int fd) {
+  const std::string columns = environment("COLUMNS");
+  int width = 0;
+  std::from_chars(columns.data(), columns.data() + columns.size(), width);
+  winsize size{};
+  if (width <= 0 && ::ioctl(fd, TIOCGWINSZ, &size) == 0) width = size.ws_col;
+  return width > 0 && width <= kWidest ? width : kUsualWidth;
+}
+
+}  // namespace
+
+ConsoleTraits console_traits(int fd) {
+  ConsoleTraits traits;
+  const bool dumb = environment("TERM") == "dumb";
+  traits.terminal = ::isatty(fd) != 0 && !dumb;
+  if (traits.terminal && environment("NO_COLOR").empty()) traits.colors = terminal_colors();
+  traits.width = width_of(fd);
+  return traits;
+}
+
+ColorDepth terminal_colors() {
+  const std::string term = environment("TERM");
+  const bool many = term.find("256color") != std::string::npos ||
+                    term.find("direct") != std::string::npos || !environment("COLORTERM").empty();
+  return many ? ColorDepth::k256 : ColorDepth::k16;
+}
+
+void Console::print(std::string_view text) {
+  std::string out;
+  if (!status_.empty()) out += kEraseLine;
+  out += text;
+  if (out.empty() || out.back() != '\n') out += '\n';
+  out += status_;
+  sink_(out);
+}
+
+void Console::say(std::string_view text) { print(shown_text(text)); }
+
+void Console::set_status(std::string_view text) {
+  if (!traits_.terminal) return;
+  // A full last column would wrap and leave a line behind.
+  std::string next = cut_to_width(text, traits_.width - 1);
+  if (next == status_) return;
+  status_ = std::move(next);
+  sink_(std::string(kEraseLine) + status_);
+}
+
+std::string Console::paint(const char* code, std::string_view text) const {
+  if (!traits_.color() || text.empty()) return std::string(text);
+  return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
+}
+
+std::string Console::bold(std::string_view text) const { return paint("1", text); }
+std::string Console::dim(std::string_view text) const { return paint("2", text); }
+std::string Console::red(std::string_view text) const { return paint("31", text); }
+
+}  // namespace xrun

@@ -1,0 +1,182 @@
+// An input is one write of one line to a file opened for appending, so that lines of several
+// processes do not mix. A file that has grown is written anew by the process that finds it so,
+// under a lock that appends take as well.
+
+#include "core/console/terminal/history.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/base/file.h"
+#include "core/base/utf8.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kMostInputs = 5000;
+constexpr int64_t kMostBytes = 4 << 20;   // read from the file's end
+constexpr size_t kLongestLine = 1 << 16;  // a longer one is no input that anyone typed
+
+std::string encode(std::string_view input) {
+  std::string line;
+  for (const char c : input) {
+    if (c == '\n') {
+      line += "\\n";
+    } else if (c == '\\') {
+      line += "\\\\";
+    } else {
+      line += c;
+    }
+  }
+  return line + '\n';
+}
+
+// Without controls but line ends and tabs; what is invalid becomes U+FFFD.
+std::string decode(std::string_view line) {
+  std::string text;
+  for (size_t at = 0; at < line.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(line[at]);
+    if (line[at] == '\\' && at + 1 < line.size()) {
+      ++at;
+      text += line[at] == 'n' ? '\n' : line[at];
+    } else if ((byte >= 0x20 && byte != 0x7f) || byte == '\t') {
+      text += line[at];
+    }
+  }
+  return repair_utf8(text);
+}
+
+bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\n") == text.npos; }
+
+// An open descriptor with the file's lock; both end with it.
+class LockedFile {
+ public:
+  LockedFile(const std::filesystem::path& file, int flags)
+      : fd_(::open(file.c_str(), flags, 0600)) {
+    struct stat about {};
+    if (fd_ < 0) return;
+    if (::fstat(fd_, &about) != 0 || !S_ISREG(about.st_mode)) {
+      close();
+      errno = EINVAL;
+    } else {
+      ::flock(fd_, LOCK_EX);
+    }
+  }
+  ~LockedFile() { close(); }
+  LockedFile(const LockedFile&) = delete;
+  LockedFile& operator=(const LockedFile&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+  int fd_;
+};
+
+bool write_whole(int fd, std::string_view text) {
+  return ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+}  // namespace
+
+std::filesystem::path history_file() {
+  const auto folder = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::filesystem::path(value == nullptr || value[0] != '/' ? "" : value);
+  };
+  if (const auto state = folder("XDG_STATE_HOME"); !state.empty()) return state / "xrun/history";
+  if (const auto home = folder("HOME"); !home.empty()) return home / ".local/state/xrun/history";
+  return {};
+}
+
+History::History(std::filesystem::path file) : file_(std::move(file)) {
+  if (file_.empty()) {
+    problem_ = "no history is kept: neither XDG_STATE_HOME nor HOME is set";
+    return;
+  }
+  read_file();
+}
+
+void History::read_file() {
+  std::error_code ignored;
+  std::filesystem::create_directories(file_.parent_path(), ignored);
+  const LockedFile opened(file_, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (opened.fd() < 0) {
+    problem_ = fmt::format("no history is kept: {}: {}", file_.string(), std::strerror(errno));
+    return;
+  }
+  const int64_t size = ::lseek(opened.fd(), 0, SEEK_END);
+  const int64_t begin = std::max<int64_t>(0, size - kMostBytes);
+  std::string bytes(static_cast<size_t>(size - begin), '\0');
+  const ssize_t got = ::pread(opened.fd(), bytes.data(), bytes.size(), begin);
+  bytes.resize(got < 0 ? 0 : static_cast<size_t>(got));
+  size_t at = begin == 0 ? 0 : bytes.find('\n') + 1;  // a line cut by the limit
+  while (at < bytes.size()) {
+    const size_t end = std::min(bytes.find('\n', at), bytes.size());
+    const std::string_view line = std::string_view(bytes).substr(at, end - at);
+    if (line.size() <= kLongestLine) {
+      std::string input = decode(line);
+      if (!is_blank(input)) inputs_.push_back(std::move(input));
+    }
+    at = end + 1;
+  }
+  if (inputs_.size() <= kMostInputs * 2 && begin == 0) return;
+  if (inputs_.size() > kMostInputs) inputs_.erase(inputs_.begin(), inputs_.end() - kMostInputs);
+  std::string kept;
+  for (const std::string& input : inputs_) kept += encode(input);
+  // In place, so that who holds the file open goes on appending to this one; over what is there,
+  // which is longer, so that a full disk takes it as well.
+  ::lseek(opened.fd(), 0, SEEK_SET);
+  if (!write_whole(opened.fd(), kept)) return;
+  if (::ftruncate(opened.fd(), static_cast<off_t>(kept.size())) != 0) return;
+}
+
+void History::append(const std::string& line) {
+  const LockedFile opened(file_, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (opened.fd() >= 0 && write_whole(opened.fd(), line)) return;
+  problem_ = fmt::format("no history is kept: {}: {}", file_.string(), std::strerror(errno));
+}
+
+void History::add(std::string_view input) {
+  while (!input.empty() && input.back() == '\n') input.remove_suffix(1);
+  if (is_blank(input) || input[0] == ' ') return;
+  if (!inputs_.empty() && inputs_.back() == input) return;
+  inputs_.emplace_back(input);
+  if (!file_.empty() && problem_.empty()) append(encode(input));
+}
+
+namespace {
+
+bool fits(const std::string& input, std::string_view text, bool at_beginning) {
+  return at_beginning ? input.starts_with(text) : input.find(text) != std::string::npos;
+}
+
+}  // namespace
+
+std::optional<size_t> History::find_older(size_t from, std::string_view text,
+                                          bool at_beginning) const {
+  for (size_t i = std::min(from, inputs_.size()); i > 0; --i) {
+    if (fits(inputs_[i - 1], text, at_beginning)) return i - 1;
+  }
+  return std::nullopt;
+}
+
+std::optional<size_t> History::find_newer(size_t from, std::string_view text,
+                                          bool at_beginning) const {
+  for (size_t i = from + 1; i < inputs_.size(); ++i) {
+    if (fits(inputs_[i], text, at_beginning)) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace xrun

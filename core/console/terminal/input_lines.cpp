@@ -1,0 +1,165 @@
+#include "core/console/terminal/input_lines.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/base/interrupt.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
+
+// A signal that ends the process is pending. Ctrl-C is none, and is forgotten.
+bool stopped() {
+  clear_interrupt(SIGINT);
+  return interrupt_requested();
+}
+
+}  // namespace
+
+EditedLines::EditedLines(int in, int out, EditorSettings settings, History& history)
+    : terminal_(in, out), editor_(std::move(settings), history) {}
+
+void EditedLines::draw(bool last) {
+  const ScreenSize size = terminal_.size();
+  terminal_.write(painter_.paint(lay_out(editor_.shown(size, last), size), size));
+}
+
+// Returns whether the input is over, and how.
+bool EditedLines::obey(EditorRequest request, Got* got) {
+  switch (request) {
+    case EditorRequest::kAccept: *got = Got::kInput; return true;
+    case EditorRequest::kEnd: *got = Got::kEnd; return true;
+    case EditorRequest::kCancel: {
+      draw(true);
+      terminal_.write("^C" + painter_.finish());
+      editor_.reset();
+      return false;
+    }
+    case EditorRequest::kSuspend:
+      terminal_.write(painter_.finish());
+      terminal_.suspend();
+      return false;
+    case EditorRequest::kClear:
+      terminal_.write(kClearScreen);
+      painter_.forget();
+      return false;
+    case EditorRequest::kNone: return false;
+  }
+  return false;
+}
+
+// Keys that were pressed while an input was computed. The terminal read them by lines, in which it
+// turns Ctrl-D into a zero.
+void EditedLines::read_typed_ahead() {
+  std::string bytes;
+  TerminalInput::Got got;
+  do {
+    got = terminal_.read(bytes, 0);
+  } while (got != TerminalInput::Got::kTimeout && got != TerminalInput::Got::kEnd);
+  std::replace(bytes.begin(), bytes.end(), '\0', '\x04');
+  keys_.feed(bytes);
+}
+
+// Returns whether no more will come: the terminal is gone, or a signal ends the process.
+bool EditedLines::wait_for_keys() {
+  std::string bytes;
+  switch (terminal_.read(bytes, keys_.patience_ms())) {
+    case TerminalInput::Got::kBytes: keys_.feed(bytes); break;
+    case TerminalInput::Got::kTimeout: keys_.give_up(); break;
+    case TerminalInput::Got::kResized: break;
+    case TerminalInput::Got::kContinued:
+      // Whoever ran meanwhile has set the terminal's mode and written on it.
+      terminal_.leave();
+      terminal_.enter();
+      terminal_.write(painter_.begin_line(terminal_.size()));
+      break;
+    case TerminalInput::Got::kWoken: return stopped();
+    case TerminalInput::Got::kEnd: return true;
+  }
+  return false;
+}
+
+InputLines::Got EditedLines::next(std::string& input) {
+  editor_.reset();
+  terminal_.enter();
+  terminal_.write(painter_.begin_line(terminal_.size()));
+  read_typed_ahead();
+  Got got = Got::kEnd;
+  bool over = stopped();
+  if (over) got = Got::kStopped;
+  while (!over) {
+    const std::optional<Key> key = keys_.next();
+    if (key) {
+      over = obey(editor_.press(*key), &got);
+    } else {
+      draw();
+      over = wait_for_keys();
+      if (over && interrupt_requested()) got = Got::kStopped;
+    }
+  }
+  draw(true);
+  terminal_.write(painter_.finish());
+  terminal_.leave();
+  input = editor_.text();
+  return got;
+}
+
+PlainLines::PlainLines(int in, std::function<bool(std::string_view)> wants_more,
+                       std::function<void(bool)> ask)
+    : in_(in), wants_more_(std::move(wants_more)), ask_(std::move(ask)) {}
+
+PlainLines::Line PlainLines::read_line(std::string& line) {
+  while (true) {
+    const size_t end = read_.find('\n');
+    if (end != std::string::npos || (ended_ && !read_.empty())) {
+      const size_t size = std::min(end, read_.size());
+      line = read_.substr(0, size);
+      read_.erase(0, size + 1);
+      if (line.ends_with('\r')) line.pop_back();
+      ++lines_;
+      return Line::kLine;
+    }
+    if (ended_) return Line::kEnd;
+    if (interrupt_requested()) return Line::kInterrupted;
+    // A signal may come to another thread and not end the wait.
+    pollfd waits{in_, POLLIN, 0};
+    if (::poll(&waits, 1, 100) <= 0) continue;
+    char bytes[1 << 14];
+    const ssize_t n = ::read(in_, bytes, sizeof bytes);
+    if (n > 0) {
+      read_.append(bytes, static_cast<size_t>(n));
+    } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
+      ended_ = true;
+    }
+  }
+}
+
+InputLines::Got PlainLines::next(std::string& input) {
+  input.clear();
+  bool begun = false;
+  while (true) {
+    if (ask_) ask_(begun);
+    std::string line;
+    const Line got = read_line(line);
+    if (got == Line::kInterrupted) {
+      if (stopped()) return Got::kStopped;
+      input.clear();
+      begun = false;
+      continue;
+    }
+    if (got == Line::kEnd) return begun ? Got::kInput : Got::kEnd;
+    if (!begun) first_line_ = lines_;
+    input += (begun ? "\n" : "") + line;
+    begun = true;
+    if (!wants_more_ || !wants_more_(input)) return Got::kInput;
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,174 @@
+// Sequences: ECMA-48 (ESC [ parameters final), VT100 application keys (ESC O final), xterm's
+// modifiers (ESC [ 1 ; 5 C is Ctrl-Right) and its bracketed paste.
+
+#include "core/console/terminal/key_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/base/utf8.h"
+
+namespace xrun {
+
+namespace {
+
+using Kind = Key::Kind;
+
+constexpr char kEscape = '\x1b', kCtrlC = '\x03';
+constexpr std::string_view kPasteBegin = "\x1b[200~", kPasteEnd = "\x1b[201~";
+constexpr size_t kLongestSequence = 32;  // longer ones are noise
+constexpr int kEscapeMs = 50, kPasteMs = 1000;
+
+constexpr std::array<std::pair<std::string_view, Kind>, 30> kSequences = {{
+    {"A", Kind::kUp},           {"B", Kind::kDown},        {"C", Kind::kRight},
+    {"D", Kind::kLeft},         {"H", Kind::kHome},        {"F", Kind::kEnd},
+    {"Z", Kind::kBackTab},      {"1~", Kind::kHome},       {"7~", Kind::kHome},
+    {"4~", Kind::kEnd},         {"8~", Kind::kEnd},        {"3~", Kind::kDelete},
+    {"1;5C", Kind::kWordRight}, {"1;5D", Kind::kWordLeft}, {"1;3C", Kind::kWordRight},
+    {"1;3D", Kind::kWordLeft},  {"1;2C", Kind::kRight},    {"1;2D", Kind::kLeft},
+    {"5C", Kind::kWordRight},   {"5D", Kind::kWordLeft},   {"c", Kind::kWordRight},
+    {"d", Kind::kWordLeft},     {"1;2H", Kind::kHome},     {"1;2F", Kind::kEnd},
+    {"1;5H", Kind::kHome},      {"1;5F", Kind::kEnd},      {"3;5~", Kind::kDelete},
+    {"M", Kind::kEnter},        {"1;2A", Kind::kUp},       {"1;2B", Kind::kDown},
+}};
+
+Kind meaning(std::string_view sequence) {
+  for (const auto& [known, kind] : kSequences) {
+    if (known == sequence) return kind;
+  }
+  return Kind::kUnknown;
+}
+
+// Pasted text without what could command the editor or the terminal.
+std::string plain_text(std::string_view pasted) {
+  std::string out;
+  for (size_t at = 0; at < pasted.size(); ++at) {
+    const char c = pasted[at];
+    if (c == '\r') {
+      if (at + 1 == pasted.size() || pasted[at + 1] != '\n') out += '\n';
+    } else if (c == '\n' || c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != '\x7f')) {
+      out += c;
+    }
+  }
+  return repair_utf8(out);
+}
+
+// Bytes of the character that begins with this byte.
+size_t announced_size(unsigned char first) {
+  if (first < 0xC0) return 1;
+  return first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF8 ? 4 : 1;
+}
+
+}  // namespace
+
+void KeyReader::feed(std::string_view bytes) {
+  if (pasting_ && given_up_) {
+    if (bytes.starts_with(kCtrlC)) {
+      bytes_.clear();
+      pasting_ = false;
+    }
+    given_up_ = false;
+  }
+  bytes_ += bytes;
+}
+
+int KeyReader::patience_ms() const {
+  if (pasting_) return given_up_ ? -1 : kPasteMs;
+  return bytes_.empty() ? -1 : kEscapeMs;
+}
+
+std::optional<Key> KeyReader::take(size_t size, Key key) {
+  bytes_.erase(0, size);
+  given_up_ = false;
+  return key;
+}
+
+std::optional<Key> KeyReader::next() {
+  if (pasting_) return read_paste();
+  if (bytes_.empty()) return given_up_ = false, std::nullopt;
+  const char c = bytes_[0];
+  if (c == kEscape) return read_escape();
+  if (c == '\r' || c == '\n') return take(1, {Kind::kEnter});
+  if (c == '\t') return take(1, {Kind::kTab});
+  if (c == '\x7f' || c == '\b') return take(1, {Kind::kBackspace});
+  if (static_cast<unsigned char>(c) < 0x20) {
+    // 0x01 is Ctrl-A; 0x1c to 0x1f are Ctrl with \ ] ^ _
+    const char letter = static_cast<char>(c < 0x1b ? c + 0x60 : c + 0x40);
+    return take(1, {Kind::kControl, std::string(1, c == 0 ? '@' : letter)});
+  }
+  return read_character();
+}
+
+std::optional<Key> KeyReader::read_character() {
+  const size_t size = announced_size(static_cast<unsigned char>(bytes_[0]));
+  const auto broken = std::find_if_not(
+      bytes_.begin() + 1, bytes_.begin() + static_cast<long>(std::min(size, bytes_.size())),
+      is_continuation);
+  const auto have = static_cast<size_t>(broken - bytes_.begin());
+  if (have == bytes_.size() && have < size && !given_up_) return std::nullopt;
+  const CodePoint point = read_utf8(bytes_, 0);
+  if (!point.valid) return take(std::max<size_t>(1, have), {Kind::kText, "\xEF\xBF\xBD"});
+  if (point.value >= 0x80 && point.value < 0xA0) return take(point.size, {Kind::kUnknown});
+  return take(point.size, {Kind::kText, bytes_.substr(0, point.size)});
+}
+
+std::optional<Key> KeyReader::read_escape() {
+  if (bytes_.size() == 1) {
+    if (!given_up_) return std::nullopt;
+    return take(1, {Kind::kEscape});
+  }
+  const char second = bytes_[1];
+  if (second == '[') return read_control_sequence();
+  if (second == 'O') {
+    if (bytes_.size() < 3) {
+      if (!given_up_) return std::nullopt;
+      return take(2, {Kind::kAlt, "O"});
+    }
+    return take(3, {meaning(std::string_view(bytes_).substr(2, 1))});
+  }
+  if (second == kEscape) return take(1, {Kind::kEscape});
+  if (second == '\x7f' || second == '\b') return take(2, {Kind::kAlt, "backspace"});
+  if (second == '\r' || second == '\n') return take(2, {Kind::kAlt, "enter"});
+  if (static_cast<unsigned char>(second) < 0x20) return take(1, {Kind::kEscape});
+  bytes_.erase(0, 1);
+  std::optional<Key> key = read_character();
+  if (!key) {
+    bytes_.insert(0, 1, kEscape);
+    return key;
+  }
+  if (key->kind == Kind::kText) key->kind = Kind::kAlt;
+  return key;
+}
+
+std::optional<Key> KeyReader::read_control_sequence() {
+  size_t end = 2;
+  while (end < bytes_.size() && end < kLongestSequence &&
+         (bytes_[end] >= 0x20 && bytes_[end] < 0x40)) {
+    ++end;
+  }
+  if (end == bytes_.size() && end < kLongestSequence) {
+    if (!given_up_) return std::nullopt;
+    return take(bytes_.size(), {Kind::kUnknown});
+  }
+  // A byte that no sequence may hold ends it and stands for itself.
+  const bool whole = bytes_[end] >= 0x40 && bytes_[end] < 0x7f;
+  const size_t size = whole ? end + 1 : end;
+  const std::string_view sequence = std::string_view(bytes_).substr(0, size);
+  if (sequence == kPasteBegin) {
+    bytes_.erase(0, size);
+    pasting_ = true;
+    return read_paste();
+  }
+  return take(size, {meaning(sequence.substr(2))});
+}
+
+std::optional<Key> KeyReader::read_paste() {
+  const size_t end = bytes_.find(kPasteEnd);
+  if (end == std::string::npos) return std::nullopt;
+  pasting_ = false;
+  Key key{Kind::kPaste, plain_text(std::string_view(bytes_).substr(0, end))};
+  return take(end + kPasteEnd.size(), std::move(key));
+}
+
+}  // namespace xrun

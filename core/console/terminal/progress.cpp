@@ -1,0 +1,130 @@
+#include "core/console/terminal/progress.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core/base/count_text.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/data/rows/ledger.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr double kMeanWeight = 0.1;  // of the newest step
+constexpr double kPlainLineS = 30;   // between lines where nothing can be redrawn
+constexpr double kShowTaskAfterS = 2;
+constexpr double kRedrawS = 0.1;
+
+// The mean of the values so far until the newest would weigh less than kMeanWeight.
+void move_mean(double& mean, double value, int64_t count) {
+  mean += std::max(kMeanWeight, 1 / static_cast<double>(count)) * (value - mean);
+}
+
+}  // namespace
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string format_duration(double seconds) {
+  const auto whole = static_cast<int64_t>(std::ceil(std::max(seconds, 0.0)));
+  if (whole < 60) return fmt::format("{}s", whole);
+  if (whole < 3600) return fmt::format("{}m {:02}s", whole / 60, whole % 60);
+  return fmt::format("{}h {:02}m", whole / 3600, whole / 60 % 60);
+}
+
+std::string format_metric(double value) {
+  if (!std::isfinite(value)) return std::isnan(value) ? "nan" : (value > 0 ? "inf" : "-inf");
+  const double size = std::fabs(value);
+  if (size >= 1e-4 && size < 10) return fmt::format("{:.4f}", value);
+  return fmt::format("{:.4g}", value);
+}
+
+RunProgress::RunProgress(Console& console, Clock clock)
+    : console_(console), clock_(std::move(clock)) {
+  start();
+}
+
+RunProgress::~RunProgress() { finish(); }
+
+void RunProgress::start() {
+  last_ = last_printed_ = clock_();
+  body_s_ = update_s_ = tokens_ = 0;
+  steps_ = 0;
+  printed_done_ = -1;
+}
+
+std::string RunProgress::line(const StepProgress& progress) const {
+  std::string text = progress.total > 0 ? fmt::format("step {}/{}", progress.done, progress.total)
+                                        : fmt::format("step {}", progress.done);
+  if (progress.loss) text += "  loss " + format_metric(*progress.loss);
+  if (progress.accuracy) text += fmt::format("  accuracy {:.2f}", *progress.accuracy);
+  if (update_s_ > 0 && tokens_ > 0) {
+    text += fmt::format("  {} tokens/s", count_text(std::llround(tokens_ / update_s_)));
+  }
+  if (progress.total > progress.done) {
+    const auto left = static_cast<double>(progress.total - progress.done);
+    text += fmt::format("  {} left", format_duration(left * body_s_));
+  }
+  return text;
+}
+
+void RunProgress::step(const StepProgress& progress) {
+  const double now = clock_();
+  const double body_s = now - last_;
+  const bool first = ++steps_ == 1;
+  move_mean(body_s_, body_s, std::max<int64_t>(steps_ - 1, 1));
+  move_mean(update_s_, progress.update_s > 0 ? progress.update_s : body_s, steps_);
+  move_mean(tokens_, static_cast<double>(progress.tokens), steps_);
+  last_ = now;
+  if (console_.traits().terminal) {
+    console_.set_status(line(progress));
+    return;
+  }
+  const bool last = progress.total > 0 && progress.done >= progress.total;
+  const bool tenth = progress.total > 0 &&
+                     (progress.done - printed_done_) * 10 >= std::max<int64_t>(progress.total, 10);
+  if (!first && !last && !tenth && now - last_printed_ < kPlainLineS) return;
+  last_printed_ = now;
+  printed_done_ = progress.done;
+  console_.print(line(progress));
+}
+
+void RunProgress::finish() { console_.set_status(""); }
+
+TaskProgress::TaskProgress(Console& console, const std::string& what, std::string unit, Clock clock)
+    : console_(console),
+      what_(shown_text(what, Blanks::kBreaksMarked)),
+      unit_(std::move(unit)),
+      clock_(std::move(clock)) {
+  began_ = shown_ = clock_();
+}
+
+TaskProgress::~TaskProgress() { console_.set_status(""); }
+
+void TaskProgress::update(int64_t done, int64_t total) {
+  const double now = clock_();
+  const bool terminal = console_.traits().terminal;
+  if (now - began_ < kShowTaskAfterS) return;
+  if (now - shown_ < (terminal ? kRedrawS : kPlainLineS)) return;
+  shown_ = now;
+  std::string text = what_ + "  " + count_text(done);
+  if (total > 0) text += "/" + count_text(total);
+  text += " " + unit_;
+  if (done > 0 && total > done) {
+    const double left =
+        (now - began_) / static_cast<double>(done) * static_cast<double>(total - done);
+    text += fmt::format("  {} left", format_duration(left));
+  }
+  if (terminal) {
+    console_.set_status(text);
+  } else {
+    console_.print(text);
+  }
+}
+
+}  // namespace xrun

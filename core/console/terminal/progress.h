@@ -1,0 +1,74 @@
+#pragma once
+// Progress of a run and of a long task: one redrawn line on a terminal, rare plain lines elsewhere.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "core/console/terminal/console.h"
+
+namespace xrun {
+
+// Seconds from any fixed moment; tests pass their own.
+using Clock = std::function<double()>;
+double steady_seconds();
+
+// One finished step of a run.
+struct StepProgress {
+  int64_t done = 0;   // bodies done, this one included
+  int64_t total = 0;  // of the phase; 0: unknown
+  std::optional<double> loss;
+  std::optional<double> accuracy;
+  int64_t tokens = 0;   // of this step
+  double update_s = 0;  // what its update took; 0: as long as the body
+};
+
+// "step 57/120  loss 0.4213  accuracy 0.81  1,240 tokens/s  2m 10s left". Tokens/s are those of
+// the updates; the time left follows whole bodies, of which the first counts only until there is a
+// second, since it often holds what precedes training. Both are exponential means, weight 0.1.
+// On a terminal every step redraws the line. Elsewhere a line is printed for the first step, the
+// last one, and whenever 30 s or a tenth of the total have passed.
+class RunProgress {
+ public:
+  explicit RunProgress(Console& console, Clock clock = steady_seconds);
+  ~RunProgress();  // clears the line
+
+  // Call before the first body of a loop, so that the first step has a duration.
+  void start();
+  void step(const StepProgress& progress);
+  void finish();
+
+ private:
+  std::string line(const StepProgress& progress) const;
+
+  Console& console_;
+  Clock clock_;
+  double last_ = 0, last_printed_ = 0;
+  double body_s_ = 0, update_s_ = 0, tokens_ = 0;  // means
+  int64_t steps_ = 0, printed_done_ = -1;
+};
+
+// "caching pairs.jsonl  120/300 rows  3s left", shown once a task has taken 2 seconds; on anything
+// but a terminal a line every 30 s. Cheap to call often: it looks at the clock and returns.
+class TaskProgress {
+ public:
+  TaskProgress(Console& console, const std::string& what, std::string unit,
+               Clock clock = steady_seconds);
+  ~TaskProgress();  // clears the line; an unfinished task prints nothing more
+
+  void update(int64_t done, int64_t total);  // total 0: unknown
+
+ private:
+  Console& console_;
+  std::string what_, unit_;
+  Clock clock_;
+  double began_, shown_;
+};
+
+// "45s", "2m 10s", "3h 05m"; rounds up, "0s" for nothing.
+std::string format_duration(double seconds);
+// "0.6931", "12.3", "1.2e-05": four significant digits for a glance.
+std::string format_metric(double value);
+
+}  // namespace xrun

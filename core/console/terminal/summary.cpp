@@ -1,0 +1,199 @@
+#include "core/console/terminal/summary.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/count_text.h"
+#include "core/console/terminal/progress.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/console/terminal/text_width.h"
+#include "core/console/terminal/word_list.h"
+#include "core/data/rows/ledger.h"
+#include "core/run/record/run_summary.h"
+
+namespace xrun {
+
+namespace {
+
+// Lines of `text` beside `indent` columns: broken at blanks on a terminal, elsewhere one. A path
+// stays whole, so that it can be copied.
+std::vector<std::string> lines_for(const Console& console, const std::string& text, int indent) {
+  constexpr int kNarrowest = 10;
+  if (!console.traits().terminal || text.find(' ') == std::string::npos) return {text};
+  return broken_lines(text, std::max(console.traits().width - indent, kNarrowest));
+}
+
+// "name    text" lines, the names dim and padded to one width.
+class Facts {
+ public:
+  explicit Facts(const Console& console) : console_(console) {}
+
+  void add(const std::string& name, const std::string& text) {
+    if (!text.empty()) facts_.emplace_back(shown_text(name), shown_text(text));
+  }
+
+  std::string text() const {
+    int width = 0;
+    for (const auto& fact : facts_) width = std::max(width, text_width(fact.first));
+    std::string out;
+    for (const auto& [name, text] : facts_) {
+      std::string before =
+          console_.dim(name) + std::string(static_cast<size_t>(width - text_width(name) + 2), ' ');
+      for (const std::string& line : lines_for(console_, text, width + 2)) {
+        out += before + line + "\n";
+        before = std::string(static_cast<size_t>(width) + 2, ' ');
+      }
+    }
+    return out;
+  }
+
+ private:
+  const Console& console_;
+  std::vector<std::pair<std::string, std::string>> facts_;
+};
+
+std::string parameter_text(const OpeningReport& report) {
+  if (report.parameters < 0) return "";
+  std::string text = count_text(report.parameters);
+  if (report.trainable >= 0) text += fmt::format(", {} trainable", count_text(report.trainable));
+  return text;
+}
+
+std::string count_or_nothing(int64_t value) { return value < 0 ? "" : count_text(value); }
+
+// "loss 0.4213, accuracy 0.81" of the keys that begin with `prefix` and end there.
+std::string metric_text(const Json& object, const std::string& prefix) {
+  std::string text;
+  for (const char* name : {"loss", "accuracy"}) {
+    const Json* value = object.find(prefix + name);
+    if (value == nullptr || !value->is_number()) continue;
+    text +=
+        fmt::format("{}{} {}", text.empty() ? "" : ", ", name, format_metric(value->as_double()));
+  }
+  return text;
+}
+
+// One line a validation set: "valid", "valid/other".
+void add_valid(Facts& facts, const Json& object) {
+  if (!object.is_object()) return;
+  constexpr std::string_view kEnd = "/loss";
+  for (const auto& [key, value] : object.as_object()) {
+    if (!key.starts_with("valid/") || !key.ends_with(kEnd)) continue;
+    const std::string set = key.substr(0, key.size() - kEnd.size());
+    facts.add(set, metric_text(object, set + "/"));
+  }
+}
+
+std::string step_text(const RunSummary& summary) {
+  std::string text = count_text(summary.steps);
+  if (summary.total_steps > summary.steps) text += " of " + count_text(summary.total_steps);
+  if (summary.first_step > 0) {
+    text += fmt::format(", from {} on after a resume", count_text(summary.first_step));
+  }
+  return text;
+}
+
+std::string memory_text(const RunSummary& summary) {
+  std::string text = format_bytes(summary.peak_rss_mb * 1024 * 1024);
+  if (summary.tensor_bytes > 0) {
+    text += fmt::format(", {} {}, planned {}",
+                        summary.tensors_on_host ? "of it tensors" : "tensors of the GPU",
+                        format_bytes(static_cast<double>(summary.tensor_bytes)),
+                        format_bytes(static_cast<double>(summary.planned_bytes)));
+  }
+  return text;
+}
+
+// "3 of train/kl, 1 of valid/loss: null in metrics.jsonl"; a few names are enough.
+std::string nonfinite_text(const std::map<std::string, int64_t>& metrics) {
+  constexpr size_t kNamed = 4;
+  std::string text;
+  size_t named = 0;
+  for (const auto& [name, count] : metrics) {
+    if (named == kNamed) break;
+    text += fmt::format("{}{} of {}", named++ == 0 ? "" : ", ", count_text(count), name);
+  }
+  if (metrics.size() > named) {
+    text += fmt::format(" and those of {} more metrics", metrics.size() - named);
+  }
+  return text + ": null in metrics.jsonl";
+}
+
+}  // namespace
+
+std::string opening_report(const OpeningReport& report, const Console& console) {
+  Facts facts(console);
+  facts.add("recipe", report.recipe);
+  facts.add("model", report.model);
+  facts.add("parameters", parameter_text(report));
+  facts.add("tokens", count_or_nothing(report.tokens));
+  facts.add("steps", count_or_nothing(report.steps));
+  for (const auto& [name, text] : report.facts) facts.add(name, text);
+  facts.add("output", report.output);
+  std::string out = shown_text(report.ledger) + facts.text();
+  for (const std::string& notice : report.notices) {
+    std::string rest = shown_text(notice);
+    if (rest.empty() || rest.back() != '\n') rest += '\n';
+    for (size_t from = 0, end = 0; from < rest.size(); from = end + 1) {
+      end = rest.find('\n', from);
+      for (const std::string& line : lines_for(console, rest.substr(from, end - from), 0)) {
+        out += line + "\n";
+      }
+    }
+  }
+  return out;
+}
+
+Console console_of_file(const Console& like) {
+  return {[](std::string_view) {}, {.width = like.traits().width}};
+}
+
+std::string resume_line(const std::string& dir, int64_t step,
+                        const std::vector<std::string>& notices) {
+  std::string text =
+      step < 0 ? fmt::format("{}: nothing was saved there, so it starts from the beginning\n",
+                             dir)
+               : fmt::format("resumed {} at step {}\n", dir, step);
+  for (const std::string& notice : notices) {
+    text += notice;
+    if (!notice.empty() && notice.back() != '\n') text += '\n';
+  }
+  return shown_text(text);
+}
+
+std::string closing_summary(const RunSummary& summary, const Console& console) {
+  Facts facts(console);
+  facts.add("steps", step_text(summary));
+  facts.add("stopped", summary.stopped);
+  facts.add("train",
+            summary.last_train.is_object() ? metric_text(summary.last_train, "train/") : "");
+  add_valid(facts, summary.last_valid);
+  std::string time = format_duration(summary.seconds);
+  if (summary.tokens > 0 && summary.seconds > 0) {
+    const double rate = static_cast<double>(summary.tokens) / summary.seconds;
+    time += fmt::format(", {} tokens/s over all of it", count_text(std::llround(rate)));
+  }
+  facts.add("time", time);
+  facts.add("peak memory", memory_text(summary));
+  if (!summary.nonfinite.empty()) {
+    facts.add("not finite", nonfinite_text(summary.nonfinite));
+  }
+  if (summary.skipped > 0) {
+    facts.add("no update",
+              fmt::format("in {} step{}, whose trained tokens all weigh 0",
+                          count_text(summary.skipped), summary.skipped == 1 ? "" : "s"));
+  }
+  facts.add("run", summary.dir.string());
+  for (const std::filesystem::path& exported : summary.exported) {
+    const bool last = exported.filename() == "hf";
+    facts.add(last ? "model" : exported.filename().string(), exported.string());
+  }
+  if (summary.total_steps > summary.steps && summary.stopped.starts_with("--steps")) {
+    facts.add("go on", "the same command with --resume and more --steps, or none");
+  }
+  return facts.text();
+}
+
+}  // namespace xrun

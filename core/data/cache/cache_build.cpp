@@ -1,0 +1,300 @@
+// Commit of a segment: write and fsync its file and the list of bad rows, then replace the partial
+// manifest, which holds all that a later build needs to go on: ledger, summary, and the cursor
+// behind the last committed row. A commit runs while the next segment is gathered; one ends before
+// the next begins. The finished manifest has a name of its own: no unfinished folder is a cache.
+//
+// The key names the files by digest, so the rows must be those of exactly these bytes: the reader
+// hashes what it reads. A file's end compares that with the key's digest, and a build that goes on
+// compares the content before its cursor with that of which the committed rows were made.
+
+#include "core/data/cache/cache_build.h"
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/hash.h"
+#include "core/base/interrupt.h"
+#include "core/data/cache/bad_row_log.h"
+#include "core/data/cache/build_folder.h"
+#include "core/data/cache/cache_manifest.h"
+#include "core/data/rows/ledger_check.h"
+#include "core/data/cache/row_columns.h"
+#include "core/data/cache/row_pipeline.h"
+#include "core/data/cache/segment_commit.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+constexpr auto kProgressInterval = std::chrono::milliseconds(200);
+constexpr uint64_t kHugeRow = 8;  // th part of segment_bytes
+
+// Whether an error says nothing about the data, so that what is committed stays.
+bool is_of_system(const Error& error) {
+  return dynamic_cast<const Interrupted*>(&error) != nullptr ||
+         dynamic_cast<const FileError*>(&error) != nullptr;
+}
+
+class Build {
+ public:
+  Build(const fs::path& dir, const CacheSource& source, const RowType& row_type)
+      : dir_(dir), source_(source), row_type_(row_type), columns_(row_type.schema()) {}
+
+  void run() {
+    remove_temporaries(dir_);  // the lock is ours, so nobody writes them
+    if (!go_on()) begin();
+    if (source_.strict) check_strict(manifest_.ledger, true);
+    try {
+      take_rows();
+    } catch (const Error& error) {
+      if (data_fault_ && !is_of_system(error)) discard();
+      throw;
+    }
+    finish();
+  }
+
+ private:
+  // The data itself ends this build: these bytes never give a finished cache under this key.
+  void discard() {
+    if (committing_.valid()) committing_.wait();
+    remove_cache_folder(dir_);
+  }
+
+  void begin() {
+    remove_build(dir_);
+    manifest_ = CacheManifest();
+    manifest_.key = cache_key(source_.key_document);
+    manifest_.row_type = row_kind_name(columns_.schema().kind);
+    manifest_.key_document = source_.key_document;
+    manifest_.ledger.name = source_.name;
+    for (const DataFile& file : source_.files) manifest_.ledger.files.push_back(file.name);
+    cursor_ = {};
+    content_ = Hasher();
+    splitter_.reset();
+    bad_rows_.emplace(dir_ / kBadRowsName, BadRowsEntry());
+  }
+
+  // Takes up the partial manifest. Returns false if there is none, or, said to the user, if it or
+  // its files are not whole, or are not of these bytes and columns: every row is read again then.
+  bool go_on() {
+    if (!path_exists(dir_ / kPartialName)) return false;
+    const Json fresh = columns_.summary();
+    try {
+      manifest_ = read_interrupted_build(dir_);
+      columns_.restore(manifest_.summary);
+      XRUN_CHECK(columns_.columns() == manifest_.columns, "its columns are others");
+      bad_rows_.emplace(dir_ / kBadRowsName, manifest_.bad_rows);
+      open_at_cursor();
+    } catch (const Error& error) {
+      if (is_of_system(error)) throw;  // a later call may read it
+      columns_.restore(fresh);
+      if (source_.notice) {
+        source_.notice(
+            fmt::format("the interrupted build of {} cannot go on, every row is read again: {}",
+                        source_.name, error.what()));
+      }
+      return false;
+    }
+    return true;
+  }
+
+  // Opens the file of the last commit behind the content that is read already.
+  void open_at_cursor() {
+    cursor_ = manifest_.segments.back().cursor;
+    const int32_t files = static_cast<int32_t>(source_.files.size());
+    XRUN_CHECK(cursor_.file >= 0 && cursor_.file <= files, "its cursor is in no file");
+    if (cursor_.file == files) return;
+    const std::string& name = source_.files[static_cast<size_t>(cursor_.file)].name;
+    splitter_ = RowSplitter::open(name, name, cursor_.at);
+    content_ = splitter_->take_prefix();
+    XRUN_CHECK(content_.hex() == cursor_.xxh3, "{}: other bytes stand before the cursor", name);
+  }
+
+  void take_rows() {
+    lines_before_ = manifest_.ledger.lines - cursor_.at.lines;
+    for (size_t f = 0; f < source_.files.size(); ++f) {
+      total_bytes_ += source_.files[f].bytes;
+      if (f < static_cast<size_t>(cursor_.file)) bytes_before_ += source_.files[f].bytes;
+    }
+    RowPipeline pipeline(source_.files, row_type_, {source_.workers, source_.block_bytes},
+                         cursor_.file, std::move(splitter_));
+    while (std::unique_ptr<EncodedBlock> block = pipeline.next([] { check_interrupt(); })) {
+      take_block(*block);
+      report(block->raw_bytes);
+      pipeline.release(std::move(block));
+    }
+  }
+
+  void take_block(EncodedBlock& block) {
+    hashed_ = 0;
+    for (size_t row = 0; row < block.encoded; ++row) {
+      check_interrupt();
+      take_row(block, row);
+      if (source_.strict) check_strict(manifest_.ledger, true);
+    }
+    if (block.error) {
+      data_fault_ = true;
+      std::rethrow_exception(block.error);
+    }
+    hash_content(block.raw, block.raw.behind.offset);
+    cursor_.at = block.raw.behind;
+    if (block.ends_file) end_file(block);
+  }
+
+  void take_row(EncodedBlock& block, size_t index) {
+    SourceLedger& ledger = manifest_.ledger;
+    const RowBlock::Row& place = block.raw.rows[index];
+    const SourceLine at{block.file, place.line};
+    RowOutcome& outcome = block.outcomes[index];
+    ++ledger.rows;
+    if (outcome.row.repairs > 0) ledger.repair(at, outcome.row.repairs);
+    if (!outcome.reason.empty()) {
+      drop(at, outcome.reason, outcome.detail);
+      return;
+    }
+    try {
+      columns_.accept(outcome.row, at, ledger);
+    } catch (const RowRefusal& refusal) {
+      drop(at, refusal.reason(), refusal.what());
+      return;
+    }
+    if (!segment_) segment_ = std::make_unique<SegmentData>(columns_.columns());
+    columns_.append(outcome.row, at, *segment_);
+    segment_->end_row();
+    ++ledger.kept;
+    if (segment_->bytes() < source_.segment_bytes) return;
+    hash_content(block.raw, place.behind.offset);
+    cursor_.at = place.behind;
+    ledger.lines = lines_before_ + cursor_.at.lines;
+    commit();
+  }
+
+  void drop(const SourceLine& at, const std::string& reason, const std::string& detail) {
+    manifest_.ledger.drop(at, reason, detail);
+    if (reason == kFilteredReason) return;
+    bad_rows_->add(source_.files[static_cast<size_t>(at.file)].name, at.line, reason, detail);
+  }
+
+  void hash_content(const RowBlock& block, uint64_t file_offset) {
+    const size_t end = file_offset - block.from.offset;
+    content_.bytes(std::string_view(block.content).substr(hashed_, end - hashed_));
+    hashed_ = end;
+  }
+
+  void end_file(const EncodedBlock& block) {
+    const DataFile& file = source_.files[static_cast<size_t>(block.file)];
+    data_fault_ = true;
+    if (block.file_digest != file.digest) source_.digests.forget(file.name);
+    XRUN_CHECK(block.file_digest == file.digest,
+               "{}: changed while it was read ({} bytes, {} when it was opened); run again, and do "
+               "not write to a data file while it is read",
+               file.name, block.raw_bytes, file.bytes);
+    data_fault_ = false;
+    lines_before_ += cursor_.at.lines + (cursor_.at.column > 0 ? 1 : 0);
+    manifest_.ledger.lines = lines_before_;
+    bytes_before_ += file.bytes;
+    cursor_ = {block.file + 1, {}, ""};
+    content_ = {};
+  }
+
+  // Lets the manifest tell all that was taken, but for the segment that is gathered.
+  void describe() {
+    finish_commit();
+    if (segment_) manifest_.columns = segment_->columns();
+    manifest_.bad_rows = bad_rows_->commit();
+    manifest_.summary = columns_.summary();
+  }
+
+  SourceCursor hashed_cursor() const {
+    SourceCursor cursor = cursor_;
+    if (cursor.at.offset > 0) cursor.xxh3 = content_.hex();
+    return cursor;
+  }
+
+  void commit() {
+    describe();
+    const uint64_t usual = source_.segment_bytes + source_.segment_bytes / kHugeRow;
+    const bool has_huge_row = segment_->bytes() > usual;
+    auto write = [dir = dir_, manifest = manifest_, cursor = hashed_cursor(),
+                  segment = std::move(segment_)]() mutable {
+      append_segment(dir, *segment, std::move(cursor), manifest);
+      segment.reset();
+      write_file_atomic(dir / kPartialName, encode_manifest(manifest));
+      return manifest.segments.back();
+    };
+    committing_ = std::async(std::move(write));  // deferred where there are no more threads
+    if (has_huge_row) finish_commit();           // a builder of huge rows has no memory for two
+  }
+
+  void finish_commit() {
+    if (committing_.valid()) manifest_.segments.push_back(committing_.get());
+  }
+
+  void finish() {
+    describe();
+    if (segment_) append_segment(dir_, *segment_, hashed_cursor(), manifest_);
+    write_file_atomic(dir_ / kManifestName, encode_manifest(manifest_));
+    std::error_code ignored;  // a partial manifest beside the finished one is never read
+    fs::remove(dir_ / kPartialName, ignored);
+  }
+
+  void report(uint64_t file_bytes) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!source_.progress || now - reported_ < kProgressInterval) return;
+    reported_ = now;
+    const auto done = static_cast<double>(bytes_before_ + file_bytes);
+    const auto all = static_cast<double>(std::max<uint64_t>(total_bytes_, 1));
+    source_.progress(manifest_.ledger.rows, done / all);
+  }
+
+  fs::path dir_;
+  const CacheSource& source_;
+  const RowType& row_type_;
+  RowColumns columns_;
+  CacheManifest manifest_;
+  SourceCursor cursor_;
+  Hasher content_;                         // of the cursor's file, before the cursor
+  size_t hashed_ = 0;                      // bytes of the present block that are in content_
+  std::unique_ptr<RowSplitter> splitter_;  // of a build that goes on, at its cursor
+  std::optional<BadRowLog> bad_rows_;
+  std::unique_ptr<SegmentData> segment_;  // gathered since the last commit, never empty
+  std::future<SegmentEntry> committing_;  // of the segment before it; waited for by ~future
+  bool data_fault_ = false;               // an Error of this moment is one of the data
+  int64_t lines_before_ = 0;              // the cursor's file
+  uint64_t total_bytes_ = 0;
+  uint64_t bytes_before_ = 0;  // the cursor's file
+  std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+bool is_cached(const fs::path& data_root, const CacheSource& source) {
+  std::error_code code;
+  return fs::exists(data_root / cache_key(source.key_document) / kManifestName, code);
+}
+
+fs::path ensure_cache(const fs::path& data_root, const CacheSource& source,
+                      const RowType& row_type) {
+  const fs::path dir = data_root / cache_key(source.key_document);
+  if (is_cached(data_root, source)) return dir;
+  bool said = false;
+  const FileLock lock(dir / kLockName, true, [&] {
+    check_interrupt();
+    if (!said && source.notice) {
+      source.notice(fmt::format("waiting for another process that caches {} (in {})", source.name,
+                                dir.string()));
+    }
+    said = true;
+  });
+  if (is_cached(data_root, source)) return dir;  // another process was first
+  Build(dir, source, row_type).run();
+  return dir;
+}
+
+}  // namespace xrun

@@ -1,0 +1,119 @@
+#include "core/data/cache/cache_folder.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/folder_list.h"
+#include "core/data/cache/build_folder.h"
+#include "core/data/cache/cache_manifest.h"
+#include "core/data/cache/sidecar.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_segment_name(const std::string& name) {
+  return name.starts_with("segment_") && name.ends_with(".bin");
+}
+
+// What a build may leave, and nothing else.
+bool belongs_to_cache(const std::string& name) {
+  return is_segment_name(name) || name == kBadRowsName || name == kLockName ||
+         name == kSidecarFolder || name.starts_with(kManifestName) ||
+         name.starts_with(kPartialName);
+}
+
+bool is_being_built(const fs::path& dir) {
+  return path_exists(dir / kLockName) && !FileLock(dir / kLockName, false).held();
+}
+
+int64_t unix_seconds(fs::file_time_type time) {
+  const auto since = std::chrono::file_clock::to_sys(time).time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(since).count();
+}
+
+void measure(CacheFolder& folder) {
+  std::error_code code;
+  for (fs::recursive_directory_iterator entry(folder.dir, code), end; !code && entry != end;
+       entry.increment(code)) {
+    std::error_code failed;
+    if (!entry->is_regular_file(failed)) continue;
+    const uint64_t bytes = entry->file_size(failed);
+    if (!failed) folder.bytes += bytes;
+    const auto time = entry->last_write_time(failed);
+    if (!failed) folder.changed_s = std::max(folder.changed_s, unix_seconds(time));
+  }
+}
+
+void read_figures(CacheFolder& folder, const char* manifest_name) {
+  const CacheManifest manifest = read_manifest(folder.dir, manifest_name);
+  folder.row_type = manifest.row_type;
+  folder.name = manifest.ledger.name;
+  folder.files = manifest.ledger.files;
+  folder.rows = manifest.rows();
+  if (const Json* tokens = manifest.summary.find("tokens")) folder.tokens = tokens->as_int();
+}
+
+CacheFolder look_at(const fs::path& dir) {
+  CacheFolder folder;
+  folder.dir = dir;
+  measure(folder);
+  try {
+    const bool finished = path_exists(dir / kManifestName);
+    folder.state = finished              ? CacheState::kFinished
+                   : is_being_built(dir) ? CacheState::kBuilding
+                                         : CacheState::kUnfinished;
+    if (finished || path_exists(dir / kPartialName)) {
+      read_figures(folder, finished ? kManifestName : kPartialName);
+    }
+  } catch (const Error& error) {
+    if (folder.state != CacheState::kBuilding) folder.state = CacheState::kUnreadable;
+    folder.problem = error.what();
+  }
+  return folder;
+}
+
+}  // namespace
+
+const char* cache_state_name(CacheState state) {
+  constexpr const char* kNames[] = {"finished", "unfinished", "building", "unreadable"};
+  return kNames[static_cast<int>(state)];
+}
+
+bool is_cache_key(const std::string& name) {
+  return name.size() == 32 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+std::vector<CacheFolder> list_caches(const fs::path& data_root) {
+  std::vector<CacheFolder> folders;
+  for (const fs::path& path : list_folder(data_root)) {
+    std::error_code failed;
+    const bool folder = fs::is_directory(path, failed) && !fs::is_symlink(path, failed);
+    if (folder && is_cache_key(path.filename().string())) folders.push_back(look_at(path));
+  }
+  std::sort(folders.begin(), folders.end(), [](const CacheFolder& a, const CacheFolder& b) {
+    return std::tie(a.changed_s, a.dir) < std::tie(b.changed_s, b.dir);
+  });
+  return folders;
+}
+
+void remove_cache(const fs::path& dir) {
+  std::error_code code;
+  XRUN_CHECK(is_cache_key(dir.filename().string()) && fs::is_directory(dir, code),
+             "{}: is no folder of a cache; `xrun cache ls` lists them", dir.string());
+  for (const fs::path& path : list_folder(dir)) {
+    XRUN_CHECK(belongs_to_cache(path.filename().string()),
+               "{}: holds {}, which no cache has; it is left as it is", dir.string(),
+               path.filename().string());
+  }
+  const FileLock lock(dir / kLockName, false);
+  XRUN_CHECK(lock.held(), "{}: another process is building it; it is left as it is", dir.string());
+  code = remove_cache_folder(dir);
+  XRUN_CHECK(!code, "{}: cannot be removed: {}", dir.string(), code.message());
+}
+
+}  // namespace xrun

@@ -1,0 +1,144 @@
+#include "core/data/cache/data_files.h"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/hash.h"
+#include "core/base/interrupt.h"
+#include "core/base/lfs_pointer.h"
+#include "core/base/shell_word.h"
+#include "core/data/rows/byte_stream.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// What users bring and what turns it into lines of JSON. {0} is the path, {1} that of the result,
+// both quoted for a shell; no command writes over a file that is there.
+struct Conversion {
+  const char* ending;
+  const char* command;
+};
+constexpr Conversion kConversions[] = {
+    {".parquet",
+     "python3 -c \"import pandas, sys; pandas.read_parquet(sys.argv[1])"
+     ".to_json(open(sys.argv[2], 'x'), orient='records', lines=True)\" {0} {1}"},
+    {".csv",
+     "python3 -c \"import pandas, sys; pandas.read_csv(sys.argv[1])"
+     ".to_json(open(sys.argv[2], 'x'), orient='records', lines=True)\" {0} {1}"},
+};
+constexpr const char* kRename = "mv -n -- {0} {1}";
+
+// Zeros stand behind the end of a shorter file.
+std::string beginning_of(const std::string& path) {
+  std::string beginning(4096, '\0');
+  std::ifstream(path).read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  return beginning;
+}
+
+// What the file holds decides where its name does not: rows are renamed. Returns "" if neither says
+// what it is.
+std::string conversion_of(const std::string& path) {
+  const auto command = [&](const char* pattern, const char* ending) {
+    const std::string target = fs::path(path).replace_extension(ending).string();
+    return fmt::format(fmt::runtime(pattern), shell_word(path), shell_word(target));
+  };
+  for (const Conversion& kind : kConversions) {
+    if (path.ends_with(kind.ending)) return command(kind.command, ".jsonl");
+  }
+  const std::string beginning = beginning_of(path);
+  const size_t first = beginning.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) return "";
+  return beginning[first] == '['   ? command(kRename, ".json")
+         : beginning[first] == '{' ? command(kRename, ".jsonl")
+                                   : "";
+}
+
+void refuse_other_kinds(const std::string& path) {
+  const std::string content = content_name(path);
+  for (const char* ending : {".jsonl", ".json", ".txt"}) {
+    if (content.ends_with(ending)) return;
+  }
+  constexpr const char* kWanted =
+      "rows are read from .jsonl (a JSON object a line), .json (an array) and .txt files (rows "
+      "parted by blank lines), each also .gz or .zst";
+  const std::string command = conversion_of(path);
+  XRUN_CHECK(!command.empty(), "{}: {}; this is no such file", path, kWanted);
+  throw Error(fmt::format("{}: {}; make it one with\n  {}", path, kWanted, command));
+}
+
+std::string current_folder() {
+  std::error_code code;
+  const fs::path path = fs::current_path(code);
+  return code ? "gone" : path.string();
+}
+
+std::vector<std::string> expand_glob(const std::string& pattern) {
+  glob_t found{};
+  std::vector<std::string> paths;
+  if (::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
+    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  }
+  ::globfree(&found);
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+DataFile read_data_file(const std::string& path, const HashProgress& progress,
+                        const FileDigests& digests) {
+  XRUN_CHECK(path_exists(path), "{}: there is no such data file (the current folder is {})", path,
+             current_folder());
+  std::error_code code;
+  XRUN_CHECK(!fs::is_directory(path, code), "{0}: is a folder; name its files, say {0}/*.jsonl",
+             path);
+  XRUN_CHECK(fs::is_regular_file(path, code), "{}: is not a regular file", path);
+  refuse_lfs_pointer(beginning_of(path), path);
+  refuse_other_kinds(path);
+  const uint64_t bytes = fs::file_size(path, code);
+  XRUN_CHECK(!code, "{}: cannot be looked at: {}", path, code.message());
+  const auto each = [&](uint64_t done) {
+    check_interrupt();
+    if (progress) progress(path, done, bytes);
+  };
+  return {path, bytes, digests.digest(path, each)};
+}
+
+}  // namespace
+
+std::vector<DataFile> find_data_files(const std::string& path, const HashProgress& progress,
+                                      const FileDigests& digests) {
+  XRUN_CHECK(!path.empty(), "a data source has an empty path");
+  std::vector<DataFile> files;
+  std::error_code code;
+  if (path.find_first_of("*?[") == std::string::npos || fs::exists(path, code)) {
+    files.push_back(read_data_file(path, progress, digests));
+    return files;
+  }
+  for (const std::string& match : expand_glob(path)) {
+    files.push_back(read_data_file(match, progress, digests));
+  }
+  XRUN_CHECK(!files.empty(), "{}: no file matches (the current folder is {})", path,
+             current_folder());
+  return files;
+}
+
+Json data_files_json(const std::vector<DataFile>& files) {
+  Json list = Json::array();
+  for (const DataFile& file : files) {
+    Json entry = Json::object();
+    entry.set("name", file.name);
+    entry.set("bytes", file.bytes);
+    entry.set("xxh3", file.digest);
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+}  // namespace xrun

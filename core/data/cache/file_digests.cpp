@@ -1,0 +1,146 @@
+// A record is {"file": {...}, "xxh3": digest of the data file, "check": digest of these two}. It is
+// not synced: one that is damaged or lost is made again.
+
+#include "core/data/cache/file_digests.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/folder_list.h"
+#include "core/base/hash.h"
+#include "core/base/json.h"
+#include "core/data/cache/cache_folder.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+constexpr uint64_t kMaxRecordBytes = 1 << 16;
+
+int64_t nanoseconds(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+struct FileState {
+  Json document;           // all that must be as it was
+  int64_t changed_ns = 0;  // the later one of both times of change, since 1970
+};
+
+// The time of the inode's change is among it, since programs that copy set the other one back.
+std::optional<FileState> state_of(const fs::path& path) {
+  std::error_code code;
+  const fs::path real = fs::canonical(path, code);
+  struct stat info {};
+  if (code || ::stat(real.c_str(), &info) != 0) return std::nullopt;
+  FileState state;
+  state.document = Json::object();
+  state.document.set("path", real.string());
+  state.document.set("bytes", static_cast<int64_t>(info.st_size));
+  state.document.set("device", static_cast<int64_t>(info.st_dev));
+  state.document.set("inode", static_cast<int64_t>(info.st_ino));
+  state.document.set("mtime_ns", nanoseconds(info.st_mtim));
+  state.document.set("ctime_ns", nanoseconds(info.st_ctim));
+  state.changed_ns = std::max(nanoseconds(info.st_mtim), nanoseconds(info.st_ctim));
+  return state;
+}
+
+int64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return nanoseconds(now);
+}
+
+std::string check_of(const Json& file, const std::string& digest) {
+  return hash_hex(dump_json(file) + digest);
+}
+
+// Returns "" if there is none that can be believed.
+std::string read_record(const fs::path& path, const Json& file) {
+  try {
+    if (!path_exists(path)) return "";
+    const Json record = parse_json(read_file(path, kMaxRecordBytes), path.string());
+    const std::string& digest = record.at("xxh3").as_string();
+    const bool same =
+        record.at("file") == file && record.at("check").as_string() == check_of(file, digest);
+    return same ? digest : "";
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+void write_record(const fs::path& path, const Json& file, const std::string& digest) {
+  Json record = Json::object();
+  record.set("file", file);
+  record.set("xxh3", digest);
+  record.set("check", check_of(file, digest));
+  // A thread's own, of whatever process.
+  const fs::path temporary = path.string() + fmt::format(".tmp{}", ::gettid());
+  std::error_code failed, ignored;
+  try {
+    make_dirs(path.parent_path());
+    FileWriter writer(temporary);
+    writer.write(dump_json(record));
+    writer.close();
+    fs::rename(temporary, path, failed);
+    if (failed) fs::remove(temporary, ignored);
+  } catch (const Error&) {
+    fs::remove(temporary, ignored);
+  }
+}
+
+}  // namespace
+
+FileDigests::FileDigests(fs::path dir, std::chrono::nanoseconds min_age)
+    : dir_(std::move(dir)), min_age_(min_age) {}
+
+fs::path FileDigests::record_path(const fs::path& path) const {
+  std::error_code code;
+  const fs::path real = fs::canonical(path, code);
+  return dir_ / (hash_hex((code ? path : real).string()) + ".json");
+}
+
+std::string FileDigests::digest(const fs::path& path,
+                                const std::function<void(uint64_t)>& each) const {
+  if (dir_.empty()) return hash_file_pieces(path, each);
+  const fs::path record = record_path(path);
+  const int64_t start = now_ns();
+  const std::optional<FileState> before = state_of(path);
+  if (before) {
+    const std::string known = read_record(record, before->document);
+    if (!known.empty()) return known;
+  }
+  const std::string digest = hash_file_pieces(path, each);
+  const std::optional<FileState> after = state_of(path);
+  const bool settled = before && after && before->document == after->document &&
+                       start - before->changed_ns >= min_age_.count();
+  if (settled) write_record(record, before->document, digest);
+  return digest;
+}
+
+void FileDigests::forget(const fs::path& path) const {
+  std::error_code ignored;
+  if (!dir_.empty()) fs::remove(record_path(path), ignored);
+}
+
+bool FileDigests::forget_all() const {
+  std::error_code ignored;
+  std::vector<fs::path> records;
+  for (const fs::path& path : list_folder(dir_, ignored)) {
+    // HASH.json, or HASH.json.tmp7 of a writer that was killed
+    const std::string name = path.filename();
+    const size_t end = name.find(".json");
+    if (is_cache_key(name.substr(0, end)) && end < name.size()) records.push_back(path);
+  }
+  for (const fs::path& path : records) fs::remove(path, ignored);
+  fs::remove(dir_, ignored);
+  return !records.empty();
+}
+
+}  // namespace xrun

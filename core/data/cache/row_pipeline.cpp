@@ -1,0 +1,236 @@
+// Order comes from the reading: who reads a block appends its slot to the queue before the next one
+// may read. The oldest slot is always being encoded or ready, so who takes it never waits for room.
+
+#include "core/data/cache/row_pipeline.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr auto kPoll = std::chrono::milliseconds(50);
+constexpr size_t kHeldBytes = 3;  // blocks' bytes of a block: its content and its tokens
+constexpr size_t kSpareBlocks = 4;
+constexpr size_t kHugeBytes = 4;    // blocks' bytes: no other block is read beside a larger one
+constexpr size_t kSpareBytes = 16;  // blocks' bytes: one that held more is not kept
+
+size_t token_bytes(const RowOutcome& outcome) {
+  size_t bytes = 0;
+  for (const PackedStream& stream : outcome.row.streams) {
+    bytes += stream.ids.capacity() + stream.bits.capacity() * sizeof(uint64_t) +
+             stream.weights.capacity() * sizeof(float);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowType& row_type,
+                         const PipelineOptions& options, int32_t first,
+                         std::unique_ptr<RowSplitter> splitter)
+    : files_(files),
+      options_(options),
+      ids_(id_type(row_type.schema())),
+      file_(first),
+      splitter_(std::move(splitter)) {
+  int& workers = options_.workers;
+  if (workers <= 0) workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  for (int i = 0; i < workers; ++i) workers_.push_back(row_type.make_worker());
+  try {
+    for (const auto& worker : workers_) {
+      threads_.emplace_back([this, &worker] { work(*worker); });
+    }
+  } catch (...) {  // the system gives no more threads
+    end_threads();
+    throw;
+  }
+}
+
+RowPipeline::~RowPipeline() { end_threads(); }
+
+void RowPipeline::end_threads() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+std::unique_ptr<EncodedBlock> RowPipeline::next(const std::function<void()>& waiting) {
+  std::unique_lock lock(mutex_);
+  const auto ready = [&] {
+    return failure_ || (slots_.empty() ? all_read_ : slots_.front()->ready);
+  };
+  while (!changed_.wait_for(lock, kPoll, ready)) {
+    lock.unlock();
+    waiting();
+    lock.lock();
+  }
+  if (failure_) std::rethrow_exception(failure_);
+  if (slots_.empty()) return nullptr;
+  std::unique_ptr<EncodedBlock> block = std::move(slots_.front()->block);
+  slots_.pop_front();
+  return block;
+}
+
+void RowPipeline::release(std::unique_ptr<EncodedBlock> block) {
+  const size_t held = block->held;
+  // Freed before another one is read.
+  if (std::max(held, block->raw.content.capacity()) > kSpareBytes * options_.block_bytes) {
+    block.reset();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    bytes_held_ -= held;
+    --blocks_held_;
+    if (block && spare_.size() < kSpareBlocks) spare_.push_back(std::move(block));
+  }
+  changed_.notify_all();
+}
+
+// What is wrong with rows goes with their block; what else goes wrong, as no memory is left, ends
+// the reading for all.
+void RowPipeline::work(RowWorker& worker) {
+  try {
+    while (const std::shared_ptr<Slot> slot = read_slot()) {
+      encode_block(worker, *slot->block);
+      {
+        const std::lock_guard lock(mutex_);
+        slot->ready = true;
+        weigh(*slot->block);
+      }
+      changed_.notify_all();
+    }
+  } catch (...) {
+    {
+      const std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
+      stop_ = true;
+    }
+    changed_.notify_all();
+  }
+}
+
+void RowPipeline::weigh(EncodedBlock& block) {
+  size_t tokens = 0;
+  for (size_t row = 0; row < block.encoded; ++row) tokens += token_bytes(block.outcomes[row]);
+  block.held += tokens;
+  bytes_held_ += tokens;
+}
+
+size_t RowPipeline::room() const {
+  return (static_cast<size_t>(options_.workers) + 2) * kHeldBytes * options_.block_bytes;
+}
+
+bool RowPipeline::wait_for_room() {
+  std::unique_lock lock(mutex_);
+  const size_t blocks = 4 * (static_cast<size_t>(options_.workers) + 2);
+  changed_.wait(lock, [&] { return stop_ || (bytes_held_ < room() && blocks_held_ < blocks); });
+  return !stop_ && !all_read_;
+}
+
+std::unique_ptr<EncodedBlock> RowPipeline::empty_block() {
+  std::unique_ptr<EncodedBlock> block;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spare_.empty()) {
+      block = std::move(spare_.back());
+      spare_.pop_back();
+    }
+  }
+  if (!block) block = std::make_unique<EncodedBlock>();
+  block->raw.rows.clear();
+  block->encoded = 0;
+  block->error = nullptr;
+  block->ends_file = false;
+  return block;
+}
+
+// Returns nullptr if there is nothing more to read.
+std::shared_ptr<RowPipeline::Slot> RowPipeline::read_slot() {
+  const std::lock_guard reading(reading_);
+  if (!wait_for_room()) return nullptr;
+  auto slot = std::make_shared<Slot>();
+  slot->block = empty_block();
+  bool more = false;
+  try {
+    more = read_block(*slot->block);
+  } catch (...) {
+    slot->block->error = std::current_exception();
+    slot->block->raw.rows.clear();
+    slot->block->raw.behind = slot->block->raw.from;
+  }
+  const std::lock_guard lock(mutex_);
+  if (!more) {
+    all_read_ = true;
+    changed_.notify_all();
+    if (!slot->block->error) return nullptr;
+  }
+  // One of a huge row is alone, however many workers there are: encoding takes many times its size.
+  const size_t bytes = slot->block->raw.bytes();
+  slot->block->held = bytes > kHugeBytes * options_.block_bytes ? std::max(bytes, room()) : bytes;
+  bytes_held_ += slot->block->held;
+  ++blocks_held_;
+  slots_.push_back(slot);
+  return slot;
+}
+
+bool RowPipeline::read_block(EncodedBlock& block) {
+  if (file_ == static_cast<int32_t>(files_.size())) return false;
+  const std::string& name = files_[static_cast<size_t>(file_)].name;
+  block.file = file_;
+  block.raw.from = block.raw.behind = {};
+  if (!splitter_) splitter_ = RowSplitter::open(name, name);
+  block.form = splitter_->form();
+  const bool more = splitter_->next(block.raw, options_.block_bytes);
+  block.raw_bytes = splitter_->file().bytes();
+  if (more) return true;
+  block.raw.behind = block.raw.from;
+  block.ends_file = true;
+  block.file_digest = splitter_->file().digest();
+  splitter_.reset();
+  ++file_;
+  return true;
+}
+
+void RowPipeline::encode_block(RowWorker& worker, EncodedBlock& block) const {
+  if (block.error) return;
+  if (block.outcomes.size() < block.raw.rows.size()) block.outcomes.resize(block.raw.rows.size());
+  try {
+    for (size_t row = 0; row < block.raw.rows.size() && !stop_; ++row) {
+      encode_row(worker, block, row);
+      ++block.encoded;
+    }
+  } catch (...) {
+    block.error = std::current_exception();
+  }
+}
+
+void RowPipeline::encode_row(RowWorker& worker, EncodedBlock& block, size_t row) const {
+  RawRow raw;
+  raw.text = block.raw.text(row);
+  raw.form = block.form;
+  raw.at = {block.file, block.raw.rows[row].line};
+  raw.column = block.raw.rows[row].column;
+  const std::string place =
+      fmt::format("{}:{}", files_[static_cast<size_t>(block.file)].name, raw.at.line);
+  RowOutcome& outcome = block.outcomes[row];
+  outcome.reason.clear();
+  outcome.detail.clear();
+  EncodedRow encoded;
+  try {
+    worker.encode(raw, place, encoded);
+    pack_row(std::move(encoded), ids_, outcome.row);
+  } catch (const RowRefusal& refusal) {
+    outcome.row.repairs = encoded.repairs;
+    outcome.reason = refusal.reason();
+    outcome.detail = refusal.what();
+  }
+}
+
+}  // namespace xrun

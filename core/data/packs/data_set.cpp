@@ -1,0 +1,172 @@
+// How a set is opened, split, and drawn from.
+
+#include "core/data/packs/data_set.h"
+
+#include <limits>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/data/packs/data_set_state.h"
+#include "core/data/packs/data_set_windows.h"
+#include "core/data/packs/data_source.h"
+#include "core/data/packs/mixture.h"
+#include "core/data/packs/row_selection.h"
+#include "core/data/packs/row_stream.h"
+#include "core/data/packs/split.h"
+
+namespace xrun {
+
+DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
+                      const std::shared_ptr<const ChatTemplate>& chat_template) {
+  XRUN_CHECK(!options.sources.empty(), "a data set has no source of data");
+  auto state = std::make_shared<State>();
+  auto selection = std::make_shared<RowSelection>();
+  state->kind = options.kind;
+  state->stop = options.stop;
+  state->stages = options.stages;
+  state->vocab_limit =
+      options.vocab_limit > 0 ? options.vocab_limit : std::numeric_limits<int32_t>::max();
+  Hasher hasher;
+  for (size_t s = 0; s < options.sources.size(); ++s) {
+    const double weight = options.sources[s].weight;
+    require_weight(s, weight);
+    const auto cache = open_data_source(options, s, tokenizer, chat_template);
+    state->sources.push_back(
+        {cache, state->rows, weight, State::row_encoding(options, s, chat_template), {}});
+    state->rows += cache->size();
+    state->ledger.sources.push_back(cache->ledger());
+    selection->parts.push_back({0, weight > 0 ? cache->size() : 0, {}, false});
+    hasher.field("source", cache->key());
+  }
+  state->ledger.check_sums();
+  state->merge_kept();
+  state->fingerprint = hasher.hex();
+  DataSet set;
+  set.state_ = state;
+  set.selection_ = selection;
+  XRUN_CHECK(set.size() > 0, "no source of data has a weight above 0, so none is ever drawn");
+  // A weight too small to be drawn is named now; with so many units a step every stage has a block.
+  if (state->sources.size() > 1) set.stream_of({.units = Mixture::kBlock});
+  return set;
+}
+
+RowKind DataSet::kind() const { return state_->kind; }
+
+const char* DataSet::unit_name() const {
+  if (windows_) return "window";
+  if (kind() == RowKind::kPreference) return "pair";
+  return kind() == RowKind::kPrompts ? "prompt" : "sequence";
+}
+
+int64_t DataSet::size() const { return windows_ ? windows_->first.back() : selection_->size(); }
+
+int64_t DataSet::unit(int64_t index) const {
+  XRUN_CHECK(index >= 0 && index < size(), "place {} is out of range, the set has {} {}s", index,
+             size(), unit_name());
+  if (windows_) return index;
+  for (size_t s = 0;; ++s) {
+    const RowSelection::Part& part = selection_->parts[s];
+    if (index < part.size()) return state_->sources[s].first_row + part.at(index);
+    index -= part.size();
+  }
+}
+
+int64_t DataSet::total_rows() const { return state_->rows; }
+const Ledger& DataSet::ledger() const { return state_->ledger; }
+const std::string& DataSet::fingerprint() const { return state_->fingerprint; }
+
+std::vector<std::filesystem::path> DataSet::cache_dirs() const {
+  std::vector<std::filesystem::path> dirs;
+  for (const State::Source& source : state_->sources) dirs.push_back(source.cache->dir());
+  return dirs;
+}
+
+Json DataSet::key_documents() const {
+  Json documents = Json::array();
+  for (const State::Source& source : state_->sources) {
+    documents.push_back(source.cache->key_document());
+  }
+  return documents;
+}
+
+std::pair<DataSet, DataSet> DataSet::split(double fraction, SplitBy by) const {
+  XRUN_CHECK(!windows_, "a set in windows cannot be split; split its rows first");
+  std::pair<RowSelection, RowSelection> rows;
+  if (by == SplitBy::kRow) {
+    rows = selection_->split_last(fraction);
+  } else {
+    std::vector<uint64_t> prompts;
+    for (int64_t i = 0; i < size(); ++i) prompts.push_back(prompt_hash(unit(i)));
+    rows = selection_->split_flagged(hold_out_prompts(prompts, fraction));
+  }
+  std::pair<DataSet, DataSet> sets(*this, *this);
+  sets.first.selection_ = std::make_shared<RowSelection>(std::move(rows.first));
+  sets.second.selection_ = std::make_shared<RowSelection>(std::move(rows.second));
+  return sets;
+}
+
+DataSet DataSet::in_windows(int64_t length) const {
+  XRUN_CHECK(kind() == RowKind::kText || kind() == RowKind::kTokens,
+             "batch.tokens cuts windows of text and token rows; {} rows are whole: write "
+             "batch = {{ {}s = 8 }}",
+             row_kind_name(kind()), unit_name());
+  auto windows = std::make_shared<Windows>();
+  windows->length = length;
+  for (size_t s = 0; s < state_->sources.size(); ++s) {
+    const RowSelection::Part& part = selection_->parts[s];
+    XRUN_CHECK(!part.listed,
+               "batch.tokens cuts windows of whole files; split them by = \"row\" instead of "
+               "by prompt, or write batch = {{ sequences = 8 }}");
+    windows->sources.emplace_back(state_->sources[s].cache, part.begin, part.end, length);
+    windows->first.push_back(windows->first.back() + windows->sources.back().size());
+  }
+  DataSet set = *this;
+  set.windows_ = std::move(windows);
+  return set;
+}
+
+int64_t DataSet::window_length() const { return windows_ ? windows_->length : 0; }
+
+int64_t DataSet::part_size(size_t source) const {
+  return windows_ ? windows_->sources[source].size() : selection_->parts[source].size();
+}
+
+RowStream DataSet::stream_of(const StepPlan& plan) const {
+  XRUN_CHECK(plan.units > 0, "a step has {} {}s, wanted at least 1", plan.units, unit_name());
+  XRUN_CHECK(plan.epochs >= 0, "epochs is {}, wanted at least 0", plan.epochs);
+  RowStream::Plan stream;
+  for (size_t s = 0; s < state_->sources.size(); ++s) {
+    stream.sources.push_back({part_size(s), state_->sources[s].weight});
+  }
+  stream.stop = state_->stop;
+  stream.stages = state_->stages;
+  stream.step_rows = plan.units;
+  stream.epochs = plan.epochs;
+  stream.seed = plan.seed;
+  stream.order = plan.order;
+  return RowStream(std::move(stream));
+}
+
+int64_t DataSet::steps_total(const StepPlan& plan) const {
+  const RowStream stream = stream_of(plan);
+  const std::optional<int64_t> length = stream.length();
+  XRUN_CHECK(length, "the stream of rows has no end ({}); set steps", stream.why_endless());
+  return *length / plan.units + (*length % plan.units != 0);
+}
+
+std::vector<int64_t> DataSet::step_units(const StepPlan& plan, int64_t step) const {
+  XRUN_CHECK(step >= 0, "step {} is below 0", step);
+  const RowStream rows = stream_of(plan);
+  std::vector<int64_t> ids;
+  const int64_t end = rows.length().value_or(std::numeric_limits<int64_t>::max());
+  if (step > end / plan.units) return ids;
+  for (int64_t i = step * plan.units; i < end && std::ssize(ids) < plan.units; ++i) {
+    const RowStream::Place place = rows.at(i);
+    const size_t s = static_cast<size_t>(place.source);
+    ids.push_back(windows_ ? windows_->first[s] + place.row
+                           : state_->sources[s].first_row + selection_->parts[s].at(place.row));
+  }
+  return ids;
+}
+
+}  // namespace xrun

@@ -1,0 +1,156 @@
+// Rows are found by file and line and known by their ids: of an array of rows several may begin on
+// one line.
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
+#include "core/data/packs/data_set_state.h"
+#include "core/data/rows/row_encoder.h"
+#include "core/data/rows/row_parse.h"
+#include "core/data/rows/row_splitter.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{256} << 20;  // read of one file
+
+// One row of the cache that is looked for.
+struct Wanted {
+  RowTrace* trace;
+  std::vector<TokenStream> cached;
+};
+using WantedByLine = std::multimap<int64_t, Wanted>;
+
+bool begins_with(const std::vector<int32_t>& whole, const std::vector<int32_t>& beginning) {
+  return whole.size() >= beginning.size() &&
+         std::equal(beginning.begin(), beginning.end(), whole.begin());
+}
+
+bool is_of(const RowTrace& trace, const std::vector<TokenStream>& cached) {
+  if (trace.streams.size() != cached.size()) return false;
+  for (size_t s = 0; s < cached.size(); ++s) {
+    if (!begins_with(trace.streams[s].ids, cached[s].ids)) return false;
+  }
+  return true;
+}
+
+// Gives a row of the file to the first one that is looked for on its line and has its ids.
+void take_row(const RowTrace& trace, int64_t line, WantedByLine& wanted) {
+  const auto [begin, end] = wanted.equal_range(line);
+  for (auto one = begin; one != end; ++one) {
+    if (!trace.failure.empty()) one->second.trace->failure = trace.failure;
+    if (!is_of(trace, one->second.cached)) continue;
+    *one->second.trace = trace;
+    wanted.erase(one);
+    return;
+  }
+}
+
+}  // namespace
+
+DataSet::State::RowEncoding DataSet::State::row_encoding(
+    const DataOptions& options, size_t source,
+    const std::shared_ptr<const ChatTemplate>& chat_template) {
+  const DataSource& from = options.sources[source];
+  RowEncoding encoding{options.settings, from.transform,
+                       from.chat_template ? from.chat_template : chat_template};
+  encoding.settings.fields = from.fields;
+  encoding.settings.keep = from.keep;
+  return encoding;
+}
+
+// Encodes single rows of one source once more.
+class DataSet::RowReader {
+ public:
+  RowReader(RowKind kind, const State::RowEncoding& encoding, const Tokenizer& tokenizer)
+      : parts_{encoding.settings, tokenizer, encoding.chat_template, &trace_},
+        transform_(encoding.transform ? encoding.transform->make() : nullptr) {
+    parts_.settings.max_length = 0;  // what a cut took off is to be seen
+    parts_.settings.lost_calls = true;
+    encoder_ = make_row_encoder(kind, parts_);
+  }
+
+  RowTrace read(const RawRow& row, const std::string& place) {
+    trace_ = RowTrace();
+    try {
+      int64_t repairs = 0;
+      Json value = parse_row(row, place, repairs);
+      if (transform_ && !transform_->apply(value, place)) return {{}, "the filter leaves it out"};
+      EncodedRow out;
+      encoder_->encode(value, place, out);
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error& error) {
+      return {{}, error.what()};
+    }
+    return std::move(trace_);
+  }
+
+  void read_file(const std::string& name, int32_t file, WantedByLine& wanted) {
+    const auto splitter = RowSplitter::open(name, name);
+    RowBlock block;
+    while (!wanted.empty() && splitter->next(block)) {
+      for (size_t r = 0; r < block.rows.size() && !wanted.empty(); ++r) {
+        const int64_t line = block.rows[r].line;
+        if (wanted.find(line) == wanted.end()) continue;
+        const RawRow row{block.text(r), splitter->form(), {file, line}, block.rows[r].column};
+        take_row(read(row, fmt::format("{}:{}", name, line)), line, wanted);
+      }
+      if (block.behind.offset <= kMostBytes) continue;
+      for (auto& [line, one] : wanted) {
+        one.trace->failure = "it lies more than 256 MB into its file, which is not read so far";
+      }
+      return;
+    }
+  }
+
+ private:
+  RowTrace trace_;
+  EncoderParts parts_;
+  std::unique_ptr<RowTransform> transform_;
+  std::unique_ptr<RowEncoder> encoder_;
+};
+
+std::vector<RowTrace> DataSet::trace(const std::vector<int64_t>& rows,
+                                     const Tokenizer& tokenizer) const {
+  std::vector<RowTrace> traces(rows.size());
+  if (!uses_template(kind())) return traces;
+  std::map<std::pair<size_t, int32_t>, WantedByLine> files;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const State::Place at = state_->place(rows[i]);
+    Wanted wanted{&traces[i], {}};
+    for (size_t s = 0; s < at.source.cache->stream_count(); ++s) {
+      wanted.cached.push_back(stream(rows[i], s));
+    }
+    const SourceLine line = at.source.cache->at(at.row);
+    traces[i].failure = "it has changed since it was cached";
+    files[{at.index, line.file}].emplace(line.line, std::move(wanted));
+  }
+  for (auto& [place, wanted] : files) {
+    const State::Source& source = state_->sources[place.first];
+    const std::vector<std::string>& names = source.cache->ledger().files;
+    try {
+      RowReader reader(kind(), source.encoding, tokenizer);
+      reader.read_file(names.at(static_cast<size_t>(place.second)), place.second, wanted);
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const std::exception& error) {
+      for (auto& [line, one] : wanted) one.trace->failure = error.what();
+    }
+  }
+  return traces;
+}
+
+int64_t DataSet::cut_tokens(int64_t row) const {
+  const State::Place at = state_->place(row);
+  const SourceLine line = at.source.cache->at(at.row);
+  const std::vector<CutRow>& cuts = at.source.cache->ledger().cut_at;
+  const auto cut =
+      std::find_if(cuts.begin(), cuts.end(), [&](const CutRow& one) { return one.at == line; });
+  return cut == cuts.end() ? 0 : cut->cut_tokens;
+}
+
+}  // namespace xrun

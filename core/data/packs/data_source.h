@@ -1,0 +1,20 @@
+#pragma once
+// Opens one source of a data set: finds its files, names its cache, checks the template's laws,
+// builds where nothing is built.
+
+#include <memory>
+
+#include "core/data/packs/data_options.h"
+#include "core/data/cache/row_cache.h"
+#include "core/text/chat/chat_template.h"
+#include "core/text/tokenizer/tokenizer.h"
+
+namespace xrun {
+
+// Opens options.sources[index]. The template is null where the kind of rows uses none. Throws as
+// DataSet::open does.
+std::shared_ptr<const RowCache> open_data_source(
+    const DataOptions& options, size_t index, const Tokenizer& tokenizer,
+    const std::shared_ptr<const ChatTemplate>& chat_template);
+
+}  // namespace xrun

@@ -1,0 +1,189 @@
+// A loss row exists for slot t of segment s exactly where cu[s] <= t, t + 1 < cu[s + 1] and token
+// t + 1 is trained.
+
+#include "core/data/packs/packed_batch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+template <typename T>
+void check_length(const std::vector<T>& field, const std::string& name, int64_t want,
+                  const char* dimension) {
+  XRUN_CHECK(static_cast<int64_t>(field.size()) == want, "batch: {} has {} entries, {} is {}", name,
+             field.size(), dimension, want);
+}
+
+void check_weights(const std::vector<float>& weights, const char* name) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    XRUN_CHECK(std::isfinite(weights[i]) && weights[i] >= 0,
+               "batch: {}[{}] is {}, wanted a finite number >= 0", name, i, weights[i]);
+  }
+}
+
+void check_segments(const PackedBatch& batch) {
+  const std::vector<int32_t>& cu = batch.cu_seqlens;
+  const int64_t tokens = batch.token_count();
+  XRUN_CHECK(!cu.empty() && cu[0] == 0, "batch: cu_seqlens must begin with 0");
+  for (size_t s = 1; s < cu.size(); ++s) {
+    XRUN_CHECK(cu[s] > cu[s - 1] && cu[s] <= tokens,
+               "batch: cu_seqlens[{}] is {}, wanted more than {} and at most T = {}", s, cu[s],
+               cu[s - 1], tokens);
+  }
+  XRUN_CHECK(cu.back() == tokens, "batch: cu_seqlens ends with {}, T is {}", cu.back(), tokens);
+  check_length(batch.position_ids, "position_ids", tokens, "T");
+  for (size_t s = 0; s + 1 < cu.size(); ++s) {
+    for (int32_t t = cu[s]; t < cu[s + 1]; ++t) {
+      XRUN_CHECK(batch.position_ids[static_cast<size_t>(t)] == t - cu[s],
+                 "batch: position_ids[{}] is {}, wanted {} (segment {} begins at {})", t,
+                 batch.position_ids[static_cast<size_t>(t)], t - cu[s], s, cu[s]);
+    }
+  }
+}
+
+void check_rows(const PackedBatch& batch) {
+  const LossRows& rows = batch.rows;
+  const int64_t count = rows.size();
+  check_length(rows.target, "rows.target", count, "R");
+  check_length(rows.segment, "rows.segment", count, "R");
+  check_length(rows.weight, "rows.weight", count, "R");
+  for (size_t r = 0; r < static_cast<size_t>(count); ++r) {
+    const int64_t s = rows.segment[r];
+    XRUN_CHECK(s >= 0 && s < batch.segment_count(), "batch: rows.segment[{}] is {}, S is {}", r, s,
+               batch.segment_count());
+    const int64_t begin = batch.cu_seqlens[static_cast<size_t>(s)];
+    const int64_t end = batch.cu_seqlens[static_cast<size_t>(s) + 1];
+    const int64_t t = rows.hidden[r];
+    XRUN_CHECK(
+        t >= begin && t + 1 < end,
+        "batch: rows.hidden[{}] is {}, wanted a slot before the last of segment {}: {} to {}", r, t,
+        s, begin, end - 2);
+    const int32_t token = batch.tokens[static_cast<size_t>(t) + 1];
+    XRUN_CHECK(rows.target[r] == token, "batch: rows.target[{}] is {}, token {} is {}", r,
+               rows.target[r], t + 1, token);
+    XRUN_CHECK(r == 0 || t > rows.hidden[r - 1],
+               "batch: rows.hidden[{}] is {}, wanted more than the one before, {}", r, t,
+               rows.hidden[r - 1]);
+  }
+  check_weights(rows.weight, "rows.weight");
+}
+
+void check_pairs(const PackedBatch& batch) {
+  const size_t segments = static_cast<size_t>(batch.segment_count());
+  for (size_t s = 0; s < segments; ++s) {
+    const int side = batch.side[s];
+    XRUN_CHECK(side >= -1 && side <= 1, "batch: side[{}] is {}, wanted 1, -1 or 0", s, side);
+    if (side == 0) continue;
+    XRUN_CHECK(side == 1 && s + 1 < segments && batch.side[s + 1] == -1 &&
+                   batch.pair_id[s] == batch.pair_id[s + 1] &&
+                   batch.row_id[s] == batch.row_id[s + 1],
+               "batch: side[{}] is {} of pair_id {}, wanted a chosen segment with the rejected one "
+               "of its pair behind it",
+               s, side, batch.pair_id[s]);
+    ++s;  // the rejected segment
+  }
+}
+
+void check_chunks(const PackedBatch& batch) {
+  if (batch.chunk.empty()) return;
+  check_length(batch.chunk, "chunk", batch.rows.size(), "R");
+  std::map<int32_t, int32_t> segment_of;
+  for (size_t r = 0; r < batch.chunk.size(); ++r) {
+    const int32_t chunk = batch.chunk[r];
+    XRUN_CHECK(chunk >= -1, "batch: chunk[{}] is {}, wanted a number >= 0, or -1 for none", r,
+               chunk);
+    if (chunk < 0) continue;
+    const int32_t segment = batch.rows.segment[r];
+    const int32_t first = segment_of.emplace(chunk, segment).first->second;
+    XRUN_CHECK(first == segment, "batch: chunk {} has rows in the segments {} and {}, wanted one",
+               chunk, first, segment);
+  }
+}
+
+}  // namespace
+
+int64_t PackedBatch::pair_count() const { return std::count(side.begin(), side.end(), 1); }
+
+void PackedBatch::append(const Segment& segment, const std::vector<int32_t>& ids,
+                         const std::vector<uint8_t>& trained,
+                         const std::vector<float>& token_weights) {
+  XRUN_CHECK(token_weights.empty() || token_weights.size() == ids.size(),
+             "batch: a segment of {} tokens with {} token weights; wanted as many, or none",
+             ids.size(), token_weights.size());
+  XRUN_CHECK(!ids.empty() && ids.size() == trained.size(),
+             "batch: a segment of {} tokens with {} trained flags; wanted as many, at least one",
+             ids.size(), trained.size());
+  XRUN_CHECK(tokens.size() + ids.size() <= std::numeric_limits<int32_t>::max(),
+             "batch: {} tokens in one pack, the most is 2^31 - 1; lower max_tokens",
+             tokens.size() + ids.size());
+  const int32_t begin = cu_seqlens.back();
+  const int32_t index = static_cast<int32_t>(segment_count());
+  tokens.insert(tokens.end(), ids.begin(), ids.end());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    position_ids.push_back(static_cast<int32_t>(i));
+    if (i == 0 || trained[i] == 0) continue;
+    rows.hidden.push_back(begin + static_cast<int32_t>(i) - 1);
+    rows.target.push_back(ids[i]);
+    rows.segment.push_back(index);
+    rows.weight.push_back(token_weights.empty() ? segment.weight
+                                                : segment.weight * token_weights[i]);
+  }
+  cu_seqlens.push_back(begin + static_cast<int32_t>(ids.size()));
+  row_id.push_back(segment.row_id);
+  pair_id.push_back(segment.pair_id);
+  group_id.push_back(segment.group_id);
+  sample_id.push_back(segment.sample_id);
+  source.push_back(segment.source);
+  side.push_back(segment.side);
+  weight.push_back(segment.weight);
+}
+
+SegmentTokens PackedBatch::segment_tokens(int64_t s) const {
+  const int32_t begin = cu_seqlens[static_cast<size_t>(s)];
+  const int32_t end = cu_seqlens[static_cast<size_t>(s) + 1];
+  SegmentTokens out;
+  out.ids.assign(tokens.begin() + begin, tokens.begin() + end);
+  out.trained.assign(out.ids.size(), 0);
+  // Loss rows lie in the order of their slots, so those of a segment are adjacent.
+  const auto [first, last] = std::equal_range(rows.segment.begin(), rows.segment.end(), s);
+  for (auto r = first - rows.segment.begin(); r < last - rows.segment.begin(); ++r) {
+    out.trained[static_cast<size_t>(rows.hidden[static_cast<size_t>(r)] - begin) + 1] = 1;
+  }
+  return out;
+}
+
+void PackedBatch::validate(int64_t vocab_size) const {
+  check_segments(*this);
+  for (size_t t = 0; t < tokens.size(); ++t) {
+    XRUN_CHECK(tokens[t] >= 0 && tokens[t] < vocab_size,
+               "batch: tokens[{}] is {}, the vocabulary has {} ids; the tokenizer belongs to "
+               "another model",
+               t, tokens[t], vocab_size);
+  }
+  const int64_t segments = segment_count();
+  check_length(row_id, "row_id", segments, "S");
+  check_length(pair_id, "pair_id", segments, "S");
+  check_length(group_id, "group_id", segments, "S");
+  check_length(sample_id, "sample_id", segments, "S");
+  check_length(source, "source", segments, "S");
+  check_length(side, "side", segments, "S");
+  check_length(weight, "weight", segments, "S");
+  check_weights(weight, "weight");
+  check_rows(*this);
+  check_pairs(*this);
+  check_chunks(*this);
+  for (const auto& [name, stream] : row_streams) {
+    check_length(stream, "row_streams." + name, rows.size(), "R");
+  }
+  for (const auto& [name, stream] : segment_streams) {
+    check_length(stream, "segment_streams." + name, segments, "S");
+  }
+}
+
+}  // namespace xrun

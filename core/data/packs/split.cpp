@@ -1,0 +1,89 @@
+// Rows are sorted by a hash of their prompt, so a prompt's rows stand side by side: 16 bytes a row,
+// and no table of prompts. The prompts that are taken come early in that order, so a first try
+// sorts the rows of small hashes alone.
+
+#include "core/data/packs/split.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/philox.h"
+
+namespace xrun {
+
+namespace {
+
+struct HashedRow {
+  uint64_t order;  // a hash of the prompt: the same for every set that holds it
+  size_t row;
+};
+
+// The rows whose prompt's hash is at most `limit`.
+std::vector<HashedRow> sort_by_prompt(std::span<const uint64_t> prompt_hash, uint64_t limit) {
+  std::vector<HashedRow> rows;
+  for (size_t i = 0; i < prompt_hash.size(); ++i) {
+    const uint64_t order = philox_u64(prompt_hash[i], kStreamSplit, 0, 0);
+    if (order <= limit) rows.push_back({order, i});
+  }
+  std::sort(rows.begin(), rows.end(), [&](const HashedRow& a, const HashedRow& b) {
+    return a.order != b.order ? a.order < b.order : prompt_hash[a.row] < prompt_hash[b.row];
+  });
+  return rows;
+}
+
+// Calls take(begin, end) for the rows of each prompt until it returns false.
+void for_each_prompt(std::span<const uint64_t> prompt_hash, const std::vector<HashedRow>& rows,
+                     const auto& take) {
+  for (size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
+    end = begin + 1;
+    while (end < rows.size() && prompt_hash[rows[end].row] == prompt_hash[rows[begin].row]) ++end;
+    if (!take(begin, end)) return;
+  }
+}
+
+}  // namespace
+
+int64_t held_out_count(int64_t n, double fraction) {
+  XRUN_CHECK(fraction >= 0 && fraction < 1,
+             "valid.fraction is {}, wanted a number from 0 to below 1", fraction);
+  if (n <= 1 || fraction <= 0) return 0;
+  const int64_t count = static_cast<int64_t>(static_cast<double>(n) * fraction);
+  return std::clamp<int64_t>(count, 1, n - 1);
+}
+
+std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, double fraction) {
+  const size_t wanted =
+      static_cast<size_t>(held_out_count(static_cast<int64_t>(prompt_hash.size()), fraction));
+  std::vector<uint8_t> held_out(prompt_hash.size(), 0);
+  if (wanted == 0) return held_out;
+  const double part = 2 * fraction + 0.001;  // of the hashes, likely enough
+  for (const uint64_t limit : {part < 1 ? static_cast<uint64_t>(part * 0x1p64) : 0, ~uint64_t{0}}) {
+    const std::vector<HashedRow> rows = sort_by_prompt(prompt_hash, limit);
+    size_t held = 0, smallest = 0, fewest = prompt_hash.size();
+    const auto hold_out = [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) held_out[rows[i].row] = 1;
+    };
+    for_each_prompt(prompt_hash, rows, [&](size_t begin, size_t end) {
+      const size_t size = end - begin;
+      if (size < fewest) {
+        smallest = begin;
+        fewest = size;
+      }
+      if (held + size <= wanted) {
+        hold_out(begin, end);
+        held += size;
+      }
+      return held < wanted;
+    });
+    if (held == wanted) break;
+    if (limit != ~uint64_t{0}) continue;  // what is held stays so in the longer order
+    XRUN_CHECK(fewest < prompt_hash.size(),
+               "valid.by = \"prompt\": all {} rows share one prompt, so none can be held out; "
+               "use by = \"row\" or valid.data",
+               prompt_hash.size());
+    if (held == 0) hold_out(smallest, smallest + fewest);
+  }
+  return held_out;
+}
+
+}  // namespace xrun

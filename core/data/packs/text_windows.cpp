@@ -1,0 +1,36 @@
+#include "core/data/packs/text_windows.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+TextWindows::TextWindows(std::shared_ptr<const RowCache> cache, int64_t begin, int64_t end,
+                         int64_t length)
+    : cache_(std::move(cache)), end_row_(end), stride_(length - 1) {
+  XRUN_CHECK(length >= 2, "a window has {} tokens, wanted 2 at least", length);
+  first_ = cache_->first_token(begin);
+  last_ = cache_->first_token(end);
+  // The last token of all begins no window of its own.
+  const int64_t targets = std::max<int64_t>(last_ - first_ - 1, 0);
+  size_ = targets / stride_ + (targets % stride_ != 0);
+}
+
+std::vector<TextWindows::Piece> TextWindows::pieces(int64_t window) const {
+  XRUN_CHECK(window >= 0 && window < size_, "window {} is out of range, there are {}", window,
+             size_);
+  const int64_t from = first_ + window * stride_;
+  const int64_t to = std::min(from + stride_ + 1, last_);
+  std::vector<Piece> pieces;
+  int64_t row = cache_->row_of_token(from);
+  for (int64_t at = from; at < to && row < end_row_; ++row) {
+    const int64_t row_begin = cache_->first_token(row);
+    const int64_t end = std::min(cache_->first_token(row + 1), to);
+    if (end - at >= 2) pieces.push_back({row, at - row_begin, end - row_begin});
+    at = end;
+  }
+  return pieces;
+}
+
+}  // namespace xrun

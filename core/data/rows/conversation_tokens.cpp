@@ -1,0 +1,213 @@
+#include "core/data/rows/conversation_tokens.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/count_text.h"
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
+#include "core/data/rows/messages.h"
+#include "core/data/rows/text_stretch.h"
+#include "core/data/rows/tool_calls.h"
+#include "core/data/rows/turn_flags.h"
+#include "core/text/chat/chat_tokens.h"
+#include "core/text/jinja/jinja_text.h"
+#include "core/text/chat/message_role.h"
+
+namespace xrun {
+
+namespace {
+
+// Returns the place of the last assistant turn; turns behind it are no answer.
+size_t last_assistant(const Json& messages) {
+  size_t last = messages.size() - 1;
+  while (last > 0 && !is_assistant(messages.as_array()[last])) --last;
+  return last;
+}
+
+// The message of each generation block: as the template knows it; where it makes one block an
+// answer, as the roles tell. Empty if neither does.
+std::vector<size_t> messages_of_turns(const Rendering& rendering, const Json& messages) {
+  const std::vector<int64_t>& known = rendering.turn_messages;
+  const bool all_known = known.size() == rendering.turns.size() &&
+                         std::is_sorted(known.begin(), known.end()) &&
+                         std::all_of(known.begin(), known.end(), [](int64_t m) { return m >= 0; });
+  if (all_known) return {known.begin(), known.end()};
+  std::vector<size_t> answers;
+  for (size_t m = 0; m < messages.size(); ++m) {
+    if (is_assistant(messages.as_array()[m])) answers.push_back(m);
+  }
+  if (answers.size() != rendering.turns.size()) answers.clear();
+  return answers;
+}
+
+[[noreturn]] void refuse_joined_turns() {
+  throw RowRefusal("template_error",
+                   "the template does not render the shared turns alone, so they cannot be told "
+                   "from the answer");
+}
+
+// Two answers of which one alone is trained must not lie in one block.
+void require_own_blocks(const std::vector<size_t>& of, const std::vector<uint8_t>& wanted,
+                        const Json& messages) {
+  const auto has_block = [&](size_t m) { return std::binary_search(of.begin(), of.end(), m); };
+  for (size_t m = 1; m < messages.size(); ++m) {
+    const bool border = wanted[m] != wanted[m - 1] && is_assistant(messages.as_array()[m - 1]) &&
+                        is_assistant(messages.as_array()[m]);
+    if (border && has_block(m) != has_block(m - 1)) refuse_joined_turns();
+  }
+}
+
+// Flags of generation blocks by flags of messages, where messages are rendered without those that
+// follow to see how many blocks they make.
+std::vector<uint8_t> turns_by_prefix(const std::vector<uint8_t>& wanted, const ChatTokens& tokens,
+                                     const ConversationStyle& style, const Json& messages,
+                                     const Json& kwargs) {
+  const Json::Array& list = messages.as_array();
+  std::vector<uint8_t> turns(tokens.rendering.turns.size(), 0);
+  size_t begin = 0;
+  std::optional<uint8_t> flag;  // of the answers since the last border
+  for (size_t m = 0; m < list.size(); ++m) {
+    if (!is_assistant(list[m])) continue;
+    if (flag && *flag != wanted[m]) {
+      const Json prefix(Json::Array(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(m)));
+      const size_t end = count_shared_turns(style.chat_template, messages, prefix, kwargs);
+      if (end <= begin || end > turns.size()) refuse_joined_turns();
+      std::fill(turns.begin() + static_cast<std::ptrdiff_t>(begin),
+                turns.begin() + static_cast<std::ptrdiff_t>(end), *flag);
+      begin = end;
+    }
+    flag = wanted[m];
+  }
+  if (begin > 0 && begin == turns.size()) refuse_joined_turns();
+  std::fill(turns.begin() + static_cast<std::ptrdiff_t>(begin), turns.end(), flag.value_or(1));
+  return turns;
+}
+
+// Which generation blocks are trained, given the flags of messages.
+std::vector<uint8_t> trained_turns(const std::vector<uint8_t>& wanted, const ChatTokens& tokens,
+                                   const ConversationStyle& style, const Json& messages,
+                                   const Json& kwargs) {
+  const std::vector<size_t> of = messages_of_turns(tokens.rendering, messages);
+  if (of.empty()) return turns_by_prefix(wanted, tokens, style, messages, kwargs);
+  require_own_blocks(of, wanted, messages);
+  std::vector<uint8_t> turns;
+  for (const size_t message : of) turns.push_back(wanted[message]);
+  return turns;
+}
+
+// Flags of messages: whether their turns may be trained.
+std::vector<uint8_t> wanted_messages(const Json& messages, size_t given) {
+  std::vector<uint8_t> wanted(messages.size(), 0);
+  for (size_t m = given; m < wanted.size(); ++m) wanted[m] = !is_untrained(messages.as_array()[m]);
+  return wanted;
+}
+
+// With every token trained, answers that exclude themselves are not.
+void untrain_answers(ChatTokens& tokens, const ConversationStyle& style, const Json& messages,
+                     const Json& kwargs) {
+  std::vector<uint8_t> excluded(messages.size(), 0);
+  for (size_t m = 0; m < excluded.size(); ++m) {
+    const Json& message = messages.as_array()[m];
+    excluded[m] = is_assistant(message) && is_untrained(message);
+  }
+  const bool any = std::find(excluded.begin(), excluded.end(), 1) != excluded.end();
+  if (any) {
+    XRUN_CHECK(style.chat_template.marks_generation(),
+               "a turn is not to be trained, and the template marks no turns");
+    train_turns(tokens, trained_turns(excluded, tokens, style, messages, kwargs));
+    for (uint8_t& flag : tokens.mask) flag = !flag;
+  } else {
+    tokens.mask.assign(tokens.ids.size(), 1);
+  }
+}
+
+TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
+                   const ConversationStyle& style, int64_t& straddlers) {
+  ChatTokens tokens = encode_chat(style.tokenizer, style.chat_template, messages, kwargs);
+  if (!style.lost_calls) {
+    require_calls(messages, kwargs, style.chat_template, tokens.rendering.text);
+  }
+  if (style.train_on == TrainOn::kAll) {
+    untrain_answers(tokens, style, messages, kwargs);
+  } else {
+    if (style.train_on == TrainOn::kLast) given = last_assistant(messages);
+    const std::vector<uint8_t> wanted = wanted_messages(messages, given);
+    if (std::find(wanted.begin(), wanted.end(), 0) != wanted.end()) {
+      train_turns(tokens, trained_turns(wanted, tokens, style, messages, kwargs));
+    }
+    straddlers += tokens.straddlers;
+  }
+  if (style.trace != nullptr) {
+    style.trace->streams.push_back(
+        {tokens.ids, tokens.offsets, tokens.rendering,
+         message_ranges(style.chat_template, messages, kwargs, tokens.rendering)});
+  }
+  TokenStream stream;
+  stream.trained = std::move(tokens.mask);
+  stream.ids = std::move(tokens.ids);
+  if (!stream.trained.empty()) stream.trained[0] = 0;
+  return stream;
+}
+
+static_assert(kMaxConversationBytes < jinja::kMaxTextBytes);
+
+// Of all strings in a value.
+size_t text_bytes(const Json& value) {
+  size_t bytes = 0;
+  if (value.is_string()) return value.as_string().size();
+  if (value.is_array()) {
+    for (const Json& item : value.as_array()) bytes += text_bytes(item);
+  } else if (value.is_object()) {
+    for (const Json::Member& member : value.as_object()) bytes += text_bytes(member.second);
+  }
+  return bytes;
+}
+
+void require_borders_of_all(const Json& value, const Tokenizer& tokenizer) {
+  if (value.is_string()) return require_borders(value.as_string(), tokenizer);
+  if (value.is_array()) {
+    for (const Json& item : value.as_array()) require_borders_of_all(item, tokenizer);
+  } else if (value.is_object()) {
+    for (const Json::Member& one : value.as_object()) require_borders_of_all(one.second, tokenizer);
+  }
+}
+
+// What is rendered is tokenised at once by tokenizers that take no text in parts.
+void require_size(const Json& messages, const Json& kwargs, const Tokenizer& tokenizer) {
+  const BorderKinds kinds = tokenizer.borders();
+  const size_t most = kinds.space || kinds.line ? kMaxConversationBytes : tokenizer.max_stretch();
+  const size_t bytes = text_bytes(messages) + text_bytes(kwargs);
+  if (bytes > most) {
+    throw RowRefusal("too_long",
+                     fmt::format("the conversation and its tools have {} bytes of text, at most {} "
+                                 "are rendered",
+                                 count_text(static_cast<int64_t>(bytes)),
+                                 count_text(static_cast<int64_t>(most))));
+  }
+  if (bytes <= tokenizer.max_stretch()) return;
+  require_borders_of_all(messages, tokenizer);
+  require_borders_of_all(kwargs, tokenizer);
+}
+
+}  // namespace
+
+TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t given,
+                                const ConversationStyle& style, int64_t& straddlers) {
+  require_size(messages, kwargs, style.tokenizer);
+  try {
+    return encode(messages, kwargs, given, style, straddlers);
+  } catch (const RowRefusal&) {
+    throw;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    throw RowRefusal("template_error", error.what());
+  }
+}
+
+bool is_trained(const TokenStream& stream) {
+  return std::find(stream.trained.begin(), stream.trained.end(), 1) != stream.trained.end();
+}
+
+}  // namespace xrun

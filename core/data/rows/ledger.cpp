@@ -1,0 +1,238 @@
+// The invariant of every account: rows = kept + the sum of dropped.
+
+#include "core/data/rows/ledger.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/base/utf8.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kNotes = 100;        // hostile rows may name any number of columns
+constexpr size_t kDetailBytes = 400;  // of one bad row's reason, as stored
+
+struct CountField {
+  const char* name;
+  int64_t SourceLedger::*field;
+};
+
+// The plain counters, in the order in which they are written.
+constexpr CountField kCounts[] = {
+    {"lines", &SourceLedger::lines},
+    {"rows", &SourceLedger::rows},
+    {"kept", &SourceLedger::kept},
+    {"cut", &SourceLedger::cut},
+    {"cut_tokens", &SourceLedger::cut_tokens},
+    {"repaired", &SourceLedger::repaired},
+    {"repairs", &SourceLedger::repairs},
+    {"straddlers", &SourceLedger::straddlers},
+    {"tokens", &SourceLedger::tokens},
+    {"trained_tokens", &SourceLedger::trained_tokens},
+    {"zero_weight", &SourceLedger::zero_weight},
+    {"more_notes", &SourceLedger::more_notes},
+};
+
+Json place_json(const SourceLine& at) {
+  Json value = Json::object();
+  value.set("file", at.file);
+  value.set("line", at.line);
+  return value;
+}
+
+SourceLine read_place(const Json& value) {
+  return {static_cast<int32_t>(value.at("file").as_int()), value.at("line").as_int()};
+}
+
+// Entries with their places; add(row, entry) sets what else they hold.
+template <class Row, class Add>
+Json list_of(const std::vector<Row>& rows, Add add) {
+  Json list = Json::array();
+  for (const Row& row : rows) {
+    Json entry = place_json(row.at);
+    add(row, entry);
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+Json count_object(const std::map<std::string, int64_t>& counts) {
+  Json object = Json::object();
+  for (const auto& [name, count] : counts) object.set(name, count);
+  return object;
+}
+
+std::map<std::string, int64_t> read_counts(const Json& object) {
+  std::map<std::string, int64_t> counts;
+  for (const Json::Member& member : object.as_object()) {
+    counts[member.first] = member.second.as_int();
+  }
+  return counts;
+}
+
+int64_t sum(const std::vector<SourceLedger>& sources, int64_t SourceLedger::*field) {
+  int64_t total = 0;
+  for (const SourceLedger& source : sources) total += source.*field;
+  return total;
+}
+
+}  // namespace
+
+int64_t SourceLedger::dropped_total() const {
+  return std::accumulate(dropped.begin(), dropped.end(), int64_t{0},
+                         [](int64_t total, const auto& entry) { return total + entry.second; });
+}
+
+void SourceLedger::repair(const SourceLine& at, int64_t pieces) {
+  ++repaired;
+  repairs += pieces;
+  if (repaired_at.size() < kListedRows) repaired_at.push_back(at);
+}
+
+void SourceLedger::cut_row(const CutRow& row, const std::string& before,
+                           const std::string& behind) {
+  ++cut;
+  cut_tokens += row.cut_tokens;
+  if (cut_at.empty()) {
+    cut_kept = before;
+    cut_lost = behind;
+  }
+  if (cut_at.size() < kListedRows) cut_at.push_back(row);
+}
+
+int64_t SourceLedger::bad_total() const {
+  const auto filtered = dropped.find(kFilteredReason);
+  return dropped_total() - (filtered == dropped.end() ? 0 : filtered->second);
+}
+
+std::string short_detail(const std::string& detail) { return shortened(detail, kDetailBytes); }
+
+void SourceLedger::drop(const SourceLine& at, const std::string& reason, std::string detail) {
+  ++dropped[reason];
+  if (reason == kFilteredReason || bad.size() >= kListedRows) return;
+  bad.push_back({at, reason, short_detail(detail)});
+}
+
+void SourceLedger::note(const std::string& text) {
+  const auto found = notes.find(text);
+  if (found != notes.end()) {
+    ++found->second;
+  } else if (notes.size() < kNotes) {
+    notes.emplace(text, 1);
+  } else {
+    ++more_notes;
+  }
+}
+
+std::string SourceLedger::place(const SourceLine& at) const {
+  const bool known = at.file >= 0 && static_cast<size_t>(at.file) < files.size();
+  return fmt::format("{}:{}", known ? files[static_cast<size_t>(at.file)] : name, at.line);
+}
+
+Json SourceLedger::to_json() const {
+  Json value = Json::object();
+  value.set("name", name);
+  Json names = Json::array();
+  for (const std::string& file : files) names.push_back(file);
+  value.set("files", std::move(names));
+  for (const CountField& count : kCounts) value.set(count.name, this->*count.field);
+  value.set("dropped", count_object(dropped));
+  value.set("notes", count_object(notes));
+  value.set("bad", list_of(bad, [](const BadRow& row, Json& entry) {
+              entry.set("reason", row.reason);
+              entry.set("detail", row.detail);
+            }));
+  value.set("cut_at", list_of(cut_at, [](const CutRow& row, Json& entry) {
+              entry.set("tokens", row.tokens);
+              entry.set("cut_tokens", row.cut_tokens);
+            }));
+  Json repaired_rows = Json::array();
+  for (const SourceLine& at : repaired_at) repaired_rows.push_back(place_json(at));
+  value.set("repaired_at", std::move(repaired_rows));
+  value.set("cut_shown", Json(Json::Object{{"kept", cut_kept}, {"lost", cut_lost}}));
+  return value;
+}
+
+SourceLedger SourceLedger::from_json(const Json& value) {
+  SourceLedger ledger;
+  ledger.name = value.at("name").as_string();
+  for (const Json& file : value.at("files").as_array()) ledger.files.push_back(file.as_string());
+  for (const CountField& count : kCounts) ledger.*count.field = value.at(count.name).as_int();
+  ledger.dropped = read_counts(value.at("dropped"));
+  ledger.notes = read_counts(value.at("notes"));
+  for (const Json& entry : value.at("bad").as_array()) {
+    ledger.bad.push_back(
+        {read_place(entry), entry.at("reason").as_string(), entry.at("detail").as_string()});
+  }
+  for (const Json& entry : value.at("cut_at").as_array()) {
+    ledger.cut_at.push_back(
+        {read_place(entry), entry.at("tokens").as_int(), entry.at("cut_tokens").as_int()});
+  }
+  for (const Json& entry : value.at("repaired_at").as_array()) {
+    ledger.repaired_at.push_back(read_place(entry));
+  }
+  ledger.cut_kept = value.at("cut_shown").at("kept").as_string();
+  ledger.cut_lost = value.at("cut_shown").at("lost").as_string();
+  return ledger;
+}
+
+int64_t Ledger::rows() const { return sum(sources, &SourceLedger::rows); }
+int64_t Ledger::kept() const { return sum(sources, &SourceLedger::kept); }
+
+int64_t Ledger::dropped() const {
+  int64_t total = 0;
+  for (const SourceLedger& source : sources) total += source.dropped_total();
+  return total;
+}
+
+void Ledger::check_sums() const {
+  for (const SourceLedger& source : sources) {
+    XRUN_CHECK(source.rows == source.kept + source.dropped_total(),
+               "{}: the ledger does not add up: {} rows in, {} kept, {} dropped", source.name,
+               source.rows, source.kept, source.dropped_total());
+  }
+}
+
+Ledger Ledger::from_json(const Json& value) {
+  Ledger ledger;
+  for (const Json& source : value.at("sources").as_array()) {
+    ledger.sources.push_back(SourceLedger::from_json(source));
+  }
+  return ledger;
+}
+
+Ledger Ledger::joined_to(const Ledger& earlier) const {
+  Ledger joined = earlier;
+  std::vector<bool> taken(earlier.sources.size(), false);
+  for (const SourceLedger& source : sources) {
+    size_t place = 0;
+    while (place < taken.size() && (taken[place] || earlier.sources[place].name != source.name ||
+                                    earlier.sources[place].files != source.files)) {
+      ++place;
+    }
+    if (place == taken.size()) {
+      joined.sources.push_back(source);
+    } else {
+      joined.sources[place] = source;
+      taken[place] = true;
+    }
+  }
+  return joined;
+}
+
+Json Ledger::to_json() const {
+  Json value = Json::object();
+  value.set("rows", rows());
+  value.set("kept", kept());
+  value.set("dropped", dropped());
+  Json list = Json::array();
+  for (const SourceLedger& source : sources) list.push_back(source.to_json());
+  value.set("sources", std::move(list));
+  return value;
+}
+
+}  // namespace xrun

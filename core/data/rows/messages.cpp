@@ -1,0 +1,260 @@
+// What is read here goes to the template as it is: members that nobody knows stay, in their order.
+
+#include "core/data/rows/messages.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+#include <utility>
+
+#include "core/data/rows/ledger.h"
+#include "core/data/rows/tool_calls.h"
+#include "core/data/rows/turn_flags.h"
+#include "core/text/chat/chat_template.h"
+#include "core/text/chat/message_role.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr std::pair<const char*, const char*> kSpeakers[] = {
+    {"system", "system"},     {"user", "user"},           {"human", "user"},
+    {"prompter", "user"},     {"assistant", "assistant"}, {"gpt", "assistant"},
+    {"chatgpt", "assistant"}, {"model", "assistant"},     {"bot", "assistant"},
+    {"tool", "tool"},         {"observation", "tool"},    {"function_response", "tool"},
+};
+
+[[noreturn]] void refuse(const std::string& where, const std::string& what) {
+  throw RowRefusal("wrong_type", fmt::format("{} {}", where, what));
+}
+
+// A content in parts, as transformers hands it to templates: each {"type": "text", "text": "..."}.
+// What is no text (an image) has no tokens here, and a template would write its name instead.
+void check_parts(const Json& parts, const std::string& where) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Json& part = parts.as_array()[i];
+    const Json* type = part.find("type");
+    const Json* text = part.find("text");
+    if (type != nullptr && type->is_string() && type->as_string() == "text" && text != nullptr &&
+        text->is_string()) {
+      continue;
+    }
+    refuse(where, fmt::format("has a content whose part {} is {}, wanted {{\"type\": \"text\", "
+                              "\"text\": ...}}",
+                              i,
+                              type != nullptr && type->is_string()
+                                  ? fmt::format("of type \"{}\"", type->as_string())
+                                  : kind_text(part)));
+  }
+}
+
+bool is_blank(const Json* text) {
+  return text == nullptr || !text->is_string() ||
+         text->as_string().find_first_not_of(" \t\r\n") == std::string::npos;
+}
+
+// A list, or one as a string: columns of tables cannot hold lists of different things.
+Json read_tools(const Json& tools) {
+  Json list = tools;
+  if (tools.is_string()) {
+    try {
+      list = parse_json(tools.as_string(), "tools");
+    } catch (const Error& error) {
+      refuse("tools", fmt::format("is a string, but no JSON: {}", error.what()));
+    }
+  }
+  if (!list.is_array()) refuse("tools", fmt::format("is {}, wanted a list", kind_text(list)));
+  return list;
+}
+
+// In the role/content spelling a role that is none of these passes: the template knows its roles.
+const char* known_speaker(std::string name, bool from_value) {
+  if (!from_value) {
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  }
+  const auto known = std::find_if(std::begin(kSpeakers), std::end(kSpeakers),
+                                  [&](const auto& entry) { return name == entry.first; });
+  if (known == std::end(kSpeakers)) return nullptr;
+  // "observation" is a role of some templates, and none of others.
+  return !from_value && std::string_view(known->second) == "tool" ? nullptr : known->second;
+}
+
+// Whether templates are made for a role beside those of kSpeakers.
+bool is_template_role(std::string_view name) {
+  return name == "tool" || name == "developer" || name == "ipython" || name == "observation" ||
+         name == "function_response";
+}
+
+void add_once(std::vector<std::string>& texts, const std::string& text) {
+  if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+}
+
+std::string read_role(const Json& value, bool from_value, const std::string& where,
+                      std::vector<std::string>& notes) {
+  const char* key = from_value ? "from" : "role";
+  const Json* role = value.find(key);
+  if (role == nullptr || !role->is_string()) {
+    refuse(where, fmt::format("has no {} that is a string", key));
+  }
+  const std::string& name = role->as_string();
+  const char* known = known_speaker(name, from_value);
+  if (from_value) {
+    if (known == nullptr) {
+      refuse(where, fmt::format("is from \"{}\", wanted system, human, gpt or tool", name));
+    }
+    add_once(notes, "messages spelled from/value");
+  } else if (known != nullptr && name != known) {
+    add_once(notes, fmt::format("the role \"{}\" is read as \"{}\"", name, known));
+  } else if (known == nullptr && !is_template_role(name)) {
+    add_once(notes, "the role \"" + name + "\" is unknown: the template may leave its turns out");
+  }
+  return known == nullptr ? name : known;
+}
+
+Json read_content(const Json& value, const char* key, const std::string& where) {
+  const Json* content = value.find(key);
+  const bool calls_tools = makes_calls(value);
+  if (content == nullptr && !calls_tools) refuse(where, fmt::format("has no {}", key));
+  if (content == nullptr || (content->is_null() && calls_tools)) return nullptr;
+  if (content->is_array()) {
+    check_parts(*content, where);
+  } else if (!content->is_string()) {
+    refuse(where, fmt::format("has a {} that is {}, wanted a string", key, kind_text(*content)));
+  }
+  return *content;
+}
+
+Json read_message(const Json& value, const std::string& where, std::vector<std::string>& notes) {
+  if (!value.is_object()) {
+    refuse(where, fmt::format("is {}, wanted a message with role and content", kind_text(value)));
+  }
+  const Json* role = value.find("role");
+  const bool from_value = (role == nullptr || role->is_null()) && value.find("from") != nullptr;
+  const std::string role_key = from_value ? "from" : "role";
+  const std::string content_key = from_value ? "value" : "content";
+  Json message = Json::object();
+  message.set("role", read_role(value, from_value, where, notes));
+  Json content = read_content(value, content_key.c_str(), where);
+  if (value.find(content_key) != nullptr) message.set("content", std::move(content));
+  const bool is_answer = is_assistant(message);
+  for (const Json::Member& member : value.as_object()) {
+    if (member.first == role_key || member.first == content_key) continue;
+    if (from_value && (member.first == "role" || member.first == "content")) {
+      // Tables of both spellings leave these null.
+      if (member.second.is_null() || member.second == *value.find(content_key)) continue;
+      throw RowRefusal("columns_differ",
+                       fmt::format("{} has a value and a content, which differ", where));
+    }
+    const bool is_call_key = member.first == "tool_calls" || member.first == "function_call";
+    if (is_call_key && member.second.is_null()) continue;
+    const std::string note = flag_note(member, where, is_answer);
+    if (!note.empty()) add_once(notes, note);
+    message.set(member.first, member.second);
+  }
+  return message;
+}
+
+}  // namespace
+
+Json read_messages(const Json& value, const std::string& field, std::vector<std::string>& notes) {
+  Json messages = Json::array();
+  if (value.is_object()) {
+    messages.push_back(read_message(value, field, notes));
+    return messages;
+  }
+  if (!value.is_array()) {
+    refuse(field, fmt::format("is {}, wanted a string, a message or a list of messages",
+                              kind_text(value)));
+  }
+  if (value.size() == 0) throw RowRefusal("empty_list", field + " has no messages");
+  for (size_t i = 0; i < value.size(); ++i) {
+    messages.push_back(read_message(value.as_array()[i], fmt::format("{}[{}]", field, i), notes));
+  }
+  return messages;
+}
+
+void refuse_spelled_messages(const Json& value, const std::string& field) {
+  if (!value.is_string()) return;
+  constexpr std::string_view kQuotes = "'\"";
+  const std::string& text = value.as_string();
+  const size_t open = text.find_first_not_of(" \n");
+  if (open == std::string::npos || text[open] != '[') return;
+  const size_t brace = text.find_first_not_of(" \n", open + 1);
+  if (brace == std::string::npos || text[brace] != '{') return;
+  const size_t quote = text.find_first_not_of(" \n", brace + 1);
+  if (quote == std::string::npos || kQuotes.find(text[quote]) == kQuotes.npos) return;
+  const auto names = [&](const char* key) {
+    return text.find(text[quote] + (key + std::string(1, text[quote]) + ":")) != std::string::npos;
+  };
+  const bool spelled = (names("role") && names("content")) || (names("from") && names("value"));
+  if (spelled) {
+    refuse(field,
+           "is a string that spells a list of messages, wanted the list itself: json.loads "
+           "or ast.literal_eval in Python makes it one");
+  }
+}
+
+Json make_message(const std::string& role, std::string content) {
+  Json message = Json::object();
+  message.set("role", role);
+  message.set("content", std::move(content));
+  return message;
+}
+
+std::string kind_text(const Json& value) {
+  const std::string name = value.kind_name();
+  return (name.find_first_of("aeiou") == 0 ? "an " : "a ") + name;
+}
+
+void require_user_texts(const Json& messages) {
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Json& message = messages.as_array()[i];
+    if (message_role(message) != "user" || says_something(message)) continue;
+    throw RowRefusal("empty_prompt", fmt::format("turn {} is a user turn without text", i + 1));
+  }
+}
+
+std::string other_speakers(const Json& messages) {
+  constexpr size_t kNamed = 4;
+  std::vector<std::string> roles;
+  for (const Json& message : messages.as_array()) add_once(roles, message_role(message));
+  if (roles.size() > kNamed) roles.resize(kNamed);
+  return fmt::format("; its turns are of {}", fmt::join(roles, ", "));
+}
+
+bool says_something(const Json& message) {
+  const Json* content = message.find("content");
+  if (!is_blank(content)) return true;
+  if (content != nullptr && content->is_array()) {
+    for (const Json& part : content->as_array()) {
+      if (!is_blank(part.find("text"))) return true;
+    }
+  }
+  return makes_calls(message);
+}
+
+Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json* tools) {
+  Json merged = defaults.is_object() ? defaults : Json::object();
+  if (kwargs != nullptr && !kwargs->is_null()) {
+    if (!kwargs->is_object()) {
+      refuse("chat_template_kwargs", fmt::format("is {}, wanted an object", kind_text(*kwargs)));
+    }
+    for (const Json::Member& member : kwargs->as_object()) {
+      // What is trained decides whether an answer is asked for.
+      if (member.first == "add_generation_prompt" || is_reserved_argument(member.first)) {
+        throw RowRefusal("refused_kwargs",
+                         fmt::format("chat_template_kwargs may not set \"{}\"", member.first));
+      }
+      merged.set(member.first, member.second);
+    }
+  }
+  if (tools != nullptr && !tools->is_null()) {
+    merged.set("tools", read_tools(*tools));
+  }
+  return merged;
+}
+
+}  // namespace xrun

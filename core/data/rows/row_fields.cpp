@@ -1,0 +1,291 @@
+// A column is ours by its own name or by `fields`, never by both; what is neither ours nor kept is
+// noted, row by row.
+
+#include "core/data/rows/row_fields.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/suggest.h"
+#include "core/data/rows/ledger.h"
+#include "core/data/rows/messages.h"
+#include "core/data/rows/row_format.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kExactInteger = int64_t{1} << 53;  // numbers are kept as doubles
+// Fields that batches and views have of their own, and names that they have in Lua: a column of
+// that name would stand in for the former and be hidden by the latter.
+const std::vector<std::string> kBatchFields = {
+    "advantage", "all",    "chosen", "chunk_sum",   "close",      "group",       "group_sum",
+    "label",     "length", "mean",   "micro_count", "mismatched", "old_logprob", "pair",
+    "rejected",  "reward", "row",    "row_count",   "size",       "source",      "spread",
+    "step",      "sum",    "tokens", "total_steps", "weight"};
+constexpr size_t kColumnsText = 150;  // of column names in a row's refusal
+
+// Whether a number is whole and not exact as a double.
+bool is_beyond_exact(const Json& number) {
+  if (number.is_int()) return number.as_int() > kExactInteger || number.as_int() < -kExactInteger;
+  const double value = number.as_double();
+  return std::floor(value) == value && std::fabs(value) > static_cast<double>(kExactInteger);
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// "a, b, c and 4 more"
+std::string name_list(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (text.size() > kColumnsText) return text + fmt::format(" and {} more", names.size() - i);
+    text += (i == 0 ? "" : ", ") + names[i];
+  }
+  return text;
+}
+
+// What public sets call a column of ours: theirs, ours.
+constexpr std::pair<const char*, const char*> kOtherNames[] = {
+    {"question", "prompt"},       {"query", "prompt"},
+    {"problem", "prompt"},        {"answer", "completion"},
+    {"response", "completion"},   {"solution", "completion"},
+    {"target", "completion"},     {"conversation", "messages"},
+    {"dialogue", "messages"},     {"dialog", "messages"},
+    {"turns", "messages"},        {"content", "text"},
+    {"document", "text"},         {"body", "text"},
+    {"article", "text"},          {"accepted", "chosen"},
+    {"preferred", "chosen"},      {"winner", "chosen"},
+    {"dispreferred", "rejected"}, {"loser", "rejected"},
+};
+
+// ", did you mean "score"?" with the row's column nearest to a name; "" if none is near.
+std::string suggestion(const std::string& name, const Json& row) {
+  std::vector<std::string> columns;
+  for (const Json::Member& member : row.as_object()) columns.push_back(member.first);
+  const std::string near = nearest_name(name, columns);
+  return near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near);
+}
+
+// Which of a format's columns the row has, a slip of the pen counting half.
+double match(const RowFormat& format, const std::vector<std::string>& columns) {
+  double found = 0;
+  for (const std::string& wanted : format.columns) {
+    if (contains(columns, wanted)) {
+      found += 1;
+    } else if (!nearest_name(wanted, columns).empty()) {
+      found += 0.5;
+    }
+  }
+  return found / static_cast<double>(format.columns.size());
+}
+
+}  // namespace
+
+RowFields::RowFields(RowKind kind, std::vector<std::string> ours, const RowSettings& settings)
+    : kind_(kind), ours_(std::move(ours)), fields_(settings.fields), keep_(settings.keep) {
+  for (const auto& [name, theirs] : fields_) {
+    if (contains(ours_, name)) continue;
+    const std::string near = nearest_name(name, ours_);
+    throw UsageError(fmt::format("data.fields has \"{}\"{}; the fields of a {} row are {}", name,
+                                 near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near),
+                                 row_kind_name(kind_), fmt::join(ours_, ", ")));
+  }
+  for (const std::string& name : keep_) {
+    if (!contains(kBatchFields, name)) continue;
+    throw UsageError(fmt::format(
+        "data.keep has \"{0}\", and batches have a field of that name themselves; keep it under "
+        "another one: map = function(row) row.my_{0} = row.{0} return row end",
+        name));
+  }
+  for (auto name = keep_.begin(); name != keep_.end(); ++name) {
+    if (std::find(keep_.begin(), name, *name) == name) continue;
+    throw UsageError(fmt::format("data.keep names \"{}\" twice; once is enough", *name));
+  }
+}
+
+std::string RowFields::spelled(const std::string& ours) const {
+  for (const auto& [name, theirs] : fields_) {
+    if (name == ours) return theirs;
+  }
+  return ours == "weight" ? "" : ours;
+}
+
+const Json* RowFields::find(const Json& row, const std::string& ours) const {
+  const std::string name = spelled(ours);
+  const Json* value = name.empty() ? nullptr : row.find(name);
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+std::string RowFields::text(const Json& row, const std::string& ours) const {
+  const Json* value = find(row, ours);
+  if (value == nullptr) return "";
+  if (!value->is_string()) {
+    throw RowRefusal("wrong_type", fmt::format("\"{}\" is {}, wanted a string", spelled(ours),
+                                               kind_text(*value)));
+  }
+  return value->as_string();
+}
+
+void RowFields::require_object(const Json& row) {
+  if (row.is_object()) return;
+  throw RowRefusal("not_an_object", fmt::format("the row is {}, wanted an object", kind_text(row)));
+}
+
+std::string RowFields::missing_fields(const Json& row) const {
+  std::string text;
+  for (const auto& [ours, theirs] : fields_) {
+    const Json* value = row.find(theirs);
+    if (value != nullptr && !value->is_null()) continue;
+    text += fmt::format("; fields names {} = \"{}\", a column that {}{}", ours, theirs,
+                        value == nullptr ? "the row lacks" : "is null here",
+                        value == nullptr ? suggestion(theirs, row) : "");
+  }
+  return text;
+}
+
+void RowFields::refuse_format(const Json& row) const {
+  std::vector<std::string> seen;
+  std::vector<std::string> columns;  // that hold something
+  for (const Json::Member& member : row.as_object()) {
+    seen.push_back(member.first + (member.second.is_null() ? " (null)" : ""));
+    if (!member.second.is_null()) columns.push_back(member.first);
+  }
+  std::string text =
+      seen.empty() ? "the row has no columns" : fmt::format("the row has {}", name_list(seen));
+  text += missing_fields(row);
+  // Among equals the first one of this kind, else the first of all.
+  const RowFormat* nearest = nullptr;
+  double best = 0;
+  for (const RowFormat& format : known_row_formats()) {
+    const double fit = match(format, columns) + (format.kind == kind_ ? 0.01 : 0);
+    if (match(format, columns) > 0 && fit > best) {
+      nearest = &format;
+      best = fit;
+    }
+  }
+  // A whole format here is one that `fields` looks for elsewhere.
+  const bool says_more = nearest != nullptr && best < 1;
+  if (!says_more && !missing_fields(row).empty()) throw RowRefusal("unknown_format", text);
+  const auto first = std::find_if(known_row_formats().begin(), known_row_formats().end(),
+                                  [&](const RowFormat& format) { return format.kind == kind_; });
+  if (const std::string likely = likely_fields(columns); !likely.empty()) {
+    text += fmt::format("; name them: fields = {{ {} }}", likely);
+  } else if (nearest == nullptr) {
+    text += fmt::format(", wanted {}", fmt::join(first->columns, ", "));
+    if (row.find(first->columns[0]) == nullptr) {
+      text += fmt::format("; name them, say fields = {{ {} = \"...\" }}", first->columns[0]);
+    }
+  } else if (nearest->kind == kind_) {
+    text += fmt::format("; the nearest known format has {}", fmt::join(nearest->columns, ", "));
+    for (const std::string& wanted : nearest->columns) {
+      if (!contains(columns, wanted)) text += other_columns(row, wanted);
+      if (!contains(columns, wanted)) break;
+    }
+  } else {
+    text += fmt::format("; that is the format with {}, which {} reads",
+                        fmt::join(nearest->columns, ", "), row_reader_name(nearest->kind));
+  }
+  throw RowRefusal("unknown_format", text);
+}
+
+std::string RowFields::likely_fields(const std::vector<std::string>& columns) const {
+  std::string text;
+  std::vector<std::string> known = columns;
+  for (const auto& [theirs, ours] : kOtherNames) {
+    if (!contains(columns, theirs) || !contains(ours_, ours) || contains(known, ours)) continue;
+    text += fmt::format("{}{} = \"{}\"", text.empty() ? "" : ", ", ours, theirs);
+    known.emplace_back(ours);
+  }
+  const auto is_whole = [&](const RowFormat& format) {
+    return format.kind == kind_ &&
+           std::all_of(format.columns.begin(), format.columns.end(),
+                       [&](const std::string& column) { return contains(known, column); });
+  };
+  const std::vector<RowFormat>& formats = known_row_formats();
+  return std::any_of(formats.begin(), formats.end(), is_whole) ? text : "";
+}
+
+bool RowFields::is_unread(const std::string& column) const {
+  return std::none_of(ours_.begin(), ours_.end(),
+                      [&](const std::string& ours) { return spelled(ours) == column; }) &&
+         !contains(keep_, column);
+}
+
+std::string RowFields::other_columns(const Json& row, const std::string& ours) const {
+  std::vector<std::string> names;
+  for (const Json::Member& member : row.as_object()) {
+    if (is_unread(member.first)) names.push_back(member.first);
+  }
+  if (names.empty()) return "";
+  return fmt::format(
+      "; columns that are not read: {}; name the right one, say fields = {{ {} = \"{}\" }}",
+      name_list(names), ours, names[0]);
+}
+
+void RowFields::note_losers(const Json& row, const std::string& winner,
+                            std::initializer_list<const char*> losers, RowExtras& out) const {
+  for (const char* ours : losers) {
+    if (find(row, ours) == nullptr) continue;
+    out.notes.push_back(
+        fmt::format("\"{}\" is ignored beside \"{}\"", spelled(ours), spelled(winner)));
+  }
+}
+
+void RowFields::refuse_rivals(const std::string& first, const std::string& second) const {
+  throw RowRefusal(
+      "columns_differ",
+      fmt::format("\"{0}\" and \"{1}\" are two names of one column, and differ here; leave one "
+                  "out: map = function(row) row.{1} = nil return row end",
+                  spelled(first), spelled(second)));
+}
+
+void RowFields::read_kept(const Json& row, RowExtras& out) const {
+  for (const std::string& name : keep_) {
+    const Json* value = row.find(name);
+    if (value == nullptr) {
+      const std::string near = suggestion(name, row);
+      if (!near.empty()) out.notes.push_back("kept column \"" + name + "\" is not there" + near);
+    }
+    if (value != nullptr && !(value->is_null() || value->is_number() || value->is_string())) {
+      out.notes.push_back(
+          fmt::format("kept column \"{}\" is {} and is taken as absent", name, kind_text(*value)));
+      value = nullptr;
+    }
+    if (value != nullptr && value->is_number() && is_beyond_exact(*value)) {
+      throw RowRefusal("kept_column",
+                       fmt::format("\"{}\" is {}: whole numbers beyond 2^53 are not kept exactly; "
+                                   "write it as a string",
+                                   name, dump_json(*value)));
+    }
+    out.kept.push_back(value == nullptr ? Json() : *value);
+  }
+  const Json* weight = find(row, "weight");
+  if (weight == nullptr) return;
+  const double number = weight->is_number() ? weight->as_double() : -1;
+  out.weight = static_cast<float>(number);
+  if (!std::isfinite(out.weight) || number < 0) {
+    throw RowRefusal("bad_weight", fmt::format("\"{}\" is {}, wanted a number >= 0",
+                                               spelled("weight"), dump_json(*weight)));
+  }
+}
+
+void RowFields::finish_notes(const Json& row, RowExtras& out) const {
+  for (const auto& [ours, theirs] : fields_) {
+    if (row.find(theirs) != nullptr) continue;
+    out.notes.push_back(fmt::format("fields names {} = \"{}\", a column that the row lacks{}", ours,
+                                    theirs, suggestion(theirs, row)));
+  }
+  std::sort(out.notes.begin(), out.notes.end());
+  out.notes.erase(std::unique(out.notes.begin(), out.notes.end()), out.notes.end());
+  // Last: their number has no bound, and a ledger's notes do.
+  for (const Json::Member& member : row.as_object()) {
+    if (!is_unread(member.first)) continue;
+    out.notes.push_back(fmt::format("column \"{}\" is not read", member.first));
+  }
+}
+
+}  // namespace xrun

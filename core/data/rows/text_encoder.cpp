@@ -1,0 +1,97 @@
+// Text rows: a document, with the tokens that the tokenizer's own encoding adds, ended by its EOS.
+
+#include "core/base/count_text.h"
+#include "core/base/hash.h"
+#include "core/data/rows/fit_length.h"
+#include "core/data/rows/messages.h"
+#include "core/data/rows/row_encoder.h"
+#include "core/data/rows/row_fields.h"
+#include "core/data/rows/text_stretch.h"
+
+namespace xrun {
+
+namespace {
+
+class TextEncoder : public RowEncoder {
+ public:
+  explicit TextEncoder(const EncoderParts& parts)
+      : parts_(parts), fields_(RowKind::kText, {"text", "weight"}, parts.settings) {
+    if (parts_.settings.train_on_given && parts_.settings.train_on != TrainOn::kAll) {
+      throw UsageError(fmt::format(
+          "train_on is \"{}\": text rows have no turns, all their tokens are trained; set "
+          "train_on = \"all\" or leave it out",
+          train_on_name(parts_.settings.train_on)));
+    }
+  }
+
+  void encode(const Json& row, const std::string& place, EncodedRow& out) const override {
+    const std::string& text = text_of(row);
+    if (text.find_first_not_of(" \t\r\n\v\f") == std::string::npos) {
+      throw RowRefusal("empty_text", "the text is empty");
+    }
+    require_borders(text, parts_.tokenizer);
+    std::vector<int32_t> ids = encode(text);
+    const std::optional<int32_t> end = parts_.tokenizer.eos_id();
+    if (parts_.settings.end_of_text && end && (ids.empty() || ids.back() != *end)) {
+      ids.push_back(*end);
+    }
+    if (ids.size() < 2) throw RowRefusal("empty_mask", "one token alone leaves none to train");
+    TokenStream& stream = out.streams[0];
+    stream.trained.assign(ids.size(), 1);
+    stream.trained[0] = 0;
+    stream.ids = std::move(ids);
+    if (row.is_object()) {
+      fields_.read_kept(row, out);
+      fields_.finish_notes(row, out);
+    } else {
+      fields_.read_kept(Json::object(), out);
+    }
+    out.prompt_hash = hash_u64(text);
+    fit_length(parts_, place, {"the text"}, out);
+  }
+
+ private:
+  // Long texts are kept as ids alone; room is made by the tokens that a byte has had so far.
+  std::vector<int32_t> encode(const std::string& text) const {
+    EncodeOptions options;
+    options.add_post_processor = true;
+    std::vector<int32_t> ids;
+    parts_.tokenizer.encode_parts(text, options, [&](Encoding&& part) {
+      if (ids.empty()) {
+        ids = std::move(part.ids);
+      } else {
+        ids.insert(ids.end(), part.ids.begin(), part.ids.end());
+      }
+      const double bytes = part.offsets.empty() ? 0 : part.offsets.back().end;
+      if (bytes == 0 || text.size() <= Tokenizer::kPartBytes) return;
+      const double total =
+          static_cast<double>(ids.size()) * static_cast<double>(text.size()) / bytes;
+      if (static_cast<size_t>(total) > ids.capacity())
+        ids.reserve(static_cast<size_t>(1.02 * total));
+    });
+    return ids;
+  }
+
+  const std::string& text_of(const Json& row) const {
+    if (row.is_string()) return row.as_string();
+    RowFields::require_object(row);
+    const Json* text = fields_.find(row, "text");
+    if (text == nullptr) fields_.refuse_format(row);
+    if (!text->is_string()) {
+      throw RowRefusal("wrong_type", fmt::format("\"{}\" is {}, wanted a string",
+                                                 fields_.spelled("text"), kind_text(*text)));
+    }
+    return text->as_string();
+  }
+
+  EncoderParts parts_;
+  RowFields fields_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowEncoder> make_text_encoder(const EncoderParts& parts) {
+  return std::make_unique<TextEncoder>(parts);
+}
+
+}  // namespace xrun

@@ -1,0 +1,186 @@
+// Token rows: ids that somebody made before, with what is trained of them.
+//   input_ids (or tokens, ids)   whole numbers of the vocabulary
+//   labels                       the same ids, -100 where nothing is trained
+//   mask (or loss_mask)          0 or 1 an id
+//   weights                      a loss weight >= 0 an id
+// Without labels, mask and weights every token is trained; given together, all of them must agree.
+
+#include <cmath>
+
+#include "core/base/hash.h"
+#include "core/data/rows/conversation_tokens.h"
+#include "core/data/rows/fit_length.h"
+#include "core/data/rows/messages.h"
+#include "core/data/rows/row_encoder.h"
+#include "core/data/rows/row_fields.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kIgnoredLabel = -100;  // as in PyTorch's cross entropy
+
+class TokensEncoder : public RowEncoder {
+ public:
+  explicit TokensEncoder(const EncoderParts& parts)
+      : parts_(parts),
+        vocab_size_(parts.tokenizer.vocab_size()),
+        fields_(RowKind::kTokens,
+                {"input_ids", "tokens", "ids", "labels", "mask", "loss_mask", "weights", "weight",
+                 "attention_mask"},
+                parts.settings) {}
+
+  void encode(const Json& row, const std::string& place, EncodedRow& out) const override {
+    RowFields::require_object(row);
+    TokenStream& stream = out.streams[0];
+    stream.ids = ids_of(row, out);
+    stream.trained.assign(stream.ids.size(), 1);
+    read_labels(row, stream);
+    read_mask(row, "mask", stream);
+    read_mask(row, "loss_mask", stream);
+    read_weights(row, stream);
+    refuse_padding(row, stream.ids.size());
+    stream.trained[0] = 0;
+    if (!is_trained(stream)) throw RowRefusal("empty_mask", "no token is trained");
+    fields_.read_kept(row, out);
+    fields_.finish_notes(row, out);
+    out.prompt_hash = hash_u64(std::string_view(reinterpret_cast<const char*>(stream.ids.data()),
+                                                stream.ids.size() * sizeof(int32_t)));
+    fit_length(parts_, place, {"the row"}, out);
+  }
+
+ private:
+  const Json::Array& list_of(const Json& value, const std::string& ours) const {
+    if (value.is_array()) return value.as_array();
+    throw RowRefusal("wrong_type", fmt::format("\"{}\" is {}, wanted a list", fields_.spelled(ours),
+                                               kind_text(value)));
+  }
+
+  // The list of a column that goes with the ids one for one; nullptr if the row has none.
+  const Json::Array* column(const Json& row, const std::string& ours, size_t count) const {
+    const Json* value = fields_.find(row, ours);
+    if (value == nullptr) return nullptr;
+    const Json::Array& list = list_of(*value, ours);
+    if (list.size() != count) {
+      throw RowRefusal("length_mismatch", fmt::format("\"{}\" has {} elements beside {} ids",
+                                                      fields_.spelled(ours), list.size(), count));
+    }
+    return &list;
+  }
+
+  [[noreturn]] void refuse(const char* reason, const std::string& ours, size_t i, const Json& got,
+                           const std::string& wanted) const {
+    throw RowRefusal(reason, fmt::format("\"{}\"[{}] is {}, wanted {}", fields_.spelled(ours), i,
+                                         dump_json(got), wanted));
+  }
+
+  // Of the names that ids go by the first; another column of numbers under one of them must agree.
+  void check_rivals(const Json& row, const std::string& ours, EncodedRow& out) const {
+    const Json& ids = *fields_.find(row, ours);
+    for (const char* other : {"tokens", "ids"}) {
+      const Json* rival = other == ours ? nullptr : fields_.find(row, other);
+      if (rival == nullptr) continue;
+      const bool holds_ids =
+          rival->is_array() && rival->size() > 0 && rival->as_array()[0].is_int();
+      if (holds_ids && *rival != ids) fields_.refuse_rivals(ours, other);
+      fields_.note_losers(row, ours, {other}, out);
+    }
+  }
+
+  std::vector<int32_t> ids_of(const Json& row, EncodedRow& out) const {
+    for (const char* ours : {"input_ids", "tokens", "ids"}) {
+      const Json* value = fields_.find(row, ours);
+      if (value == nullptr) continue;
+      const Json::Array& list = list_of(*value, ours);
+      if (list.empty()) {
+        throw RowRefusal("empty_list", fmt::format("\"{}\" has no ids", fields_.spelled(ours)));
+      }
+      if (list[0].is_array()) {
+        throw RowRefusal("wrong_type", fmt::format("\"{}\"[0] is a list, wanted a number: a row is "
+                                                   "one list of ids",
+                                                   fields_.spelled(ours)));
+      }
+      if (list.size() < 2) {
+        throw RowRefusal("empty_mask", fmt::format("\"{}\" has {} ids, wanted two at least",
+                                                   fields_.spelled(ours), list.size()));
+      }
+      std::vector<int32_t> ids;
+      for (size_t i = 0; i < list.size(); ++i) {
+        const bool fits =
+            list[i].is_int() && list[i].as_int() >= 0 && list[i].as_int() < vocab_size_;
+        if (!fits) {
+          refuse("bad_token", ours, i, list[i],
+                 fmt::format("a whole number from 0 to {}", vocab_size_ - 1));
+        }
+        ids.push_back(static_cast<int32_t>(list[i].as_int()));
+      }
+      check_rivals(row, ours, out);
+      return ids;
+    }
+    fields_.refuse_format(row);
+  }
+
+  void read_labels(const Json& row, TokenStream& stream) const {
+    const Json::Array* labels = column(row, "labels", stream.ids.size());
+    if (labels == nullptr) return;
+    for (size_t i = 0; i < labels->size(); ++i) {
+      const Json& label = (*labels)[i];
+      if (label.is_int() && label.as_int() == kIgnoredLabel) {
+        stream.trained[i] = 0;
+      } else if (!label.is_int() || label.as_int() != stream.ids[i]) {
+        refuse("bad_token", "labels", i, label, fmt::format("{} or -100", stream.ids[i]));
+      }
+    }
+  }
+
+  void read_mask(const Json& row, const char* ours, TokenStream& stream) const {
+    const Json::Array* mask = column(row, ours, stream.ids.size());
+    if (mask == nullptr) return;
+    for (size_t i = 0; i < mask->size(); ++i) {
+      const Json& flag = (*mask)[i];
+      const bool is_flag = flag.is_bool() || (flag.is_int() && (flag.as_int() | 1) == 1);
+      if (!is_flag) refuse("wrong_type", ours, i, flag, "0 or 1");
+      if (flag.is_bool() ? !flag.as_bool() : flag.as_int() == 0) stream.trained[i] = 0;
+    }
+  }
+
+  // A weight of 0 is the same as a token that is not trained.
+  void read_weights(const Json& row, TokenStream& stream) const {
+    const Json::Array* weights = column(row, "weights", stream.ids.size());
+    if (weights == nullptr) return;
+    stream.weights.resize(stream.ids.size());
+    for (size_t i = 0; i < weights->size(); ++i) {
+      const Json& weight = (*weights)[i];
+      const float value = weight.is_number() ? static_cast<float>(weight.as_double()) : -1.0f;
+      if (!std::isfinite(value) || value < 0) {
+        refuse("bad_token_weight", "weights", i, weight, "a finite number >= 0");
+      }
+      stream.weights[i] = value;
+      if (value == 0) stream.trained[i] = 0;
+    }
+  }
+
+  // Padding would be trained on, or be seen by what follows it.
+  void refuse_padding(const Json& row, size_t count) const {
+    const Json::Array* mask = column(row, "attention_mask", count);
+    if (mask == nullptr) return;
+    for (size_t i = 0; i < mask->size(); ++i) {
+      if (!(*mask)[i].is_int() || (*mask)[i].as_int() != 1) {
+        refuse("wrong_type", "attention_mask", i, (*mask)[i],
+               "1: rows are not padded, leave the padding out");
+      }
+    }
+  }
+
+  EncoderParts parts_;
+  int64_t vocab_size_;
+  RowFields fields_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowEncoder> make_tokens_encoder(const EncoderParts& parts) {
+  return std::make_unique<TokensEncoder>(parts);
+}
+
+}  // namespace xrun

@@ -1,0 +1,122 @@
+#include "core/data/rows/tool_calls.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "core/data/rows/ledger.h"
+#include "core/text/chat/template_laws.h"
+
+namespace xrun {
+
+namespace {
+
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// The name that a call gives its tool; "" if it has none that can be looked for.
+std::string call_name(const Json& call) {
+  const Json* function = call.find("function");
+  const Json* name = (function != nullptr && function->is_object() ? *function : call).find("name");
+  if (name == nullptr || !name->is_string()) return "";
+  const std::string& text = name->as_string();
+  const auto is_plain = [](char c) { return is_word(c) || c == '-' || c == '.'; };
+  return std::all_of(text.begin(), text.end(), is_plain) ? text : "";
+}
+
+// How often a name stands in a text, as a word of its own.
+size_t count_word(std::string_view text, std::string_view name) {
+  const auto is_part = [&](size_t at) { return at < text.size() && is_word(text[at]); };
+  size_t count = 0;
+  for (size_t at = 0; (at = text.find(name, at)) != std::string_view::npos; at += name.size()) {
+    if ((at == 0 || !is_part(at - 1)) && !is_part(at + name.size())) ++count;
+  }
+  return count;
+}
+
+bool mentions(const ChatTemplate& chat_template, const Json& kwargs, const char* word) {
+  return chat_template.chosen(kwargs).source().find(word) != std::string::npos;
+}
+
+constexpr const char* kCalls = "tool_calls";
+constexpr const char* kOldCall = "function_call";  // one, where tool_calls is a list
+
+// A call and the key of the message that it stands under.
+struct Call {
+  const Json* call;
+  const char* key;
+};
+
+// Tables have an object of nulls where a message calls nothing.
+bool is_call(const Json& value) {
+  if (!value.is_object()) return !value.is_null();
+  return std::any_of(value.as_object().begin(), value.as_object().end(),
+                     [](const Json::Member& member) { return !member.second.is_null(); });
+}
+
+std::vector<Call> calls_of(const Json& message) {
+  std::vector<Call> calls;
+  const Json* list = message.find(kCalls);
+  if (list != nullptr && list->is_array()) {
+    for (const Json& call : list->as_array()) calls.push_back({&call, kCalls});
+  }
+  const Json* old = message.find(kOldCall);
+  if (old != nullptr && is_call(*old)) calls.push_back({old, kOldCall});
+  return calls;
+}
+
+[[noreturn]] void refuse_lost(size_t message, const std::string& name, const char* key,
+                              bool knows_calls) {
+  const bool is_old = std::string_view(key) == kOldCall;
+  throw RowRefusal(
+      "lost_tool_calls",
+      fmt::format("turn {} calls a tool{}{}, and the template leaves the call out; {}, or accept "
+                  "it: laws = {{ {} = false }}",
+                  message + 1, name.empty() ? "" : fmt::format(" \"{}\"", name),
+                  is_old ? " by \"function_call\"" : "",
+                  is_old && knows_calls ? "the template knows \"tool_calls\": rename it so by map"
+                                        : "name a template that renders calls",
+                  kToolCallsLaw));
+}
+
+}  // namespace
+
+bool makes_calls(const Json& message) { return !calls_of(message).empty(); }
+
+void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
+                   std::string_view rendered) {
+  const bool knows_calls = mentions(chat_template, kwargs, kCalls);
+  const bool knows_old = mentions(chat_template, kwargs, kOldCall);
+  std::map<std::string, size_t> rendered_names;  // that no call was found for yet
+  for (size_t m = 0; m < messages.size(); ++m) {
+    for (const auto& [call, key] : calls_of(messages.as_array()[m])) {
+      const std::string name = call_name(*call);
+      if (!(key == kCalls ? knows_calls : knows_old)) refuse_lost(m, name, key, knows_calls);
+      if (name.empty()) continue;
+      const auto [left, is_new] = rendered_names.try_emplace(name, 0);
+      if (is_new) left->second = count_word(rendered, name);
+      if (left->second == 0) refuse_lost(m, name, key, knows_calls);
+      --left->second;
+    }
+  }
+}
+
+void note_unrendered_tools(const Json& messages, const Json& kwargs,
+                           const ChatTemplate& chat_template, std::vector<std::string>& notes) {
+  const Json* tools = kwargs.find("tools");
+  if (tools != nullptr && tools->size() > 0 && !mentions(chat_template, kwargs, "tools")) {
+    notes.push_back("LOST: the template does not render \"tools\"");
+  }
+  for (const char* key : {kCalls, kOldCall}) {
+    const auto is_lost = [&](const Json& message) {
+      const std::vector<Call> calls = calls_of(message);
+      return std::any_of(calls.begin(), calls.end(),
+                         [&](const Call& call) { return call.key == key; });
+    };
+    const bool any = std::any_of(messages.as_array().begin(), messages.as_array().end(), is_lost);
+    if (any && !mentions(chat_template, kwargs, key)) {
+      notes.push_back(fmt::format("LOST: the template does not render \"{}\"", key));
+    }
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,138 @@
+// The gradient of the log-sum-exp needs no kernel of its own. With its gradients g and the softmax
+// p,
+//   dq_i += g_i scale sum_j p_ij k_j,   dk_j += scale sum_i p_ij g_i q_i:
+// the first is the attention's output over k in place of v, the second the dv of the gradient g q.
+
+#include "core/model/ops/attention.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "core/base/work_interrupt.h"
+#include "core/model/ops/attention_op.h"
+#include "core/model/ops/op_call.h"
+#include "core/model/ops/op_check.h"
+
+namespace xrun {
+
+namespace {
+
+using Forward = std::tuple<at::Tensor, at::Tensor>;
+using Backward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+Forward call_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                     at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+  static const auto op = find_op<AttentionForward>("xrun::varlen_attention_forward");
+  return op.call(q, k, v, cu_seqlens, scale, window);
+}
+
+Backward call_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k,
+                       const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
+                       at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+  static const auto op = find_op<AttentionBackward>("xrun::varlen_attention_backward");
+  return op.call(grad, q, k, v, out, lse, cu_seqlens, scale, window);
+}
+
+// Gives out and lse, both with gradients.
+class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
+ public:
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx,
+                                                const at::Tensor& q, const at::Tensor& k,
+                                                const at::Tensor& v, at::IntArrayRef cu_seqlens,
+                                                double scale, int64_t window) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    auto [out, lse] = call_forward(q, k, v, cu_seqlens, scale, window);
+    ctx->set_materialize_grads(false);
+    ctx->save_for_backward({q, k, v, out, lse});
+    ctx->saved_data["cu_seqlens"] = cu_seqlens.vec();
+    ctx->saved_data["scale"] = scale;
+    ctx->saved_data["window"] = window;
+    return {out, lse};
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    refuse_second_derivative("varlen_attention");
+    check_work_interrupt();
+    const auto saved = ctx->get_saved_variables();
+    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3], &lse = saved[4];
+    const std::vector<int64_t> cu_seqlens = ctx->saved_data["cu_seqlens"].toIntVector();
+    const double scale = ctx->saved_data["scale"].toDouble();
+    const int64_t window = ctx->saved_data["window"].toInt();
+    at::AutoDispatchBelowADInplaceOrView below;
+    at::Tensor dq, dk, dv;
+    if (grads[0].defined()) {
+      std::tie(dq, dk, dv) = call_backward(grads[0], q, k, v, out, lse, cu_seqlens, scale, window);
+    }
+    if (grads[1].defined()) {
+      const at::Tensor g = grads[1].t().unsqueeze(2).mul(scale);
+      const at::Tensor seen = std::get<0>(call_forward(q, k, k, cu_seqlens, scale, window));
+      const at::Tensor of_lse = g.mul(q).to(q.scalar_type());
+      const at::Tensor more_dk =
+          std::get<2>(call_backward(of_lse, q, k, k, seen, lse, cu_seqlens, scale, window));
+      const at::Tensor more_dq = g.mul(seen).to(q.scalar_type());
+      dq = dq.defined() ? dq.add(more_dq) : more_dq;
+      dk = dk.defined() ? dk.add(more_dk) : more_dk;
+    }
+    return {dq, dk, dv, {}, {}, {}};
+  }
+};
+
+at::Tensor without_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                         at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+  return std::get<0>(call_forward(q, k, v, cu_seqlens, scale, window));
+}
+
+at::Tensor with_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                      at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+  return AttentionFunction::apply(q, k, v, cu_seqlens, scale, window)[0];
+}
+
+Forward lse_with_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                       at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+  const auto both = AttentionFunction::apply(q, k, v, cu_seqlens, scale, window);
+  return {both[0], both[1]};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(xrun, m) {
+  m.def(
+      "varlen_attention(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale, "
+      "int window=0) -> Tensor");
+  m.def(
+      "varlen_attention_lse(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale, "
+      "int window=0) -> (Tensor out, Tensor lse)");
+  m.def(
+      "varlen_attention_forward(Tensor q, Tensor k, Tensor v, int[] cu_seqlens, float scale, "
+      "int window=0) -> (Tensor, Tensor)");
+  m.def(
+      "varlen_attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, "
+      "Tensor lse, int[] cu_seqlens, float scale, int window=0) -> (Tensor, Tensor, Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {
+  m.impl("varlen_attention", without_graph);
+  m.impl("varlen_attention_lse", call_forward);
+}
+
+TORCH_LIBRARY_IMPL(xrun, Autograd, m) {
+  m.impl("varlen_attention", with_graph);
+  m.impl("varlen_attention_lse", lse_with_graph);
+}
+
+at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const std::vector<int64_t>& cu_seqlens, double scale, int64_t window) {
+  static const auto op = find_op<decltype(without_graph)>("xrun::varlen_attention");
+  return op.call(q, k, v, cu_seqlens, scale, window);
+}
+
+AttentionResult varlen_attention_lse(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                     const std::vector<int64_t>& cu_seqlens, double scale,
+                                     int64_t window) {
+  static const auto op = find_op<decltype(call_forward)>("xrun::varlen_attention_lse");
+  auto [out, lse] = op.call(q, k, v, cu_seqlens, scale, window);
+  return {out, lse};
+}
+
+}  // namespace xrun

@@ -1,0 +1,178 @@
+// The CPU form of xrun::linear_head. Rows keep their logits, and the backward turns a chunk at a
+// time into dz beside them: a kept row and one that is computed again meet the same operations.
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/model/ops/head_check.h"
+#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/linear_head_op.h"
+#include "core/model/ops/op_check.h"
+#include "core/model/ops/scratch.h"
+#include "kernels/cpu/kernels.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr const char* kOp = "linear_head";
+
+at::Tensor dense_floats(const at::Tensor& x) { return x.to(at::kFloat).contiguous(); }
+
+int64_t ids_a_row(const at::Tensor& ids) { return ids.dim() == 2 ? ids.size(1) : 1; }
+
+struct Outputs {
+  at::Tensor logprob, entropy, lse, top_logprob, top_id;
+};
+
+Outputs make_outputs(const at::Tensor& target, bool entropy, int64_t top_k) {
+  const int64_t rows = target.size(0);
+  const auto floats = target.options().dtype(at::kFloat);
+  return {at::empty(target.sizes(), floats), at::empty({entropy ? rows : 0}, floats),
+          at::empty({rows}, floats), at::empty({rows, top_k}, floats),
+          at::empty({rows, top_k}, target.options())};
+}
+
+// The kernel's arguments for the rows [begin, begin + n), whose logits are z.
+kernels::HeadRows head_rows(const Outputs& out, const at::Tensor& ids, const float* z,
+                            int64_t begin, int64_t n) {
+  const int64_t targets = ids_a_row(ids), top = out.top_id.size(1);
+  kernels::HeadRows rows{};
+  rows.z = z;
+  rows.rows = n;
+  rows.target = ids.const_data_ptr<int64_t>() + begin * targets;
+  rows.targets = targets;
+  rows.logprob = out.logprob.mutable_data_ptr<float>() + begin * targets;
+  rows.lse = out.lse.mutable_data_ptr<float>() + begin;
+  if (out.entropy.size(0) > 0) rows.entropy = out.entropy.mutable_data_ptr<float>() + begin;
+  rows.top = top;
+  rows.top_logprob = out.top_logprob.mutable_data_ptr<float>() + begin * top;
+  rows.top_id = out.top_id.mutable_data_ptr<int64_t>() + begin * top;
+  return rows;
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>
+forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
+            const at::Tensor& target, double temperature, int64_t columns, bool entropy,
+            int64_t top_k, int64_t head_mb) {
+  const HeadInputs inputs{kOp, weight, index, target, columns, true};
+  check_head_inputs(inputs, hidden);
+  check_head_options(inputs, temperature, top_k);
+  const int64_t vocab = weight.size(0), known = columns > 0 ? columns : vocab;
+  const at::Tensor ids = target.contiguous(), w = dense_floats(weight);
+  const at::Tensor x = dense_floats(at::index_select(hidden, 0, index));
+  const Outputs out = make_outputs(ids, entropy, top_k);
+  const int64_t kept_rows = head_rows_within(head_mb, x.size(0), vocab);
+  at::Tensor kept = at::empty({0, vocab}, x.options());
+  if (kept_rows > 0) kept = scratch_floats(kept_rows * vocab).view({kept_rows, vocab});
+  each_logit_chunk(x, w, kept, 0, [&](const LogitChunk& chunk) {
+    const float* const z = chunk.z.const_data_ptr<float>();
+    at::parallel_for(0, chunk.z.size(0), 1, [&](int64_t from, int64_t to) {
+      kernels::HeadRows rows = head_rows(out, ids, z + from * vocab, chunk.begin + from, to - from);
+      rows.width = vocab;
+      rows.columns = known;
+      rows.scale = static_cast<float>(1 / temperature);
+      kernels::cpu_kernels().head_rows(rows);
+    });
+  });
+  return {out.logprob, out.entropy, out.lse, out.top_logprob, out.top_id, x, kept};
+}
+
+// What turns logits into dz, dense.
+struct Gradients {
+  at::Tensor grad, ids, grad_lse, lse, grad_entropy, entropy;
+  int64_t columns;
+  float scale;
+
+  // dz [n, V] of the logits z [n, V], whose first row is `begin`; dz may be z.
+  void apply(const at::Tensor& z, const at::Tensor& dz, int64_t begin) const {
+    const int64_t vocab = z.size(1), a_row = ids_a_row(ids);
+    const float* const logits = z.const_data_ptr<float>();
+    float* const out = dz.mutable_data_ptr<float>();
+    at::parallel_for(0, z.size(0), 1, [&](int64_t from, int64_t to) {
+      const int64_t row = begin + from;
+      kernels::HeadRowsBackward rows{};
+      rows.z = logits + from * vocab;
+      rows.dz = out + from * vocab;
+      rows.rows = to - from;
+      rows.width = vocab;
+      rows.columns = columns;
+      rows.scale = scale;
+      rows.id = ids.const_data_ptr<int64_t>() + row * a_row;
+      rows.grad = grad.const_data_ptr<float>() + row * a_row;
+      rows.ids = a_row;
+      rows.lse = lse.const_data_ptr<float>() + row;
+      rows.grad_lse = grad_lse.const_data_ptr<float>() + row;
+      if (grad_entropy.size(0) > 0) {
+        rows.entropy = entropy.const_data_ptr<float>() + row;
+        rows.grad_entropy = grad_entropy.const_data_ptr<float>() + row;
+      }
+      kernels::cpu_kernels().head_rows_backward(rows);
+    });
+  }
+};
+
+void check_gradients(const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
+                     const at::Tensor& entropy, int64_t rows) {
+  check_floating(kOp, "grad_lse", grad_lse);
+  check_sizes(kOp, "grad_lse", grad_lse, {rows});
+  check_floating(kOp, "grad_entropy", grad_entropy);
+  check_type(kOp, "entropy", entropy, at::kFloat);
+  if (grad_entropy.dim() == 1 && grad_entropy.size(0) == 0) return;  // none
+  check_sizes(kOp, "grad_entropy", grad_entropy, {rows});
+  check_sizes(kOp, "entropy", entropy, {rows});
+}
+
+std::tuple<at::Tensor, at::Tensor> backward_cpu(
+    const at::Tensor& grad, const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
+    const at::Tensor& weight, const at::Tensor& index, const at::Tensor& ids, const at::Tensor& lse,
+    const at::Tensor& entropy, const at::Tensor& x_any, const at::Tensor& kept_any,
+    double temperature, int64_t columns, int64_t tokens, bool want_hidden, bool want_weight) {
+  const HeadInputs inputs{kOp, weight, index, ids, columns, true};
+  check_head_saved(inputs, {grad, lse, x_any, kept_any}, tokens);
+  check_gradients(grad_lse, grad_entropy, entropy, index.size(0));
+  check_head_options(inputs, temperature);
+  const at::Tensor x = x_any.contiguous(), kept = kept_any.contiguous(), w = dense_floats(weight);
+  const int64_t vocab = w.size(0), kept_rows = kept.size(0);
+  const Gradients rows{dense_floats(grad),
+                       ids.contiguous(),
+                       dense_floats(grad_lse),
+                       lse.contiguous(),
+                       dense_floats(grad_entropy),
+                       entropy.contiguous(),
+                       columns > 0 ? columns : vocab,
+                       static_cast<float>(1 / temperature)};
+  HeadGradients gradients(x, w, want_hidden, want_weight);
+  at::Tensor spare;
+  for (int64_t begin = 0; begin < kept_rows; begin += kHeadChunkRows) {
+    const int64_t n = std::min(kHeadChunkRows, kept_rows - begin);
+    if (!spare.defined()) spare = scratch_floats(n * vocab);
+    const at::Tensor dz = spare.narrow(0, 0, n * vocab).view({n, vocab});
+    rows.apply(kept.narrow(0, begin, n), dz, begin);
+    gradients.add(dz, begin);
+  }
+  spare.reset();
+  each_logit_chunk(x, w, {}, kept_rows, [&](const LogitChunk& chunk) {
+    rows.apply(chunk.z, chunk.z, chunk.begin);
+    gradients.add(chunk.z, chunk.begin);
+  });
+  return {gradients.hidden(index, tokens), gradients.weight()};
+}
+
+static_assert(std::is_same_v<decltype(forward_cpu), LinearHeadForward>);
+static_assert(std::is_same_v<decltype(backward_cpu), LinearHeadBackward>);
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(xrun, CPU, m) {
+  m.impl("linear_head_forward", forward_cpu);
+  m.impl("linear_head_backward", backward_cpu);
+}
+
+}  // namespace xrun

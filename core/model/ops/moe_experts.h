@@ -1,0 +1,23 @@
+#pragma once
+// The experts of a mixture: each token through the experts that it was routed to; the op
+// xrun::moe_experts.
+
+#include <ATen/core/Tensor.h>
+
+#include "core/model/ops/linear.h"
+
+namespace xrun {
+
+// Returns sum over a token's k slots, by rising expert, of weight * down_e(silu(gate_e x) * (up_e
+// x)), [T, D] in the type of x. Experts without tokens get zero gradients. No token is dropped.
+//   x        [T, D] fp32, bf16 or fp16 (no gradient in fp16)
+//   index    [T, k] int64 in [0, E);  weight [T, k] in the type of x
+//   gate_up  [E, 2 I, D], gate rows first;  down [E, D, I], in the type of x
+//   gemm     as in linear.h
+// One product an expert and matrix, over its tokens in their order; sums over slots in fp32. T = 0
+// is legal. Throws Error for shapes that disagree and an index outside the experts.
+at::Tensor moe_experts(const at::Tensor& x, const at::Tensor& index, const at::Tensor& weight,
+                       const at::Tensor& gate_up, const at::Tensor& down,
+                       GemmType gemm = GemmType::kStorage);
+
+}  // namespace xrun

@@ -1,0 +1,50 @@
+#pragma once
+// Rotary positions (Su et al. 2021) in the half-split pairing of Hugging Face weights.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace xrun {
+
+// Rotary positions: theta, and what stretches them.
+struct RopeConfig {
+  enum class Type { kDefault, kLinear, kDynamic, kYarn, kLongrope, kLlama3 };
+  Type type = Type::kDefault;
+  double theta = 10000.0;
+  double factor = 1.0;                                   // linear, dynamic, llama3, yarn
+  double low_freq_factor = 1.0, high_freq_factor = 4.0;  // llama3
+  double beta_fast = 32.0, beta_slow = 1.0;              // yarn
+  bool truncate = true;                                  // yarn: the ramp ends at whole dimensions
+  std::vector<double> short_factor = {}, long_factor = {};  // longrope, K/2 each
+  double attention_factor = 1.0;                            // yarn, longrope: scales cos and sin
+  int64_t original_max_length = 0;                          // llama3, yarn, longrope
+  int64_t max_length = 0;                                   // dynamic: stretched beyond it
+};
+
+// Cosines and sines of every position of a pack, shared by its layers.
+struct RopeAngles {
+  at::Tensor cos, sin;  // [T, K/2] fp32, rounded to `type` if that is narrower
+};
+
+// Whether frequencies depend on a segment's length: dynamic and longrope.
+bool rope_by_length(const RopeConfig& rope);
+
+// Inverse frequencies of a segment of `length` tokens, [K/2] fp32, as transformers computes them.
+at::Tensor rope_inverse_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t length);
+
+// Angles are computed in fp32 whatever the type, and cos and sin scaled by the attention factor
+// before they are rounded. Where frequencies depend on the length, that is the last position of a
+// segment plus 1, so that a segment's angles do not depend on its neighbours.
+//   position_ids  [T] int64 on the host; the angles lie on `device`
+//   cu_seqlens    [S+1] from 0 to T
+RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tensor& position_ids,
+                       const std::vector<int64_t>& cu_seqlens, at::ScalarType type,
+                       c10::Device device = c10::kCPU);
+
+// Rotates the pairs (i, i + K/2) of each head; the op xrun::rope, with its own backward.
+//   x  [T, H, K] fp32 or bf16 (others through ATen)
+at::Tensor rope(const at::Tensor& x, const RopeAngles& angles);
+
+}  // namespace xrun

@@ -1,0 +1,64 @@
+#include "core/model/ops/scratch.h"
+
+#include <ATen/ops/empty.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kHugePage = kScratchPage;
+
+struct Pool {
+  std::mutex mutex;
+  std::vector<at::Tensor> buffers;
+};
+
+Pool& pool() {
+  static Pool* const the_pool = new Pool;  // outlives every tensor of every thread
+  return *the_pool;
+}
+
+bool is_free(const at::Tensor& buffer) { return buffer.storage().use_count() == 1; }
+
+at::Tensor make_buffer(int64_t n) {
+  const int64_t floats_a_page = kHugePage / 4;
+  const int64_t rounded = (n + floats_a_page - 1) / floats_a_page * floats_a_page;
+  at::Tensor buffer = at::empty({rounded}, at::kFloat);
+  // Huge pages where the system grants them on request; a refusal changes nothing.
+  const auto begin = reinterpret_cast<uintptr_t>(buffer.mutable_data_ptr());
+  const uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage;
+  const uintptr_t end = (begin + static_cast<uintptr_t>(rounded) * 4) / kHugePage * kHugePage;
+  if (end > first) madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+  return buffer;
+}
+
+}  // namespace
+
+at::Tensor scratch_floats(int64_t n) {
+  Pool& p = pool();
+  const std::lock_guard lock(p.mutex);
+  at::Tensor* best = nullptr;
+  for (at::Tensor& buffer : p.buffers) {
+    if (!is_free(buffer) || buffer.numel() < n) continue;
+    if (best == nullptr || buffer.numel() < best->numel()) best = &buffer;
+  }
+  if (best == nullptr) {
+    std::erase_if(p.buffers, is_free);
+    p.buffers.push_back(make_buffer(n));
+    best = &p.buffers.back();
+  }
+  return best->narrow(0, 0, n);
+}
+
+void free_scratch() {
+  Pool& p = pool();
+  const std::lock_guard lock(p.mutex);
+  std::erase_if(p.buffers, is_free);
+}
+
+}  // namespace xrun

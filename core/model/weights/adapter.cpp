@@ -1,0 +1,134 @@
+#include "core/model/weights/adapter.h"
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/base/philox.h"
+#include "core/base/suggest.h"
+#include "core/model/weights/hf_config.h"
+#include "core/model/weights/weight_layout.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr const char* kAll = "all";
+constexpr int64_t kMaxRank = 1 << 16;
+
+std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
+
+// Last parts of the modules' names, each once, in their order.
+std::vector<std::string> target_names(const std::vector<LinearModule>& modules) {
+  std::vector<std::string> names;
+  for (const LinearModule& module : modules) {
+    const std::string name = last_part(module.name);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+void check_targets(const std::vector<std::string>& targets,
+                   const std::vector<LinearModule>& modules) {
+  const std::vector<std::string> known = target_names(modules);
+  for (const std::string& target : targets) {
+    if (target == kAll || std::find(known.begin(), known.end(), target) != known.end()) continue;
+    throw UsageError(
+        fmt::format("lora.targets: no linear map of the blocks is called '{}'{}; there are {}, or "
+                    "\"all\" for each of them",
+                    target, did_you_mean(target, known), fmt::join(known, ", ")));
+  }
+}
+
+// Uniform in (-bound, bound).
+at::Tensor uniform(std::vector<int64_t> shape, double bound, uint64_t seed, uint64_t tensor) {
+  at::Tensor x = at::empty(shape, at::kFloat);
+  float* const out = x.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const double unit = philox_unit(seed, kStreamAdapter, tensor, static_cast<uint64_t>(i));
+    out[i] = static_cast<float>(bound * (2 * unit - 1));
+  }
+  return x;
+}
+
+AdapterFactors make_factors(const AdapterOptions& options, const LinearModule& module,
+                            uint64_t seed, uint64_t place) {
+  const std::vector<int64_t> a{options.rank, module.in}, b{module.out, options.rank};
+  const auto root = [](int64_t n) { return 1.0 / std::sqrt(static_cast<double>(n)); };
+  if (options.zero_a) {
+    return {module.name, at::zeros(a, at::kFloat), uniform(b, root(options.rank), seed, place)};
+  }
+  return {module.name, uniform(a, root(module.in), seed, place), at::zeros(b, at::kFloat)};
+}
+
+}  // namespace
+
+std::vector<LinearModule> linear_modules(const ModelConfig& config) {
+  constexpr std::string_view kWeight = ".weight";
+  const std::string layer = config.names.layer.substr(0, config.names.layer.find('{'));
+  std::vector<LinearModule> modules;
+  for (const WeightSpec& spec : weight_specs(config)) {
+    const bool is_router = spec.name.ends_with("." + config.names.router + ".weight");
+    if (spec.shape.size() != 2 || !spec.name.starts_with(layer) || is_router) continue;
+    modules.push_back(
+        {spec.name.substr(0, spec.name.size() - kWeight.size()), spec.shape[0], spec.shape[1]});
+  }
+  return modules;
+}
+
+bool is_adapter_target(const AdapterOptions& options, const LinearModule& module) {
+  const std::string name = last_part(module.name);
+  return std::any_of(options.targets.begin(), options.targets.end(),
+                     [&](const std::string& target) { return target == kAll || target == name; });
+}
+
+std::string factor_a_name(const std::string& module) { return module + ".lora_A.weight"; }
+std::string factor_b_name(const std::string& module) { return module + ".lora_B.weight"; }
+
+double Adapter::scale() const {
+  const auto rank = static_cast<double>(options.rank);
+  return options.alpha / (options.by_root ? std::sqrt(rank) : rank);
+}
+
+void check_adapter_options(const AdapterOptions& options, const ModelConfig& config) {
+  if (options.rank < 1 || options.rank > kMaxRank) {
+    throw UsageError(
+        fmt::format("lora.rank is {}, it must be from 1 to {}", options.rank, kMaxRank));
+  }
+  if (!std::isfinite(options.alpha) || options.alpha <= 0) {
+    throw UsageError(fmt::format("lora.alpha is {}, it must be positive", options.alpha));
+  }
+  if (!(options.dropout >= 0 && options.dropout < 1)) {
+    throw UsageError(
+        fmt::format("lora.dropout is {}, it must be from 0 to below 1", options.dropout));
+  }
+  if (options.targets.empty()) {
+    throw UsageError("lora.targets is empty; name linear maps, or \"all\" for each of them");
+  }
+  check_targets(options.targets, linear_modules(config));
+}
+
+std::shared_ptr<Adapter> make_adapter(const AdapterOptions& options, const ModelConfig& config,
+                                      uint64_t seed) {
+  check_adapter_options(options, config);
+  const std::vector<LinearModule> modules = linear_modules(config);
+  auto adapter = std::make_shared<Adapter>();
+  adapter->options = options;
+  for (size_t place = 0; place < modules.size(); ++place) {
+    if (!is_adapter_target(options, modules[place])) continue;
+    adapter->factors.push_back(make_factors(options, modules[place], seed, place));
+  }
+  return adapter;
+}
+
+at::Tensor merged_weight(const at::Tensor& weight, const AdapterFactors& factors, double scale) {
+  return at::addmm(weight.detach().to(at::kFloat), factors.b.detach(), factors.a.detach(), 1,
+                   scale);
+}
+
+}  // namespace xrun

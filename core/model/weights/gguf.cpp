@@ -1,0 +1,273 @@
+// Layout, little-endian throughout:
+//   "GGUF", version u32, tensors u64, pairs u64,
+//   pairs    x { key string, type u32, value }          string = length u64, bytes
+//   tensors  x { name string, n u32, n x dimension u64, format u32, offset u64 }
+//   padding to general.alignment (32), then the tensors' bytes; offsets count from there.
+// Invariant: no length or count is used before it was compared with the bytes that are left.
+
+#include "core/model/weights/gguf.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/base/lfs_pointer.h"
+#include "core/base/utf8.h"
+#include "core/model/weights/gguf_blocks.h"
+
+namespace xrun {
+
+namespace {
+
+enum ValueType : uint32_t {
+  kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64, kTypes
+};
+
+constexpr uint64_t kValueBytes[kTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};  // at least
+constexpr int kMaxNesting = 4;
+constexpr uint64_t kMaxName = 65535;
+// A value takes 40 bytes in memory and perhaps one in the file; vocabularies stay below 2^19.
+constexpr uint64_t kMaxValues = 1 << 23;
+constexpr uint32_t kMaxDimensions = 4;
+
+// A reader of the header that knows how much is left, and says where it stood when it fails.
+class Cursor {
+ public:
+  Cursor(std::string_view bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {}
+
+  uint64_t at() const { return at_; }
+  uint64_t left() const { return bytes_.size() - at_; }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(fmt::format("{}: byte {}: {}", name_, at_, what));
+  }
+
+  template <typename T>
+  T number(const char* what) {
+    T value;
+    need(sizeof value, what);
+    std::memcpy(&value, bytes_.data() + at_, sizeof value);
+    at_ += sizeof value;
+    return value;
+  }
+
+  std::string string(const char* what, uint64_t most = UINT64_MAX) {
+    const uint64_t size = number<uint64_t>(what);
+    if (size > most) fail(fmt::format("{} has {} bytes, at most {} are allowed", what, size, most));
+    need(size, what);
+    std::string text(bytes_.substr(at_, size));
+    if (!is_valid_utf8(text)) fail(fmt::format("{} is not valid UTF-8", what));
+    at_ += size;
+    return text;
+  }
+
+  // Reads a count of things that take at least `least` bytes each.
+  uint64_t count(const char* what, uint64_t least) {
+    const uint64_t value = number<uint64_t>(what);
+    if (value > left() / least) {
+      fail(fmt::format("{} is {}, but only {} bytes are left; the file is truncated or damaged, "
+                       "fetch it again",
+                       what, value, left()));
+    }
+    if (value > kMaxValues - values_) {
+      fail(fmt::format("{} is {}; at most {} values are read of one header", what, value,
+                       kMaxValues));
+    }
+    values_ += value;
+    return value;
+  }
+
+ private:
+  void need(uint64_t size, const char* what) const {
+    if (size > left()) {
+      fail(fmt::format("the file ends inside {}: {} bytes are needed, {} are left; it is truncated "
+                       "or damaged, fetch it again", what, size, left()));
+    }
+  }
+
+  std::string_view bytes_;
+  std::string name_;
+  uint64_t at_ = 0, values_ = 0;
+};
+
+Json read_value(Cursor& in, uint32_t type, int depth);
+
+Json read_array(Cursor& in, int depth) {
+  if (depth >= kMaxNesting) in.fail(fmt::format("arrays are nested deeper than {}", kMaxNesting));
+  const uint32_t type = in.number<uint32_t>("an array's type");
+  if (type >= kTypes) in.fail(fmt::format("an array's type is {}, known are 0 to 12", type));
+  const uint64_t count = in.count("an array's length", kValueBytes[type]);
+  Json::Array values;
+  values.reserve(count);
+  for (uint64_t i = 0; i < count; ++i) values.push_back(read_value(in, type, depth + 1));
+  return Json(std::move(values));
+}
+
+Json read_value(Cursor& in, uint32_t type, int depth) {
+  constexpr const char* kWhat = "a metadata value";
+  switch (type) {
+    case kU8: return int64_t{in.number<uint8_t>(kWhat)};
+    case kI8: return int64_t{in.number<int8_t>(kWhat)};
+    case kU16: return int64_t{in.number<uint16_t>(kWhat)};
+    case kI16: return int64_t{in.number<int16_t>(kWhat)};
+    case kU32: return int64_t{in.number<uint32_t>(kWhat)};
+    case kI32: return int64_t{in.number<int32_t>(kWhat)};
+    case kI64: return in.number<int64_t>(kWhat);
+    case kF32: return static_cast<double>(in.number<float>(kWhat));
+    case kF64: return in.number<double>(kWhat);
+    case kString: return in.string("a metadata string");
+    case kArray: return read_array(in, depth);
+    case kU64: {
+      const uint64_t value = in.number<uint64_t>(kWhat);
+      if (value > INT64_MAX) return static_cast<double>(value);
+      return static_cast<int64_t>(value);
+    }
+    case kBool: {
+      const uint8_t value = in.number<uint8_t>(kWhat);
+      if (value > 1) in.fail(fmt::format("a boolean is {}, not 0 or 1", value));
+      return value == 1;
+    }
+    default: in.fail(fmt::format("a metadata value has type {}, known are 0 to 12", type));
+  }
+}
+
+int64_t read_version(Cursor& in, std::string_view bytes, const std::string& name) {
+  XRUN_CHECK(bytes.substr(0, 4) == "GGUF", "{}: is no GGUF file: it does not begin with \"GGUF\"",
+             name);
+  in.number<uint32_t>("the magic");
+  const uint32_t version = in.number<uint32_t>("the version");
+  if (version == 2 || version == 3) return version;
+  if (version == 2u << 24 || version == 3u << 24) {
+    in.fail("the file is big-endian; only little-endian GGUF is read");
+  }
+  in.fail(fmt::format("GGUF version {}; versions 2 and 3 are read", version));
+}
+
+// Returns the bytes of `shape`, checking every product.
+uint64_t tensor_bytes(Cursor& in, const GgufTensor& tensor) {
+  const BlockFormat* format = find_block_format(tensor.format);
+  if (format == nullptr) {
+    in.fail(fmt::format("tensor {} is {}, which is not read; take a file of {}", tensor.name,
+                        block_format_name(tensor.format), block_format_list()));
+  }
+  const int64_t row = tensor.shape.back();
+  if (row % format->values != 0) {
+    in.fail(fmt::format("tensor {} has rows of {} values, which are no whole {} blocks of {}",
+                        tensor.name, row, format->name, format->values));
+  }
+  int64_t blocks = row / format->values;
+  for (size_t i = 0; i + 1 < tensor.shape.size(); ++i) {
+    if (__builtin_mul_overflow(blocks, tensor.shape[i], &blocks)) blocks = INT64_MAX;
+  }
+  if (blocks > INT64_MAX / format->bytes) {
+    in.fail(fmt::format("tensor {} has more bytes than any file", tensor.name));
+  }
+  return static_cast<uint64_t>(blocks * format->bytes);
+}
+
+GgufTensor read_tensor_info(Cursor& in) {
+  GgufTensor tensor;
+  tensor.name = in.string("a tensor's name", kMaxName);
+  const uint32_t dimensions = in.number<uint32_t>("a tensor's number of dimensions");
+  if (dimensions < 1 || dimensions > kMaxDimensions) {
+    in.fail(fmt::format("tensor {} has {} dimensions, wanted 1 to {}", tensor.name, dimensions,
+                        kMaxDimensions));
+  }
+  for (uint32_t i = 0; i < dimensions; ++i) {
+    const uint64_t size = in.number<uint64_t>("a tensor's dimension");
+    if (size < 1 || size > INT64_MAX) {
+      in.fail(fmt::format("tensor {} has a dimension of {}", tensor.name, size));
+    }
+    tensor.shape.insert(tensor.shape.begin(), static_cast<int64_t>(size));
+  }
+  tensor.format = in.number<uint32_t>("a tensor's type");
+  tensor.begin = in.number<uint64_t>("a tensor's offset");
+  tensor.bytes = tensor_bytes(in, tensor);
+  return tensor;
+}
+
+uint64_t read_alignment(Cursor& in, const Json* value) {
+  if (value == nullptr) return 32;
+  if (!value->is_int() || value->as_int() < 1 || value->as_int() > (1 << 30) ||
+      !std::has_single_bit(static_cast<uint64_t>(value->as_int()))) {
+    in.fail(fmt::format("general.alignment is {}, wanted a power of two", dump_json(*value)));
+  }
+  return static_cast<uint64_t>(value->as_int());
+}
+
+// Turns offsets into places in the file and checks them against its size and each other.
+void place_tensors(const std::string& name, std::vector<GgufTensor>& tensors, uint64_t data,
+                   uint64_t size, uint64_t alignment) {
+  std::vector<const GgufTensor*> order;
+  for (GgufTensor& tensor : tensors) {
+    XRUN_CHECK(tensor.begin % alignment == 0,
+               "{}: tensor {} begins at offset {}, which is no multiple of the alignment {}", name,
+               tensor.name, tensor.begin, alignment);
+    const uint64_t room = size - std::min(size, data);
+    XRUN_CHECK(tensor.begin <= room && tensor.bytes <= room - tensor.begin,
+               "{}: tensor {} needs {} bytes at offset {}, but only {} bytes of tensors are there; "
+               "the file is truncated or damaged, fetch it again",
+               name, tensor.name, tensor.bytes, tensor.begin, room);
+    tensor.begin += data;
+    order.push_back(&tensor);
+  }
+  std::sort(order.begin(), order.end(),
+            [](const GgufTensor* a, const GgufTensor* b) { return a->begin < b->begin; });
+  for (size_t i = 1; i < order.size(); ++i) {
+    XRUN_CHECK(order[i - 1]->begin + order[i - 1]->bytes <= order[i]->begin,
+               "{}: tensors {} and {} overlap; the file is damaged", name, order[i - 1]->name,
+               order[i]->name);
+  }
+}
+
+}  // namespace
+
+GgufFile::GgufFile(std::filesystem::path path) : path_(std::move(path)), file_(path_) {
+  const std::string name = path_.string();
+  refuse_lfs_pointer(file_.bytes(), name);
+  Cursor in(file_.bytes(), name);
+  version_ = read_version(in, file_.bytes(), name);
+  const uint64_t tensors = in.count("the number of tensors", 8 + 4 + 8 + 4 + 8);
+  const uint64_t pairs = in.count("the number of metadata pairs", 8 + 4 + 1);
+  for (uint64_t i = 0; i < pairs; ++i) {
+    std::string key = in.string("a metadata key", kMaxName);
+    if (!metadata_index_.emplace(key, metadata_.size()).second) {
+      in.fail(fmt::format("the key {} occurs twice", key));
+    }
+    const uint32_t type = in.number<uint32_t>("a metadata type");
+    metadata_.emplace_back(std::move(key), read_value(in, type, 0));
+  }
+  const uint64_t alignment = read_alignment(in, find("general.alignment"));
+  for (uint64_t i = 0; i < tensors; ++i) {
+    tensors_.push_back(read_tensor_info(in));
+    if (!tensor_index_.emplace(tensors_.back().name, i).second) {
+      in.fail(fmt::format("the tensor {} occurs twice", tensors_.back().name));
+    }
+  }
+  const uint64_t data = (in.at() + alignment - 1) / alignment * alignment;
+  place_tensors(name, tensors_, data, file_.bytes().size(), alignment);
+}
+
+const Json* GgufFile::find(std::string_view key) const {
+  const auto found = metadata_index_.find(key);
+  return found == metadata_index_.end() ? nullptr : &metadata_[found->second].second;
+}
+
+const GgufTensor* GgufFile::find_tensor(std::string_view name) const {
+  const auto found = tensor_index_.find(name);
+  return found == tensor_index_.end() ? nullptr : &tensors_[found->second];
+}
+
+at::Tensor GgufFile::read(const GgufTensor& tensor) const {
+  const BlockFormat* format = find_block_format(tensor.format);
+  at::Tensor values = at::empty(tensor.shape, at::kFloat);
+  const auto* data = reinterpret_cast<const uint8_t*>(file_.bytes().data()) + tensor.begin;
+  format->decode(data, static_cast<int64_t>(tensor.bytes) / format->bytes,
+                 values.mutable_data_ptr<float>());
+  return values;
+}
+
+}  // namespace xrun

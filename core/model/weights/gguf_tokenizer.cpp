@@ -1,0 +1,261 @@
+// GGUF keeps a byte-level BPE as tokens, "left right" merges and a named pre-tokenizer; the names
+// stand for the same regular expressions as in ggml-org/llama.cpp, src/llama-vocab.cpp. For
+// "smollm" these are the model's own digit split and GPT-2's expression, in that order.
+
+#include "core/model/weights/gguf_tokenizer.h"
+
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include "core/base/error.h"
+#include "core/model/weights/gguf.h"
+
+namespace xrun {
+
+namespace {
+
+enum TokenType : int64_t { kControl = 3, kUserDefined = 4 };
+
+Json object(Json::Object members) { return Json(std::move(members)); }
+
+Json byte_level(bool use_regex) {
+  return object({{"type", "ByteLevel"},
+                 {"add_prefix_space", false},
+                 {"trim_offsets", true},
+                 {"use_regex", use_regex}});
+}
+
+Json split(const char* regex) {
+  return object({{"type", "Split"},
+                 {"pattern", object({{"Regex", regex}})},
+                 {"behavior", "Isolated"},
+                 {"invert", false}});
+}
+
+Json sequence(Json first, Json second) {
+  return object({{"type", "Sequence"},
+                 {"pretokenizers", Json(Json::Array{std::move(first), std::move(second)})}});
+}
+
+constexpr const char* kLlama3Regex =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
+    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+constexpr const char* kQwen2Regex =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
+    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+
+// What a named pre-tokenizer is in tokenizer.json.
+struct PreTokenizer {
+  Json normalizer, pre_tokenizer;
+  bool ignore_merges = false;
+  bool adds_bos = false;  // where the file does not say
+};
+
+PreTokenizer find_pre_tokenizer(const std::string& where, const std::string& name) {
+  if (name == "gpt-2") return {nullptr, byte_level(true)};
+  if (name == "smollm") {
+    Json digits = object({{"type", "Digits"}, {"individual_digits", true}});
+    return {nullptr, sequence(std::move(digits), byte_level(true))};
+  }
+  if (name == "llama-bpe") {
+    return {nullptr, sequence(split(kLlama3Regex), byte_level(false)), true, true};
+  }
+  if (name == "qwen2") {
+    return {object({{"type", "NFC"}}), sequence(split(kQwen2Regex), byte_level(false))};
+  }
+  throw Error(fmt::format("{}: tokenizer.ggml.pre is \"{}\"; imported are gpt-2, smollm, "
+                          "llama-bpe, qwen2", where, name));
+}
+
+// The reading of one file's tokenizer.ggml.* keys.
+class Reader {
+ public:
+  explicit Reader(const GgufFile& file) : file_(file), where_(file.path().string()) {}
+
+  const std::string& where() const { return where_; }
+  const Json* find(const char* key) const {
+    return file_.find(std::string("tokenizer.ggml.") + key);
+  }
+  std::string string(const char* key) const {
+    const Json* value = find(key);
+    XRUN_CHECK(value != nullptr && value->is_string(),
+               "{}: tokenizer.ggml.{} is {}, wanted a string", where_, key, value == nullptr ? "missing" : value->kind_name());
+    return value->as_string();
+  }
+  // A non-empty array whose elements are of one kind.
+  const Json::Array& array(const char* key, Json::Kind kind) const {
+    const Json* value = find(key);
+    XRUN_CHECK(value != nullptr && value->is_array(),
+               "{}: tokenizer.ggml.{} is {}, wanted an array", where_, key, value == nullptr ? "missing" : value->kind_name());
+    for (const Json& element : value->as_array()) {
+      XRUN_CHECK(element.kind() == kind, "{}: tokenizer.ggml.{} holds a value that is {}", where_,
+                 key, element.kind_name());
+    }
+    return value->as_array();
+  }
+  bool boolean(const char* key, bool otherwise) const {
+    const Json* value = find(key);
+    if (value == nullptr) return otherwise;
+    XRUN_CHECK(value->is_bool(), "{}: tokenizer.ggml.{} is {}, wanted a boolean", where_, key,
+               value->kind_name());
+    return value->as_bool();
+  }
+  // An id below `vocab`, or -1 where the key is absent.
+  int64_t id(const char* key, int64_t vocab) const {
+    const Json* value = find(key);
+    if (value == nullptr) return -1;
+    XRUN_CHECK(value->is_int() && value->as_int() >= 0 && value->as_int() < vocab,
+               "{}: tokenizer.ggml.{} is {}, wanted an id of the {} tokens", where_, key,
+               dump_json(*value), vocab);
+    return value->as_int();
+  }
+
+ private:
+  const GgufFile& file_;
+  std::string where_;
+};
+
+Json bpe_model(const Reader& in, const Json::Array& tokens, bool ignore_merges) {
+  std::unordered_set<std::string_view> known;
+  Json::Object vocab;
+  for (const Json& token : tokens) {
+    XRUN_CHECK(known.insert(token.as_string()).second,
+               "{}: tokenizer.ggml.tokens holds \"{}\" twice", in.where(), token.as_string());
+    vocab.emplace_back(token.as_string(), static_cast<int64_t>(vocab.size()));
+  }
+  Json::Array merges;
+  for (const Json& merge : in.array("merges", Json::Kind::kString)) {
+    const std::string& text = merge.as_string();
+    const size_t space = text.find(' ', 1);
+    XRUN_CHECK(space != std::string::npos,
+               "{}: tokenizer.ggml.merges, entry {}: \"{}\" is no pair", in.where(),
+               merges.size() + 1, text);
+    const std::string left = text.substr(0, space), right = text.substr(space + 1);
+    XRUN_CHECK(known.contains(left) && known.contains(right) && known.contains(left + right),
+               "{}: tokenizer.ggml.merges, entry {}: \"{}\" joins or makes a token that is not in "
+               "tokenizer.ggml.tokens", in.where(), merges.size() + 1, text);
+    merges.push_back(Json(Json::Array{left, right}));
+  }
+  return object({{"type", "BPE"},
+                 {"dropout", nullptr},
+                 {"unk_token", nullptr},
+                 {"continuing_subword_prefix", nullptr},
+                 {"end_of_word_suffix", nullptr},
+                 {"fuse_unk", false},
+                 {"byte_fallback", false},
+                 {"ignore_merges", ignore_merges},
+                 {"vocab", Json(std::move(vocab))},
+                 {"merges", Json(std::move(merges))}});
+}
+
+Json::Array added_tokens(const Reader& in, const Json::Array& tokens) {
+  Json::Array added;
+  if (in.find("token_type") == nullptr) return added;
+  const Json::Array& types = in.array("token_type", Json::Kind::kInt);
+  XRUN_CHECK(types.size() == tokens.size(),
+             "{}: tokenizer.ggml.token_type has {} entries for {} tokens", in.where(), types.size(),
+             tokens.size());
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const int64_t type = types[i].as_int();
+    if (type != kControl && type != kUserDefined) continue;
+    added.push_back(object({{"id", static_cast<int64_t>(i)},
+                            {"content", tokens[i]},
+                            {"single_word", false},
+                            {"lstrip", false},
+                            {"rstrip", false},
+                            {"normalized", false},
+                            {"special", type == kControl}}));
+  }
+  return added;
+}
+
+// A TemplateProcessing that puts `token` before every text.
+Json bos_processor(const std::string& token, int64_t id) {
+  const Json bos = object({{"SpecialToken", object({{"id", token}, {"type_id", 0}})}});
+  const auto text = [](const char* which, int type) {
+    return object({{"Sequence", object({{"id", which}, {"type_id", type}})}});
+  };
+  const Json one = object({{"id", token},
+                           {"ids", Json(Json::Array{id})},
+                           {"tokens", Json(Json::Array{token})}});
+  return object({{"type", "TemplateProcessing"},
+                 {"single", Json(Json::Array{bos, text("A", 0)})},
+                 {"pair", Json(Json::Array{bos, text("A", 0), text("B", 1)})},
+                 {"special_tokens", object({{token, one}})}});
+}
+
+// The member "chat_template" of tokenizer_config.json: null, a text or, where there are named ones
+// beside it (tokenizer.chat_template.NAME), texts by name.
+Json chat_templates(const GgufFile& file) {
+  constexpr std::string_view kKey = "tokenizer.chat_template";
+  Json::Object named;
+  for (const auto& [key, value] : file.metadata()) {
+    if (!key.starts_with(kKey) || !value.is_string()) continue;
+    const std::string_view rest = std::string_view(key).substr(kKey.size());
+    if (rest.empty()) named.emplace_back("default", value);
+    if (rest.size() > 1 && rest[0] == '.') named.emplace_back(rest.substr(1), value);
+  }
+  if (named.empty()) return nullptr;
+  if (named.size() == 1 && named[0].first == "default") return named[0].second;
+  Json list = Json::array();
+  for (auto& [name, text] : named) {
+    list.push_back(object({{"name", name}, {"template", std::move(text)}}));
+  }
+  return list;
+}
+
+}  // namespace
+
+TokenizerFiles tokenizer_from_gguf(const GgufFile& file, int64_t max_length) {
+  const Reader in(file);
+  const std::string model = in.string("model");
+  XRUN_CHECK(model == "gpt2",
+             "{}: tokenizer.ggml.model is \"{}\"; only byte-level BPE (\"gpt2\") is imported",
+             in.where(), model);
+  const PreTokenizer pre = find_pre_tokenizer(in.where(), in.string("pre"));
+  const Json::Array& tokens = in.array("tokens", Json::Kind::kString);
+
+  TokenizerFiles out;
+  out.vocab = static_cast<int64_t>(tokens.size());
+  Json::Object config = {{"add_prefix_space", false}};
+  for (const auto& [name, key] : {std::pair{"bos", "bos_token_id"}, {"eos", "eos_token_id"},
+                                  {"unk", "unknown_token_id"}, {"pad", "padding_token_id"}}) {
+    const int64_t id = in.id(key, out.vocab);
+    if (id < 0) continue;
+    config.emplace_back(std::string(name) + "_token", tokens[static_cast<size_t>(id)]);
+    if (std::string_view(name) != "unk") {
+      out.special_ids.emplace_back(std::string(name) + "_token_id", id);
+    }
+  }
+  Json post_processor;
+  if (in.boolean("add_bos_token", pre.adds_bos)) {
+    const int64_t bos = in.id("bos_token_id", out.vocab);
+    XRUN_CHECK(bos >= 0,
+               "{}: tokenizer.ggml.add_bos_token is set without tokenizer.ggml.bos_token_id",
+               in.where());
+    post_processor = bos_processor(tokens[static_cast<size_t>(bos)].as_string(), bos);
+  }
+  if (Json templates = chat_templates(file); !templates.is_null()) {
+    config.emplace_back("chat_template", std::move(templates));
+  }
+  config.emplace_back("clean_up_tokenization_spaces", false);
+  config.emplace_back("model_max_length", max_length);
+  // The class that takes tokenizer.json as it is; GPT2Tokenizer would put its own split in place.
+  config.emplace_back("tokenizer_class", "PreTrainedTokenizerFast");
+  out.config = Json(std::move(config));
+  Json decoder = byte_level(true);
+  decoder.set("add_prefix_space", true);
+  out.tokenizer = object({{"version", "1.0"},
+                          {"truncation", nullptr},
+                          {"padding", nullptr},
+                          {"added_tokens", Json(added_tokens(in, tokens))},
+                          {"normalizer", pre.normalizer},
+                          {"pre_tokenizer", pre.pre_tokenizer},
+                          {"post_processor", std::move(post_processor)},
+                          {"decoder", std::move(decoder)},
+                          {"model", bpe_model(in, tokens, pre.ignore_merges)}});
+  return out;
+}
+
+}  // namespace xrun

@@ -1,0 +1,99 @@
+#include "core/model/weights/hf_config.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
+#include "core/base/error.h"
+#include "core/model/weights/family.h"
+
+namespace xrun {
+
+namespace {
+
+// eos_token_id: absent, one id, or a list.
+std::vector<int32_t> read_stop_ids(const Json& json, const std::string& name) {
+  const Json* value = json.find("eos_token_id");
+  std::vector<int32_t> ids;
+  if (value == nullptr || value->is_null()) return ids;
+  const Json::Array one = {*value};
+  for (const Json& id : value->is_array() ? value->as_array() : one) {
+    XRUN_CHECK(id.is_int() && id.as_int() >= 0 && id.as_int() <= INT32_MAX,
+               "{}: eos_token_id is {}, it must be an id or a list of ids", name,
+               dump_json(*value));
+    ids.push_back(static_cast<int32_t>(id.as_int()));
+  }
+  return ids;
+}
+
+// A folder of a classifier has the same model_type and another head.
+void check_architectures(const Json& config, const ConfigReader& reader) {
+  const Json* value = config.find("architectures");
+  if (value == nullptr || !value->is_array() || value->as_array().empty()) return;
+  for (const Json& name : value->as_array()) {
+    if (!name.is_string()) continue;
+    const std::string& text = name.as_string();
+    if (text.ends_with("ForCausalLM") || text.ends_with("LMHeadModel")) return;
+  }
+  reader.fail(
+      fmt::format("architectures is {}, which is no causal language model", dump_json(*value)));
+}
+
+}  // namespace
+
+ModelConfig parse_model_config(const Json& config, const Json& generation,
+                               const std::string& name) {
+  XRUN_CHECK(config.is_object(), "{}: is no JSON object", name);
+  const ConfigReader reader(config, name);
+  const std::string model_type = reader.text("model_type", "");
+  if (model_type.empty()) reader.fail("has no model_type");
+  ModelConfig parsed;
+  parsed.model_type = model_type;
+  const Family& family = family_named(model_type, name);
+  check_architectures(config, reader);
+  family.read(reader, parsed);
+  const std::string dtype = reader.text("dtype", reader.text("torch_dtype", "float32"));
+  try {
+    parsed.dtype = dtype_from_name(dtype);
+  } catch (const Error& error) {
+    reader.fail(error.what());
+  }
+  parsed.stop_ids = read_stop_ids(generation, "generation_config.json");
+  if (parsed.stop_ids.empty()) parsed.stop_ids = read_stop_ids(config, name);
+  parsed.source = config;
+  return parsed;
+}
+
+ModelConfig read_model_config(const std::filesystem::path& dir) {
+  const std::filesystem::path path = dir / "config.json";
+  std::error_code code;  // where nothing may be entered, reading says so
+  XRUN_CHECK(std::filesystem::is_directory(dir, code) || code == std::errc::permission_denied,
+             "{}: there is no such model folder", dir.string());
+  XRUN_CHECK(std::filesystem::exists(path, code) || code == std::errc::permission_denied,
+             "{}: has no config.json, so it is no model folder", dir.string());
+  const std::filesystem::path generation = dir / "generation_config.json";
+  const Json stops =
+      std::filesystem::exists(generation, code) ? read_json(generation.string()) : Json::object();
+  return parse_model_config(read_json(path.string()), stops, path.string());
+}
+
+std::string dtype_name(c10::ScalarType dtype) {
+  switch (dtype) {
+    case c10::ScalarType::Float: return "float32";
+    case c10::ScalarType::BFloat16: return "bfloat16";
+    case c10::ScalarType::Half: return "float16";
+    default: throw Error(fmt::format("models have no type {}", c10::toString(dtype)));
+  }
+}
+
+c10::ScalarType dtype_from_name(const std::string& name) {
+  const auto is = [&](std::initializer_list<std::string_view> spellings) {
+    return std::find(spellings.begin(), spellings.end(), name) != spellings.end();
+  };
+  if (is({"float32", "fp32", "f32", "float"})) return c10::ScalarType::Float;
+  if (is({"bfloat16", "bf16"})) return c10::ScalarType::BFloat16;
+  if (is({"float16", "fp16", "f16", "half"})) return c10::ScalarType::Half;
+  throw Error(fmt::format("unknown dtype '{}'; known are fp32, bf16, fp16", name));
+}
+
+}  // namespace xrun

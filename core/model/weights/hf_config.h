@@ -1,0 +1,89 @@
+#pragma once
+// config.json of a Hugging Face folder, in the spellings of transformers 4 and 5.
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/model/ops/rope.h"
+
+namespace xrun {
+
+enum class Norm { kRms, kLayer };
+enum class Positions { kRotary, kLearned };
+enum class Activation { kSilu, kGeluTanh, kGelu, kRelu };
+
+// Mixture of experts; experts = 0: none.
+struct MoeConfig {
+  int64_t experts = 0, top_k = 0, ffn = 0;  // ffn: width of one expert
+  bool renormalise = false;                 // norm_topk_prob
+};
+
+// What the roles of a decoder are called in its checkpoint. `layer` has {} for the index; names of
+// a layer follow it. An empty name: the family has no such weight.
+struct WeightNames {
+  std::string embedding = "model.embed_tokens", positions, final_norm = "model.norm",
+              head = "lm_head", layer = "model.layers.{}.";
+  std::string input_norm = "input_layernorm", post_norm = "post_attention_layernorm";
+  std::string q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj", qkv,
+              o = "self_attn.o_proj", q_norm, k_norm;
+  std::string gate = "mlp.gate_proj", up = "mlp.up_proj", down = "mlp.down_proj";
+  std::string router = "mlp.gate", experts = "mlp.experts";  // of MoE layers
+  std::string prefix;  // may be missing in a file; written always ("transformer.")
+  // suffixes of tensors that no model reads
+  std::vector<std::string> buffers = {".rotary_emb.inv_freq"};
+};
+
+// A decoder as data; families fill it (family.h). D = hidden, K = head_dim.
+struct ModelConfig {
+  std::string model_type;
+  int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocab = 0;
+  int64_t max_length = 0;  // max_position_embeddings; of learned positions a hard limit
+  Norm norm = Norm::kRms;
+  double norm_eps = 1e-6;
+  Positions positions = Positions::kRotary;
+  RopeConfig rope;
+  Activation activation = Activation::kSilu;
+  bool gated = true;  // down(act(gate) * up); else down(act(up))
+  bool qkv_bias = false, out_bias = false, mlp_bias = false;
+  bool qk_norm = false;         // RMSNorm of q and k per head, before RoPE
+  bool transposed = false;      // linear maps lie [in, out] in the file
+  bool tied = false;            // the head is the embedding
+  double score_scale = 0;       // of q k^T; 0: head_dim^-1/2
+  bool score_by_layer = false;  // divided by layer index + 1 as well
+  // [layers] tokens that a row sees, itself included; 0: all; empty: all
+  std::vector<int64_t> windows;
+  MoeConfig moe;
+  std::vector<uint8_t> moe_layers;  // [layers]; empty: dense
+  WeightNames names;
+  std::vector<std::string> notices;                // said aloud once: ignored dropout keys
+  c10::ScalarType dtype = c10::ScalarType::Float;  // of the checkpoint, as config.json says
+  std::vector<int32_t> stop_ids;  // eos of generation_config.json, else of config.json
+  Json source;                    // config.json as read, for export
+
+  bool is_moe(int64_t layer) const {
+    return !moe_layers.empty() && moe_layers[static_cast<size_t>(layer)] != 0;
+  }
+  int64_t window(int64_t layer) const {
+    return windows.empty() ? 0 : windows[static_cast<size_t>(layer)];
+  }
+};
+
+// Reads DIR/config.json and generation_config.json. Throws Error that names file and key for a
+// missing, mistyped or contradictory value, an unknown model_type (listing the families), an
+// unknown rope type or activation, architectures that are no causal language model, and a mixture
+// of experts without norm_topk_prob.
+ModelConfig read_model_config(const std::filesystem::path& dir);
+
+// The same from parsed JSON; `name` stands in messages.
+ModelConfig parse_model_config(const Json& config, const Json& generation, const std::string& name);
+
+// "float32", "bfloat16", "float16" as config.json spells them, and back (f32, fp32, bf16 ... too).
+std::string dtype_name(c10::ScalarType dtype);
+c10::ScalarType dtype_from_name(const std::string& name);
+
+}  // namespace xrun

@@ -1,0 +1,53 @@
+#include "core/model/weights/new_folder.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+
+namespace xrun {
+
+namespace {
+
+bool is_filled(const std::filesystem::path& dir) {
+  std::error_code code;
+  return std::filesystem::exists(dir, code) && !std::filesystem::is_empty(dir, code);
+}
+
+}  // namespace
+
+NewFolder::NewFolder(std::filesystem::path target, bool replace)
+    : target_(std::filesystem::absolute(target).lexically_normal()) {
+  if (target_.filename().empty()) target_ = target_.parent_path();  // "dir/" is dir
+  XRUN_CHECK(replace || !is_filled(target_),
+             "{}: exists already and is not empty; name another folder or remove it",
+             target.string());
+  make_dirs(target_.parent_path());
+  work_ = target_.parent_path() / fmt::format(".{}.tmp{}", target_.filename().string(), ::getpid());
+  std::filesystem::remove_all(work_);
+  make_dirs(work_);
+}
+
+NewFolder::~NewFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(work_, ignored);
+}
+
+void NewFolder::commit() {
+  sync_dir(work_);
+  // An exchange leaves no moment without a folder of this name; the old one is then in work_.
+  const bool exchanged =
+      ::renameat2(AT_FDCWD, work_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0;
+  if (exchanged) {
+    sync_dir(target_.parent_path());
+    return;
+  }
+  if (errno != ENOENT) std::filesystem::remove_all(target_);  // a file system without exchange
+  rename_durable(work_, target_);
+}
+
+}  // namespace xrun

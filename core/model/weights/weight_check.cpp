@@ -1,0 +1,125 @@
+#include "core/model/weights/weight_check.h"
+
+#include <ATen/ops/aminmax.h>
+#include <ATen/ops/isnan.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/base/error.h"
+#include "core/model/weights/hf_config.h"
+#include "core/model/weights/safetensors.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kNamesInMessage = 12;
+
+std::string name_list(const std::vector<std::string>& names) {
+  const size_t shown = std::min(names.size(), kNamesInMessage);
+  std::string list = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
+  if (shown < names.size()) list += fmt::format(", and {} more", names.size() - shown);
+  return list;
+}
+
+// One line of the error about names; empty if there are none.
+std::string name_line(const char* what, const std::vector<std::string>& names) {
+  if (names.empty()) return "";
+  return fmt::format("\n  {} {}: {}", names.size(), what, name_list(names));
+}
+
+bool is_buffer(const std::string& name, const ModelConfig& config) {
+  return std::any_of(config.names.buffers.begin(), config.names.buffers.end(),
+                     [&](const std::string& suffix) { return name.ends_with(suffix); });
+}
+
+double largest(at::ScalarType type) {
+  if (type == at::kHalf) return 65504.0;
+  if (type == at::kBFloat16) return std::numeric_limits<c10::BFloat16>::max();
+  return std::numeric_limits<float>::max();
+}
+
+const char* short_name(at::ScalarType type) {
+  if (type == at::kHalf) return "fp16";
+  return type == at::kBFloat16 ? "bf16" : "fp32";
+}
+
+// 1 weight is, 2 weights are
+std::string counted(size_t n) { return n == 1 ? "1 weight is" : fmt::format("{} weights are", n); }
+
+}  // namespace
+
+std::string tied_head_notice(const std::filesystem::path& dir, const ModelConfig& config) {
+  const std::string head = config.names.head + ".weight";
+  try {
+    if (!config.tied || !SafetensorsFolder(dir).has(head)) return "";
+  } catch (const Error&) {
+    return "";
+  }
+  return fmt::format(
+      "{}: config.json ties the head to the embedding, and the file holds {} as well; they train "
+      "as "
+      "one weight, and an export has it once",
+      dir.string(), head);
+}
+
+void check_weight_names(const SafetensorsFolder& files, const ModelConfig& config,
+                        const FileForm& form, const std::string& where) {
+  std::map<std::string, std::vector<int64_t>> wanted;
+  for (const WeightSpec& spec : weight_specs(config)) {
+    for (StoredTensor& stored : stored_tensors(spec, form)) {
+      wanted[stored.name] = std::move(stored.shape);
+    }
+  }
+  std::vector<std::string> absent, unexpected, misshapen;
+  for (const std::string& name : files.names()) {
+    const auto found = wanted.find(name);
+    if (found == wanted.end()) {
+      const bool tied_head = config.tied && name == config.names.head + ".weight";
+      if (!is_buffer(name, config) && !tied_head) unexpected.push_back(name);
+      continue;
+    }
+    const std::vector<int64_t>& shape = files.entry(name).shape;
+    if (found->second != shape) {
+      misshapen.push_back(fmt::format("{} is [{}], wanted [{}]", name, fmt::join(shape, ", "),
+                                      fmt::join(found->second, ", ")));
+    }
+    wanted.erase(found);
+  }
+  for (const auto& [name, shape] : wanted) absent.push_back(name);
+  if (absent.empty() && unexpected.empty() && misshapen.empty()) return;
+  throw Error(fmt::format("{}: the weights do not fit config.json (model_type {}):{}{}{}", where,
+                          config.model_type, name_line("missing", absent),
+                          name_line("unexpected", unexpected), name_line("misshapen", misshapen)));
+}
+
+void WeightValues::saw(const std::string& name, const at::Tensor& weight) {
+  const auto [low, high] = at::aminmax(weight);  // one pass, no copy; NaN wins
+  const double least = low.item<double>(), most = high.item<double>();
+  if (std::isfinite(least) && std::isfinite(most)) {
+    const double size = std::max(std::abs(least), std::abs(most));
+    if (size > largest(type_))
+      too_large_.push_back(fmt::format("{} has values up to {:.2g}", name, size));
+    return;
+  }
+  const int64_t nans = at::isnan(weight).sum().item<int64_t>();
+  broken_.push_back(nans > 0 ? fmt::format("{} ({} NaN)", name, nans)
+                             : fmt::format("{} (infinity)", name));
+}
+
+void WeightValues::finish(const std::string& where) const {
+  if (!broken_.empty()) {
+    throw Error(fmt::format("{}: {} not finite: {}; the file is damaged or its training diverged",
+                            where, counted(broken_.size()), name_list(broken_)));
+  }
+  if (!too_large_.empty()) {
+    throw Error(fmt::format("{}: {}, beyond {}'s {:.5g}; load it as {}", where,
+                            name_list(too_large_), short_name(type_), largest(type_),
+                            type_ == at::kHalf ? "bf16 or fp32" : "fp32"));
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,144 @@
+// Invariant: what is kept of a file is its whole lines of growing steps, whatever else it holds.
+#include "core/run/record/metrics_file.h"
+
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+
+#include "core/base/count_text.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/run/record/missing_steps.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{2} << 30;  // some four million steps
+
+class MetricsReader {
+ public:
+  explicit MetricsReader(std::string name) : name_(std::move(name)) {}
+
+  void line(std::string_view text, bool last_and_torn);
+  RunMetrics finish();
+
+ private:
+  bool take(const Json& object);
+  MetricSeries* series_of(const std::string& name);
+
+  std::string name_;
+  RunMetrics metrics_;
+  MissingSteps missing_;
+  std::unordered_map<std::string, size_t> index_;
+  int64_t lines_ = 0, bad_ = 0, first_bad_ = 0, unnamed_ = 0;
+  std::string first_problem_;
+};
+
+// The series of a name, or nullptr where there are too many.
+MetricSeries* MetricsReader::series_of(const std::string& name) {
+  const auto found = index_.find(name);
+  if (found != index_.end()) return &metrics_.series[found->second];
+  if (metrics_.series.size() >= RunMetrics::kMostSeries) {
+    ++unnamed_;
+    return nullptr;
+  }
+  index_.emplace(name, metrics_.series.size());
+  metrics_.series.push_back({name, {}, {}});
+  return &metrics_.series.back();
+}
+
+// Returns false, with first_problem_ set, if the object has no step behind the last one.
+bool MetricsReader::take(const Json& object) {
+  const Json* step = object.find("step");
+  if (step == nullptr || !step->is_int()) {
+    first_problem_ = "has no whole number \"step\"";
+    return false;
+  }
+  if (step->as_int() <= metrics_.last_step) {
+    first_problem_ = fmt::format("is of step {}, the line before of step {}", step->as_int(),
+                                 metrics_.last_step);
+    return false;
+  }
+  metrics_.last_step = step->as_int();
+  missing_.has(metrics_.last_step);
+  for (const auto& [name, value] : object.as_object()) {
+    if (name == "step" || name == "nonfinite" || !(value.is_number() || value.is_null())) continue;
+    MetricSeries* series = series_of(name);
+    if (series == nullptr) continue;
+    series->steps.push_back(metrics_.last_step);
+    series->values.push_back(value.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                             : value.as_double());
+    metrics_.nonfinite += value.is_null() ? 1 : 0;
+  }
+  ++metrics_.objects;
+  return true;
+}
+
+void MetricsReader::line(std::string_view text, bool last_and_torn) {
+  ++lines_;
+  if (last_and_torn) {
+    metrics_.notices.push_back(
+        fmt::format("{}:{}: ends in the middle of a line, as after a kill or while a run goes on; "
+                    "that line is left out",
+                    name_, lines_));
+    return;
+  }
+  const std::string problem_before = first_problem_;
+  bool taken = false;
+  try {
+    taken = take(parse_json(text, name_, lines_));
+  } catch (const Error&) {
+    first_problem_ = "is no JSON object";
+  }
+  if (taken) return;
+  if (++bad_ == 1) {
+    first_bad_ = lines_;
+  } else {
+    first_problem_ = problem_before;
+  }
+}
+
+RunMetrics MetricsReader::finish() {
+  if (bad_ > 0) {
+    metrics_.notices.push_back(
+        fmt::format("{}:{}: {}; {} left out", name_, first_bad_, first_problem_,
+                    bad_ == 1   ? "that line is"
+                    : bad_ == 2 ? "this and one line more are"
+                                : fmt::format("this and {} lines more are", bad_ - 1)));
+  }
+  if (const std::string missing = missing_.text(); !missing.empty()) {
+    metrics_.notices.push_back(missing);
+  }
+  if (unnamed_ > 0) {
+    metrics_.notices.push_back(
+        fmt::format("{}: has more than {} metrics; {} values of further names are left out", name_,
+                    RunMetrics::kMostSeries, count_text(unnamed_)));
+  }
+  return std::move(metrics_);
+}
+
+}  // namespace
+
+const MetricSeries* RunMetrics::find(std::string_view name) const {
+  for (const MetricSeries& one : series) {
+    if (one.name == name) return &one;
+  }
+  return nullptr;
+}
+
+RunMetrics read_metrics(const std::filesystem::path& path) {
+  const std::string bytes = read_file(path, kMostBytes);
+  MetricsReader reader(path.filename().string());
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t end = bytes.find('\n', at);
+    const bool torn = end == std::string::npos;
+    reader.line(std::string_view(bytes).substr(at, torn ? std::string::npos : end - at), torn);
+    if (torn) break;
+    at = end + 1;
+  }
+  return reader.finish();
+}
+
+}  // namespace xrun

@@ -1,0 +1,285 @@
+// A difference counts if it changes what is computed: a path that leads to the same bytes, a
+// comment in the recipe, and the machine do not.
+#include "core/run/record/run_comparison.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/config/lua_lexer.h"
+#include "core/run/record/difference.h"
+#include "core/run/record/hand_changes.h"
+#include "core/run/record/settings.h"
+#include "core/run/record/step_values.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kListedFacts = 200;
+
+const Json& object_at(const Json& value, std::initializer_list<std::string_view> path) {
+  static const Json kNone = Json::object();
+  const Json* at = &value;
+  for (const std::string_view key : path) at = at == nullptr ? nullptr : at->find(key);
+  return at != nullptr && at->is_object() ? *at : kNone;
+}
+
+// A JSON text without the quotes of a string.
+std::string bare(const std::string& text) {
+  const bool quoted = text.size() > 1 && text.front() == '"' && text.back() == '"';
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+void add_differences(const Json& a, const Json& b, const std::string& name,
+                     std::vector<FactDifference>& out) {
+  for (const Difference& one : find_differences(a, b, name)) {
+    if (out.size() < kListedFacts) out.push_back({one.path, bare(one.before), bare(one.now)});
+  }
+}
+
+// ---- data
+
+// "xxh3 xxh3": what the files behind a cache key hold.
+std::string file_digests(const Json& key) {
+  const Json* files = key.find("files");
+  std::string out;
+  if (files == nullptr || !files->is_array()) return out;
+  for (const Json& file : files->as_array()) {
+    out += (out.empty() ? "" : " ") + value_of(file.find("xxh3"));
+  }
+  return out;
+}
+
+const Json::Array& keys_of(const Json& input) {
+  static const Json::Array kNone;
+  const Json* keys = input.find("keys");
+  return keys != nullptr && keys->is_array() ? keys->as_array() : kNone;
+}
+
+// A source's cache key without the names by which its files were found.
+Json content_of(const Json& key) {
+  Json out = Json::object();
+  if (!key.is_object()) return out;
+  for (const auto& [name, value] : key.as_object()) {
+    if (name == "name" || name == "template") continue;  // template_digest stands for its text
+    out.set(name, name == "files" ? Json(file_digests(key)) : value);
+  }
+  return out;
+}
+
+Json contents_of(const Json& input) {
+  Json out = Json::object();
+  int64_t source = 0;
+  for (const Json& key : keys_of(input)) {
+    out.set(fmt::format("source {}", ++source), content_of(key));
+  }
+  if (source == 0) out.set("digest", value_of(input.find("digest")));
+  return out;
+}
+
+Json data_contents(const RunFiles& run) {
+  Json out = Json::object();
+  for (const auto& [name, input] : object_at(run.record, {"inputs", "data"}).as_object()) {
+    out.set(name, contents_of(input));
+  }
+  return out;
+}
+
+// The plan of each loop, without the digest that its data has anyway.
+Json loops_of(const RunFiles& run) {
+  Json out = Json::array();
+  const Json* loops = run.record.find("data");
+  if (loops == nullptr || !loops->is_array()) return out;
+  for (const Json& loop : loops->as_array()) {
+    Json plan = Json::object();
+    if (loop.is_object()) {
+      for (const auto& [name, value] : loop.as_object()) {
+        if (name != "fingerprint") plan.set(name, value);
+      }
+    }
+    out.push_back(std::move(plan));
+  }
+  return out;
+}
+
+// Rows in, kept, dropped and so on of each source, by its place.
+Json row_counts(const RunFiles& run) {
+  Json out = Json::array();
+  const Json* sources = run.ledger.find("sources");
+  if (sources == nullptr || !sources->is_array()) return out;
+  for (const Json& source : sources->as_array()) {
+    Json counts = Json::object();
+    for (const char* name : {"rows", "kept", "dropped", "cut", "cut_tokens", "repaired", "tokens",
+                             "trained_tokens", "zero_weight"}) {
+      if (const Json* count = source.find(name)) counts.set(name, *count);
+    }
+    out.push_back(std::move(counts));
+  }
+  return out;
+}
+
+// The digests of the files that a run read under a name, "" if it read none.
+std::string bytes_under(const RunFiles& run, const std::string& name) {
+  for (const auto& [set, input] : object_at(run.record, {"inputs", "data"}).as_object()) {
+    for (const Json& key : keys_of(input)) {
+      if (value_of(key.find("name")) == name) return file_digests(key);
+    }
+  }
+  return "";
+}
+
+// ---- config
+
+std::string excuse_for(const RunFiles& a, const RunFiles& b, const SettingDifference& setting) {
+  if (!setting.key.ends_with(".path")) return "";
+  const std::string bytes = bytes_under(a, setting.a);
+  return !bytes.empty() && bytes == bytes_under(b, setting.b) ? "the same bytes" : "";
+}
+
+void compare_settings(const RunFiles& a, const RunFiles& b, RunComparison& out) {
+  const std::vector<Setting> first = flat_settings(a.config, a.origins);
+  const std::vector<Setting> second = flat_settings(b.config, b.origins);
+  std::map<std::string_view, const Setting*> in_b;
+  for (const Setting& setting : second) in_b.emplace(setting.key, &setting);
+  const auto add = [&](SettingDifference one) {
+    one.excuse = excuse_for(a, b, one);
+    out.settings.push_back(std::move(one));
+  };
+  for (const Setting& setting : first) {
+    const auto found = in_b.find(setting.key);
+    if (found == in_b.end()) {
+      add({setting.key, value_of(&setting.value), "absent", setting.origin, "", ""});
+      continue;
+    }
+    const Setting& other = *found->second;
+    in_b.erase(found);
+    if (setting.value == other.value) continue;
+    add({setting.key, value_of(&setting.value), value_of(&other.value), setting.origin,
+         other.origin, ""});
+  }
+  for (const Setting& setting : second) {
+    if (in_b.count(setting.key) == 0) continue;
+    add({setting.key, "absent", value_of(&setting.value), "", setting.origin, ""});
+  }
+}
+
+// ---- code
+
+bool same_to_lua(const std::string& a, const std::string& b) {
+  const std::vector<LuaToken> first = lex_lua(a);
+  const std::vector<LuaToken> second = lex_lua(b);
+  return std::equal(first.begin(), first.end(), second.begin(), second.end(),
+                    [](const LuaToken& x, const LuaToken& y) {
+                      return x.kind != LuaToken::Kind::kBad && x.kind == y.kind &&
+                             x.text == y.text &&
+                             std::bit_cast<uint64_t>(x.number) == std::bit_cast<uint64_t>(y.number);
+                    });
+}
+
+void compare_code(const RunFiles& a, const RunFiles& b, RunComparison& out) {
+  out.recipe_known = !a.recipe.empty() && !b.recipe.empty();
+  if (out.recipe_known && a.recipe != b.recipe) {
+    out.recipe = diff_lines(a.recipe, b.recipe);
+    out.recipe_same = same_to_lua(a.recipe, b.recipe);
+  }
+  add_differences(object_at(a.record, {"binary"}), object_at(b.record, {"binary"}), "binary",
+                  out.program);
+  add_differences(object_at(a.record, {"inputs", "modules"}),
+                  object_at(b.record, {"inputs", "modules"}), "modules", out.program);
+  // Also of two that were changed alike: what was typed is in neither's recipe.
+  const std::string hand_a = hand_changes_text(a.record), hand_b = hand_changes_text(b.record);
+  if (!hand_a.empty() || !hand_b.empty()) {
+    out.program.push_back({"changed by hand at a prompt", hand_a.empty() ? "never" : hand_a,
+                           hand_b.empty() ? "never" : hand_b});
+  }
+}
+
+// ---- results
+
+std::string exact(double value) { return std::isnan(value) ? "null" : shortest_double(value); }
+
+void compare_series(const MetricSeries& a, const MetricSeries& b, RunComparison& out) {
+  // Of common steps: that one run is longer is said elsewhere.
+  const auto apart = first_step_where(
+      a, b, [](const StepValues& at) { return at.a && at.b && !same_value(*at.a, *at.b); });
+  if (apart && (out.first_apart < 0 || apart->step < out.first_apart)) {
+    out.first_apart = apart->step;
+    out.apart.clear();
+  }
+  if (apart && apart->step == out.first_apart) {
+    out.apart.push_back({a.name, exact(*apart->a), exact(*apart->b)});
+  }
+  if (!same_value(a.values.back(), b.values.back())) {
+    out.finals.push_back(
+        {a.name, a.steps.back(), b.steps.back(), a.values.back(), b.values.back()});
+  }
+}
+
+Json weight_digests(const RunFiles& run) {
+  Json out = Json::object();
+  for (const auto& [name, file] : object_at(run.checkpoint, {"files"}).as_object()) {
+    if (name.ends_with(".safetensors")) out.set(name, value_of(file.find("xxh3")));
+  }
+  return out;
+}
+
+void compare_results(const RunFiles& a, const RunFiles& b, RunComparison& out) {
+  out.steps_a = steps_done(a);
+  out.steps_b = steps_done(b);
+  out.common_lines = std::min(a.metrics.objects, b.metrics.objects);
+  for (const MetricSeries& series : a.metrics.series) {
+    if (!is_result(series)) continue;
+    const MetricSeries* other = b.metrics.find(series.name);
+    if (other == nullptr) {
+      out.only_a.push_back(series.name);
+    } else {
+      compare_series(series, *other, out);
+    }
+  }
+  for (const MetricSeries& series : b.metrics.series) {
+    if (is_result(series) && a.metrics.find(series.name) == nullptr) {
+      out.only_b.push_back(series.name);
+    }
+  }
+  // Of other steps the weights differ anyway.
+  if (value_of(a.checkpoint.find("step")) == value_of(b.checkpoint.find("step"))) {
+    add_differences(weight_digests(a), weight_digests(b), "", out.weights);
+  }
+}
+
+}  // namespace
+
+bool RunComparison::settings_differ() const {
+  return std::any_of(settings.begin(), settings.end(),
+                     [](const SettingDifference& one) { return one.excuse.empty(); });
+}
+
+bool RunComparison::results_differ() const {
+  return steps_a != steps_b || first_apart >= 0 || !only_a.empty() || !only_b.empty() ||
+         !finals.empty() || !weights.empty();
+}
+
+bool RunComparison::same() const {
+  return !settings_differ() && !code_differs() && !data_differ() && !results_differ();
+}
+
+RunComparison compare_runs(const RunFiles& a, const RunFiles& b) {
+  RunComparison out;
+  out.name_a = a.name;
+  out.name_b = b.name;
+  compare_settings(a, b, out);
+  compare_code(a, b, out);
+  add_differences(data_contents(a), data_contents(b), "data", out.data);
+  add_differences(loops_of(a), loops_of(b), "loop", out.data);
+  add_differences(row_counts(a), row_counts(b), "rows", out.data);
+  for (const char* part : {"machine", "environment"}) {
+    add_differences(object_at(a.record, {part}), object_at(b.record, {part}), part, out.machine);
+  }
+  compare_results(a, b, out);
+  return out;
+}
+
+}  // namespace xrun

@@ -1,0 +1,67 @@
+#pragma once
+// Two runs held against each other: what was set, read, run and got otherwise.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/base/line_diff.h"
+#include "core/run/record/run_files.h"
+
+namespace xrun {
+
+// A value of both sides; "" for a side that lacks it.
+struct FactDifference {
+  std::string name;
+  std::string a, b;
+};
+
+struct SettingDifference {
+  std::string key;
+  std::string a, b;  // "absent" for a side that lacks the key
+  std::string origin_a, origin_b;
+  std::string excuse;  // why it has no effect ("the same bytes"); "" if it has one
+};
+
+// One metric that both logged and whose last values differ.
+struct FinalDifference {
+  std::string metric;
+  int64_t step_a, step_b;
+  double a, b;
+};
+
+struct RunComparison {
+  std::string name_a, name_b;
+  std::vector<SettingDifference> settings;
+  bool recipe_known = true;             // both have their recipe.lua
+  bool recipe_same = true;              // to Lua: comments and blanks are no difference
+  std::vector<DiffLine> recipe;         // empty if the texts are equal
+  std::vector<FactDifference> program;  // xrun's own binaries, and modules that recipes require
+  std::vector<FactDifference> data;     // digests, and the fields and rows behind them
+  std::vector<FactDifference> machine;  // shown, but by themselves no difference
+  // Results, speed (perf/*) aside. Values are compared bit by bit.
+  int64_t steps_a = 0, steps_b = 0;         // bodies done
+  int64_t common_lines = 0;                 // of the two metrics.jsonl
+  int64_t first_apart = -1;                 // the first common step with other values; -1: none
+  std::vector<FactDifference> apart;        // metrics that differ there
+  std::vector<std::string> only_a, only_b;  // metrics that one side alone logged
+  std::vector<FinalDifference> finals;
+  std::vector<FactDifference> weights;  // files of the newest checkpoints, by digest
+
+  bool settings_differ() const;
+  bool code_differs() const { return !recipe_same || !program.empty(); }
+  bool data_differ() const { return !data.empty(); }
+  bool results_differ() const;
+  bool same() const;
+};
+
+RunComparison compare_runs(const RunFiles& a, const RunFiles& b);
+
+// {"runs", "same", "config": [{"key", "a", "b", "origin_a", "origin_b", "excuse"?}], "code":
+// {"recipe_same", "recipe": [lines], "program": [{"name", "a", "b"}]}, "data": [...], "machine":
+// [...], "results": {"steps", "common_lines", "first_apart" (null: nowhere), "apart", "only_a",
+// "only_b", "final": [{"metric", "step_a", "a", "step_b", "b"}], "weights"}}.
+Json comparison_json(const RunComparison& comparison);
+
+}  // namespace xrun

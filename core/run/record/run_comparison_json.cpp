@@ -1,0 +1,81 @@
+#include "core/run/record/run_comparison.h"
+
+namespace xrun {
+
+namespace {
+
+Json facts_json(const std::vector<FactDifference>& facts) {
+  Json out = Json::array();
+  for (const FactDifference& fact : facts) {
+    out.push_back(Json(Json::Object{{"name", fact.name}, {"a", fact.a}, {"b", fact.b}}));
+  }
+  return out;
+}
+
+Json texts_json(const std::vector<std::string>& texts) {
+  Json out = Json::array();
+  for (const std::string& text : texts) out.push_back(text);
+  return out;
+}
+
+Json settings_json(const std::vector<SettingDifference>& settings) {
+  Json out = Json::array();
+  for (const SettingDifference& one : settings) {
+    Json row(Json::Object{{"key", one.key},
+                          {"a", one.a},
+                          {"b", one.b},
+                          {"origin_a", one.origin_a},
+                          {"origin_b", one.origin_b}});
+    if (!one.excuse.empty()) row.set("excuse", one.excuse);
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+Json final_json(const FinalDifference& last) {
+  return Json(Json::Object{{"metric", last.metric},
+                           {"step_a", last.step_a},
+                           {"a", last.a},
+                           {"step_b", last.step_b},
+                           {"b", last.b}});
+}
+
+Json results_json(const RunComparison& one) {
+  Json steps = Json::array();
+  steps.push_back(one.steps_a);
+  steps.push_back(one.steps_b);
+  Json finals = Json::array();
+  for (const FinalDifference& last : one.finals) finals.push_back(final_json(last));
+  Json out = Json::object();
+  out.set("steps", std::move(steps));
+  out.set("common_lines", one.common_lines);
+  out.set("first_apart", Json());
+  if (one.first_apart >= 0) out.set("first_apart", one.first_apart);
+  out.set("apart", facts_json(one.apart));
+  out.set("only_a", texts_json(one.only_a));
+  out.set("only_b", texts_json(one.only_b));
+  out.set("final", std::move(finals));
+  out.set("weights", facts_json(one.weights));
+  return out;
+}
+
+}  // namespace
+
+Json comparison_json(const RunComparison& one) {
+  Json code = Json::object();
+  code.set("recipe_same", Json());
+  if (one.recipe_known) code.set("recipe_same", one.recipe_same);
+  code.set("recipe", texts_json(diff_text(one.recipe)));
+  code.set("program", facts_json(one.program));
+  Json out = Json::object();
+  out.set("runs", texts_json({one.name_a, one.name_b}));
+  out.set("same", one.same());
+  out.set("config", settings_json(one.settings));
+  out.set("code", std::move(code));
+  out.set("data", facts_json(one.data));
+  out.set("machine", facts_json(one.machine));
+  out.set("results", results_json(one));
+  return out;
+}
+
+}  // namespace xrun

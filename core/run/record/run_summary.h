@@ -1,0 +1,34 @@
+#pragma once
+// What one process did in a run, for its progress line and its closing summary.
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+
+namespace xrun {
+
+struct RunSummary {
+  std::filesystem::path dir;
+  std::vector<std::filesystem::path> exported;  // folders of models, the latest last
+  int64_t steps = 0;                            // bodies done, earlier processes included
+  int64_t total_steps = 0;                      // of the phases begun so far, whatever --steps says
+  int64_t first_step = 0;                       // where this process began
+  std::filesystem::path checkpoint;             // the last one, empty if none
+  double seconds = 0;                           // in bodies, of this process
+  int64_t tokens = 0;                           // counted by this process
+  double peak_rss_mb = 0;
+  int64_t tensor_bytes = 0;                  // the most that tensors held; 0: not counted
+  bool tensors_on_host = true;               // else on a GPU
+  int64_t planned_bytes = 0;                 // of it, before the run
+  std::map<std::string, int64_t> nonfinite;  // values written as null, by metric
+  int64_t skipped = 0;  // steps of this process without an update, as nothing in them weighed
+  std::string stopped;  // why it ended early: a reason given to stop(), or "--steps 5"
+  Json last_train;      // the last object of a step that trained, null if there was none
+  Json last_valid;      // the last object with a valid/ key, null if there was none
+};
+
+}  // namespace xrun

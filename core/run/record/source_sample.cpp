@@ -1,0 +1,145 @@
+#include "core/run/record/source_sample.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "core/base/error.h"
+#include "core/base/json_member.h"
+#include "core/data/cache/cache_manifest.h"
+#include "core/data/cache/row_cache.h"
+#include "core/data/cache/row_columns.h"
+#include "core/data/rows/row_kind.h"
+#include "core/text/tokenizer/tokenizer.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kSampleRows = 3;
+constexpr int64_t kMostTokens = 1000;  // of a stream's text
+constexpr int64_t kMostLengths = 20000;
+constexpr size_t kMostSources = 50;
+
+// The tokenizers that the run may have used, the likeliest first.
+std::vector<fs::path> tokenizer_folders(const Json& config, const fs::path& run_dir) {
+  return {run_dir / "hf", text_member(config, "model")};
+}
+
+// Finds a run's tokenizer once for all of its sources.
+class RunTokenizer {
+ public:
+  RunTokenizer(const Json& config, const fs::path& run_dir)
+      : folders_(tokenizer_folders(config, run_dir)) {}
+
+  // The tokenizer of a digest. Throws Error if none of the folders has it.
+  const Tokenizer& of_digest(const std::string& digest) {
+    while (tokenizer_ == nullptr && !folders_.empty()) {
+      const fs::path folder = folders_.front();
+      folders_.erase(folders_.begin());
+      std::error_code code;
+      if (folder.empty() || !fs::is_directory(folder, code)) continue;
+      try {
+        tokenizer_ = Tokenizer::load(folder);
+      } catch (const Error&) {
+        continue;  // the next one may do
+      }
+      if (tokenizer_->digest() != digest) tokenizer_ = nullptr;
+    }
+    XRUN_CHECK(tokenizer_ != nullptr && tokenizer_->digest() == digest,
+               "the run's tokenizer is neither in its hf/ nor in a folder that `model` names");
+    return *tokenizer_;
+  }
+
+ private:
+  std::vector<fs::path> folders_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+};
+
+RowKind kind_of(const std::string& name) {
+  for (const RowKind kind : {RowKind::kPreference, RowKind::kChat, RowKind::kText,
+                             RowKind::kPrompts, RowKind::kTokens, RowKind::kFeedback}) {
+    if (name == row_kind_name(kind)) return kind;
+  }
+  throw Error(fmt::format("its rows are of a kind that this xrun does not know: {}", name));
+}
+
+std::vector<RowPiece> pieces_of(const TokenStream& stream, bool whole, const Tokenizer& tokenizer) {
+  std::vector<RowPiece> pieces;
+  for (size_t begin = 0; begin < stream.ids.size();) {
+    size_t end = begin + 1;
+    while (end < stream.ids.size() && stream.trained[end] == stream.trained[begin]) ++end;
+    pieces.push_back(
+        {tokenizer.decode({stream.ids.data() + begin, end - begin}), stream.trained[begin] != 0});
+    begin = end;
+  }
+  if (!whole) pieces.push_back({" ...", false});
+  return pieces;
+}
+
+SampleRow read_row(const RowCache& cache, int64_t row, const Tokenizer& tokenizer) {
+  SampleRow out{cache.ledger().place(cache.at(row)), {}};
+  for (size_t stream = 0; stream < cache.stream_count(); ++stream) {
+    const int64_t length = cache.length(row, stream);
+    TokenStream tokens;
+    cache.read_part(row, stream, 0, std::min(length, kMostTokens), tokens);
+    out.streams.push_back(pieces_of(tokens, length <= kMostTokens, tokenizer));
+  }
+  return out;
+}
+
+void read_lengths(const RowCache& cache, SourceSample& sample) {
+  const int64_t stride = std::max<int64_t>(1, cache.size() / kMostLengths);
+  sample.lengths.resize(cache.stream_count());
+  for (size_t stream = 0; stream < cache.stream_count(); ++stream) {
+    for (int64_t row = 0; row < cache.size(); row += stride) {
+      sample.lengths[stream].push_back(static_cast<double>(cache.length(row, stream)));
+    }
+  }
+}
+
+void read_source(const Json& key, const fs::path& store, RunTokenizer& tokenizer,
+                 SourceSample& sample) {
+  const fs::path dir = store / cache_key(key);
+  std::error_code code;
+  XRUN_CHECK(fs::is_directory(dir, code), "its token cache is no longer in {}", store.string());
+  const RowKind kind = kind_of(text_member(key, "row_type"));
+  const auto cache = RowCache::open(dir, kind);
+  sample.streams = stream_names(kind);
+  read_lengths(*cache, sample);
+  const Tokenizer& texts = tokenizer.of_digest(text_member(key, "tokenizer"));
+  const int64_t count = std::min(kSampleRows, cache->size());
+  for (int64_t i = 0; i < count; ++i) {
+    sample.rows.push_back(read_row(*cache, i * cache->size() / count, texts));
+  }
+}
+
+}  // namespace
+
+std::vector<SourceSample> sample_sources(const Json& record, const Json& config,
+                                         const fs::path& run_dir, const fs::path& store) {
+  std::vector<SourceSample> out;
+  const Json* inputs = record.find("inputs");
+  const Json* sets = inputs == nullptr ? nullptr : inputs->find("data");
+  if (sets == nullptr || !sets->is_object()) return out;
+  RunTokenizer tokenizer(config, run_dir);
+  for (const auto& set : sets->as_object()) {
+    const Json* keys = set.second.find("keys");
+    if (keys == nullptr || !keys->is_array()) continue;
+    for (const Json& key : keys->as_array()) {
+      if (out.size() >= kMostSources) return out;
+      SourceSample sample;
+      sample.name = text_member(key, "name");
+      try {
+        read_source(key, store, tokenizer, sample);
+      } catch (const Error& error) {
+        sample.gap = error.what();
+      }
+      out.push_back(std::move(sample));
+    }
+  }
+  return out;
+}
+
+}  // namespace xrun

@@ -1,0 +1,78 @@
+#include "core/text/chat/bytes_tokenizer.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/text/chat/builtin_templates.h"
+#include "core/text/tokenizer/byte_alphabet.h"
+
+namespace xrun {
+namespace {
+
+constexpr int64_t kBytes = 256;
+constexpr const char* kMarks[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
+
+Json byte_level() {
+  return Json(Json::Object{{"type", "ByteLevel"},
+                           {"add_prefix_space", false},
+                           {"trim_offsets", true},
+                           {"use_regex", true}});
+}
+
+Json marks() {
+  Json tokens = Json::array();
+  for (int64_t id = kBytes; const char* mark : kMarks) {
+    tokens.push_back(Json(Json::Object{{"id", id++},
+                                       {"content", mark},
+                                       {"single_word", false},
+                                       {"lstrip", false},
+                                       {"rstrip", false},
+                                       {"normalized", false},
+                                       {"special", true}}));
+  }
+  return tokens;
+}
+
+Json vocabulary() {
+  Json ids = Json::object();
+  for (int64_t byte = 0; byte < kBytes; ++byte) {
+    std::string spelled;
+    const char c = static_cast<char>(byte);
+    append_spelled(spelled, {&c, 1});
+    ids.set(spelled, byte);
+  }
+  return ids;
+}
+
+std::string_view chatml() {
+  for (const BuiltinTemplate& one : builtin_templates()) {
+    if (one.name == "chatml") return one.source;
+  }
+  throw Error("the built-in template chatml is missing");
+}
+
+}  // namespace
+
+void write_bytes_tokenizer(const std::filesystem::path& dir) {
+  const Json model(
+      Json::Object{{"type", "BPE"}, {"vocab", vocabulary()}, {"merges", Json::array()}});
+  const Json tokenizer(Json::Object{{"version", "1.0"},
+                                    {"added_tokens", marks()},
+                                    {"normalizer", Json()},
+                                    {"pre_tokenizer", byte_level()},
+                                    {"post_processor", Json()},
+                                    {"decoder", byte_level()},
+                                    {"model", model}});
+  const Json config(Json::Object{{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                 {"eos_token", kMarks[2]},
+                                 {"pad_token", kMarks[0]},
+                                 {"model_max_length", int64_t{4096}},
+                                 {"chat_template", std::string(chatml())}});
+  write_file_atomic(dir / "tokenizer.json", dump_json(tokenizer) + "\n");
+  write_file_atomic(dir / "tokenizer_config.json", dump_json(config) + "\n");
+}
+
+}  // namespace xrun

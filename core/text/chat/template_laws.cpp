@@ -1,0 +1,235 @@
+// Each law looks at one sample and returns what is wrong with it, or nothing. A sample that a
+// template refuses to render breaks no law.
+
+#include "core/text/chat/template_laws.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/suggest.h"
+#include "core/text/chat/chat_tokens.h"
+#include "core/text/chat/message_role.h"
+#include "core/text/chat/text_difference.h"
+#include "core/text/chat/turn_end.h"
+
+namespace xrun {
+
+namespace {
+
+// What a law may look at: a sample with its sides rendered and tokenised once.
+struct Case {
+  const Tokenizer& tokenizer;
+  const ChatTemplate& chat_template;
+  const LawSample& sample;
+  std::vector<ChatTokens> sides;      // the conversation, or chosen and rejected
+  std::vector<const Json*> messages;  // of each side
+};
+
+using Breach = std::optional<std::string>;
+
+bool has_assistant(const Json& messages) {
+  const Json::Array& all = messages.as_array();
+  return std::any_of(all.begin(), all.end(), is_assistant);
+}
+
+Json first_messages(const Json& messages, size_t count) {
+  const Json::Array& all = messages.as_array();
+  return Json(Json::Array(all.begin(), all.begin() + static_cast<ptrdiff_t>(count)));
+}
+
+// Where the side's text begins, shown.
+std::string head(const ChatTokens& side) {
+  return visible_blanks(std::string_view(side.rendering.text).substr(0, 60));
+}
+
+Breach check_bos(const Case& at) {
+  const std::vector<int32_t> expected = at.tokenizer.leading_bos();
+  const std::optional<int32_t> bos =
+      expected.empty() ? at.tokenizer.bos_id() : std::optional<int32_t>(expected.front());
+  if (!bos) return {};
+  for (size_t s = 0; s < at.sides.size(); ++s) {
+    const std::vector<int32_t>& ids = at.sides[s].ids;
+    // A token that opens every message is a turn marker, whatever else it is named.
+    const auto count = static_cast<size_t>(std::count(ids.begin(), ids.end(), *bos));
+    if (count >= at.messages[s]->size() && count > 1 && !(ids.size() > 1 && ids[1] == *bos))
+      continue;
+    size_t leading = 0;
+    while (leading < ids.size() && ids[leading] == *bos) ++leading;
+    if (leading > 1) {
+      return fmt::format(
+          "the rendering starts with the BOS {} {} times, wanted once; the template "
+          "writes it twice\n  {}",
+          at.tokenizer.piece(*bos), leading, head(at.sides[s]));
+    }
+    if (leading < expected.size()) {
+      return fmt::format(
+          "the rendering does not start with the BOS {} that the tokenizer's own "
+          "encoding adds; write {{{{ bos_token }}}} at the head of the template\n  {}",
+          at.tokenizer.piece(*bos), head(at.sides[s]));
+    }
+  }
+  return {};
+}
+
+Breach check_eot_trained(const Case& at) {
+  for (const ChatTokens& side : at.sides) {
+    if (Breach breach = find_open_turn(at.tokenizer, side)) return breach;
+  }
+  return {};
+}
+
+// The first messages rendered alone: as the conversation goes on, or as a prompt.
+std::string render_alone(const Case& at, size_t side, size_t count, bool prompted) {
+  Json kwargs = at.sample.kwargs.is_null() ? Json::object() : at.sample.kwargs;
+  if (prompted) kwargs.set("add_generation_prompt", true);
+  return at.chat_template.render(first_messages(*at.messages[side], count), kwargs).text;
+}
+
+Breach check_prefix(const Case& at) {
+  for (size_t s = 0; s < at.sides.size(); ++s) {
+    const Json::Array& messages = at.messages[s]->as_array();
+    const std::string& whole = at.sides[s].rendering.text;
+    for (size_t turn = 1; turn < messages.size(); ++turn) {
+      if (!is_assistant(messages[turn])) continue;
+      std::string prompt;
+      try {
+        prompt = render_alone(at, s, turn, false);
+        // Some templates close a conversation that is no prompt, as Phi-3 with its end of text.
+        if (whole.starts_with(prompt) || whole.starts_with(render_alone(at, s, turn, true))) {
+          continue;
+        }
+      } catch (const Interrupted&) {
+        throw;
+      } catch (const Error&) {
+        continue;  // some templates refuse to stop there
+      }
+      return fmt::format(
+          "the first {} of {} messages render differently when they stand alone, so "
+          "the model would be trained on prompts that it never sees\n{}",
+          turn, messages.size(), text_difference("alone", prompt, "whole", whole));
+    }
+  }
+  return {};
+}
+
+Breach check_mask_not_empty(const Case& at) {
+  for (size_t s = 0; s < at.sides.size(); ++s) {
+    if (!has_assistant(*at.messages[s])) continue;
+    const std::vector<uint8_t>& mask = at.sides[s].mask;
+    if (std::find(mask.begin(), mask.end(), 1) != mask.end()) continue;
+    return fmt::format(
+        "nothing is trained: no generation block of the template covers an assistant "
+        "turn\n  {}",
+        head(at.sides[s]));
+  }
+  return {};
+}
+
+Breach check_shared_prompt(const Case& at) {
+  if (at.sides.size() < 2) return {};
+  const Json& chosen = *at.messages[0];
+  const Json& rejected = *at.messages[1];
+  const size_t turns = count_shared_turns(at.chat_template, chosen, rejected, at.sample.kwargs);
+  std::string_view prompts[2];
+  std::vector<int32_t> ids[2];
+  for (size_t s = 0; s < 2; ++s) {
+    const ChatTokens& side = at.sides[s];
+    if (turns >= side.rendering.turns.size())
+      return {};  // nothing is trained: another law's affair
+    const size_t begin = side.rendering.turns[turns].begin;
+    prompts[s] = std::string_view(side.rendering.text).substr(0, begin);
+    for (size_t i = 0; i < side.ids.size() && side.offsets[i].end <= begin; ++i) {
+      ids[s].push_back(side.ids[i]);
+    }
+  }
+  if (prompts[0] != prompts[1]) {
+    return fmt::format("the prompt renders differently on the two sides\n{}",
+                       text_difference("chosen", prompts[0], "rejected", prompts[1]));
+  }
+  // A token across the border may belong to one side alone; the rest must agree.
+  const size_t common = std::min(ids[0].size(), ids[1].size());
+  if (!std::equal(ids[0].begin(), ids[0].begin() + static_cast<ptrdiff_t>(common),
+                  ids[1].begin())) {
+    return std::string(
+        "the prompt has other tokens on the two sides, although the text is the same");
+  }
+  return {};
+}
+
+struct Law {
+  const char* name;
+  Breach (*check)(const Case&);
+};
+
+constexpr Law kLaws[] = {
+    {"bos", check_bos},
+    {"eot_trained", check_eot_trained},
+    {"prefix", check_prefix},
+    {"mask_not_empty", check_mask_not_empty},
+    {"shared_prompt", check_shared_prompt},
+};
+
+// Returns false if a side does not render: a bad row, not a bad template.
+bool prepare(Case& at) {
+  at.messages.push_back(&at.sample.messages);
+  if (!at.sample.rejected.is_null()) at.messages.push_back(&at.sample.rejected);
+  try {
+    for (const Json* messages : at.messages) {
+      at.sides.push_back(encode_chat(at.tokenizer, at.chat_template, *messages, at.sample.kwargs));
+    }
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+const std::vector<std::string>& law_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> out;
+    for (const Law& law : kLaws) out.emplace_back(law.name);
+    out.emplace_back(kToolCallsLaw);
+    return out;
+  }();
+  return names;
+}
+
+void require_law_names(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (std::find(law_names().begin(), law_names().end(), name) != law_names().end()) continue;
+    std::string known;
+    for (const std::string& law : law_names()) known += (known.empty() ? "" : ", ") + law;
+    const std::string near = nearest_name(name, law_names());
+    throw Error(fmt::format("\"{}\" is no template law; {}the laws are {}", name,
+                            near.empty() ? "" : fmt::format("did you mean {}? ", near), known));
+  }
+}
+
+std::vector<LawBreach> check_laws(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                                  std::span<const LawSample> samples,
+                                  const std::vector<std::string>& disabled) {
+  require_law_names(disabled);
+  std::vector<LawBreach> found(std::size(kLaws));
+  for (const LawSample& sample : samples) {
+    Case at{tokenizer, chat_template, sample, {}, {}};
+    if (!prepare(at)) continue;
+    for (size_t i = 0; i < std::size(kLaws); ++i) {
+      if (std::find(disabled.begin(), disabled.end(), kLaws[i].name) != disabled.end()) continue;
+      Breach breach = kLaws[i].check(at);
+      if (!breach) continue;
+      if (found[i].samples++ == 0) {
+        found[i].law = kLaws[i].name;
+        found[i].where = sample.where;
+        found[i].message = std::move(*breach);
+      }
+    }
+  }
+  std::erase_if(found, [](const LawBreach& breach) { return breach.samples == 0; });
+  return found;
+}
+
+}  // namespace xrun

@@ -1,0 +1,189 @@
+// `a.b` looks for Python's attribute first and for the key second; `a["b"]` the other way round.
+// What a sandbox would refuse (names with an underscore, methods that change a list or dict) is
+// undefined.
+
+#include "core/base/utf8.h"
+#include "core/text/jinja/jinja_interpreter.h"
+#include "core/text/jinja/jinja_print.h"
+
+namespace xrun::jinja {
+
+namespace {
+
+// A constant text.
+std::string_view object_name(const Value& object) {
+  switch (object.kind()) {
+    case Kind::kNone: return "None";
+    case Kind::kNamespace: return "transformers Namespace object";
+    case Kind::kBool: return "bool object";
+    case Kind::kBigInt:
+    case Kind::kInt: return "int object";
+    case Kind::kFloat: return "float object";
+    case Kind::kText: return object.markup() ? "Markup object" : "str object";
+    case Kind::kDict: return "dict object";
+    case Kind::kFunction: return "function object";
+    case Kind::kList: break;
+    case Kind::kLoop: return "LoopContext object";
+    case Kind::kUndefined: return "Undefined object";
+  }
+  static constexpr std::string_view kLists[] = {
+      "list object",      "tuple object",       "range object",     "generator object",
+      "dict_keys object", "dict_values object", "dict_items object"};
+  return kLists[static_cast<int>(object.list().style)];
+}
+
+Value no_attribute(const Value& object, std::string_view name) {
+  return Value::no_attribute(object_name(object), name);
+}
+
+// Whether a dict has a Python attribute of this name, which `.name` finds before the key.
+bool is_dict_attribute(std::string_view name) {
+  switch (name.empty() ? 0 : name[0]) {
+    case 'c': return name == "copy" || name == "clear";
+    case 'f': return name == "fromkeys";
+    case 'g': return name == "get";
+    case 'i': return name == "items";
+    case 'k': return name == "keys";
+    case 'p': return name == "pop" || name == "popitem";
+    case 's': return name == "setdefault";
+    case 'u': return name == "update";
+    case 'v': return name == "values";
+    default: return false;
+  }
+}
+
+std::string loop_attribute_error(std::string_view name) {
+  return fmt::format("'LoopContext object' has no attribute '{}'", name);
+}
+
+struct LoopMethod : Function {
+  std::shared_ptr<Loop> loop;
+  bool cycles = false;
+
+  Value call(Interpreter& interpreter, Arguments& arguments) override {
+    if (cycles) {
+      XRUN_JINJA_CHECK(!arguments.positional.empty(), "no items for cycling given");
+      return arguments.positional[loop->index % arguments.positional.size()];
+    }
+    Value seen = Value::list(arguments.positional, ListStyle::kTuple);
+    const bool changed = !loop->has_seen || !equal(loop->last_seen, seen, interpreter.budget());
+    loop->has_seen = true;
+    loop->last_seen = std::move(seen);
+    return Value::boolean(changed);
+  }
+  std::string repr() const override { return "<bound method>"; }
+};
+
+Value loop_attribute(const Value& object, std::string_view name) {
+  const Loop& loop = object.loop();
+  const auto index = static_cast<int64_t>(loop.index);
+  const auto length = static_cast<int64_t>(loop.items.size());
+  if (name == "index0") return Value::integer(index);
+  if (name == "index") return Value::integer(index + 1);
+  if (name == "first") return Value::boolean(index == 0);
+  if (name == "last") return Value::boolean(index + 1 == length);
+  if (name == "length") return Value::integer(length);
+  if (name == "revindex") return Value::integer(length - index);
+  if (name == "revindex0") return Value::integer(length - index - 1);
+  if (name == "depth") return Value::integer(loop.depth);
+  if (name == "depth0") return Value::integer(loop.depth - 1);
+  if (name == "previtem") {
+    return index > 0 ? loop.items[loop.index - 1] : Value::undefined("there is no previous item");
+  }
+  if (name == "nextitem") {
+    return index + 1 < length ? loop.items[loop.index + 1]
+                              : Value::undefined("there is no next item");
+  }
+  if (name == "cycle" || name == "changed") {
+    auto method = std::make_shared<LoopMethod>();
+    // The loop outlives its body, where alone a template can reach it.
+    method->loop = std::shared_ptr<Loop>(&object.loop(), [keep = object](Loop*) {});
+    method->cycles = name == "cycle";
+    method->depth = loop.nesting + 1;
+    require_depth(method->depth);
+    return Value::function(std::move(method));
+  }
+  return Value::undefined(loop_attribute_error(name));
+}
+
+// The element of a list or text at an index; null if it is out of range.
+bool element(const Value& object, int64_t index, Value& out, Budget& budget) {
+  if (object.is_text()) {
+    const Text& text = object.text();
+    if (!text.ascii) budget.charge(static_cast<int64_t>(text.bytes.size() / 16));
+    const int64_t length = text_length(text);
+    if (index < 0) index += length;
+    if (index < 0 || index >= length) return false;
+    const size_t begin = byte_of_point(text, index);
+    size_t end = begin + 1;
+    while (end < text.bytes.size() && is_continuation(text.bytes[end])) ++end;
+    out = Value::text(slice_text(object.as_text(), begin, end));
+    return true;
+  }
+  const std::vector<Value>& items = object.list().items;
+  const auto length = static_cast<int64_t>(items.size());
+  if (index < 0) index += length;
+  if (index < 0 || index >= length) return false;
+  out = items[static_cast<size_t>(index)];
+  return true;
+}
+
+// What an object has by a name that is neither a method nor a key.
+bool named_place(const Value& object, std::string_view name, Value& out) {
+  if (object.is(Kind::kFunction)) return object.function().attribute(name, out);
+  if (!object.is_list() || !object.list().group || (name != "grouper" && name != "list")) {
+    return false;
+  }
+  out = object.list().items[name == "list" ? 1 : 0];
+  return true;
+}
+
+bool subscriptable(const Value& object) {
+  return object.is_text() || (object.is_list() && object.list().style <= ListStyle::kRange);
+}
+
+}  // namespace
+
+Value Interpreter::get_attribute(const Value& object, std::string_view name) {
+  XRUN_JINJA_CHECK(!object.is_undefined(), "{}", object.undefined_message());
+  if (object.is(Kind::kLoop)) return loop_attribute(object, name);
+  if (object.is(Kind::kNamespace)) {
+    const Value* value = object.space().find(name);
+    return value != nullptr ? *value : no_attribute(object, name);
+  }
+  if (!object.is_dict() || is_dict_attribute(name)) {
+    bool found = false;
+    Value method = bind_method(object, name, found);
+    if (found || named_place(object, name, method)) return method;
+  }
+  if (object.is_dict()) {
+    budget_.charge(static_cast<int64_t>(object.dict().members.size() / 16));
+    if (const Value* value = object.dict().find(name)) return *value;
+  }
+  return no_attribute(object, name);
+}
+
+Value Interpreter::get_item(const Value& object, const Value& key) {
+  XRUN_JINJA_CHECK(!object.is_undefined(), "{}", object.undefined_message());
+  if (object.is_dict()) {
+    if (const Value* value = is_hashable(key) ? object.dict().find(key, budget_) : nullptr)
+      return *value;
+  } else if (subscriptable(object) && key.is_integral()) {
+    Value out;
+    if (element(object, key.as_int(), out, budget_)) return out;
+  }
+  if (!key.is_text()) {
+    return Value::undefined(
+        fmt::format("{} has no element {}", object_name(object), repr(key, budget_).substr(0, 80)));
+  }
+  if (object.is(Kind::kLoop) || object.is(Kind::kNamespace)) {
+    return get_attribute(object, key.bytes());
+  }
+  if (object.is_dict() && !is_dict_attribute(key.bytes())) return no_attribute(object, key.bytes());
+  bool found = false;
+  Value method = bind_method(object, key.bytes(), found);
+  found = found || named_place(object, key.bytes(), method);
+  return found ? method : no_attribute(object, key.bytes());
+}
+
+}  // namespace xrun::jinja

@@ -1,0 +1,246 @@
+// Statements. Loops, macros, set blocks, with and generation blocks are scopes of their own: what
+// they set is gone behind them. `if` is none.
+
+#include <algorithm>
+#include <utility>
+
+#include "core/text/jinja/jinja_interpreter.h"
+#include "core/text/jinja/jinja_print.h"
+
+namespace xrun::jinja {
+
+const Value* Scope::find(int symbol) const {
+  for (const auto& [key, value] : variables) {
+    if (key == symbol) return &value;
+  }
+  return nullptr;
+}
+
+void Scope::set(int symbol, Value value) {
+  if (const Value* old = find(symbol)) {
+    *const_cast<Value*>(old) = std::move(value);
+  } else {
+    variables.emplace_back(symbol, std::move(value));
+  }
+}
+
+Interpreter::Interpreter(const Tree& tree, const std::tm& clock, const Limits& limits)
+    : tree_(tree),
+      clock_(clock),
+      limits_(limits),
+      budget_(limits.steps),
+      scope_(take_scope(nullptr)),
+      varargs_(tree.symbol_of("varargs")),
+      kwargs_(tree.symbol_of("kwargs")),
+      caller_(tree.symbol_of("caller")),
+      loop_(tree.symbol_of("loop")) {}
+
+Interpreter::~Interpreter() {
+  for (const auto& space : namespaces_) space->attributes.clear();
+}
+
+void Interpreter::set_variable(int symbol, Value value) {
+  if (symbol >= 0) scope_->set(symbol, std::move(value));
+}
+
+void Interpreter::set_messages(int symbol, const Value& messages) {
+  int64_t number = 0;
+  for (const Value& message : messages.list().items) {
+    messages_.emplace(message.identity(), number++);
+  }
+  set_variable(symbol, messages);
+}
+
+Scope* Interpreter::take_scope(Scope* parent) {
+  Scope* scope = nullptr;
+  if (free_scopes_.empty()) {
+    scope = scopes_.emplace_back(std::make_unique<Scope>()).get();
+  } else {
+    scope = free_scopes_.back();
+    free_scopes_.pop_back();
+  }
+  scope->parent = parent;
+  return scope;
+}
+
+TextPtr Interpreter::render() { return captured_text(tree_.body); }
+
+std::shared_ptr<Namespace> Interpreter::make_namespace() {
+  namespaces_.push_back(std::make_shared<Namespace>());
+  return namespaces_.back();
+}
+
+// Runs a body into a text of its own.
+TextPtr Interpreter::captured_text(const Body& body) {
+  TextBuilder builder;
+  TextBuilder* const outer = std::exchange(out_, &builder);
+  execute(body);
+  out_ = outer;
+  return builder.take();
+}
+
+Interpreter::Flow Interpreter::execute(const Body& body) {
+  for (const NodePtr& node : body) {
+    const Flow flow = execute(*node);
+    if (flow != Flow::kNormal) return flow;
+  }
+  return Flow::kNormal;
+}
+
+Interpreter::Flow Interpreter::execute(const Node& node) {
+  const Descent descent(*this);
+  line_ = node.line;
+  budget_.charge(1);
+  switch (node.kind) {
+    case NodeKind::kData: print(*out_, node.constant, budget_); break;
+    case NodeKind::kOutput: write(*node.a); break;
+    case NodeKind::kIf: return execute_if(node);
+    case NodeKind::kFor: execute_for(node, iterate(evaluate(*node.b), budget_), 1); break;
+    case NodeKind::kSet: assign(*node.a, evaluate(*node.b)); break;
+    case NodeKind::kSetBlock: execute_set_block(node); break;
+    case NodeKind::kMacro: execute_macro(node); break;
+    case NodeKind::kCallBlock: execute_call_block(node); break;
+    case NodeKind::kFilterBlock: execute_filter_block(node); break;
+    case NodeKind::kWith: execute_with(node); break;
+    case NodeKind::kGeneration: execute_generation(node); break;
+    case NodeKind::kBreak: return Flow::kBreak;
+    case NodeKind::kContinue: return Flow::kContinue;
+    default: throw Fault("this is no statement");
+  }
+  return Flow::kNormal;
+}
+
+Interpreter::Flow Interpreter::execute_if(const Node& node) {
+  for (size_t i = 0; i < node.items.size(); ++i) {
+    if (is_truthy(evaluate(*node.items[i]))) return execute(node.bodies[i]);
+  }
+  return node.bodies.size() > node.items.size() ? execute(node.bodies.back()) : Flow::kNormal;
+}
+
+namespace {
+
+// `loop(...)` of a recursive loop: runs it again over other items and returns the text.
+struct LoopAgain : Function {
+  const Node* node = nullptr;
+  int depth = 1;
+
+  Value call(Interpreter& interpreter, Arguments& arguments) override {
+    XRUN_JINJA_CHECK(arguments.positional.size() == 1 && arguments.named.empty(),
+                     "loop() takes one argument, what to loop over");
+    return interpreter.run_loop_again(*node, arguments.positional[0], depth + 1);
+  }
+  std::string repr() const override { return "<function loop>"; }
+};
+
+}  // namespace
+
+Value Interpreter::run_loop_again(const Node& node, const Value& iterable, int depth) {
+  TextBuilder builder;
+  TextBuilder* const outer = std::exchange(out_, &builder);
+  execute_for(node, iterate(iterable, budget_), depth);
+  out_ = outer;
+  return Value::text(builder.take());
+}
+
+std::vector<Value> Interpreter::filtered(const Node& node, std::vector<Value> items) {
+  std::vector<Value> kept;
+  for (Value& item : items) {
+    const ScopeGuard guard(*this);
+    assign(*node.a, item);
+    if (is_truthy(evaluate(*node.c))) kept.push_back(std::move(item));
+  }
+  return kept;
+}
+
+void Interpreter::execute_for(const Node& node, std::vector<Value> items, int depth) {
+  auto loop = std::make_shared<Loop>();
+  loop->items = node.c == nullptr ? std::move(items) : filtered(node, std::move(items));
+  loop->depth = depth;
+  for (const Value& item : loop->items) loop->nesting = std::max(loop->nesting, depth_of(item) + 1);
+  require_depth(loop->nesting);
+  if (node.recursive) {
+    auto again = std::make_shared<LoopAgain>();
+    again->node = &node;
+    again->depth = depth;
+    loop->body = Value::function(std::move(again));
+  }
+  // What changed() saw may hold the loop itself.
+  const std::shared_ptr<void> forget(nullptr, [&](void*) { loop->last_seen = Value(); });
+  bool completed = false;  // a body came to its end: as in Jinja, `else` runs unless one did
+  for (; loop->index < loop->items.size(); ++loop->index) {
+    const ScopeGuard guard(*this);
+    if (loop_ >= 0) scope_->set(loop_, Value::loop(loop));
+    assign(*node.a, loop->items[loop->index]);
+    const Flow flow = execute(node.bodies[0]);
+    if (flow == Flow::kBreak) break;
+    completed = completed || flow == Flow::kNormal;
+  }
+  if (completed || node.bodies.size() < 2) return;
+  const ScopeGuard guard(*this);
+  execute(node.bodies[1]);
+}
+
+void Interpreter::assign(const Node& target, const Value& value) {
+  if (target.kind == NodeKind::kName) return scope_->set(target.symbol, value);
+  if (target.kind == NodeKind::kNamespaceTarget) {
+    const Value* space = nullptr;
+    for (Scope* at = scope_; at != nullptr && space == nullptr; at = at->parent) {
+      space = at->find(target.symbol);
+    }
+    XRUN_JINJA_CHECK(space != nullptr && space->is(Kind::kNamespace),
+                     "cannot assign attribute on non-namespace object");
+    XRUN_JINJA_CHECK(!target.name.starts_with('_'),
+                     "a namespace cannot store '{}': it begins with an underscore", target.name);
+    return space->space().set(target.name, value);
+  }
+  std::vector<Value> values = iterate(value, budget_);
+  XRUN_JINJA_CHECK(values.size() == target.items.size(), "{} values to unpack, expected {}",
+                   values.size(), target.items.size());
+  for (size_t i = 0; i < values.size(); ++i) assign(*target.items[i], values[i]);
+}
+
+void Interpreter::execute_set_block(const Node& node) {
+  Value value;
+  {
+    const ScopeGuard guard(*this);
+    value = Value::text(captured_text(node.bodies[0]));
+    if (node.b != nullptr) value = evaluate_filter(*node.b, &value);
+  }
+  assign(*node.a, value);
+}
+
+void Interpreter::execute_filter_block(const Node& node) {
+  const ScopeGuard guard(*this);
+  const Value text = Value::text(captured_text(node.bodies[0]));
+  print(*out_, evaluate_filter(*node.b, &text), budget_);
+}
+
+void Interpreter::execute_with(const Node& node) {
+  std::vector<Value> values;
+  for (size_t i = 1; i < node.items.size(); i += 2) values.push_back(evaluate(*node.items[i]));
+  const ScopeGuard guard(*this);
+  for (size_t i = 0; i < values.size(); ++i) assign(*node.items[2 * i], values[i]);
+  execute(node.bodies[0]);
+}
+
+int64_t Interpreter::message_in_scope() const {
+  for (const Scope* at = scope_; at != nullptr; at = at->parent) {
+    for (const auto& [symbol, value] : at->variables) {
+      if (!value.is_dict()) continue;
+      const auto found = messages_.find(value.identity());
+      if (found != messages_.end()) return found->second;
+    }
+  }
+  return -1;
+}
+
+void Interpreter::execute_generation(const Node& node) {
+  const ScopeGuard guard(*this);
+  const size_t begin = out_->size();
+  turn_messages_.push_back(message_in_scope());
+  const auto number = static_cast<uint32_t>(turn_messages_.size());
+  execute(node.bodies[0]);
+  budget().charge(static_cast<int64_t>(out_->mark_turn(begin, number)));
+}
+
+}  // namespace xrun::jinja

@@ -1,0 +1,171 @@
+// The environment's functions: range, dict, namespace, cycler, joiner, raise_exception,
+// strftime_now.
+
+#include "core/text/jinja/jinja_arguments.h"
+#include "core/text/jinja/jinja_interpreter.h"
+#include "core/text/jinja/jinja_print.h"
+
+namespace xrun::jinja {
+
+namespace {
+
+constexpr int64_t kMaxRange = 100'000;  // as the sandbox of Jinja
+
+using Implementation = Value (*)(Interpreter&, Arguments&);
+
+struct Builtin : Function {
+  std::string_view name;
+  Implementation implementation = nullptr;
+
+  Value call(Interpreter& interpreter, Arguments& arguments) override {
+    return implementation(interpreter, arguments);
+  }
+  std::string repr() const override { return fmt::format("<function {}>", name); }
+};
+
+Value make_range(Interpreter& interpreter, Arguments& arguments) {
+  ArgumentReader reader("range", arguments);
+  const bool single = arguments.positional.size() == 1;
+  const int64_t first = single ? 0 : reader.integer("start", 0);
+  const int64_t stop = reader.integer("stop", 0);
+  const int64_t step = reader.integer("step", 1);
+  reader.finish();
+  XRUN_JINJA_CHECK(!arguments.positional.empty(), "range expected at least 1 argument, got 0");
+  XRUN_JINJA_CHECK(step != 0, "range() arg 3 must not be zero");
+  std::vector<Value> items;
+  for (int64_t at = first; step > 0 ? at < stop : at > stop;) {
+    XRUN_JINJA_CHECK(static_cast<int64_t>(items.size()) < kMaxRange,
+                     "Range too big. The sandbox blocks ranges larger than MAX_RANGE ({}).",
+                     kMaxRange);
+    items.push_back(Value::integer(at));
+    if (__builtin_add_overflow(at, step, &at)) break;
+  }
+  interpreter.budget().charge(static_cast<int64_t>(items.size()));
+  return Value::list(std::move(items), ListStyle::kRange);
+}
+
+// The pairs of dict(...) and namespace(...): a mapping or pairs, then keywords.
+std::shared_ptr<Dict> make_members(Interpreter& interpreter, Arguments& arguments) {
+  auto dict = std::make_shared<Dict>();
+  Budget& budget = interpreter.budget();
+  XRUN_JINJA_CHECK(arguments.positional.size() <= 1, "dict expected at most 1 argument, got {}",
+                   arguments.positional.size());
+  if (!arguments.positional.empty() && arguments.positional[0].is_dict()) {
+    *dict = arguments.positional[0].dict();
+  } else if (!arguments.positional.empty()) {
+    for (const Value& pair : iterate(arguments.positional[0], budget)) {
+      std::vector<Value> parts = iterate(pair, budget);
+      XRUN_JINJA_CHECK(parts.size() == 2,
+                       "dictionary update sequence element has length {}; 2 is "
+                       "required",
+                       parts.size());
+      dict->set(parts[0], parts[1], budget);
+    }
+  }
+  for (const auto& [name, value] : arguments.named) dict->set(Value::text(name), value, budget);
+  return dict;
+}
+
+Value make_dict(Interpreter& interpreter, Arguments& arguments) {
+  return Value::dict(make_members(interpreter, arguments));
+}
+
+Value make_space(Interpreter& interpreter, Arguments& arguments) {
+  interpreter.budget().charge(50);  // namespaces live as long as the rendering
+  std::shared_ptr<Namespace> space = interpreter.make_namespace();
+  const std::shared_ptr<Dict> dict = make_members(interpreter, arguments);
+  for (const Member& member : dict->members) {
+    XRUN_JINJA_CHECK(member.first.is_text() && !member.first.bytes().starts_with('_'),
+                     "a namespace's attributes are names that do not begin with an underscore");
+    space->set(member.first.bytes(), member.second);
+  }
+  return Value::space(std::move(space));
+}
+
+// joiner(sep): nothing at the first call, sep at the others. cycler(a, b): next() turns through.
+struct Turner : Function {
+  std::vector<Value> items;
+  size_t calls = 0;
+  bool joins = false;
+
+  Value call(Interpreter&, Arguments&) override {
+    const size_t call = calls++;
+    if (joins) return call == 0 ? Value::text("") : items[0];
+    return items[call % items.size()];
+  }
+  std::string repr() const override { return joins ? "<joiner>" : "<bound method Cycler.next>"; }
+};
+
+Value make_joiner(Interpreter&, Arguments& arguments) {
+  ArgumentReader reader("joiner", arguments);
+  auto turner = std::make_shared<Turner>();
+  const Value* separator = reader.next("sep");
+  reader.finish();
+  turner->items.push_back(separator == nullptr ? Value::text(", ") : *separator);
+  turner->depth = depth_of(turner->items[0]) + 1;
+  require_depth(turner->depth);
+  turner->joins = true;
+  return Value::function(std::move(turner));
+}
+
+Value make_cycler(Interpreter& interpreter, Arguments& arguments) {
+  XRUN_JINJA_CHECK(!arguments.positional.empty(), "at least one item has to be provided");
+  auto turner = std::make_shared<Turner>();
+  for (const Value& item : arguments.positional) {
+    turner->depth = std::max(turner->depth, depth_of(item) + 1);
+  }
+  require_depth(turner->depth);
+  turner->items = std::move(arguments.positional);
+  std::shared_ptr<Namespace> space = interpreter.make_namespace();
+  space->set("next", Value::function(std::move(turner)));
+  return Value::space(std::move(space));
+}
+
+Value raise_exception(Interpreter& interpreter, Arguments& arguments) {
+  ArgumentReader reader("raise_exception", arguments);
+  const Value message = reader.required("message");
+  throw Fault(to_text(message, interpreter.budget())->bytes);
+}
+
+Value strftime_now(Interpreter& interpreter, Arguments& arguments) {
+  ArgumentReader reader("strftime_now", arguments);
+  const Value format = reader.required("format");
+  reader.finish();
+  XRUN_JINJA_CHECK(format.is_text(), "strftime() argument 1 must be str, not {}",
+                   type_name(format));
+  XRUN_JINJA_CHECK(format.bytes().size() <= 1000, "the format of strftime_now is too long");
+  char buffer[16384];
+  // The clock has no zone, as Python's datetime.now(): its offset and name print as nothing.
+  std::string plain;
+  for (size_t i = 0; i < format.bytes().size(); ++i) {
+    const std::string_view two = std::string_view(format.bytes()).substr(i, 2);
+    if (two == "%z" || two == "%Z") {
+      ++i;
+    } else {
+      plain += format.bytes()[i];
+      if (two == "%%") plain += format.bytes()[++i];
+    }
+  }
+  const size_t size = std::strftime(buffer, sizeof(buffer), plain.c_str(), &interpreter.clock());
+  return Value::text(std::string_view(buffer, size));
+}
+
+}  // namespace
+
+Value global_function(std::string_view name) {
+  static constexpr std::pair<std::string_view, Implementation> kFunctions[] = {
+      {"range", make_range},          {"dict", make_dict},     {"namespace", make_space},
+      {"joiner", make_joiner},        {"cycler", make_cycler}, {"raise_exception", raise_exception},
+      {"strftime_now", strftime_now},
+  };
+  for (const auto& [known, implementation] : kFunctions) {
+    if (known != name) continue;
+    auto builtin = std::make_shared<Builtin>();
+    builtin->name = known;
+    builtin->implementation = implementation;
+    return Value::function(std::move(builtin));
+  }
+  return {};
+}
+
+}  // namespace xrun::jinja

@@ -1,0 +1,165 @@
+#pragma once
+// Walks a template's tree and renders it; one object renders once.
+
+#include <ctime>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/text/jinja/jinja_ast.h"
+#include "core/text/jinja/jinja_value.h"
+
+namespace xrun::jinja {
+
+// What a rendering may spend. The defaults leave room for conversations of thousands of turns.
+struct Limits {
+  int64_t steps = 20'000'000;  // about two seconds
+  int depth = 1500;            // nodes above one another, through macro calls too
+};
+
+// Variables of a block; lookups fall through to the enclosing one. Symbols index Tree::symbols.
+struct Scope {
+  Scope* parent = nullptr;
+  std::vector<std::pair<int, Value>> variables;
+  bool captured = false;  // a macro holds on to it: it stays as it is to the end
+
+  const Value* find(int symbol) const;
+  void set(int symbol, Value value);
+};
+
+class Interpreter {
+ public:
+  // `clock` is what strftime_now reads. Tree must outlive the interpreter.
+  Interpreter(const Tree& tree, const std::tm& clock, const Limits& limits = {});
+  ~Interpreter();
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+
+  // Sets a variable of the environment: an index into Tree::symbols. -1 is dropped, for names that
+  // the template never mentions.
+  void set_variable(int symbol, Value value);
+  void set_variable(std::string_view name, Value value) {
+    set_variable(tree_.symbol_of(name), std::move(value));
+  }
+
+  // Sets the list of messages, and knows them again where a generation block is opened.
+  void set_messages(int symbol, const Value& messages);
+
+  // Renders. Throws Fault; line() is then the line of the node that failed.
+  TextPtr render();
+  int line() const { return line_; }
+  // Returns the message that each generation block was opened in: of the innermost variable that
+  // holds one; -1 if none does. Blocks count from 0, those that came to no text too.
+  const std::vector<int64_t>& turn_messages() const { return turn_messages_; }
+
+  // For filters, tests, methods and functions.
+  Budget& budget() { return budget_; }
+  const std::tm& clock() const { return clock_; }
+  Value get_attribute(const Value& object, std::string_view name);  // object.name
+  Value get_item(const Value& object, const Value& key);            // object[key]
+  Value apply_filter(const std::string& name, const Value& input, Arguments& arguments);
+  bool apply_test(const std::string& name, const Value& input, Arguments& arguments);
+  Value call(const Value& callee, Arguments& arguments);
+  Value call_macro(const Node& macro, Scope* scope, Arguments& arguments);
+  Value run_loop_again(const Node& loop, const Value& iterable, int depth);
+  std::shared_ptr<Namespace> make_namespace();
+
+ private:
+  enum class Flow { kNormal, kBreak, kContinue };
+  // Opens a scope below `parent` until destruction.
+  class ScopeGuard {
+   public:
+    ScopeGuard(Interpreter& interpreter, Scope* parent)
+        : interpreter_(interpreter), outer_(interpreter.scope_) {
+      interpreter_.scope_ = interpreter_.take_scope(parent);
+    }
+    explicit ScopeGuard(Interpreter& interpreter) : ScopeGuard(interpreter, interpreter.scope_) {}
+    ~ScopeGuard() {
+      Scope& scope = *std::exchange(interpreter_.scope_, outer_);
+      if (scope.captured) return;
+      scope.variables.clear();
+      interpreter_.free_scopes_.push_back(&scope);
+    }
+
+   private:
+    Interpreter& interpreter_;
+    Scope* outer_;
+  };
+  // One level of statements, expressions and calls.
+  class Descent {
+   public:
+    // A failed check leaves depth_ one too high; the interpreter is done then anyway.
+    explicit Descent(Interpreter& interpreter) : interpreter_(interpreter) {
+      XRUN_JINJA_CHECK(++interpreter.depth_ <= interpreter.limits_.depth,
+                       "maximum recursion depth exceeded");
+    }
+    ~Descent() { --interpreter_.depth_; }
+
+   private:
+    Interpreter& interpreter_;
+  };
+
+  // Statements.
+  Flow execute(const Body& body);
+  Flow execute(const Node& node);
+  Flow execute_if(const Node& node);
+  void execute_for(const Node& node, std::vector<Value> items, int depth);
+  std::vector<Value> filtered(const Node& node, std::vector<Value> items);
+  void execute_set_block(const Node& node);
+  void execute_macro(const Node& node);
+  void execute_call_block(const Node& node);
+  void execute_filter_block(const Node& node);
+  void execute_with(const Node& node);
+  void execute_generation(const Node& node);
+  int64_t message_in_scope() const;
+  TextPtr captured_text(const Body& body);
+  void assign(const Node& target, const Value& value);
+  void bind_parameters(const Node& macro, Scope& scope, Arguments& arguments);
+  void bind_surplus(const Node& macro, Scope& scope, Arguments& arguments);
+
+  Scope* take_scope(Scope* parent);
+  void write(const Node& node);      // prints an expression without making one text of it
+  void write_sum(const Node& node);  // a + b + ...
+
+  // Expressions.
+  Value evaluate(const Node& node);
+  Value dispatch(const Node& node);
+  Value lookup(const Node& node);
+  std::vector<Value> evaluate_all(const std::vector<NodePtr>& nodes);
+  Value evaluate_dict(const Node& node);
+  Value evaluate_slice(const Node& node);
+  Value evaluate_compare(const Node& node);
+  Value evaluate_concat(const Node& node);
+  Value evaluate_filter(const Node& node, const Value* input);
+  Arguments evaluate_arguments(const Node& node);
+  void charge_result(const Value& value);
+
+  const Tree& tree_;
+  const std::tm clock_;
+  const Limits limits_;
+  Budget budget_;
+  std::vector<std::unique_ptr<Scope>> scopes_;  // all that there ever were
+  std::vector<Scope*> free_scopes_;
+  Scope* scope_ = nullptr;
+  TextBuilder* out_ = nullptr;
+  std::vector<std::shared_ptr<Namespace>> namespaces_;  // emptied at the end: they may hold each
+                                                        // other in a ring
+  int line_ = 1;
+  int depth_ = 0;
+  std::unordered_map<const void*, int64_t> messages_;  // numbers by identity
+  std::vector<int64_t> turn_messages_;
+  const int varargs_, kwargs_, caller_, loop_;  // symbols of these names, or -1
+};
+
+// Returns range, namespace, raise_exception or another function of the environment; undefined if
+// there is none of this name.
+Value global_function(std::string_view name);
+
+// Returns a bound method of a text, list, dict or function, or an undefined value whose use says
+// why there is none; `found` tells whether the type has an attribute of this name.
+Value bind_method(const Value& self, std::string_view name, bool& found);
+
+}  // namespace xrun::jinja

@@ -1,0 +1,106 @@
+#include "core/text/jinja/jinja_json.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace xrun::jinja {
+
+namespace {
+
+constexpr Mark kData{Origin::kMessage, 0};
+constexpr std::string_view kReasoning[] = {"reasoning_content", "thinking", "reasoning"};
+constexpr size_t kMaxKeys = 32;
+
+std::shared_ptr<Dict> make_dict(size_t members) {
+  auto dict = std::make_shared<Dict>();
+  dict->origin = Origin::kMessage;
+  dict->members.reserve(members);
+  return dict;
+}
+
+void add(Dict& dict, Value key, Value value) {
+  dict.depth = std::max(dict.depth, depth_of(value) + 1);
+  dict.members.emplace_back(std::move(key), std::move(value));
+}
+
+// The reasoning of a message by the first of its names; null if there is none.
+const Json* find_reasoning(const Json& message) {
+  for (std::string_view name : kReasoning) {
+    const Json* value = message.find(name);
+    if (value != nullptr && !value->is_null()) return value;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Value RowValues::key(std::string_view name) {
+  for (const Value& known : keys_) {
+    if (known.bytes() == name) return known;
+  }
+  const Value made = Value::text(name, kData);
+  if (keys_.size() < kMaxKeys) keys_.push_back(made);
+  return made;
+}
+
+Value RowValues::value(const Json& json, int depth) {
+  require_depth(depth);
+  switch (json.kind()) {
+    case Json::Kind::kNull: return Value::none();
+    case Json::Kind::kBool: return Value::boolean(json.as_bool());
+    case Json::Kind::kInt: return Value::integer(json.as_int());
+    case Json::Kind::kDouble: return Value::number(json.as_double());
+    case Json::Kind::kBigInt: return Value::big_integer(json.digits());
+    case Json::Kind::kString: return Value::text(json.as_string(), kData);
+    case Json::Kind::kArray: {
+      std::vector<Value> items;
+      items.reserve(json.size());
+      for (const Json& item : json.as_array()) items.push_back(value(item, depth + 1));
+      return Value::list(std::move(items), ListStyle::kList, Origin::kMessage);
+    }
+    case Json::Kind::kObject: break;
+  }
+  auto dict = make_dict(json.size());
+  // Keys of a Json object are already unique.
+  for (const auto& [name, member] : json.as_object()) {
+    add(*dict, key(name), value(member, depth + 1));
+  }
+  require_depth(dict->depth);
+  return Value::dict(std::move(dict));
+}
+
+Value RowValues::message(const Json& json) {
+  const Json* reasoning = find_reasoning(json);
+  auto dict = make_dict(json.size() + 2);
+  // transformers puts it in front even where the message has it elsewhere.
+  if (reasoning != nullptr) {
+    const Json* thinking = json.find("thinking");
+    const bool own = thinking != nullptr && !thinking->is_null();
+    add(*dict, key("thinking"), value(own ? *thinking : *reasoning, 1));
+  }
+  bool named = reasoning == nullptr;
+  for (const auto& [name, member] : json.as_object()) {
+    if (member.is_null() || (reasoning != nullptr && name == "thinking")) continue;
+    named = named || name == "reasoning_content";
+    add(*dict, key(name), value(member, 1));
+  }
+  if (!named) add(*dict, key("reasoning_content"), value(*reasoning));
+  require_depth(dict->depth);
+  return Value::dict(std::move(dict));
+}
+
+Value RowValues::messages(const Json& json) {
+  XRUN_CHECK(json.is_array(), "messages is {}, wanted an array", json.kind_name());
+  XRUN_CHECK(json.size() > 0, "the conversation is empty; wanted at least one message");
+  std::vector<Value> items;
+  items.reserve(json.size());
+  for (const Json& one : json.as_array()) {
+    XRUN_CHECK(one.is_object(), "message {} is {}, wanted an object", items.size() + 1,
+               one.kind_name());
+    items.push_back(message(one));
+  }
+  return Value::list(std::move(items), ListStyle::kList, Origin::kMessage);
+}
+
+}  // namespace xrun::jinja

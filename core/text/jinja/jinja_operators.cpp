@@ -1,0 +1,257 @@
+// Integers stay integers as in Python: / is always a float, // and % round towards minus infinity.
+
+#include "core/text/jinja/jinja_operators.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/utf8.h"
+#include "core/text/jinja/jinja_print.h"
+
+namespace xrun::jinja {
+
+namespace {
+
+[[noreturn]] void unsupported(std::string_view op, const Value& a, const Value& b) {
+  if (op == "+" && a.is_text()) {
+    throw Fault(fmt::format("can only concatenate str (not \"{}\") to str", type_name(b)));
+  }
+  if (op == "+" && a.is_list() && a.list().style == ListStyle::kList) {
+    throw Fault(fmt::format("can only concatenate list (not \"{}\") to list", type_name(b)));
+  }
+  throw Fault(fmt::format("unsupported operand type(s) for {}: '{}' and '{}'", op, type_name(a),
+                          type_name(b)));
+}
+
+// Takes the value by reference: it is written while the first argument is evaluated.
+int64_t checked(bool overflow, const int64_t& value) {
+  XRUN_JINJA_CHECK(!overflow, "an integer leaves the range of 64 bits");
+  return value;
+}
+
+int64_t integer_power(int64_t base, int64_t exponent) {
+  int64_t result = 1;
+  bool overflow = false;
+  bool base_overflow = false;
+  while (exponent > 0 && !overflow) {
+    if (exponent & 1) overflow = base_overflow || __builtin_mul_overflow(result, base, &result);
+    exponent >>= 1;
+    if (exponent > 0) base_overflow |= __builtin_mul_overflow(base, base, &base);
+  }
+  return checked(overflow, result);
+}
+
+// Quotient and remainder rounded towards minus infinity.
+int64_t floor_divide(int64_t a, int64_t b) {
+  XRUN_JINJA_CHECK(b != 0, "division by zero");
+  if (b == -1) {
+    int64_t out = 0;
+    return checked(__builtin_sub_overflow(int64_t{0}, a, &out), out);
+  }
+  const int64_t quotient = a / b;
+  return quotient - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
+
+int64_t floor_remainder(int64_t a, int64_t b) {
+  XRUN_JINJA_CHECK(b != 0, "integer modulo by zero");
+  if (b == -1) return 0;
+  const int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+Value integer_binary(std::string_view op, int64_t a, int64_t b) {
+  int64_t out = 0;
+  if (op == "+") return Value::integer(checked(__builtin_add_overflow(a, b, &out), out));
+  if (op == "-") return Value::integer(checked(__builtin_sub_overflow(a, b, &out), out));
+  if (op == "*") return Value::integer(checked(__builtin_mul_overflow(a, b, &out), out));
+  if (op == "//") return Value::integer(floor_divide(a, b));
+  if (op == "%") return Value::integer(floor_remainder(a, b));
+  if (op == "**" && b >= 0) return Value::integer(integer_power(a, b));
+  if (op == "**") {
+    XRUN_JINJA_CHECK(a != 0, "0.0 cannot be raised to a negative power");
+    return Value::number(std::pow(static_cast<double>(a), static_cast<double>(b)));
+  }
+  XRUN_JINJA_CHECK(b != 0, "division by zero");
+  return Value::number(static_cast<double>(a) / static_cast<double>(b));
+}
+
+Value float_binary(std::string_view op, double a, double b) {
+  if (op == "+") return Value::number(a + b);
+  if (op == "-") return Value::number(a - b);
+  if (op == "*") return Value::number(a * b);
+  if (op == "**") return Value::number(std::pow(a, b));
+  XRUN_JINJA_CHECK(b != 0, "float division by zero");
+  if (op == "/") return Value::number(a / b);
+  double rest = std::fmod(a, b);
+  if (rest != 0 && (rest < 0) != (b < 0)) rest += b;
+  return Value::number(op == "%" ? rest : std::floor((a - rest) / b + 0.5));
+}
+
+Value repeat(const Value& value, int64_t times, Budget& budget) {
+  times = std::max<int64_t>(times, 0);
+  if (value.is_text()) {
+    if (value.bytes().empty()) times = 0;
+    charge_copies(budget, times, value.text());
+    TextBuilder out;
+    for (int64_t i = 0; i < times; ++i) out.append(value.text());
+    return Value::text(out.take(), value.markup());
+  }
+  const List& list = value.list();
+  const size_t size = list.items.size();
+  XRUN_JINJA_CHECK(size == 0 || static_cast<size_t>(times) <= kMaxListItems / size,
+                   "a list grows beyond {} items", kMaxListItems);
+  std::vector<Value> items;
+  for (int64_t i = 0; i < times && size > 0; ++i) {
+    budget.charge(static_cast<int64_t>(size));
+    items.insert(items.end(), list.items.begin(), list.items.end());
+  }
+  return Value::list(std::move(items), list.style, list.origin);
+}
+
+Value add_texts(const Value& a, const Value& b, Budget& budget) {
+  TextBuilder out;
+  const bool markup = a.markup() || b.markup();
+  for (const Value* side : {&a, &b}) {
+    budget.charge_bytes(side->bytes().size());
+    // Markup escapes whatever plain text it meets.
+    if (markup && !side->markup()) {
+      append_escaped(out, side->text());
+    } else {
+      out.append(side->text());
+    }
+  }
+  return Value::text(out.take(), markup);
+}
+
+bool is_sequence(const Value& value) {
+  return value.is_list() && value.list().style <= ListStyle::kTuple;
+}
+
+Value add_lists(const List& a, const List& b, Budget& budget) {
+  budget.charge(static_cast<int64_t>(a.items.size() + b.items.size()));
+  std::vector<Value> items = a.items;
+  items.insert(items.end(), b.items.begin(), b.items.end());
+  const bool message = a.origin == Origin::kMessage || b.origin == Origin::kMessage;
+  return Value::list(std::move(items), a.style, message ? Origin::kMessage : Origin::kTemplate);
+}
+
+}  // namespace
+
+Value apply_binary(std::string_view op, const Value& a, const Value& b, Budget& budget) {
+  if (op == "%" && a.is_text()) return format_percent(a, b, budget);
+  for (const Value* side : {&a, &b}) {
+    XRUN_JINJA_CHECK(!side->is_undefined(), "{}", side->undefined_message());
+  }
+  if (a.is_integral() && b.is_integral()) return integer_binary(op, a.as_int(), b.as_int());
+  if (a.is_number() && b.is_number()) return float_binary(op, a.as_double(), b.as_double());
+  if (op == "+" && a.is_text() && b.is_text()) return add_texts(a, b, budget);
+  if (op == "+" && is_sequence(a) && is_sequence(b) && a.list().style == b.list().style) {
+    return add_lists(a.list(), b.list(), budget);
+  }
+  if (op == "*" && (a.is_text() || is_sequence(a)) && b.is_integral()) {
+    return repeat(a, b.as_int(), budget);
+  }
+  if (op == "*" && (b.is_text() || is_sequence(b)) && a.is_integral()) {
+    return repeat(b, a.as_int(), budget);
+  }
+  unsupported(op, a, b);
+}
+
+Value apply_sign(bool negative, const Value& a) {
+  XRUN_JINJA_CHECK(!a.is_undefined(), "{}", a.undefined_message());
+  XRUN_JINJA_CHECK(a.is_number(), "bad operand type for unary {}: '{}'", negative ? "-" : "+",
+                   type_name(a));
+  if (a.is(Kind::kFloat)) return Value::number(negative ? -a.as_double() : a.as_double());
+  if (!negative) return Value::integer(a.as_int());
+  return integer_binary("-", 0, a.as_int());
+}
+
+bool compare(std::string_view op, const Value& a, const Value& b, Budget& budget) {
+  if (op == "==") return equal(a, b, budget);
+  if (op == "!=") return !equal(a, b, budget);
+  if (op == "in") return contains(b, a, budget);
+  if (op == "not in") return !contains(b, a, budget);
+  if (op == "<") return less(a, b, budget, "<");
+  if (op == ">") return less(b, a, budget, ">");
+  if ((a.is_nan() && b.is_numeric()) || (b.is_nan() && a.is_numeric())) return false;
+  return op == "<=" ? !less(b, a, budget, "<=") : !less(a, b, budget, ">=");
+}
+
+namespace {
+
+// A slice resolved against a length: first index, step and how many.
+struct Stride {
+  int64_t first;
+  int64_t step;
+  int64_t count;
+};
+
+int64_t bound(const Value& value, int64_t length, int64_t low, int64_t high, int64_t otherwise) {
+  if (value.is_none()) return otherwise;
+  XRUN_JINJA_CHECK(value.is_integral(), "slice indices must be integers or None");
+  int64_t index = value.as_int();
+  if (index < 0) index = index < -length ? low : index + length;
+  return std::clamp(index, low, high);
+}
+
+Stride resolve(const Value& start, const Value& stop, const Value& step, int64_t length) {
+  XRUN_JINJA_CHECK(step.is_none() || step.is_integral(), "slice indices must be integers or None");
+  // A step longer than any list takes one item, as would a larger one that could overflow.
+  const int64_t by =
+      step.is_none() ? 1 : std::clamp(step.as_int(), -(int64_t{1} << 40), int64_t{1} << 40);
+  XRUN_JINJA_CHECK(by != 0, "slice step cannot be zero");
+  if (by > 0) {
+    const int64_t first = bound(start, length, 0, length, 0);
+    const int64_t end = bound(stop, length, 0, length, length);
+    return {first, by, end > first ? (end - first - 1) / by + 1 : 0};
+  }
+  const int64_t first = bound(start, length, -1, length - 1, length - 1);
+  const int64_t end = bound(stop, length, -1, length - 1, -1);
+  return {first, by, first > end ? (first - end - 1) / -by + 1 : 0};
+}
+
+Value slice_text_points(const Value& value, const Stride& stride, int64_t length, Budget& budget) {
+  const Text& text = value.text();
+  if (stride.step == 1 || stride.count == 0) {
+    const size_t begin = byte_of_point(text, std::min(stride.first, length));
+    const size_t end = byte_of_point(text, stride.first + stride.count);
+    return Value::text(slice_text(value.as_text(), begin, stride.count == 0 ? begin : end),
+                       value.markup());
+  }
+  budget.charge(stride.count);
+  std::vector<uint32_t> starts;  // byte of each code point, and the end
+  starts.reserve(static_cast<size_t>(length) + 1);
+  for (size_t at = 0; at < text.bytes.size(); at += read_utf8(text.bytes, at).size) {
+    starts.push_back(
+        static_cast<uint32_t>(at));  // as text_length() counts them: an invalid byte is one too
+  }
+  starts.push_back(static_cast<uint32_t>(text.bytes.size()));
+  TextBuilder out;
+  for (int64_t i = 0; i < stride.count; ++i) {
+    const size_t point = static_cast<size_t>(stride.first + i * stride.step);
+    out.append(text, starts[point], starts[point + 1]);
+  }
+  return Value::text(out.take(), value.markup());
+}
+
+}  // namespace
+
+Value slice(const Value& value, const Value& start, const Value& stop, const Value& step,
+            Budget& budget) {
+  XRUN_JINJA_CHECK(!value.is_undefined(), "{}", value.undefined_message());
+  const bool sliceable =
+      value.is_text() || (value.is_list() && value.list().style <= ListStyle::kRange);
+  XRUN_JINJA_CHECK(sliceable, "'{}' object is not subscriptable", type_name(value));
+  const int64_t length = length_of(value);
+  const Stride stride = resolve(start, stop, step, length);
+  budget.charge(length / 16);
+  if (value.is_text()) return slice_text_points(value, stride, length, budget);
+  const List& list = value.list();
+  std::vector<Value> items;
+  for (int64_t i = 0; i < stride.count; ++i) {
+    items.push_back(list.items[static_cast<size_t>(stride.first + i * stride.step)]);
+  }
+  return Value::list(std::move(items), list.style, list.origin);
+}
+
+}  // namespace xrun::jinja

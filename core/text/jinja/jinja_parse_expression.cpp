@@ -1,0 +1,251 @@
+// Expressions by precedence, lowest first: if-else, or, and, not, comparisons, + -, ~, * / // %,
+// **, signs, then attributes, calls, filters and tests.
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include "core/text/jinja/jinja_parser.h"
+
+namespace xrun::jinja {
+
+bool Parser::tuple_ends(Words ends) const {
+  return is(TokenKind::kVariableEnd) || is(TokenKind::kBlockEnd) || is_operator(")") ||
+         is_any_word(ends);
+}
+
+// One expression, or a tuple of those that commas part.
+NodePtr Parser::tuple(bool with_condition, Words ends) {
+  NodePtr node = make(NodeKind::kTuple);
+  bool commas = false;  // one makes a tuple even of a single item
+  while (!tuple_ends(ends)) {
+    node->items.push_back(with_condition ? expression() : or_expression());
+    if (!skip_operator(",")) break;
+    commas = true;
+  }
+  if (node->items.empty()) fail("Expected an expression");
+  if (!commas) return std::move(node->items[0]);
+  return finish(std::move(node));
+}
+
+NodePtr Parser::expression() {
+  const Nesting nesting(*this);
+  NodePtr value = or_expression();
+  while (is_word("if")) {
+    NodePtr node = make(NodeKind::kCondition);
+    next();
+    node->a = std::move(value);
+    node->b = or_expression();
+    if (skip_word("else")) node->c = expression();
+    value = finish(std::move(node));
+  }
+  return value;
+}
+
+NodePtr Parser::or_expression() {
+  NodePtr left = and_expression();
+  while (is_word("or")) {
+    NodePtr node = make(NodeKind::kOr);
+    next();
+    node->a = std::move(left);
+    node->b = and_expression();
+    left = finish(std::move(node));
+  }
+  return left;
+}
+
+NodePtr Parser::and_expression() {
+  NodePtr left = not_expression();
+  while (is_word("and")) {
+    NodePtr node = make(NodeKind::kAnd);
+    next();
+    node->a = std::move(left);
+    node->b = not_expression();
+    left = finish(std::move(node));
+  }
+  return left;
+}
+
+NodePtr Parser::not_expression() {
+  if (!is_word("not")) return comparison();
+  const Nesting nesting(*this);
+  NodePtr node = make(NodeKind::kNot);
+  next();
+  node->a = not_expression();
+  return finish(std::move(node));
+}
+
+NodePtr Parser::comparison() {
+  NodePtr node = make(NodeKind::kCompare);
+  NodePtr first = sum();
+  while (true) {
+    std::string op;
+    if (is(TokenKind::kOperator)) {
+      for (std::string_view known : {"==", "!=", "<", "<=", ">", ">="}) {
+        if (is_operator(known)) op = known;
+      }
+    } else if (is_word("in")) {
+      op = "in";
+    } else if (is_word("not") && peek(1).kind == TokenKind::kName && peek(1).text == "in") {
+      op = "not in";
+      next();
+    }
+    if (op.empty()) break;
+    next();
+    node->names.push_back(op);
+    node->items.push_back(sum());
+  }
+  if (node->items.empty()) return first;
+  node->a = std::move(first);
+  return finish(std::move(node));
+}
+
+NodePtr Parser::binary(std::string_view op, NodePtr a, NodePtr b) const {
+  NodePtr node = make(NodeKind::kBinary);
+  node->line = a->line;
+  node->name = op;
+  node->a = std::move(a);
+  node->b = std::move(b);
+  return finish(std::move(node));
+}
+
+NodePtr Parser::sum() {
+  NodePtr left = concatenation();
+  while (is_operator("+") || is_operator("-")) {
+    const std::string op = next().text;
+    left = binary(op, std::move(left), concatenation());
+  }
+  return left;
+}
+
+NodePtr Parser::concatenation() {
+  NodePtr first = product();
+  if (!is_operator("~")) return first;
+  NodePtr node = make(NodeKind::kConcat);
+  node->items.push_back(std::move(first));
+  while (skip_operator("~")) node->items.push_back(product());
+  return finish(std::move(node));
+}
+
+NodePtr Parser::product() {
+  NodePtr left = power();
+  while (is_operator("*") || is_operator("/") || is_operator("//") || is_operator("%")) {
+    const std::string op = next().text;
+    left = binary(op, std::move(left), power());
+  }
+  return left;
+}
+
+NodePtr Parser::power() {
+  NodePtr left = unary(true);
+  while (skip_operator("**")) left = binary("**", std::move(left), unary(true));
+  return left;
+}
+
+NodePtr Parser::unary(bool with_filter) {
+  const Nesting nesting(*this);
+  NodePtr node;
+  if (is_operator("-") || is_operator("+")) {
+    node = make(is_operator("-") ? NodeKind::kNegative : NodeKind::kPositive);
+    next();
+    node->a = unary(false);
+    node = finish(std::move(node));
+  } else {
+    node = primary();
+  }
+  node = postfix(std::move(node));
+  return with_filter ? filters_and_tests(std::move(node)) : std::move(node);
+}
+
+NodePtr Parser::constant(Value value) {
+  NodePtr node = make(NodeKind::kConst);
+  node->constant = std::move(value);
+  return node;
+}
+
+NodePtr Parser::primary() {
+  switch (peek().kind) {
+    case TokenKind::kName: {
+      for (std::string_view word : {"true", "True", "false", "False"}) {
+        if (skip_word(word)) return constant(Value::boolean(word[0] == 't' || word[0] == 'T'));
+      }
+      if (skip_word("none") || skip_word("None")) return constant(Value::none());
+      NodePtr node = make(NodeKind::kName);
+      node->name = next().text;
+      node->symbol = symbol(node->name);
+      return node;
+    }
+    case TokenKind::kString: {
+      std::string text;
+      NodePtr node = make(NodeKind::kConst);
+      while (is(TokenKind::kString)) text += next().text;  // neighbours are one string
+      node->constant = Value::text(text);
+      return node;
+    }
+    case TokenKind::kInteger:
+    case TokenKind::kFloat: return number();
+    default: break;
+  }
+  if (is_operator("(")) return parenthesised();
+  if (is_operator("[")) return list();
+  if (is_operator("{")) return dict();
+  unexpected();
+}
+
+NodePtr Parser::number() {
+  const Token& token = next();
+  if (token.kind == TokenKind::kFloat) {
+    return constant(Value::number(std::strtod(token.text.c_str(), nullptr)));
+  }
+  const bool based = token.text.size() > 2 && token.text[0] == '0' && token.text[1] > '9';
+  const char type = based ? static_cast<char>(token.text[1] | 0x20) : 0;
+  const int base = type == 'x' ? 16 : type == 'o' ? 8 : type == 'b' ? 2 : 10;
+  const char* begin = token.text.data() + (based ? 2 : 0);
+  const char* end = token.text.data() + token.text.size();
+  int64_t value = 0;
+  const auto result = std::from_chars(begin, end, value, base);
+  if (result.ec != std::errc() || result.ptr != end) {
+    throw SyntaxFault(fmt::format("'{}' is no integer of 64 bits", token.text.substr(0, 40)),
+                      token.line);
+  }
+  return constant(Value::integer(value));
+}
+
+NodePtr Parser::parenthesised() {
+  const Nesting nesting(*this);
+  next();
+  if (skip_operator(")")) return make(NodeKind::kTuple);
+  NodePtr node = tuple(true, {});
+  expect_operator(")");
+  return node;
+}
+
+NodePtr Parser::list() {
+  const Nesting nesting(*this);
+  NodePtr node = make(NodeKind::kList);
+  next();
+  while (!is_operator("]")) {
+    if (!node->items.empty()) expect_operator(",");
+    if (is_operator("]")) break;
+    node->items.push_back(expression());
+  }
+  next();
+  return finish(std::move(node));
+}
+
+NodePtr Parser::dict() {
+  const Nesting nesting(*this);
+  NodePtr node = make(NodeKind::kDict);
+  next();
+  while (!is_operator("}")) {
+    if (!node->items.empty()) expect_operator(",");
+    if (is_operator("}")) break;
+    node->items.push_back(expression());
+    expect_operator(":");
+    node->items.push_back(expression());
+  }
+  next();
+  return finish(std::move(node));
+}
+
+}  // namespace xrun::jinja

@@ -1,0 +1,104 @@
+#pragma once
+// The recursive-descent parser of templates; statements and expressions have a source file each.
+
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/text/jinja/jinja_ast.h"
+#include "core/text/jinja/jinja_lexer.h"
+
+namespace xrun::jinja {
+
+class Parser {
+ public:
+  explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+  Tree run();
+
+ private:
+  using Words = std::initializer_list<std::string_view>;
+
+  // Tokens.
+  const Token& peek(size_t ahead = 0) const;
+  const Token& next();
+  bool is(TokenKind kind) const { return peek().kind == kind; }
+  bool is_operator(std::string_view op) const;
+  bool is_word(std::string_view word) const;
+  bool is_any_word(Words words) const;
+  bool skip_operator(std::string_view op);
+  bool skip_word(std::string_view word);
+  void expect_operator(std::string_view op);
+  std::string expect_name();
+  void expect(TokenKind kind);
+  [[noreturn]] void fail(const std::string& message) const;
+  [[noreturn]] void unexpected() const;
+
+  // Nodes.
+  NodePtr make(NodeKind kind) const;
+  NodePtr finish(NodePtr node) const;  // computes and checks the depth
+  int symbol(const std::string& name);
+  NodePtr binary(std::string_view op, NodePtr a, NodePtr b) const;
+
+  // Statements.
+  Body body(Words ends);  // stops in front of one of the words in a block tag
+  NodePtr statement(bool& skipped);
+  NodePtr if_statement();
+  NodePtr for_statement();
+  NodePtr set_statement();
+  NodePtr macro_statement();
+  NodePtr call_statement();
+  NodePtr filter_statement();
+  NodePtr with_statement();
+  NodePtr generation_statement();
+  NodePtr loop_control(NodeKind kind);
+  std::vector<Parameter> signature();
+  NodePtr target(bool with_namespace, Words ends);
+  NodePtr single_target(bool with_namespace);
+  void end_block(std::string_view word);
+
+  // Expressions.
+  NodePtr tuple(bool with_condition, Words ends);
+  NodePtr expression();
+  NodePtr or_expression();
+  NodePtr and_expression();
+  NodePtr not_expression();
+  NodePtr comparison();
+  NodePtr sum();
+  NodePtr concatenation();
+  NodePtr product();
+  NodePtr power();
+  NodePtr unary(bool with_filter);
+  NodePtr primary();
+  NodePtr constant(Value value);
+  NodePtr number();
+  NodePtr list();
+  NodePtr dict();
+  NodePtr parenthesised();
+  NodePtr postfix(NodePtr node);
+  NodePtr filters_and_tests(NodePtr node);
+  NodePtr filter(NodePtr node, bool inline_name);
+  NodePtr test(NodePtr node);
+  NodePtr call(NodePtr node);
+  NodePtr subscript(NodePtr node);
+  NodePtr subscribed(NodePtr node);
+  std::vector<Argument> call_arguments();
+  bool tuple_ends(Words ends) const;
+
+  // Counts how deep the parser itself recurses.
+  struct Nesting {
+    explicit Nesting(Parser& parser);
+    ~Nesting() { --parser.nesting_; }
+    Parser& parser;
+  };
+
+  std::vector<Token> tokens_;
+  size_t at_ = 0;
+  int nesting_ = 0;
+  int loops_ = 0;  // enclosing loops that break and continue may name
+  Tree tree_;
+  std::map<std::string, int> symbols_;
+};
+
+}  // namespace xrun::jinja

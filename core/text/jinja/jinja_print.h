@@ -1,0 +1,31 @@
+#pragma once
+// Values as text: Python's str and repr, and json.dumps as transformers' `tojson` calls it.
+
+#include <optional>
+#include <string>
+
+#include "core/text/jinja/jinja_value.h"
+
+namespace xrun::jinja {
+
+// Appends str(value); an undefined value is empty. Numbers count as the template's text, brackets
+// of data as data. Throws Fault beyond the size or depth limits.
+void print(TextBuilder& out, const Value& value, Budget& budget);
+// Returns str(value) with its marks; a text comes back as it is.
+TextPtr to_text(const Value& value, Budget& budget);
+// Appends repr(value).
+void print_repr(TextBuilder& out, const Value& value, Budget& budget);
+std::string repr(const Value& value, Budget& budget);
+
+struct JsonPrint {
+  bool ascii = false;
+  bool sort_keys = false;
+  std::optional<std::string> indent;  // the text of one level
+  std::string item_separator = ", ";
+  std::string key_separator = ": ";
+};
+
+// Appends json.dumps(value). Throws Fault on what JSON cannot hold.
+void print_json(TextBuilder& out, const Value& value, const JsonPrint& style, Budget& budget);
+
+}  // namespace xrun::jinja

@@ -1,0 +1,151 @@
+#pragma once
+// Strings of the template engine: bytes that remember who wrote them and which turn they belong to.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/text/jinja/rendering.h"
+
+namespace xrun::jinja {
+
+// What goes wrong inside a template; the caller adds the template's name and line.
+class Fault : public Error {
+ public:
+  using Error::Error;
+};
+
+#define XRUN_JINJA_CHECK(cond, ...)                         \
+  do {                                                      \
+    if (!(cond)) [[unlikely]]                               \
+      throw ::xrun::jinja::Fault(fmt::format(__VA_ARGS__)); \
+  } while (false)
+
+// Work that a rendering may still do, so that a hostile template ends. One step is about one node
+// of the tree or 64 bytes of text.
+class Budget {
+ public:
+  explicit Budget(int64_t steps) : left_(steps) {}
+  // Throws Fault when the budget is spent.
+  void charge(int64_t steps) {
+    left_ -= steps;
+    if (left_ < 0) [[unlikely]]
+      throw Fault("the template does not come to an end (too many steps)");
+  }
+  void charge_bytes(size_t bytes) { charge(static_cast<int64_t>(bytes / 64)); }
+
+ private:
+  int64_t left_;
+};
+
+struct Mark {
+  Origin origin = Origin::kTemplate;
+  uint32_t turn = 0;  // number of the generation block, from 1; 0 outside
+  bool operator==(const Mark&) const = default;
+};
+
+// The bytes up to `end` carry `mark`.
+struct Run {
+  uint32_t end;
+  Mark mark;
+};
+
+// Runs in order; one or two, as most texts have, take no memory of their own.
+class RunList {
+ public:
+  RunList() = default;
+  RunList(const RunList&) = delete;
+  RunList& operator=(RunList&& other) noexcept {
+    size_ = other.size_;
+    few_[0] = other.few_[0];
+    few_[1] = other.few_[1];
+    many_ = std::move(other.many_);
+    return *this;
+  }
+  void push_back(Run run) {
+    if (many_.empty() && size_ < 2) {
+      few_[size_++] = run;
+      return;
+    }
+    if (many_.empty()) many_.assign(few_, few_ + size_);
+    many_.push_back(run);
+    ++size_;
+  }
+  void pop_back() {
+    --size_;
+    if (!many_.empty()) many_.pop_back();
+  }
+  bool empty() const { return size_ == 0; }
+  const Run* begin() const { return many_.empty() ? few_ : many_.data(); }
+  const Run* end() const { return begin() + size_; }
+  Run& back() { return many_.empty() ? few_[size_ - 1] : many_.back(); }
+  const Run& back() const { return *(end() - 1); }
+
+ private:
+  Run few_[2] = {};
+  size_t size_ = 0;
+  std::vector<Run> many_;
+};
+
+// Everything that a value shares lives behind one of these.
+struct Object {
+  virtual ~Object() = default;
+};
+
+// An immutable UTF-8 text. Runs tile it in order; an empty text has none.
+struct Text : Object {
+  std::string bytes;
+  RunList runs;
+  bool ascii = true;  // then code points are bytes
+};
+using TextPtr = std::shared_ptr<const Text>;
+
+inline constexpr size_t kMaxTextBytes = size_t{64} << 20;
+
+// Builds a text piece by piece. Throws Fault beyond kMaxTextBytes.
+class TextBuilder {
+ public:
+  void append(std::string_view bytes, Mark mark);
+  void append(const Text& text);
+  // Text of no generation block becomes part of block `turn`.
+  void append(const Text& text, uint32_t turn);
+  void append(const Text& text, size_t begin, size_t end);
+  // Puts everything from byte `from` on into a generation block; returns how many runs that was.
+  size_t mark_turn(size_t from, uint32_t turn);
+  size_t size() const { return text_ == nullptr ? 0 : text_->bytes.size(); }
+  // Returns what was built and starts anew.
+  TextPtr take();
+
+ private:
+  Text& text();
+  void add(std::string_view bytes, Mark mark);  // without a look at whether they are ASCII
+  std::shared_ptr<Text> text_;                  // made when something comes
+};
+
+TextPtr make_text(std::string_view bytes, Mark mark = {});
+TextPtr slice_text(const TextPtr& text, size_t begin, size_t end);  // bytes
+TextPtr join_texts(const Text& a, const Text& b);
+
+// Charges for a text of `times` copies of `text` and `rest` bytes more, before it is built. Throws
+// Fault beyond kMaxTextBytes.
+void charge_copies(Budget& budget, int64_t times, const Text& text, size_t rest = 0);
+
+// Returns the mark of the byte at `at`, or of the template if the text is empty.
+Mark mark_at(const Text& text, size_t at);
+
+// Returns the number of code points, and the byte at which one begins (0 <= index <= length).
+int64_t text_length(const Text& text);
+size_t byte_of_point(const Text& text, int64_t index);
+// Returns the index of the code point that begins at a byte.
+int64_t point_of_byte(const Text& text, size_t byte);
+
+// Returns the first place of `needle` in `bytes` at or after `from`, or npos; linear in both.
+size_t find_bytes(std::string_view bytes, std::string_view needle, size_t from = 0);
+
+// Appends `text` with characters & < > ' " as HTML entities, as MarkupSafe spells them.
+void append_escaped(TextBuilder& out, const Text& text);
+
+}  // namespace xrun::jinja

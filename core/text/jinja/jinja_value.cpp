@@ -1,0 +1,239 @@
+// Scalars live in the value itself, everything else behind a shared pointer.
+
+#include "core/text/jinja/jinja_value.h"
+
+#include <algorithm>
+
+namespace xrun::jinja {
+
+namespace {
+
+// A message, or the words of one.
+struct UndefinedReason : Object {
+  std::string message;
+  std::string_view owner;  // a constant
+  std::string name;
+};
+
+}  // namespace
+
+namespace {
+
+// Tuples may share their parts, so that few of them have as many leaves as a machine cannot count.
+constexpr int64_t kMostKeyParts = 100'000;
+
+bool is_hashable_part(const Value& value, int64_t& parts) {
+  XRUN_JINJA_CHECK(++parts <= kMostKeyParts, "a key has more than {} parts", kMostKeyParts);
+  if (value.is_dict()) return false;
+  if (!value.is_list()) return true;
+  const List& list = value.list();
+  if (list.style != ListStyle::kTuple) return list.style != ListStyle::kList;
+  return std::all_of(list.items.begin(), list.items.end(),
+                     [&](const Value& item) { return is_hashable_part(item, parts); });
+}
+
+}  // namespace
+
+bool is_hashable(const Value& value) {
+  int64_t parts = 0;
+  return is_hashable_part(value, parts);
+}
+
+int depth_of(const Value& value) {
+  if (value.is_list()) return value.list().depth;
+  if (value.is_dict()) return value.dict().depth;
+  if (value.is(Kind::kLoop)) return value.loop().nesting;
+  if (value.is(Kind::kFunction)) return value.function().depth;
+  return 0;
+}
+
+void require_depth(int depth) {
+  XRUN_JINJA_CHECK(depth <= kMaxValueDepth, "values nest deeper than {}", kMaxValueDepth);
+}
+
+Value Value::undefined(std::string message) {
+  auto reason = std::make_shared<UndefinedReason>();
+  reason->message = std::move(message);
+  return Value(Kind::kUndefined, std::move(reason));
+}
+
+Value Value::no_attribute(std::string_view owner, std::string_view name) {
+  auto reason = std::make_shared<UndefinedReason>();
+  reason->owner = owner;
+  reason->name = name;
+  return Value(Kind::kUndefined, std::move(reason));
+}
+
+Value Value::no_name(std::string_view name) { return no_attribute({}, name); }
+
+Value Value::boolean(bool value) {
+  Value out(Kind::kBool);
+  out.integer_ = value ? 1 : 0;
+  return out;
+}
+
+Value Value::integer(int64_t value) {
+  Value out(Kind::kInt);
+  out.integer_ = value;
+  return out;
+}
+
+Value Value::number(double value) {
+  Value out(Kind::kFloat);
+  out.number_ = value;
+  return out;
+}
+
+Value Value::big_integer(std::string_view digits) {
+  return Value(Kind::kBigInt, make_text(digits, {}));
+}
+
+Value Value::text(TextPtr text, bool markup) {
+  Value out(Kind::kText, std::move(text));
+  out.markup_ = markup;
+  return out;
+}
+
+Value Value::list(std::shared_ptr<List> list) {
+  XRUN_JINJA_CHECK(list->items.size() <= kMaxListItems, "a list grows beyond {} items",
+                   kMaxListItems);
+  list->depth = 1;
+  for (const Value& item : list->items) list->depth = std::max(list->depth, depth_of(item) + 1);
+  require_depth(list->depth);
+  return Value(Kind::kList, std::move(list));
+}
+
+Value Value::list(std::vector<Value> items, ListStyle style, Origin origin) {
+  auto list = std::make_shared<List>();
+  list->items = std::move(items);
+  list->style = style;
+  list->origin = origin;
+  return Value::list(std::move(list));
+}
+
+Value Value::dict(std::shared_ptr<Dict> dict) { return Value(Kind::kDict, std::move(dict)); }
+Value Value::space(std::shared_ptr<Namespace> s) { return Value(Kind::kNamespace, std::move(s)); }
+Value Value::loop(std::shared_ptr<Loop> loop) { return Value(Kind::kLoop, std::move(loop)); }
+Value Value::function(std::shared_ptr<Function> function) {
+  return Value(Kind::kFunction, std::move(function));
+}
+
+// The pointee was created mutable; shared ownership is const only to fit texts.
+List& Value::list() const { return const_cast<List&>(static_cast<const List&>(*object_)); }
+Dict& Value::dict() const { return const_cast<Dict&>(static_cast<const Dict&>(*object_)); }
+Namespace& Value::space() const {
+  return const_cast<Namespace&>(static_cast<const Namespace&>(*object_));
+}
+Loop& Value::loop() const { return const_cast<Loop&>(static_cast<const Loop&>(*object_)); }
+Function& Value::function() const {
+  return const_cast<Function&>(static_cast<const Function&>(*object_));
+}
+
+std::string Value::undefined_message() const {
+  if (object_ == nullptr) return "the value is undefined";
+  const auto& reason = static_cast<const UndefinedReason&>(*object_);
+  if (!reason.message.empty()) return reason.message;
+  if (reason.owner.empty()) return fmt::format("'{}' is undefined", reason.name);
+  return fmt::format("'{}' has no attribute '{}'", reason.owner, reason.name);
+}
+
+const Value* Dict::find(const Value& key, Budget& budget) const {
+  if (key.is_text()) {
+    budget.charge(static_cast<int64_t>(members.size() / 16));
+    return find(key.bytes());
+  }
+  for (const Member& member : members) {
+    if (equal(member.first, key, budget)) return &member.second;
+  }
+  return nullptr;
+}
+
+const Value* Dict::find(std::string_view key) const {
+  for (const Member& member : members) {
+    if (member.first.is_text() && member.first.bytes() == key) return &member.second;
+  }
+  return nullptr;
+}
+
+void Dict::set(Value key, Value value, Budget& budget) {
+  XRUN_JINJA_CHECK(is_hashable(key), "unhashable type: '{}'", type_name(key));
+  depth = std::max({depth, depth_of(value) + 1, depth_of(key) + 1});
+  require_depth(depth);
+  if (const Value* old = find(key, budget)) {
+    *const_cast<Value*>(old) = std::move(value);
+    return;
+  }
+  XRUN_JINJA_CHECK(members.size() < kMaxListItems, "a dict grows beyond {} items", kMaxListItems);
+  members.emplace_back(std::move(key), std::move(value));
+}
+
+const Value* Namespace::find(std::string_view name) const {
+  for (const auto& [key, value] : attributes) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+void Namespace::set(std::string_view name, Value value) {
+  if (const Value* old = find(name)) {
+    *const_cast<Value*>(old) = std::move(value);
+  } else {
+    attributes.emplace_back(std::string(name), std::move(value));
+  }
+}
+
+std::string_view type_name(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kUndefined: return "Undefined";
+    case Kind::kNone: return "NoneType";
+    case Kind::kBool: return "bool";
+    case Kind::kInt: return "int";
+    case Kind::kFloat: return "float";
+    case Kind::kBigInt: return "int beyond 64 bits";
+    case Kind::kText: return value.markup() ? "Markup" : "str";
+    case Kind::kDict: return "dict";
+    case Kind::kNamespace: return "Namespace";
+    case Kind::kLoop: return "LoopContext";
+    case Kind::kFunction: return "function";
+    case Kind::kList: break;
+  }
+  static constexpr std::string_view kNames[] = {
+      "list", "tuple", "range", "generator", "dict_keys", "dict_values", "dict_items"};
+  return kNames[static_cast<int>(value.list().style)];
+}
+
+bool is_truthy(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kUndefined:
+    case Kind::kNone: return false;
+    case Kind::kBool:
+    case Kind::kInt: return value.as_int() != 0;
+    case Kind::kFloat: return value.as_double() != 0;
+    case Kind::kText: return !value.bytes().empty();
+    // A generator is an object like any other: true even when it has nothing to give.
+    case Kind::kList:
+      return value.list().style == ListStyle::kGenerator || !value.list().items.empty();
+    case Kind::kBigInt: return true;
+    case Kind::kDict: return !value.dict().members.empty();
+    case Kind::kLoop: return !value.loop().items.empty();
+    case Kind::kNamespace:
+    case Kind::kFunction: return true;
+  }
+  return true;
+}
+
+bool has_length(const Value& value) {
+  if (value.is_list()) return value.list().style != ListStyle::kGenerator;
+  return value.is_text() || value.is_dict() || value.is_undefined() || value.is(Kind::kLoop);
+}
+
+int64_t length_of(const Value& value) {
+  XRUN_JINJA_CHECK(has_length(value), "object of type '{}' has no len()", type_name(value));
+  if (value.is_text()) return text_length(value.text());
+  if (value.is_list()) return static_cast<int64_t>(value.list().items.size());
+  if (value.is_dict()) return static_cast<int64_t>(value.dict().members.size());
+  if (value.is(Kind::kLoop)) return static_cast<int64_t>(value.loop().items.size());
+  return 0;
+}
+
+}  // namespace xrun::jinja

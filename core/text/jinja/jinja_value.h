@@ -1,0 +1,194 @@
+#pragma once
+// Values of the template engine: Python's, as far as a chat template can see them.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/text/jinja/jinja_text.h"
+
+namespace xrun::jinja {
+
+class Interpreter;
+
+enum class Kind : uint8_t {
+  kUndefined,
+  kNone,
+  kBool,
+  kInt,
+  kFloat,
+  kBigInt,  // of a row; it prints and compares, but nothing is computed with it
+  kText,
+  kList,
+  kDict,
+  kNamespace,
+  kLoop,
+  kFunction
+};
+
+// What a list is in Python: it decides printing, indexing and truth.
+enum class ListStyle : uint8_t { kList, kTuple, kRange, kGenerator, kKeys, kValues, kItems };
+
+struct List;
+struct Dict;
+struct Namespace;
+struct Loop;
+struct Function;
+
+// One value: a scalar, or a pointer that copies share. Everything but namespaces, generators and
+// loops is immutable.
+class Value {
+ public:
+  Value() = default;  // undefined
+  static Value undefined(std::string message);
+  // "'None' has no attribute 'x'": put into words only when somebody asks.
+  static Value no_attribute(std::string_view owner, std::string_view name);
+  static Value no_name(std::string_view name);  // "'x' is undefined"
+  static Value none() { return Value(Kind::kNone); }
+  static Value boolean(bool value);
+  static Value integer(int64_t value);
+  static Value number(double value);
+  static Value big_integer(std::string_view digits);  // beyond int64
+  static Value text(TextPtr text, bool markup = false);
+  static Value text(std::string_view bytes, Mark mark = {}) { return text(make_text(bytes, mark)); }
+  static Value list(std::shared_ptr<List> list);
+  static Value list(std::vector<Value> items, ListStyle style = ListStyle::kList,
+                    Origin origin = Origin::kTemplate);
+  static Value generator(std::vector<Value> items) {
+    return list(std::move(items), ListStyle::kGenerator);
+  }
+  static Value dict(std::shared_ptr<Dict> dict);
+  static Value space(std::shared_ptr<Namespace> space);
+  static Value loop(std::shared_ptr<Loop> loop);
+  static Value function(std::shared_ptr<Function> function);
+
+  Kind kind() const { return kind_; }
+  bool is(Kind kind) const { return kind_ == kind; }
+  bool is_undefined() const { return kind_ == Kind::kUndefined; }
+  bool is_none() const { return kind_ == Kind::kNone; }
+  bool is_text() const { return kind_ == Kind::kText; }
+  bool is_list() const { return kind_ == Kind::kList; }
+  bool is_dict() const { return kind_ == Kind::kDict; }
+  bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
+  bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
+  bool is_numeric() const { return is_number() || kind_ == Kind::kBigInt; }
+  bool is_nan() const { return kind_ == Kind::kFloat && number_ != number_; }
+  bool markup() const { return markup_; }  // passed through `safe`: `+` escapes its other side
+
+  // Unchecked: the caller has looked at kind().
+  int64_t as_int() const { return integer_; }  // bools too
+  double as_double() const { return is(Kind::kFloat) ? number_ : static_cast<double>(integer_); }
+  const TextPtr as_text() const { return std::static_pointer_cast<const Text>(object_); }
+  const Text& text() const { return static_cast<const Text&>(*object_); }
+  const std::string& bytes() const { return text().bytes; }  // of a kBigInt its digits
+  List& list() const;
+  Dict& dict() const;
+  Namespace& space() const;
+  Loop& loop() const;
+  Function& function() const;
+  const void* identity() const { return object_.get(); }
+  // The same value without a share in its object, which must outlive what is returned.
+  Value borrowed() const {
+    Value out(kind_, std::shared_ptr<const Object>(std::shared_ptr<const Object>(), object_.get()));
+    out.markup_ = markup_;
+    out.integer_ = integer_;
+    return out;
+  }
+  std::string undefined_message() const;
+
+ private:
+  explicit Value(Kind kind) : kind_(kind) {}
+  Value(Kind kind, std::shared_ptr<const Object> object)
+      : kind_(kind), object_(std::move(object)) {}
+
+  Kind kind_ = Kind::kUndefined;
+  bool markup_ = false;
+  union {
+    int64_t integer_ = 0;
+    double number_;
+  };
+  std::shared_ptr<const Object> object_;
+};
+
+// Containers know how deep they nest, so that no recursion over them can exhaust the stack.
+inline constexpr int kMaxValueDepth = 600;
+inline constexpr size_t kMaxListItems = 1'000'000;
+
+struct List : Object {
+  std::vector<Value> items;
+  ListStyle style = ListStyle::kList;
+  Origin origin = Origin::kTemplate;  // who wrote the brackets and numbers when it is printed
+  int depth = 1;
+  size_t taken = 0;  // items that a generator has already given away
+  bool group = false;  // a pair of groupby, whose places are also called "grouper" and "list"
+};
+
+using Member = std::pair<Value, Value>;
+
+struct Dict : Object {
+  std::vector<Member> members;  // in order of insertion
+  Origin origin = Origin::kTemplate;
+  int depth = 1;
+
+  const Value* find(const Value& key, Budget& budget) const;
+  const Value* find(std::string_view key) const;
+  // Sets or adds. Throws Fault if the key is no str, number or None, or on too deep a nesting.
+  void set(Value key, Value value, Budget& budget);
+};
+
+struct Namespace : Object {
+  std::vector<std::pair<std::string, Value>> attributes;
+  const Value* find(std::string_view name) const;
+  void set(std::string_view name, Value value);
+};
+
+// The `loop` variable.
+struct Loop : Object {
+  std::vector<Value> items;
+  size_t index = 0;
+  int depth = 1;
+  Value body;       // recursive loops: calls the loop again
+  Value last_seen;  // of loop.changed()
+  int nesting = 1;  // as List::depth
+  bool has_seen = false;
+};
+
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+struct Function : Object {
+  int depth = 1;  // as List::depth; a bound method holds its object
+  virtual Value call(Interpreter& interpreter, Arguments& arguments) = 0;
+  virtual std::string repr() const = 0;
+  // Sets what is called object.name; false if there is nothing of the name.
+  virtual bool attribute(std::string_view, Value&) const { return false; }
+};
+
+// Whether Python could use the value as a key: no list, no dict, no tuple that holds one.
+bool is_hashable(const Value& value);
+// Returns how deep a value nests, 0 for scalars; require_depth throws Fault beyond kMaxValueDepth.
+int depth_of(const Value& value);
+void require_depth(int depth);
+
+// Python's type name: "str", "NoneType", "dict".
+std::string_view type_name(const Value& value);
+bool is_truthy(const Value& value);
+// Python's ==. Charges the budget for what it looks at.
+bool equal(const Value& a, const Value& b, Budget& budget);
+// Python's <. Throws Fault if the types have no order.
+bool less(const Value& a, const Value& b, Budget& budget, const char* symbol = "<");
+// Python's `in`.
+bool contains(const Value& container, const Value& item, Budget& budget);
+// Returns the items that a for loop would see: list items, keys of a dict, characters of a text,
+// nothing of an undefined value. A generator is empty afterwards. Throws Fault for the rest.
+std::vector<Value> iterate(const Value& value, Budget& budget);
+// Returns len(). Throws Fault if the value has none.
+int64_t length_of(const Value& value);
+bool has_length(const Value& value);
+
+}  // namespace xrun::jinja

@@ -1,0 +1,151 @@
+#include "core/text/tokenizer/added_tokens.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/text/unicode/unicode.h"
+#include "core/text/unicode/utf8_cursor.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kKeptMatches = size_t{1} << 16;  // that a thread stays ready for
+
+bool is_space_at(std::string_view text, size_t at) {
+  return char_kind(utf8_character(text, at)) == CharKind::kSpace;
+}
+
+// Whether a word character touches [begin, end) of the text.
+bool touches_word(std::string_view text, size_t begin, size_t end) {
+  const bool before = begin > 0 && is_word(utf8_character(text, utf8_before(text, begin)));
+  const bool after = end < text.size() && is_word(utf8_character(text, end));
+  return before || after;
+}
+
+// Whether the text has spaces (or marks of one) and other characters: then it may match across a
+// border.
+bool mixes_spaces(std::string_view text) {
+  bool spaces = false, others = false;
+  for (size_t at = 0; at < text.size(); at += utf8_size(text[at])) {
+    const bool space = is_space_at(text, at) || utf8_character(text, at) == 0x2581;
+    (space ? spaces : others) = true;
+  }
+  return spaces && others;
+}
+
+// Extends a match over the spaces that its token takes; not over an earlier match.
+AddedMatch with_spaces(std::string_view text, const AddedToken& token, AddedMatch match,
+                       uint32_t done) {
+  // What lies before `done` and behind the match is of a run that the match before walked over.
+  if (token.lstrip) {
+    while (match.begin > done && is_space_at(text, utf8_before(text, match.begin))) {
+      match.begin = uint32_t(utf8_before(text, match.begin));
+    }
+    match.begin = std::max(match.begin, done);
+  }
+  if (token.rstrip) match.end = std::max(match.end, done);
+  while (token.rstrip && match.end < text.size() && is_space_at(text, match.end)) {
+    match.end += utf8_size(text[match.end]);
+  }
+  return match;
+}
+
+}  // namespace
+
+SpecialRanges::SpecialRanges(const EncodeOptions& options) : all_(options.all_special) {
+  for (const ByteRange range : options.special_ok) {
+    if (range.begin >= range.end) continue;
+    if (!runs_.empty() && range.begin <= runs_.back().end) {
+      runs_.back().end = std::max(runs_.back().end, range.end);
+    } else {
+      runs_.push_back(range);
+    }
+  }
+}
+
+bool SpecialRanges::allow(ByteRange range) const {
+  if (all_) return true;
+  const auto after =
+      std::upper_bound(runs_.begin(), runs_.end(), range.begin,
+                       [](uint32_t begin, const ByteRange& run) { return begin < run.begin; });
+  return after != runs_.begin() && range.end <= std::prev(after)->end;
+}
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer)
+    : tokens_(std::move(tokens)) {
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    const AddedToken& token = tokens_[i];
+    by_id_.emplace(token.id, i);
+    by_content_.emplace(token.content, i);
+    AlignedText form(token.content, 0);
+    if (token.normalized && normalizer != nullptr) normalizer->apply(form);
+    normal_forms_.emplace_back(form.text());
+    insert(passes_[token.normalized], normal_forms_.back(), int32_t(i));
+    if (!token.normalized) continue;
+    crosses_borders_ = crosses_borders_ || token.lstrip || token.rstrip || token.single_word ||
+                       mixes_spaces(normal_forms_.back());
+  }
+  for (Pass& pass : passes_) pass.finder.finish();
+}
+
+void AddedTokens::insert(Pass& pass, std::string_view form, int32_t token) {
+  const AddedToken& added = tokens_[size_t(token)];
+  // The package would find it between any two characters.
+  XRUN_CHECK(!form.empty(),
+             "the added token \"{}\" is empty once it is normalised; set its \"normalized\" to "
+             "false",
+             added.content);
+  if (!added.special) pass.has_plain = true;
+  // Of two tokens that become the same text the package knows the first.
+  pass.finder.add(form, token);
+}
+
+const AddedToken* AddedTokens::find(int32_t id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &tokens_[found->second];
+}
+
+const AddedToken* AddedTokens::find(std::string_view content) const {
+  const auto found = by_content_.find(content);
+  return found == by_content_.end() ? nullptr : &tokens_[found->second];
+}
+
+const std::string& AddedTokens::decoded(const AddedToken& token) const {
+  return normal_forms_[size_t(&token - tokens_.data())];
+}
+
+void AddedTokens::find_all(const AlignedText& text, bool normalized, const SpecialRanges& special,
+                           std::vector<AddedMatch>& out) const {
+  const Pass& pass = passes_[normalized];
+  if (pass.finder.empty() || (special.none() && !pass.has_plain)) return;
+  const std::string_view bytes = text.text();
+  // The longest allowed token of each place, from back to front.
+  struct Found {
+    uint32_t begin;
+    uint32_t end;
+    int32_t token;
+  };
+  thread_local std::vector<Found> found;
+  found.clear();
+  pass.finder.find(bytes, [&](uint32_t begin, uint32_t end, int32_t token) {
+    const bool allowed = !tokens_[size_t(token)].special || special.allow(text.origin(begin, end));
+    if (allowed) found.push_back({begin, end, token});
+    return allowed;
+  });
+  uint32_t from = 0;  // where the next token may begin
+  uint32_t done = 0;  // the end of the last match, with its spaces
+  for (auto here = found.rbegin(); here != found.rend(); ++here) {
+    if (here->begin < from) continue;
+    from = here->end;
+    const AddedToken& token = tokens_[size_t(here->token)];
+    if (token.single_word && touches_word(bytes, here->begin, here->end)) continue;
+    const AddedMatch match = with_spaces(bytes, token, {here->begin, here->end, token.id}, done);
+    if (match.begin >= match.end) continue;  // the match before it has taken this blank one
+    out.push_back(match);
+    done = match.end;
+  }
+  if (found.capacity() > kKeptMatches) found = {};
+}
+
+}  // namespace xrun

@@ -1,0 +1,160 @@
+// A piece is cut into characters or bytes, which merge by rank (bpe_merge.h). The result for a
+// short word is kept in the thread's cache.
+
+#include "core/text/tokenizer/bpe.h"
+
+#include "core/base/error.h"
+#include "core/text/tokenizer/byte_alphabet.h"
+#include "core/text/unicode/utf8_cursor.h"
+
+namespace xrun {
+
+Bpe::Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool maps_bytes)
+    : vocabulary_(std::move(vocabulary)),
+      read_merges_(std::move(read_merges)),
+      options_(std::move(options)),
+      maps_bytes_(maps_bytes),
+      has_affixes_(!options_.prefix.empty() || !options_.suffix.empty()),
+      serial_(PieceCache::next_serial()) {
+  unk_id_ = vocabulary_.find(options_.unk_token).value_or(-1);
+  for (int b = 0; b < 256; ++b) {
+    std::string spelling(1, char(b));
+    if (maps_bytes_) {
+      spelling.clear();
+      const char byte = char(b);
+      append_spelled(spelling, {&byte, 1});
+    }
+    const bool is_direct = maps_bytes_ || (b < 128 && !has_affixes_);
+    byte_ids_[size_t(b)] = is_direct ? vocabulary_.find(spelling).value_or(-1) : -1;
+    fallback_ids_[size_t(b)] =
+        options_.byte_fallback ? vocabulary_.find(fmt::format("<0x{:02X}>", b)).value_or(-1) : -1;
+  }
+}
+
+void Bpe::finish_loading() const {
+  std::call_once(loaded_, [this] {
+    BpeMerges merges = read_merges_(vocabulary_);
+    merges_ = std::move(merges.table);
+    // Words may be cut at the mark if it is a token by itself and no merge crosses its front.
+    const bool cuts = !maps_bytes_ && !has_affixes_ && !options_.ignore_merges &&
+                      merges.marks_begin_words && vocabulary_.find("\u2581").has_value();
+    if (cuts) word_mark_ = "\u2581";
+    read_merges_ = {};
+  });
+}
+
+void Bpe::tokenize(std::string_view text, std::span<const ByteRange> pieces,
+                   std::vector<ModelToken>& out) const {
+  finish_loading();
+  thread_local std::vector<ByteRange> words;
+  if (!word_mark_.empty()) {
+    words.clear();
+    for (const ByteRange piece : pieces) cut_at_marks(text, piece, words);
+    pieces = words;
+  }
+  PieceCache::of(serial_).tokenize(
+      text, pieces, out,
+      [this](std::string_view word, std::vector<ModelToken>& tokens) { merge_word(word, tokens); });
+}
+
+Border Bpe::border_after(Border border) const {
+  finish_loading();
+  const bool cuts = border == Border::kPiece || (border == Border::kMark && !word_mark_.empty());
+  return cuts ? Border::kPiece : Border::kNone;
+}
+
+void Bpe::cut_at_marks(std::string_view text, ByteRange piece,
+                       std::vector<ByteRange>& words) const {
+  const std::string_view bytes = text.substr(0, piece.end);
+  const size_t size = word_mark_.size();
+  for (size_t from = piece.begin, at = from; at < bytes.size(); from = at) {
+    // To the end of a run of marks, then to the next mark.
+    while (bytes.compare(at, size, word_mark_) == 0) at += size;
+    at = std::min(bytes.find(word_mark_, at), bytes.size());
+    words.push_back({uint32_t(from), uint32_t(at)});
+  }
+}
+
+void Bpe::merge_word(std::string_view word, std::vector<ModelToken>& symbols) const {
+  int32_t id = -1;
+  if (options_.ignore_merges && is_whole_token(word, id)) {
+    symbols.push_back({id, 0, uint32_t(word.size())});
+    return;
+  }
+  if (maps_bytes_) {
+    split_bytes(word, symbols);
+  } else {
+    split_characters(word, symbols);
+  }
+  merge_symbols(merges_, symbols);
+}
+
+bool Bpe::is_whole_token(std::string_view word, int32_t& id) const {
+  std::string spelling;
+  if (maps_bytes_) {
+    append_spelled(spelling, word);
+    word = spelling;
+  }
+  const std::optional<int32_t> found = vocabulary_.find(word);
+  if (found) id = *found;
+  return found.has_value();
+}
+
+void Bpe::split_bytes(std::string_view word, std::vector<ModelToken>& symbols) const {
+  for (uint32_t at = 0; at < word.size(); ++at) {
+    const int32_t id = byte_ids_[static_cast<unsigned char>(word[at])];
+    if (id >= 0) {
+      symbols.push_back({id, at, at + 1});
+    } else {
+      add_unknown(at, at + 1, symbols);
+    }
+  }
+}
+
+int32_t Bpe::character_id(std::string_view word, uint32_t begin, uint32_t end) const {
+  if (has_affixes_) {
+    std::string spelling(begin > 0 ? options_.prefix : "");
+    spelling.append(word, begin, end - begin);
+    if (end == word.size()) spelling += options_.suffix;
+    return vocabulary_.find(spelling).value_or(-1);
+  }
+  if (end - begin == 1) return byte_ids_[static_cast<unsigned char>(word[begin])];
+  return vocabulary_.find(word.substr(begin, end - begin)).value_or(-1);
+}
+
+void Bpe::split_characters(std::string_view word, std::vector<ModelToken>& symbols) const {
+  for (uint32_t at = 0; at < word.size();) {
+    const uint32_t end = at + utf8_size(word[at]);
+    const int32_t id = character_id(word, at, end);
+    bool has_bytes = options_.byte_fallback;
+    for (uint32_t i = at; i < end && has_bytes; ++i) {
+      has_bytes = fallback_ids_[static_cast<unsigned char>(word[i])] >= 0;
+    }
+    if (id >= 0) {
+      symbols.push_back({id, at, end});
+    } else if (has_bytes) {
+      for (uint32_t i = at; i < end; ++i) {
+        symbols.push_back({fallback_ids_[static_cast<unsigned char>(word[i])], i, i + 1});
+      }
+    } else {
+      add_unknown(at, end, symbols);
+    }
+    at = end;
+  }
+}
+
+void Bpe::add_unknown(uint32_t begin, uint32_t end, std::vector<ModelToken>& symbols) const {
+  if (options_.unk_token.empty()) return;
+  XRUN_CHECK(unk_id_ >= 0,
+             "the tokenizer's unknown token \"{}\" is not in its vocabulary, but a "
+             "text needs it",
+             options_.unk_token);
+  if (options_.fuse_unk && !symbols.empty() && symbols.back().id == unk_id_ &&
+      symbols.back().end == begin) {
+    symbols.back().end = end;
+  } else {
+    symbols.push_back({unk_id_, begin, end});
+  }
+}
+
+}  // namespace xrun

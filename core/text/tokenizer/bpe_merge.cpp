@@ -1,0 +1,151 @@
+#include "core/text/tokenizer/bpe_merge.h"
+
+#include <algorithm>
+#include <queue>
+
+namespace xrun {
+
+namespace {
+
+constexpr size_t kScanLimit = 64;  // symbols; the two cost the same at about 100
+
+// A pair that may be merged, as it was when it was found.
+struct Candidate {
+  uint32_t rank;
+  uint32_t left;  // index of the left symbol
+  int32_t left_id;
+  int32_t right_id;
+  int32_t id;
+  bool operator>(const Candidate& other) const {
+    return rank != other.rank ? rank > other.rank : left > other.left;
+  }
+};
+
+// Symbols as a linked list; a symbol that was merged into its left neighbour has id -1.
+class MergeQueue {
+ public:
+  MergeQueue(const MergeTable& merges, std::vector<ModelToken>& symbols)
+      : merges_(merges), symbols_(symbols), previous_(symbols.size()), next_(symbols.size()) {
+    for (size_t i = 0; i < symbols.size(); ++i) {
+      previous_[i] = uint32_t(i) - 1;
+      next_[i] = uint32_t(i) + 1;
+    }
+    std::vector<Candidate> first;
+    for (size_t i = 0; i + 1 < symbols.size(); ++i) {
+      const Merge merge = merges.find(symbols[i].id, symbols[i + 1].id);
+      if (merge.rank == kNoMerge) continue;
+      first.push_back({merge.rank, uint32_t(i), symbols[i].id, symbols[i + 1].id, merge.id});
+    }
+    queue_ = Queue(std::greater<>(), std::move(first));
+  }
+
+  void run() {
+    while (!queue_.empty()) {
+      const Candidate best = queue_.top();
+      queue_.pop();
+      const uint32_t right = next_[best.left];
+      if (symbols_[best.left].id != best.left_id || right >= symbols_.size() ||
+          symbols_[right].id != best.right_id) {
+        continue;  // one of the two has been merged since
+      }
+      symbols_[best.left].id = best.id;
+      symbols_[best.left].end = symbols_[right].end;
+      symbols_[right].id = -1;
+      next_[best.left] = next_[right];
+      if (next_[right] < symbols_.size()) previous_[next_[right]] = best.left;
+      if (best.left > 0) add(previous_[best.left]);
+      add(best.left);
+    }
+    std::erase_if(symbols_, [](const ModelToken& s) { return s.id < 0; });
+  }
+
+ private:
+  using Queue = std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>>;
+
+  void add(uint32_t left) {
+    const uint32_t right = next_[left];
+    if (right >= symbols_.size()) return;
+    const int32_t a = symbols_[left].id, b = symbols_[right].id;
+    const Merge merge = merges_.find(a, b);
+    if (merge.rank != kNoMerge) queue_.push({merge.rank, left, a, b, merge.id});
+  }
+
+  const MergeTable& merges_;
+  std::vector<ModelToken>& symbols_;
+  std::vector<uint32_t> previous_;
+  std::vector<uint32_t> next_;
+  Queue queue_;
+};
+
+// A symbol's neighbours, and what it and the next one become.
+struct ScanPair {
+  uint32_t previous;
+  uint32_t next;
+  int32_t merged;
+};
+
+// Returns the lowest of n numbers, without a branch that depends on them.
+uint64_t lowest_of(const uint64_t* numbers, size_t n) {
+  uint64_t a = UINT64_MAX, b = UINT64_MAX, c = UINT64_MAX, d = UINT64_MAX;
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    a = std::min(a, numbers[i]);
+    b = std::min(b, numbers[i + 1]);
+    c = std::min(c, numbers[i + 2]);
+    d = std::min(d, numbers[i + 3]);
+  }
+  for (; i < n; ++i) a = std::min(a, numbers[i]);
+  return std::min(std::min(a, b), std::min(c, d));
+}
+
+}  // namespace
+
+void merge_symbols(const MergeTable& merges, std::vector<ModelToken>& symbols) {
+  if (symbols.size() <= kScanLimit) {
+    merge_by_scan(merges, symbols);
+  } else {
+    merge_by_heap(merges, symbols);
+  }
+}
+
+void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
+  const auto n = uint32_t(symbols.size());
+  if (n < 2) return;
+  thread_local std::vector<ScanPair> links;  // one a symbol, which may have been merged away
+  thread_local std::vector<uint64_t> order;  // (rank of the merge with the next symbol, place)
+  links.resize(n);
+  order.assign(n, UINT64_MAX);
+  const auto look = [&](uint32_t left, uint32_t right) {
+    const Merge merge = merges.find(symbols[left].id, symbols[right].id);
+    links[left].merged = merge.id;
+    order[left] = uint64_t(merge.rank) << 32 | left;
+  };
+  for (uint32_t i = 0; i + 1 < n; ++i) merges.prefetch(symbols[i].id, symbols[i + 1].id);
+  for (uint32_t i = 0; i < n; ++i) {
+    links[i] = {i - 1, i + 1, -1};
+    if (i + 1 < n) look(i, i + 1);
+  }
+  while (true) {
+    const uint64_t lowest = lowest_of(order.data(), n);
+    if (lowest >> 32 == kNoMerge) break;
+    const auto left = uint32_t(lowest);
+    const uint32_t right = links[left].next, after = links[right].next;
+    symbols[left].id = links[left].merged;
+    symbols[left].end = symbols[right].end;
+    symbols[right].id = -1;
+    order[right] = order[left] = UINT64_MAX;
+    links[left].next = after;
+    if (after < n) {
+      links[after].previous = left;
+      look(left, after);
+    }
+    if (left > 0) look(links[left].previous, left);
+  }
+  std::erase_if(symbols, [](const ModelToken& s) { return s.id < 0; });
+}
+
+void merge_by_heap(const MergeTable& merges, std::vector<ModelToken>& symbols) {
+  MergeQueue(merges, symbols).run();
+}
+
+}  // namespace xrun

@@ -1,0 +1,63 @@
+#include "core/text/tokenizer/byte_alphabet.h"
+
+#include "core/base/utf8.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr uint16_t kAlphabetEnd = 0x144;  // after the last character
+
+constexpr std::array<uint16_t, 256> make_alphabet() {
+  std::array<uint16_t, 256> alphabet{};
+  uint16_t next = 0x100;
+  for (int b = 0; b < 256; ++b) {
+    const bool printable = (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
+    alphabet[b] = printable ? uint16_t(b) : next++;
+  }
+  return alphabet;
+}
+constexpr std::array<uint16_t, 256> kAlphabet = make_alphabet();
+
+constexpr std::array<int16_t, kAlphabetEnd> make_inverse() {
+  std::array<int16_t, kAlphabetEnd> inverse{};
+  for (int16_t& b : inverse) b = -1;
+  for (int b = 0; b < 256; ++b) inverse[kAlphabet[b]] = int16_t(b);
+  return inverse;
+}
+constexpr std::array<int16_t, kAlphabetEnd> kInverse = make_inverse();
+
+}  // namespace
+
+const std::array<uint16_t, 256>& byte_alphabet() { return kAlphabet; }
+
+void append_spelled(std::string& out, std::string_view bytes) {
+  for (const char b : bytes) append_utf8(out, kAlphabet[static_cast<unsigned char>(b)]);
+}
+
+bool append_unspelled(std::string& out, std::string_view spelling) {
+  const size_t size = out.size();
+  for (size_t at = 0; at < spelling.size();) {
+    const CodePoint point = read_utf8(spelling, at);
+    if (!point.valid || point.value >= kAlphabetEnd || kInverse[point.value] < 0) {
+      out.resize(size);
+      return false;
+    }
+    out.push_back(static_cast<char>(kInverse[point.value]));
+    at += point.size;
+  }
+  return true;
+}
+
+AlignedText spelled_text(const AlignedText& text) {
+  AlignedTextBuilder builder(text);
+  std::string spelling;
+  for (size_t at = 0; at < text.size(); ++at) {
+    spelling.clear();
+    append_spelled(spelling, text.text().substr(at, 1));
+    builder.insert(spelling, text.origin(at, at + 1));
+  }
+  return builder.finish();
+}
+
+}  // namespace xrun

@@ -1,0 +1,42 @@
+#pragma once
+// Decoding token by token: text as soon as it is certain.
+
+#include "core/text/tokenizer/token_decoder.h"
+#include "core/text/tokenizer/tokenizer.h"
+
+namespace xrun {
+
+// The texts that push() and finish() return make up what Tokenizer::decode() gives for all ids
+// together. None of them ends inside a character; what may still change (an unfinished character, a
+// run of byte tokens) is held back. Not thread-safe; one stream is one text.
+class DecodeStream {
+ public:
+  // The tokenizer must outlive the stream; skip_special leaves special tokens out.
+  explicit DecodeStream(const Tokenizer& tokenizer, bool skip_special = false);
+  ~DecodeStream();
+  DecodeStream(const DecodeStream&) = delete;
+  DecodeStream& operator=(const DecodeStream&) = delete;
+
+  // Takes the next id; returns the text that became certain, often "". Throws Error as decode().
+  std::string push(int32_t id);
+  // Returns what was held back. Nothing may be pushed afterwards.
+  std::string finish();
+
+ private:
+  friend class Tokenizer;
+  class Text : public DecodeStage {
+   public:
+    void push(std::string_view text) override { all += text; }
+    void finish() override {}
+    std::string all;
+  };
+  void take(int32_t id);
+
+  const Tokenizer& tokenizer_;
+  bool skip_special_;
+  int64_t count_ = 0;  // ids taken
+  Text text_;
+  std::unique_ptr<DecodeStage> first_;
+};
+
+}  // namespace xrun

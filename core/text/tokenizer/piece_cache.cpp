@@ -1,0 +1,50 @@
+#include "core/text/tokenizer/piece_cache.h"
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+namespace xrun {
+
+uint64_t PieceCache::next_serial() {
+  static std::atomic<uint64_t> next{1};
+  return next++;
+}
+
+PieceCache& PieceCache::of(uint64_t serial) {
+  struct Owned {
+    uint64_t serial = 0;  // 0 is no model's
+    std::unique_ptr<PieceCache> cache;
+  };
+  thread_local std::array<Owned, 4> caches;
+  thread_local size_t oldest = 0;
+  for (Owned& owned : caches) {
+    if (owned.serial == serial) return *owned.cache;
+  }
+  Owned& owned = caches[oldest];
+  oldest = (oldest + 1) % caches.size();
+  owned.cache = std::make_unique<PieceCache>();
+  owned.serial = serial;
+  return *owned.cache;
+}
+
+void PieceCache::keep(std::string_view piece, uint64_t hash,
+                      const std::vector<ModelToken>& tokens) {
+  if (tokens.size() > kMaxTokens) return;
+  uint32_t at = 0;
+  for (const ModelToken& token : tokens) {
+    if (token.begin != at) return;
+    at = token.end;
+  }
+  if (at != piece.size()) return;
+  Entry& entry = renew(hash);
+  std::memcpy(entry.bytes, piece.data(), piece.size());
+  entry.bytes[kMaxBytes] = char(piece.size());
+  entry.count = uint8_t(tokens.size());
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    entry.ids[i] = tokens[i].id;
+    entry.sizes[i] = uint8_t(tokens[i].end - tokens[i].begin);
+  }
+}
+
+}  // namespace xrun

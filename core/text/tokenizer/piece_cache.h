@@ -1,0 +1,125 @@
+#pragma once
+// A thread's own bounded memory of how short pieces were tokenised.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/text/tokenizer/token_model.h"
+#include "core/text/tokenizer/zeroed_buffer.h"
+
+namespace xrun {
+
+// Two places for a piece: a new one takes the first and pushes what was there into the second.
+// Never changes a result, only its cost.
+class PieceCache {
+ public:
+  static constexpr size_t kMaxBytes = 23;  // of a piece
+  static constexpr size_t kMaxTokens = 6;
+  struct Entry {                // one cache line
+    char bytes[kMaxBytes + 1];  // the last one is the piece's size; 0: empty
+    int32_t ids[kMaxTokens];
+    uint8_t sizes[kMaxTokens];  // bytes of each token
+    uint8_t count;
+    uint8_t unused[9];
+
+    // Appends the tokens of the piece, which begins at `begin`.
+    void append_to(std::vector<ModelToken>& out, uint32_t begin) const {
+      for (int i = 0; i < count; ++i) {
+        out.push_back({ids[i], begin, begin + sizes[i]});
+        begin += sizes[i];
+      }
+    }
+  };
+  static_assert(sizeof(Entry) == 64);
+
+  // Returns a serial number that no other model of the process has.
+  static uint64_t next_serial();
+  // Returns the calling thread's cache of the model with this serial number. Each thread keeps
+  // four: a fifth model's takes the place of the one that was made first.
+  static PieceCache& of(uint64_t serial);
+
+  // Appends the tokens of each piece of `text`, in order: those that it remembers, else what
+  // cut(piece, tokens) appends to an empty list, in bytes of the piece.
+  template <class Cut>
+  void tokenize(std::string_view text, std::span<const ByteRange> pieces,
+                std::vector<ModelToken>& out, Cut cut) {
+    thread_local std::vector<ModelToken> tokens;
+    for (size_t first = 0; first < pieces.size(); first += kAhead) {
+      const auto some = pieces.subspan(first, std::min(kAhead, pieces.size() - first));
+      uint64_t hashes[kAhead];
+      for (size_t i = 0; i < some.size(); ++i) {
+        if (size_of(some[i]) > kMaxBytes) continue;
+        hashes[i] = hash_piece(piece_of(text, some[i]));
+        __builtin_prefetch(places_of(hashes[i]));
+      }
+      for (size_t i = 0; i < some.size(); ++i) {
+        const uint32_t begin = some[i].begin;
+        const std::string_view piece = piece_of(text, some[i]);
+        const bool is_short = piece.size() <= kMaxBytes;
+        const Entry* entry = is_short ? find(piece, hashes[i]) : nullptr;
+        if (entry != nullptr) {
+          entry->append_to(out, begin);
+          continue;
+        }
+        tokens.clear();
+        cut(piece, tokens);
+        if (is_short) keep(piece, hashes[i], tokens);
+        for (const ModelToken& t : tokens) out.push_back({t.id, begin + t.begin, begin + t.end});
+      }
+    }
+  }
+
+ private:
+  static constexpr size_t kEntries = 1 << 17;  // 8 MiB
+  // So many pieces are hashed before the first is looked up: the table lies beyond the second-level
+  // cache, and its lines come while the others are hashed.
+  static constexpr size_t kAhead = 16;
+
+  static size_t size_of(ByteRange range) { return range.end - range.begin; }
+  static std::string_view piece_of(std::string_view text, ByteRange range) {
+    return {text.data() + range.begin, size_of(range)};
+  }
+  // Returns the entry of a piece of 1 to kMaxBytes bytes, or nullptr.
+  const Entry* find(std::string_view piece, uint64_t hash) const {
+    const Entry* places = places_of(hash);
+    if (holds(places[0], piece)) return places;
+    return holds(places[1], piece) ? places + 1 : nullptr;
+  }
+  // Remembers the tokens of a piece that was not found, where they fit and tile it.
+  void keep(std::string_view piece, uint64_t hash, const std::vector<ModelToken>& tokens);
+  Entry& renew(uint64_t hash) {
+    Entry* places = places_of(hash);
+    places[1] = places[0];
+    return places[0];
+  }
+  Entry* places_of(uint64_t hash) const { return buffer_.as<Entry>() + (hash & (kEntries - 2)); }
+  static bool holds(const Entry& entry, std::string_view piece) {
+    return size_t(entry.bytes[kMaxBytes]) == piece.size() &&
+           is_same(entry.bytes, piece.data(), piece.size());
+  }
+  template <class Word>
+  static bool is_same_word(const char* a, const char* b) {
+    Word left, right;
+    std::memcpy(&left, a, sizeof left);
+    std::memcpy(&right, b, sizeof right);
+    return left == right;
+  }
+  // Compares 1 to kMaxBytes bytes by words that may overlap, since a call of memcmp costs more.
+  static bool is_same(const char* a, const char* b, size_t size) {
+    if (size >= 8) {
+      return is_same_word<uint64_t>(a, b) && is_same_word<uint64_t>(a + size - 8, b + size - 8) &&
+             (size <= 16 || is_same_word<uint64_t>(a + 8, b + 8));
+    }
+    if (size >= 4) {
+      return is_same_word<uint32_t>(a, b) && is_same_word<uint32_t>(a + size - 4, b + size - 4);
+    }
+    return a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1];
+  }
+  ZeroedBuffer buffer_{kEntries * sizeof(Entry)};
+};
+
+}  // namespace xrun

@@ -1,0 +1,274 @@
+// One pass over the regex. `atom_` is where the last thing that a quantifier may follow begins in
+// what is written, so that a group can be put around it.
+
+#include "core/text/tokenizer/regex_syntax.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/text/tokenizer/regex_sets.h"
+#include "core/text/unicode/utf8_cursor.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int kDeepest = 20;
+class Translation {
+ public:
+  Translation(std::string_view regex, const std::string& where) : in_(regex), where_(where) {}
+
+  std::string run() {
+    while (at_ < in_.size()) item();
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const char* what) const {
+    throw Error(fmt::format("{}: the regex {} has {}, which is not read here", where_,
+                            regex_excerpt(in_, at_), what));
+  }
+
+  void item() {
+    switch (in_[at_]) {
+      case '\\': begin_atom(); return escape(false);
+      case '[':
+        begin_atom();
+        out_ += character_class();
+        return;
+      case '(':
+        begin_atom();
+        groups_.push_back(atom_);
+        out_ += in_[at_++];
+        return;
+      case ')':
+        if (!groups_.empty()) {
+          atom_ = groups_.back();
+          groups_.pop_back();
+        }
+        out_ += in_[at_++];
+        return;
+      case '{': return interval();
+      case '*':
+      case '+':
+      case '?': out_ += in_[at_++]; return;
+      default:
+        begin_atom();
+        out_ += in_[at_++];
+        while (at_ < in_.size() && is_continuation(in_[at_])) out_ += in_[at_++];
+    }
+  }
+
+  void begin_atom() { atom_ = out_.size(); }
+
+  // An escape and, of \p{..}, \x{..} and their like, its braces.
+  void escape(bool in_class) {
+    const char kind = at_ + 1 < in_.size() ? in_[at_ + 1] : '\0';
+    if (std::string_view("hHwWbB").find(kind) != std::string_view::npos &&
+        letter_escape(kind, in_class)) {
+      at_ += 2;
+      return;
+    }
+    if (kind == 'u' && in_.find_first_not_of("0123456789abcdefABCDEF", at_ + 2) >= at_ + 6 &&
+        at_ + 6 <= in_.size()) {
+      out_ += fmt::format("\\x{{{}}}", in_.substr(at_ + 2, 4));
+      at_ += 6;
+      return;
+    }
+    if ((kind == 'p' || kind == 'P') && named_property(kind == 'P', in_class)) return;
+    out_ += in_.substr(at_, 2);
+    at_ = std::min(at_ + 2, in_.size());
+    const bool braces = std::string_view("pPxoNgk").find(kind) != std::string_view::npos;
+    if (!braces || at_ >= in_.size() || in_[at_] != '{') return;
+    const size_t end = in_.find('}', at_);
+    const size_t next = end == std::string_view::npos ? in_.size() : end + 1;
+    out_ += in_.substr(at_, next - at_);
+    at_ = next;
+  }
+
+  void put_set(std::string_view set, bool negated, bool in_class) {
+    if (!in_class) {
+      out_ += fmt::format("{}{}]", negated ? "[^" : "[", set);
+    } else if (!negated) {
+      out_ += set;
+    } else if (set.starts_with("\\p{") && set.find('}') + 1 == set.size()) {
+      out_ += "\\P" + std::string(set.substr(2));
+    } else {
+      refuse("a negated set in a class");
+    }
+  }
+
+  // Returns false for what stays as it is.
+  bool letter_escape(char kind, bool in_class) {
+    const bool negated = kind == 'H' || kind == 'W';
+    switch (kind) {
+      case 'h':
+      case 'H': put_set(kHexDigits, negated, in_class); return true;
+      case 'w':
+      case 'W':
+        if (in_class) {
+          out_ += negated ? kNotWord : kWord;
+        } else {
+          put_set(kWordOutside, negated, false);
+        }
+        return true;
+      default: break;
+    }
+    if (in_class) return false;  // \b is a backspace there
+    const char* form = kind == 'b' ? "(?:(?<=[{0}])(?![{0}])|(?<![{0}])(?=[{0}]))"
+                                   : "(?:(?<=[{0}])(?=[{0}])|(?<![{0}])(?![{0}]))";
+    out_ += fmt::format(fmt::runtime(form), kWordOutside);
+    return true;
+  }
+
+  // \p{name}, \p{^name}, \P{name}; returns false where PCRE2 knows the name as Oniguruma does.
+  bool named_property(bool negated, bool in_class) {
+    const size_t end = in_.find('}', at_);
+    if (in_.substr(at_ + 2, 1) != "{" || end == std::string_view::npos) return false;
+    std::string_view name = in_.substr(at_ + 3, end - at_ - 3);
+    if (name.starts_with('^')) {
+      negated = !negated;
+      name.remove_prefix(1);
+    }
+    const NamedSet* set = find_named_set(name);
+    if (set == nullptr) return false;
+    put_set(set->property, negated, in_class);
+    at_ = end + 1;
+    return true;
+  }
+
+  // Whether an interval stands at at_, and behind it; "{,n}" is one.
+  bool find_interval(size_t& end) const {
+    end = at_ + 1;
+    size_t digits = 0;
+    while (end < in_.size() && (in_[end] == ',' || (in_[end] >= '0' && in_[end] <= '9'))) {
+      digits += in_[end++] != ',';
+    }
+    return digits > 0 && end < in_.size() && in_[end] == '}';
+  }
+
+  void interval() {
+    size_t end = 0;
+    if (!find_interval(end)) {
+      begin_atom();
+      out_ += in_[at_++];
+      return;
+    }
+    std::string text(in_.substr(at_, end + 1 - at_));
+    if (text[1] == ',') text.insert(1, "0");
+    at_ = end + 1;
+    out_ += text;
+    if (at_ < in_.size() && in_[at_] == '+') {
+      out_.insert(atom_, "(?:");
+      out_ += ")";
+    }
+  }
+
+  // Returns the class at at_ and moves behind it. Operands of && are lookaheads before the first.
+  std::string character_class() {
+    std::vector<std::string> operands;
+    const bool negated = class_operands(operands);
+    const std::string open = negated ? "[^" : "[";
+    if (operands.size() == 1) return open + operands[0] + "]";
+    if (negated) refuse("a negated class with &&");
+    std::string text = "(?:";
+    for (size_t i = 1; i < operands.size(); ++i) text += "(?=" + whole(operands[i]) + ")";
+    return text + whole(operands[0]) + ")";
+  }
+
+  // An operand that is a class itself stands as it is.
+  static std::string whole(const std::string& operand) {
+    const bool is_class = operand.starts_with('[') && operand.ends_with(']');
+    return is_class ? operand : "[" + operand + "]";
+  }
+
+  // Reads from [ to its ]; returns whether the class is negated.
+  bool class_operands(std::vector<std::string>& operands) {
+    if (++depth_ > kDeepest) refuse("classes nested too deep");
+    ++at_;
+    const bool negated = at_ < in_.size() && in_[at_] == '^';
+    at_ += negated;
+    operands.emplace_back();
+    for (bool first = true; at_ < in_.size() && (first || in_[at_] != ']'); first = false) {
+      if (in_.substr(at_, 2) == "&&") {
+        at_ += 2;
+        operands.emplace_back();
+      } else if (in_.substr(at_, 2) == "[:") {
+        bracket(operands.back());
+      } else if (in_[at_] == '[') {
+        add_inner(operands.back());
+      } else if (in_[at_] == '\\') {
+        std::swap(out_, operands.back());
+        escape(true);
+        std::swap(out_, operands.back());
+      } else {
+        operands.back() += in_[at_++];
+      }
+    }
+    if (at_ >= in_.size()) refuse("a class without its end");
+    ++at_;
+    --depth_;
+    return negated;
+  }
+
+  // [:name:] or [:^name:]
+  void bracket(std::string& operand) {
+    const size_t found = in_.find(":]", at_ + 2);
+    const size_t next = found == std::string_view::npos ? in_.size() : found + 2;
+    std::string_view name = in_.substr(at_ + 2, std::min(found, in_.size()) - at_ - 2);
+    const bool negated = name.starts_with('^');
+    if (negated) name.remove_prefix(1);
+    const NamedSet* set = find_named_set(name);
+    if (set == nullptr || set->bracket.empty()) {
+      operand += in_.substr(at_, next - at_);
+    } else {
+      std::swap(out_, operand);
+      put_set(set->bracket, negated, true);
+      std::swap(out_, operand);
+    }
+    at_ = next;
+  }
+
+  // A class in a class: alone it is the operand, else it joins what stands beside it.
+  void add_inner(std::string& operand) {
+    std::vector<std::string> inner;
+    const bool negated = class_operands(inner);
+    if (inner.size() > 1) refuse("&& in a class inside another one");
+    const bool alone = operand.empty() && (in_.substr(at_, 1) == "]" || in_.substr(at_, 2) == "&&");
+    if (alone) {
+      operand = (negated ? "[^" : "[") + inner[0] + "]";
+    } else if (negated) {
+      refuse("a negated class inside another one");
+    } else {
+      operand += inner[0];
+    }
+  }
+
+  std::string_view in_;
+  const std::string& where_;
+  size_t at_ = 0;
+  std::string out_;
+  size_t atom_ = 0;
+  int depth_ = 0;               // of classes in classes
+  std::vector<size_t> groups_;  // where the open groups begin in out_
+};
+
+}  // namespace
+
+std::string pcre2_syntax(std::string_view regex, const std::string& where) {
+  return Translation(regex, where).run();
+}
+
+std::string regex_excerpt(std::string_view regex, size_t at) {
+  constexpr size_t kSize = 80;
+  if (regex.size() <= kSize) return std::string(regex);
+  size_t begin = std::min(at > kSize / 2 ? at - kSize / 2 : 0, regex.size() - kSize);
+  size_t end = begin + kSize;
+  while (begin < end && is_continuation(regex[begin])) ++begin;
+  while (end < regex.size() && is_continuation(regex[end])) --end;
+  return fmt::format("{}{}{}", begin > 0 ? "..." : "", regex.substr(begin, end - begin),
+                     end < regex.size() ? "..." : "");
+}
+
+}  // namespace xrun

@@ -1,0 +1,70 @@
+#include "core/text/tokenizer/token_model.h"
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+std::vector<std::pair<const char*, MakeModel>>& model_types() {
+  static std::vector<std::pair<const char*, MakeModel>> types;
+  return types;
+}
+
+}  // namespace
+
+bool add_model_type(const char* type, MakeModel make) {
+  model_types().emplace_back(type, make);
+  return true;
+}
+
+std::string_view ModelSource::member(std::string_view key) const {
+  for (const auto& [name, text] : members) {
+    if (name == key) return text;
+  }
+  throw Error(fmt::format("{}: the key \"{}\" is missing", where, key));
+}
+
+Json ModelSource::option(std::string_view key) const {
+  for (const auto& [name, text] : members) {
+    if (name == key) return parse_json(text, fmt::format("{}.{}", where, key));
+  }
+  return {};
+}
+
+std::string ModelSource::text(std::string_view key) const {
+  const Json json = option(key);
+  XRUN_CHECK(json.is_null() || json.is_string(), "{}.{}: got {}, wanted a string", where, key,
+             json.kind_name());
+  return json.is_null() ? "" : json.as_string();
+}
+
+bool ModelSource::flag(std::string_view key) const {
+  const Json json = option(key);
+  XRUN_CHECK(json.is_null() || json.is_bool(), "{}.{}: got {}, wanted a boolean", where, key,
+             json.kind_name());
+  return !json.is_null() && json.as_bool();
+}
+
+std::string ModelSource::type() const {
+  const std::string type = text("type");
+  return type.empty() ? "BPE" : type;
+}
+
+bool ModelSource::can_map_bytes() const {
+  return type() == "BPE" && text("continuing_subword_prefix").empty() &&
+         text("end_of_word_suffix").empty() && !flag("byte_fallback");
+}
+
+std::unique_ptr<const TokenModel> make_model(const ModelSource& source) {
+  const std::string type = source.type();
+  std::string known;
+  for (const auto& [name, make] : model_types()) {
+    if (type == name) return make(source);
+    known += (known.empty() ? "" : ", ") + std::string(name);
+  }
+  throw Error(fmt::format("{}: the type \"{}\" is not supported; supported are {}", source.where,
+                          type, known));
+}
+
+}  // namespace xrun

@@ -1,0 +1,227 @@
+// From a folder to a tokenizer: which files it is made from, which tokens were added to it, and
+// which of them have a role.
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/hash.h"
+#include "core/text/tokenizer/package_numbering.h"
+#include "core/text/tokenizer/padded_file.h"
+#include "core/text/tokenizer/sentencepiece_folder.h"
+#include "core/text/tokenizer/tokenizer_folder.h"
+#include "core/text/tokenizer/tokenizer_parts.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxBytes = 512 << 20;  // of a vocabulary
+
+// Whether the vocabulary spells every byte in the byte alphabet, as GPT-2's does.
+bool spells_all_bytes(std::string_view vocab_json) {
+  // U+0143 is the last character of the alphabet, the byte 0xAD; few other vocabularies have it.
+  return vocab_json.find("\"\u0143\"") != std::string_view::npos ||
+         vocab_json.find("\"\\u0143\"") != std::string_view::npos;
+}
+
+// Says which class a folder with vocab.json and merges.txt is of: tokenizer_class, else the
+// model_type of config.json, else GPT-2, whose files these are, if the vocabulary is byte-level.
+const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings& settings,
+                                      std::string_view vocab_json) {
+  const Json* named = settings.tokenizer_config.find("tokenizer_class");
+  if (named != nullptr && named->is_string()) {
+    const TokenizerClass* known = find_tokenizer_class(named->as_string());
+    XRUN_CHECK(known != nullptr,
+               "{}: tokenizer_class: {} is not known without a tokenizer.json; known are {}",
+               (dir / "tokenizer_config.json").string(), named->as_string(),
+               known_tokenizer_classes());
+    return *known;
+  }
+  const Json* type = settings.config.find("model_type");
+  if (type != nullptr && type->is_string()) {
+    const TokenizerClass* known = find_model_type_class(type->as_string());
+    XRUN_CHECK(known != nullptr,
+               "{}: there is no tokenizer.json and no tokenizer_class in "
+               "tokenizer_config.json, and the model_type {} does not tell; name one of {}",
+               dir.string(), type->as_string(), known_tokenizer_classes());
+    return *known;
+  }
+  XRUN_CHECK(spells_all_bytes(vocab_json),
+             "{}: there is no tokenizer.json, nothing names the "
+             "tokenizer_class, and vocab.json does not spell bytes as GPT-2's does; name one of {} "
+             "in tokenizer_config.json",
+             dir.string(), known_tokenizer_classes());
+  return *find_tokenizer_class("GPT2Tokenizer");
+}
+
+TokenizerPipeline read_vocab_and_merges(const fs::path& dir, FolderSettings& settings) {
+  const std::string vocab_name = (dir / "vocab.json").string();
+  const std::string merges_name = (dir / "merges.txt").string();
+  const PaddedFile vocab(vocab_name, kMaxBytes);
+  const BpeFiles files{vocab.bytes(), std::make_shared<PaddedFile>(merges_name, kMaxBytes),
+                       vocab_name, merges_name};
+  const TokenizerClass& known = class_of_folder(dir, settings, files.vocab);
+  const Json* prefix = settings.tokenizer_config.find("add_prefix_space");
+  TokenizerPipeline pipeline = make_class_pipeline(
+      known, files, prefix != nullptr && prefix->is_bool() && prefix->as_bool());
+  settings.hashed.emplace_back("class", known.name);
+  settings.hashed.emplace_back("vocab.json", hash_hex(files.vocab));
+  settings.hashed.emplace_back("merges.txt", hash_hex(files.merges->bytes()));
+
+  add_class_roles(settings, known.name, pipeline.model->vocabulary());
+  return pipeline;
+}
+
+// transformers rebuilds the stages of a class that it knows by name, with this setting; of other
+// classes it follows tokenizer.json, as is done here for all. Where the two differ nobody can say
+// which ids the model was trained on.
+void check_prefix_space(const fs::path& dir, const FolderSettings& settings, bool prefixes_space) {
+  const Json* asked = settings.tokenizer_config.find("add_prefix_space");
+  const Json* named = settings.tokenizer_config.find("tokenizer_class");
+  if (asked == nullptr || !asked->is_bool() || named == nullptr || !named->is_string()) return;
+  if (named->as_string().starts_with("PreTrainedTokenizer")) return;
+  XRUN_CHECK(asked->as_bool() == prefixes_space,
+             "{}: add_prefix_space is {}, but tokenizer.json {} a space before a text; make them "
+             "agree, or remove add_prefix_space to follow tokenizer.json",
+             (dir / "tokenizer_config.json").string(), asked->as_bool(),
+             prefixes_space ? "puts" : "does not put");
+}
+
+TokenizerPipeline read_pipeline(const fs::path& dir, FolderSettings& settings) {
+  const fs::path json = dir / "tokenizer.json";
+  if (path_exists(json)) {
+    std::string digest;
+    TokenizerPipeline pipeline = read_tokenizer_json(json.string(), digest);
+    settings.hashed.emplace_back("tokenizer.json", digest);
+    check_prefix_space(dir, settings, pipeline.prefixes_space);
+    const Json* named = settings.tokenizer_config.find("tokenizer_class");
+    if (named != nullptr && named->is_string()) {
+      add_class_roles(settings, named->as_string(), pipeline.model->vocabulary());
+    }
+    return pipeline;
+  }
+  if (path_exists(dir / "vocab.json") && path_exists(dir / "merges.txt")) {
+    return read_vocab_and_merges(dir, settings);
+  }
+  if (path_exists(dir / "tokenizer.model")) return read_sentencepiece_folder(dir, settings);
+  std::error_code ignored;
+  XRUN_CHECK(fs::is_directory(dir, ignored), "{}: there is no such folder", dir.string());
+  throw Error(
+      fmt::format("{}: there is no tokenizer: neither tokenizer.json, nor vocab.json and "
+                  "merges.txt, nor tokenizer.model",
+                  dir.string()));
+}
+
+// Joins the lists of both sources, gives every token its id, and checks ids against the vocabulary.
+class AddedTokenList {
+ public:
+  AddedTokenList(const Vocabulary& vocabulary, std::string where)
+      : vocabulary_(vocabulary), where_(std::move(where)), next_(vocabulary.size()) {}
+
+  void put(const AddedToken& token) {
+    const auto [place, is_new] = by_content_.emplace(token.content, list_.size());
+    if (is_new) {
+      AddedToken added = token;
+      added.id = id_for(token);
+      by_id_.emplace(added.id, list_.size());
+      list_.push_back(std::move(added));
+      next_ = std::max(next_, int64_t(list_.back().id) + 1);
+      return;
+    }
+    AddedToken& same = list_[place->second];
+    XRUN_CHECK(token.id < 0 || token.id == same.id,
+               "{}: the added token \"{}\" has two ids, {} and {}", where_, token.content, same.id,
+               token.id);
+    // A file that only names the token as special leaves its other flags as they are.
+    const bool special = token.special || (token.id < 0 && same.special);
+    if (token.id >= 0) same = token;
+    same.special = special;
+  }
+  std::vector<AddedToken> take() { return std::move(list_); }
+  int64_t end() const { return next_; }
+
+ private:
+  int32_t id_for(const AddedToken& token) const {
+    const std::optional<int32_t> known = vocabulary_.find(token.content);
+    XRUN_CHECK(!known || token.id < 0 || *known == token.id,
+               "{}: the added token \"{}\" has id {}, but the vocabulary has it as {}", where_,
+               token.content, token.id, known.value_or(-1));
+    if (known) return *known;
+    const int64_t id = token.id >= 0 ? token.id : next_;
+    XRUN_CHECK(id <= Vocabulary::kMaxId, "{}: no id is left for the added token \"{}\"", where_,
+               token.content);
+    XRUN_CHECK(!vocabulary_.has(int32_t(id)),
+               "{}: the added token \"{}\" has the id {} of the "
+               "piece \"{}\"",
+               where_, token.content, id, vocabulary_.piece(int32_t(id)));
+    const auto other = by_id_.find(int32_t(id));
+    XRUN_CHECK(other == by_id_.end(), "{}: the added tokens \"{}\" and \"{}\" share the id {}",
+               where_, list_[other->second].content, token.content, id);
+    return int32_t(id);
+  }
+
+  const Vocabulary& vocabulary_;
+  std::string where_;
+  std::vector<AddedToken> list_;
+  std::unordered_map<std::string, size_t> by_content_;  // places in list_
+  std::unordered_map<int32_t, size_t> by_id_;
+  int64_t next_;
+};
+
+// A role by its name, else by the id that config.json gives it. `file` is config.json.
+TokenRole read_role(const Tokenizer::Parts& parts, const FolderSettings& settings,
+                    const std::string& name, const std::string& file) {
+  if (const std::string_view text = settings.names.text(name); !text.empty()) {
+    return {parts.id_of(text), std::string(text)};
+  }
+  const Json* value = settings.config.find(name + "_id");
+  if (value == nullptr || value->is_null()) return {};
+  // A list names several ends; the first one is the one that is written.
+  const Json& id = value->is_array() && value->size() > 0 ? value->as_array()[0] : *value;
+  XRUN_CHECK(id.is_int(), "{}: {}_id: got {}, wanted an id", file, name, id.kind_name());
+  if (id.as_int() < 0 || id.as_int() >= parts.vocab_size) return {};
+  const std::string_view text = parts.piece(int32_t(id.as_int()));
+  if (text.empty()) return {};
+  return {int32_t(id.as_int()), std::string(text)};
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer::Parts> load_tokenizer_parts(const fs::path& dir) {
+  FolderSettings settings = read_folder_settings(dir);
+  auto parts = std::make_unique<Tokenizer::Parts>();
+  parts->stages = read_pipeline(dir, settings);
+  AddedTokenList added(parts->stages.model->vocabulary(), dir.string());
+  parts->notice = package_numbering(parts->stages.added, parts->stages.model->vocabulary());
+  for (const AddedToken& token : parts->stages.added) added.put(token);
+  for (const AddedToken& token : settings.added) added.put(token);
+  parts->vocab_size = added.end();
+  parts->added = AddedTokens(added.take(), parts->stages.normalizer.get());
+  if (parts->stages.post_processor) {
+    parts->stages.post_processor->each_id([&](int64_t id) {
+      XRUN_CHECK(id < parts->vocab_size,
+                 "{}: post_processor: the id {} is not in the vocabulary "
+                 "of {}",
+                 (dir / "tokenizer.json").string(), id, parts->vocab_size);
+    });
+  }
+  const std::pair<const char*, TokenRole*> roles[] = {{"bos_token", &parts->bos},
+                                                      {"eos_token", &parts->eos},
+                                                      {"pad_token", &parts->pad},
+                                                      {"unk_token", &parts->unk}};
+  for (const auto& [name, role] : roles) {
+    *role = read_role(*parts, settings, name, (dir / "config.json").string());
+  }
+  parts->named_tokens = settings.names.texts();
+  parts->chat_templates = settings.chat_templates;
+  Hasher hasher;
+  for (const auto& [name, text] : settings.hashed) hasher.field(name, text);
+  parts->digest = hasher.hex();
+  return parts;
+}
+
+}  // namespace xrun

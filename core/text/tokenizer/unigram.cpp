@@ -1,0 +1,107 @@
+// Viterbi from left to right over bytes: of two ways with one score the one that was found first
+// stays, and at one place shorter pieces are tried first. Neighbouring unknown characters are one
+// token, or its bytes.
+
+#include "core/text/tokenizer/unigram.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/base/error.h"
+#include "core/text/unicode/utf8_cursor.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr double kUnknownPenalty = 10.0;  // below the lowest score, as in SentencePiece
+
+}  // namespace
+
+struct Unigram::Step {
+  double score;
+  uint32_t begin;  // where the last token of the way begins; kUnreached: there is no way
+  int32_t id;
+};
+
+namespace {
+
+constexpr uint32_t kUnreached = UINT32_MAX;
+
+}  // namespace
+
+Unigram::Unigram(UnigramPieces pieces, std::optional<int32_t> unk_id, bool byte_fallback)
+    : pieces_(std::move(pieces)), unk_id_(unk_id), serial_(PieceCache::next_serial()) {
+  double lowest = std::numeric_limits<double>::infinity();
+  for (const double score : pieces_.scores) lowest = std::min(lowest, score);
+  unk_score_ = lowest - kUnknownPenalty;
+  for (int32_t id = 0; id < vocabulary().size(); ++id) trie_.add(vocabulary().piece(id), id);
+  for (int b = 0; b < 256; ++b) {
+    fallback_ids_[size_t(b)] =
+        byte_fallback ? vocabulary().find(fmt::format("<0x{:02X}>", b)).value_or(-1) : -1;
+  }
+}
+
+void Unigram::tokenize(std::string_view text, std::span<const ByteRange> pieces,
+                       std::vector<ModelToken>& out) const {
+  PieceCache::of(serial_).tokenize(
+      text, pieces, out,
+      [this](std::string_view piece, std::vector<ModelToken>& tokens) { cut(piece, tokens); });
+}
+
+void Unigram::best_steps(std::string_view piece, std::vector<Step>& steps) const {
+  steps.assign(piece.size() + 1, Step{0, kUnreached, -1});
+  for (uint32_t at = 0; at < piece.size();) {
+    const double so_far = steps[at].score;
+    const uint32_t size = utf8_size(piece[at]);
+    bool has_single = false;
+    const auto offer = [&](size_t length, double score, int32_t id) {
+      Step& step = steps[at + length];
+      if (step.begin == kUnreached || score + so_far > step.score) step = {score + so_far, at, id};
+    };
+    trie_.prefixes(piece.substr(at), [&](size_t length, int32_t id) {
+      offer(length, pieces_.scores[size_t(id)], id);
+      if (length == size) has_single = true;
+    });
+    if (!has_single) offer(size, unk_score_, unk_id_.value_or(-1));
+    at += size;
+  }
+}
+
+void Unigram::cut(std::string_view piece, std::vector<ModelToken>& out) const {
+  thread_local std::vector<Step> steps;
+  best_steps(piece, steps);
+  thread_local std::vector<ModelToken> way;  // from right to left
+  way.clear();
+  for (auto end = uint32_t(piece.size()); end > 0; end = steps[end].begin) {
+    const Step& step = steps[end];
+    XRUN_CHECK(step.id >= 0, "the tokenizer has no unknown token, but a text needs it");
+    if (step.id == unk_id_ && !way.empty() && way.back().id == unk_id_) {
+      way.back().begin = step.begin;
+    } else {
+      way.push_back({step.id, step.begin, end});
+    }
+  }
+  for (auto token = way.rbegin(); token != way.rend(); ++token) {
+    if (token->id == unk_id_) {
+      add_unknown(piece, token->begin, token->end, out);
+    } else {
+      out.push_back(*token);
+    }
+  }
+}
+
+void Unigram::add_unknown(std::string_view piece, uint32_t begin, uint32_t end,
+                          std::vector<ModelToken>& out) const {
+  const std::string_view run = piece.substr(begin, end - begin);
+  if (const auto id = vocabulary().find(run)) return out.push_back({*id, begin, end});
+  const bool has_bytes = std::all_of(run.begin(), run.end(), [&](char c) {
+    return fallback_ids_[static_cast<unsigned char>(c)] >= 0;
+  });
+  if (!has_bytes) return out.push_back({*unk_id_, begin, end});
+  for (uint32_t at = begin; at < end; ++at) {
+    out.push_back({fallback_ids_[static_cast<unsigned char>(piece[at])], at, at + 1});
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,44 @@
+#pragma once
+// The unigram model: the way to cut a piece whose scores add up to the most (Kudo 2018).
+
+#include <array>
+#include <optional>
+
+#include "core/text/tokenizer/piece_cache.h"
+#include "core/text/tokenizer/piece_trie.h"
+#include "core/text/tokenizer/token_model.h"
+
+namespace xrun {
+
+// A vocabulary with a score (a log-probability) for each id.
+struct UnigramPieces {
+  Vocabulary vocabulary;
+  std::vector<double> scores;
+};
+
+class Unigram : public TokenModel {
+ public:
+  // unk_id is a piece of the vocabulary; without one a character that no piece covers is an Error.
+  // byte_fallback: unknown characters become the tokens <0x00> to <0xFF>, where all are there.
+  Unigram(UnigramPieces pieces, std::optional<int32_t> unk_id, bool byte_fallback);
+
+  void tokenize(std::string_view text, std::span<const ByteRange> pieces,
+                std::vector<ModelToken>& out) const override;
+  const Vocabulary& vocabulary() const override { return pieces_.vocabulary; }
+
+ private:
+  struct Step;  // the best way to a place of the piece
+  void best_steps(std::string_view piece, std::vector<Step>& steps) const;
+  void cut(std::string_view piece, std::vector<ModelToken>& out) const;
+  void add_unknown(std::string_view piece, uint32_t begin, uint32_t end,
+                   std::vector<ModelToken>& out) const;
+
+  UnigramPieces pieces_;
+  PieceTrie trie_;
+  std::optional<int32_t> unk_id_;
+  double unk_score_;
+  std::array<int32_t, 256> fallback_ids_;  // of <0x00> to <0xFF>; -1: none
+  uint64_t serial_;                        // names this model in a thread's caches
+};
+
+}  // namespace xrun

@@ -1,0 +1,128 @@
+#include "core/text/tokenizer/vocabulary.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "core/base/error.h"
+
+namespace xrun {
+
+namespace {
+
+// Returns kSize bytes as a number.
+template <size_t kSize>
+uint64_t load(const char* at) {
+  uint64_t word = 0;
+  std::memcpy(&word, at, kSize);
+  return word;
+}
+
+// Pieces are a few bytes long: two loads that may overlap instead of a call of memcmp.
+bool same(std::string_view a, std::string_view b) {
+  const size_t size = a.size();
+  if (size != b.size()) return false;
+  if (size > 16) return std::memcmp(a.data(), b.data(), size) == 0;
+  if (size >= 8) {
+    return load<8>(a.data()) == load<8>(b.data()) &&
+           load<8>(a.data() + size - 8) == load<8>(b.data() + size - 8);
+  }
+  if (size >= 4) {
+    return load<4>(a.data()) == load<4>(b.data()) &&
+           load<4>(a.data() + size - 4) == load<4>(b.data() + size - 4);
+  }
+  for (size_t i = 0; i < size; ++i) {
+    if (a[i] != b[i]) return false;
+  }
+  return true;
+}
+
+// One multiply of 64 x 64 bits folded to 64, as in wyhash.
+uint64_t fold(uint64_t a, uint64_t b) {
+  const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+
+}  // namespace
+
+uint64_t hash_piece(std::string_view piece) {
+  constexpr uint64_t kA = 0xA0761D6478BD642Full, kB = 0xE7037ED1A0B428DBull;
+  const char* at = piece.data();
+  size_t left = piece.size();
+  uint64_t hash = left * 0x8EBC6AF09C88C6E3ull;
+  for (; left > 16; left -= 16, at += 16) hash = fold(load<8>(at) ^ kA, load<8>(at + 8) ^ hash);
+  if (left >= 8) return fold(fold(load<8>(at) ^ kA, load<8>(at + left - 8) ^ hash), kB);
+  if (left >= 4) return fold(fold(load<4>(at) ^ kA, load<4>(at + left - 4) ^ hash), kB);
+  if (left == 0) return fold(hash ^ kA, kB);
+  // One to three bytes: first, middle, last.
+  const auto byte = [&](size_t i) { return uint64_t(static_cast<unsigned char>(at[i])); };
+  return fold(fold((byte(0) << 16 | byte(left / 2) << 8 | byte(left - 1)) ^ kA, kB ^ hash), kB);
+}
+
+void Vocabulary::reserve(size_t pieces, size_t bytes) {
+  entries_.reserve(pieces);
+  arena_.reserve(bytes);
+}
+
+void Vocabulary::add(std::string_view piece, int32_t id) {
+  entries_.push_back({{uint32_t(arena_.size()), uint32_t(piece.size())}, id});
+  arena_.append(piece);
+}
+
+void Vocabulary::finish(const std::string& where, Repeats repeats) {
+  XRUN_CHECK(arena_.size() < UINT32_MAX, "{}: {} bytes of pieces are too many", where,
+             arena_.size());
+  int32_t last = -1;
+  for (const Entry& entry : entries_) last = std::max(last, entry.id);
+  spans_.assign(size_t(last + 1), Span{});
+  const size_t slots = std::bit_ceil(std::max<size_t>(16, entries_.size() * 4 / 3));
+  buffer_ = ZeroedBuffer(slots * sizeof(Slot));
+  slots_ = buffer_.as<Slot>();
+  mask_ = slots - 1;
+  // The table does not fit a core's cache: hash a block ahead and fetch the slots meanwhile.
+  constexpr size_t kBlock = 32;
+  uint64_t hashes[kBlock];
+  for (size_t begin = 0; begin < entries_.size(); begin += kBlock) {
+    const size_t size = std::min(kBlock, entries_.size() - begin);
+    for (size_t i = 0; i < size; ++i) {
+      const Span span = entries_[begin + i].span;
+      hashes[i] = hash_piece({arena_.data() + span.begin, span.size});
+      prefetch(hashes[i]);
+    }
+    for (size_t i = 0; i < size; ++i) insert(entries_[begin + i], hashes[i], where, repeats);
+  }
+  count_ = int64_t(entries_.size());
+  entries_ = {};
+}
+
+void Vocabulary::insert(const Entry& entry, uint64_t hash, const std::string& where,
+                        Repeats repeats) {
+  const std::string_view spelling(arena_.data() + entry.span.begin, entry.span.size);
+  if (spelling.empty()) return;  // it is in no text: an id that no piece has
+  Span& span = spans_[size_t(entry.id)];
+  XRUN_CHECK(span.size == kNone, "{}: id {} belongs to two pieces, \"{}\" and \"{}\"", where,
+             entry.id, piece(entry.id), spelling);
+  const uint32_t tag = uint32_t(hash >> 32);
+  uint64_t at = hash & mask_;
+  for (; slots_[at].next_id > 0; at = (at + 1) & mask_) {
+    const int32_t id = slots_[at].next_id - 1;
+    if (slots_[at].tag != tag || !same(piece(id), spelling)) continue;
+    if (repeats == Repeats::kLastOneWins) break;
+    XRUN_CHECK(false, "{}: the piece \"{}\" appears twice, as ids {} and {}", where, spelling, id,
+               entry.id);
+  }
+  slots_[at] = {tag, entry.id + 1};
+  span = entry.span;
+}
+
+std::optional<int32_t> Vocabulary::find(std::string_view piece, uint64_t hash) const {
+  if (slots_ == nullptr) return {};
+  const uint32_t tag = uint32_t(hash >> 32);
+  for (uint64_t at = hash & mask_; slots_[at].next_id > 0; at = (at + 1) & mask_) {
+    const int32_t id = slots_[at].next_id - 1;
+    if (slots_[at].tag == tag && same(this->piece(id), piece)) return id;
+  }
+  return {};
+}
+
+}  // namespace xrun

@@ -1,0 +1,82 @@
+#pragma once
+// The pieces of a vocabulary and their ids, in one arena with one hash table.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/text/tokenizer/zeroed_buffer.h"
+
+namespace xrun {
+
+// Returns a hash of a short string; the same in every run.
+uint64_t hash_piece(std::string_view piece);
+
+// What a piece that appears twice, under two ids, is.
+enum class Repeats { kError, kLastOneWins };
+
+// Pieces by id and ids by piece. Filled once, then immutable and thread-safe.
+class Vocabulary {
+ public:
+  static constexpr int64_t kMaxId = (1 << 23) - 1;  // beyond every known model, and 100 MB at most
+
+  void reserve(size_t pieces, size_t bytes);
+  // Takes a piece in; finish() makes it visible. Requires 0 <= id <= kMaxId.
+  void add(std::string_view piece, int32_t id);
+  // Builds the tables. Throws Error starting with `where` if two entries share an id, or a piece
+  // unless the last one of them is to be found by it.
+  void finish(const std::string& where, Repeats repeats = Repeats::kError);
+
+  // Returns the largest id + 1, and how many pieces there are.
+  int64_t size() const { return int64_t(spans_.size()); }
+  int64_t count() const { return count_; }
+  std::optional<int32_t> find(std::string_view piece) const {
+    return find(piece, hash_piece(piece));
+  }
+  std::optional<int32_t> find(std::string_view piece, uint64_t hash) const;
+  // Ask the processor to fetch what find() will read, one after the other: the slot, the span that
+  // it names, the bytes of the span.
+  void prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[hash & mask_]); }
+  void prefetch_span(uint64_t hash) const {
+    const int32_t next_id = slots_[hash & mask_].next_id;
+    if (next_id > 0) __builtin_prefetch(&spans_[size_t(next_id - 1)]);
+  }
+  void prefetch_bytes(uint64_t hash) const {
+    const int32_t next_id = slots_[hash & mask_].next_id;
+    if (next_id > 0) __builtin_prefetch(arena_.data() + spans_[size_t(next_id - 1)].begin);
+  }
+  // Returns the spelling of an id, "" for one that no piece has. Requires 0 <= id < size().
+  std::string_view piece(int32_t id) const {
+    const Span span = spans_[size_t(id)];
+    return {arena_.data() + span.begin, span.size};
+  }
+  bool has(int32_t id) const { return id >= 0 && id < size() && spans_[size_t(id)].size != kNone; }
+
+ private:
+  static constexpr uint32_t kNone = 0;  // the size of an absent piece, or of an empty one
+  struct Span {
+    uint32_t begin = 0;
+    uint32_t size = kNone;
+  };
+  struct Entry {
+    Span span;
+    int32_t id;
+  };
+  struct Slot {
+    uint32_t tag;     // high bits of the hash
+    int32_t next_id;  // the id + 1; 0: empty
+  };
+  void insert(const Entry& entry, uint64_t hash, const std::string& where, Repeats repeats);
+
+  std::string arena_;
+  std::vector<Entry> entries_;  // until finish()
+  std::vector<Span> spans_;     // by id
+  ZeroedBuffer buffer_;
+  Slot* slots_ = nullptr;  // in the buffer: open addressing, at most three quarters full
+  uint64_t mask_ = 0;
+  int64_t count_ = 0;
+};
+
+}  // namespace xrun

@@ -1,0 +1,28 @@
+#pragma once
+// The step of a paused loop as values to look at.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/console/terminal/console.h"
+#include "core/console/inspect/inspected_pack.h"
+#include "lua/bind/loop_pause.h"
+
+namespace xrun {
+
+// The packs of a step of the loop that the recipe is paused at, one entry a set, as they train;
+// `rows` as inspect_step has it. No weights are loaded. Throws Error for a step that the loop does
+// not have.
+std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::string& recipe,
+                                        int64_t step, int64_t rows = -1);
+
+// The rows that `:batch N` asks for. Throws Error if that is no number above 0.
+int64_t batch_rows(std::string_view text);
+
+// The same as text for a console (pack_text.h).
+std::string loop_text(const LoopPause& pause, const std::string& recipe, int64_t step, int64_t rows,
+                      const ConsoleTraits& traits);
+
+}  // namespace xrun

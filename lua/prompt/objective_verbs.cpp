@@ -1,0 +1,249 @@
+#include "lua/prompt/objective_verbs.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/plain_nan.h"
+#include "core/console/terminal/progress.h"
+#include "core/console/terminal/table.h"
+#include "core/model/memory_limit.h"
+#include "core/train/adamw.h"
+#include "core/train/batch.h"
+#include "core/train/objective_gradient.h"
+#include "core/train/policy.h"
+#include "core/train/random_scope.h"
+#include "core/train/reference.h"
+#include "lua/state/args.h"
+#include "lua/prompt/named_objective.h"
+#include "lua/bind/objective.h"
+#include "lua/bind/run_loop.h"
+#include "lua/prompt/shown_table.h"
+#include "lua/bind/stand_in.h"
+#include "lua/prompt/stepper.h"
+
+namespace xrun {
+
+namespace {
+
+// The objective at index i, or the recipe's own; `name` is what it is called in tables.
+Objective objective_at(lua_State* L, Stepper& stepper, int i, const char* which,
+                       std::string* name) {
+  if (!lua_isnoneornil(L, i)) {
+    *name = which;
+    return lua_objective(L, i, which);
+  }
+  push_objective(L, stepper, name);
+  if (name->empty()) *name = "the recipe's";
+  return lua_objective(L, lua_gettop(L), which);
+}
+
+AdamW& optimizer_of(Stepper& stepper) {
+  if (const auto& last = stepper.session().optimizer) return *last;
+  const auto& all = stepper.pause().run->optimizers;
+  XRUN_CHECK(!all.empty(), "the run was given no optimizer (xrun.run), and no step has run here");
+  return *all.front();
+}
+
+// Two copies of the gradients lie on the host.
+void check_room(AdamW& adamw) {
+  int64_t bytes = 0;
+  for (const auto& trainable : adamw.trainables()) {
+    for (const Parameter& one : trainable->parameters()) bytes += 2 * one.master.numel() * 4;
+  }
+  const int64_t available = available_bytes();
+  XRUN_CHECK(available == 0 || bytes < available,
+             "two gradients to compare take {:.0f} MB, and {:.0f} MB are free",
+             static_cast<double>(bytes) / 1e6, static_cast<double>(available) / 1e6);
+}
+
+std::string cell(std::optional<double> value) { return value ? format_metric(*value) : "-"; }
+
+std::string comparison_text(const ObjectiveGradient& first, const ObjectiveGradient& second,
+                            const std::vector<GradientAngle>& angles, const std::string names[2],
+                            int width) {
+  const std::vector<Align> align = {Align::kLeft, Align::kRight, Align::kRight};
+  TextTable values({"", names[0], names[1]}, align);
+  for (const auto& [name, value] : first.metrics) {
+    values.add({name, cell(value), cell(find_metric(second.metrics, name))});
+  }
+  for (const auto& [name, value] : second.metrics) {
+    if (!find_metric(first.metrics, name)) values.add({name, "-", cell(value)});
+  }
+  TextTable groups({"gradient", "cosine", "norm ratio"}, align);
+  for (const GradientAngle& one : angles) {
+    groups.add({one.group, fmt::format("{:.4f}", one.cosine), format_metric(one.norm_ratio)});
+  }
+  return values.text(width) + "\n" + groups.text(width);
+}
+
+// compare(f, g?): g is the recipe's own if it is left out, which then comes first.
+int compare_verb(lua_State* L) {
+  Stepper& stepper = stepper_of(L);
+  stepper.begin_loop();
+  std::string names[2];
+  const bool alone = lua_isnoneornil(L, 2);
+  const int top = lua_gettop(L);
+  lua_settop(L, std::max(top, 2));
+  const Objective first = objective_at(L, stepper, alone ? 3 : 1, "f", &names[0]);
+  const Objective second = objective_at(L, stepper, alone ? 1 : 2, alone ? "f" : "g", &names[1]);
+  AdamW& adamw = optimizer_of(stepper);
+  check_room(adamw);
+  const std::shared_ptr<Batch> batch = stepper.batch();
+  StepOptions options;
+  options.poll = [L] { check_interrupt(L); };
+  const auto gradient = [&](const Objective& objective) {
+    const StepPart part{batch.get(), objective};
+    return objective_gradient(std::span(&part, 1), adamw, options);
+  };
+  const ObjectiveGradient a = gradient(first), b = gradient(second);
+  const std::vector<GradientAngle> angles = compare_gradients(a, b);
+  lua_createtable(L, 0, 4);
+  push(L, angles.front().cosine);
+  lua_setfield(L, -2, "cosine");
+  push(L, angles.front().norm_ratio);
+  lua_setfield(L, -2, "norm_ratio");
+  push(L, std::make_shared<MetricTable>(MetricTable{a.metrics}));
+  lua_setfield(L, -2, "first");
+  push(L, std::make_shared<MetricTable>(MetricTable{b.metrics}));
+  lua_setfield(L, -2, "second");
+  const int width = stepper.session().console->traits().width;
+  show_as(L, comparison_text(a, b, angles, names, width));
+  return 1;
+}
+
+// What the run's models say, so that an objective is checked where it works. Of a reference, whose
+// column holds sums alone, a token's value is the policy's moved by an equal share.
+LogprobStandIn::Source true_values(Stepper& stepper) {
+  return [&stepper](MicroBatch& micro, const std::string& model) -> at::Tensor {
+    Session& session = stepper.session();
+    const View all = micro.all();
+    for (const auto& policy : stepper.pause().run->policies()) {
+      if (stand_in_name(session, *policy) == model) return policy->token_logprob(all);
+    }
+    for (const auto& reference : session.references) {
+      if (stand_in_name(session, *reference) != model) continue;
+      const at::Tensor own = reference->policy()->token_logprob(all).to(at::kDouble);
+      const at::Tensor gap = reference->logprob(all).to(at::kDouble).sub(all.sum(own));
+      const at::Tensor length = all.length().to(at::kDouble).clamp_min(1);
+      return own.add(all.spread(gap.div(length)));
+    }
+    return LogprobStandIn::seeded(0)(micro, model);
+  };
+}
+
+// A session's stand-in for a while.
+class StandInScope {
+ public:
+  StandInScope(Session& session, std::shared_ptr<LogprobStandIn> stand_in)
+      : session_(session), before_(std::exchange(session.stand_in, std::move(stand_in))) {}
+  ~StandInScope() { session_.stand_in = before_; }
+  StandInScope(const StandInScope&) = delete;
+  StandInScope& operator=(const StandInScope&) = delete;
+
+ private:
+  Session& session_;
+  std::shared_ptr<LogprobStandIn> before_;
+};
+
+struct PlacedUnit {
+  LogprobCheck::Unit unit;
+  std::string place;
+};
+
+std::string gradcheck_text(const std::vector<PlacedUnit>& units, const LogprobCheck& all,
+                           int width) {
+  const auto wrong = std::count_if(units.begin(), units.end(),
+                                   [&](const PlacedUnit& one) { return !all.agrees(one.unit); });
+  std::string text =
+      units.empty() ? all.unsure > 0 ? "no row's slope is large enough to be checked"
+                                     : "no row's loss depends on its log-probs"
+                    : fmt::format(
+                          "{} of {} row{} agree with finite differences; the largest "
+                          "relative error is {:.1e}, at {}",
+                          std::ssize(units) - wrong, units.size(), units.size() == 1 ? "" : "s",
+                          plain_nan(units.front().unit.error), units.front().place);
+  if (all.without > 0) {
+    text +=
+        fmt::format("; {} row{} no gradient", all.without, all.without == 1 ? " has" : "s have");
+  }
+  if (all.unsure > 0) {
+    text += fmt::format("\n{} row{} a slope so small that rounding hides whether it is right",
+                        all.unsure, all.unsure == 1 ? " has" : "s have");
+  }
+  if (all.narrow) text += "\nthe loss is not of float64, so digits beyond the third say nothing";
+  if (wrong == 0) return text;
+  TextTable table({"row", "gradient", "difference", "error"},
+                  {Align::kLeft, Align::kRight, Align::kRight, Align::kRight});
+  for (int64_t i = 0; i < std::min<int64_t>(wrong, 10); ++i) {
+    const PlacedUnit& one = units[static_cast<size_t>(i)];
+    table.add({one.place, fmt::format("{:.6g}", plain_nan(one.unit.analytic)),
+               fmt::format("{:.6g}", plain_nan(one.unit.numeric)),
+               fmt::format("{:.1e}", plain_nan(one.unit.error))});
+  }
+  return text + "\n" + table.text(width);
+}
+
+int gradcheck_verb(lua_State* L) {
+  Stepper& stepper = stepper_of(L);
+  stepper.begin_loop();
+  std::string name;
+  lua_settop(L, std::max(lua_gettop(L), 1));
+  const Objective objective = objective_at(L, stepper, 1, "f", &name);
+  const std::shared_ptr<Batch> batch = stepper.batch();
+  const auto stand_in = std::make_shared<LogprobStandIn>(true_values(stepper), at::kDouble);
+  const StandInScope scope(stepper.session(), stand_in);
+  const auto leaves = [&](MicroBatch& micro) { return stand_in->leaves_of(micro); };
+  std::vector<PlacedUnit> units;
+  LogprobCheck all;  // of every micro-batch, but for its units
+  for (const auto& micro : batch->micros()) {
+    check_interrupt(L);
+    const LogprobCheck check = check_logprobs(*micro, objective, leaves);
+    micro->close();
+    all.without += check.without;
+    all.unsure += check.unsure;
+    all.narrow = all.narrow || check.narrow;
+    for (const LogprobCheck::Unit& unit : check.units) {
+      units.push_back({unit, micro->row_name(unit.row)});
+    }
+  }
+  std::stable_sort(units.begin(), units.end(), [](const PlacedUnit& a, const PlacedUnit& b) {
+    return parts_more(a.unit, b.unit);
+  });
+  lua_createtable(L, 0, 4);
+  push(L, all.unsure);
+  lua_setfield(L, -2, "unsure");
+  push(L, units.empty() ? 0.0 : units.front().unit.error);
+  lua_setfield(L, -2, "worst");
+  push(L, units.empty() ? std::string() : units.front().place);
+  lua_setfield(L, -2, "row");
+  push(L, std::ssize(units));
+  lua_setfield(L, -2, "rows");
+  const int width = stepper.session().console->traits().width;
+  show_as(L, gradcheck_text(units, all, width));
+  return 1;
+}
+
+constexpr PromptVerb kVerbs[] = {
+    {"compare", "(f, g?) -> table",
+     "Losses, metrics and gradients of two objectives on the batch in hand, side by side, without "
+     "an update: cosine and ratio of norms, whole and by kind of weight. One alone is compared "
+     "with "
+     "the recipe's own.",
+     compare_verb},
+    {"gradcheck", "(f?) -> table",
+     "Compares the gradient of an objective, the recipe's own if it is left out, with central "
+     "differences in float64 of the log-probs that it receives, row by row of the batch in hand; "
+     "names the worst row.",
+     gradcheck_verb},
+};
+
+}  // namespace
+
+std::span<const PromptVerb> objective_verbs() { return kVerbs; }
+
+}  // namespace xrun

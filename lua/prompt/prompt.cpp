@@ -1,0 +1,249 @@
+// An input is tried as `return INPUT` first, so that expressions show their values, and then as
+// statements. Chunks are named "input 3", so that errors and functions say where they were typed.
+
+#include "lua/prompt/prompt.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
+#include "core/config/prompt_chunk.h"
+#include "core/base/suggest.h"
+#include "core/base/trimmed.h"
+#include "core/console/terminal/shown_text.h"
+#include "lua/state/args.h"
+#include "lua/state/interruption.h"
+#include "lua/prompt/prompt_world.h"
+#include "lua/tensor/value_text.h"
+
+namespace xrun {
+namespace {
+
+// ":time f(x)" as "time" and "f(x)".
+std::pair<std::string, std::string_view> split_command(std::string_view input) {
+  input.remove_prefix(1);
+  const size_t end = std::min(input.find_first_of(kBlanks), input.size());
+  return {std::string(input.substr(0, end)), trimmed(input.substr(end))};
+}
+
+// Loads text alone, never bytecode; as luaL_loadbuffer.
+int load_text(lua_State* L, const std::string& text, const std::string& chunk) {
+  return luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(), "t");
+}
+
+// Whether a text is a chunk; if it is none, `unfinished` says whether the parser met its end.
+bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
+  const StackGuard guard(L);
+  if (load_text(L, text, "=prompt") == 0) return true;
+  size_t size = 0;
+  const char* message = lua_tolstring(L, -1, &size);
+  // A text in quotes ends with its line.
+  const std::string_view wrong(message, size);
+  *unfinished = *unfinished || (wrong.ends_with("'<eof>'") &&
+                                wrong.find("unfinished string") == std::string_view::npos);
+  return false;
+}
+
+// With a nil in front, or a call would be one in tail position, which no error could place.
+std::string as_expression(std::string_view input) {
+  if (input.starts_with('=')) input.remove_prefix(1);
+  return "return nil, " + std::string(input);
+}
+
+}  // namespace
+
+Prompt::Prompt(LuaState& state, std::shared_ptr<Console> console)
+    : state_(state), console_(std::move(console)), world_(prompt_world(state)) {
+  add_prompt_commands(*this);
+}
+
+Prompt::~Prompt() {
+  if (world_.open == this) world_.open = nullptr;
+}
+
+Prompt& Prompt::of(lua_State* L) {
+  PromptWorld& world = prompt_world(LuaState::of(L));
+  XRUN_CHECK(world.open != nullptr, "this works at the prompt of xrun repl alone");
+  return *world.open;
+}
+
+void Prompt::set_names(std::shared_ptr<PromptNames> names) { world_.names = std::move(names); }
+
+void Prompt::add(PromptCommand command) {
+  XRUN_CHECK(!command.doc.empty(), ":{} has no doc string", command.name);
+  for (PromptCommand& known : commands_) {
+    if (known.name != command.name) continue;
+    command.of_recipe |= known.of_recipe;
+    known = std::move(command);
+    return;
+  }
+  commands_.push_back(std::move(command));
+}
+
+void Prompt::add_verb(const std::string& name, const std::string& signature, const std::string& doc,
+                      lua_CFunction function) {
+  lua_State* L = state_;
+  const StackGuard guard(L);
+  world_.verbs.push(L);
+  push(L, name);
+  push_function(
+      L, {.name = "repl." + name, .kind = DocKind::kFunction, .signature = signature, .doc = doc},
+      function);
+  lua_rawset(L, -3);
+  verb_names_.push_back(name);
+}
+
+bool Prompt::push_name(const std::string& name) { return push_world_name(state_, world_, name); }
+
+void Prompt::assign(const std::string& name) { assign_world_name(state_, world_, name); }
+
+std::vector<std::string> Prompt::names() { return world_names(state_, world_); }
+
+bool Prompt::wants_more(std::string_view input) {
+  std::string_view text = trimmed(input);
+  if (text.empty()) return false;
+  if (text[0] == ':') {
+    const auto [name, rest] = split_command(text);
+    for (const PromptCommand& command : commands_) {
+      if (command.name == name && command.takes_chunk) return wants_more(rest);
+    }
+    return false;
+  }
+  bool unfinished = false;
+  if (is_chunk(state_, as_expression(text), &unfinished)) return false;
+  if (is_chunk(state_, std::string(input), &unfinished)) return false;
+  return unfinished;
+}
+
+void Prompt::run_chunk(std::string_view input, const std::string& chunk, int first_line) {
+  lua_State* L = state_;
+  XRUN_CHECK(!trimmed(input).starts_with("\x1bLJ"), "this is bytecode; what is typed is text");
+  bool unfinished = false;
+  const std::string expression = as_expression(trimmed(input));
+  const bool is_expression = is_chunk(L, expression, &unfinished);
+  const std::string text = is_expression ? expression : with_lasting_locals(input);
+  const std::string lines = std::string(static_cast<size_t>(first_line - 1), '\n') + text;
+  if (load_text(L, lines, chunk) != 0) {
+    throw LuaError(syntax_report(L, -1));
+  }
+  world_.environment.push(L);
+  lua_setfenv(L, -2);
+  const int function = lua_gettop(L);
+  protected_call(L, 0, LUA_MULTRET);
+  if (is_expression) lua_remove(L, function);
+}
+
+int Prompt::call_chunk(std::string_view chunk) {
+  lua_State* L = state_;
+  const int below = lua_gettop(L);
+  const std::string name = fmt::format("@input {}", ++inputs_);
+  remember_source(L, name, std::string(chunk));
+  run_chunk(chunk, name, 1);
+  return lua_gettop(L) - below;
+}
+
+std::string Prompt::show_results(int first) {
+  lua_State* L = state_;
+  std::string text;
+  for (int i = first; i <= lua_gettop(L); ++i) {
+    const int width = console_->traits().width;
+    text += (text.empty() ? "" : "\n") + value_text(L, i, {.width = width});
+  }
+  if (lua_gettop(L) >= first && !lua_isnil(L, first)) {
+    world_.own.push(L);
+    push(L, "_");
+    lua_pushvalue(L, first);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+  }
+  return text;
+}
+
+PromptAnswer Prompt::answer(const std::function<std::string()>& work) {
+  const StackGuard guard(state_);
+  Prompt* const before = world_.open;
+  world_.open = this;
+  PromptAnswer answer;
+  const auto fail = [&](std::string_view text) {
+    // The first line is what matters; the rest is the excerpt.
+    const std::string shown = shown_text(text);
+    const size_t line = std::min(shown.find('\n'), shown.size());
+    answer.text = console_->red(shown.substr(0, line)) + shown.substr(line);
+    answer.failed = true;
+  };
+  try {
+    answer.text = work();
+  } catch (const Interrupted& stop) {
+    world_.open = before;
+    if (stop.signal_number() != SIGINT) throw;
+    LuaState::clear_interrupt(SIGINT);
+    clear_interrupt(SIGINT);
+    const std::string place = interrupted_at(state_);
+    fail(place.empty() ? "interrupted" : "interrupted at " + place);
+    answer.interrupted = true;
+  } catch (const c10::Error& error) {
+    fail(error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    fail("out of memory");
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+  world_.open = before;
+  return answer;
+}
+
+PromptAnswer Prompt::evaluate(std::string_view input) {
+  if (trimmed(input).empty()) return {};
+  if (trimmed(input)[0] != ':') ++inputs_;
+  return evaluate(input, fmt::format("@input {}", inputs_), 1);
+}
+
+PromptAnswer Prompt::evaluate(std::string_view input, const std::string& chunk, int first_line) {
+  const std::string_view text = trimmed(input);
+  if (text.empty()) return {};
+  if (before_input) before_input(text);
+  const PromptAnswer answer = text[0] == ':' ? obey(text) : run_input(input, chunk, first_line);
+  if (on_input) on_input(text, answer.failed);
+  return answer;
+}
+
+PromptAnswer Prompt::run_input(std::string_view input, const std::string& chunk, int first_line) {
+  return answer([&] {
+    if (first_line > 1 || !chunk.starts_with("@input ")) {
+      // A script's text grows with each of its inputs.
+      auto lines = std::count(script_.begin(), script_.end(), '\n');
+      if (lines >= first_line) script_.clear(), lines = 0;
+      script_.append(static_cast<size_t>(first_line - 1 - lines), '\n');
+      script_ += std::string(input) + "\n";
+      remember_source(state_, chunk, script_);
+    } else {
+      remember_source(state_, chunk, std::string(input));
+    }
+    const int first = lua_gettop(state_) + 1;
+    run_chunk(input, chunk, first_line);
+    const std::string shown = show_results(first);
+    kept_inputs_.emplace_back(input);
+    return shown;
+  });
+}
+
+PromptAnswer Prompt::obey(std::string_view input) {
+  return answer([&] {
+    const auto [name, rest] = split_command(input);
+    std::vector<std::string> known;
+    for (const PromptCommand& command : commands_) {
+      known.push_back(":" + command.name);
+      if (command.name != name) continue;
+      std::string said = command.run(*this, rest);
+      if (command.kept) kept_inputs_.emplace_back(input);
+      return said;
+    }
+    throw Error(fmt::format("there is no :{}{}; :help lists what there is", name,
+                            did_you_mean(":" + name, known)));
+  });
+}
+
+}  // namespace xrun

@@ -1,0 +1,140 @@
+#pragma once
+// The prompt: reads chunks of Lua in a world of names, prints what they give, obeys colon commands.
+//
+// Names are looked for in this order: the suspended frame (PromptNames), what the prompt itself
+// defined, the verbs, the globals; but a verb hides the frame's name, such as the loop's own
+// `step`. An assignment goes to the frame if it has the name (an error if a verb hides it there),
+// else to the prompt's own names, where it persists; a `local` at the top level of an input is such
+// an assignment.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/console/terminal/completion.h"
+#include "core/console/terminal/console.h"
+#include "lua/state/lua_state.h"
+
+namespace xrun {
+
+class Prompt;
+struct PromptWorld;
+
+// An input that begins with a colon: ":time CHUNK". `name` is spelt without the colon, `arguments`
+// as help shows it ("CHUNK", "[PATTERN]", "" none). `run` gets what follows the name, without
+// blanks around it, and returns what is printed; what it throws is shown as an error.
+struct PromptCommand {
+  std::string name, arguments, doc;
+  std::function<std::string(Prompt&, std::string_view rest)> run;
+  bool takes_chunk = false;  // its argument is Lua, of as many lines as Lua wants
+  bool kept = false;         // one of the kept inputs: it changes what later ones see
+  bool of_recipe = false;  // it is about a recipe that is paused; stays where one replaces another
+};
+
+// Names that live outside the prompt: the locals and upvalues of a suspended frame. They are asked
+// for after the prompt is closed, too, when the recipe calls a function that was typed at it.
+class PromptNames {
+ public:
+  virtual ~PromptNames() = default;
+  // Pushes the value of a name on L and returns true; false, with nothing pushed, if there is none.
+  virtual bool read(lua_State* L, const std::string& name) = 0;
+  // Pops the value on top of L into a name and returns true; false, with nothing popped, if there
+  // is no such name here.
+  virtual bool write(lua_State* L, const std::string& name) = 0;
+  virtual std::vector<std::string> names() = 0;  // those that hold anything
+};
+
+// What became of an input.
+struct PromptAnswer {
+  std::string text;     // to be printed: values, or the error's text; "" nothing
+  bool failed = false;  // an error, or interrupted
+  bool interrupted = false;
+};
+
+// Belongs to one LuaState, which outlives it. Not thread-safe.
+class Prompt {
+ public:
+  // `console` is where chunks and commands print and what widths and colours are asked of.
+  Prompt(LuaState& state, std::shared_ptr<Console> console);
+  ~Prompt();
+  Prompt(const Prompt&) = delete;
+  Prompt& operator=(const Prompt&) = delete;
+  // The prompt whose input is being evaluated in this state. Throws Error outside of one.
+  static Prompt& of(lua_State* L);
+
+  LuaState& state() { return state_; }
+  lua_State* lua() const { return state_; }
+  Console& console() { return *console_; }
+
+  // The suspended frame's names; nullptr: there is none.
+  void set_names(std::shared_ptr<PromptNames> names);
+  // Adds a colon command, or replaces the one of that name.
+  void add(PromptCommand command);
+  const std::vector<PromptCommand>& commands() const { return commands_; }
+  // Adds a verb: a documented function that every input sees as `name`. The entry is kept as
+  // "repl.name", of kind function.
+  void add_verb(const std::string& name, const std::string& signature, const std::string& doc,
+                lua_CFunction function);
+  const std::vector<std::string>& verbs() const { return verb_names_; }
+
+  // Evaluates one input: a colon command, an expression, or statements. Never throws what the input
+  // did wrong. A pending interruption is taken and forgotten. `first_line` and `chunk` say where a
+  // script's input stands ("@file.lua", line 12); by default it is "input N".
+  PromptAnswer evaluate(std::string_view input);
+  PromptAnswer evaluate(std::string_view input, const std::string& chunk, int first_line);
+  // Whether an input needs more lines: Lua's parser wants more at its end.
+  bool wants_more(std::string_view input);
+  // What could stand at the cursor; `cursor` is a byte offset. Calls no function.
+  Completions complete(std::string_view text, size_t cursor);
+
+  // Evaluates Lua as an input would and leaves its values on the stack of lua(); returns how many.
+  // Throws what Lua threw. For commands whose argument is a chunk (":time CHUNK").
+  int call_chunk(std::string_view chunk);
+  // Pushes the value of a name as inputs see it, and returns true; false if it is not defined.
+  bool push_name(const std::string& name);
+  // Sets one of the prompt's own names, or the frame's, to the value on top of the stack; pops it.
+  void assign(const std::string& name);
+  // Every name that an input may use, sorted.
+  std::vector<std::string> names();
+
+  // Ends the prompt after this input; `continue()` and Ctrl-D do.
+  void leave() { leaving_ = true; }
+  bool leaving() const { return leaving_; }
+  void stay() { leaving_ = false; }  // a prompt that is opened again
+
+  // Inputs that were evaluated without an error, in order; of the colon commands those that are
+  // kept.
+  const std::vector<std::string>& kept_inputs() const { return kept_inputs_; }
+  // Called with each input before it is evaluated, and afterwards with whether it failed: the log
+  // of a run under control. May be empty.
+  std::function<void(std::string_view input)> before_input;
+  std::function<void(std::string_view input, bool failed)> on_input;
+
+ private:
+  PromptAnswer obey(std::string_view input);
+  PromptAnswer run_input(std::string_view input, const std::string& chunk, int first_line);
+  // Calls an input as an expression or as statements; leaves its values on the stack. Throws
+  // LuaError, of its syntax too.
+  void run_chunk(std::string_view input, const std::string& chunk, int first_line);
+  std::string show_results(int first);
+  // What `work` returns or throws, as an answer.
+  PromptAnswer answer(const std::function<std::string()>& work);
+
+  LuaState& state_;
+  std::shared_ptr<Console> console_;
+  PromptWorld& world_;
+  std::vector<PromptCommand> commands_;
+  std::vector<std::string> verb_names_;
+  std::string script_;  // what a script has given so far, for excerpts
+  int64_t inputs_ = 0;
+  bool leaving_ = false;
+  std::vector<std::string> kept_inputs_;
+};
+
+// The commands that every prompt has: help, doc, ops, type, time, prof, mem, src, save, quit, and
+// those that want a recipe (set, batch, reload), which say so without one.
+void add_prompt_commands(Prompt& prompt);
+
+}  // namespace xrun

@@ -1,0 +1,138 @@
+// set, save, quit, and the commands that only a paused recipe has a meaning for.
+
+#include "lua/prompt/prompt_commands.h"
+
+#include <filesystem>
+
+#include "core/config/config_field.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/config/recipe_text.h"
+#include "core/base/shell_word.h"
+#include "lua/state/args.h"
+#include "lua/bind/recipe.h"
+#include "lua/tensor/value_text.h"
+
+namespace xrun {
+namespace {
+
+// Pushes the table that holds the last part of a path of the recipe's config; returns that part.
+std::string push_config_home(Prompt& prompt, const std::string& config, const std::string& path) {
+  lua_State* L = prompt.lua();
+  XRUN_CHECK(prompt.push_name(config) && lua_istable(L, -1),
+             "`{}` is not there yet: the recipe stopped before its line", config);
+  size_t at = 0;
+  for (size_t dot; (dot = path.find('.', at)) != std::string::npos; at = dot + 1) {
+    const std::string part = path.substr(at, dot - at);
+    const bool index = !part.empty() && part.find_first_not_of("0123456789") == part.npos;
+    if (index) {
+      push(L, std::stod(part));
+    } else {
+      push(L, part);
+    }
+    lua_rawget(L, -2);
+    XRUN_CHECK(lua_istable(L, -1), "the config has no table `{}`", path.substr(0, dot));
+  }
+  return path.substr(at);
+}
+
+std::string set_key(Prompt& prompt, std::string_view rest) {
+  lua_State* L = prompt.lua();
+  const StackGuard guard(L);
+  const RecipeContext& context = recipe_context(L);
+  const std::string config = context.text.config_name;
+  XRUN_CHECK(!config.empty(),
+             "there is no config: open a recipe that has one, xrun repl RECIPE.lua");
+  const size_t end = std::min(rest.find_first_of(" ="), rest.size());
+  const std::string path(rest.substr(0, end));
+  const size_t begin = rest.find_first_not_of(" =", end);
+  XRUN_CHECK(!path.empty() && begin != rest.npos, "wanted :set KEY VALUE, as in :set beta 0.2");
+  const std::string text(rest.substr(begin));
+  const std::string key = push_config_home(prompt, config, path);
+  push(L, key);
+  lua_rawget(L, -2);
+  const int before = lua_type(L, -1);
+  XRUN_CHECK(before != LUA_TNIL || find_config_field(path) != nullptr,
+             "the config has no `{}`; :set changes what is there", path);
+  const std::string old = value_text(L, -1, {.width = 60});
+  lua_pop(L, 1);
+  const auto literal = parse_literal(text);
+  push(L, literal ? literal_json(*literal) : Json(text));
+  XRUN_CHECK(before == LUA_TNIL || lua_type(L, -1) == before, "{} is {}: got {}, wanted a {}", path,
+             old, value_text(L, -1, {.width = 60}), lua_typename(L, before));
+  const std::string now = value_text(L, -1, {.width = 60});
+  push(L, key);
+  lua_insert(L, -2);
+  lua_rawset(L, -3);
+  std::string said = fmt::format("{}.{} = {}  (was {})", config, path, now, old);
+  if (find_config_field(path) != nullptr) {
+    said += fmt::format(
+        "\nthe engine has read its own keys; only lines that read {}.{} from now on see this "
+        "(--set {}={} begins with it)",
+        config, path, path, text);
+  }
+  return said;
+}
+
+// The command that reads a file of inputs to the same names.
+std::string command_of(const RecipeOptions& options, const std::string& file) {
+  std::string out = "xrun repl ";
+  if (!options.recipe.empty() && options.recipe != kNoRecipe) {
+    out += shell_word(options.recipe) + " ";
+  }
+  for (const std::string& set : options.sets) out += "--set " + shell_word(set) + " ";
+  return out + "< " + shell_word(file);
+}
+
+std::string save(Prompt& prompt, std::string_view rest) {
+  XRUN_CHECK(!rest.empty(), "wanted :save FILE");
+  const std::filesystem::path file(rest);
+  XRUN_CHECK(!std::filesystem::exists(file), "{} is there already; choose another name",
+             file.string());
+  const RecipeOptions& options = recipe_context(prompt.state()).options;
+  std::string text =
+      "-- Inputs of a prompt; " + command_of(options, file.filename().string()) + "\n";
+  for (const std::string& input : prompt.kept_inputs()) text += input + "\n";
+  write_file_atomic(file, text);
+  return fmt::format("{} inputs in {}", prompt.kept_inputs().size(), file.string());
+}
+
+std::string quit(Prompt& prompt, std::string_view) {
+  prompt.leave();
+  return "";
+}
+
+std::string wants_paused_recipe(Prompt&, std::string_view) {
+  throw Error("this wants a recipe that is paused at its loop: xrun repl RECIPE.lua");
+}
+
+}  // namespace
+
+void add_prompt_commands(Prompt& prompt) {
+  add_word_commands(prompt);
+  add_measure_commands(prompt);
+  prompt.add({.name = "set",
+              .arguments = "KEY VALUE",
+              .doc = "Changes a value of the recipe's config, for the lines that read it.",
+              .run = set_key,
+              .kept = true,
+              .of_recipe = true});
+  prompt.add({.name = "batch",
+              .arguments = "",
+              .doc = "Shows the current batch as packs and segments.",
+              .run = wants_paused_recipe,
+              .of_recipe = true});
+  prompt.add({.name = "reload",
+              .arguments = "",
+              .doc = "Reads the recipe's file again and goes back to its loop.",
+              .run = wants_paused_recipe,
+              .of_recipe = true});
+  prompt.add(
+      {"save", "FILE",
+       "Writes the inputs so far, each :set too, those that failed left out, as a script for "
+       "`xrun repl`.",
+       save});
+  prompt.add({"quit", "", "Ends the prompt, as Ctrl-D does.", quit});
+}
+
+}  // namespace xrun

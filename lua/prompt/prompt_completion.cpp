@@ -1,0 +1,173 @@
+// What stands before the cursor is read backwards: a word, and the chain of fields, methods and
+// calls that it continues. The chain's type is found without running anything: through values where
+// they are there, through doc strings ("(view) -> Tensor [n]") where they would have to be made.
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+#include "core/config/config_field.h"
+#include "core/config/lua_lexer.h"
+#include "core/config/lua_words.h"
+#include "lua/prompt/completion_ways.h"
+#include "lua/tensor/op_table.h"
+#include "lua/prompt/prompt.h"
+
+namespace xrun {
+namespace {
+
+using Kind = LuaToken::Kind;
+
+// The first token of the chain that ends before tokens[end].
+size_t chain_begin(const std::vector<LuaToken>& tokens, size_t end) {
+  size_t at = end;
+  while (at > 0) {
+    size_t part = at - 1;
+    while (part > 0 && (is_sign(tokens[part], ")") || is_sign(tokens[part], "}") ||
+                        tokens[part].kind == Kind::kString)) {
+      if (tokens[part].kind == Kind::kString) {
+        --part;
+        continue;
+      }
+      int depth = 0;
+      while (part > 0) {
+        const std::string& sign = tokens[part].text;
+        if (tokens[part].kind == Kind::kSign && (sign == ")" || sign == "}")) ++depth;
+        if (tokens[part].kind == Kind::kSign && (sign == "(" || sign == "{") && --depth == 0) break;
+        --part;
+      }
+      if (part > 0) --part;
+    }
+    if (tokens[part].kind != Kind::kName) return at;
+    at = part;
+    if (at == 0 || !(is_sign(tokens[at - 1], ".") || is_sign(tokens[at - 1], ":"))) return at;
+    --at;
+  }
+  return at;
+}
+
+// Where the call begins whose last table is open before the end: the index of its bracket.
+std::optional<size_t> open_call(const std::vector<LuaToken>& tokens, size_t end) {
+  int depth = 0;
+  bool in_table = false;
+  for (size_t t = end; t-- > 0;) {
+    const std::string& sign = tokens[t].text;
+    if (tokens[t].kind != Kind::kSign) continue;
+    if (sign == ")" || sign == "}" || sign == "]") ++depth;
+    if (sign == "(" || sign == "{" || sign == "[") {
+      if (--depth >= 0) continue;
+      if (sign == "{" && !in_table) {
+        in_table = true;
+        depth = 0;
+        if (t > 0 && tokens[t - 1].kind == Kind::kName) return t;  // f{...}
+        continue;
+      }
+      return sign == "(" && in_table ? std::optional(t) : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+// The text of the string that is open at the end of the text, if one is: its first byte.
+std::optional<size_t> open_string(std::string_view text) {
+  char quote = 0;
+  size_t begin = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '\n') quote = 0;
+    if (quote == 0 && c == '-' && text.substr(at).starts_with("--")) {
+      at = std::min(text.find('\n', at), text.size() - 1);
+    } else if (quote == 0 && (c == '"' || c == '\'')) {
+      quote = c;
+      begin = at + 1;
+    } else if (quote != 0 && c == '\\') {
+      ++at;
+    } else if (c == quote) {
+      quote = 0;
+    }
+  }
+  return quote != 0 ? std::optional(begin) : std::nullopt;
+}
+
+Completions complete_command(const std::vector<PromptCommand>& commands, std::string_view text) {
+  Completions found{.begin = 0, .ways = {}};
+  for (const PromptCommand& command : commands) {
+    const std::string name = ":" + command.name;
+    if (name.starts_with(text)) {
+      found.ways.push_back({name + (command.arguments.empty() ? "" : " "), command.doc});
+    }
+  }
+  std::sort(found.ways.begin(), found.ways.end(),
+            [](const Completion& a, const Completion& b) { return a.text < b.text; });
+  return found;
+}
+
+// Names that ":doc" and ":set" take and that are no Lua.
+void add_words(CompletionWays& completer, std::string_view command, std::string_view word) {
+  if (command == ":doc" || command == ":help" || command == ":set") {
+    for (const ConfigField& field : config_fields()) {
+      if (field.path.starts_with(word)) completer.add(field.path, "config key");
+    }
+  }
+  if (command == ":doc" || command == ":help" || command == ":ops") {
+    for (const std::string& name : public_op_names()) {
+      if (!word.empty() && name.starts_with(word)) completer.add(name, "operator");
+    }
+  }
+}
+
+// What `word`, which begins at `begin` of the input, may become behind the chunk.
+Completions complete_word(CompletionWays& completer, std::string_view chunk, std::string_view word,
+                          size_t begin) {
+  const std::vector<LuaToken> tokens = lex_lua(chunk);
+  const size_t end = tokens.size() - 1;  // without kEnd
+  const bool member = end > 0 && (is_sign(tokens[end - 1], ".") || is_sign(tokens[end - 1], ":"));
+  if (member) {
+    completer.members(tokens, chain_begin(tokens, end - 1), end - 1, is_sign(tokens[end - 1], ":"),
+                      word);
+    return {begin, completer.take()};
+  }
+  const bool key_place =
+      end > 0 && (is_sign(tokens[end - 1], "{") || is_sign(tokens[end - 1], ","));
+  const std::optional<size_t> call = key_place ? open_call(tokens, end) : std::nullopt;
+  if (call) completer.keywords(tokens, chain_begin(tokens, *call), *call, word);
+  Completions found{begin, completer.take()};
+  if (!found.ways.empty()) return found;
+  completer.names(word);
+  found.ways = completer.take();
+  return found;
+}
+
+}  // namespace
+
+Completions Prompt::complete(std::string_view text, size_t cursor) {
+  const std::string_view before = text.substr(0, cursor);
+  const StackGuard guard(state_);
+  const size_t blank = before.find(' ');
+  if (before.starts_with(':') && blank == before.npos) return complete_command(commands_, before);
+  CompletionWays completer(state_, world_);
+  if (const auto string = open_string(before)) {
+    completer.files(before.substr(*string));
+    return {*string, completer.take()};
+  }
+  size_t begin = before.size();
+  while (begin > 0 && in_lua_name(before[begin - 1])) --begin;
+  std::string_view chunk = before.substr(0, begin);
+  const std::string_view word = before.substr(begin);
+  if (before.starts_with(':')) {
+    const std::string_view command = before.substr(0, blank);
+    if (command == ":save") {
+      completer.files(before.substr(blank + 1));
+      return {blank + 1, completer.take()};
+    }
+    const size_t path = before.rfind(' ') + 1;
+    add_words(completer, command, before.substr(path));
+    if (Completions found{path, completer.take()}; !found.ways.empty() && path != begin)
+      return found;
+    add_words(completer, command, word);
+    chunk.remove_prefix(blank);
+  }
+  return complete_word(completer, chunk, word, begin);
+}
+
+}  // namespace xrun

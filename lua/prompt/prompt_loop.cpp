@@ -1,0 +1,132 @@
+#include "lua/prompt/prompt_loop.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/work_interrupt.h"
+#include "core/console/terminal/history.h"
+#include "core/console/terminal/input_lines.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/run/signals.h"
+
+namespace xrun {
+namespace {
+
+constexpr const char* kAsk = "xrun> ";
+constexpr const char* kAskMore = "   .. ";
+
+void on_prompt_signal(int signal_number) {
+  LuaState::interrupt_from_signal(signal_number);
+  TerminalInput::wake();
+}
+
+// Where inputs are evaluated, and in which thread: others may not touch the state.
+LuaState* open_state = nullptr;
+std::thread::id open_thread;
+
+void poll_work() {
+  if (open_state != nullptr && std::this_thread::get_id() == open_thread) {
+    check_interrupt(open_state->get());
+  }
+}
+
+// Signals as a prompt wants them, and its state as the one they stop, within long work too.
+class PromptSignals {
+ public:
+  explicit PromptSignals(LuaState& state)
+      : before_(set_signal_manner(SignalManner::kPrompt)), poll_before_(set_work_poll(poll_work)) {
+    open_state = &state;
+    open_thread = std::this_thread::get_id();
+    LuaState::set_interruptible(&state);
+    set_signal_hook(on_prompt_signal);
+    install_signal_handlers();
+  }
+  ~PromptSignals() {
+    set_work_poll(poll_before_);
+    open_state = nullptr;
+    set_signal_manner(before_);
+    set_signal_hook(LuaState::interrupt_from_signal);
+  }
+  PromptSignals(const PromptSignals&) = delete;
+  PromptSignals& operator=(const PromptSignals&) = delete;
+
+ private:
+  SignalManner before_;
+  WorkPoll poll_before_;
+};
+
+bool can_edit() {
+  const char* term = std::getenv("TERM");
+  return ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0 && term != nullptr &&
+         *term != '\0' && std::string_view(term) != "dumb";
+}
+
+// Evaluates what `lines` gives; returns whether one failed.
+bool answer_all(Prompt& prompt, InputLines& lines, const std::string& chunk,
+                const std::function<void(const std::string&)>& keep) {
+  bool failed = false;
+  std::string input;
+  while (!prompt.leaving()) {
+    const InputLines::Got got = lines.next(input);
+    if (got == InputLines::Got::kStopped) throw Interrupted(interrupt_signal());
+    if (got == InputLines::Got::kEnd) break;
+    // A Ctrl-C that came between two inputs was for neither.
+    if (!interrupt_requested()) LuaState::clear_interrupt(SIGINT);
+    keep(input);
+    const PromptAnswer answer = lines.first_line() > 0
+                                    ? prompt.evaluate(input, chunk, lines.first_line())
+                                    : prompt.evaluate(input);
+    failed = failed || answer.failed;
+    prompt.console().set_status("");
+    std::fflush(stdout);  // what io.write left there
+    if (!answer.text.empty()) prompt.console().print(answer.text);
+  }
+  return failed;
+}
+
+}  // namespace
+
+bool run_prompt(Prompt& prompt, const std::string& greeting) {
+  const PromptSignals signals(prompt.state());
+  prompt.stay();
+  const auto wants_more = [&](std::string_view text) { return prompt.wants_more(text); };
+  Console& console = prompt.console();
+  if (!greeting.empty()) console.print(greeting);
+  if (!can_edit()) {
+    const auto ask = [](bool more) {
+      const std::string_view text = more ? kAskMore : kAsk;
+      if (::write(STDOUT_FILENO, text.data(), text.size()) < 0) {
+        // nobody sees it
+      }
+    };
+    PlainLines lines(STDIN_FILENO, wants_more, ask);
+    const bool failed = answer_all(prompt, lines, "", [](const std::string&) {});
+    if (!prompt.leaving()) console.print("");
+    return failed;
+  }
+  History history(history_file());
+  if (!history.problem().empty()) console.print(console.dim(shown_text(history.problem())));
+  EditedLines lines(STDIN_FILENO, STDOUT_FILENO,
+                    {.prompt = console.bold(kAsk),
+                     .more = console.dim(kAskMore),
+                     .wants_more = wants_more,
+                     .complete = [&](std::string_view text,
+                                     size_t cursor) { return prompt.complete(text, cursor); }},
+                    history);
+  return answer_all(prompt, lines, "", [&](const std::string& input) { history.add(input); });
+}
+
+bool run_script(Prompt& prompt, int fd, const std::string& name) {
+  const PromptSignals signals(prompt.state());
+  prompt.stay();
+  PlainLines lines(fd, [&](std::string_view text) { return prompt.wants_more(text); });
+  return answer_all(prompt, lines, "@" + name, [](const std::string&) {});
+}
+
+}  // namespace xrun

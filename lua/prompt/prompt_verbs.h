@@ -1,0 +1,26 @@
+#pragma once
+// What a prompt over a paused recipe adds to one without: step, again, batch, continue, compare,
+// gradcheck, rows, :batch and :reload.
+
+#include <functional>
+#include <lua.hpp>
+#include <memory>
+
+#include "lua/prompt/prompt.h"
+#include "lua/prompt/stepper.h"
+
+namespace xrun {
+
+struct PromptVerb {
+  const char *name, *signature, *doc;
+  lua_CFunction function;
+};
+
+// Adds them to a prompt over the stepper's recipe, makes the names of its pause those of the prompt
+// and keeps the run's log of inputs and of names that change. A verb that is called after the
+// stepper's end is an error.
+//   reload  begins the recipe again from its file and pauses at the same step; empty: it cannot
+void add_step_verbs(Prompt& prompt, const std::shared_ptr<Stepper>& stepper,
+                    std::function<std::string()> reload = {});
+
+}  // namespace xrun

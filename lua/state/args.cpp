@@ -1,0 +1,124 @@
+// Reads never coerce: a string is no number and a number no string, so that a slip of the user
+// surfaces at its own line.
+
+#include "lua/state/args.h"
+
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/base/suggest.h"
+
+namespace xrun {
+
+void throw_argument(lua_State* L, int i, const char* what, std::string_view wanted) {
+  const std::string got = lua_type(L, i) == LUA_TNONE ? "nothing" : describe_value(L, i);
+  if (what != nullptr && std::string_view(what).find(' ') != std::string_view::npos) {
+    throw Error(fmt::format("{}: got {}, wanted {}", what, got, wanted));  // an option's full name
+  }
+  // Argument 1 of a method is the object before the colon; callers number what is in parentheses.
+  const std::string name = what == nullptr ? "" : fmt::format(" ({})", what);
+  throw Error(fmt::format("argument {}{}: got {}, wanted {}", i, name, got, wanted));
+}
+
+int64_t read_int(lua_State* L, int i, const char* what) {
+  constexpr double kLargest = 9007199254740992.0;  // 2^53: beyond it doubles skip integers
+  const double value = lua_type(L, i) == LUA_TNUMBER ? lua_tonumber(L, i) : NAN;
+  if (!(std::floor(value) == value && std::fabs(value) <= kLargest)) {
+    throw_argument(L, i, what, "a whole number");
+  }
+  return static_cast<int64_t>(value);
+}
+
+double read_number(lua_State* L, int i, const char* what) {
+  if (lua_type(L, i) != LUA_TNUMBER) throw_argument(L, i, what, "a number");
+  return lua_tonumber(L, i);
+}
+
+bool read_bool(lua_State* L, int i, const char* what) {
+  if (lua_type(L, i) != LUA_TBOOLEAN) throw_argument(L, i, what, "true or false");
+  return lua_toboolean(L, i) != 0;
+}
+
+std::string read_string(lua_State* L, int i, const char* what) {
+  if (lua_type(L, i) != LUA_TSTRING) throw_argument(L, i, what, "a string");
+  size_t size = 0;
+  const char* text = lua_tolstring(L, i, &size);
+  return {text, size};
+}
+
+LuaRef read_function(lua_State* L, int i, const char* what) {
+  if (lua_type(L, i) != LUA_TFUNCTION) throw_argument(L, i, what, "a function");
+  return LuaRef(L, i);
+}
+
+namespace {
+
+template <class T, class Read>
+std::vector<T> read_list(lua_State* L, int i, const char* what, const char* wanted, Read read) {
+  if (lua_type(L, i) != LUA_TTABLE) throw_argument(L, i, what, wanted);
+  const int size = static_cast<int>(lua_objlen(L, i));
+  std::vector<T> values;
+  for (int k = 1; k <= size; ++k) {
+    lua_rawgeti(L, i, k);
+    const std::string name = fmt::format("element {} of {}", k, what == nullptr ? "a list" : what);
+    values.push_back(read(L, lua_gettop(L), name.c_str()));
+    lua_pop(L, 1);
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<int64_t> read_int_list(lua_State* L, int i, const char* what) {
+  return read_list<int64_t>(L, i, what, "a list of whole numbers", read_int);
+}
+
+std::vector<std::string> read_string_list(lua_State* L, int i, const char* what) {
+  return read_list<std::string>(L, i, what, "a list of strings", read_string);
+}
+
+void push(lua_State* L, std::string_view value) { lua_pushlstring(L, value.data(), value.size()); }
+
+Options::Options(lua_State* L, int i, std::initializer_list<const char*> known)
+    : state_(L), index_(i) {
+  if (lua_isnoneornil(L, i)) {
+    index_ = 0;
+    return;
+  }
+  if (lua_type(L, i) != LUA_TTABLE) throw_argument(L, i, "options", "a table of options");
+  const StackGuard guard(L);
+  const std::vector<std::string> names(known.begin(), known.end());
+  lua_pushnil(L);
+  while (lua_next(L, i) != 0) {
+    lua_pop(L, 1);
+    const bool text = lua_type(L, -1) == LUA_TSTRING;
+    const std::string key = text ? lua_tostring(L, -1) : describe_value(L, -1);
+    bool found = false;
+    for (const std::string& name : names) found = found || (text && name == key);
+    if (found) continue;
+    const std::string near = nearest_name(key, names);
+    std::string all;
+    for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+    throw Error(fmt::format("there is no option `{}`; options are {}{}", key, all,
+                            near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
+  }
+}
+
+bool Options::has(const char* key) const {
+  const StackGuard guard(state_);
+  push_value(key);
+  return !lua_isnil(state_, -1);
+}
+
+void Options::push_value(const char* key) const {
+  if (index_ == 0) return lua_pushnil(state_);
+  lua_pushstring(state_, key);
+  lua_rawget(state_, index_);
+}
+
+const char* Options::name_of(const char* key) const {
+  name_ = fmt::format("option `{}`", key);
+  return name_.c_str();
+}
+
+}  // namespace xrun

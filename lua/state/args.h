@@ -1,0 +1,144 @@
+#pragma once
+// Arguments of bindings: typed reads with errors that say what, got, wanted; and pushes.
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "core/base/json.h"
+#include "lua/state/class.h"
+
+namespace at {
+class Tensor;
+}
+
+namespace xrun {
+
+// Throws Error "argument 2 (view): got nil, wanted a View". `what` names the argument or is null.
+[[noreturn]] void throw_argument(lua_State* L, int i, const char* what, std::string_view wanted);
+
+// Reads of one kind; each throws through throw_argument.
+int64_t read_int(lua_State* L, int i, const char* what);  // an integral number within +-2^53
+double read_number(lua_State* L, int i, const char* what);
+bool read_bool(lua_State* L, int i, const char* what);           // a boolean, no truthiness
+std::string read_string(lua_State* L, int i, const char* what);  // a string; numbers are rejected
+const at::Tensor& read_tensor(lua_State* L, int i, const char* what);  // not closed
+LuaRef read_function(lua_State* L, int i, const char* what);
+std::vector<int64_t> read_int_list(lua_State* L, int i, const char* what);
+std::vector<std::string> read_string_list(lua_State* L, int i, const char* what);
+
+template <class T>
+struct IsShared : std::false_type {};
+template <class T>
+struct IsShared<std::shared_ptr<T>> : std::true_type {
+  using Element = T;
+};
+
+// arg<int64_t>, <int>, <double>, <bool>, <std::string>, <at::Tensor> (const at::Tensor& works too),
+// <LuaRef> (a function), <Json> (to_json), <std::vector<int64_t>>, <std::vector<std::string>>,
+// <T&> of a registered class, <std::shared_ptr<T>>.
+template <class T>
+T arg(lua_State* L, int i, const char* what = nullptr);
+
+// The same, or nullopt (nullptr-like for shared_ptr: use arg behind a lua_isnoneornil test).
+template <class T>
+std::optional<T> opt_arg(lua_State* L, int i, const char* what = nullptr) {
+  if (lua_isnoneornil(L, i)) return std::nullopt;
+  return arg<T>(L, i, what);
+}
+
+// A value of Lua as JSON: tables with keys 1..n are arrays, an empty table is an object unless
+// `empty_array`; throws Error on functions, userdata, cycles, mixed keys, naming the path to it.
+Json to_json(lua_State* L, int i, bool empty_array = true);
+// The same for run.state at index i, and for a value that is about to stand in it under `name`:
+// errors name it ("run.state.best: got function, ...").
+Json state_to_json(lua_State* L, int i);
+void check_state_value(lua_State* L, int i, const std::string& name);
+// Pushes a JSON value; null is nil.
+void push(lua_State* L, const Json& value);
+void push(lua_State* L, std::string_view value);
+void push(lua_State* L, const at::Tensor& value);  // undefined: nil; counts towards the byte debt
+inline void push(lua_State* L, const char* value) { push(L, std::string_view(value)); }
+inline void push(lua_State* L, const std::string& value) { push(L, std::string_view(value)); }
+inline void push(lua_State* L, bool value) { lua_pushboolean(L, value); }
+inline void push(lua_State* L, double value) { lua_pushnumber(L, value); }
+inline void push(lua_State* L, int64_t value) { lua_pushnumber(L, static_cast<double>(value)); }
+inline void push(lua_State* L, int value) { lua_pushnumber(L, value); }
+inline void push(lua_State* L, size_t value) { lua_pushnumber(L, static_cast<double>(value)); }
+template <class T>
+requires(!std::is_same_v<T, Json>) void push(lua_State* L, const std::vector<T>& values) {
+  lua_createtable(L, static_cast<int>(values.size()), 0);
+  for (size_t i = 0; i < values.size(); ++i) {
+    push(L, T(values[i]));
+    lua_rawseti(L, -2, static_cast<int>(i) + 1);
+  }
+}
+
+// A trailing table of options with string keys. The constructor throws Error with did-you-mean on a
+// key that is not among `known`; a missing or nil argument is an empty table.
+//   Options options(L, 3, {"template", "map"});
+//   std::string text = options.get<std::string>("template", "auto");
+class Options {
+ public:
+  Options(lua_State* L, int i, std::initializer_list<const char*> known);
+
+  bool has(const char* key) const;
+  template <class T>
+  T get(const char* key, T otherwise) const {
+    return has(key) ? get<T>(key) : std::move(otherwise);
+  }
+  template <class T>
+  T get(const char* key) const {
+    const StackGuard guard(state_);
+    push_value(key);
+    return arg<T>(state_, lua_gettop(state_), name_of(key));
+  }
+  template <class T>
+  std::optional<T> find(const char* key) const {
+    if (!has(key)) return std::nullopt;
+    return get<T>(key);
+  }
+  void push_value(const char* key) const;  // nil if it is missing
+
+ private:
+  const char* name_of(const char* key) const;
+
+  lua_State* state_;
+  int index_;
+  mutable std::string name_;
+};
+
+template <class T>
+T arg(lua_State* L, int i, const char* what) {
+  using Bare = std::remove_cvref_t<T>;
+  if constexpr (std::is_same_v<Bare, bool>) {
+    return read_bool(L, i, what);
+  } else if constexpr (std::is_integral_v<Bare>) {
+    return static_cast<Bare>(read_int(L, i, what));
+  } else if constexpr (std::is_floating_point_v<Bare>) {
+    return static_cast<Bare>(read_number(L, i, what));
+  } else if constexpr (std::is_same_v<Bare, std::string>) {
+    return read_string(L, i, what);
+  } else if constexpr (std::is_same_v<Bare, at::Tensor>) {
+    return read_tensor(L, i, what);
+  } else if constexpr (std::is_same_v<Bare, LuaRef>) {
+    return read_function(L, i, what);
+  } else if constexpr (std::is_same_v<Bare, Json>) {
+    return to_json(L, i);
+  } else if constexpr (std::is_same_v<Bare, std::vector<int64_t>>) {
+    return read_int_list(L, i, what);
+  } else if constexpr (std::is_same_v<Bare, std::vector<std::string>>) {
+    return read_string_list(L, i, what);
+  } else if constexpr (IsShared<Bare>::value) {
+    return object_at<typename IsShared<Bare>::Element>(L, i, what);
+  } else {
+    static_assert(std::is_lvalue_reference_v<T>, "arg<T&> for objects of a registered class");
+    return *object_at<Bare>(L, i, what);
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,280 @@
+// The report of a Lua error is made where the failing stack still stands: in the trampoline for our
+// own bindings, in the message handler of lua_pcall for Lua's errors, or after lua_resume failed.
+
+#include "lua/state/error_report.h"
+
+#include <map>
+
+#include "core/base/file.h"
+#include "lua/state/args.h"
+#include "lua/state/class.h"
+#include "lua/state/source_excerpt.h"
+
+namespace xrun {
+namespace {
+
+struct SourceTexts {
+  std::map<std::string, std::string> by_chunk;
+  std::string newest = "@";  // the chunk announced last
+};
+
+bool is_user_frame(const lua_Debug& frame) {
+  return frame.source != nullptr && frame.source[0] == '@' && frame.currentline > 0;
+}
+
+std::string function_name(const lua_Debug& frame) {
+  if (frame.what != nullptr && std::string_view(frame.what) == "main") return "the main chunk";
+  if (frame.name != nullptr) return fmt::format("function `{}`", frame.name);
+  return fmt::format("the function at line {}", frame.linedefined);
+}
+
+std::string traceback_of(lua_State* L, lua_State* failed) {
+  luaL_traceback(L, failed, nullptr, 0);
+  std::string text = lua_tostring(L, -1);
+  lua_pop(L, 1);
+  return text;
+}
+
+// "dpo.lua:12: attempt ..." -> position and rest. Chunk names in messages may be cut to 60 bytes,
+// so the name is matched against the frames, which know it whole.
+void take_position(lua_State* L, std::string_view text, ErrorReport& report) {
+  lua_Debug frame{};
+  for (int level = 0; lua_getstack(L, level, &frame) != 0; ++level) {
+    lua_getinfo(L, "Sl", &frame);
+    if (frame.source == nullptr || frame.currentline <= 0) continue;
+    const std::string prefix = fmt::format("{}:{}: ", frame.short_src, frame.currentline);
+    if (!text.starts_with(prefix)) continue;
+    if (frame.source[0] == '@') {
+      report.file = frame.source + 1;
+      report.line = frame.currentline;
+    }
+    text.remove_prefix(prefix.size());  // a coroutine's own position may follow: it is nearer
+    break;
+  }
+  // The frame is gone with its coroutine; a file that was loaded will do.
+  for (const auto& [chunk, source] : LuaState::of(L).service<SourceTexts>().by_chunk) {
+    const std::string prefix = chunk.substr(1) + ":";
+    if (!text.starts_with(prefix)) continue;
+    const size_t end = text.find(": ", prefix.size());
+    if (end == std::string_view::npos) continue;
+    report.file = chunk.substr(1);
+    report.line = std::atoi(std::string(text.substr(prefix.size(), end)).c_str());
+    return set_message(report, text.substr(end + 2));
+  }
+  set_message(report, text);
+}
+
+int error_tostring(lua_State* L) {
+  push(L, object_at<const ErrorReport>(L, 1)->text());
+  return 1;
+}
+
+int error_concat(lua_State* L) {
+  std::string text;
+  for (int i = 1; i <= 2; ++i) {
+    const bool error = class_of(L, i) == &class_info<const ErrorReport>;
+    text += error                ? object_at<const ErrorReport>(L, i)->text()
+            : lua_isstring(L, i) ? lua_tostring(L, i)
+                                 : describe_value(L, i);
+  }
+  push(L, text);
+  return 1;
+}
+
+}  // namespace
+
+void open_error_class(lua_State* L) {
+  using Report = const ErrorReport;
+  Class<Report> type(L, "Error", "What pcall gives when xrun or Lua failed; tostring is the text.");
+  type.property("message", "string", "What went wrong, without its position.",
+                [](Report& self, lua_State* L) { return push(L, self.message), 1; })
+      .property("file", "string", "The recipe's file on the stack, or \"\".",
+                [](Report& self, lua_State* L) { return push(L, self.file), 1; })
+      .property("line", "number", "The line in file, 0 if unknown.",
+                [](Report& self, lua_State* L) { return push(L, self.line), 1; })
+      .property("hint", "string", "The way out, or \"\".",
+                [](Report& self, lua_State* L) { return push(L, self.hint), 1; })
+      .property("traceback", "string", "Lua's stack at the moment of the error.",
+                [](Report& self, lua_State* L) { return push(L, self.traceback), 1; });
+  ClassTable table(L, &class_info<Report>, "Error", "-");
+  table.add_raw("__tostring", error_tostring);
+  table.add_raw("__concat", error_concat);
+}
+
+LuaError::LuaError(std::shared_ptr<const ErrorReport> report)
+    : Error(report->text()), report_(std::move(report)) {}
+
+std::string ErrorReport::position() const {
+  return file.empty() ? "" : fmt::format("{}:{}", file, line);
+}
+
+std::string ErrorReport::headline() const {
+  std::string head = position();
+  if (!head.empty()) head += ": ";
+  const std::string name = display_name(operation);
+  if (!name.empty() && !message.starts_with(name)) head += name + ": ";
+  return head + message;
+}
+
+std::string ErrorReport::text() const {
+  std::string text = headline();
+  text += excerpt_text(source_line, line, static_cast<size_t>(mark_begin),
+                       static_cast<size_t>(mark_end));
+  for (const std::string& value : values) text += "\n  " + value;
+  if (!hint.empty()) text += "\n  hint: " + hint;
+  for (const std::string& caller : callers) text += "\n  " + caller;
+  return text;
+}
+
+void set_message(ErrorReport& report, std::string_view message) {
+  constexpr std::string_view kHint = "\nhint: ";
+  const size_t at = message.rfind(kHint);
+  if (at != std::string_view::npos) {
+    report.hint = message.substr(at + kHint.size());
+    message = message.substr(0, at);
+  }
+  // Of LibTorch's longer texts the first lines say it; the rest is advice about its internals.
+  while (!message.empty() && message.back() == '\n') message.remove_suffix(1);
+  report.message = message;
+  if (report.hint.empty()) report.hint = hint_for(message);
+}
+
+namespace {
+
+// The frame of a binding that was called in tail position lacks its caller. If the frame below is
+// not the caller, because it is C++ (an objective) or its line does not name the operation, looks
+// for the call in the functions that may have made it.
+void find_tail_call(lua_State* L, int level, ErrorReport& report) {
+  if (display_name(report.operation).empty() || !report.file.empty()) return;
+  lua_Debug frame{};
+  if (lua_getstack(L, level + 1, &frame) != 0) {
+    lua_getinfo(L, "Sl", &frame);
+    if (is_user_frame(frame)) return;
+  }
+  const auto& entered = LuaState::of(L).service<EnteredFunctions>().stack;
+  if (entered.empty()) return;
+  const EnteredFunction& function = entered.back();
+  if (function.source.empty() || function.source[0] != '@') return;
+  const std::string& text = source_text(L, function.source);
+  const auto line = tail_call_line(text, function.first_line, function.last_line, report.operation);
+  if (!line) return;
+  report.file = function.source.substr(1);
+  report.line = *line;
+}
+
+}  // namespace
+
+void locate(lua_State* L, int level, int arguments, ErrorReport& report) {
+  luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
+  find_tail_call(L, level, report);
+  bool placed = !report.file.empty();
+  if (placed) report.values = values_on_line(L, -1, "", arguments);
+  lua_Debug frame{};
+  for (int at = level; lua_getstack(L, at, &frame) != 0; ++at) {
+    lua_getinfo(L, "nSl", &frame);
+    if (!is_user_frame(frame)) continue;
+    const bool same = report.file == frame.source + 1 && report.line == frame.currentline;
+    if (!placed || same) {
+      placed = true;
+      report.file = frame.source + 1;
+      report.line = frame.currentline;
+      const std::string text = source_line(L, frame.source, frame.currentline);
+      report.values = values_on_line(L, at, text, arguments);
+    } else if (report.callers.size() < 4) {
+      report.callers.push_back(fmt::format("called from {}:{} in {}", frame.source + 1,
+                                           frame.currentline, function_name(frame)));
+    }
+  }
+  if (!placed) report.values = values_on_line(L, -1, "", arguments);
+  if (!report.file.empty()) {
+    report.source_line = source_line(L, "@" + report.file, report.line);
+    mark_source(report);
+  }
+  report.traceback = traceback_of(L, L);
+}
+
+std::shared_ptr<const ErrorReport> report_of(lua_State* L, int i) {
+  if (class_of(L, i) == &class_info<const ErrorReport>) {
+    return object_at<const ErrorReport>(L, i);
+  }
+  auto report = std::make_shared<ErrorReport>();
+  if (lua_isstring(L, i)) {
+    size_t size = 0;
+    const char* text = lua_tolstring(L, i, &size);
+    take_position(L, std::string_view(text, size), *report);
+  } else if (luaL_callmeta(L, i, "__tostring") != 0) {
+    set_message(*report, lua_isstring(L, -1) ? lua_tostring(L, -1) : "an error without a text");
+    lua_pop(L, 1);
+  } else {
+    report->message = fmt::format("error with {} as its value", describe_value(L, i));
+  }
+  locate(L, 0, 0, *report);
+  return report;
+}
+
+std::shared_ptr<const ErrorReport> syntax_report(lua_State* L, int i) {
+  auto report = std::make_shared<ErrorReport>();
+  const std::string text = lua_tostring(L, i);  // "dpo.lua:12: '=' expected near 'x'"
+  const std::string marker = ": ";
+  const size_t end = text.find(marker);
+  const size_t colon = end == std::string::npos ? end : text.rfind(':', end - 1);
+  if (colon == std::string::npos) {
+    set_message(*report, text);
+    return report;
+  }
+  set_message(*report, text.substr(end + marker.size()));
+  report->line = std::atoi(text.c_str() + colon + 1);
+  // The name in the message may be cut to 60 bytes; the newest chunk of a state is the refused one.
+  report->file = LuaState::of(L).service<SourceTexts>().newest.substr(1);
+  report->source_line = source_line(L, "@" + report->file, report->line);
+  const size_t near = report->message.find("near '");
+  if (near != std::string::npos) {
+    const std::string word = report->message.substr(near + 6, report->message.size() - near - 7);
+    const size_t at = report->source_line.find(word);
+    if (at != std::string::npos) {
+      report->mark_begin = static_cast<int>(at);
+      report->mark_end = static_cast<int>(at + word.size());
+      return report;
+    }
+  }
+  mark_source(*report);
+  return report;
+}
+
+void push_error(lua_State* L, std::shared_ptr<const ErrorReport> report) {
+  luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
+  push(L, std::move(report));
+}
+
+int message_handler(lua_State* L) {
+  auto report = report_of(L, 1);
+  push_error(L, std::move(report));
+  return 1;
+}
+
+void remember_source(lua_State* L, std::string chunk_name, std::string text) {
+  auto& texts = LuaState::of(L).service<SourceTexts>();
+  texts.newest = chunk_name;
+  texts.by_chunk[std::move(chunk_name)] = std::move(text);
+}
+
+const std::string& source_text(lua_State* L, const std::string& chunk_name) {
+  auto& texts = LuaState::of(L).service<SourceTexts>().by_chunk;
+  auto found = texts.find(chunk_name);
+  if (found == texts.end()) {
+    std::string text;
+    try {
+      text = read_file(chunk_name.substr(1), 1 << 20);
+    } catch (const Error&) {
+      // gone or unreadable: the error shows no excerpt
+    }
+    found = texts.emplace(chunk_name, std::move(text)).first;
+  }
+  return found->second;
+}
+
+std::string source_line(lua_State* L, const std::string& chunk_name, int line) {
+  return std::string(line_of(source_text(L, chunk_name), line));
+}
+
+}  // namespace xrun

@@ -1,0 +1,153 @@
+// A signal arms a count hook, which raises an error at the next instruction of Lua; bindings ask
+// check_interrupt. The hook stays armed, so that a pcall cannot swallow the interruption for good.
+
+#include "lua/state/interruption.h"
+
+#include <atomic>
+#include <chrono>
+
+#include "lua/state/class.h"
+#include "lua/state/lua_state.h"
+
+namespace xrun {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+std::atomic<int> pending_signal{0};
+std::atomic<SteadyClock::rep> pending_since{0};
+std::atomic<lua_State*> interruptible{nullptr};
+
+// Where the last interruption met the recipe.
+struct Place {
+  std::string text;
+};
+
+// How often the hook looks: at once, and rarely while the interruption has to wait.
+constexpr int kEveryInstruction = 1;
+constexpr int kWhileWaiting = 1000;
+
+}  // namespace
+
+void push_interruption(lua_State* L) {
+  auto report = std::make_shared<ErrorReport>();
+  report->signal_number = pending_signal.load();
+  report->message = "interrupted";
+  locate(L, 0, 0, *report);
+  LuaState::of(L).service<Place>().text = report->position();
+  push_error(L, std::move(report));
+}
+
+namespace {
+
+void arm_hook(lua_State* L, int count);
+
+void interrupt_hook(lua_State* L, lua_Debug*) {
+  if (pending_signal.load() == 0) {
+    lua_sethook(L, nullptr, 0, 0);
+    return;
+  }
+  const LuaState& state = LuaState::of(L);
+  if (state.may_interrupt && !state.may_interrupt()) return arm_hook(L, kWhileWaiting);
+  const Suspension suspends = suspension(L);
+  if (suspends == Suspension::kSoon) return arm_hook(L, kWhileWaiting);
+  if (suspends == Suspension::kNow) {
+    state.suspending(L, pending_signal.load());
+    lua_yield(L, 0);
+    return;
+  }
+  arm_hook(L, kEveryInstruction);  // stays armed: a pcall in the recipe cannot swallow it for good
+  push_interruption(L);
+  lua_error(L);
+}
+
+void arm_hook(lua_State* L, int count) {
+  // Counts alone: a call hook would also fire on the message handler of the error it raised.
+  lua_sethook(L, interrupt_hook, LUA_MASKCOUNT, count);
+}
+
+// xpcall's handler runs while the hook that raised the error is still active, where no other hook
+// can stop it: an interruption passes by the recipe's handler.
+int handle_error(lua_State* L) {
+  const bool ours = class_of(L, 1) == &class_info<const ErrorReport>;
+  if (ours && object_at<const ErrorReport>(L, 1)->signal_number != 0) return 1;
+  lua_settop(L, 1);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+int wrap_handler(lua_State* L) {
+  lua_settop(L, 1);
+  if (lua_isfunction(L, 1)) lua_pushcclosure(L, handle_error, 1);
+  return 1;
+}
+
+}  // namespace
+
+void guard_xpcall(lua_State* L) {
+  // In Lua, so that a coroutine may yield through it.
+  constexpr std::string_view kText =
+      "local xpcall, wrap = ... return function(f, h, ...) return xpcall(f, wrap(h), ...) end";
+  luaL_loadbuffer(L, kText.data(), kText.size(), "=xpcall");
+  lua_getglobal(L, "xpcall");
+  lua_pushcfunction(L, wrap_handler);
+  lua_call(L, 2, 1);
+  lua_setglobal(L, "xpcall");
+}
+
+std::string interrupted_at(lua_State* L) { return LuaState::of(L).service<Place>().text; }
+
+void forget_interruptible(lua_State* main) noexcept {
+  if (interruptible.load() == main) interruptible.store(nullptr);
+}
+
+void LuaState::set_interruptible(LuaState* state) {
+  interruptible.store(state == nullptr ? nullptr : state->main_);
+}
+
+void LuaState::interrupt_from_signal(int signal_number) noexcept {
+  if (pending_signal.exchange(signal_number) == 0) {
+    pending_since.store(SteadyClock::now().time_since_epoch().count());
+  }
+  // Setting a hook is what lua.c does in its own signal handler.
+  if (lua_State* L = interruptible.load()) arm_hook(L, kEveryInstruction);
+}
+
+int LuaState::interrupt_pending() noexcept { return pending_signal.load(); }
+
+double LuaState::interrupt_age_s() noexcept {
+  const SteadyClock::duration since(pending_since.load());
+  return std::chrono::duration<double>(SteadyClock::now().time_since_epoch() - since).count();
+}
+
+void LuaState::clear_interrupt() noexcept {
+  pending_signal.store(0);
+  if (lua_State* L = interruptible.load()) lua_sethook(L, nullptr, 0, 0);
+}
+
+void LuaState::clear_interrupt(int signal_number) noexcept {
+  if (!pending_signal.compare_exchange_strong(signal_number, 0)) return;
+  lua_State* L = interruptible.load();
+  if (L == nullptr) return;
+  lua_sethook(L, nullptr, 0, 0);
+  if (pending_signal.load() != 0) arm_hook(L, kEveryInstruction);  // one came between the two
+}
+
+Suspension suspension(lua_State* L) {
+  const LuaState& state = LuaState::of(L);
+  if (!state.may_suspend) return Suspension::kNone;
+  return state.may_suspend(L, pending_signal.load());
+}
+
+void check_interrupt(lua_State* L) {
+  const int signal_number = pending_signal.load();
+  if (signal_number == 0) return;
+  const LuaState& state = LuaState::of(L);
+  if (interruptible.load() != state.get()) return;
+  if (state.may_interrupt && !state.may_interrupt()) return;
+  throw Interrupted(signal_number);
+}
+
+}  // namespace xrun

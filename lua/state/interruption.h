@@ -1,0 +1,26 @@
+#pragma once
+// How a signal stops a recipe: the part of LuaState that hooks and handlers need.
+
+#include <lua.hpp>
+#include <string>
+
+#include "lua/state/lua_state.h"
+
+namespace xrun {
+
+// Pushes the error that stops a recipe, with the place where the signal met it.
+void push_interruption(lua_State* L);
+
+// The place of the last interruption of a state, "dpo.lua:37"; "" if there was none.
+std::string interrupted_at(lua_State* L);
+
+// What the pending signal does to the coroutine (LuaState::may_suspend).
+Suspension suspension(lua_State* L);
+
+// Replaces the global xpcall by one whose handlers cannot hold up an interruption.
+void guard_xpcall(lua_State* L);
+
+// Called by a state that closes: no signal may stop it any more.
+void forget_interruptible(lua_State* main) noexcept;
+
+}  // namespace xrun

@@ -1,0 +1,243 @@
+// Invariant: no C++ exception leaves a binding and no Lua error unwinds through C++ code that
+// catches it. enter_binding is the only way in, protected_call the only way out. Lua errors are
+// foreign exceptions here, so nothing catches (...).
+
+#include "lua/state/lua_state.h"
+
+#include <c10/util/Exception.h>
+#include <luajit.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "lua/state/class.h"
+#include "lua/state/interruption.h"
+#include "lua/state/line_profile.h"
+
+namespace xrun {
+namespace {
+
+const char kStateKey = 0;   // registry[&kStateKey] = LuaState*
+const char kModuleKey = 0;  // registry[&kModuleKey] = the module table
+
+// Leaves the Lua error value of a failed binding on the stack.
+[[gnu::noinline]] void push_failure(lua_State* L, const Binding& binding, int arguments,
+                                    std::string_view message, bool usage) {
+  luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
+  auto report = std::make_shared<ErrorReport>();
+  report->operation = binding.entry.name;
+  report->usage = usage;
+  set_message(*report, message);
+  locate(L, 0, arguments, *report);
+  push_error(L, std::move(report));
+}
+
+int panic(lua_State* L) {
+  // Only reached by an error outside every protected call, which is a defect of the bindings.
+  const char* message = lua_tostring(L, -1);
+  throw Error(fmt::format("Lua error outside a protected call: {}",
+                          message == nullptr ? "(no message)" : message));
+}
+
+// Pushes the table that a dotted name lives in and returns the last part of the name.
+std::string push_home(lua_State* L, const LuaState& state, std::string_view name) {
+  state.push_module(L);
+  const size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return std::string(name);
+  const std::string outer(name.substr(0, dot));
+  lua_pushlstring(L, outer.data(), outer.size());
+  lua_rawget(L, -2);
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushlstring(L, outer.data(), outer.size());
+    lua_pushvalue(L, -2);
+    lua_rawset(L, -4);
+  }
+  lua_remove(L, -2);
+  return std::string(name.substr(dot + 1));
+}
+
+// table[name] = value for the table below the value on top; pops the value. Raw, because the module
+// refuses new names from recipes.
+void raw_set(lua_State* L, const std::string& name) {
+  lua_pushlstring(L, name.data(), name.size());
+  lua_insert(L, -2);
+  lua_rawset(L, -3);
+}
+
+int call_plain(lua_State* L, void* function) {
+  return reinterpret_cast<lua_CFunction>(function)(L);
+}
+
+}  // namespace
+
+LuaState::LuaState(const LuaOptions& options) : main_(luaL_newstate()) {
+  XRUN_CHECK(main_ != nullptr, "out of memory: no Lua state could be opened");
+  lua_atpanic(main_, panic);
+  luaL_openlibs(main_);
+  if (!options.jit) luaJIT_setmode(main_, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
+  lua_pushlightuserdata(main_, const_cast<char*>(&kStateKey));
+  lua_pushlightuserdata(main_, this);
+  lua_rawset(main_, LUA_REGISTRYINDEX);
+  lua_pushlightuserdata(main_, const_cast<char*>(&kModuleKey));
+  lua_newtable(main_);
+  lua_pushvalue(main_, -1);
+  lua_setfield(main_, LUA_REGISTRYINDEX, "xrun.module");  // readable in a debugger
+  lua_rawset(main_, LUA_REGISTRYINDEX);
+  open_error_class(main_);
+  guard_xpcall(main_);
+}
+
+LuaState::~LuaState() {
+  forget_interruptible(main_);
+  lua_close(main_);
+  main_ = nullptr;
+  services_.clear();
+}
+
+LuaState& LuaState::of(lua_State* L) {
+  lua_pushlightuserdata(L, const_cast<char*>(&kStateKey));
+  lua_rawget(L, LUA_REGISTRYINDEX);
+  auto* state = static_cast<LuaState*>(lua_touserdata(L, -1));
+  lua_pop(L, 1);
+  return *state;
+}
+
+size_t LuaState::next_service_id() {
+  static std::atomic<size_t> next{0};
+  return next++;
+}
+
+void LuaState::push_module(lua_State* L) const {
+  lua_pushlightuserdata(L, const_cast<char*>(&kModuleKey));
+  lua_rawget(L, LUA_REGISTRYINDEX);
+}
+
+void LuaState::function(std::string_view name, std::string_view signature, std::string_view doc,
+                        lua_CFunction function) {
+  const StackGuard guard(main_);
+  const std::string last = push_home(main_, *this, name);
+  push_function(main_,
+                {.name = "xrun." + std::string(name),
+                 .kind = DocKind::kFunction,
+                 .signature = std::string(signature),
+                 .doc = std::string(doc)},
+                function);
+  raw_set(main_, last);
+}
+
+void LuaState::value(std::string_view name, std::string_view type, std::string_view doc) {
+  register_doc({.name = "xrun." + std::string(name),
+                .kind = DocKind::kValue,
+                .signature = std::string(type),
+                .doc = std::string(doc)});
+  const std::string last = push_home(main_, *this, name);
+  lua_insert(main_, -2);
+  raw_set(main_, last);
+  lua_pop(main_, 1);
+}
+
+int enter_binding(lua_State* L) {
+  const auto& binding = *static_cast<const Binding*>(lua_touserdata(L, lua_upvalueindex(1)));
+  const int arguments = lua_gettop(L);
+  try {
+    if (LuaState::interrupt_pending() != 0 && suspension(L) == Suspension::kNone) [[unlikely]]
+      check_interrupt(L);
+    const ProfiledCall call(L);
+    return binding.invoke(L, binding.function);
+  } catch (const LuaError& error) {
+    push_error(L, error.shared_report());
+  } catch (const Interrupted&) {
+    push_interruption(L);
+  } catch (const UsageError& error) {
+    push_failure(L, binding, arguments, error.what(), true);
+  } catch (const c10::Error& error) {
+    push_failure(L, binding, arguments, error.what_without_backtrace(), false);
+  } catch (const std::bad_alloc&) {
+    push_failure(L, binding, arguments, "out of memory", false);
+  } catch (const std::exception& error) {
+    push_failure(L, binding, arguments, error.what(), false);
+  }
+  return lua_error(L);
+}
+
+void push_binding(lua_State* L, const Binding* binding, int n) {
+  lua_pushlightuserdata(L, const_cast<Binding*>(binding));
+  lua_insert(L, -1 - n);
+  lua_pushcclosure(L, enter_binding, n + 1);
+}
+
+void push_function(lua_State* L, DocEntry entry, lua_CFunction function) {
+  push_binding(L, register_binding({.entry = std::move(entry),
+                                    .function = reinterpret_cast<void*>(function),
+                                    .invoke = call_plain}));
+}
+
+namespace {
+
+// Notes the function on top of the stack while it runs.
+class Entered {
+ public:
+  Entered(lua_State* L, int function) : stack_(LuaState::of(L).service<EnteredFunctions>().stack) {
+    EnteredFunction entered;
+    if (lua_isfunction(L, function) && lua_iscfunction(L, function) == 0) {
+      lua_Debug about{};
+      lua_pushvalue(L, function);
+      lua_getinfo(L, ">S", &about);
+      entered = {about.source, about.linedefined, about.lastlinedefined};
+    }
+    stack_.push_back(std::move(entered));
+  }
+  ~Entered() { stack_.pop_back(); }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+
+ private:
+  std::vector<EnteredFunction>& stack_;
+};
+
+}  // namespace
+
+void protected_call(lua_State* L, int arguments, int results) {
+  const int function = lua_gettop(L) - arguments;
+  const Entered entered(L, function);
+  lua_pushcfunction(L, message_handler);
+  lua_insert(L, function);
+  const int status = lua_pcall(L, arguments, results, function);
+  lua_remove(L, function);
+  if (status == 0) return;
+  auto report = report_of(L, -1);
+  lua_settop(L, function - 1);
+  if (report->signal_number != 0) throw Interrupted(report->signal_number);
+  throw LuaError(std::move(report));
+}
+
+LuaRef::LuaRef(lua_State* L, int i) : state_(&LuaState::of(L)) {
+  lua_pushvalue(L, i);
+  ref_ = luaL_ref(L, LUA_REGISTRYINDEX);
+}
+
+LuaRef::~LuaRef() {
+  if (state_ != nullptr && state_->get() != nullptr) {
+    luaL_unref(state_->get(), LUA_REGISTRYINDEX, ref_);
+  }
+}
+
+LuaRef::LuaRef(LuaRef&& other) noexcept
+    : state_(std::exchange(other.state_, nullptr)), ref_(std::exchange(other.ref_, LUA_NOREF)) {}
+
+LuaRef& LuaRef::operator=(LuaRef&& other) noexcept {
+  std::swap(state_, other.state_);
+  std::swap(ref_, other.ref_);
+  return *this;
+}
+
+void LuaRef::push(lua_State* L) const {
+  if (state_ == nullptr) return lua_pushnil(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, ref_);
+}
+
+lua_State* LuaRef::state() const { return state_ == nullptr ? nullptr : state_->get(); }
+
+}  // namespace xrun

@@ -1,0 +1,146 @@
+#pragma once
+// A Lua state: opened, entered and left in one place.
+//
+// Every C++ function that Lua can call is entered through enter_binding, which turns C++ exceptions
+// into Lua errors after locals left scope. C++ calls Lua only through protected_call.
+
+#include <cstddef>
+#include <functional>
+#include <lua.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lua/state/doc.h"
+#include "lua/state/error_report.h"
+
+namespace xrun {
+
+// What an interruption of Lua code does to its coroutine: ends it, suspends it, or suspends it as
+// soon as the function of C that called the code has returned.
+enum class Suspension { kNone, kNow, kSoon };
+
+struct LuaOptions {
+  bool jit = false;  // true gives up interruption: count hooks never fire in compiled traces
+};
+
+// Owns one lua_State with the standard libraries. Not thread-safe; one state a thread.
+class LuaState {
+ public:
+  explicit LuaState(const LuaOptions& options = {});
+  ~LuaState();
+  LuaState(const LuaState&) = delete;
+  LuaState& operator=(const LuaState&) = delete;
+
+  lua_State* get() const { return main_; }
+  operator lua_State*() const { return main_; }
+  // The owner of a state or of any of its coroutines.
+  static LuaState& of(lua_State* L);
+
+  // One T that belongs to this state, made at first use, destroyed after the state was closed (so
+  // finalisers may still use it). T is default-constructible.
+  template <class T>
+  T& service() {
+    const size_t id = service_id<T>();
+    if (id >= services_.size()) services_.resize(id + 1);
+    if (!services_[id]) services_[id] = std::make_shared<T>();
+    return *static_cast<T*>(services_[id].get());
+  }
+
+  // Adds a function to the module table `xrun`, with its signature and doc string:
+  //   state.function("policy", "(model, options?) -> Policy", "Opens ...", open_policy_function);
+  // A name may have one dot ("ops.load"): the inner table is made when missing.
+  void function(std::string_view name, std::string_view signature, std::string_view doc,
+                lua_CFunction function);
+  // Adds the value on top of main()'s stack to the module table and pops it.
+  void value(std::string_view name, std::string_view type, std::string_view doc);
+  // Pushes the module table that `require "xrun"` returns.
+  void push_module(lua_State* L) const;
+
+  // While set and false, a pending interruption waits: the body of a step ends first.
+  std::function<bool()> may_interrupt;
+
+  // While set, says whether an interruption of Lua code in the coroutine L suspends it, to go on
+  // from where it is; `suspending` takes note first and forgets the request.
+  std::function<Suspension(lua_State* L, int signal_number)> may_suspend;
+  std::function<void(lua_State* L, int signal_number)> suspending;
+
+  // Makes this the state that interrupt_from_signal stops; nullptr: none. One a process.
+  static void set_interruptible(LuaState* state);
+  // Asks the interruptible state to stop at its next instruction or binding. Async-signal-safe.
+  static void interrupt_from_signal(int signal_number) noexcept;
+  // The number of the signal that asked to stop, or 0.
+  static int interrupt_pending() noexcept;
+  // Seconds since then.
+  static double interrupt_age_s() noexcept;
+  // Forgets the request: for tests and prompts.
+  static void clear_interrupt() noexcept;
+  // Forgets it if this signal asked: another one that came meanwhile stays.
+  static void clear_interrupt(int signal_number) noexcept;
+
+ private:
+  static size_t next_service_id();
+  template <class T>
+  static size_t service_id() {
+    static const size_t id = next_service_id();
+    return id;
+  }
+
+  lua_State* main_ = nullptr;
+  std::vector<std::shared_ptr<void>> services_;
+};
+
+// The one trampoline. Its closure has the Binding as light userdata in upvalue 1.
+int enter_binding(lua_State* L);
+
+// Pushes a closure over a binding. n more upvalues are taken from the stack (indices 2...).
+void push_binding(lua_State* L, const Binding* binding, int n = 0);
+
+// Pushes a documented free function.
+void push_function(lua_State* L, DocEntry entry, lua_CFunction function);
+
+// Throws Interrupted if a signal asked to stop and the state may be interrupted now. Every binding
+// entry asks it; long loops in bindings may ask it too.
+void check_interrupt(lua_State* L);
+
+// Calls the function below its `arguments` on the stack; leaves `results` values (LUA_MULTRET: as
+// many as come). Throws LuaError, or Interrupted if that is what stopped it; the stack then is as
+// it was below the function.
+void protected_call(lua_State* L, int arguments, int results);
+
+// A Lua value kept alive from C++; bound to its state, which must outlive it.
+class LuaRef {
+ public:
+  LuaRef() = default;
+  LuaRef(lua_State* L, int i);  // keeps a copy of the value at index i
+  ~LuaRef();
+  LuaRef(LuaRef&& other) noexcept;
+  LuaRef& operator=(LuaRef&& other) noexcept;
+  LuaRef(const LuaRef&) = delete;
+  LuaRef& operator=(const LuaRef&) = delete;
+
+  explicit operator bool() const { return state_ != nullptr; }
+  void push(lua_State* L) const;  // pushes the value, nil if this holds none
+  lua_State* state() const;       // the main thread of its state
+
+ private:
+  LuaState* state_ = nullptr;
+  int ref_ = 0;
+};
+
+// Restores the height of the stack at the end of a scope.
+class StackGuard {
+ public:
+  explicit StackGuard(lua_State* L) : state_(L), top_(lua_gettop(L)) {}
+  ~StackGuard() { lua_settop(state_, top_); }
+  StackGuard(const StackGuard&) = delete;
+  StackGuard& operator=(const StackGuard&) = delete;
+
+ private:
+  lua_State* state_;
+  int top_;
+};
+
+}  // namespace xrun

@@ -1,0 +1,248 @@
+// Reads one source line roughly (strings and comments skipped): enough to name values and to mark.
+
+#include "lua/state/source_excerpt.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "core/config/lua_words.h"
+#include "lua/state/args.h"
+#include "lua/state/class.h"
+
+namespace xrun {
+namespace {
+
+struct Span {
+  size_t begin, end;
+};
+
+// The byte ranges of names in code, with dotted ones joined: "cfg.beta". `joined` false: each part.
+std::vector<Span> names_in(std::string_view line, bool joined) {
+  std::vector<Span> found;
+  for (size_t i = 0; i < line.size();) {
+    const char c = line[i];
+    if (c == '-' && line.substr(i).starts_with("--")) break;
+    if (c == '"' || c == '\'') {
+      size_t end = i + 1;
+      while (end < line.size() && line[end] != c) end += line[end] == '\\' ? 2 : 1;
+      i = end + 1;
+    } else if (begins_lua_name(c)) {
+      size_t end = i;
+      while (end < line.size() && in_lua_name(line[end])) ++end;
+      while (joined && end + 1 < line.size() && line[end] == '.' &&
+             begins_lua_name(line[end + 1])) {
+        ++end;
+        while (end < line.size() && in_lua_name(line[end])) ++end;
+      }
+      found.push_back({i, end});
+      i = end;
+    } else {
+      i += 1;
+      while (std::isdigit(static_cast<unsigned char>(c)) && i < line.size() && in_lua_name(line[i]))
+        ++i;
+    }
+  }
+  return found;
+}
+
+// Pushes the value of a visible local or upvalue of the frame; false (nothing pushed) if none.
+bool push_variable(lua_State* L, lua_Debug& frame, std::string_view name) {
+  bool found = false;
+  for (int n = 1; const char* local = lua_getlocal(L, &frame, n); ++n) {
+    if (name == local) {
+      if (found) lua_remove(L, -2);  // a later declaration hides an earlier one
+      found = true;
+    } else {
+      lua_pop(L, 1);
+    }
+  }
+  if (found) return true;
+  lua_getinfo(L, "f", &frame);
+  for (int n = 1; const char* upvalue = lua_getupvalue(L, -1, n); ++n) {
+    if (name == upvalue) {
+      lua_remove(L, -2);
+      return true;
+    }
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return false;
+}
+
+// Replaces the value on top by its field, through plain tables only (a getter may have effects).
+bool step_into(lua_State* L, std::string_view field) {
+  if (lua_type(L, -1) != LUA_TTABLE) return false;
+  push(L, field);
+  lua_rawget(L, -2);
+  const bool lazy = lua_isnil(L, -1) && luaL_getmetafield(L, -2, "__index") != 0;
+  if (lazy) return false;
+  lua_remove(L, -2);
+  return true;
+}
+
+bool push_path(lua_State* L, lua_Debug& frame, std::string_view path) {
+  size_t dot = path.find('.');
+  if (!push_variable(L, frame, path.substr(0, dot))) return false;
+  while (dot != std::string_view::npos) {
+    const size_t next = path.find('.', dot + 1);
+    if (!step_into(L, path.substr(dot + 1, next == std::string_view::npos ? next : next - dot - 1)))
+      return false;
+    dot = next;
+  }
+  return true;
+}
+
+bool worth_showing(lua_State* L, int i) {
+  const int type = lua_type(L, i);
+  return type != LUA_TFUNCTION && type != LUA_TTHREAD &&
+         !(type == LUA_TTABLE && luaL_getmetafield(L, i, "__index") != 0);
+}
+
+std::string_view operator_of(std::string_view event) {
+  constexpr std::pair<std::string_view, std::string_view> kOperators[] = {
+      {"__add", "+"},     {"__sub", "-"}, {"__mul", "*"}, {"__div", "/"},
+      {"__mod", "%"},     {"__pow", "^"}, {"__unm", "-"}, {"__eq", "=="},
+      {"__concat", ".."}, {"__len", "#"}, {"__lt", "<"},  {"__le", "<="}};
+  for (const auto& [name, sign] : kOperators) {
+    if (event == name) return sign;
+  }
+  return "";
+}
+
+// The name in Lua's own messages: "attempt to index local 'p' (a nil value)".
+std::string_view quoted_name(std::string_view message) {
+  for (std::string_view before : {"local '", "global '", "field '", "upvalue '", "method '"}) {
+    const size_t at = message.find(before);
+    if (at == std::string_view::npos) continue;
+    const size_t begin = at + before.size();
+    return message.substr(begin, message.find('\'', begin) - begin);
+  }
+  const size_t tick = message.find('`');  // our own messages
+  if (tick == std::string_view::npos) return "";
+  const std::string_view rest = message.substr(tick + 1);
+  const std::string_view name = rest.substr(0, rest.find('`'));
+  return name.substr(name.find_last_of('.') + 1);  // npos + 1 is 0
+}
+
+}  // namespace
+
+std::string display_name(std::string_view operation) {
+  const size_t last = operation.find_last_of(".:");
+  const std::string_view name =
+      last == std::string_view::npos ? operation : operation.substr(last + 1);
+  if (!name.starts_with("__")) return std::string(operation);
+  const std::string_view sign = operator_of(name);
+  return sign.empty() ? "" : fmt::format("`{}`", sign);
+}
+
+std::optional<int> tail_call_line(std::string_view text, int first, int last,
+                                  std::string_view operation) {
+  const std::string_view name = operation.substr(operation.find_last_of(".:") + 1);
+  std::optional<int> found;
+  int line = 1;
+  for (size_t at = 0; at < text.size() && (last == 0 || line <= last); ++line) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view source = text.substr(at, end - at);
+    at = end + 1;
+    if (line < first) continue;
+    bool returns = false;
+    for (const Span& span : names_in(source, false)) {
+      const std::string_view word = source.substr(span.begin, span.end - span.begin);
+      if (word == "return") returns = true;
+      if (!returns || word != name) continue;
+      if (found && *found != line) return std::nullopt;
+      found = line;
+    }
+  }
+  return found;
+}
+
+void mark_source(ErrorReport& report) {
+  const std::string_view line = report.source_line;
+  std::string_view name = quoted_name(report.message);
+  if (!display_name(report.operation).empty()) {
+    const size_t last = report.operation.find_last_of(".:");
+    name = std::string_view(report.operation).substr(last == std::string::npos ? 0 : last + 1);
+    if (const std::string_view sign = operator_of(name); !sign.empty()) {
+      const size_t at = line.find(sign);
+      if (at != std::string_view::npos && line.find(sign, at + sign.size()) == line.npos) {
+        report.mark_begin = static_cast<int>(at);
+        report.mark_end = static_cast<int>(at + sign.size());
+        return;
+      }
+    }
+  }
+  for (const Span& span : names_in(line, false)) {
+    if (line.substr(span.begin, span.end - span.begin) != name) continue;
+    report.mark_begin = static_cast<int>(span.begin);
+    report.mark_end = static_cast<int>(span.end);
+    return;
+  }
+  const size_t first = line.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return;
+  report.mark_begin = static_cast<int>(first);
+  report.mark_end = static_cast<int>(line.find_last_not_of(" \t") + 1);
+}
+
+std::vector<std::string> values_on_line(lua_State* L, int level, std::string_view source_line,
+                                        int arguments) {
+  const StackGuard guard(L);
+  luaL_checkstack(L, LUA_MINSTACK + arguments, "no room for an error");
+  std::vector<std::string> values, seen;
+  const int first_shown = lua_gettop(L) + 1;
+  lua_Debug frame{};
+  if (level >= 0 && lua_getstack(L, level, &frame) != 0) {
+    for (const Span& span : names_in(source_line, true)) {
+      const std::string path(source_line.substr(span.begin, span.end - span.begin));
+      if (values.size() == 6 || std::find(seen.begin(), seen.end(), path) != seen.end()) continue;
+      seen.push_back(path);
+      const int before = lua_gettop(L);
+      if (!push_path(L, frame, path) || !worth_showing(L, before + 1)) {
+        lua_settop(L, before);
+        continue;
+      }
+      lua_settop(L, before + 1);  // the value stays, so that operands can be compared with it
+      values.push_back(path + " = " + describe_value(L, -1));
+    }
+  }
+  const int last_shown = lua_gettop(L);
+  for (int i = 1; i <= arguments && i < first_shown; ++i) {
+    if (class_of(L, i) == nullptr) continue;
+    bool named = false;
+    for (int k = first_shown; k <= last_shown; ++k) named = named || lua_rawequal(L, i, k) != 0;
+    if (!named) values.push_back(fmt::format("operand {} = {}", i, describe_value(L, i)));
+  }
+  return values;
+}
+
+std::string describe_value(lua_State* L, int i) {
+  if (const ClassInfo* info = class_of(L, i)) {
+    return info->describe == nullptr ? info->name : info->describe(lua_touserdata(L, i));
+  }
+  switch (lua_type(L, i)) {
+    case LUA_TNONE: return "nothing";
+    case LUA_TBOOLEAN: return lua_toboolean(L, i) != 0 ? "true" : "false";
+    case LUA_TNUMBER: return fmt::format("{:.14g}", lua_tonumber(L, i));
+    case LUA_TSTRING: {
+      const std::string text = lua_tostring(L, i);
+      return text.size() <= 40 ? "\"" + text + "\"" : "\"" + text.substr(0, 37) + "...\"";
+    }
+    case LUA_TTABLE: {
+      const size_t length = lua_objlen(L, i);
+      std::string list;
+      for (size_t k = 1; k <= length && k <= 8; ++k) {
+        lua_rawgeti(L, i, static_cast<int>(k));
+        const bool number = lua_type(L, -1) == LUA_TNUMBER;
+        if (number) list += fmt::format("{}{:.14g}", k == 1 ? "" : ", ", lua_tonumber(L, -1));
+        lua_pop(L, 1);
+        if (!number) return fmt::format("a list of {}", length);
+      }
+      if (length > 0) return "{" + list + (length > 8 ? ", ...}" : "}");
+      return "a table";
+    }
+    case 10: return "an int64 or other cdata";
+    default: return lua_typename(L, lua_type(L, i));
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,71 @@
+#pragma once
+// Every operator that is registered with the dispatcher, indexed by name and read off its schema.
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lua/state/doc.h"
+#include "lua/tensor/op_value.h"
+
+namespace xrun {
+
+struct OpArgument {
+  std::string name;
+  ArgumentKind kind = ArgumentKind::kUnsupported;
+  bool optional = false;  // may be None
+  bool has_default = false;
+  bool keyword_only = false;
+  bool writes = false;  // the operator changes it in place
+  int count = 0;        // N of int[N]: one int stands for all
+};
+
+struct OpOverload {
+  c10::OperatorHandle handle;
+  std::vector<OpArgument> arguments;
+  int positional = 0;    // arguments that are not keyword-only
+  int self = -1;         // where the object before the colon goes; -1: no method
+  bool factory = false;  // makes a tensor of no other: takes requires_grad as well
+  // The only positional argument (besides self) is a list of ints: x:view(2, 3) is x:view({2, 3}).
+  int ints_from = -1;  // its index, or -1
+
+  const c10::FunctionSchema& schema() const { return handle.schema(); }
+};
+
+// The overloads of one name, best tried first.
+struct OpPacket {
+  std::string name;  // "aten::add"
+  std::vector<OpOverload> overloads;
+  bool number_as_tensor = false;
+  Binding as_method, as_function;  // "Tensor:add", "xrun.add"
+
+  struct Cache;
+  std::shared_ptr<Cache> cache;  // argument kinds -> overload
+};
+
+// The packet of namespace::name, compiled at first use; nullptr if there is none that Lua can call
+// (only out= or Dimname overloads). Lives as long as the process. Thread-safe.
+const OpPacket* find_op(std::string_view op_namespace, std::string_view name);
+
+// The same for what recipes may call as a method or as xrun.name: no _names, no set_ or resize.
+const OpPacket* find_public_op(std::string_view name);
+
+// Public names of ATen, sorted, for did-you-mean.
+const std::vector<std::string>& public_op_names();
+
+// The operators of another namespace ("xrun") that Lua may call, sorted.
+std::vector<std::string> op_names(std::string_view op_namespace);
+
+// "sum(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None)"
+std::string overload_text(const OpOverload& overload);
+
+// Calls a packet with the Lua arguments on the stack (1..top); pushes and counts its results.
+int call_op(lua_State* L, const OpPacket& packet, bool as_method);
+
+// Calls an ATen operator by name with the arguments on the stack, for operators and sugar.
+int call_aten(lua_State* L, std::string_view name);
+
+}  // namespace xrun

@@ -1,0 +1,102 @@
+// xrun.ops.aten.add, xrun.ops.xrun.linear_logprob: an operator is found at its first use and then a
+// plain field of its table. xrun.cat is xrun.ops.aten.cat unless xrun has its own.
+
+#include "core/base/error.h"
+#include "core/base/suggest.h"
+#include "lua/state/args.h"
+#include "lua/tensor/op_table.h"
+#include "lua/tensor/tensor_modules.h"
+
+namespace xrun {
+namespace {
+
+// Sets table (index 1)[name (index 2)] = function of the packet, and returns it.
+int cache_function(lua_State* L, const OpPacket& packet) {
+  push_binding(L, &packet.as_function);
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, -2);
+  lua_rawset(L, 1);
+  return 1;
+}
+
+int index_namespace(lua_State* L) {
+  const std::string home = read_string(L, lua_upvalueindex(2), nullptr);
+  const std::string name = read_string(L, 2, "operator");
+  const OpPacket* packet = find_op(home, name);
+  XRUN_CHECK(packet != nullptr, "there is no operator {}::{}{}", home, name, [&]() -> std::string {
+    if (home != "aten") return "";
+    const std::string near = nearest_name(name, public_op_names());
+    return near.empty() ? "" : "\nhint: did you mean `" + near + "`?";
+  }());
+  return cache_function(L, *packet);
+}
+
+int call_plain(lua_State* L, void* function) {
+  return reinterpret_cast<lua_CFunction>(function)(L);
+}
+
+const Binding* internal_binding(const char* name, lua_CFunction function) {
+  return register_binding({.entry = {.name = name,
+                                     .kind = DocKind::kMetamethod,
+                                     .signature = "(name)",
+                                     .doc = "Finds an operator by name."},
+                           .function = reinterpret_cast<void*>(function),
+                           .invoke = call_plain});
+}
+
+int index_ops(lua_State* L) {
+  const std::string home = read_string(L, 2, "namespace");
+  lua_newtable(L);
+  lua_newtable(L);
+  push(L, home);
+  push_binding(L, internal_binding("xrun.ops.namespace.__index", index_namespace), 1);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, -2);
+  lua_rawset(L, 1);
+  return 1;
+}
+
+int index_module(lua_State* L) {
+  const std::string name = read_string(L, 2, "name");
+  if (const OpPacket* packet = find_public_op(name)) return cache_function(L, *packet);
+  std::vector<std::string> known;
+  for (const DocEntry& entry : doc_entries()) {
+    if (entry.name.starts_with("xrun.")) known.push_back(entry.name.substr(5));
+  }
+  const std::vector<std::string>& ops = public_op_names();
+  known.insert(known.end(), ops.begin(), ops.end());
+  const std::string near = nearest_name(name, known);
+  throw Error(fmt::format("xrun has no `{}`{}", name,
+                          near.empty() ? "" : "\nhint: did you mean `xrun." + near + "`?"));
+}
+
+int newindex_module(lua_State* L) {
+  throw Error(fmt::format("the module xrun is read-only: {} = {}", describe_value(L, 2),
+                          describe_value(L, 3)));
+}
+
+}  // namespace
+
+void open_ops(LuaState& state) {
+  lua_State* L = state;
+  const StackGuard guard(L);
+  lua_newtable(L);
+  lua_newtable(L);
+  push_binding(L, internal_binding("xrun.ops.__index", index_ops));
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
+  state.value("ops", "table",
+              "Every operator of every library that is loaded: xrun.ops.aten.add(a, b), "
+              "xrun.ops.xrun.linear_logprob(...).");
+  state.push_module(L);
+  lua_newtable(L);
+  push_binding(L, internal_binding("xrun.__index", index_module));
+  lua_setfield(L, -2, "__index");
+  push_binding(L, internal_binding("xrun.__newindex", newindex_module));
+  lua_setfield(L, -2, "__newindex");
+  lua_setmetatable(L, -2);
+}
+
+}  // namespace xrun

@@ -1,0 +1,269 @@
+// Class Tensor: what the schema table does not give. Every other method is an operator of ATen,
+// found at its first use and then a plain field of the method table.
+
+#include "lua/tensor/tensor.h"
+
+#include "core/base/error.h"
+#include "core/base/suggest.h"
+#include "lua/state/args.h"
+#include "lua/tensor/dtype_names.h"
+#include "lua/tensor/op_table.h"
+#include "lua/tensor/tensor_entry.h"
+#include "lua/tensor/tensor_modules.h"
+
+namespace xrun {
+namespace {
+
+const at::Tensor& self(lua_State* L) { return read_tensor(L, 1, nullptr); }
+
+int gc(lua_State* L) {
+  auto* box = static_cast<TensorBox*>(lua_touserdata(L, 1));
+  LuaState::of(L).service<TensorLedger>().close(*box);
+  box->~TensorBox();
+  return 0;
+}
+
+int close(lua_State* L) {
+  if (class_of(L, 1) != &class_info<at::Tensor>) self(L);
+  LuaState::of(L).service<TensorLedger>().close(*static_cast<TensorBox*>(lua_touserdata(L, 1)));
+  return 0;
+}
+
+int tostring(lua_State* L) {
+  const at::Tensor* tensor = tensor_if(L, 1);
+  push(L, tensor == nullptr ? describe_value(L, 1) : tensor_text(*tensor));
+  return 1;
+}
+
+// ---- reading fields and elements
+
+int find_method(lua_State* L) {
+  const std::string name = read_string(L, 2, nullptr);
+  const OpPacket* packet = find_public_op(name);
+  if (packet == nullptr) {
+    std::vector<std::string> known = public_op_names();
+    for (const DocEntry& entry : doc_entries()) {
+      if (entry.name.starts_with("Tensor:") || entry.name.starts_with("Tensor.")) {
+        known.insert(known.begin(), entry.name.substr(7));
+      }
+    }
+    const std::string near = nearest_name(name, known);
+    throw Error(fmt::format("Tensor has no method or property `{}`{}", name,
+                            near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
+  }
+  push_methods(L, &class_info<at::Tensor>);
+  push(L, name);
+  push_binding(L, &packet->as_method);
+  lua_pushvalue(L, -1);
+  lua_insert(L, 3);
+  lua_rawset(L, -3);
+  lua_settop(L, 3);
+  return 1;
+}
+
+int get_other(lua_State* L) {
+  const at::Tensor& tensor = self(L);
+  if (lua_type(L, 2) == LUA_TSTRING && std::string_view(lua_tostring(L, 2)) != ":") {
+    return find_method(L);
+  }
+  index_tensor(L, tensor, 2);
+  return 1;
+}
+
+int set_other(lua_State* L) {
+  if (lua_type(L, 2) == LUA_TSTRING && std::string_view(lua_tostring(L, 2)) != ":") return 0;
+  assign_index(L, self(L), 2, 3);
+  return 1;
+}
+
+// ---- numbers and lists
+
+void push_number(lua_State* L, const at::Scalar& value) {
+  if (value.isBoolean()) {
+    push(L, value.toBool());
+  } else {
+    XRUN_CHECK(!value.isComplex(), "a complex number has no Lua form; take its .real and .imag");
+    push(L, value.toDouble());
+  }
+}
+
+int item(lua_State* L) {
+  push_number(L, self(L).item());
+  return 1;
+}
+
+void push_list(lua_State* L, const at::Tensor& tensor) {
+  if (tensor.dim() == 0) return push_number(L, tensor.item());
+  luaL_checkstack(L, 4, "too many dimensions");
+  lua_createtable(L, static_cast<int>(tensor.size(0)), 0);
+  for (int64_t i = 0; i < tensor.size(0); ++i) {
+    push_list(L, tensor[i]);
+    lua_rawseti(L, -2, static_cast<int>(i) + 1);
+  }
+}
+
+int tolist(lua_State* L) {
+  push_list(L, self(L).detach().cpu());
+  return 1;
+}
+
+int size(lua_State* L) {
+  const at::Tensor& tensor = self(L);
+  if (lua_isnoneornil(L, 2)) {
+    push(L, tensor.sizes().vec());
+  } else {
+    push(L, tensor.size(arg<int64_t>(L, 2, "dim")));
+  }
+  return 1;
+}
+
+// ---- properties
+
+int get_shape(lua_State* L) { return push(L, self(L).sizes().vec()), 1; }
+int get_dtype(lua_State* L) { return push(L, dtype_name(self(L).scalar_type())), 1; }
+int get_device(lua_State* L) { return push(L, self(L).device().str()), 1; }
+int get_layout(lua_State* L) { return push(L, layout_name(self(L).layout())), 1; }
+int get_ndim(lua_State* L) { return push(L, self(L).dim()), 1; }
+int get_transposed(lua_State* L) { return push(L, self(L).t()), 1; }
+int get_requires_grad(lua_State* L) { return push(L, self(L).requires_grad()), 1; }
+int get_is_leaf(lua_State* L) { return push(L, self(L).is_leaf()), 1; }
+int get_grad(lua_State* L) { return push(L, self(L).grad()), 1; }
+
+int set_requires_grad(lua_State* L) {
+  self(L).set_requires_grad(read_bool(L, 3, "requires_grad"));
+  return 0;
+}
+
+int set_grad(lua_State* L) {
+  at::Tensor tensor = self(L);
+  tensor.mutable_grad() = lua_isnil(L, 3) ? at::Tensor() : read_tensor(L, 3, "grad");
+  return 0;
+}
+
+// ---- methods
+
+int numel(lua_State* L) { return push(L, self(L).numel()), 1; }
+int dim(lua_State* L) { return push(L, self(L).dim()), 1; }
+int stride(lua_State* L) { return push(L, self(L).strides().vec()), 1; }
+int is_contiguous(lua_State* L) { return push(L, self(L).is_contiguous()), 1; }
+int element_size(lua_State* L) { return push(L, static_cast<int64_t>(self(L).itemsize())), 1; }
+
+template <at::ScalarType Type>
+int convert(lua_State* L) {
+  return push(L, self(L).to(Type)), 1;
+}
+
+int to_cpu(lua_State* L) { return push(L, self(L).cpu()), 1; }
+
+int requires_grad_in_place(lua_State* L) {
+  self(L).set_requires_grad(opt_arg<bool>(L, 2, "requires_grad").value_or(true));
+  lua_settop(L, 1);
+  return 1;
+}
+
+int backward(lua_State* L) {
+  const at::Tensor& tensor = self(L);
+  const bool gradient_first = tensor_if(L, 2) != nullptr;
+  const Options options(L, gradient_first ? 3 : 2,
+                        {"gradient", "retain_graph", "create_graph", "inputs"});
+  std::optional<at::Tensor> gradient = options.find<at::Tensor>("gradient");
+  if (gradient_first) gradient = *tensor_if(L, 2);
+  std::vector<at::Tensor> inputs;
+  if (options.has("inputs")) {
+    options.push_value("inputs");
+    XRUN_CHECK(value_kind(L, lua_gettop(L)) == ValueKind::kTensorList,
+               "option `inputs`: got {}, wanted a list of tensors", describe_value(L, -1));
+    for (size_t k = 1; k <= lua_objlen(L, -1); ++k) {
+      lua_rawgeti(L, -1, static_cast<int>(k));
+      inputs.push_back(*tensor_if(L, -1));
+      lua_pop(L, 1);
+    }
+  }
+  tensor.backward(gradient.value_or(at::Tensor()), options.find<bool>("retain_graph"),
+                  options.get<bool>("create_graph", false),
+                  inputs.empty() ? std::nullopt : std::optional<at::TensorList>(inputs));
+  return 0;
+}
+
+constexpr TensorEntry kEntries[] = {
+    {DocKind::kProperty, "shape", "list of numbers", "The sizes of all dimensions.",
+     plain<get_shape>},
+    {DocKind::kProperty, "dtype", "string", "The element type: \"f32\", \"bf16\", \"i64\", ...",
+     plain<get_dtype>},
+    {DocKind::kProperty, "device", "string", "\"cpu\", \"cuda:0\", ...", plain<get_device>},
+    {DocKind::kProperty, "layout", "string", "\"strided\" for dense tensors.", plain<get_layout>},
+    {DocKind::kProperty, "ndim", "number", "How many dimensions it has.", plain<get_ndim>},
+    {DocKind::kProperty, "T", "Tensor", "A matrix transposed.", plain<get_transposed>},
+    {DocKind::kProperty, "requires_grad", "boolean",
+     "Whether gradients flow to it; a leaf's can be set.", plain<get_requires_grad>},
+    {DocKind::kProperty, "is_leaf", "boolean", "Whether no operator recorded how it was made.",
+     plain<get_is_leaf>},
+    {DocKind::kProperty, "grad", "Tensor or nil", "What backward accumulated; may be set to nil.",
+     plain<get_grad>},
+    {DocKind::kMethod, "size", "(dim?) -> number or list", "One size, or all of them.",
+     plain<size>},
+    {DocKind::kMethod, "dim", "() -> number", "How many dimensions it has.", plain<dim>},
+    {DocKind::kMethod, "numel", "() -> number", "How many elements it has.", plain<numel>},
+    {DocKind::kMethod, "stride", "() -> list", "Elements between neighbours, by dimension.",
+     plain<stride>},
+    {DocKind::kMethod, "is_contiguous", "() -> boolean", "Whether elements lie in order, no gaps.",
+     plain<is_contiguous>},
+    {DocKind::kMethod, "element_size", "() -> number", "Bytes of one element.",
+     plain<element_size>},
+    {DocKind::kMethod, "item", "() -> number or boolean",
+     "The value of a tensor of one element. Waits for the device.", plain<item>},
+    {DocKind::kMethod, "tolist", "() -> list or number",
+     "All values as nested lists. Waits for the device.", plain<tolist>},
+    {DocKind::kMethod, "backward", "(gradient?, {retain_graph?, create_graph?, inputs?})",
+     "Accumulates gradients into every leaf that it depends on (or only into inputs).",
+     plain<backward>},
+    {DocKind::kMethod, "requires_grad_", "(wanted?) -> Tensor",
+     "Sets requires_grad of a leaf and returns it.", plain<requires_grad_in_place>},
+    {DocKind::kMethod, "close", "()",
+     "Frees the tensor now instead of at a collection; any later use is an error.", plain<close>},
+    {DocKind::kMethod, "float", "() -> Tensor", "As f32.", plain<convert<at::kFloat>>},
+    {DocKind::kMethod, "double", "() -> Tensor", "As f64.", plain<convert<at::kDouble>>},
+    {DocKind::kMethod, "half", "() -> Tensor", "As f16.", plain<convert<at::kHalf>>},
+    {DocKind::kMethod, "bfloat16", "() -> Tensor", "As bf16.", plain<convert<at::kBFloat16>>},
+    {DocKind::kMethod, "long", "() -> Tensor", "As i64.", plain<convert<at::kLong>>},
+    {DocKind::kMethod, "int", "() -> Tensor", "As i32.", plain<convert<at::kInt>>},
+    {DocKind::kMethod, "bool", "() -> Tensor", "As bool: whether elements are not 0.",
+     plain<convert<at::kBool>>},
+    {DocKind::kMethod, "cpu", "() -> Tensor", "On the CPU.", plain<to_cpu>},
+};
+
+}  // namespace
+
+void add_tensor_entries(ClassTable& table, std::span<const TensorEntry> entries) {
+  for (const TensorEntry& entry : entries) {
+    if (entry.kind == DocKind::kMetamethod) {
+      table.add_metamethod(entry.name, entry.signature, entry.doc, nullptr, entry.invoke);
+    } else {
+      table.add(entry.kind, entry.name, entry.signature, entry.doc, nullptr, entry.invoke);
+    }
+  }
+}
+
+void open_tensor(LuaState& state) {
+  lua_State* L = state;
+  open_values(state);
+  class_info<at::Tensor>.describe = [](const void* block) {
+    return describe_tensor(static_cast<const TensorBox*>(block)->tensor);
+  };
+  ClassTable table(
+      L, &class_info<at::Tensor>, "Tensor",
+      "An array of numbers. Every operator of ATen is a method: dims and indices count "
+      "from 0, keyword arguments are a last table. t[i], t[{i, {a, b}}] index it.");
+  add_tensor_entries(table, kEntries);
+  add_tensor_operators(table);
+  table.add_setter("requires_grad", nullptr, plain<set_requires_grad>);
+  table.add_setter("grad", nullptr, plain<set_grad>);
+  table.add_setter("\1get", nullptr, plain<get_other>);
+  table.add_setter("\1set", nullptr, plain<set_other>);
+  table.add_raw("__gc", gc);
+  table.add_raw("__tostring", tostring);
+  open_tensor_functions(state);
+  open_ops(state);
+}
+
+}  // namespace xrun

@@ -1,0 +1,84 @@
+#pragma once
+// Tensors as Lua values (class Tensor). Lua's collector does not see a tensor's bytes, so each
+// handle is on a ledger: a byte debt that triggers collection, and scopes that close their tensors.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lua/state/class.h"
+
+namespace xrun {
+
+struct TensorLink {
+  TensorLink* previous = this;
+  TensorLink* next = this;
+  void unlink() noexcept;
+  void link_before(TensorLink& position) noexcept;
+};
+
+// The userdata of a tensor. Undefined `tensor` means closed.
+struct TensorBox : ObjectHeader, TensorLink {
+  at::Tensor tensor;
+  int64_t bytes = 0;  // what it added to the ledger
+};
+
+// The handles of one state: who is alive, in which scope, how many bytes were pushed since the last
+// full collection.
+class TensorLedger {
+ public:
+  TensorLedger();
+  // Books a tensor that is about to be pushed; runs a full collection if the debt is above the soft
+  // limit, which grows by 1.4 while more than 80 % of it is live (Torch7's rule).
+  void before_push(lua_State* L, int64_t bytes);
+  void add(TensorBox& box);
+  void move_to_root(TensorBox& box);    // outlives every scope
+  void close(TensorBox& box) noexcept;  // drops the tensor and its bytes; twice is harmless
+
+  int64_t live_bytes() const { return live_bytes_; }
+  int64_t live_tensors() const { return live_tensors_; }
+  int64_t collections() const { return collections_; }
+  int64_t soft_limit() const { return soft_limit_; }
+
+ private:
+  friend class TensorScope;
+  std::vector<std::unique_ptr<TensorLink>> scopes_;  // list heads; [0] is the state's own
+  int64_t live_bytes_ = 0, live_tensors_ = 0, debt_ = 0, collections_ = 0;
+  int64_t soft_limit_ = int64_t{64} << 20;
+};
+
+// While it lives, tensors pushed to its state belong to it; its end closes all but the kept ones,
+// which move to the scope around. One a micro-batch. Scopes end in reverse order.
+class TensorScope {
+ public:
+  explicit TensorScope(lua_State* L);
+  ~TensorScope();
+  TensorScope(const TensorScope&) = delete;
+  TensorScope& operator=(const TensorScope&) = delete;
+  // Keeps the tensor at index i, or those in the table there (nested tables too).
+  void keep(lua_State* L, int i);
+
+ private:
+  void keep_in(lua_State* L, int i, int depth);
+  TensorLedger& ledger_;
+};
+
+// The tensor at index i, or nullptr if it is no tensor or closed.
+const at::Tensor* tensor_if(lua_State* L, int i);
+
+// "f32[4,8] cpu grad", and "closed Tensor".
+std::string describe_tensor(const at::Tensor& tensor);
+// The same with values below it, long dimensions cut in the middle.
+std::string tensor_text(const at::Tensor& tensor);
+
+// t[i], t[{...}], t[mask] with 0-based indices: pushes the result.
+void index_tensor(lua_State* L, const at::Tensor& tensor, int key);
+// t[key] = value.
+void assign_index(lua_State* L, const at::Tensor& tensor, int key, int value);
+
+// Registers class Tensor, factories, xrun.no_grad, keep, scope, ops, dtypes.
+void open_tensor(LuaState& state);
+
+}  // namespace xrun

@@ -1,0 +1,174 @@
+// Functions over tensors that no schema gives: making them from lists, scopes, gradient mode.
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include "core/base/error.h"
+#include "lua/state/args.h"
+#include "lua/tensor/dtype_names.h"
+#include "lua/tensor/op_value.h"
+#include "lua/tensor/tensor.h"
+#include "lua/tensor/tensor_modules.h"
+
+namespace xrun {
+namespace {
+
+// ---- xrun.tensor
+
+struct ListShape {
+  std::vector<int64_t> sizes;
+  bool all_whole = true, all_bool = true, any_bool = false;
+};
+
+// Every element of a nested list, in order, to `leaf`; checks that lists of a level are as long.
+template <class Leaf>
+void walk(lua_State* L, int i, size_t depth, ListShape& shape, bool first, const Leaf& leaf) {
+  if (lua_type(L, i) != LUA_TTABLE) {
+    if (first) XRUN_CHECK(depth == shape.sizes.size(), "a number beside a list");
+    XRUN_CHECK(depth == shape.sizes.size(), "a number stands where a list of {} is wanted",
+               shape.sizes[std::min(depth, shape.sizes.size() - 1)]);
+    return leaf(i);
+  }
+  luaL_checkstack(L, 4, "a list nested too deep");
+  const auto length = static_cast<int64_t>(lua_objlen(L, i));
+  if (first && depth == shape.sizes.size()) {
+    XRUN_CHECK(depth < 64, "a list nested deeper than 64");
+    shape.sizes.push_back(length);
+  }
+  XRUN_CHECK(depth < shape.sizes.size(), "a list stands where a number is wanted");
+  XRUN_CHECK(shape.sizes[depth] == length, "lists of {} and of {} elements in dimension {}",
+             shape.sizes[depth], length, depth);
+  for (int64_t k = 1; k <= length; ++k) {
+    lua_rawgeti(L, i, static_cast<int>(k));
+    walk(L, lua_gettop(L), depth + 1, shape, first && k == 1, leaf);
+    lua_pop(L, 1);
+  }
+}
+
+double element(lua_State* L, int i, ListShape& shape) {
+  const ValueKind kind = value_kind(L, i);
+  shape.any_bool = shape.any_bool || kind == ValueKind::kBool;
+  shape.all_bool = shape.all_bool && kind == ValueKind::kBool;
+  shape.all_whole = shape.all_whole && (kind == ValueKind::kInt || kind == ValueKind::kInt64);
+  if (kind == ValueKind::kBool) return lua_toboolean(L, i);
+  if (kind == ValueKind::kTensor) return tensor_if(L, i)->item().toDouble();
+  if (kind > ValueKind::kInt64 || kind < ValueKind::kInt) {
+    throw Error(fmt::format("a list's element: got {}, wanted a number or a boolean",
+                            describe_value(L, i)));
+  }
+  return to_ivalue(L, i, kind, ArgumentKind::kFloat, 0).toDouble();
+}
+
+// A nested list of numbers as a tensor: of `dtype` if there is one, else all whole makes i64,
+// others f32, booleans bool.
+at::Tensor tensor_from_list(lua_State* L, int i, std::optional<at::ScalarType> dtype) {
+  ListShape shape;
+  std::vector<double> values;
+  walk(L, i, 0, shape, true, [&](int k) { values.push_back(element(L, k, shape)); });
+  const bool empty = values.empty();
+  at::ScalarType type = at::kFloat;
+  if (!empty && shape.all_whole) type = at::kLong;
+  if (!empty && shape.all_bool) type = at::kBool;
+  XRUN_CHECK(shape.all_bool || !shape.any_bool, "a list mixes numbers and booleans");
+  at::Tensor made = at::empty(shape.sizes, at::TensorOptions().dtype(at::kDouble));
+  if (type == at::kLong) {
+    // By way of int64: a double would round what 1LL literals are for.
+    made = at::empty(shape.sizes, at::TensorOptions().dtype(at::kLong));
+    auto* out = made.mutable_data_ptr<int64_t>();
+    walk(L, i, 0, shape, true,
+         [&](int k) { *out++ = to_ivalue(L, k, value_kind(L, k), ArgumentKind::kInt, 0).toInt(); });
+    return made.to(dtype.value_or(type));
+  }
+  std::copy(values.begin(), values.end(), made.mutable_data_ptr<double>());
+  return made.to(dtype.value_or(type));  // f64 is not rounded by way of f32
+}
+
+int make_tensor(lua_State* L) {
+  const Options options(L, 2, {"dtype", "device", "requires_grad"});
+  const auto options_of = [&](const char* key, auto read) {
+    const auto name = options.find<std::string>(key);
+    if (!name) return decltype(read(*name)){};
+    const auto value = read(*name);
+    XRUN_CHECK(value.has_value(), "option `{}`: got \"{}\", which is none", key, *name);
+    return value;
+  };
+  const auto type = options_of("dtype", dtype_of);
+  at::Tensor made;
+  if (const at::Tensor* source = tensor_if(L, 1)) {
+    made = source->detach().clone();
+    if (type) made = made.to(*type);
+  } else {
+    made = tensor_from_list(L, 1, type);
+  }
+  if (const auto device = options_of("device", device_of)) made = made.to(*device);
+  if (options.get<bool>("requires_grad", false)) made.set_requires_grad(true);
+  return push(L, made), 1;
+}
+
+// ---- calls under a guard
+
+// Calls the function at index 1 with what follows; returns the number of results, from index 1.
+int call_first(lua_State* L) {
+  if (lua_type(L, 1) != LUA_TFUNCTION) throw_argument(L, 1, nullptr, "a function");
+  protected_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+int no_grad(lua_State* L) {
+  const at::NoGradGuard guard;
+  return call_first(L);
+}
+
+int scope(lua_State* L) {
+  TensorScope tensors(L);
+  const int results = call_first(L);
+  for (int i = 1; i <= results; ++i) tensors.keep(L, i);
+  return results;
+}
+
+int keep(lua_State* L) {
+  const at::Tensor kept = read_tensor(L, 1, "tensor").detach();
+  push(L, kept);
+  LuaState::of(L).service<TensorLedger>().move_to_root(
+      *static_cast<TensorBox*>(lua_touserdata(L, -1)));
+  return 1;
+}
+
+}  // namespace
+
+void open_tensor_functions(LuaState& state) {
+  state.function("tensor", "(list or number, {dtype?, device?, requires_grad?}) -> Tensor",
+                 "Makes a tensor of a nested list. All whole numbers make i64 (2 is 2.0 in Lua), "
+                 "others f32, booleans bool; dtype = \"f32\" or xrun.f(1) decide otherwise.",
+                 make_tensor);
+  state.function(
+      "no_grad", "(function, ...) -> ...",
+      "Calls the function with the arguments, recording no gradients; returns its results.",
+      no_grad);
+  state.function(
+      "scope", "(function, ...) -> ...",
+      "Calls the function and then closes every tensor made inside, except those returned "
+      "(also in returned tables).",
+      scope);
+  state.function("keep", "(tensor) -> Tensor",
+                 "A detached tensor that outlives the step or scope it was made in.", keep);
+  state.function("manual_seed", "(seed)",
+                 "Seeds LibTorch's generator of the CPU. A run seeds it by itself, for every "
+                 "micro-batch.",
+                 [](lua_State* L) {
+                   at::Generator generator = at::detail::getDefaultCPUGenerator();
+                   generator.set_current_seed(static_cast<uint64_t>(arg<int64_t>(L, 1, "seed")));
+                   return 0;
+                 });
+  for (const std::string& name : dtype_names()) {
+    push(state, name);
+    state.value(name, "string", "The element type \"" + name + "\".");
+  }
+  for (const char* name : {"channels_last", "contiguous_format", "preserve_format", "strided"}) {
+    push(state, name);
+    state.value(name, "string", "A memory format or layout of tensors, by name.");
+  }
+}
+
+}  // namespace xrun

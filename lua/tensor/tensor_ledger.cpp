@@ -1,0 +1,121 @@
+// Each handle is in exactly one scope's list. A collection's finalisers and close() both end in
+// TensorLedger::close, so bytes are given back once.
+
+#include "core/base/error.h"
+#include "lua/state/args.h"
+#include "lua/tensor/tensor.h"
+
+namespace xrun {
+namespace {
+
+// What one handle costs beyond its storage: userdata, TensorImpl, a node of the graph.
+constexpr int64_t kHandleBytes = 1024;
+
+}  // namespace
+
+void TensorLink::unlink() noexcept {
+  previous->next = next;
+  next->previous = previous;
+  previous = next = this;
+}
+
+void TensorLink::link_before(TensorLink& position) noexcept {
+  previous = position.previous;
+  next = &position;
+  previous->next = this;
+  position.previous = this;
+}
+
+TensorLedger::TensorLedger() { scopes_.push_back(std::make_unique<TensorLink>()); }
+
+void TensorLedger::before_push(lua_State* L, int64_t bytes) {
+  debt_ += bytes + kHandleBytes;
+  if (debt_ <= soft_limit_) return;
+  lua_gc(L, LUA_GCCOLLECT, 0);
+  ++collections_;
+  debt_ = bytes + kHandleBytes;
+  if (live_bytes_ > soft_limit_ / 5 * 4) soft_limit_ = soft_limit_ / 5 * 7;
+}
+
+void TensorLedger::add(TensorBox& box) {
+  box.link_before(*scopes_.back());
+  live_bytes_ += box.bytes;
+  ++live_tensors_;
+}
+
+void TensorLedger::move_to_root(TensorBox& box) {
+  box.unlink();
+  box.link_before(*scopes_.front());
+}
+
+void TensorLedger::close(TensorBox& box) noexcept {
+  if (!box.tensor.defined()) return;
+  box.unlink();
+  live_bytes_ -= box.bytes;
+  --live_tensors_;
+  const at::Tensor last = std::move(box.tensor);
+  box.tensor = at::Tensor();
+}
+
+TensorScope::TensorScope(lua_State* L) : ledger_(LuaState::of(L).service<TensorLedger>()) {
+  ledger_.scopes_.push_back(std::make_unique<TensorLink>());
+}
+
+TensorScope::~TensorScope() {
+  const std::unique_ptr<TensorLink> head = std::move(ledger_.scopes_.back());
+  ledger_.scopes_.pop_back();
+  while (head->next != head.get()) ledger_.close(static_cast<TensorBox&>(*head->next));
+}
+
+void TensorScope::keep(lua_State* L, int i) { keep_in(L, i < 0 ? lua_gettop(L) + 1 + i : i, 0); }
+
+void TensorScope::keep_in(lua_State* L, int i, int depth) {
+  constexpr int kDeepest = 4;  // { loss, { metric = { ... } } } and some more
+  if (tensor_if(L, i) != nullptr) {
+    auto& box = *static_cast<TensorBox*>(lua_touserdata(L, i));
+    box.unlink();
+    box.link_before(*ledger_.scopes_[ledger_.scopes_.size() - 2]);
+  } else if (lua_type(L, i) == LUA_TTABLE && depth < kDeepest) {
+    luaL_checkstack(L, 4, "no room to keep tensors");
+    lua_pushnil(L);
+    while (lua_next(L, i) != 0) {
+      keep_in(L, lua_gettop(L), depth + 1);
+      lua_pop(L, 1);
+    }
+  }
+}
+
+void push(lua_State* L, const at::Tensor& value) {
+  if (!value.defined()) return lua_pushnil(L);
+  auto& ledger = LuaState::of(L).service<TensorLedger>();
+  // A view costs nothing of its own; other handles of a storage count again, which only collects
+  // a little earlier.
+  const bool counts = value.layout() == at::kStrided && value.has_storage() && !value.is_view();
+  const auto bytes = counts ? static_cast<int64_t>(value.nbytes()) : int64_t{0};
+  ledger.before_push(L, bytes);
+  auto* box = new (lua_newuserdata(L, sizeof(TensorBox))) TensorBox;
+  box->info = &class_info<at::Tensor>;
+  box->bytes = bytes;
+  box->tensor = value;
+  ledger.add(*box);
+  set_class(L, &class_info<at::Tensor>);
+}
+
+const at::Tensor* tensor_if(lua_State* L, int i) {
+  if (lua_type(L, i) != LUA_TUSERDATA || lua_objlen(L, i) != sizeof(TensorBox)) return nullptr;
+  const auto* box = static_cast<TensorBox*>(lua_touserdata(L, i));
+  return box->info == &class_info<at::Tensor> && box->tensor.defined() ? &box->tensor : nullptr;
+}
+
+const at::Tensor& read_tensor(lua_State* L, int i, const char* what) {
+  const at::Tensor* tensor = tensor_if(L, i);
+  if (tensor != nullptr) return *tensor;
+  if (class_of(L, i) == &class_info<at::Tensor>) {
+    throw Error(
+        "this Tensor is closed: its scope or step has ended, or close() was called"
+        "\nhint: xrun.keep(t), called before that, detaches a tensor and keeps it");
+  }
+  throw_argument(L, i, what, "a Tensor");
+}
+
+}  // namespace xrun

@@ -1,0 +1,119 @@
+// Lua's operators on tensors. Arithmetic makes tensors; comparison can only give one boolean, since
+// Lua converts its result, so it is an error where that would mislead.
+
+#include "core/base/error.h"
+#include "lua/state/args.h"
+#include "lua/tensor/op_table.h"
+#include "lua/tensor/tensor.h"
+#include "lua/tensor/tensor_entry.h"
+
+namespace xrun {
+namespace {
+
+const at::Tensor& self(lua_State* L) { return read_tensor(L, 1, nullptr); }
+
+int length(lua_State* L) {
+  const at::Tensor& tensor = self(L);
+  XRUN_CHECK(tensor.dim() > 0, "{} has no length; it is one number", describe_tensor(tensor));
+  push(L, tensor.size(0));
+  return 1;
+}
+
+bool is_tensor(lua_State* L, int i) { return class_of(L, i) == &class_info<at::Tensor>; }
+
+int add(lua_State* L) {
+  if (!is_tensor(L, 1)) lua_insert(L, 1);  // 1 + t
+  return call_aten(L, "add");
+}
+
+int multiply(lua_State* L) {
+  if (!is_tensor(L, 1)) lua_insert(L, 1);
+  return call_aten(L, "mul");
+}
+
+int subtract(lua_State* L) {
+  if (is_tensor(L, 1)) return call_aten(L, "sub");
+  lua_insert(L, 1);
+  return call_aten(L, "rsub");
+}
+
+int divide(lua_State* L) {
+  if (is_tensor(L, 1)) return call_aten(L, "div");
+  lua_insert(L, 1);
+  push(L, self(L).reciprocal());
+  lua_replace(L, 1);
+  return call_aten(L, "mul");
+}
+
+int modulo(lua_State* L) { return call_aten(L, "remainder"); }
+int power(lua_State* L) { return call_aten(L, "pow"); }
+
+int negate(lua_State* L) {
+  lua_settop(L, 1);  // Lua passes the operand twice
+  return call_aten(L, "neg");
+}
+
+int concat(lua_State* L) {
+  std::string text;
+  XRUN_CHECK(!(is_tensor(L, 1) && is_tensor(L, 2)),
+             "`..` joins text; xrun.cat({{a, b}}, dim) joins tensors");
+  for (int i = 1; i <= 2; ++i) {
+    if (lua_isstring(L, i)) {
+      text += lua_tostring(L, i);
+    } else {
+      const at::Tensor* tensor = tensor_if(L, i);
+      text += tensor == nullptr ? describe_value(L, i) : tensor_text(*tensor);
+    }
+  }
+  push(L, text);
+  return 1;
+}
+
+int equal(lua_State* L) {
+  const at::Tensor *a = tensor_if(L, 1), *b = tensor_if(L, 2);
+  if (a != nullptr && b != nullptr && a->is_same(*b)) return push(L, true), 1;
+  throw Error(
+      "`==` between two tensors gives one boolean, never a tensor"
+      "\nhint: a:eq(b) compares element by element, xrun.equal(a, b) gives one boolean");
+}
+
+template <const char* Name>
+int ordered(lua_State* L) {
+  const at::Tensor &a = read_tensor(L, 1, nullptr), &b = read_tensor(L, 2, nullptr);
+  XRUN_CHECK(a.numel() == 1 && b.numel() == 1,
+             "`<` and `<=` give one boolean, and these have {} and {} elements"
+             "\nhint: :lt, :le, :gt, :ge compare element by element",
+             a.numel(), b.numel());
+  call_aten(L, Name);
+  push(L, tensor_if(L, -1)->item().toBool());
+  return 1;
+}
+
+constexpr char kLess[] = "lt", kLessEqual[] = "le";
+
+constexpr TensorEntry kOperators[] = {
+    {DocKind::kMetamethod, "__add", "(a, b) -> Tensor", "a + b", plain<add>},
+    {DocKind::kMetamethod, "__sub", "(a, b) -> Tensor", "a - b", plain<subtract>},
+    {DocKind::kMetamethod, "__mul", "(a, b) -> Tensor", "a * b, element by element",
+     plain<multiply>},
+    {DocKind::kMetamethod, "__div", "(a, b) -> Tensor", "a / b, true division", plain<divide>},
+    {DocKind::kMetamethod, "__mod", "(a, b) -> Tensor", "a % b with the sign of b", plain<modulo>},
+    {DocKind::kMetamethod, "__pow", "(a, b) -> Tensor", "a ^ b", plain<power>},
+    {DocKind::kMetamethod, "__unm", "(a) -> Tensor", "-a", plain<negate>},
+    {DocKind::kMetamethod, "__concat", "(a, b) -> string", "Text .. tensor, for messages.",
+     plain<concat>},
+    {DocKind::kMetamethod, "__len", "(a) -> number", "#a, the size of dimension 0", plain<length>},
+    {DocKind::kMetamethod, "__lt", "(a, b) -> boolean", "a < b for tensors of one element",
+     plain<ordered<kLess>>},
+    {DocKind::kMetamethod, "__le", "(a, b) -> boolean", "a <= b for tensors of one element",
+     plain<ordered<kLessEqual>>},
+    {DocKind::kMetamethod, "__eq", "(a, b) -> boolean",
+     "true for two handles of one tensor; other tensors are an error: use :eq or xrun.equal",
+     plain<equal>},
+};
+
+}  // namespace
+
+void add_tensor_operators(ClassTable& table) { add_tensor_entries(table, kOperators); }
+
+}  // namespace xrun

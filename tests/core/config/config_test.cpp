@@ -1,0 +1,298 @@
+// The config as read from a recipe's text. Messages are verbatim: they are what the user has.
+#include "core/config/config.h"
+
+#include <gtest/gtest.h>
+
+#include "core/config/config_field.h"
+#include "core/base/error.h"
+
+namespace xrun {
+namespace {
+
+Config read(const std::string& body, std::vector<std::string> sets = {}) {
+  return Config::resolve(read_recipe_text("dpo.lua", body), sets);
+}
+
+// The first line of the UsageError.
+std::string error(const std::string& body, std::vector<std::string> sets = {}) {
+  try {
+    read(body, std::move(sets));
+  } catch (const UsageError& e) {
+    return std::string(e.what()).substr(0, std::string_view(e.what()).find('\n'));
+  }
+  return "no error";
+}
+
+std::string config(const std::string& inside, const std::string& after = "") {
+  return "local cfg = xrun.config {\n" + inside + "\n}\n" + after;
+}
+
+}  // namespace
+
+TEST(RecipeConfig, ReadsLiteralsWithTheirLines) {
+  const Config c =
+      read(config("beta = -0.5, name = 'a\\n\\x41', -- comment\n"
+                  "list = { 1, 2; 3 }, flag = true, long = [==[x]]y]==],",
+                  "print(cfg.beta, cfg.name, cfg.list, cfg[\"flag\"], cfg.long)"));
+  EXPECT_EQ(c.number("beta"), -0.5);
+  EXPECT_EQ(c.text("name"), "a\nA");
+  EXPECT_EQ(c.at("list").size(), 3u);
+  EXPECT_EQ(c.text("long"), "x]]y");
+  EXPECT_EQ(c.origin("beta"), "dpo.lua:2");
+  EXPECT_EQ(c.origin("list.3"), "dpo.lua:3");
+  EXPECT_EQ(c.origin("optim.schedule"), "default");
+}
+
+TEST(RecipeConfig, AnyLocalNameAndParenthesesDo) {
+  EXPECT_EQ(read("local c = x.config({ beta = 2 })\nprint(c.beta)").number("beta"), 2);
+  EXPECT_EQ(read("print('no config at all')").text("template"), "auto");
+}
+
+TEST(RecipeConfig, RejectsWhatIsNoLiteral) {
+  EXPECT_EQ(
+      error(config("beta = f(1)", "print(cfg.beta)")),
+      "dpo.lua:2: `beta`: config values are literals (a number, text, true, false, a table of "
+      "them), so that they can be read without running the recipe; got `f`");
+  EXPECT_EQ(error(config("beta = 2 * 3", "print(cfg.beta)")).substr(0, 16), "dpo.lua:2: `beta");
+  EXPECT_EQ(error(config("beta = nil")),
+            "dpo.lua:2: `beta`: leave a key out instead of setting it "
+            "to nil");
+  EXPECT_EQ(error(config("beta = 1,\nbeta = 2", "print(cfg.beta)")),
+            "dpo.lua:3: `beta`: the key stands there twice, also in line 2");
+  EXPECT_EQ(error(config("list = { 1, a = 2 }")),
+            "dpo.lua:2: `list`: a table has either named keys or a list, not both");
+  EXPECT_EQ(error("local a = xrun.config {}\nlocal b = xrun.config {}"),
+            "dpo.lua:2: a second config; the first is in line 1");
+  EXPECT_NE(error("local a = xrun.config { b = {"), "no error");
+}
+
+TEST(RecipeConfig, NamesAKeyThatIsNeverReadAndTheReadThatMeantIt) {
+  EXPECT_EQ(error(config("betta = 0.1,", "\nlocal b = cfg.beta")),
+            "dpo.lua:2: `betta` is never read; line 5 reads `cfg.beta`");
+  EXPECT_EQ(error(config("epoch = 2")),
+            "dpo.lua:2: `epoch` is never read: no line says `cfg.epoch`; did you mean `epochs`?");
+  EXPECT_EQ(
+      error(config("warmup = 2")),
+      "dpo.lua:2: `warmup` is never read: no line says `cfg.warmup`; the engine's key of that "
+      "name is `optim.warmup`");
+}
+
+TEST(RecipeConfig, NamesAReadThatNoKeyAnswers) {
+  EXPECT_EQ(error(config("beta = 1", "print(cfg.beta)\nprint(cfg.bta)")),
+            "dpo.lua:5: `cfg.bta` is read, and the config has no `bta`; did you mean `cfg.beta`?");
+  EXPECT_EQ(error(config("", "print(cfg.optim.lrr)")),
+            "dpo.lua:4: `cfg.optim.lrr` is read, and `optim` has no `lrr`; did you mean "
+            "`cfg.optim.lr`?");
+  EXPECT_EQ(error(config("", "-- cfg.none\nprint('cfg.none', x.cfg.none)")), "no error");
+}
+
+TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
+  EXPECT_EQ(error(config("optim = { lrr = 1 }")),
+            "dpo.lua:2: there is no key `optim.lrr`; did you mean `optim.lr`?");
+  EXPECT_EQ(error(config("optim = { epochs = 1 }")),
+            "dpo.lua:2: there is no key `optim.epochs`; the engine's key of that name is `epochs`");
+  EXPECT_EQ(error(config("optim = { beta = 1 }", "print(cfg.beta)")),
+            "dpo.lua:2: there is no key `optim.beta`; did you mean `optim.betas`?");
+  EXPECT_EQ(error(config("optim = { lr = 'x' }")),
+            "dpo.lua:2: optim.lr: got \"x\", wanted a number above 0");
+  EXPECT_EQ(error(config("optim = { lr = 0 }")),
+            "dpo.lua:2: optim.lr: got 0, wanted a number above 0");
+  EXPECT_EQ(error(config("over_length = 'skip'")),
+            "dpo.lua:2: over_length: got \"skip\", wanted \"raise\", \"drop\" or \"cut\"");
+  EXPECT_EQ(error(config("valid = { fraction = 2 }")),
+            "dpo.lua:2: valid.fraction: got 2, wanted a number from 0 to below 1");
+  EXPECT_EQ(error(config("valid = { fraction = 1 }")),
+            "dpo.lua:2: valid.fraction: got 1, wanted a number from 0 to below 1");
+  EXPECT_EQ(error(config("epochs = 0.5")),
+            "dpo.lua:2: epochs: got 0.5, wanted a whole number of at least 1");
+  EXPECT_EQ(error(config("data = {}")),
+            "dpo.lua:2: data: got [], wanted a list of tables, { { path = \"...\" } }");
+  EXPECT_EQ(error(config("data = { { path = 'a', keep = { 1 } } }")),
+            "dpo.lua:2: data.1.keep: got [1], wanted a list of text, { \"...\" }");
+  EXPECT_EQ(error(config("data = { { path = 'a', fields = { prompt = 1 } } }")),
+            "dpo.lua:2: data.1.fields: got {\"prompt\":1}, wanted a table of name = \"text\"");
+  EXPECT_EQ(error(config("optim = { lr = 1, betas = { 0.9, 1 } }")),
+            "dpo.lua:2: optim.betas: got [0.9,1], wanted a list of 2 numbers from 0 to below 1");
+  EXPECT_EQ(error(config("max_length = 1.5")),
+            "dpo.lua:2: max_length: got 1.5, wanted a whole number of at least 1");
+  EXPECT_EQ(error(config("data = 'a.jsonl'")),
+            "dpo.lua:2: data: got \"a.jsonl\", wanted a list of tables, { { path = \"...\" } }");
+  EXPECT_EQ(error(config("data = { { pth = 'a' } }")),
+            "dpo.lua:2: there is no key `data.1.pth`; did you mean `data.1.path`?");
+  EXPECT_EQ(error(config("data = { { weight = 1 } }")), "dpo.lua:2: data.1 has no `path`");
+  EXPECT_EQ(error(config("laws = { bos = 1 }")),
+            "dpo.lua:2: laws: got {\"bos\":1}, wanted a table of name = true or false");
+}
+
+TEST(RecipeConfig, WantsWhatIsReadAndHasNoDefault) {
+  EXPECT_EQ(error(config("", "print(cfg.model)")),
+            "dpo.lua:4: `model` has no value: A folder in Hugging Face form, or a name from `xrun "
+            "models`. Add it to the config, or --set model=...");
+  EXPECT_EQ(error(config("optim = { clip = 1 }")).substr(0, 35),
+            "dpo.lua:2: `optim.lr` has no value:");
+  EXPECT_EQ(
+      error(config("batch = { max_tokens = 5 }")),
+      "dpo.lua:2: `batch` does not say how much a step takes: add one of pairs, sequences, prompts "
+      "and tokens to it, or --set batch.pairs=...");
+}
+
+// A key that nothing honours is no key: it would be ignored in silence.
+TEST(RecipeConfig, RefusesKeysThatNothingHonours) {
+  EXPECT_EQ(error(config("mixture = { blocks = 3 }")),
+            "dpo.lua:2: there is no key `mixture.blocks`");
+  EXPECT_EQ(error(config("batch = { windows = 3 }")), "dpo.lua:2: there is no key `batch.windows`");
+}
+
+TEST(RecipeConfig, StagesAreTablesOfAStartAndWeights) {
+  const Config c = read(config("mixture = { stages = { { start = 0, weights = { 1, 0.5 } }, "
+                               "{ start = 200, weights = { 0, 1 } } } }"),
+                        {"mixture.stages.2.start=300", "mixture.stages.2.weights.1=0.2"});
+  EXPECT_EQ(c.whole("mixture.stages.2.start"), 300);
+  EXPECT_EQ(c.number("mixture.stages.2.weights.1"), 0.2);
+  EXPECT_EQ(c.text("mixture.stop"), "all");
+  const auto stages = [](const std::string& text) {
+    return error(config("mixture = { stages = " + text + " }"));
+  };
+  EXPECT_EQ(
+      stages("{ 1 }"),
+      "dpo.lua:2: mixture.stages.1: got 1, wanted a table, { start = 0, weights = { 1, 0.5 } }");
+  EXPECT_EQ(stages("{ { start = 0 } }"), "dpo.lua:2: mixture.stages.1 has no `weights`");
+  EXPECT_EQ(stages("{ { start = 0, weight = { 1 } } }"),
+            "dpo.lua:2: there is no key `mixture.stages.1.weight`; did you mean "
+            "`mixture.stages.1.weights`?");
+  EXPECT_EQ(stages("{ { start = 0.5, weights = { 1 } } }"),
+            "dpo.lua:2: mixture.stages.1.start: got 0.5, wanted a whole number of at least 0");
+  EXPECT_EQ(stages("{ { start = 0, weights = { 1, -1 } } }"),
+            "dpo.lua:2: mixture.stages.1.weights: got [1,-1], wanted a list of numbers of at least "
+            "0");
+  EXPECT_EQ(stages("3"),
+            "dpo.lua:2: mixture.stages: got 3, wanted a list of tables, { { start = 0, weights = { "
+            "1, 0.5 } } }");
+}
+
+TEST(RecipeConfig, ShuffleIsAFlagOrBlocks) {
+  EXPECT_TRUE(read(config("")).flag("shuffle"));
+  EXPECT_FALSE(read(config("shuffle = false")).flag("shuffle"));
+  const Config c = read(config("shuffle = { block = 64 }"));
+  EXPECT_EQ(c.whole("shuffle.block"), 64);
+  EXPECT_EQ(c.whole("shuffle.window"), 512);
+  EXPECT_EQ(read(config("shuffle = {}")).whole("shuffle.block"), 256);
+  EXPECT_EQ(read(config(""), {"shuffle.window=8"}).whole("shuffle.window"), 8);
+  EXPECT_EQ(error(config("shuffle = 3")),
+            "dpo.lua:2: shuffle: got 3, wanted true, false or a table with named keys");
+  EXPECT_EQ(error(config("shuffle = { blok = 3 }")),
+            "dpo.lua:2: there is no key `shuffle.blok`; did you mean `shuffle.block`?");
+  EXPECT_EQ(error(config("shuffle = { block = 0 }")),
+            "dpo.lua:2: shuffle.block: got 0, wanted a whole number of at least 1");
+}
+
+TEST(RecipeConfig, ReadsOnBehindWhatOnlyLuaJITReads) {
+  EXPECT_EQ(read(config("beta = 2", "local big, i = 1LL, 2e3i\nlocal s = '\\d'\nprint(cfg.beta)"))
+                .number("beta"),
+            2);
+  EXPECT_EQ(error(config("beta = 1ULL", "print(cfg.beta)")).substr(0, 22),
+            "dpo.lua:2: `beta`: con");
+  EXPECT_NE(error(config("beta = 1ULL")).find("got `1ULL, which is no plain number`"),
+            std::string::npos);
+  EXPECT_NE(error(config("beta = 1e400")).find("got `1e400, which is out of range`"),
+            std::string::npos);
+}
+
+TEST(RecipeConfig, EscapesAreThoseOfLuaJIT) {
+  EXPECT_EQ(read(config("name = 'p\\u{61}\\u{20AC}\\x41\\65\\z \n b\\\\'", "print(cfg.name)"))
+                .text("name"),
+            "pa\u20acAAb\\");
+  for (const char* wrong :
+       {"\\d", "\\u61", "\\u{110000}", "\\u{d800}", "\\u{}", "\\xg1", "\\256"}) {
+    EXPECT_NE(error(config(fmt::format("name = '{}'", wrong), "print(cfg.name)"))
+                  .find("which is no escape"),
+              std::string::npos)
+        << wrong;
+  }
+}
+
+TEST(RecipeConfig, SetTakesLiteralsBareTextAndListElements) {
+  const std::string text = config("beta = 1, data = { { path = 'a' } }", "print(cfg.beta)");
+  const Config c = read(text, {"beta=0.2", "data.1.path=b.jsonl", "model=123", "optim.lr=1e-4",
+                               "data.2.path='c d'", "valid={fraction = 0.5}", "shuffle=false"});
+  EXPECT_EQ(c.number("beta"), 0.2);
+  EXPECT_EQ(c.text("data.1.path"), "b.jsonl");
+  EXPECT_EQ(c.text("data.2.path"), "c d");
+  EXPECT_EQ(c.whole("data.2.weight"), 1);
+  EXPECT_EQ(c.text("model"), "123");
+  EXPECT_EQ(c.number("valid.fraction"), 0.5);
+  EXPECT_FALSE(c.flag("shuffle"));
+  EXPECT_EQ(c.origin("beta"), "--set");
+  EXPECT_EQ(c.origin("optim.lr"), "--set");
+}
+
+TEST(RecipeConfig, SetRefusesWhatIsNoKey) {
+  const std::string text = config("beta = 1", "print(cfg.beta)");
+  EXPECT_EQ(error(text, {"betta=2"}),
+            "--set betta=2: there is no key `betta`; did you mean `beta`?");
+  EXPECT_EQ(error(text, {"optim.lrr=2"}),
+            "--set optim.lrr=2: there is no key `optim.lrr`; did you mean `optim.lr`?");
+  EXPECT_EQ(error(text, {"beta"}), "--set beta: wanted key=value, as in --set beta=0.2");
+  EXPECT_EQ(error(text, {"valid.fraction=3"}),
+            "--set: valid.fraction: got 3, wanted a number from 0 to below 1");
+  EXPECT_EQ(error(text, {"data.3.path=x"}), "--set data.3.path=x: there is no key `data.3`");
+  EXPECT_EQ(error(text, {"data.path=x"}),
+            "--set data.path=x: there is no key `data.path`; elements of a list have numbers: "
+            "data.1.path");
+}
+
+TEST(RecipeConfig, SetReachesInsideFreeTablesAndDefaultLists) {
+  const std::string text = config("data = { { path = 'a' } }");
+  const Config c = read(text, {"laws.prefix=false", "optim.lr=1", "optim.betas.2=0.95",
+                               "data.1.fields.prompt=q", "data.1.keep.1=id"});
+  EXPECT_FALSE(c.flag("laws.prefix"));
+  EXPECT_EQ(c.number("optim.betas.1"), 0.9);
+  EXPECT_EQ(c.number("optim.betas.2"), 0.95);
+  EXPECT_EQ(c.text("data.1.fields.prompt"), "q");
+  EXPECT_EQ(c.text("data.1.keep.1"), "id");
+  EXPECT_EQ(error(text, {"laws.prefix=1"}),
+            "--set: laws: got {\"prefix\":1}, wanted a table of name = true or false");
+  EXPECT_EQ(error(text, {"optim.lr=1", "optim.betas.3=0.5"}),
+            "--set optim.betas.3=0.5: there is no key `optim.betas.3`; did you mean "
+            "`optim.betas.2`?");
+}
+
+TEST(RecipeConfig, SetKeepsTheTypeOfTheRecipesOwnKeys) {
+  const std::string text = config("beta = 1, name = 'x', flag = true, list = { 1 },",
+                                  "print(cfg.beta, cfg.name, cfg.flag, cfg.list)");
+  EXPECT_EQ(error(text, {"beta=true"}),
+            "--set beta=true: `beta` is a number in dpo.lua:2, got true");
+  for (const char* wrong : {"nil", "1/2", "hello", "1e400", "{1}", "'1'"}) {
+    EXPECT_EQ(error(text, {fmt::format("beta={}", wrong)}),
+              fmt::format("--set beta={0}: `beta` is a number in dpo.lua:2, got {0}", wrong));
+  }
+  EXPECT_EQ(error(text, {"beta="}), "--set beta=: `beta` is a number in dpo.lua:2, got nothing");
+  EXPECT_EQ(error(text, {"flag=0"}), "--set flag=0: `flag` is true or false in dpo.lua:2, got 0");
+  EXPECT_EQ(error(text, {"list=2"}), "--set list=2: `list` is a table in dpo.lua:2, got 2");
+  EXPECT_EQ(error(text, {"list.1=x"}), "--set list.1=x: `list.1` is a number in dpo.lua:2, got x");
+  const Config c = read(text, {"name=12", "beta=-2.5", "list={ 3, 4 }"});
+  EXPECT_EQ(c.text("name"), "12");
+  EXPECT_EQ(c.number("beta"), -2.5);
+  EXPECT_EQ(c.at("list").size(), 2u);
+}
+
+TEST(RecipeConfig, TheErrorShowsTheLineWithAMark) {
+  try {
+    read(config("  betta = 0.1,", "print(cfg.beta)"));
+    FAIL();
+  } catch (const UsageError& e) {
+    EXPECT_STREQ(e.what(),
+                 "dpo.lua:2: `betta` is never read; line 4 reads `cfg.beta`\n"
+                 "     2 |   betta = 0.1,\n"
+                 "       |   ^^^^^");
+  }
+}
+
+TEST(RecipeConfig, JsonHasValuesAndOrigins) {
+  const Json json = read(config("beta = 1", "print(cfg.beta)")).to_json();
+  EXPECT_EQ(json.at("values").at("beta").as_int(), 1);
+  EXPECT_EQ(json.at("origins").at("beta").as_string(), "dpo.lua:2");
+  EXPECT_EQ(json.at("origins").at("save.keep").as_string(), "default");
+}
+
+}  // namespace xrun

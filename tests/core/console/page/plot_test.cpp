@@ -1,0 +1,98 @@
+#include "core/console/page/plot.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace xrun {
+namespace {
+
+PlotLine falling(int count) {
+  PlotLine line{"loss", {}, 0, false, "run-0"};
+  for (int i = 0; i < count; ++i) line.points.push_back({static_cast<double>(i), 1.0 / (i + 1)});
+  return line;
+}
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(Plot, DrawsAPathFromTheUpperLeftToTheLowerRight) {
+  Plot plot{"t", {{"a", {{0, 1}, {1, 0.5}, {2, 0}}, 0, false, "run-0"}}};
+  const std::string figure = plot_figure(plot);
+  EXPECT_NE(figure.find("d=\"M0 0l800 380 800 380\""), std::string::npos) << figure;
+  EXPECT_NE(figure.find("class=\"line run-0 sparse\""), std::string::npos);
+  EXPECT_NE(figure.find("data-x=\"0 2\" data-y=\"0 1\""), std::string::npos);
+}
+
+TEST(Plot, ALongLineStandsRawAndFourTimesSmoothed) {
+  const std::string figure = plot_figure({"t", {falling(300)}});
+  EXPECT_EQ(count_of(figure, "class=\"raw\""), 1u);
+  EXPECT_EQ(count_of(figure, "class=\"smooth s"), 4u);
+  EXPECT_EQ(figure.find("sparse"), std::string::npos);
+}
+
+TEST(Plot, ManyStepsTakeTenKilobytesALine) {
+  PlotLine line{"loss", {}, 0, false, "run-0"};
+  for (int i = 0; i < 100000; ++i) {
+    line.points.push_back({static_cast<double>(i), std::sin(i * 12.9898) * std::cos(i * 78.233)});
+  }
+  EXPECT_LT(plot_figure({"t", {line}}).size(), 14000u);
+}
+
+TEST(Plot, AValueThatIsNotFiniteBreaksTheLineAndIsMarked) {
+  Plot plot{"t", {{"a", {{0, 1}, {1, 0.5}, {2, NAN}, {3, 1}, {4, 0}}, 0, false, "run-0"}}};
+  const std::string figure = plot_figure(plot);
+  EXPECT_NE(figure.find("d=\"M0 0l400 380M1200 0l400 760\""), std::string::npos) << figure;
+  EXPECT_NE(figure.find("class=\"broken\" d=\"M800 732v28\""), std::string::npos) << figure;
+}
+
+TEST(Plot, ManyDecadesAreLogarithmicAndSaySo) {
+  Plot plot{"norm", {{"a", {{0, 0.1}, {1, 900}}, 0, false, "run-0"}}};
+  EXPECT_NE(plot_figure(plot).find("norm (log scale)"), std::string::npos);
+}
+
+TEST(Plot, WithoutAFiniteValueSaysSo) {
+  EXPECT_NE(plot_figure({"t", {{"a", {{0, NAN}}, 0, false, ""}}}).find("no finite value"),
+            std::string::npos);
+  EXPECT_NE(plot_figure({"t", {}}).find("no finite value"), std::string::npos);
+  EXPECT_NE(histogram_figure("t", {{"a", {NAN}, 0, ""}}).find("no finite value"),
+            std::string::npos);
+}
+
+TEST(Plot, ForeignNamesAreEscaped) {
+  Plot plot{"<script>", {{"\"><img>", {{0, 1}, {1, 2}}, 0, false, "run-0"}}};
+  for (const std::string& figure :
+       {plot_figure(plot), histogram_figure("<script>", {{"\"><img>", {1, 2}, 0, ""}})}) {
+    EXPECT_EQ(figure.find("<script>"), std::string::npos);
+    EXPECT_EQ(figure.find("<img>"), std::string::npos);
+  }
+}
+
+TEST(Plot, ATinyLastValueDoesNotMakeAScheduleLogarithmic) {
+  PlotLine line{"lr", {}, 0, false, ""};
+  for (int i = 0; i <= 100; ++i)
+    line.points.push_back({static_cast<double>(i), 1.0 + 1e-9 - i * 0.01});
+  EXPECT_EQ(plot_figure({"lr", {line}}).find("log scale"), std::string::npos);
+}
+
+TEST(Plot, AHistogramShowsSharesOfEachLine) {
+  const std::string figure =
+      histogram_figure("t", {{"a", {0, 0, 0, 1}, 0, "run-0"}, {"b", {0, 1, NAN}, 1, "run-1"}});
+  EXPECT_NE(figure.find("data-y=\"0 0.75\""), std::string::npos) << figure;
+  EXPECT_NE(figure.find("d=\"M0 760l0-760 400 0 0 760 400 0 400 0 0-253 400 0 0 253\""),
+            std::string::npos)
+      << figure;
+}
+
+TEST(Plot, ASpikeDoesNotSquashAHistogram) {
+  HistogramLine line{"norm", {}, 0, ""};
+  for (int i = 0; i < 10000; ++i) line.values.push_back(i % 100);
+  line.values.push_back(1e9);
+  EXPECT_NE(histogram_figure("t", {line}).find("data-x=\"0 99\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace xrun

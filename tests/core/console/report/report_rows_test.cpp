@@ -1,0 +1,87 @@
+// Rows of a report, out of a token cache that a data set built.
+
+#include <gtest/gtest.h>
+
+#include "core/console/report/report.h"
+#include "core/run/record/run_files.h"
+#include "core/run/record/source_sample.h"
+#include "tests/core/console/inspect/inspect_fixture.h"
+
+namespace xrun {
+namespace {
+
+class ReportRows : public InspectFixture {
+ protected:
+  // A run that trained the set with the tokenizer in a folder.
+  RunFiles run_over(const DataSet& set, const std::string& model) {
+    RunFiles run;
+    run.name = "a";
+    Json input = Json::object(), data = Json::object(), inputs = Json::object();
+    input.set("keys", set.key_documents());
+    data.set("1", input);
+    inputs.set("data", data);
+    run.record = Json::object();
+    run.record.set("inputs", inputs);
+    run.config = Json::object();
+    run.config.set("model", model);
+    const auto store = set.cache_dirs().front().parent_path();
+    run.sources = sample_sources(run.record, run.config, folder_.path() / "run", store);
+    return run;
+  }
+  static std::string smol() { return source_path("tests/data/tokenizers/smol"); }
+};
+
+TEST_F(ReportRows, AreTheTextsPlacesAndLengthsThatTrained) {
+  const DataSet set = open(hard_pairs());
+  const RunFiles run = run_over(set, smol());
+  ASSERT_EQ(run.sources.size(), 1U);
+  const SourceSample& source = run.sources[0];
+  EXPECT_EQ(source.gap, "");
+  EXPECT_EQ(source.streams, (std::vector<std::string>{"chosen", "rejected"}));
+  ASSERT_EQ(source.rows.size(), 3U);
+  EXPECT_TRUE(source.rows[0].place.ends_with("pairs.jsonl:1")) << source.rows[0].place;
+  EXPECT_TRUE(source.rows[1].place.ends_with("pairs.jsonl:2")) << source.rows[1].place;
+  const auto trained = [](const std::vector<RowPiece>& pieces) {
+    std::string text;
+    for (const RowPiece& piece : pieces)
+      text += piece.trained ? "[" + piece.text + "]" : piece.text;
+    return text;
+  };
+  ASSERT_EQ(source.rows[0].streams.size(), 2U);
+  EXPECT_EQ(trained(source.rows[0].streams[0]),
+            "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
+            "[Paris.<|im_end|>]\n");
+  EXPECT_EQ(trained(source.rows[1].streams[1]),
+            "<|im_start|>user\n日本の首都は?<|im_end|>\n<|im_start|>assistant\n"
+            "[東京じゃない\ttab<|im_end|>]\n");
+  ASSERT_EQ(source.lengths.size(), 2U);
+  for (size_t stream = 0; stream < 2; ++stream) {
+    ASSERT_EQ(std::ssize(source.lengths[stream]), set.size());
+    for (int64_t row = 0; row < set.size(); ++row) {
+      EXPECT_EQ(source.lengths[stream][static_cast<size_t>(row)],
+                static_cast<double>(set.stream(row, stream).ids.size()));
+    }
+  }
+}
+
+TEST_F(ReportRows, StandOnThePageWithWhatIsTrainedMarked) {
+  const RunFiles run = run_over(open(hard_pairs()), smol());
+  const std::string page = report_page({&run, 1});
+  for (const char* part :
+       {"<h2>Rows as they trained</h2>", "<b class=\"trained\">Paris.&lt;|im_end|&gt;</b>",
+        "pairs.jsonl:1: chosen, rejected</div>", "tokens a row"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+}
+
+TEST_F(ReportRows, HaveLengthsAloneWithoutTheTokenizer) {
+  const RunFiles run = run_over(open(hard_pairs()), source_path("tests/data/tiny_tokenizer"));
+  ASSERT_EQ(run.sources.size(), 1U);
+  EXPECT_TRUE(run.sources[0].rows.empty());
+  EXPECT_EQ(run.sources[0].lengths.size(), 2U);
+  EXPECT_EQ(run.sources[0].gap,
+            "the run's tokenizer is neither in its hf/ nor in a folder that `model` names");
+}
+
+}  // namespace
+}  // namespace xrun

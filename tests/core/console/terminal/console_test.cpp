@@ -1,0 +1,108 @@
+#include "core/console/terminal/console.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "tests/scoped_variable.h"
+
+namespace xrun {
+namespace {
+
+TEST(Console, APrintedLineClearsTheStatusAndDrawsItAgain) {
+  std::string out;
+  Console console([&](std::string_view text) { out += text; }, {true, ColorDepth::kNone, 20});
+  console.set_status("step 1");
+  console.print("hello");
+  console.set_status("");
+  console.print("bye\n");
+  EXPECT_EQ(out, "\r\x1b[Kstep 1\r\x1b[Khello\nstep 1\r\x1b[Kbye\n");
+}
+
+TEST(Console, WhatIsSaidIsNotObeyed) {
+  std::string out;
+  Console console([&](std::string_view text) { out += text; }, {true, ColorDepth::k16, 80});
+  console.say("\x1b[2Jrow\x9b:\u202e\n");
+  EXPECT_EQ(out, "<1B>[2Jrow<9B>:<U+202E>\n");
+}
+
+TEST(Console, AStatusNeverFillsTheLastColumn) {
+  std::string out;
+  Console console([&](std::string_view text) { out += text; }, {true, ColorDepth::kNone, 8});
+  console.set_status("0123456789");
+  EXPECT_EQ(out, "\r\x1b[K012345…");
+}
+
+TEST(Console, WhatIsNoTerminalGetsNeitherStatusNorColour) {
+  std::string out;
+  Console console([&](std::string_view text) { out += text; }, {false, ColorDepth::kNone, 80});
+  console.set_status("step 1");
+  console.print(console.red("hello"));
+  EXPECT_EQ(out, "hello\n");
+}
+
+TEST(Console, PaintsOnlyWhereColoursAreShown) {
+  const Console console([](std::string_view) {}, {true, ColorDepth::k16, 80});
+  EXPECT_EQ(console.bold("a"), "\x1b[1ma\x1b[0m");
+  EXPECT_EQ(console.bold(""), "");
+}
+
+// The terminal's end of a pseudo-terminal with so many columns.
+struct Terminal {
+  explicit Terminal(uint16_t columns) {
+    ::grantpt(leader);
+    ::unlockpt(leader);
+    fd = ::open(::ptsname(leader), O_RDWR | O_NOCTTY);
+    winsize size{};
+    size.ws_row = 24;
+    size.ws_col = columns;
+    ::ioctl(fd, TIOCSWINSZ, &size);
+  }
+  ~Terminal() {
+    ::close(fd);
+    ::close(leader);
+  }
+  int leader = ::posix_openpt(O_RDWR | O_NOCTTY);
+  int fd = -1;
+  ScopedVariable no_color{"NO_COLOR", ""}, color_term{"COLORTERM", ""}, columns{"COLUMNS", ""};
+  ScopedVariable term{"TERM", "xterm-256color"};
+};
+
+TEST(ConsoleTraits, FollowTheTerminal) {
+  const Terminal terminal(97);
+  EXPECT_EQ(console_traits(terminal.fd).width, 97);
+  EXPECT_EQ(console_traits(terminal.fd).colors, ColorDepth::k256);
+  const ScopedVariable plainer("TERM", "linux");
+  EXPECT_EQ(console_traits(terminal.fd).colors, ColorDepth::k16);
+  const ScopedVariable many("COLORTERM", "truecolor");
+  EXPECT_EQ(console_traits(terminal.fd).colors, ColorDepth::k256);
+  const ScopedVariable none("NO_COLOR", "1");
+  EXPECT_FALSE(console_traits(terminal.fd).color());
+  EXPECT_TRUE(console_traits(terminal.fd).terminal);
+}
+
+TEST(ConsoleTraits, ADumbTerminalIsNone) {
+  const Terminal terminal(80);
+  const ScopedVariable dumb("TERM", "dumb");
+  EXPECT_FALSE(console_traits(terminal.fd).terminal);
+  EXPECT_FALSE(console_traits(terminal.fd).color());
+}
+
+TEST(ConsoleTraits, AWidthThatCannotBeIsEighty) {
+  EXPECT_EQ(console_traits(Terminal(0).fd).width, 80);
+  EXPECT_EQ(console_traits(Terminal(60000).fd).width, 80);
+  const Terminal terminal(20);
+  for (const char* columns : {"0", "-3", "x", ""}) {
+    const ScopedVariable given("COLUMNS", columns);
+    EXPECT_EQ(console_traits(terminal.fd).width, 20) << columns;
+  }
+  const ScopedVariable given("COLUMNS", "33");
+  EXPECT_EQ(console_traits(terminal.fd).width, 33);
+  EXPECT_EQ(console_traits(-1).width, 33);
+}
+
+}  // namespace
+}  // namespace xrun

@@ -1,0 +1,141 @@
+#include "core/console/terminal/key_reader.h"
+
+#include <gtest/gtest.h>
+
+namespace xrun {
+namespace {
+
+using Kind = Key::Kind;
+
+// Every key of bytes that come at once.
+std::vector<Key> keys(std::string_view bytes) {
+  KeyReader reader;
+  reader.feed(bytes);
+  std::vector<Key> all;
+  while (const auto key = reader.next()) all.push_back(*key);
+  return all;
+}
+
+Kind only(std::string_view bytes) {
+  const std::vector<Key> all = keys(bytes);
+  EXPECT_EQ(all.size(), 1u) << bytes;
+  return all.empty() ? Kind::kUnknown : all[0].kind;
+}
+
+TEST(KeyReader, ACharacterMayComeByteByByte) {
+  KeyReader reader;
+  reader.feed("\xE4");
+  EXPECT_FALSE(reader.next());
+  reader.feed("\xB8");
+  EXPECT_FALSE(reader.next());
+  reader.feed("\x96");
+  const auto key = reader.next();
+  ASSERT_TRUE(key);
+  EXPECT_EQ(key->text, "世");
+  EXPECT_FALSE(reader.next());
+}
+
+TEST(KeyReader, SequencesOfTerminalsAreNamedKeys) {
+  EXPECT_EQ(only("\x1b[A"), Kind::kUp);
+  EXPECT_EQ(only("\x1bOB"), Kind::kDown);
+  EXPECT_EQ(only("\x1b[1;5C"), Kind::kWordRight);
+  EXPECT_EQ(only("\x1b[3~"), Kind::kDelete);
+  EXPECT_EQ(only("\x1b[H"), Kind::kHome);
+  EXPECT_EQ(only("\x1b[Z"), Kind::kBackTab);
+  EXPECT_EQ(only("\x7f"), Kind::kBackspace);
+  EXPECT_EQ(only("\r"), Kind::kEnter);
+  EXPECT_EQ(only("\x1b[99;99q"), Kind::kUnknown);
+}
+
+TEST(KeyReader, AnEscapeAloneIsAKeyOnceNothingFollows) {
+  KeyReader reader;
+  reader.feed("\x1b");
+  EXPECT_FALSE(reader.next());
+  EXPECT_GT(reader.patience_ms(), 0);
+  reader.give_up();
+  ASSERT_EQ(reader.next()->kind, Kind::kEscape);
+  EXPECT_EQ(reader.patience_ms(), -1);
+}
+
+TEST(KeyReader, ControlsAndAltCarryTheirLetter) {
+  EXPECT_EQ(keys("\x12")[0].text, "r");
+  EXPECT_EQ(keys("\x1f")[0].text, "_");
+  const Key alt = keys(
+      "\x1b"
+      "b")[0];
+  EXPECT_EQ(alt.kind, Kind::kAlt);
+  EXPECT_EQ(alt.text, "b");
+}
+
+TEST(KeyReader, APasteIsOneKeyWithoutControls) {
+  const std::vector<Key> all = keys("\x1b[200~a\r\nb\tc\x03\x1b[31md\x1b[201~e");
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].kind, Kind::kPaste);
+  EXPECT_EQ(all[0].text, "a\nb\tc[31md");
+  EXPECT_EQ(all[1].text, "e");
+}
+
+TEST(KeyReader, APasteThatStallsStaysOne) {
+  KeyReader reader;
+  reader.feed("\x1b[200~a\nb\r");
+  EXPECT_FALSE(reader.next());
+  EXPECT_GE(reader.patience_ms(), 500);
+  reader.give_up();
+  EXPECT_FALSE(reader.next());
+  EXPECT_EQ(reader.patience_ms(), -1);
+  reader.feed("\nc\x03\n");  // a control of the text itself
+  EXPECT_FALSE(reader.next());
+  reader.give_up();
+  reader.feed("\x1b[201~d");
+  EXPECT_EQ(reader.next()->text, "a\nb\nc\n");
+  EXPECT_EQ(reader.next()->text, "d");
+}
+
+TEST(KeyReader, CtrlCForgetsAPasteThatHasStalled) {
+  KeyReader reader;
+  reader.feed("\x1b[200~rm(everything)\n");
+  EXPECT_FALSE(reader.next());
+  reader.give_up();
+  reader.feed("\x03x");
+  const std::optional<Key> key = reader.next();
+  ASSERT_TRUE(key);
+  EXPECT_EQ(key->kind, Kind::kControl);
+  EXPECT_EQ(key->text, "c");
+  EXPECT_EQ(reader.next()->text, "x");
+  EXPECT_FALSE(reader.next());
+}
+
+TEST(KeyReader, InvalidBytesBecomeTheReplacementCharacter) {
+  const std::vector<Key> all = keys(
+      "\xff"
+      "a\xC3(");
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[0].text, "\xEF\xBF\xBD");
+  EXPECT_EQ(all[1].text, "a");
+  EXPECT_EQ(all[2].text, "\xEF\xBF\xBD");
+  EXPECT_EQ(all[3].text, "(");
+}
+
+TEST(KeyReader, AnyBytesAreReadToTheirEnd) {
+  uint32_t state = 7;
+  for (int round = 0; round < 2000; ++round) {
+    KeyReader reader;
+    std::string bytes;
+    for (int i = 0; i < 40; ++i) {
+      state = state * 1664525 + 1013904223;
+      constexpr std::string_view kFavourites = "\x1b[O0~;2A\xC3\xFF\r";
+      bytes += (state >> 20) % 3 == 0 ? static_cast<char>(state >> 24)
+                                      : kFavourites[(state >> 8) % kFavourites.size()];
+    }
+    reader.feed(bytes);
+    int count = 0;
+    while (reader.patience_ms() >= 0 && count < 1000) {
+      if (!reader.next()) reader.give_up();
+      ++count;
+    }
+    ASSERT_LT(count, 1000);
+  }
+}
+
+}  // namespace
+}  // namespace xrun

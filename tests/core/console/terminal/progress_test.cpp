@@ -1,0 +1,101 @@
+#include "core/console/terminal/progress.h"
+
+#include <gtest/gtest.h>
+
+namespace xrun {
+namespace {
+
+struct Screen {
+  explicit Screen(bool terminal)
+      : console([this](std::string_view text) { out += text; },
+                {terminal, ColorDepth::kNone, 200}) {}
+  std::string out;
+  Console console;
+  double now = 0;
+  Clock clock = [this] { return now; };
+  std::string take() { return std::exchange(out, ""); }
+};
+
+TEST(RunProgress, ShowsStepLossAccuracyRateAndTimeLeft) {
+  Screen screen(true);
+  RunProgress progress(screen.console, screen.clock);
+  screen.now = 2;
+  progress.step({57, 120, 0.42127, 0.8125, 2480});
+  EXPECT_EQ(screen.take(),
+            "\r\x1b[Kstep 57/120  loss 0.4213  accuracy 0.81  1,240 tokens/s  2m 06s left");
+  progress.finish();
+  EXPECT_EQ(screen.take(), "\r\x1b[K");
+}
+
+TEST(RunProgress, TheTimeLeftForgetsTheFirstBody) {
+  Screen screen(true);
+  RunProgress progress(screen.console, screen.clock);
+  const auto line = [&](double now, int64_t done) {
+    screen.now = now;
+    progress.step({done, 11, 1, {}, 100, 0.5});
+    return screen.take();
+  };
+  EXPECT_EQ(line(60, 1), "\r\x1b[Kstep 1/11  loss 1.0000  200 tokens/s  10m 00s left");
+  EXPECT_EQ(line(62, 2), "\r\x1b[Kstep 2/11  loss 1.0000  200 tokens/s  18s left");
+  EXPECT_EQ(line(66, 3), "\r\x1b[Kstep 3/11  loss 1.0000  200 tokens/s  24s left");
+}
+
+TEST(RunProgress, RatesFollowAnExponentialMean) {
+  Screen screen(true);
+  RunProgress progress(screen.console, screen.clock);
+  for (int64_t step = 1; step <= 20; ++step) progress.step({step, 0, {}, {}, 100, 1});
+  screen.take();
+  progress.step({21, 0, {}, {}, 100, 2});  // 1 + 0.1 * (2 - 1) = 1.1 s
+  EXPECT_EQ(screen.take(), "\r\x1b[Kstep 21  91 tokens/s");
+}
+
+TEST(RunProgress, PrintsRareLinesWhereNothingCanBeRedrawn) {
+  Screen screen(false);
+  RunProgress progress(screen.console, screen.clock);
+  int lines = 0;
+  for (int64_t step = 1; step <= 200; ++step) {
+    screen.now += 0.1;
+    progress.step({step, 200, 0.5, {}, 10});
+    const std::string text = screen.take();
+    EXPECT_FALSE(text.empty() && (step == 1 || step == 200));
+    lines += !text.empty();
+  }
+  EXPECT_GE(lines, 10);
+  EXPECT_LE(lines, 12);
+  screen.now += 31;
+  progress.step({200, 0, 0.5, {}, 10});
+  EXPECT_FALSE(screen.take().empty());
+}
+
+TEST(TaskProgress, AppearsAfterTwoSeconds) {
+  Screen screen(true);
+  {
+    TaskProgress progress(screen.console, "caching pairs.jsonl", "rows", screen.clock);
+    screen.now = 1.9;
+    progress.update(100, 300);
+    EXPECT_EQ(screen.take(), "");
+    screen.now = 2;
+    progress.update(120, 300);
+    EXPECT_EQ(screen.take(), "\r\x1b[Kcaching pairs.jsonl  120/300 rows  3s left");
+    screen.now = 2.05;
+    progress.update(121, 300);
+    EXPECT_EQ(screen.take(), "");
+  }
+  EXPECT_EQ(screen.take(), "\r\x1b[K");
+}
+
+TEST(Format, DurationsMetricsAndBytes) {
+  EXPECT_EQ(format_duration(0), "0s");
+  EXPECT_EQ(format_duration(44.2), "45s");
+  EXPECT_EQ(format_duration(130), "2m 10s");
+  EXPECT_EQ(format_duration(11100), "3h 05m");
+  EXPECT_EQ(format_metric(0.693147), "0.6931");
+  EXPECT_EQ(format_metric(12.3456), "12.35");
+  EXPECT_EQ(format_metric(1), "1.0000") << "as wide as 0.5000";
+  EXPECT_EQ(format_metric(1.23e-5), "1.23e-05");
+  EXPECT_EQ(format_metric(0), "0");
+  EXPECT_EQ(format_metric(-0.5), "-0.5000");
+}
+
+}  // namespace
+}  // namespace xrun

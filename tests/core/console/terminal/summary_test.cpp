@@ -1,0 +1,121 @@
+#include "core/console/terminal/summary.h"
+
+#include <gtest/gtest.h>
+
+#include "core/run/run.h"
+
+namespace xrun {
+namespace {
+
+const Console& plain() {
+  static const Console console([](std::string_view) {}, {false, ColorDepth::kNone, 80});
+  return console;
+}
+
+TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
+  RunSummary summary;
+  summary.dir = "runs/dpo-1a2b3c4d";
+  summary.exported = {"runs/dpo-1a2b3c4d/best", "runs/dpo-1a2b3c4d/hf"};
+  summary.steps = summary.total_steps = 34;
+  summary.seconds = 100;
+  summary.tokens = 124000;
+  summary.peak_rss_mb = 2000;
+  summary.last_train = parse_json(R"({"step":33,"train/loss":0.1,"train/accuracy":1.0})", "t");
+  summary.last_valid = parse_json(
+      R"({"step":34,"valid/loss":0.2,"valid/accuracy":0.96,"valid/other/loss":3.5})", "v");
+  EXPECT_EQ(closing_summary(summary, plain()),
+            "steps        34\n"
+            "train        loss 0.1000, accuracy 1.0000\n"
+            "valid        loss 0.2000, accuracy 0.9600\n"
+            "valid/other  loss 3.5000\n"
+            "time         1m 40s, 1,240 tokens/s over all of it\n"
+            "peak memory  2.1 GB\n"
+            "run          runs/dpo-1a2b3c4d\n"
+            "best         runs/dpo-1a2b3c4d/best\n"
+            "model        runs/dpo-1a2b3c4d/hf\n");
+}
+
+TEST(ClosingSummary, SaysHowToGoOnAfterStepsEndedIt) {
+  RunSummary summary;
+  summary.dir = "r";
+  summary.steps = 5;
+  summary.first_step = 2;
+  summary.total_steps = 34;
+  summary.stopped = "--steps 5";
+  summary.nonfinite = {{"train/kl", 2}, {"valid/loss", 1}};
+  EXPECT_EQ(closing_summary(summary, plain()),
+            "steps        5 of 34, from 2 on after a resume\n"
+            "stopped      --steps 5\n"
+            "time         0s\n"
+            "peak memory  0 bytes\n"
+            "not finite   2 of train/kl, 1 of valid/loss: null in metrics.jsonl\n"
+            "run          r\n"
+            "go on        the same command with --resume and more --steps, or none\n");
+}
+
+// Names of files, of sets and of metrics are foreign.
+TEST(Summaries, ForeignTextCannotActOnTheTerminal) {
+  const std::string foreign = "\x1b]0;x\x07";
+  OpeningReport report;
+  report.recipe = report.model = report.output = report.ledger = foreign;
+  report.facts = {{foreign, foreign}};
+  report.notices = {foreign};
+  RunSummary summary;
+  summary.dir = foreign;
+  summary.exported = {foreign};
+  summary.stopped = foreign;
+  summary.nonfinite = {{foreign, 1}};
+  summary.last_valid.set("valid/" + foreign + "/loss", 0.5);
+  for (const std::string& text :
+       {opening_report(report, plain()), closing_summary(summary, plain())}) {
+    EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+    EXPECT_EQ(text.find('\x07'), std::string::npos) << text;
+    EXPECT_NE(text.find("<1B>]0;x<07>"), std::string::npos) << text;
+  }
+}
+
+TEST(OpeningReport, BreaksProseAtBlanksOnATerminal) {
+  const Console narrow([](std::string_view) {}, {true, ColorDepth::kNone, 40});
+  OpeningReport report;
+  report.recipe = "dpo.lua";
+  report.facts = {{"memory", "3.3 GB: optimizer 1.1 GB, activations 957 MB"}};
+  report.output = "runs/a-folder-whose-name-is-wider-than-the-line";
+  report.notices = {"template: the tokenizer's own has no generation marks"};
+  EXPECT_EQ(opening_report(report, narrow),
+            "recipe  dpo.lua\n"
+            "memory  3.3 GB: optimizer 1.1 GB,\n"
+            "        activations 957 MB\n"
+            "output  runs/a-folder-whose-name-is-wider-than-the-line\n"
+            "template: the tokenizer's own has no\n"
+            "generation marks\n");
+}
+
+TEST(OpeningReport, LeavesOutWhatIsUnknown) {
+  OpeningReport report;
+  report.recipe = "recipes/dpo.lua";
+  report.ledger = "source  rows\na.jsonl  300\n";
+  report.parameters = 134515008;
+  report.trainable = 134515008;
+  report.facts = {{"loss", "one a pair"}};
+  report.output = "runs/dpo-1a2b3c4d";
+  report.notices = {"template: tagged:smollm2"};
+  EXPECT_EQ(opening_report(report, plain()),
+            "source  rows\na.jsonl  300\n"
+            "recipe      recipes/dpo.lua\n"
+            "parameters  134,515,008, 134,515,008 trainable\n"
+            "loss        one a pair\n"
+            "output      runs/dpo-1a2b3c4d\n"
+            "template: tagged:smollm2\n");
+}
+
+TEST(Summary, AFilesConsoleHasNoColours) {
+  const Console terminal([](std::string_view) {}, {true, ColorDepth::k256, 70});
+  const Console file = console_of_file(terminal);
+  EXPECT_NE(terminal.bold("x"), "x");
+  EXPECT_EQ(file.bold("x"), "x");
+  EXPECT_EQ(file.traits().width, 70);
+  EXPECT_FALSE(file.traits().terminal);
+}
+
+}  // namespace
+}  // namespace xrun

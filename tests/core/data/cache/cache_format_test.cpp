@@ -1,0 +1,134 @@
+// Two readers of one format: the engine's, and a script written from docs/cache-format.md.
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "core/data/cache/row_cache.h"
+#include "core/data/cache/row_columns.h"
+#include "tests/core/data/rows/pair_fixture.h"
+#include "tests/core/data/rows/toy_rows.h"
+#include "tests/tree.h"
+
+namespace xrun {
+namespace {
+
+using CacheFormat = PairFixture;
+
+std::string output_of(const std::string& command) {
+  std::string output;
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  char buffer[4096];
+  while (size_t n = std::fread(buffer, 1, sizeof(buffer), pipe)) output.append(buffer, n);
+  ::pclose(pipe);
+  return output;
+}
+
+Json list_of(const auto& values) {
+  Json list = Json::array();
+  for (auto value : values) list.push_back(static_cast<int64_t>(value));
+  return list;
+}
+
+TEST_F(CacheFormat, AReaderWrittenFromTheDocumentReadsTheSameRows) {
+  if (std::system("python3 -c 0 2>/dev/null") != 0) GTEST_SKIP() << "there is no python3";
+  DataOptions some = options(numbered_pairs(200));
+  some.sources[0].keep = {"score", "tag"};
+  some.segment_bytes = 4096;
+  const DataSet set = open(some);
+  const std::string text = output_of("python3 " + source_path("tools/oracle/read_cache.py") + " " +
+                                     set.cache_dirs()[0].string());
+  const auto cache = RowCache::open(set.cache_dirs()[0], RowKind::kPreference);
+  int64_t row = 0;
+  TokenStream tokens;
+  for (size_t at = 0; at < text.size(); ++row) {
+    const size_t end = text.find('\n', at);
+    const Json got = parse_json(std::string_view(text).substr(at, end - at), "row");
+    at = end + 1;
+    ASSERT_LT(row, cache->size());
+    cache->read(row, kChosen, tokens);
+    ASSERT_EQ(got.at("chosen_ids"), list_of(tokens.ids));
+    ASSERT_EQ(got.at("chosen_mask"), list_of(tokens.trained));
+    cache->read(row, kRejected, tokens);
+    ASSERT_EQ(got.at("rejected_ids"), list_of(tokens.ids));
+    ASSERT_EQ(got.at("rejected_mask"), list_of(tokens.trained));
+    ASSERT_EQ(got.at("line").as_int(), cache->at(row).line);
+    ASSERT_EQ(got.at("kept").at("score").as_double(), cache->kept_number(row, 0));
+    ASSERT_EQ(got.at("kept").at("tag").as_string(), cache->kept_string(row, 1));
+    ASSERT_EQ(got.at("weight").as_double(), 1.0);
+  }
+  EXPECT_EQ(row, 200);
+}
+
+// Rows of any kind, all of them from the line's number.
+class NumberedRows : public RowType {
+ public:
+  explicit NumberedRows(RowKind kind) : kind_(kind) {}
+  RowSchema schema() const override {
+    return {kind_, 100'000, {"line"}, kind_ == RowKind::kTokens};
+  }
+  std::unique_ptr<RowWorker> make_worker() const override {
+    class Worker : public RowWorker {
+     public:
+      void encode(const RawRow& row, const std::string&, EncodedRow& out) override {
+        out = EncodedRow();
+        const int32_t line = static_cast<int32_t>(row.at.line);
+        for (int32_t i = 0; i <= line % 5; ++i) {
+          out.streams[0].ids.push_back(line * 700 + i);
+          out.streams[0].trained.push_back(i % 2);
+          out.streams[0].weights.push_back(0.25f * static_cast<float>(i));
+        }
+        out.streams[1].ids = {line};
+        out.streams[1].trained = {1};
+        out.prompt_hash = UINT64_MAX - static_cast<uint64_t>(line);
+        out.weight = 0.5f;
+        out.label = static_cast<int8_t>(line % 2);
+        out.kept = {Json("t" + std::to_string(line))};
+      }
+    };
+    return std::make_unique<Worker>();
+  }
+
+ private:
+  RowKind kind_;
+};
+
+TEST_F(CacheFormat, TheColumnsOfEveryRowTypeAreThoseOfTheDocument) {
+  if (std::system("python3 -c 0 2>/dev/null") != 0) GTEST_SKIP() << "there is no python3";
+  for (int kind = 0; kind <= static_cast<int>(RowKind::kFeedback); ++kind) {
+    const NumberedRows type(RowKind{kind});
+    CacheSource source = toy_source(folder_.write("toys.jsonl", toy_file(100)), 900);
+    source.key_document.set("kind", kind);
+    const std::filesystem::path dir = ensure_cache(folder_.path(), source, type);
+    const auto cache = RowCache::open(dir, RowKind{kind});
+    const std::string text =
+        output_of("python3 " + source_path("tools/oracle/read_cache.py") + " " + dir.string());
+    int64_t row = 0;
+    TokenStream tokens;
+    for (size_t at = 0; at < text.size(); ++row) {
+      const size_t end = text.find('\n', at);
+      const Json got = parse_json(std::string_view(text).substr(at, end - at), "row");
+      at = end + 1;
+      const std::vector<std::string> names = stream_names(RowKind{kind});
+      for (size_t s = 0; s < names.size(); ++s) {
+        cache->read(row, s, tokens);
+        ASSERT_EQ(got.at(names[s] + "_ids"), list_of(tokens.ids));
+        ASSERT_EQ(got.at(names[s] + "_mask"), list_of(tokens.trained));
+        for (size_t i = 0; i < tokens.weights.size(); ++i) {
+          ASSERT_EQ(got.at(names[s] + "_weights").as_array()[i].as_double(), tokens.weights[i]);
+        }
+      }
+      ASSERT_EQ(got.find("tokens_weights") != nullptr, RowKind{kind} == RowKind::kTokens);
+      ASSERT_EQ(got.find("label") != nullptr, RowKind{kind} == RowKind::kFeedback);
+      if (const Json* label = got.find("label")) {
+        ASSERT_EQ(label->as_int(), cache->label(row));
+      }
+      ASSERT_EQ(got.at("line").as_int(), cache->at(row).line);
+      ASSERT_EQ(got.at("kept").at("line").as_string(), "t" + std::to_string(cache->at(row).line));
+      ASSERT_EQ(got.at("weight").as_double(), 0.5);
+    }
+    EXPECT_EQ(row, 100) << row_kind_name(RowKind{kind});
+  }
+}
+
+}  // namespace
+}  // namespace xrun

@@ -1,0 +1,96 @@
+#include "core/data/cache/data_files.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "tests/core/data/rows/scratch_folder.h"
+
+namespace xrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(DataFiles, AGlobGivesItsFilesInOrder) {
+  const ScratchFolder folder;
+  folder.write("b.jsonl", "{}\n");
+  folder.write("a.jsonl", "{} \n");
+  folder.write("c.txt", "");
+  const std::vector<DataFile> files = find_data_files((folder.path() / "*.jsonl").string());
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_TRUE(files[0].name.ends_with("/a.jsonl"));
+  EXPECT_EQ(files[0].bytes, 4u);
+  EXPECT_NE(files[0].digest, files[1].digest);
+}
+
+TEST(DataFiles, AGitLfsPointerIsNoDataFile) {
+  const ScratchFolder folder;
+  const std::string path =
+      folder.write("a.jsonl.gz", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  EXPECT_EQ(error_of([&] { find_data_files(path); }),
+            path +
+                ": is a Git LFS pointer, not the file that it stands for; fetch that with git "
+                "lfs pull");
+}
+
+TEST(DataFiles, WhatIsNoFileIsNamed) {
+  const ScratchFolder folder;
+  const std::string missing = (folder.path() / "none.jsonl").string();
+  EXPECT_TRUE(error_of([&] {
+                find_data_files(missing);
+              }).starts_with(missing + ": there is no such data file"));
+  EXPECT_NE(error_of([&] { find_data_files(folder.path().string()); }).find("is a folder"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { find_data_files((folder.path() / "*.x").string()); }).find("no file matches"),
+      std::string::npos);
+  EXPECT_NE(
+      error_of([&] { find_data_files(folder.write("p.parquet", "PAR1")); }).find("read_parquet"),
+      std::string::npos);
+  const std::string endless = "/" + std::string(300, 'a') + ".jsonl";
+  EXPECT_EQ(error_of([&] { find_data_files(endless); }),
+            endless + ": cannot be looked at: File name too long");
+}
+
+// The command that the message names, run in a shell.
+int run_hint(const std::string& path) {
+  const std::string message = error_of([&] { find_data_files(path); });
+  const size_t line = message.rfind("\n  ");
+  EXPECT_NE(line, std::string::npos) << message;
+  return std::system((message.substr(line) + " 2>/dev/null").c_str());
+}
+
+TEST(DataFiles, ANamedCommandWorksAndWritesOverNothing) {
+  const ScratchFolder folder;
+  const std::string lines = folder.write("it's lines.rows", "{\"a\": 1}\n");
+  folder.write("it's lines.jsonl", "mine");
+  run_hint(lines);
+  EXPECT_EQ(read_file(folder.path() / "it's lines.jsonl"), "mine");
+  fs::remove(folder.path() / "it's lines.jsonl");
+  EXPECT_EQ(run_hint(lines), 0);
+  EXPECT_EQ(find_data_files((folder.path() / "it's lines.jsonl").string()).size(), 1u);
+  EXPECT_EQ(run_hint(folder.write("array", "[{\"a\": 1}]")), 0);
+  EXPECT_EQ(find_data_files((folder.path() / "array.json").string()).size(), 1u);
+}
+
+TEST(DataFiles, RowsAreReadFromThreeKindsPlainOrCompressed) {
+  const ScratchFolder folder;
+  for (const char* kind : {".jsonl", ".json", ".txt"}) {
+    for (const char* packed : {"", ".gz", ".zst"}) {
+      const std::string name = std::string("rows") + kind + packed;
+      EXPECT_EQ(find_data_files(folder.write(name, "rows")).size(), 1u) << name;
+    }
+  }
+  for (const char* name : {"a.text", "b.tar.gz", "c.zst", "d.csv", "e.parquet", "f"}) {
+    EXPECT_NE(error_of([&] {
+                find_data_files(folder.write(name, "plain text"));
+              }).find("rows are read from .jsonl (a JSON object a line), .json"),
+              std::string::npos)
+        << name;
+  }
+}
+
+}  // namespace
+}  // namespace xrun

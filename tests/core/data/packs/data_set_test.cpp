@@ -1,0 +1,260 @@
+#include "core/data/packs/data_set.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "core/data/cache/cache_manifest.h"
+#include "core/data/cache/row_cache.h"
+#include "tests/core/data/rows/pair_fixture.h"
+
+namespace xrun {
+namespace {
+
+namespace fs = std::filesystem;
+using DataSets = PairFixture;
+
+TEST_F(DataSets, EveryRowIsKeptOrDroppedWithItsReason) {
+  const DataSet set = open(pair_row("q", "yes", "no") + "\n" + pair_row("q", "", "no") +
+                           pair_row("q", "same", "same") + pair_row("q", "a\xFF", "b") +
+                           "{\"chosen\":1,\"rejected\":2}\n" + pair_row("q", "yes", "maybe"));
+  const SourceLedger& ledger = set.ledger().sources.at(0);
+  EXPECT_EQ(ledger.rows, 6);
+  EXPECT_EQ(ledger.lines, 7);
+  EXPECT_EQ(ledger.kept, 3);
+  EXPECT_EQ(ledger.repaired, 1);
+  EXPECT_EQ(ledger.dropped, (std::map<std::string, int64_t>{
+                                {"empty_answer", 1}, {"same_answers", 1}, {"wrong_type", 1}}));
+  ASSERT_EQ(ledger.bad.size(), 3u);
+  EXPECT_TRUE(ledger.place(ledger.bad[0].at).ends_with("pairs.jsonl:3"));
+  EXPECT_EQ(set.size(), 3);
+  EXPECT_TRUE(set.place(1).ends_with("pairs.jsonl:5"));
+}
+
+TEST_F(DataSets, PacksHoldWholePairsWithTheirTrainedTokens) {
+  const DataSet set = open(numbered_pairs(10));
+  std::vector<int64_t> rows(10);
+  std::iota(rows.begin(), rows.end(), 0);
+  std::set<int64_t> seen;
+  for (const PackedBatch& batch : set.pack(rows, 120)) {
+    EXPECT_EQ(error_of([&] { batch.validate(tokenizer().vocab_size()); }), "");
+    EXPECT_LE(batch.token_count(), 120);
+    for (int32_t s = 0; s < batch.segment_count(); s += 2) {
+      const size_t at = static_cast<size_t>(s);
+      const int64_t row = batch.row_id[at];
+      EXPECT_TRUE(seen.insert(row).second);
+      EXPECT_EQ(trained_text(batch, s), "yes" + std::to_string(row) + "<|im_end|>");
+      EXPECT_EQ(trained_text(batch, s + 1), std::string(1 + row % 5, 'n') + "<|im_end|>");
+      EXPECT_EQ(batch.pair_id[at], row);
+      EXPECT_EQ(batch.sample_id[at + 1], 2 * row + 1);
+    }
+  }
+  EXPECT_EQ(seen.size(), 10u);
+}
+
+// A cache whose manifest denies its largest id: no number in it is believed where packs are made.
+TEST_F(DataSets, AnIdBeyondTheVocabularyReachesNoPack) {
+  DataOptions asked = options(numbered_pairs(2));
+  const fs::path dir = open(asked).cache_dirs()[0];
+  CacheManifest manifest = read_manifest(dir, kManifestName);
+  manifest.summary.set("max_id", 1);
+  write_file_atomic(dir / kManifestName, encode_manifest(manifest));
+  asked.vocab_limit = 5;
+  const DataSet set = open(asked);
+  EXPECT_NE(error_of([&] {
+              set.pack({0, 1}, 1000);
+            }).find("the vocabulary has 5 ids"),
+            std::string::npos);
+}
+
+TEST_F(DataSets, APairLongerThanAPackIsNamedBeforeAnyStep) {
+  const DataSet set = open(pair_row("q", "yes", "no") + pair_row("q", std::string(300, 'y'), "no"));
+  EXPECT_EQ(error_of([&] { set.check_fits(1000); }), "");
+  const std::string message = error_of([&] { set.check_fits(100); });
+  EXPECT_NE(message.find("pairs.jsonl:2: the pair has 346 tokens (322 chosen, 24 rejected), "
+                         "batch.max_tokens is 100"),
+            std::string::npos)
+      << message;
+  EXPECT_EQ(error_of([&] { set.pack({1}, 100); }), message);
+  EXPECT_EQ(error_of([&] { set.split(0.5).first.check_fits(100); }), "");  // it is held out
+}
+
+TEST_F(DataSets, StepsAreOneStreamOfEpochs) {
+  const DataSet set = open(numbered_pairs(10));
+  const StepPlan plan{4, 2, {}, 7};
+  EXPECT_EQ(set.steps_total(plan), 5);
+  std::vector<int64_t> stream;
+  for (int64_t step = 0; step < 5; ++step) {
+    const std::vector<int64_t> rows = set.step_units(plan, step);
+    EXPECT_EQ(rows.size(), 4u);
+    stream.insert(stream.end(), rows.begin(), rows.end());
+  }
+  EXPECT_TRUE(set.step_units(plan, 5).empty());
+  const std::vector<int64_t> first(stream.begin(), stream.begin() + 10);
+  const std::vector<int64_t> second(stream.begin() + 10, stream.end());
+  EXPECT_EQ(std::set<int64_t>(first.begin(), first.end()).size(), 10u);
+  EXPECT_EQ(std::set<int64_t>(second.begin(), second.end()).size(), 10u);
+  EXPECT_NE(first, second);
+}
+
+TEST_F(DataSets, TheLastPartialStepTrains) {
+  const DataSet set = open(numbered_pairs(10));
+  EXPECT_EQ(set.steps_total({4, 1, {}, 7}), 3);
+  EXPECT_EQ(set.step_units({4, 1, {}, 7}, 2).size(), 2u);
+}
+
+TEST_F(DataSets, WithoutShuffleAStepTakesItsRowsInOrder) {
+  const DataSet set = open(numbered_pairs(10));
+  EXPECT_EQ(set.step_units({3, 1, kFileOrder, 7}, 2), (std::vector<int64_t>{6, 7, 8}));
+}
+
+TEST_F(DataSets, ASplitByRowHoldsOutTheLastAndKeepsRowIds) {
+  const DataSet set = open(numbered_pairs(20));
+  const auto [train, valid] = set.split(0.1);
+  EXPECT_EQ(train.size(), 18);
+  ASSERT_EQ(valid.size(), 2);
+  EXPECT_EQ(valid.unit(0), 18);
+  EXPECT_EQ(valid.step_units({8, 1, kFileOrder, 0}, 0), (std::vector<int64_t>{18, 19}));
+  EXPECT_EQ(valid.fingerprint(), set.fingerprint());
+  const auto [all, none] = set.split(0);
+  EXPECT_EQ(all.size(), 20);
+  EXPECT_EQ(none.size(), 0);
+  EXPECT_EQ(none.steps_total({8, 1, {}, 0}), 0);
+}
+
+TEST_F(DataSets, ASplitByPromptSharesNoPrompt) {
+  const DataSet set = open(numbered_pairs(30));
+  const auto [train, valid] = set.split(0.2, SplitBy::kPrompt);
+  EXPECT_EQ(train.size() + valid.size(), 30);
+  EXPECT_GE(valid.size(), 4);
+  std::set<uint64_t> prompts;
+  for (int64_t i = 0; i < valid.size(); ++i) prompts.insert(set.prompt_hash(valid.unit(i)));
+  for (int64_t i = 0; i < train.size(); ++i) {
+    EXPECT_EQ(prompts.count(set.prompt_hash(train.unit(i))), 0u);
+  }
+}
+
+TEST_F(DataSets, ThePromptEndsWhereTheAnswerBegins) {
+  const DataSet set = open(pair_row("hello", "yes", "no"));
+  EXPECT_EQ(text_of(set.prompt_ids(0)),
+            "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n");
+}
+
+TEST_F(DataSets, KeptColumnsStayWithTheirRows) {
+  DataOptions opened = options(numbered_pairs(5));
+  opened.sources[0].keep = {"score", "tag"};
+  const DataSet set = open(opened);
+  EXPECT_EQ(set.kept_number(3, "score"), 3.0);
+  EXPECT_EQ(set.kept_string(4, "tag"), "t4");
+  EXPECT_NE(error_of([&] { set.kept_number(0, "scores"); }).find("is no kept column"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { set.kept_number(0, "tag"); }).find("holds strings"), std::string::npos);
+}
+
+TEST_F(DataSets, AKeptColumnOfMixedTypesDropsTheOtherRows) {
+  DataOptions opened =
+      options(pair_row("q", "a", "b", ",\"k\":1") + pair_row("q", "c", "d", ",\"k\":\"x\""));
+  opened.sources[0].keep = {"k"};
+  EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("kept_column"), 1);
+}
+
+TEST_F(DataSets, AKeptColumnThatTheFirstRowLacksIsLeftOutWithANote) {
+  DataOptions opened = options(pair_row("q", "a", "b", ",\"tag\":\"t\"") +
+                               pair_row("q", "c", "d", ",\"k\":1,\"tag\":\"u\""));
+  opened.sources[0].keep = {"k", "tag"};
+  const DataSet set = open(opened);
+  EXPECT_EQ(set.size(), 2);
+  ASSERT_EQ(set.kept_columns().size(), 1u);
+  EXPECT_EQ(set.kept_string(1, "tag"), "u");
+  EXPECT_EQ(
+      set.ledger().sources[0].notes.at("kept column \"k\" is left out: the first row has none"), 2);
+}
+
+TEST_F(DataSets, ARowThatLacksAKeptStringKeepsAnEmptyOne) {
+  DataOptions opened =
+      options(pair_row("q", "a", "b", ",\"k\":\"x\"") + pair_row("q", "c", "d", ""));
+  opened.sources[0].keep = {"k"};
+  EXPECT_EQ(open(opened).kept_string(1, "k"), "");
+}
+
+TEST_F(DataSets, ARowThatLacksAKeptNumberOfTheFirstIsDropped) {
+  DataOptions opened = options(pair_row("q", "a", "b", ",\"k\":1") + pair_row("q", "c", "d", ""));
+  opened.sources[0].keep = {"k"};
+  EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("kept_column"), 1);
+}
+
+TEST_F(DataSets, SourcesAreMixedByWeight) {
+  DataOptions both = options(numbered_pairs(40), "a.jsonl");
+  both.sources.push_back(options(numbered_pairs(20), "b.jsonl").sources[0]);
+  both.sources[0].weight = 3;
+  const DataSet set = open(both);
+  EXPECT_EQ(set.total_rows(), 60);
+  EXPECT_EQ(set.ledger().sources.size(), 2u);
+  int64_t of_first = 0;
+  const std::vector<int64_t> rows = set.step_units({2048, 0, {}, 1}, 0);
+  for (int64_t row : rows) of_first += row < 40;
+  EXPECT_EQ(of_first, 1536);
+  EXPECT_TRUE(set.place(45).ends_with("b.jsonl:6"));
+}
+
+TEST_F(DataSets, AKeptNumberIsInAllSourcesOrInNone) {
+  DataOptions both = options(numbered_pairs(4), "a.jsonl");
+  both.sources.push_back(options(numbered_pairs(3), "b.jsonl").sources[0]);
+  both.sources[0].keep = {"score", "tag"};
+  EXPECT_NE(error_of([&] {
+              open(both);
+            }).find("b.jsonl: has no kept column \"score\", which other sources have as a number"),
+            std::string::npos);
+  both.sources[0].keep = {"tag"};
+  EXPECT_EQ(open(both).kept_string(5, "tag"), "");
+}
+
+TEST_F(DataSets, ASourceOfWeightZeroIsNeverDrawn) {
+  DataOptions both = options(numbered_pairs(4), "a.jsonl");
+  both.sources.push_back(options(numbered_pairs(3), "b.jsonl").sources[0]);
+  both.sources[0].weight = 0;
+  const DataSet set = open(both);
+  EXPECT_EQ(set.size(), 3);
+  EXPECT_EQ(set.step_units({8, 1, kFileOrder, 0}, 0), (std::vector<int64_t>{4, 5, 6}));
+  both.sources[1].weight = 0;
+  EXPECT_NE(error_of([&] { open(both); }).find("weight above 0"), std::string::npos);
+}
+
+TEST_F(DataSets, AFlippedByteIsFoundByVerify) {
+  const DataSet set = open(numbered_pairs(5));
+  EXPECT_EQ(error_of([&] { set.verify(); }), "");
+  const fs::path file = set.cache_dirs()[0] / "segment_000000.bin";
+  std::string bytes = read_file(file);
+  bytes[bytes.size() - 80] ^= 1;
+  write_file_atomic(file, bytes);
+  const DataSet again = open(options(numbered_pairs(5)));
+  EXPECT_NE(error_of([&] { again.verify(); }).find("is damaged"), std::string::npos);
+}
+
+TEST_F(DataSets, TheFirstBatchOfABuiltCacheComesWithin50Ms) {
+  const DataOptions some = options(numbered_pairs(300));
+  open(some);
+  const auto start = std::chrono::steady_clock::now();
+  const DataSet set = open(some);
+  const std::vector<PackedBatch> packs = set.pack(set.step_units({8, 1, {}, 0}, 0), 4096);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                      std::chrono::steady_clock::now() - start)
+                      .count();
+  EXPECT_EQ(packs.size(), 1u);
+  EXPECT_LT(ms, 50);
+}
+
+TEST(DataSettings, NamesAreParsedOrSuggested) {
+  EXPECT_EQ(parse_over_length("cut"), OverLength::kCut);
+  EXPECT_EQ(parse_train_on("last"), TrainOn::kLast);
+  EXPECT_EQ(parse_split_by("prompt"), SplitBy::kPrompt);
+  EXPECT_EQ(parse_mixture_stop("first"), MixtureStop::kFirst);
+  EXPECT_EQ(error_of([] { parse_over_length("dropp"); }),
+            "over_length is \"dropp\", wanted \"raise\", \"drop\" or \"cut\"; did you mean "
+            "\"drop\"?");
+}
+
+}  // namespace
+}  // namespace xrun

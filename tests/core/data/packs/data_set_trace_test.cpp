@@ -1,0 +1,68 @@
+#include "core/data/packs/data_set.h"
+#include "tests/core/data/rows/pair_fixture.h"
+
+namespace xrun {
+namespace {
+
+using DataSetTrace = PairFixture;
+
+std::vector<std::string> roles(const StreamTrace& stream) {
+  std::vector<std::string> out;
+  for (const MessageRange& range : stream.messages) out.push_back(range.role);
+  return out;
+}
+
+TEST_F(DataSetTrace, ARowsStreamsAreThoseOfItsCache) {
+  const DataSet set = open(numbered_pairs(40));
+  const std::vector<RowTrace> traces = set.trace({7, 3, 39}, tokenizer());
+  ASSERT_EQ(traces.size(), 3u);
+  const std::vector<int64_t> rows = {7, 3, 39};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(traces[i].failure, "");
+    ASSERT_EQ(traces[i].streams.size(), 2u);
+    for (size_t s = 0; s < 2; ++s) {
+      EXPECT_EQ(traces[i].streams[s].ids, set.stream(rows[i], s).ids);
+      EXPECT_EQ(traces[i].streams[s].offsets.size(), traces[i].streams[s].ids.size());
+      EXPECT_EQ(roles(traces[i].streams[s]), (std::vector<std::string>{"user", "assistant"}));
+    }
+  }
+}
+
+TEST_F(DataSetTrace, RowsOfAnArrayOnOneLineAreToldByTheirTokens) {
+  std::string rows = numbered_pairs(4);
+  for (char& c : rows) {
+    if (c == '\n') c = ',';
+  }
+  rows.back() = ']';
+  const DataSet set = open(options("[" + rows, "pairs.json"));
+  const std::vector<RowTrace> traces = set.trace({2, 0, 3, 1}, tokenizer());
+  EXPECT_EQ(traces[0].streams.at(0).ids, set.stream(2, 0).ids);
+  EXPECT_EQ(traces[3].streams.at(1).ids, set.stream(1, 1).ids);
+}
+
+TEST_F(DataSetTrace, WhatWasCutOffIsInTheTrace) {
+  DataOptions asked = options(pair_row("q", std::string(200, 'y'), "no"));
+  asked.settings.max_length = 100;
+  asked.settings.over_length = OverLength::kCut;
+  const DataSet set = open(asked);
+  const RowTrace trace = set.trace({0}, tokenizer())[0];
+  EXPECT_EQ(set.stream(0, 0).ids.size(), 100u);
+  EXPECT_GT(trace.streams.at(0).ids.size(), 200u);
+  EXPECT_EQ(set.cut_tokens(0), static_cast<int64_t>(trace.streams[0].ids.size()) - 100);
+}
+
+TEST_F(DataSetTrace, AFileThatChangedOrWentIsSaid) {
+  const DataOptions asked = options(numbered_pairs(3));
+  const DataSet set = open(asked);
+  folder_.write("pairs.jsonl", numbered_pairs(1) + pair_row("other", "x", "y") + "\x01\n");
+  const std::vector<RowTrace> traces = set.trace({0, 1, 2}, tokenizer());
+  EXPECT_EQ(traces[0].failure, "");
+  EXPECT_EQ(traces[1].failure, "it has changed since it was cached");
+  EXPECT_NE(traces[2].failure.find("is not valid JSON"), std::string::npos) << traces[2].failure;
+  std::filesystem::remove(asked.sources[0].path);
+  EXPECT_NE(set.trace({0}, tokenizer())[0].failure, "");
+  EXPECT_TRUE(set.trace({0}, tokenizer())[0].streams.empty());
+}
+
+}  // namespace
+}  // namespace xrun

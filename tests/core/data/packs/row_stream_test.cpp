@@ -1,0 +1,150 @@
+#include "core/data/packs/row_stream.h"
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/core/data/rows/scratch_folder.h"
+
+namespace xrun {
+namespace {
+
+std::vector<int64_t> rows_of(const RowStream& stream, int64_t begin, int64_t end) {
+  std::vector<int64_t> rows;
+  for (int64_t i = begin; i < end; ++i) rows.push_back(stream.at(i).row);
+  return rows;
+}
+
+TEST(RowStream, EachEpochOfOneSourceHoldsEveryRowInAnotherOrder) {
+  for (const RowOrder& order : {RowOrder{}, RowOrder{RowOrder::Kind::kBlock, 2, 2}}) {
+    const RowStream stream(RowStream::Plan{
+        .sources = {{20, 1}}, .stages = {}, .epochs = 2, .seed = 3, .order = order});
+    ASSERT_EQ(stream.length(), 40);
+    const std::vector<int64_t> first = rows_of(stream, 0, 20);
+    const std::vector<int64_t> second = rows_of(stream, 20, 40);
+    EXPECT_EQ(std::set<int64_t>(first.begin(), first.end()).size(), 20u);
+    EXPECT_EQ(std::set<int64_t>(second.begin(), second.end()).size(), 20u);
+    EXPECT_NE(first, second);
+  }
+}
+
+TEST(RowStream, WithoutShuffleRowsComeInFileOrder) {
+  const RowStream stream({{3, 1}}, MixtureStop::kAll, 3, false, 2);
+  EXPECT_EQ(rows_of(stream, 0, 6), (std::vector<int64_t>{0, 1, 2, 0, 1, 2}));
+}
+
+TEST(RowStream, ASourceOfWeightZeroOrWithoutRowsIsNeverDrawn) {
+  const RowStream stream({{4, 0}, {3, 2}, {0, 1}}, MixtureStop::kAll, 0, false, 1);
+  EXPECT_EQ(stream.length(), 3);
+  EXPECT_EQ(stream.at(2).source, 1);
+}
+
+TEST(RowStream, StopsWithTheFirstOrTheLastSourceOrNever) {
+  const std::vector<RowStream::Source> sources = {{100, 1}, {1000, 1}};
+  const auto length = [&](MixtureStop stop) {
+    return RowStream(sources, stop, 1, true, 1).length();
+  };
+  EXPECT_FALSE(length(MixtureStop::kRestart).has_value());
+  EXPECT_NEAR(*length(MixtureStop::kFirst), 200, 40);
+  EXPECT_NEAR(*length(MixtureStop::kAll), 2000, 100);
+  const RowStream all(sources, MixtureStop::kAll, 1, true, 1);
+  std::set<int64_t> rows;
+  for (int64_t i = 0; i < *all.length(); ++i) {
+    if (all.at(i).source == 1) rows.insert(all.at(i).row);
+  }
+  EXPECT_EQ(rows.size(), 1000u);
+  EXPECT_EQ(all.at(*all.length() - 1).source, 1);  // it ends with the row that used it up
+}
+
+TEST(RowStream, WithoutShuffleSmallSourcesTakeTurnsInFileOrder) {
+  const RowStream stream({{3, 1}, {6, 2}}, MixtureStop::kAll, 0, false, 1);
+  ASSERT_EQ(stream.length(), 9);
+  std::string seen;
+  for (int64_t i = 0; i < 9; ++i) {
+    seen += fmt::format("{}{} ", stream.at(i).source == 0 ? "a" : "b", stream.at(i).row);
+  }
+  EXPECT_EQ(seen, "b0 a0 b1 b2 a1 b3 b4 a2 b5 ");
+}
+
+// Two sources of 5 and 40 rows, one row a step; from row 20 on the second alone.
+RowStream::Plan staged(MixtureStop stop) {
+  return {.sources = {{5, 1}, {40, 1}},
+          .stop = stop,
+          .stages = {{0, {1, 1}}, {20, {0, 1}}},
+          .seed = 1,
+          .order = {.kind = RowOrder::Kind::kFile}};
+}
+
+TEST(RowStream, NoRowComesTwiceBeforeEveryRowOfItsSourceHasComeOnce) {
+  const std::vector<RowStream::Source> small = {{10, 1.0}, {6, 1.0}, {150, 3.0}};
+  const RowStream stream(small, MixtureStop::kRestart, 5, true, 1);
+  std::vector<std::vector<int64_t>> rows(3);
+  for (int64_t i = 0; i < 6000; ++i) {
+    const RowStream::Place place = stream.at(i);
+    rows[static_cast<size_t>(place.source)].push_back(place.row);
+  }
+  for (size_t s = 0; s < 3; ++s) {
+    const size_t size = static_cast<size_t>(small[s].rows);
+    for (size_t epoch = 0; (epoch + 1) * size <= rows[s].size(); ++epoch) {
+      const auto begin = rows[s].begin() + static_cast<std::ptrdiff_t>(epoch * size);
+      ASSERT_EQ(std::set<int64_t>(begin, begin + static_cast<std::ptrdiff_t>(size)).size(), size);
+    }
+  }
+}
+
+TEST(RowStream, AnEpochOfSmallSourcesIsAboutAsLongAsTheyAre) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const RowStream all({{100, 1.0}, {100, 1.0}}, MixtureStop::kAll, seed, true, 1);
+    EXPECT_LT(*all.length(), 260);
+    const RowStream first({{100, 1.0}, {1000, 1.0}}, MixtureStop::kFirst, seed, true, 1);
+    EXPECT_LT(*first.length(), 260);
+    EXPECT_GE(*first.length(), 150);
+  }
+}
+
+TEST(RowStream, StopsByTheDrawsOfAllStages) {
+  EXPECT_EQ(RowStream(staged(MixtureStop::kFirst)).length(), 9);
+  EXPECT_EQ(RowStream(staged(MixtureStop::kAll)).length(), 20 + 30);
+  EXPECT_EQ(RowStream(staged(MixtureStop::kAll)).at(49).row, 39);
+  const RowStream restart(staged(MixtureStop::kRestart));
+  EXPECT_FALSE(restart.length().has_value());
+  EXPECT_EQ(restart.why_endless(), "mixture.stop is \"restart\"");
+}
+
+TEST(RowStream, SaysWhichSourceAllWaitsForInVain) {
+  RowStream::Plan plan = staged(MixtureStop::kAll);
+  plan.epochs = 3;
+  const RowStream stream(plan);
+  EXPECT_FALSE(stream.length().has_value());
+  EXPECT_EQ(stream.why_endless(),
+            "mixture.stop is \"all\", and data[1] is never used up: its weight ends at 0 when 10 "
+            "of 15 rows are drawn");
+  EXPECT_EQ(stream.at(1000).source, 1);  // it has rows all the same, for a number of steps
+}
+
+TEST(RowStream, NamesASourceThatNoStageDraws) {
+  RowStream::Plan plan = staged(MixtureStop::kAll);
+  plan.stages = {{0, {0, 1}}, {3, {0, 2}}};
+  EXPECT_EQ(error_of([&] { RowStream{plan}; }),
+            "data[1] has weight 0 in every stage of mixture.stages, so it is never drawn; give it "
+            "a weight, or take it out of data");
+}
+
+TEST(RowStream, NamesAStageWhoseSourcesHaveNoRows) {
+  RowStream::Plan plan = staged(MixtureStop::kAll);
+  plan.sources.push_back({0, 1});
+  plan.stages = {{0, {1, 1, 1}}, {3, {0, 0, 2}}};
+  EXPECT_EQ(error_of([&] { RowStream{plan}; }),
+            "mixture.stages[2] has a weight above 0 for sources without rows alone");
+}
+
+TEST(RowStream, RefusesMoreEpochsThanCanBeCounted) {
+  EXPECT_EQ(error_of([] {
+              RowStream({{10, 1}}, MixtureStop::kAll, 0, true, int64_t{1} << 60);
+            }),
+            "epochs is 1152921504606846976, more than 2^62 rows of data[1]");
+}
+
+}  // namespace
+}  // namespace xrun

@@ -1,0 +1,274 @@
+#include "core/data/rows/conversation_row.h"
+#include "core/data/rows/row_encoder.h"
+#include "tests/core/data/rows/encoder_fixture.h"
+
+namespace xrun {
+namespace {
+
+#define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
+#define ASSISTANT(text) "{\"role\":\"assistant\",\"content\":\"" text "\"}"
+
+class ChatEncoder : public EncoderFixture {
+ protected:
+  EncodedRow chat(const std::string& row) const { return encode(RowKind::kChat, row); }
+};
+
+TEST_F(ChatEncoder, EverySpellingGivesTheSameConversation) {
+  const std::string want = text(chat(R"({"messages":[)" USER("a") "," ASSISTANT("b") "]}"));
+  EXPECT_EQ(want, "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n");
+  for (const char* row :
+       {R"({"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]})",
+        R"({"instruction":"a","input":"","output":"b"})", R"({"instruction":"a","output":"b"})",
+        R"({"prompt":"a","completion":"b"})",
+        R"({"prompt":[)" USER("a") R"(],"completion":[)" ASSISTANT("b") "]}",
+        R"({"prompt":"a","messages":[)" ASSISTANT("b") "]}",
+        R"({"prompt":"ignored","messages":[)" USER("a") "," ASSISTANT("b") "]}"}) {
+    EXPECT_EQ(text(chat(row)), want) << row;
+  }
+}
+
+TEST_F(ChatEncoder, InstructionInputHistoryAndSystemFindTheirPlaces) {
+  EXPECT_EQ(text(chat(R"({"instruction":"i","input":"n","output":"o","system":"s",
+                          "history":[["q","r"]]})")),
+            "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\nq<|im_end|>\n"
+            "<|im_start|>assistant\nr<|im_end|>\n<|im_start|>user\ni\nn<|im_end|>\n"
+            "<|im_start|>assistant\no<|im_end|>\n");
+}
+
+constexpr const char* kTwoAnswers =
+    R"({"messages":[)" USER("a") "," ASSISTANT("b") "," USER("c") "," ASSISTANT("d") "]}";
+
+TEST_F(ChatEncoder, TrainsAssistantTurnsTheLastOneOrAll) {
+  EXPECT_EQ(trained(chat(kTwoAnswers)), "b<|im_end|>d<|im_end|>");
+  settings_.train_on = TrainOn::kLast;
+  EXPECT_EQ(trained(chat(kTwoAnswers)), "d<|im_end|>");
+  EXPECT_EQ(trained(chat(R"({"messages":[)" USER("a") "," ASSISTANT("b") "," USER("c") "]}")),
+            "b<|im_end|>");
+  settings_.train_on = TrainOn::kAll;
+  const EncodedRow all = chat(kTwoAnswers);
+  EXPECT_EQ(std::count(all.streams[0].trained.begin(), all.streams[0].trained.end(), 0), 1);
+}
+
+TEST_F(ChatEncoder, OfPromptAndCompletionTheCompletionIsTrainedAlone) {
+  const std::string row = R"({"prompt":[)" USER("a") "," ASSISTANT("b") "," USER("c") R"(],
+                             "completion":"d"})";
+  EXPECT_EQ(trained(chat(row)), "d<|im_end|>");
+}
+
+TEST_F(ChatEncoder, RowsOfOneQuestionShareTheirPromptHash) {
+  const uint64_t hash = chat(R"({"prompt":"a","completion":"b"})").prompt_hash;
+  EXPECT_EQ(chat(R"({"instruction":"a","output":"c"})").prompt_hash, hash);
+  EXPECT_NE(chat(R"({"prompt":"x","completion":"b"})").prompt_hash, hash);
+}
+
+TEST_F(ChatEncoder, OverLongRowsRaiseAreDroppedOrLoseTheirEnd) {
+  const std::string row = R"({"prompt":"a","completion":"bbbbbbbbbb"})";
+  settings_.max_length = 20;
+  EXPECT_EQ(error_of([&] { chat(row); }),
+            "rows.jsonl:17: the conversation has 32 tokens, max_length is 20; raise max_length or "
+            "set over_length = \"drop\" or \"cut\"");
+  settings_.over_length = OverLength::kDrop;
+  EXPECT_EQ(refusal(RowKind::kChat, row),
+            "too_long: the conversation has 32 tokens, max_length is 20");
+  settings_.over_length = OverLength::kCut;
+  EXPECT_EQ(error_of([&] { chat(row); }),
+            "rows.jsonl:17: cut to max_length = 20, the conversation has no trained token left: "
+            "its prompt alone is as long; raise max_length or set over_length = \"drop\"");
+  settings_.max_length = 24;
+  const EncodedRow cut = chat(row);
+  EXPECT_EQ(cut.cut_tokens, 8);
+  EXPECT_EQ(trained(cut), "bbbb");
+}
+
+TEST_F(ChatEncoder, ColumnsThatOtherSetsNameSoAreRecognised) {
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"question":"a","answer":"b"})"),
+            "unknown_format: the row has question, answer; name them: fields = { prompt = "
+            "\"question\", completion = \"answer\" }");
+  EXPECT_TRUE(refusal(RowKind::kChat, R"({"question":"a","reply":"b"})")
+                  .ends_with("; name them, say fields = { messages = \"...\" }"));
+}
+
+TEST_F(ChatEncoder, AColumnOfNullsIsNoFormat) {
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"messages":null})"),
+            "unknown_format: the row has messages (null), wanted messages");
+  EXPECT_TRUE(refusal(RowKind::kChat, R"({"prompt":"a","completion":null})")
+                  .starts_with("unknown_format: the row has prompt, completion (null); that is "
+                               "the format with prompt, which xrun.prompts reads"));
+}
+
+TEST_F(ChatEncoder, AColumnThatFieldsNamesInVainIsNamed) {
+  settings_.fields = {{"messages", "conv"}};
+  const std::string row = R"({"messages":[)" USER("a") "," ASSISTANT("b") "]";
+  EXPECT_EQ(refusal(RowKind::kChat, row + "}"),
+            "unknown_format: the row has messages; fields names messages = \"conv\", a column that "
+            "the row lacks");
+  EXPECT_EQ(
+      refusal(RowKind::kChat, row + R"(,"conv":null})"),
+      "unknown_format: the row has messages, conv (null); fields names messages = \"conv\", a "
+      "column that is null here");
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"cnov":[]})"),
+            "unknown_format: the row has cnov; fields names messages = \"conv\", a column that the "
+            "row lacks, did you mean \"cnov\"?");
+  settings_.fields = {{"system", "sys"}};
+  EXPECT_EQ(chat(row + "}").notes,
+            std::vector<std::string>{"fields names system = \"sys\", a column that the row lacks"});
+}
+
+TEST_F(ChatEncoder, ARoleThatNobodyKnowsIsNoted) {
+  EXPECT_EQ(chat(R"({"messages":[)" USER("a") R"(,{"role":"function","content":"o"},)" ASSISTANT(
+                     "c") "]}")
+                .notes,
+            std::vector<std::string>{
+                "the role \"function\" is unknown: the template may leave its turns out"});
+}
+
+TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
+  for (const auto& [row, wanted] : std::vector<RefusedRow>{
+           {"[1]", "not_an_object: the row is an array, wanted an object"},
+           {"{}", "unknown_format: the row has no columns, wanted messages"},
+           {R"({"prompt":"a","chosen":"b","rejected":"c"})",
+            "unknown_format: the row has prompt, chosen, rejected; that is the format with prompt, "
+            "chosen, rejected, which xrun.preference reads"},
+           {R"({"chosen":"b","rejected":"c"})",
+            "unknown_format: the row has chosen, rejected; that is the format with chosen, "
+            "rejected, which xrun.preference reads"},
+           {R"({"mesages":[]})",
+            "unknown_format: the row has mesages; the nearest known format has messages; columns "
+            "that are not read: mesages; name the right one, say fields = { messages = "
+            "\"mesages\" }"},
+           {R"({"text":"b"})",
+            "unknown_format: the row has text; that is the format with text, which xrun.text "
+            "reads"},
+           {R"({"messages":[]})", "empty_list: messages has no messages"},
+           {R"({"messages":7})",
+            "wrong_type: messages is an integer, wanted a string, a message or a list"},
+           {R"({"messages":[)" USER("a") "]}",
+            "no_assistant: the conversation has no assistant turn; its turns are of user"},
+           {R"({"messages":[)" USER(" ") "," ASSISTANT("b") "]}",
+            "empty_prompt: turn 1 is a user turn without text"},
+           {R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b","weight":0.5}]})",
+            "wrong_type: messages[1] has a weight that is 0.5, wanted 0 or 1"},
+           {R"({"prompt":"a"})",
+            "unknown_format: the row has prompt; that is the format with prompt, which "
+            "xrun.prompts reads"},
+           {R"({"prompt":"a","completion":" "})",
+            "empty_answer: the last assistant turn has no content"},
+           {R"({"prompt":"a","completion":[)" USER("b") "]}",
+            "wrong_type: \"completion\" begins with a turn of \"user\", wanted assistant"},
+           {R"({"instruction":3,"output":"b"})",
+            "wrong_type: \"instruction\" is an integer, wanted a string"},
+           {R"({"instruction":"a","output":"b","history":"x"})",
+            "wrong_type: \"history\" is a string, wanted a list"},
+           {R"({"instruction":"a","output":"b","history":[["x"]]})",
+            "wrong_type: \"history\"[0] is no pair of strings"},
+           {R"({"prompt":"a","completion":"b","chat_template_kwargs":{"tokenize":1}})",
+            "refused_kwargs: chat_template_kwargs may not set \"tokenize\""},
+           {R"({"messages":[{"role":"user","content":[{"type":"image","url":"x"}]},)" ASSISTANT(
+                "b") "]}",
+            "wrong_type: messages[0] has a content whose part 0 is of type \"image\", wanted "
+            "{\"type\": \"text\""},
+           {R"({"messages":[{"role":"user","content":["x"]},)" ASSISTANT("b") "]}",
+            "wrong_type: messages[0] has a content whose part 0 is a string"},
+           {R"({"prompt":"a","completion":"b","tools":"{"})",
+            "wrong_type: tools is a string, but no JSON: tools:1:2"},
+           {R"({"prompt":"a","completion":"b","tools":"7"})",
+            "wrong_type: tools is an integer, wanted a list"},
+           {R"({"messages":[{"role":"refused","content":"x"},)" ASSISTANT("b") "]}",
+            "template_error: the template refuses this role"}}) {
+    const std::string got = refusal(RowKind::kChat, row);
+    EXPECT_TRUE(got.starts_with(wanted)) << row << ": " << got;
+  }
+}
+
+TEST_F(ChatEncoder, ContentInPartsReachesTheTemplateAsItIs) {
+  const ConversationRow row = ConversationReader(RowKind::kChat, settings_)
+                                  .read(parse_json(R"({"tools":"[{\"name\":\"f\"}]","messages":[
+              {"role":"user","content":[{"type":"text","text":"a"}]},)" ASSISTANT("b") "]}",
+                                                   "row"));
+  EXPECT_EQ(dump_json(row.messages.as_array()[0]),
+            R"({"role":"user","content":[{"type":"text","text":"a"}]})");
+  EXPECT_EQ(dump_json(row.kwargs), R"({"tools":[{"name":"f"}]})");
+}
+
+TEST_F(ChatEncoder, WithoutOneTrainedAnswerARowIsRefused) {
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"messages":[)" USER("a") R"(,
+                        {"role":"assistant","content":"b","weight":0}]})"),
+            "empty_mask: no token of the conversation is trained");
+}
+
+TEST_F(ChatEncoder, RolesOfOtherNamesAreReadAsTheirsAndNoted) {
+  const EncodedRow row = chat(R"({"messages":[{"role":"Human","content":"a"},
+      {"role":"gpt","content":"b"},{"role":"observation","content":"o"},)" ASSISTANT("c") "]}");
+  EXPECT_EQ(text(row),
+            "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+            "<|im_start|>observation\no<|im_end|>\n<|im_start|>assistant\nc<|im_end|>\n");
+  EXPECT_EQ(row.notes, (std::vector<std::string>{"the role \"Human\" is read as \"user\"",
+                                                 "the role \"gpt\" is read as \"assistant\""}));
+}
+
+TEST_F(ChatEncoder, AMessageOfBothSpellingsSaysOneThing) {
+  const std::string head =
+      R"({"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b",)";
+  EXPECT_EQ(trained(chat(head + R"("role":null,"content":null}]})")), "b<|im_end|>");
+  EXPECT_EQ(trained(chat(head + R"("content":"b"}]})")), "b<|im_end|>");
+  EXPECT_EQ(refusal(RowKind::kChat, head + R"("content":"c"}]})"),
+            "columns_differ: conversations[1] has a value and a content, which differ");
+}
+
+TEST_F(ChatEncoder, ColumnsThatLoseToAnotherSpellingAreNoted) {
+  const std::string messages = R"("messages":[)" USER("a") "," ASSISTANT("b") "]";
+  EXPECT_EQ(chat("{" + messages + R"(,"output":"x","completion":"y"})").notes,
+            (std::vector<std::string>{"\"completion\" is ignored beside \"messages\"",
+                                      "\"output\" is ignored beside \"messages\""}));
+  EXPECT_EQ(chat(R"({"instruction":"a","output":"b","prompt":"p"})").notes,
+            (std::vector<std::string>{"\"prompt\" is ignored beside \"instruction\"",
+                                      "rows spelled instruction/output"}));
+  EXPECT_EQ(chat(R"({"prompt":"a","completion":"b","output":"x"})").notes,
+            (std::vector<std::string>{"\"output\" is ignored beside \"prompt\"",
+                                      "rows spelled prompt/completion"}));
+}
+
+TEST_F(ChatEncoder, TwoConversationsThatDifferAreABadRow) {
+  const std::string messages = R"({"messages":[)" USER("a") "," ASSISTANT("b") "]";
+  const std::string same =
+      R"(,"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]})";
+  EXPECT_EQ(chat(messages + same).notes,
+            std::vector<std::string>{"\"conversations\" is ignored beside \"messages\""});
+  EXPECT_EQ(
+      refusal(RowKind::kChat, messages + R"(,"conversations":[{"from":"human","value":"c"}]})"),
+      "columns_differ: \"messages\" and \"conversations\" are two names of one column, and "
+      "differ here; leave one out: map = function(row) row.conversations = nil return row "
+      "end");
+  EXPECT_EQ(chat(messages + R"(,"conversations":7})").notes.size(), 1u);
+}
+
+TEST_F(ChatEncoder, TwoListsOfIdsThatDifferAreABadRow) {
+  const auto tokens = [&](const std::string& row) { return encode(RowKind::kTokens, row); };
+  EXPECT_EQ(tokens(R"({"input_ids":[65,66],"tokens":[65,66]})").notes,
+            std::vector<std::string>{"\"tokens\" is ignored beside \"input_ids\""});
+  EXPECT_EQ(tokens(R"({"input_ids":[65,66],"tokens":["A","B"]})").streams[0].ids.size(), 2u);
+  EXPECT_TRUE(refusal(RowKind::kTokens, R"({"input_ids":[65,66],"ids":[65,67]})")
+                  .starts_with("columns_differ: \"input_ids\" and \"ids\" are two names"));
+}
+
+TEST_F(ChatEncoder, AWeightIsANumberNotBelowZeroAndReadWhereFieldsNameIt) {
+  EXPECT_EQ(chat(R"({"prompt":"a","completion":"b","weight":"x"})").weight, 1);
+  settings_.fields = {{"weight", "w"}};
+  EXPECT_EQ(chat(R"({"prompt":"a","completion":"b","w":0.25})").weight, 0.25f);
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"prompt":"a","completion":"b","w":-1})"),
+            "bad_weight: \"w\" is -1, wanted a number >= 0");
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"prompt":"a","completion":"b","w":1e39})"),
+            "bad_weight: \"w\" is 1e+39, wanted a number >= 0");
+}
+
+TEST_F(ChatEncoder, NotesWhatItIgnores) {
+  const EncodedRow row = chat(R"({"prompt":"x","system":"t","id":4,"messages":[
+      {"role":"system","content":"s"},)" USER("a") "," ASSISTANT("b") "," USER("c") "]}");
+  EXPECT_EQ(row.notes,
+            (std::vector<std::string>{"\"prompt\" is ignored beside \"messages\"",
+                                      "\"system\" is ignored beside a system turn",
+                                      "column \"id\" is not read", "turns after the last answer"}));
+}
+
+}  // namespace
+}  // namespace xrun

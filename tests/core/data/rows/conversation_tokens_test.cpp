@@ -1,0 +1,201 @@
+#include "core/data/rows/conversation_tokens.h"
+
+#include "core/data/rows/conversation_row.h"
+#include "core/data/rows/row_encoder.h"
+#include "core/text/chat/tool_template.h"
+#include "tests/core/data/rows/encoder_fixture.h"
+
+namespace xrun {
+namespace {
+
+#define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
+#define ASSISTANT(text) "{\"role\":\"assistant\",\"content\":\"" text "\"}"
+
+class ConversationTokens : public EncoderFixture {
+ protected:
+  EncodedRow chat(const std::string& row) const { return encode(RowKind::kChat, row); }
+};
+
+TEST_F(ConversationTokens, AnAnswerThatIsNotToBeTrainedIsNot) {
+  const std::string head = R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b",)";
+  const std::string tail = "}," USER("c") "," ASSISTANT("d") "]}";
+  for (const char* flag : {R"("weight":0)", R"("train":false)", R"("training":false)"}) {
+    const EncodedRow row = chat(head + flag + tail);
+    EXPECT_EQ(trained(row), "d<|im_end|>") << flag;
+    ASSERT_EQ(row.notes.size(), 1u) << flag;
+    EXPECT_TRUE(row.notes[0].ends_with("is off are not trained")) << row.notes[0];
+  }
+  for (const char* flag : {R"("weight":1)", R"("train":true)", R"("weight":null)"}) {
+    EXPECT_EQ(trained(chat(head + flag + tail)), "b<|im_end|>d<|im_end|>") << flag;
+  }
+  settings_.train_on = TrainOn::kAll;
+  EXPECT_EQ(trained(chat(head + R"("weight":0)" + tail)).find("b<|im_end|>"), std::string::npos);
+  EXPECT_NE(trained(chat(head + R"("weight":0)" + tail)).find("d<|im_end|>"), std::string::npos);
+}
+
+TEST_F(ConversationTokens, AnswersInOneBlockAreTrainedTogetherOrRefused) {
+  const auto joins = make_jinja_template(
+      "{% for m in messages %}{% if m.role == 'user' %}<{{ m.content }}>{% elif "
+      "loop.previtem.role == 'user' %}{% generation %}{{ m.content }}{% if loop.nextitem is "
+      "defined "
+      "%}{{ loop.nextitem.content }}{% endif %};{% endgeneration %}{% endif %}{% endfor %}",
+      "joins", {});
+  const auto encoded = [&](const char* flag) {
+    const Json messages =
+        parse_json(std::string(R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"},
+          {"role":"assistant","content":"c")") +
+                       flag + "}]",
+                   "row");
+    int64_t straddlers = 0;
+    EncodedRow row;
+    row.streams[0] =
+        encode_conversation(messages, Json::object(), 0, {tokenizer(), *joins}, straddlers);
+    return trained(row);
+  };
+  EXPECT_EQ(encoded(""), "bc;");
+  try {
+    encoded(R"(,"train":false)");
+    FAIL() << "an answer that is not to be trained was";
+  } catch (const RowRefusal& refused) {
+    EXPECT_EQ(refused.reason(), "template_error");
+  }
+}
+
+TEST_F(ConversationTokens, OneOfTwoCallsOfAToolIsNotBoth) {
+  const auto first_only = make_jinja_template(
+      "{% for m in messages %}{% generation %}{{ m.content }}{% if m.tool_calls %}"
+      "{{ m.tool_calls[0].name }}{% endif %};{% endgeneration %}{% endfor %}",
+      "first", {});
+  const auto reason = [&](const char* calls) -> std::string {
+    const Json messages = parse_json(
+        std::string(R"([{"role":"user","content":"getting"},{"role":"assistant","content":"",
+          "tool_calls":)") +
+            calls + "}]",
+        "row");
+    int64_t straddlers = 0;
+    try {
+      encode_conversation(messages, Json::object(), 0, {tokenizer(), *first_only}, straddlers);
+      return "";
+    } catch (const RowRefusal& refused) {
+      return refused.reason();
+    }
+  };
+  EXPECT_EQ(reason(R"([{"name":"get"}])"), "");
+  EXPECT_EQ(reason(R"([{"name":"get"},{"name":"get"}])"), "lost_tool_calls");
+  EXPECT_EQ(reason(R"([{"name":"put"},{"name":"get"}])"), "lost_tool_calls");
+  EXPECT_EQ(reason(R"([{"name":"a.get-it"}])"), "");
+  EXPECT_EQ(reason(R"([{"name":"a.get-it"},{"name":"put-it"}])"), "lost_tool_calls");
+}
+
+// Two blocks of the first answer and none of the second: their number alone says nothing.
+TEST_F(ConversationTokens, BlocksBelongToTheMessageThatTheyWereOpenedIn) {
+  const auto tagged = make_jinja_template(
+      "{% for m in messages %}<{{ m.role }}>"
+      "{% if m.thought %}{% generation %}{{ m.thought }}!{% endgeneration %}|{% endif %}"
+      "{% if m.role == 'assistant' and not m.silent %}"
+      "{% generation %}{{ m.content }};{% endgeneration %}{% endif %}{% endfor %}",
+      "blocks", {});
+  const Json messages = parse_json(
+      R"([{"role":"user","content":"a"},{"role":"assistant","content":"b","thought":"t"},
+          {"role":"user","content":"c"},{"role":"assistant","content":"d","silent":true},
+          {"role":"assistant","content":"e"}])",
+      "row");
+  int64_t straddlers = 0;
+  EncodedRow row;
+  row.streams[0] =
+      encode_conversation(messages, Json::object(), 3, {tokenizer(), *tagged}, straddlers);
+  EXPECT_EQ(trained(row), "e;");
+}
+
+TEST_F(ConversationTokens, ToolCallsThatTheTemplateLeavesOutAreRefusedUnlessTheLawIsOff) {
+  const std::string row = R"({"tools":[{"name":"f"}],"messages":[)" USER("a") R"(,
+      {"role":"assistant","content":"","tool_calls":[{"name":"f"}]}]})";
+  EXPECT_EQ(
+      refusal(RowKind::kChat, row),
+      "lost_tool_calls: turn 2 calls a tool \"f\", and the template leaves the call out; name "
+      "a template that renders calls, or accept it: laws = { tool_calls = false }");
+  settings_.lost_calls = true;
+  EXPECT_EQ(chat(row).notes,
+            (std::vector<std::string>{"LOST: the template does not render \"tools\"",
+                                      "LOST: the template does not render \"tool_calls\""}));
+  template_->set_source("tools and tool_calls");
+  settings_.lost_calls = false;
+  EXPECT_EQ(chat(row).notes, std::vector<std::string>{});
+}
+
+TEST_F(ConversationTokens, OpenAisOlderFunctionCallObeysTheLawOfToolCalls) {
+  const std::string lost =
+      "lost_tool_calls: turn 2 calls a tool \"f\" by \"function_call\", and "
+      "the template leaves the call out; ";
+  const std::string law = ", or accept it: laws = { tool_calls = false }";
+  const std::string head = R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":)";
+  const std::string row = head + R"("","function_call":{"name":"f","arguments":"{}"}}]})";
+  EXPECT_EQ(refusal(RowKind::kChat, row), lost + "name a template that renders calls" + law);
+  template_->set_source("tool_calls");
+  EXPECT_EQ(refusal(RowKind::kChat, row),
+            lost + "the template knows \"tool_calls\": rename it so by map" + law);
+  settings_.lost_calls = true;
+  EXPECT_EQ(chat(row).notes,
+            std::vector<std::string>{"LOST: the template does not render \"function_call\""});
+  settings_.lost_calls = false;
+  const auto renders = make_jinja_template(
+      "{% for m in messages %}{% generation %}{{ m.content }}{% if m.function_call %}"
+      "{{ m.function_call.name }}{% endif %};{% endgeneration %}{% endfor %}",
+      "older", {});
+  const ConversationReader reader(RowKind::kChat, settings_);
+  const ConversationRow read = reader.read(
+      parse_json(head + R"(null,"function_call":{"name":"f","arguments":"{}"}}]})", "row"));
+  int64_t straddlers = 0;
+  EncodedRow out;
+  out.streams[0] =
+      encode_conversation(read.messages, read.kwargs, 0, {tokenizer(), *renders}, straddlers);
+  EXPECT_EQ(text(out), "a;f;");
+}
+
+TEST_F(ConversationTokens, ATablesNullsCallNothing) {
+  for (const char* none : {"null", R"({"name":null,"arguments":null})"}) {
+    const EncodedRow row = chat(R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b",
+        "function_call":)" + std::string(none) +
+                                "}]}");
+    EXPECT_EQ(trained(row), "b<|im_end|>");
+    EXPECT_EQ(row.notes, std::vector<std::string>{});
+  }
+}
+
+TEST_F(ConversationTokens, AConversationBeyondWhatIsRenderedIsTooLong) {
+  const std::string text(kMaxConversationBytes + 1, 'a');
+  const std::string refused =
+      refusal(RowKind::kChat, R"({"prompt":")" + text + R"(","completion":"b"})");
+  EXPECT_TRUE(refused.starts_with("too_long: the conversation and its tools have 25,165,8"))
+      << refused;
+  EXPECT_NE(refused.find("at most 25,165,824 are rendered"), std::string::npos) << refused;
+}
+
+TEST_F(ConversationTokens, ToolsCountAsTextOfTheirConversation) {
+  const std::string text(kMaxConversationBytes, 'a');
+  const std::string refused = refusal(
+      RowKind::kChat, R"({"prompt":"a","completion":"b","tools":[{"name":")" + text + R"("}]})");
+  EXPECT_TRUE(refused.starts_with("too_long: ")) << refused.substr(0, 200);
+}
+
+// The other one's source says nothing of this row.
+TEST_F(ConversationTokens, ACallIsLostIfTheTemplateOfItsRowKnowsNone) {
+  constexpr const char* kPlain =
+      "{% for m in messages %}{% generation %}{{ m.content }};{% endgeneration %}{% endfor %}";
+  constexpr const char* kToolUse =
+      "{% for m in messages %}{% generation %}{{ m.tool_calls | tojson }};{% endgeneration %}"
+      "{% endfor %}";
+  const auto either = make_tool_template(make_jinja_template(kPlain, "plain", {}),
+                                         make_jinja_template(kToolUse, "tool_use", {}));
+  const Json messages = parse_json(
+      R"([{"role":"assistant","content":"a","tool_calls":[{"name":"get weather"}]}])", "row");
+  int64_t straddlers = 0;
+  const auto encode = [&](const char* kwargs) {
+    encode_conversation(messages, parse_json(kwargs, "row"), 0, {tokenizer(), *either}, straddlers);
+  };
+  EXPECT_NO_THROW(encode(R"({"tools":[{"name":"get weather"}]})"));
+  EXPECT_THROW(encode("{}"), RowRefusal);
+}
+
+}  // namespace
+}  // namespace xrun

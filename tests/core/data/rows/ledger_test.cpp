@@ -1,0 +1,95 @@
+#include "core/data/rows/ledger.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/core/data/rows/scratch_folder.h"
+
+namespace xrun {
+namespace {
+
+SourceLedger some_ledger() {
+  SourceLedger ledger;
+  ledger.name = "pairs";
+  ledger.files = {"a.jsonl", "b.jsonl"};
+  ledger.lines = 12;
+  ledger.rows = 10;
+  ledger.kept = 8;
+  ledger.tokens = 12345;
+  ledger.cut_row({{1, 9}, 5077, 77}, "kept\ntext", "lost");
+  ledger.repair({0, 4}, 3);
+  ledger.repair({1, 5}, 1);
+  ledger.drop({1, 17}, "empty_answer", "the chosen side's last turn has no content");
+  ledger.drop({0, 3}, "no_prompt", "none");
+  ledger.note("column \"score\" is not read");
+  ledger.note("column \"score\" is not read");
+  return ledger;
+}
+
+TEST(Ledger, RowsAreKeptPlusDropped) {
+  Ledger ledger;
+  ledger.sources = {some_ledger()};
+  EXPECT_EQ(error_of([&] { ledger.check_sums(); }), "");
+  ++ledger.sources[0].kept;
+  EXPECT_EQ(error_of([&] { ledger.check_sums(); }),
+            "pairs: the ledger does not add up: 10 rows in, 9 kept, 2 dropped");
+}
+
+TEST(Ledger, ReadsBackFromItsJson) {
+  const SourceLedger ledger = some_ledger();
+  const Json json = ledger.to_json();
+  EXPECT_EQ(dump_json(SourceLedger::from_json(parse_json(dump_json(json), "")).to_json()),
+            dump_json(json));
+  EXPECT_EQ(json.at("bad").size(), 2u);
+  EXPECT_EQ(json.at("dropped").at("no_prompt").as_int(), 1);
+}
+
+TEST(Ledger, TheTextNamesFileLineAndReason) {
+  Ledger ledger;
+  ledger.sources = {some_ledger()};
+  EXPECT_EQ(ledger.text(),
+            "pairs: 10 rows = 8 kept + 2 dropped; 12,345 tokens, 0 trained; 1 row cut by 77 "
+            "tokens; invalid UTF-8 repaired in 2 rows\n"
+            "  dropped          1  empty_answer\n"
+            "  dropped          1  no_prompt\n"
+            "  note             2  column \"score\" is not read\n"
+            "  b.jsonl:17  empty_answer: the chosen side's last turn has no content\n"
+            "  a.jsonl:3  no_prompt: none\n"
+            "  b.jsonl:9  cut: 77 of 5,077 tokens are taken off\n"
+            "    kept  ...kept⏎text\n"
+            "    lost  lost...\n"
+            "  a.jsonl:4  repaired: invalid UTF-8\n"
+            "  b.jsonl:5  repaired: invalid UTF-8\n");
+}
+
+TEST(Ledger, TheListOfBadRowsIsBounded) {
+  SourceLedger ledger;
+  for (int64_t i = 0; i < 5000; ++i) ledger.drop({0, i + 1}, "x", std::string(10'000, 'y'));
+  EXPECT_EQ(ledger.dropped_total(), 5000);
+  EXPECT_EQ(ledger.bad.size(), SourceLedger::kListedRows);
+  EXPECT_LT(dump_json(ledger.to_json()).size(), 1'000'000u);
+  for (int64_t i = 0; i < 5000; ++i) ledger.note(std::to_string(i));
+  EXPECT_EQ(ledger.notes.size(), 100u);
+  EXPECT_EQ(ledger.more_notes, 4900);
+  Ledger one;
+  one.sources = {ledger};
+  EXPECT_NE(one.text().find("     4,900  notes of other kinds, not listed\n"), std::string::npos);
+}
+
+TEST(Ledger, JoinsSourcesOfAnEarlierAccountByNameAndFiles) {
+  const auto source = [](const char* name, int64_t rows) {
+    SourceLedger one;
+    one.name = name;
+    one.files = {name};
+    one.rows = one.kept = rows;
+    return one;
+  };
+  const Ledger earlier{{source("a", 1), source("late", 2), source("a", 3)}};
+  const Ledger now{{source("a", 10), source("b", 20)}};
+  const Ledger joined = now.joined_to(Ledger::from_json(earlier.to_json()));
+  std::string text;
+  for (const SourceLedger& one : joined.sources) text += one.name + std::to_string(one.rows) + " ";
+  EXPECT_EQ(text, "a10 late2 a3 b20 ");
+}
+
+}  // namespace
+}  // namespace xrun

@@ -1,0 +1,115 @@
+#include "core/data/rows/row_encoder.h"
+
+#include "tests/core/data/rows/pair_fixture.h"
+
+namespace xrun {
+namespace {
+
+class PreferenceEncoders : public PairFixture {
+ protected:
+  EncodedRow encode(const std::string& row, int64_t max_length = 0,
+                    OverLength over_length = OverLength::kRaise,
+                    TrainOn train_on = TrainOn::kAssistant) const {
+    RowSettings settings;
+    settings.max_length = max_length;
+    settings.over_length = over_length;
+    settings.train_on = train_on;
+    EncodedRow out;
+    make_preference_encoder({settings, tokenizer(), template_})
+        ->encode(parse_json(row, "row"), "pairs.jsonl:17", out);
+    return out;
+  }
+  static std::string trained(const TokenStream& side) {
+    std::vector<int32_t> ids;
+    for (size_t i = 0; i < side.ids.size(); ++i) {
+      if (side.trained[i] != 0) ids.push_back(side.ids[i]);
+    }
+    return text_of(ids);
+  }
+};
+
+constexpr const char* kTwoTurns =
+    R"({"chosen":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},
+                  {"role":"user","content":"c"},{"role":"assistant","content":"good"}],
+        "rejected":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},
+                    {"role":"user","content":"c"},{"role":"assistant","content":"bad"},
+                    {"role":"user","content":"d"},{"role":"assistant","content":"worse"}]})";
+
+TEST_F(PreferenceEncoders, TrainsTheAssistantTurnsAfterTheSharedPrompt) {
+  const EncodedRow pair = encode(kTwoTurns);
+  EXPECT_EQ(trained(pair.streams[0]), "good<|im_end|>");
+  EXPECT_EQ(trained(pair.streams[1]), "bad<|im_end|>worse<|im_end|>");
+}
+
+TEST_F(PreferenceEncoders, TrainsTheLastTurnAlone) {
+  const EncodedRow pair = encode(kTwoTurns, 0, OverLength::kRaise, TrainOn::kLast);
+  EXPECT_EQ(trained(pair.streams[0]), "good<|im_end|>");
+  EXPECT_EQ(trained(pair.streams[1]), "worse<|im_end|>");
+}
+
+TEST_F(PreferenceEncoders, TrainsEveryTokenButTheFirst) {
+  const EncodedRow pair = encode(kTwoTurns, 0, OverLength::kRaise, TrainOn::kAll);
+  EXPECT_EQ(std::count(pair.streams[0].trained.begin(), pair.streams[0].trained.end(), 0), 1);
+  EXPECT_EQ(pair.streams[0].trained[0], 0);
+}
+
+TEST_F(PreferenceEncoders, RaiseNamesFileLineAndBothLengths) {
+  const std::string row = pair_row("q", std::string(2000, 'y'), "no");
+  EXPECT_EQ(error_of([&] {
+              encode(row, 1000, OverLength::kRaise, TrainOn::kAssistant);
+            }),
+            "pairs.jsonl:17: the chosen side has 2,022 tokens and the rejected side 24, max_length "
+            "is 1,000; raise max_length or set over_length = \"drop\" or \"cut\"");
+}
+
+TEST_F(PreferenceEncoders, DropRefusesTheWholePair) {
+  const std::string row = pair_row("q", "yes", std::string(2000, 'n'));
+  try {
+    encode(row, 1000, OverLength::kDrop, TrainOn::kAssistant);
+    FAIL();
+  } catch (const RowRefusal& refusal) {
+    EXPECT_EQ(refusal.reason(), "too_long");
+  }
+}
+
+TEST_F(PreferenceEncoders, CutKeepsThePromptAndTheHeadOfBothAnswers) {
+  const std::string row = pair_row("q", "yyyyyyyyyy", "nnnnnnnnnnnnnnn");
+  const EncodedRow whole = encode(row);
+  const EncodedRow pair = encode(row, 24, OverLength::kCut, TrainOn::kAssistant);
+  EXPECT_EQ(trained(pair.streams[0]), "yyyy");
+  EXPECT_EQ(trained(pair.streams[1]), "nnnn");
+  EXPECT_EQ(pair.streams[0].ids.size(), 24u);
+  EXPECT_EQ(pair.cut_tokens,
+            static_cast<int64_t>(whole.streams[0].ids.size() + whole.streams[1].ids.size()) - 48);
+}
+
+TEST_F(PreferenceEncoders, ACutThatLeavesNothingTrainedIsAnError) {
+  const std::string row = pair_row(std::string(50, 'q'), "yes", "no");
+  EXPECT_EQ(error_of([&] {
+              encode(row, 40, OverLength::kCut, TrainOn::kAssistant);
+            }),
+            "pairs.jsonl:17: cut to max_length = 40, the chosen side has no trained token left: "
+            "its prompt alone is as long; raise max_length or set over_length = \"drop\"");
+}
+
+TEST_F(PreferenceEncoders, WhatTheTemplateRefusesIsABadRow) {
+  const std::string row = R"({"prompt":[{"role":"refused","content":"x"}],"chosen":"a",
+                              "rejected":"b"})";
+  try {
+    encode(row);
+    FAIL();
+  } catch (const RowRefusal& refusal) {
+    EXPECT_EQ(refusal.reason(), "template_error");
+    EXPECT_STREQ(refusal.what(), "the template refuses this role");
+  }
+}
+
+TEST_F(PreferenceEncoders, ATextThatSpellsASpecialTokenStaysPlain) {
+  const EncodedRow pair = encode(pair_row("q", "<|im_end|>", "no"));
+  EXPECT_EQ(
+      std::count(pair.streams[0].ids.begin(), pair.streams[0].ids.end(), *tokenizer().id_of("<|im_end|>")),
+      2);
+}
+
+}  // namespace
+}  // namespace xrun

@@ -1,0 +1,278 @@
+#include "core/data/rows/preference_row.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/data/rows/ledger.h"
+#include "tests/core/data/rows/scratch_folder.h"
+
+namespace xrun {
+namespace {
+
+PreferenceRow read(const std::string& json,
+                   const std::vector<std::pair<std::string, std::string>>& fields = {},
+                   const std::vector<std::string>& keep = {}) {
+  RowSettings settings;
+  settings.fields = fields;
+  settings.keep = keep;
+  return PreferenceReader(settings).read(parse_json(json, "row"));
+}
+
+// "user:hi|assistant:yo"
+std::string spelled(const Json& messages) {
+  std::string text;
+  for (const Json& message : messages.as_array()) {
+    if (!text.empty()) text += '|';
+    text += message.at("role").as_string() + ":" + message.at("content").as_string();
+  }
+  return text;
+}
+
+struct Spelling {
+  const char* name;
+  const char* row;
+  const char* chosen;
+  const char* rejected;
+  size_t shared;
+};
+
+class Spellings : public testing::TestWithParam<Spelling> {};
+
+TEST_P(Spellings, GivesTheConversations) {
+  const PreferenceRow row = read(GetParam().row);
+  EXPECT_EQ(spelled(row.chosen), GetParam().chosen);
+  EXPECT_EQ(spelled(row.rejected), GetParam().rejected);
+  EXPECT_EQ(row.shared, GetParam().shared);
+}
+
+#define USER R"({"role":"user","content":"hi"})"
+#define YES R"({"role":"assistant","content":"yes"})"
+#define NO R"({"role":"assistant","content":"no"})"
+
+const Spelling kSpellings[] = {
+    {"Conversations", R"({"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," NO "]}",
+     "user:hi|assistant:yes", "user:hi|assistant:no", 1},
+    {"Strings", R"({"prompt":"hi","chosen":"yes","rejected":"no"})", "user:hi|assistant:yes",
+     "user:hi|assistant:no", 1},
+    {"PromptMessages", R"({"prompt":[)" USER R"(],"chosen":"yes","rejected":[)" NO "]}",
+     "user:hi|assistant:yes", "user:hi|assistant:no", 1},
+    {"MessageSides", R"({"prompt":[)" USER R"(],"chosen":)" YES R"(,"rejected":)" NO "}",
+     "user:hi|assistant:yes", "user:hi|assistant:no", 1},
+    {"PromptRepeated",
+     R"({"prompt":[)" USER R"(],"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," NO "]}",
+     "user:hi|assistant:yes", "user:hi|assistant:no", 1},
+    {"FromValue", R"({"conversations":[{"from":"system","value":"s"},{"from":"human","value":"hi"}],
+     "chosen":{"from":"gpt","value":"yes"},"rejected":{"from":"gpt","value":"no"}})",
+     "system:s|user:hi|assistant:yes", "system:s|user:hi|assistant:no", 2},
+    {"System", R"({"system":"s","prompt":"hi","chosen":"yes","rejected":"no"})",
+     "system:s|user:hi|assistant:yes", "system:s|user:hi|assistant:no", 2},
+    {"OneSideLonger",
+     R"({"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," YES "," USER "," NO "]}",
+     "user:hi|assistant:yes", "user:hi|assistant:yes|user:hi|assistant:no", 1},
+};
+
+INSTANTIATE_TEST_SUITE_P(Every, Spellings, testing::ValuesIn(kSpellings),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(PreferenceRow, AStringPromptBesideWholeConversationsIsIgnoredAloud) {
+  const PreferenceRow row =
+      read(R"({"prompt":"other","chosen":[)" USER "," YES R"(],"rejected":[)" USER "," NO "]}");
+  EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
+  EXPECT_EQ(row.notes,
+            std::vector<std::string>{"\"prompt\" is ignored beside whole conversations"});
+}
+
+TEST(PreferenceRow, AStringPromptBeforeAnAssistantTurnIsItsUserTurn) {
+  EXPECT_EQ(spelled(read(R"({"prompt":"hi","chosen":[)" YES R"(],"rejected":[)" NO "]}").chosen),
+            "user:hi|assistant:yes");
+}
+
+TEST(PreferenceRow, FieldsAreRenamed) {
+  const PreferenceRow row =
+      read(R"({"question":"hi","good":"yes","bad":"no","chosen":3,"w":0.25})",
+           {{"prompt", "question"}, {"chosen", "good"}, {"rejected", "bad"}, {"weight", "w"}});
+  EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
+  EXPECT_EQ(row.weight, 0.25f);
+  EXPECT_EQ(row.notes, std::vector<std::string>{"column \"chosen\" is not read"});
+}
+
+TEST(PreferenceRow, UltraFeedbacksCopyOfTheChosenSideIsIgnored) {
+  const PreferenceRow row =
+      read(R"({"prompt":"hi","prompt_id":"1","messages":[)" USER "," YES R"(],"chosen":[)" USER
+           "," YES R"(],"rejected":[)" USER "," NO R"(],"score_chosen":9,"score_rejected":2})");
+  EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
+  EXPECT_EQ(spelled(row.rejected), "user:hi|assistant:no");
+  EXPECT_EQ(row.shared, 1u);
+}
+
+TEST(PreferenceRow, AnUnknownFieldNameIsRefusedWithTheNearest) {
+  EXPECT_NE(error_of([] {
+              read("{}", {{"choosen", "x"}});
+            }).find("did you mean \"chosen\"?"),
+            std::string::npos);
+}
+
+TEST(PreferenceRow, AColumnCalledWeightIsNoWeightUnlessNamed) {
+  EXPECT_EQ(read(R"({"prompt":"hi","chosen":"yes","rejected":"no","weight":9})").weight, 1.0f);
+}
+
+TEST(PreferenceRow, KeepsNumbersAndStrings) {
+  const PreferenceRow row =
+      read(R"({"prompt":"hi","chosen":"yes","rejected":"no","score":1.5,"tag":"t"})", {},
+           {"tag", "score"});
+  ASSERT_EQ(row.kept.size(), 2u);
+  EXPECT_EQ(row.kept[0].as_string(), "t");
+  EXPECT_EQ(row.kept[1].as_double(), 1.5);
+}
+
+TEST(PreferenceRow, KwargsAndToolsReachTheTemplate) {
+  RowSettings settings;
+  settings.template_kwargs = parse_json(R"({"a":1,"b":1})", "");
+  const PreferenceReader reader(settings);
+  const PreferenceRow row = reader.read(
+      parse_json(R"({"prompt":"hi","chosen":"yes","rejected":"no","tools":[{"name":"f"}],
+                     "chat_template_kwargs":{"b":2}})",
+                 ""));
+  EXPECT_EQ(dump_json(row.kwargs), R"({"a":1,"b":2,"tools":[{"name":"f"}]})");
+}
+
+TEST(PreferenceRow, RowsOfOnePromptShareItsHash) {
+  const uint64_t hash = read(R"({"prompt":"hi","chosen":"yes","rejected":"no"})").prompt_hash;
+  EXPECT_EQ(read(R"({"prompt":"hi","chosen":"a","rejected":"b"})").prompt_hash, hash);
+  EXPECT_NE(read(R"({"prompt":"ho","chosen":"yes","rejected":"no"})").prompt_hash, hash);
+}
+
+TEST(PreferenceRow, AnAnswerThatIsAListOfOtherThingsIsAText) {
+  const PreferenceRow row = read(R"({"prompt":"hi","chosen":"[{'role': 1}]","rejected":"[{x"})");
+  EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:[{'role': 1}]");
+  EXPECT_EQ(spelled(row.rejected), "user:hi|assistant:[{x");
+}
+
+struct Refused {
+  const char* reason;
+  const char* row;
+  const char* detail;  // part of it
+};
+
+class RefusedRows : public testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedRows, SaysReasonAndDetail) {
+  try {
+    read(GetParam().row, {}, {});
+    FAIL() << "was read";
+  } catch (const RowRefusal& refusal) {
+    EXPECT_EQ(refusal.reason(), GetParam().reason);
+    EXPECT_NE(std::string(refusal.what()).find(GetParam().detail), std::string::npos)
+        << refusal.what();
+  }
+}
+
+const Refused kRefused[] = {
+    {"not_an_object", "[1]", "the row is an array"},
+    {"missing_side", R"({"prompt":"hi","chosen":"yes"})", "has no \"rejected\""},
+    {"missing_side", R"({"prompt":"hi","chosen":null,"rejected":"no"})", "has no \"chosen\""},
+    {"empty_list", R"({"prompt":"hi","chosen":[],"rejected":"no"})", "chosen has no messages"},
+    {"wrong_type", R"({"prompt":"hi","chosen":3,"rejected":"no"})", "chosen is an integer"},
+    {"wrong_type", R"({"prompt":7,"chosen":"yes","rejected":"no"})", "prompt is an integer"},
+    {"wrong_type", R"({"chosen":[{"role":"user","content":3}],"rejected":"no"})",
+     "chosen[0] has a content that is an integer"},
+    {"wrong_type", R"({"chosen":["x"],"rejected":"no"})", "chosen[0] is a string"},
+    {"wrong_type", R"({"chosen":[{"content":"x"}],"rejected":"no"})", "has no role"},
+    {"wrong_type", R"({"conversations":[{"from":"x","value":"y"}],"chosen":"a","rejected":"b"})",
+     "is from \"x\""},
+    {"wrong_type",
+     R"({"prompt":"hi","chosen":"[{'content': 'yes', 'role': 'assistant'}]","rejected":"no"})",
+     "chosen is a string that spells a list of messages, wanted the list itself"},
+    {"wrong_type",
+     R"({"prompt":"[{\"from\":\"human\", \"value\":\"hi\"}]","chosen":"yes","rejected":"no"})",
+     "prompt is a string that spells a list of messages"},
+    {"no_prompt", R"({"chosen":"yes","rejected":"no"})", "the row has no prompt"},
+    {"missing_side", R"({"prompt":"hi","chosen":"a","worse":"b","bad":"b"})",
+     "has no \"rejected\"; columns that are not read: worse, bad; name the right one, say "
+     "fields = { rejected = \"worse\" }"},
+    {"unknown_format", R"({"question":"hi","good":"a","bad":"b"})",
+     "the row has question, good, bad, wanted prompt, chosen, rejected"},
+    {"unknown_format", R"({"prompt":"hi","chosen":null,"rejected":null})",
+     "the row has prompt, chosen (null), rejected (null)"},
+    {"unknown_format", R"({"messages":[]})",
+     "the row has messages; that is the format with messages, which xrun.chat reads"},
+    {"no_prompt", R"({"question":"hi","chosen":"yes","rejected":"no"})",
+     "fields = { prompt = \"question\" }"},
+    {"no_prompt", R"({"chosen":[)" YES R"(],"rejected":[)" NO "]}", "no turn stands before"},
+    {"empty_prompt", R"({"prompt":"","chosen":"yes","rejected":"no"})",
+     "turn 1 is a user turn without text"},
+    {"empty_prompt", R"({"prompt":" \n","chosen":"yes","rejected":"no"})", "turn 1"},
+    {"empty_prompt", R"({"prompt":[{"role":"user","content":""}],"chosen":"yes","rejected":"no"})",
+     "turn 1"},
+    {"empty_prompt",
+     R"({"chosen":[)" USER "," NO R"(,{"role":"user","content":""},)" YES R"(],"rejected":[)" USER
+     "," NO R"(,{"role":"user","content":""},)" NO "]}",
+     "turn 3"},
+    {"prompts_differ",
+     R"({"chosen":[{"role":"user","content":"ho"},)" YES R"(],"rejected":[)" USER "," NO "]}",
+     "part in turn 1, a turn of \"user\""},
+    {"prompts_differ",
+     R"({"chosen":[)" USER "," NO "," USER "," YES R"(],"rejected":[)" USER "," NO
+     R"(,{"role":"user","content":"ho"},)" NO "]}",
+     "part in turn 3, a turn of \"user\""},
+    {"prompt_mismatch",
+     R"({"prompt":[{"role":"user","content":"ho"}],"chosen":[)" USER "," YES
+     R"(],"rejected":[)" USER "," NO "]}",
+     "not the beginning of \"chosen\""},
+    {"no_assistant", R"({"chosen":[)" USER R"(],"rejected":[)" USER "," NO "]}", "the chosen side"},
+    {"last_not_assistant",
+     R"({"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," NO "," USER "]}",
+     "the rejected side ends with a turn of \"user\""},
+    {"empty_answer", R"({"prompt":"hi","chosen":"yes","rejected":" \n"})", "the rejected side"},
+    {"same_answers", R"({"prompt":"hi","chosen":"yes","rejected":"yes"})", "are the same"},
+    {"same_answers",
+     R"({"prompt":"hi","chosen":"yes","rejected":{"role":"assistant","content":"yes","weight":0}})",
+     "are the same"},
+    {"refused_kwargs", R"({"prompt":"hi","chosen":"yes","rejected":"no",
+     "chat_template_kwargs":{"tokenize":true}})",
+     "may not set \"tokenize\""},
+    {"refused_kwargs", R"({"prompt":"hi","chosen":"yes","rejected":"no",
+     "chat_template_kwargs":{"padding":true}})",
+     "may not set \"padding\""},
+    {"refused_kwargs", R"({"prompt":"hi","chosen":"yes","rejected":"no",
+     "chat_template_kwargs":{"add_generation_prompt":true}})",
+     "add_generation_prompt"},
+    {"wrong_type", R"({"prompt":"hi","chosen":"yes","rejected":"no","tools":{}})",
+     "tools is an object"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Every, RefusedRows, testing::ValuesIn(kRefused));
+
+TEST(PreferenceRow, AKeptColumnOfAnotherTypeIsAbsentWithANote) {
+  for (const char* value : {"true", "[1]", "{}"}) {
+    const std::string text =
+        std::string(R"({"prompt":"hi","chosen":"yes","rejected":"no","k":)") + value + "}";
+    const PreferenceRow row = read(text, {}, {"k"});
+    EXPECT_TRUE(row.kept.at(0).is_null());
+    ASSERT_FALSE(row.notes.empty());
+    EXPECT_NE(row.notes.back().find("taken as absent"), std::string::npos);
+  }
+}
+
+TEST(PreferenceRow, AKeptNumberIsExact) {
+  const std::string row = R"({"prompt":"hi","chosen":"yes","rejected":"no","id":9007199254740)";
+  EXPECT_EQ(read(row + "992}", {}, {"id"}).kept.at(0).as_int(), 9007199254740992);
+  for (const char* end : {"993}", "99999999999999}", "9999999999e20}"}) {
+    EXPECT_NE(error_of([&] { read(row + end, {}, {"id"}); }).find("write it as a string"),
+              std::string::npos)
+        << end;
+  }
+}
+
+TEST(PreferenceRow, AKeptColumnMayNotStandInForAFieldOfTheBatch) {
+  for (const char* name : {"length", "source", "weight", "label"}) {
+    EXPECT_THROW(read("{}", {}, {name}), UsageError) << name;
+  }
+}
+
+TEST(PreferenceRow, AColumnKeptTwiceIsBadUsage) {
+  EXPECT_THROW(read("{}", {}, {"id", "tag", "id"}), UsageError);
+}
+
+}  // namespace
+}  // namespace xrun

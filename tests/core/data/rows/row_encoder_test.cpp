@@ -1,0 +1,225 @@
+#include "core/data/rows/row_encoder.h"
+
+#include "core/data/rows/text_stretch.h"
+#include "tests/core/data/rows/encoder_fixture.h"
+#include "tests/tree.h"
+
+namespace xrun {
+namespace {
+
+// ---- feedback
+
+class FeedbackEncoder : public EncoderFixture {};
+
+TEST_F(FeedbackEncoder, KeepsTheLabelAndTrainsTheAnswer) {
+  const EncodedRow good =
+      encode(RowKind::kFeedback, R"({"prompt":"a","completion":"b","label":true})");
+  EXPECT_EQ(good.label, 1);
+  EXPECT_EQ(trained(good), "b<|im_end|>");
+  const EncodedRow bad = encode(RowKind::kFeedback, R"({"messages":[
+      {"role":"user","content":"a"},{"role":"assistant","content":"b"},
+      {"role":"user","content":"c"},{"role":"assistant","content":"d"}],"label":0})");
+  EXPECT_EQ(bad.label, 0);
+  EXPECT_EQ(trained(bad), "d<|im_end|>");
+}
+
+TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
+  for (const auto& [row, wanted] : std::vector<RefusedRow>{
+           {R"({"prompt":"a","completion":"b"})", "bad_label: has no \"label\""},
+           {R"({"prompt":"a","completion":"b","score":1})",
+            "bad_label: has no \"label\"; columns that are not read: score; name the right one, "
+            "say fields = { label = \"score\" }"},
+           {R"({"prompt":"a","completion":"b","label":"good"})",
+            "bad_label: \"label\" is \"good\", wanted true or false"},
+           {R"({"prompt":"a","completion":"b","label":2})", "bad_label: \"label\" is 2"},
+           {R"({"prompt":"a","label":true})",
+            "no_assistant: the last turn is one of \"user\", wanted the assistant's answer"},
+           {R"({"prompt":"a","completion":"","label":true})",
+            "empty_answer: the answer has no content"},
+           {R"({"messages":[{"role":"assistant","content":"b"}],"label":true})",
+            "no_prompt: no turn stands before the answer"}}) {
+    EXPECT_TRUE(refusal(RowKind::kFeedback, row).starts_with(wanted))
+        << row << ": " << refusal(RowKind::kFeedback, row);
+  }
+}
+
+// ---- text
+
+using TextRows = EncoderFixture;
+
+TEST_F(TextRows, AStretchWithoutABorderIsTooLong) {
+  const std::string stretch(12'600'000, 'x');
+  EXPECT_EQ(refusal(RowKind::kText, R"({"text":"one two )" + stretch + " three\"}"),
+            "too_long: bytes 7 to 12600008 of the text have no space between letters and no line "
+            "that begins with one; at most 12,582,912 such bytes are tokenised");
+}
+
+TEST_F(TextRows, ATokenizerThatTakesATextWholeTakesNoLongOne) {
+  const auto whole = Tokenizer::load(source_path("tests/data/tokenizers/regexes"));
+  ASSERT_FALSE(whole->borders().space || whole->borders().line);
+  std::string words;
+  while (words.size() <= whole->max_stretch()) words += "some words of a long text ";
+  EXPECT_NO_THROW(require_borders(std::string_view(words).substr(0, whole->max_stretch()), *whole));
+  EXPECT_NO_THROW(require_borders(words, tokenizer()));
+  try {
+    require_borders(words, *whole);
+    FAIL() << "the text would take some 600 MB";
+  } catch (const RowRefusal& refused) {
+    EXPECT_EQ(refused.reason(), "too_long");
+    EXPECT_NE(std::string(refused.what()).find("at most 12,582,912 bytes; make several rows of it"),
+              std::string::npos)
+        << refused.what();
+  }
+}
+
+// ---- every kind
+
+using EveryEncoder = EncoderFixture;
+
+TEST_F(EveryEncoder, RefusesAWeightThatIsNone) {
+  constexpr std::pair<RowKind, const char*> kRows[] = {
+      {RowKind::kPreference, R"("prompt":"a","chosen":"b","rejected":"c")"},
+      {RowKind::kChat, R"("prompt":"a","completion":"b")"},
+      {RowKind::kText, R"("text":"ab")"},
+      {RowKind::kPrompts, R"("prompt":"a")"},
+      {RowKind::kTokens, R"("input_ids":[1,2])"},
+      {RowKind::kFeedback, R"("prompt":"a","completion":"b","label":true)"}};
+  settings_.fields = {{"weight", "share"}};
+  for (const auto& [kind, columns] : kRows) {
+    const auto refused = [&, kind = kind, columns = columns](const std::string& weight) {
+      return refusal(kind, fmt::format("{{{},\"share\":{}}}", columns, weight));
+    };
+    EXPECT_EQ(refused("0.5"), "") << row_kind_name(kind);
+    EXPECT_EQ(refused("null"), "") << row_kind_name(kind);
+    for (const char* weight : {"-0.5", "\"1\"", "1e39", "true", "[1]"}) {
+      EXPECT_TRUE(refused(weight).starts_with("bad_weight: \"share\" is ")) << refused(weight);
+    }
+    EXPECT_EQ(refused("-1"), "bad_weight: \"share\" is -1, wanted a number >= 0");
+  }
+}
+
+// ---- prompts
+
+class PromptsEncoder : public EncoderFixture {};
+
+TEST_F(PromptsEncoder, TrainsNothingAndLeavesAnswersOut) {
+  const EncodedRow prompt = encode(RowKind::kPrompts, R"({"prompt":"a"})");
+  EXPECT_EQ(trained(prompt), "");
+  for (const char* row :
+       {R"("a")", R"({"text":"a"})", R"({"prompt":"a","completion":"b"})",
+        R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]})"}) {
+    EXPECT_EQ(text(encode(RowKind::kPrompts, row)), text(prompt)) << row;
+  }
+}
+
+TEST_F(PromptsEncoder, FlagsOfItsTurnsAskForNothing) {
+  const auto row = [](const char* flag) {
+    return fmt::format(R"({{"messages":[{{"role":"user","content":"a"}},
+                           {{"role":"assistant","content":"b"{}}},
+                           {{"role":"user","content":"c"}}]}})",
+                       flag);
+  };
+  template_ = std::make_shared<HandChatml>(false);
+  const std::string plain = text(encode(RowKind::kPrompts, row("")));
+  EXPECT_EQ(text(encode(RowKind::kPrompts, row(R"(,"weight":0)"))), plain);
+  EXPECT_EQ(text(encode(RowKind::kPrompts, row(R"(,"train":false)"))), plain);
+}
+
+TEST_F(PromptsEncoder, SaysWhyARowIsRefused) {
+  EXPECT_EQ(refusal(RowKind::kPrompts, R"({"prompt":" "})"),
+            "empty_prompt: turn 1 is a user turn without text");
+  EXPECT_EQ(refusal(RowKind::kPrompts, R"({"messages":[{"role":"assistant","content":"b"}]})"),
+            "no_prompt: no turn stands before the answer");
+  settings_.max_length = 5;
+  settings_.over_length = OverLength::kDrop;
+  EXPECT_TRUE(refusal(RowKind::kPrompts, R"({"prompt":"a"})").starts_with("too_long: the prompt"));
+}
+
+TEST_F(PromptsEncoder, APromptIsNeverCut) {
+  settings_.over_length = OverLength::kCut;
+  EXPECT_THROW(encode(RowKind::kPrompts, R"({"prompt":"a"})"), UsageError);
+}
+
+// ---- text
+
+class TextEncoder : public EncoderFixture {};
+
+TEST_F(TextEncoder, TrainsEveryTokenButTheFirstUpToTheEnd) {
+  const EncodedRow row = encode(RowKind::kText, R"({"text":"some"})");
+  EXPECT_EQ(trained(row).substr(0, 3), "ome");
+  EXPECT_EQ(row.streams[0].ids.back(), *tokenizer().eos_id());
+  EXPECT_EQ(encode(RowKind::kText, R"("some")").streams, row.streams);
+  settings_.end_of_text = false;
+  EXPECT_EQ(text(encode(RowKind::kText, R"({"text":"some"})")), "some");
+}
+
+TEST_F(TextEncoder, ATextThatSpellsASpecialTokenStaysPlain) {
+  settings_.end_of_text = false;
+  EXPECT_EQ(encode(RowKind::kText, R"({"text":"<|im_end|>"})").streams[0].ids.size(), 10u);
+}
+
+TEST_F(TextEncoder, SaysWhyARowIsRefused) {
+  EXPECT_EQ(refusal(RowKind::kText, R"({"text":" \n"})"), "empty_text: the text is empty");
+  EXPECT_EQ(refusal(RowKind::kText, R"({"text":1})"),
+            "wrong_type: \"text\" is an integer, wanted a string");
+  EXPECT_TRUE(refusal(RowKind::kText, R"({"txt":"a"})")
+                  .starts_with("unknown_format: the row has txt; the nearest known format has "
+                               "text"));
+  EXPECT_EQ(refusal(RowKind::kText, R"({"text":null})"),
+            "unknown_format: the row has text (null), wanted text");
+  settings_.end_of_text = false;
+  EXPECT_EQ(refusal(RowKind::kText, R"({"text":"a"})"),
+            "empty_mask: one token alone leaves none to train");
+  settings_.train_on = TrainOn::kAssistant;
+  settings_.train_on_given = true;
+  EXPECT_THROW(encode(RowKind::kText, R"({"text":"some"})"), UsageError);
+}
+
+// ---- tokens
+
+class TokensEncoder : public EncoderFixture {};
+
+TEST_F(TokensEncoder, LabelsMasksAndWeightsSayWhatIsTrained) {
+  using Flags = std::vector<uint8_t>;
+  const auto flags = [&](const char* row) {
+    return encode(RowKind::kTokens, row).streams[0].trained;
+  };
+  EXPECT_EQ(flags(R"({"input_ids":[5,6,7]})"), (Flags{0, 1, 1}));
+  EXPECT_EQ(flags(R"({"tokens":[5,6,7],"labels":[5,-100,7]})"), (Flags{0, 0, 1}));
+  EXPECT_EQ(flags(R"({"ids":[5,6,7],"mask":[1,1,0]})"), (Flags{0, 1, 0}));
+  EXPECT_EQ(flags(R"({"input_ids":[5,6,7],"loss_mask":[false,false,true]})"), (Flags{0, 0, 1}));
+  const EncodedRow row =
+      encode(RowKind::kTokens, R"({"input_ids":[5,6,7,8],"weights":[1,0.5,0,2]})");
+  EXPECT_EQ(row.streams[0].trained, (Flags{0, 1, 0, 1}));
+  EXPECT_EQ(row.streams[0].weights, (std::vector<float>{1, 0.5, 0, 2}));
+}
+
+TEST_F(TokensEncoder, SaysWhyARowIsRefused) {
+  for (const auto& [row, wanted] : std::vector<RefusedRow>{
+           {R"({"text":"a"})", "unknown_format: the row has text; that is the format with text"},
+           {R"({"input_ids":"a"})", "wrong_type: \"input_ids\" is a string, wanted a list"},
+           {R"({"input_ids":[5]})", "empty_mask: \"input_ids\" has 1 ids, wanted two at least"},
+           {R"({"input_ids":[]})", "empty_list: \"input_ids\" has no ids"},
+           {R"({"input_ids":[[1,2,3]]})",
+            "wrong_type: \"input_ids\"[0] is a list, wanted a number: a row is one list of ids"},
+           {R"({"input_ids":[5,-1]})",
+            "bad_token: \"input_ids\"[1] is -1, wanted a whole number from 0 to "},
+           {R"({"input_ids":[5,99999]})", "bad_token: \"input_ids\"[1] is 99999"},
+           {R"({"input_ids":[5,6.5]})", "bad_token: \"input_ids\"[1] is 6.5"},
+           {R"({"input_ids":[5,6],"labels":[5,7]})",
+            "bad_token: \"labels\"[1] is 7, wanted 6 or -100"},
+           {R"({"input_ids":[5,6],"labels":[5]})",
+            "length_mismatch: \"labels\" has 1 elements beside 2 ids"},
+           {R"({"input_ids":[5,6],"mask":[0,2]})", "wrong_type: \"mask\"[1] is 2, wanted 0 or 1"},
+           {R"({"input_ids":[5,6],"weights":[0,-1]})",
+            "bad_token_weight: \"weights\"[1] is -1, wanted a finite number >= 0"},
+           {R"({"input_ids":[5,6],"labels":[5,-100]})", "empty_mask: no token is trained"},
+           {R"({"input_ids":[5,6],"attention_mask":[1,0]})",
+            "wrong_type: \"attention_mask\"[1] is 0, wanted 1: rows are not padded"}}) {
+    EXPECT_TRUE(refusal(RowKind::kTokens, row).starts_with(wanted))
+        << row << ": " << refusal(RowKind::kTokens, row);
+  }
+}
+
+}  // namespace
+}  // namespace xrun

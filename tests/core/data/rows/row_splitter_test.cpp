@@ -1,0 +1,222 @@
+#include "core/data/rows/row_splitter.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "core/data/rows/row_parse.h"
+#include "tests/core/data/rows/scratch_folder.h"
+
+namespace xrun {
+namespace {
+
+struct SplitRow {
+  std::string text;
+  int64_t line;
+  uint64_t column;
+  bool operator==(const SplitRow&) const = default;
+};
+
+struct SplitFile {
+  std::vector<SplitRow> rows;
+  std::vector<ContentCursor> behind;
+  ContentCursor end;
+};
+
+SplitFile split_file(const std::string& path, size_t target, const ContentCursor& from = {}) {
+  const auto splitter = RowSplitter::open(path, "rows", from);
+  SplitFile file;
+  file.end = from;
+  for (RowBlock block; splitter->next(block, target);) {
+    EXPECT_EQ(block.from.offset, file.end.offset);
+    for (size_t r = 0; r < block.rows.size(); ++r) {
+      file.rows.push_back({std::string(block.text(r)), block.rows[r].line, block.rows[r].column});
+      file.behind.push_back(block.rows[r].behind);
+    }
+    file.end = block.behind;
+  }
+  return file;
+}
+
+class RowSplitterTest : public testing::Test {
+ protected:
+  SplitFile split(const std::string& bytes, const std::string& name = "rows.jsonl",
+                  size_t target = 1 << 20) {
+    return split_file(folder_.write(name, bytes), target);
+  }
+  std::vector<std::string> texts(const std::string& bytes, const std::string& name) {
+    std::vector<std::string> texts;
+    for (const SplitRow& row : split(bytes, name).rows) texts.push_back(row.text);
+    return texts;
+  }
+  std::string error(const std::string& bytes, const std::string& name) {
+    return error_of([&] { split(bytes, name); });
+  }
+  ScratchFolder folder_;
+};
+
+TEST_F(RowSplitterTest, BlankLinesCountAsLinesButAreNoRows) {
+  const SplitFile file = split("{\"a\":1}\n\n  \t\r\n{\"a\":2}");
+  EXPECT_EQ(file.rows, (std::vector<SplitRow>{{"{\"a\":1}", 1, 0}, {"{\"a\":2}", 4, 0}}));
+  EXPECT_EQ(file.end.lines, 3);
+  EXPECT_EQ(file.end.column, 7u);
+}
+
+TEST_F(RowSplitterTest, AByteOrderMarkAndCrLfAreNoPartOfARow) {
+  EXPECT_EQ(texts("\xEF\xBB\xBF{\"a\":1}\r\n{\"a\":2}\r\n", "r.jsonl"),
+            (std::vector<std::string>{"{\"a\":1}", "{\"a\":2}"}));
+  EXPECT_EQ(texts("\xEF\xBB\xBF[1,\r\n2]", "r.json"), (std::vector<std::string>{"1", "2"}));
+  EXPECT_EQ(texts("\xEF\xBB\xBFone\r\n\r\ntwo\r\n", "r.txt"),
+            (std::vector<std::string>{"one", "two"}));
+}
+
+TEST_F(RowSplitterTest, AnEmptyFileHasNoRows) {
+  EXPECT_TRUE(split("").rows.empty());
+  EXPECT_TRUE(split("\n\n").rows.empty());
+  EXPECT_TRUE(split("", "r.txt").rows.empty());
+  EXPECT_TRUE(split(" [ ]\n", "r.json").rows.empty());
+}
+
+TEST_F(RowSplitterTest, ElementsOfAnArrayAreRowsWhereTheyBegin) {
+  const SplitFile file =
+      split("[{\"a\": \"]}\\\"\",\n \"b\": [1, {}]} , \"x\\\\\",\n\n 3.5e2 ,null]\n", "r.json");
+  EXPECT_EQ(file.rows, (std::vector<SplitRow>{{"{\"a\": \"]}\\\"\",\n \"b\": [1, {}]}", 1, 1},
+                                              {"\"x\\\\\"", 2, 17},
+                                              {"3.5e2", 4, 1},
+                                              {"null", 4, 8}}));
+}
+
+TEST_F(RowSplitterTest, ParagraphsOfATextAreRows) {
+  const SplitFile file = split("\n\none\nline\n\n \ntwo \r\nlines\r\n\n\n\nthree", "r.txt");
+  EXPECT_EQ(file.rows, (std::vector<SplitRow>{
+                           {"one\nline", 3, 0}, {"two \r\nlines", 7, 0}, {"three", 12, 0}}));
+}
+
+TEST_F(RowSplitterTest, BlocksOfAnySizeGiveTheSameRowsAndReadingGoesOnBehindEach) {
+  std::string lines, array = "[", paragraphs;
+  for (int i = 0; i < 40; ++i) {
+    const std::string text(static_cast<size_t>(i * i % 37 + 1), static_cast<char>('a' + i % 26));
+    lines += "\"" + text + (i % 5 == 2 ? "\"\n\n" : "\"\n");
+    array += "{\"" + text + "\": \"\\\\\\\"" + text + (i < 39 ? "\"},\n " : "\"}\n]\n");
+    paragraphs += text + "\n" + text + (i % 4 == 1 ? "\n\n \n" : "\n\n");
+  }
+  const std::pair<const char*, std::string> files[] = {
+      {"r.jsonl", lines}, {"r.json", array}, {"r.txt", paragraphs}};
+  for (const auto& [name, bytes] : files) {
+    const std::string path = folder_.write(name, bytes);
+    const SplitFile whole = split_file(path, 1 << 20);
+    EXPECT_EQ(whole.rows.size(), 40u) << name;
+    EXPECT_EQ(whole.end.offset, bytes.size()) << name;
+    for (size_t target : {1, 2, 3, 7, 64, 1000}) {
+      ASSERT_EQ(split_file(path, target).rows, whole.rows) << name << " " << target;
+    }
+    for (size_t r = 0; r < whole.rows.size(); ++r) {
+      const SplitFile rest = split_file(path, 16, whole.behind[r]);
+      ASSERT_TRUE(std::equal(rest.rows.begin(), rest.rows.end(),
+                             whole.rows.begin() + static_cast<std::ptrdiff_t>(r) + 1,
+                             whole.rows.end()))
+          << name << " " << r;
+      EXPECT_EQ(rest.end.lines, whole.end.lines);
+    }
+  }
+}
+
+TEST_F(RowSplitterTest, ARowLongerThanABlockIsWhole) {
+  const std::string text(20'000'000, 'x');
+  const SplitFile file = split("\"" + text + "\"\n2\n");
+  ASSERT_EQ(file.rows.size(), 2u);
+  EXPECT_EQ(file.rows[0].text.size(), text.size() + 2);
+}
+
+TEST_F(RowSplitterTest, AnArrayWhoseElementsCannotBeToldApartIsNamedAtThePlace) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"[1 2]", "rows:1:4: is not valid JSON: wanted a comma or ]"},
+      {"[1,\n,2]", "rows:2:1: is not valid JSON: wanted a value"},
+      {"[1,2,]", "rows:1:6: is not valid JSON: wanted a value"},
+      {"[1]\n x", "rows:2:2: is not valid JSON: something stands behind the array"},
+      {"[1, {\"a\": \"", "rows:1:12: is not valid JSON: the file ends inside the array"},
+      {"[1", "the file ends inside the array"},
+      {"[1,", "the file ends inside the array"},
+      {"7", "rows:1:1: is not valid JSON: wanted [, an array of rows"},
+      {"{\"rows\": []}", "rows: is one object, wanted an array of rows"},
+      {"{\"a\": 1}\n{\"a\": 2}\n", "these are JSON Lines"},
+  };
+  for (const auto& [bytes, want] : cases) {
+    const std::string message = error(bytes, "r.json");
+    EXPECT_NE(message.find(want), std::string::npos) << bytes << ": " << message;
+  }
+}
+
+TEST_F(RowSplitterTest, Utf16IsNamedAsSuch) {
+  for (const char* name : {"r.jsonl", "r.json", "r.txt"}) {
+    EXPECT_NE(
+        error(std::string("\xFF\xFE{\0}\0\n\0", 8), name).find("rows:1: is UTF-16, wanted UTF-8"),
+        std::string::npos);
+  }
+}
+
+TEST(RowParse, MalformedJsonIsARefusalThatNamesFileLineAndColumn) {
+  int64_t repairs = 0;
+  const auto refuse = [&](RawRow row) {
+    try {
+      parse_row(row, "rows.jsonl:3", repairs);
+    } catch (const RowRefusal& refusal) {
+      return refusal.reason() + " " + refusal.what();
+    }
+    return std::string();
+  };
+  EXPECT_TRUE(refuse({"{\"a\": 1,, }", RowForm::kJson, {0, 3}})
+                  .starts_with("malformed_json rows.jsonl:3:9: is not valid JSON"));
+  EXPECT_TRUE(refuse({"{\"a\": 1,, }", RowForm::kJson, {0, 3}, 100})
+                  .starts_with("malformed_json rows.jsonl:3:109: "));
+  EXPECT_TRUE(refuse({"{\n1}", RowForm::kJson, {0, 3}, 100})
+                  .starts_with("malformed_json rows.jsonl:4:1: "));
+  EXPECT_EQ(repairs, 0);
+}
+
+TEST(RowParse, ARowOfMoreValuesThanAreReadIsTooLongAndItsTextsAreNotCounted) {
+  int64_t repairs = 0;
+  std::string values = R"({"text":"\",[{","list":[0)";
+  for (size_t i = 0; i < kMaxRowValues; ++i) values += ",0";
+  values += "]}";
+  try {
+    parse_row({values}, "rows.jsonl:1", repairs);
+    ADD_FAILURE() << "was read";
+  } catch (const RowRefusal& refusal) {
+    EXPECT_EQ(refusal.reason(), "too_long");
+    EXPECT_EQ(std::string(refusal.what()).substr(0, 41),
+              "the row has up to 8,388,612 JSON values, ");
+  }
+  const std::string commas(kMaxRowValues + 1, ',');
+  const Json row = parse_row({R"({"text":"\",)" + commas + "\"}"}, "rows.jsonl:1", repairs);
+  EXPECT_EQ(row.at("text").as_string(), "\"," + commas);
+}
+
+TEST(RowParse, InvalidUtf8IsRepairedAndCounted) {
+  int64_t repairs = 0;
+  const auto text = [&](std::string_view json) {
+    return parse_row({json}, "r:1", repairs).at("a").as_string();
+  };
+  EXPECT_EQ(text("{\"a\":\"x\xFFy\xC3\"}"), "x\xEF\xBF\xBDy\xEF\xBF\xBD");
+  EXPECT_EQ(repairs, 2);
+  EXPECT_EQ(text("{\"a\":\"\xC3\xA9\"}"), "\xC3\xA9");
+  EXPECT_EQ(repairs, 2);
+}
+
+TEST(RowParse, HalfASurrogatePairIsRepairedAndAWholeOneIsKept) {
+  int64_t repairs = 0;
+  const Json value =
+      parse_row({"{\"a\":\"\\ud83d \\\\ud83d \\ud83d\\ude00 \\ude00\"}"}, "r:1", repairs);
+  EXPECT_EQ(repairs, 2);
+  EXPECT_EQ(value.at("a").as_string(), "\xEF\xBF\xBD \\ud83d \xF0\x9F\x98\x80 \xEF\xBF\xBD");
+}
+
+TEST(RowParse, PlainTextKeepsItsLinesAndLosesCarriageReturns) {
+  int64_t repairs = 0;
+  const Json value = parse_row({"a\r\nb\rc\n\xFF", RowForm::kText}, "r:1", repairs);
+  EXPECT_EQ(value.at("text").as_string(), "a\nb\rc\n\xEF\xBF\xBD");
+  EXPECT_EQ(repairs, 1);
+}
+
+}  // namespace
+}  // namespace xrun

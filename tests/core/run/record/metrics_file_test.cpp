@@ -1,0 +1,90 @@
+#include "core/run/record/metrics_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/base/error.h"
+#include "tests/core/run/scratch_folder.h"
+
+namespace xrun {
+namespace {
+
+RunMetrics metrics_of(const std::string& text) {
+  const ScratchFolder folder;
+  put_text(folder / "metrics.jsonl", text);
+  return read_metrics(folder / "metrics.jsonl");
+}
+
+TEST(MetricsFile, GivesASeriesForEachMetric) {
+  const RunMetrics metrics = metrics_of(
+      "{\"step\":0,\"train/loss\":0.5,\"valid/loss\":0.75}\n{\"step\":2,\"train/loss\":0.25}\n");
+  ASSERT_EQ(metrics.series.size(), 2u);
+  const MetricSeries* loss = metrics.find("train/loss");
+  ASSERT_NE(loss, nullptr);
+  EXPECT_EQ(loss->steps, (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(loss->values, (std::vector<double>{0.5, 0.25}));
+  EXPECT_EQ(metrics.find("valid/loss")->steps, (std::vector<int64_t>{0}));
+  EXPECT_EQ(metrics.find("step"), nullptr);
+  EXPECT_EQ(metrics.objects, 2);
+  EXPECT_EQ(metrics.last_step, 2);
+  EXPECT_EQ(metrics.notices, std::vector<std::string>{"metrics.jsonl has no line of step 1"});
+}
+
+TEST(MetricsFile, NullsAreCountedAndNotANumber) {
+  const RunMetrics metrics = metrics_of("{\"step\":0,\"train/loss\":null,\"nonfinite\":1}\n");
+  EXPECT_TRUE(std::isnan(metrics.find("train/loss")->values[0]));
+  EXPECT_EQ(metrics.nonfinite, 1);
+  EXPECT_EQ(metrics.find("nonfinite"), nullptr);
+}
+
+TEST(MetricsFile, ATornLastLineIsLeftOutAndSaid) {
+  const RunMetrics metrics = metrics_of("{\"step\":0,\"a\":1}\n{\"step\":1,\"a\":");
+  EXPECT_EQ(metrics.objects, 1);
+  ASSERT_EQ(metrics.notices.size(), 1u);
+  EXPECT_EQ(metrics.notices[0],
+            "metrics.jsonl:2: ends in the middle of a line, as after a kill or while a run goes "
+            "on; that line is left out");
+}
+
+// The last line may be whole and yet lack its end: its last number may be cut.
+TEST(MetricsFile, ALastLineWithoutItsEndIsTorn) {
+  EXPECT_EQ(metrics_of("{\"step\":0,\"a\":1}").objects, 0);
+}
+
+TEST(MetricsFile, GarbageBetweenLinesIsLeftOutAndCounted) {
+  using namespace std::string_literals;
+  const RunMetrics metrics = metrics_of(
+      "{\"step\":0,\"a\":1}\n\x00\xff\x1b[2J\n[1,2]\n{\"step\":0,\"a\":2}\n{\"step\":1,\"a\":\"x\"}\n"s);
+  EXPECT_EQ(metrics.objects, 2);
+  EXPECT_EQ(metrics.find("a")->values, (std::vector<double>{1}));
+  ASSERT_EQ(metrics.notices.size(), 1u);
+  EXPECT_EQ(metrics.notices[0],
+            "metrics.jsonl:2: is no JSON object; this and 2 lines more are left out");
+}
+
+TEST(MetricsFile, AStepThatGoesBackIsSaid) {
+  const RunMetrics metrics = metrics_of("{\"step\":0,\"a\":1}\n{\"step\":-3,\"a\":2}\n");
+  ASSERT_EQ(metrics.notices.size(), 1u);
+  EXPECT_EQ(metrics.notices[0],
+            "metrics.jsonl:2: is of step -3, the line before of step 0; that line is left out");
+}
+
+TEST(MetricsFile, ManyNamesAreOnlyCounted) {
+  std::string line = "{\"step\":0";
+  for (size_t i = 0; i < RunMetrics::kMostSeries + 3; ++i) {
+    line += ",\"m" + std::to_string(i) + "\":1";
+  }
+  const RunMetrics metrics = metrics_of(line + "}\n");
+  EXPECT_EQ(metrics.series.size(), RunMetrics::kMostSeries);
+  ASSERT_EQ(metrics.notices.size(), 1u);
+  EXPECT_NE(metrics.notices[0].find("3 values of further names"), std::string::npos);
+}
+
+TEST(MetricsFile, AnEmptyFileHasNothing) {
+  EXPECT_EQ(metrics_of("").objects, 0);
+  EXPECT_EQ(metrics_of("").last_step, -1);
+}
+
+}  // namespace
+}  // namespace xrun

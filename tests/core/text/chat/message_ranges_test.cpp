@@ -1,0 +1,82 @@
+#include "core/text/chat/message_ranges.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+
+namespace xrun {
+namespace {
+
+std::shared_ptr<const ChatTemplate> jinja(const std::string& source) {
+  return make_jinja_template(source, "test", {});
+}
+
+const std::string kChatml =
+    "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}{% generation %}"
+    "{{ m.content }}<|end|>{% endgeneration %}{% else %}{{ m.content }}<|end|>{% endif %}{{ '\\n' "
+    "}}"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
+
+Json messages(const std::string& roles) {
+  Json list = Json::array();
+  for (const char role : roles) {
+    const char* name = role == 's' ? "system" : role == 'u' ? "user" : "assistant";
+    list.push_back(Json(Json::Object{{"role", name}, {"content", std::string(3, role)}}));
+  }
+  return list;
+}
+
+// "role:text" of each stretch.
+std::vector<std::string> stretches(const ChatTemplate& chat_template, const Json& list,
+                                   const Json& kwargs = Json::object()) {
+  const Rendering rendering = chat_template.render(list, kwargs);
+  std::vector<std::string> out;
+  uint32_t end = 0;
+  for (const MessageRange& range : message_ranges(chat_template, list, kwargs, rendering)) {
+    EXPECT_EQ(range.bytes.begin, end);
+    EXPECT_LT(range.bytes.begin, range.bytes.end);
+    end = range.bytes.end;
+    out.push_back(range.role + ":" +
+                  rendering.text.substr(range.bytes.begin, range.bytes.end - range.bytes.begin));
+  }
+  EXPECT_EQ(end, rendering.text.size());
+  return out;
+}
+
+using Stretches = std::vector<std::string>;
+
+TEST(MessageRanges, EachMessageHasItsHeaderAndItsEnd) {
+  EXPECT_EQ(stretches(*jinja(kChatml), messages("sua")),
+            (Stretches{"system:<|system|>sss<|end|>\n", "user:<|user|>uuu<|end|>\n",
+                       "assistant:<|assistant|>aaa<|end|>\n"}));
+}
+
+TEST(MessageRanges, AGenerationPromptIsTheTemplatesOwn) {
+  EXPECT_EQ(stretches(*jinja(kChatml), messages("u"),
+                      Json(Json::Object{{"add_generation_prompt", true}})),
+            (Stretches{"user:<|user|>uuu<|end|>\n", ":<|assistant|>"}));
+}
+
+TEST(MessageRanges, ADefaultSystemTurnIsTheTemplatesOwn) {
+  EXPECT_EQ(stretches(*jinja("<|system|>Be kind.<|end|>\n" + kChatml), messages("ua")),
+            (Stretches{":<|system|>Be kind.<|end|>\n", "user:<|user|>uuu<|end|>\n",
+                       "assistant:<|assistant|>aaa<|end|>\n"}));
+}
+
+TEST(MessageRanges, MessagesThatDoNotRenderAloneStandTogether) {
+  const std::string picky =
+      "{% if messages|length == 1 %}{{ raise_exception('no') }}{% endif %}" + kChatml;
+  EXPECT_EQ(stretches(*jinja(picky), messages("ua")),
+            (Stretches{"user, assistant:<|user|>uuu<|end|>\n<|assistant|>aaa<|end|>\n"}));
+}
+
+TEST(MessageRanges, AnEmptyRenderingHasNone) {
+  EXPECT_EQ(stretches(*jinja(""), messages("ua")), Stretches{});
+}
+
+TEST(MessageRanges, ALongConversationIsOneStretch) {
+  EXPECT_EQ(stretches(*jinja(kChatml), messages(std::string(300, 'u'))).size(), 1u);
+}
+
+}  // namespace
+}  // namespace xrun

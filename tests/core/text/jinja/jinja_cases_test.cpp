@@ -1,0 +1,81 @@
+// Generated templates and whole conversations against what Jinja made of them.
+//
+// tests/golden/jinja_fuzz.json is a fixed sample. XRUN_JINJA_CASES names a file of more, one JSON
+// object a line, as tools/oracle/jinja_fuzz.py and template_oracle.py write them:
+//   {"name", "template", "messages", "kwargs", "tokens", "text", "turns"}
+// text is null where Jinja fails; turns are code points, or null where nobody looked.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/base/error.h"
+#include "tests/core/text/chat/template_fixture.h"
+
+namespace xrun {
+
+namespace {
+
+TemplateTokens tokens_of(const Json* json) {
+  TemplateTokens tokens;
+  if (json == nullptr || json->is_null()) return tokens;
+  for (const auto& [name, token] : json->as_object()) tokens.emplace_back(name, token.as_string());
+  return tokens;
+}
+
+Json without_empty(const Json& turns) {
+  Json out = Json::array();
+  for (const Json& turn : turns.as_array()) {
+    if (turn.as_array()[0] == turn.as_array()[1]) continue;
+    out.push_back(turn);
+  }
+  return out;
+}
+
+void expect_case(const Json& one) {
+  const std::string& source = one.at("template").as_string();
+  Json text;
+  Json turns;
+  std::string error = "none";
+  try {
+    const auto chat_template = jinja_of(source, tokens_of(one.find("tokens")));
+    const Rendering rendering = chat_template->render(one.at("messages"), one.at("kwargs"));
+    text = rendering.text;
+    turns = turns_in_points(rendering);
+  } catch (const Error& failure) {
+    error = failure.what();
+  }
+  const Json* name = one.find("name");
+  const std::string shown = name == nullptr ? source : name->as_string();
+  EXPECT_EQ(dump_json(text), dump_json(one.at("text"))) << shown << "\nour error: " << error;
+  const Json* wanted = one.find("turns");
+  if (wanted == nullptr || wanted->is_null() || text.is_null()) return;
+  EXPECT_EQ(dump_json(turns), dump_json(without_empty(*wanted))) << shown;
+}
+
+TEST(JinjaCases, GeneratedTemplatesRenderAsJinjaRendersThem) {
+  const Json golden = read_json((kSourceDir / "tests/golden/jinja_fuzz.json").string());
+  ASSERT_GT(golden.at("cases").size(), 1000u);
+  for (const Json& pair : golden.at("cases").as_array()) {
+    expect_case(Json(Json::Object{{"template", pair.as_array()[0]},
+                                  {"messages", golden.at("messages")},
+                                  {"kwargs", golden.at("variables")},
+                                  {"text", pair.as_array()[1]}}));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(JinjaCases, WhatTheEnvironmentNamesRendersAsJinjaRendersIt) {
+  const char* path = std::getenv("XRUN_JINJA_CASES");
+  if (path == nullptr) GTEST_SKIP() << "XRUN_JINJA_CASES is not set";
+  std::ifstream file(path);
+  ASSERT_TRUE(file.good()) << path;
+  int64_t count = 0;
+  for (std::string line; std::getline(file, line); ++count) expect_case(parse_json(line, path));
+  EXPECT_GT(count, 0);
+  RecordProperty("cases", std::to_string(count));
+}
+
+}  // namespace
+
+}  // namespace xrun

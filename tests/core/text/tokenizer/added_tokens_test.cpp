@@ -1,0 +1,106 @@
+#include "core/text/tokenizer/added_tokens.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "core/base/json.h"
+
+namespace xrun {
+namespace {
+
+std::unique_ptr<const Normalizer> normalizer(const std::string& type) {
+  const Json json =
+      parse_json(R"({"type": ")" + type + R"(", "strip_left": true, "strip_right": true})", "json");
+  return ComponentTable<Normalizer>::make(ComponentSpec(json, "test"));
+}
+
+// "id@begin-end" of every match in the text, in order.
+std::string found_in(const AddedTokens& tokens, const std::string& text, bool normalized = false) {
+  std::vector<AddedMatch> matches;
+  EncodeOptions options;
+  options.all_special = true;
+  tokens.find_all(AlignedText(text, 0), normalized, SpecialRanges(options), matches);
+  std::string out;
+  for (const AddedMatch& m : matches) {
+    out += (out.empty() ? "" : " ") + fmt::format("{}@{}-{}", m.id, m.begin, m.end);
+  }
+  return out;
+}
+
+AddedToken plain(int32_t id, std::string content) {
+  AddedToken token;
+  token.id = id;
+  token.content = std::move(content);
+  token.normalized = false;
+  return token;
+}
+
+TEST(AddedTokens, OfTwoWithOneNormalFormTheFirstIsFound) {
+  const auto lower = normalizer("Lowercase");
+  const AddedTokens tokens({{.id = 3, .content = "ABC"}, {.id = 4, .content = "abc"}}, lower.get());
+  EXPECT_EQ(found_in(tokens, "xabcx", true), "3@1-4");
+}
+
+TEST(AddedTokens, TheLeftmostIsFoundAndTheLongestOfThose) {
+  const AddedTokens tokens({plain(0, "a"), plain(1, "abc"), plain(2, "bcd"), plain(3, "abcde"),
+                            plain(4, "cd"), plain(5, "d")},
+                           nullptr);
+  EXPECT_EQ(found_in(tokens, "abcd"), "1@0-3 5@3-4");
+  EXPECT_EQ(found_in(tokens, "abcde"), "3@0-5");
+  EXPECT_EQ(found_in(tokens, "xbcdcd"), "2@1-4 4@4-6");
+  EXPECT_EQ(found_in(tokens, "aabcab"), "0@0-1 1@1-4 0@4-5");
+}
+
+// Where all end with one byte, the text is searched for that byte.
+TEST(AddedTokens, ThoseThatEndAlikeAreFoundWhereverTheyStand) {
+  const AddedTokens tokens({plain(0, "<a>"), plain(1, "<b>"), plain(2, "x>>")}, nullptr);
+  EXPECT_EQ(found_in(tokens, ""), "");
+  EXPECT_EQ(found_in(tokens, ">"), "");
+  EXPECT_EQ(found_in(tokens, "<a>> x>> <<b><a"), "0@0-3 2@5-8 1@10-13");
+  EXPECT_EQ(found_in(tokens, "<a><b>"), "0@0-3 1@3-6");
+}
+
+TEST(AddedTokens, ASpecialOneThatMayNotStandThereLeavesTheShorterOne) {
+  AddedToken special = plain(1, "abc");
+  special.special = true;
+  const AddedTokens tokens({plain(0, "ab"), special, plain(2, "c")}, nullptr);
+  std::vector<AddedMatch> matches;
+  tokens.find_all(AlignedText("abcabc", 0), false, SpecialRanges(EncodeOptions()), matches);
+  ASSERT_EQ(matches.size(), 4u);
+  EXPECT_EQ(matches[1].id, 2);
+  EXPECT_EQ(found_in(tokens, "abcabc"), "1@0-3 1@3-6");
+}
+
+TEST(AddedTokens, ABlankOneThatTheMatchBeforeItHasTakenIsNotFoundAgain) {
+  AddedToken line = plain(3, "\n");
+  line.lstrip = line.rstrip = true;
+  const AddedTokens tokens({line}, nullptr);
+  EXPECT_EQ(found_in(tokens, "a\n\nb"), "3@1-3");
+  EXPECT_EQ(found_in(tokens, "a\n \n b\n"), "3@1-5 3@6-7");
+}
+
+TEST(AddedTokens, OneThatIsEmptyOnceNormalisedIsRefused) {
+  const auto strip = normalizer("Strip");
+  try {
+    AddedTokens({{.id = 3, .content = "  "}}, strip.get());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the added token \"  \" is empty once it is normalised; set its \"normalized\" to "
+                 "false");
+  }
+}
+
+// Each of the places looks as if the token began there.
+TEST(AddedTokens, ALongOneThatNearlyMatchesEverywhereTakesLinearTime) {
+  const std::string run(20'000, 'a');
+  const AddedTokens tokens({plain(0, run + "b"), plain(1, "b" + run)}, nullptr);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(found_in(tokens, std::string(400'000, 'a')), "");
+  EXPECT_EQ(found_in(tokens, std::string(400'000, 'a') + "b"), "0@380000-400001");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+}
+
+}  // namespace
+}  // namespace xrun

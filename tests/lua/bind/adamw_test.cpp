@@ -1,0 +1,45 @@
+// adamw:step from Lua: parts, options, errors.
+
+#include "tests/lua/bind/session_fixture.h"
+
+namespace xrun {
+
+using AdamWBinding = SessionTest;
+
+TEST_F(AdamWBinding, PartsAddWithTheirWeights) {
+  expect_same_when_resumed(head() + R"(
+local function nll(p) return { token = -policy:token_logprob(p.all) } end
+for step, batch in run:steps(train, cfg.batch) do
+  local pair, token = run:evaluate(train, dpo).loss, run:evaluate(train, nll, "nll").loss
+  local m = adamw:step({ { batch, dpo }, { batch, nll, weight = 0.5 } }, { lr = 1e-3 })
+  assert(math.abs(m.lr - 1e-3) < 1e-12 and m.loss > pair)
+  run:log(m)
+end
+)" + kExport,
+                           {1, 3});
+}
+
+TEST_F(AdamWBinding, AWrongPartIsNamed) {
+  const auto step = [&](const std::string& parts) {
+    return run(head() + "for step, batch in run:steps(train, cfg.batch) do adamw:step(" + parts +
+                   ") end\n",
+               "r", true);
+  };
+  has(step("{ { batch, dpo }, { batch } }"),
+      "part 2 of the step: objective: got nil, wanted a function");
+  has(step("{ { batch, dpo, weight = 'a' } }"),
+      "part 1 of the step: weight: got \"a\", wanted a number");
+  has(step("{ { valid, dpo } }"), "part 1 of the step: batch: got DataSet");
+  has(step("batch, dpo, { rl = 1 }"), "there is no option `rl`; options are lr");
+}
+
+TEST_F(AdamWBinding, OptionsGivenDirectlyAreChecked) {
+  const auto make = [&](const std::string& optim) {
+    return run(head() + "local other = xrun.adamw(policy, " + optim + ")\n", "r", true);
+  };
+  has(make("{ lr = -1 }"), "optim.lr: got -1, wanted a number above 0");
+  has(make("{ lr = 1, schedule = 'cosin' }"), "optim.schedule: got \"cosin\", wanted \"constant\"");
+  has(make("{}"), "optim.lr is missing");
+}
+
+}  // namespace xrun

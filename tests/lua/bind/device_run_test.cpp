@@ -1,0 +1,114 @@
+// Whole runs on another device than the CPU: one that is pretended, of host memory.
+
+#include <cmath>
+
+#include "tests/lua/bind/session_fixture.h"
+#include "tests/pretend/pretend_device.h"
+#include "tests/pretend/pretend_memory.h"
+
+namespace xrun {
+
+class DeviceRun : public SessionTest {
+ protected:
+  DeviceRun() {
+    pretend_device();
+    device_ = "pretend";
+  }
+  ~DeviceRun() override { set_pretend_capacity(int64_t{1} << 40); }
+
+  static std::string recipe(const std::string& body = "") {
+    return head() +
+           "for step, batch in run:steps(train, cfg.batch) do\n"
+           "  run:log(adamw:step(batch, dpo))\n" +
+           body + "end\n" + kExport;
+  }
+  static double number(const std::string& line, const std::string& name) {
+    const Json object = parse_json(line, "metrics");
+    const Json* found = object.find(name);
+    return found == nullptr ? std::nan("") : found->as_double();
+  }
+};
+
+TEST_F(DeviceRun, GivesTheLossesOfTheCpu) {
+  const std::string text = recipe("  run:log(run:evaluate(valid, dpo))\n");
+  ASSERT_EQ(run(text, "there", false, {}, {"dtype=fp32"}), "");
+  device_ = "cpu";
+  ASSERT_EQ(run(text, "here", false, {}, {"dtype=f32"}), "");
+  const auto there = metrics("there"), here = metrics("here");
+  ASSERT_EQ(there.size(), here.size());
+  for (size_t i = 0; i < here.size(); ++i) {
+    for (const char* name : {"train/loss", "valid/loss"}) {
+      const double wanted = number(here[i], name);
+      if (std::isnan(wanted)) continue;
+      EXPECT_NEAR(number(there[i], name), wanted, 1e-4) << name << " of line " << i;
+    }
+  }
+}
+
+TEST_F(DeviceRun, KeepsTheTypeThatItBeganInOnAnotherDevice) {
+  device_ = "cpu";
+  ASSERT_EQ(run(recipe(), "a", false, 1), "");
+  device_ = "pretend";
+  for (const int64_t stop : {2, 3}) {
+    ASSERT_EQ(run(recipe(), "a", true, stop), "");
+    has(output_, "dtype stays float32, in which the run began");
+    EXPECT_EQ(read_json("a/run.json").at("dtype").as_string(), "float32");
+  }
+  device_ = "cpu";
+  ASSERT_EQ(run(recipe(), "a", true), "");
+  EXPECT_EQ(output_.find("dtype stays"), std::string::npos) << output_;
+}
+
+TEST_F(DeviceRun, BeginsInBf16AndKeepsItOnTheCpu) {
+  ASSERT_EQ(run(recipe(), "a", false, 1), "");
+  EXPECT_EQ(read_json("a/run.json").at("dtype").as_string(), "bfloat16");
+  device_ = "cpu";
+  ASSERT_EQ(run(recipe(), "a", true), "");
+  has(output_, "dtype stays bfloat16");
+}
+
+// Runs of a version that kept no type.
+TEST_F(DeviceRun, WithoutATypeOnRecordItsDeviceTells) {
+  device_ = "cpu";
+  ASSERT_EQ(run(recipe(), "a", false, 1), "");
+  Json record = read_json("a/run.json"), older = Json::object();
+  for (const auto& [key, value] : record.as_object()) {
+    if (key != "dtype") older.set(key, value);
+  }
+  write_file_atomic("a/run.json", dump_json(older));
+  device_ = "pretend";
+  ASSERT_EQ(run(recipe(), "a", true, 2), "");
+  has(output_, "dtype stays float32");
+  record = read_json("a/run.json");
+  record.set("dtype", "wide");
+  write_file_atomic("a/run.json", dump_json(record));
+  const std::string error = run(recipe(), "a", true);
+  has(error, "a/run.json: the type that the run began in cannot be read");
+  has(error, "set dtype");
+}
+
+TEST_F(DeviceRun, SaysAndChecksTheMemoryOfItsDevice) {
+  ASSERT_EQ(run(recipe(), "a"), "");
+  const Json memory = read_json("a/run.json").at("memory");
+  const int64_t planned = memory.at("planned").at("total").as_int();
+  EXPECT_GT(planned, 0);
+  EXPECT_GT(memory.at("measured").at("total").as_int(),
+            memory.at("measured").at("weights").as_int());
+  has(output_, "tensors of the GPU");
+  set_pretend_capacity(planned / 2);
+  has(run(recipe(), "b"), "the run needs about ");
+  set_pretend_capacity(1000);
+  has(run(recipe(), "c"), "the run needs about ");
+  EXPECT_FALSE(std::filesystem::exists("c")) << "refused before it loads";
+}
+
+TEST_F(DeviceRun, DecodesThroughACopyThatIsSaidOnce) {
+  const std::string text = recipe("  run:sample(policy, valid, 1, { max_tokens = 2 })\n");
+  ASSERT_EQ(run(text, "a", false, 2), "");
+  const size_t said = output_.find("decodes on the CPU, from a copy");
+  ASSERT_NE(said, std::string::npos) << output_;
+  EXPECT_EQ(output_.find("decodes on the CPU", said + 1), std::string::npos) << output_;
+  has(output_, "products in ");
+}
+
+}  // namespace xrun

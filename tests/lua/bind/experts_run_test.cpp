@@ -1,0 +1,59 @@
+// Runs of a mixture of experts: its metrics, its balance term, its resume.
+
+#include "tests/lua/bind/session_fixture.h"
+#include "tests/tree.h"
+
+namespace xrun {
+
+namespace {
+
+class ExpertsRun : public SessionTest {
+ protected:
+  ExpertsRun() {
+    InitOptions options = init_preset("moe-8");
+    options.layers = 2;
+    options.hidden = 32;
+    options.heads = 2;
+    options.kv_heads = 1;
+    options.expert_ffn = 16;
+    options.tokenizer = std::filesystem::path(source_path("tests/data/tiny_tokenizer"));
+    options.vocab = Tokenizer::load(options.tokenizer)->vocab_size();
+    init_model("experts", options);
+  }
+
+  // The recipe with another model and weight of the balance loss.
+  static std::string recipe(const std::string& model, const std::string& aux) {
+    std::string text = head() + R"(
+for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, dpo)) end
+run:export(policy)
+)";
+    const std::string named = "model = \"tiny\"";
+    text.replace(text.find(named), named.size(),
+                 "model = \"" + model + "\", moe = { aux = " + aux + " }");
+    return text;
+  }
+};
+
+}  // namespace
+
+TEST_F(ExpertsRun, ResumesToTheSameBitsWithItsBalanceTerm) {
+  expect_same_when_resumed(recipe("experts", "0.1"), {1, 3});
+  const std::string first = metrics("whole").front();
+  for (const char* name : {"aux_loss", "load_max", "load_min", "idle"}) {
+    has(first, std::string("\"train/moe/") + name + "\":");
+  }
+}
+
+TEST_F(ExpertsRun, TheBalanceTermMovesTheWeights) {
+  ASSERT_EQ(run(recipe("experts", "0"), "without"), "");
+  ASSERT_EQ(run(recipe("experts", "1"), "with"), "");
+  EXPECT_NE(read_file("without/hf/model.safetensors"), read_file("with/hf/model.safetensors"));
+}
+
+TEST_F(ExpertsRun, ABalanceTermOfADenseModelIsRefused) {
+  has(run(recipe("tiny", "0.01"), "r"),
+      "moe.aux is 0.01, but tiny is no mixture of experts; leave it out");
+  EXPECT_EQ(run(recipe("tiny", "0"), "s"), "");
+}
+
+}  // namespace xrun

@@ -1,0 +1,63 @@
+// Mixtures in stages and shuffles by blocks, from the configuration to the rows of a step.
+
+#include "tests/lua/bind/session_fixture.h"
+
+namespace xrun {
+
+class MixtureRun : public SessionTest {
+ protected:
+  MixtureRun() { write_file_atomic("other.jsonl", read_file("pairs.jsonl")); }
+  // Trains, and logs how many sides of a step's pairs come from the second source.
+  static constexpr const char* kSources =
+      "for step, batch in run:steps(train, cfg.batch) do\n"
+      "  run:log(adamw:step(batch, dpo))\n"
+      "  run:log { second = batch.source:sum():item() }\n"
+      "end\n";
+};
+
+TEST_F(MixtureRun, StagesBeginAtTheirSteps) {
+  EXPECT_EQ(run(head() + kSources, "r", false, {},
+                {"data.2.path=other.jsonl",
+                 "mixture.stages={ { start = 0, weights = { 1, 0 } }, "
+                 "{ start = 2, weights = { 0, 1 } } }"}),
+            "");
+  std::string counts;
+  for (const std::string& line : metrics("r")) {
+    const Json object = parse_json(line, "metrics");
+    if (const Json* second = object.find("recipe/second")) {
+      counts += fmt::format("{} ", second->as_double());
+    }
+  }
+  EXPECT_EQ(counts, "0 0 8 8 ");
+}
+
+TEST_F(MixtureRun, AllNeedsStepsWhereASourceNeverEnds) {
+  std::string recipe = head() + kSources;
+  recipe.erase(recipe.find(" steps = 4,"), 11);
+  const std::string error = run(
+      recipe, "r", false, {},
+      {"data.2.path=other.jsonl",
+       "mixture.stages={ { start = 0, weights = { 1, 1 } }, { start = 1, weights = { 0, 1 } } }"});
+  EXPECT_NE(error.find("data[1] is never used up: its weight ends at 0"), std::string::npos)
+      << error;
+  EXPECT_NE(error.find("set steps"), std::string::npos) << error;
+}
+
+TEST_F(MixtureRun, WeightsStandInOnePlace) {
+  const std::string error = run(head() + kSources, "r", false, {},
+                                {"data.2.path=other.jsonl", "data.2.weight=3",
+                                 "mixture.stages={ { start = 0, weights = { 1, 1 } } }"});
+  EXPECT_NE(error.find("data[2].weight is 3, and mixture.stages has weights too"),
+            std::string::npos)
+      << error;
+}
+
+TEST_F(MixtureRun, AShuffleByBlocksResumesToTheSameBits) {
+  const std::string shuffle = "shuffle = { block = 4, window = 2 }, ";
+  std::string recipe = head() + kSources + kExport;
+  const size_t at = recipe.find("xrun.config {") + 13;
+  recipe.insert(at, " " + shuffle);
+  expect_same_when_resumed(recipe, {2});
+}
+
+}  // namespace xrun

@@ -1,0 +1,187 @@
+// Recipes from file to end: config, errors as the user sees them, require, strict names.
+
+#include "tests/lua/bind/recipe_fixture.h"
+
+namespace xrun {
+
+using RecipeRun = RecipeTest;
+
+constexpr const char* kHead = "local xrun = require 'xrun'\n";
+
+TEST_F(RecipeRun, TheConfigHasDefaultsAndSets) {
+  EXPECT_EQ(run(std::string(kHead) + R"(
+local cfg = xrun.config { beta = 0.1, optim = { lr = 1e-4 }, data = { { path = "a" } } }
+assert(cfg.beta == 0.2, cfg.beta)
+assert(cfg.optim.lr == 1e-4 and cfg.optim.schedule == "linear" and cfg.optim.betas[2] == 0.999)
+assert(cfg.valid.every == 0 and cfg.template == "auto" and cfg.max_length == nil)
+assert(cfg.data[1].path == "b.jsonl" and cfg.data[1].weight == 1 and #cfg.data == 1)
+local n = 0
+for key in pairs(cfg) do n = n + 1 end
+assert(n > 10)
+)",
+                {"beta=0.2", "data.1.path=b.jsonl"}),
+            "");
+}
+
+TEST_F(RecipeRun, AMistypedKeyNamesBothLinesBeforeAnythingLoads) {
+  const std::string text = std::string(kHead) + R"(
+local cfg = xrun.config {
+  betta = 0.1,
+}
+error("must not run")
+print(cfg.beta)
+)";
+  EXPECT_EQ(run(text),
+            "test.lua:4: `betta` is never read; line 7 reads `cfg.beta`\n"
+            "     4 |   betta = 0.1,\n"
+            "       |   ^^^^^");
+  EXPECT_TRUE(usage_);
+}
+
+TEST_F(RecipeRun, ReadingAConfigNameAtRunTimeThatIsMissingIsAnError) {
+  has(run(std::string(kHead) + "local cfg = xrun.config { own = { a = 1 } }\n"
+                               "local t = cfg.own\nreturn t.b + 1"),
+      "test.lua:4: the config has no `own.b`\n     4 | return t.b + 1");
+  has(run(std::string(kHead) + "local cfg = xrun.config { beta = 1 }\ncfg.beat = 2\n"
+                               "return cfg.beta"),
+      "did you mean `cfg.beta`?");
+}
+
+TEST_F(RecipeRun, AnErrorShowsLineExcerptValuesAndHint) {
+  EXPECT_EQ(run(std::string(kHead) + R"(local cfg = xrun.config { beta = 0.1 }
+local x = xrun.ones(2, 3)
+local function f(w)
+  local y = cfg.beta * x:matmul(w)
+  return y
+end
+local r = f(xrun.ones{4, 5})
+)"),
+            "test.lua:5: Tensor:matmul: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)\n"
+            "     5 |   local y = cfg.beta * x:matmul(w)\n"
+            "       |                          ^^^^^^\n"
+            "  cfg.beta = 0.1\n"
+            "  x = f32[2,3] cpu\n"
+            "  w = f32[4,5] cpu\n"
+            "  hint: matmul wants [n,k] x [k,m]; :t() or :transpose(-1, -2) swaps the last two\n"
+            "  called from test.lua:8 in the main chunk");
+}
+
+TEST_F(RecipeRun, AnErrorOfLuaItselfIsShownAlike) {
+  EXPECT_EQ(run(std::string(kHead) + "local p = { chosen = xrun.ones(2) }\n"
+                                     "local m = p.chosn + 1\n"),
+            "test.lua:3: attempt to perform arithmetic on field 'chosn' (a nil value)\n"
+            "     3 | local m = p.chosn + 1\n"
+            "       |             ^^^^^\n"
+            "  p.chosn = nil");
+}
+
+TEST_F(RecipeRun, AnOperatorsErrorMarksTheOperator) {
+  EXPECT_EQ(run(std::string(kHead) + "local a, b = xrun.ones(2), xrun.ones(3)\nlocal c = a + b\n"),
+            "test.lua:3: `+`: The size of tensor a (2) must match the size of tensor b (3) at "
+            "non-singleton dimension 0\n"
+            "     3 | local c = a + b\n"
+            "       |             ^\n"
+            "  a = f32[2] cpu\n"
+            "  b = f32[3] cpu\n"
+            "  hint: shapes broadcast from the right: sizes must be equal or 1; :unsqueeze(dim) "
+            "adds a 1");
+}
+
+TEST_F(RecipeRun, ACallInTailPositionIsStillFound) {
+  has(run(std::string(kHead) + "local function f(x)\n  return x:matmul(1)\nend\n"
+                               "xrun.no_grad(f, xrun.ones(2))\n"),
+      "test.lua:3: Tensor:matmul: no form of it takes");
+}
+
+TEST_F(RecipeRun, ErrorsRaisedByTheRecipeKeepTheirText) {
+  has(run("error('my words')"), "test.lua:1: my words");
+  has(run("error('no position', 0)"), "no position");
+  has(run("error({code = 3})"), "error with a table as its value");
+  has(run("local function f() error('caller is to blame', 2) end\nf()\nlocal a = 1"),
+      "test.lua:2: caller is to blame\n     2 | f()");
+}
+
+TEST_F(RecipeRun, PcallGivesAnErrorValueWithFields) {
+  EXPECT_EQ(run(std::string(kHead) + R"(
+local ok, e = pcall(function() local y = xrun.ones(2):matmul(1) end)
+assert(not ok and e.line == 3 and e.file == "test.lua")
+assert(e.message:find("no form of it takes") and tostring(e):find("test.lua:3"))
+assert(("x" .. e):find("xtest.lua:3"))
+)"),
+            "");
+}
+
+TEST_F(RecipeRun, AnErrorInsideACoroutineKeepsItsPlace) {
+  has(run("local f = coroutine.wrap(function()\n  local a = nil + 1\nend)\nf()\n"),
+      "test.lua:2: attempt to perform arithmetic on a nil value\n     2 |   local a = nil + 1");
+}
+
+TEST_F(RecipeRun, ASyntaxErrorPointsAtItsLine) {
+  const std::string text = run("local a = 1\nlocal b = = 2\n");
+  EXPECT_EQ(text,
+            "test.lua:2: unexpected symbol near '='\n     2 | local b = = 2\n"
+            "       |         ^");
+}
+
+TEST_F(RecipeRun, UndefinedNamesAreErrors) {
+  has(run("local a = pirnt"),
+      "test.lua:1: `pirnt` is not defined\n     1 | local a = pirnt\n"
+      "       |           ^^^^^\n  hint: did you mean `print`?");
+  has(run("a = 1"), "`a` is not declared\n");
+  has(run("xrun.ones(2)"), "begin with local xrun = require \"xrun\"");
+  has(run("local xrun = require 'xrun'\nxrun.beta = 2"), "the module xrun is read-only");
+}
+
+TEST_F(RecipeRun, RequireLooksBesideTheFileAndInTheRecipesFolder) {
+  write("lib/a.lua", "local b = require './b'\nreturn { b = b, name = ... }");
+  write("lib/b.lua", "return 7");
+  write("b.lua", "return 8");
+  EXPECT_EQ(run("local a = require 'lib.a'\nassert(a.b == 7)\nassert(require './b' == 8)\n"
+                "assert(require 'lib.a' == a)\nassert(require './lib/a' == a)"),
+            "");
+  ASSERT_EQ(modules_.size(), 3u);
+  EXPECT_EQ(modules_[0].path, "lib/a.lua");
+  EXPECT_EQ(modules_[0].hash.size(), 32u);
+  has(run("require 'no.such'"), "there is no module `no.such`; looked for no/such.lua");
+  has(run("require 'xrun.sorted_pars'"), "did you mean `xrun.sorted_pairs`?");
+}
+
+TEST_F(RecipeRun, AnErrorInAModuleNamesTheModule) {
+  write("broken.lua", "local a = {}\nlocal b = a.b.c\n");
+  has(run("local x = require './broken'"), "broken.lua:2: attempt to index field 'b'");
+}
+
+TEST_F(RecipeRun, MayYieldBetweenSteps) {
+  EXPECT_EQ(run("for i = 1, 3 do coroutine.yield(i) end"), "");
+  EXPECT_EQ(yields_, 3);
+}
+
+TEST_F(RecipeRun, RandomNumbersAreTheSameInEveryRun) {
+  const std::string draw = "local f = io.open('out', 'w'); f:write(math.random(1, 1e6)); f:close()";
+  EXPECT_EQ(run(draw), "");
+  const std::string first = read_file("out");
+  EXPECT_EQ(run(draw), "");
+  EXPECT_EQ(read_file("out"), first);
+}
+
+TEST_F(RecipeRun, SortedPairsGoesInOrder) {
+  EXPECT_EQ(run(std::string(kHead) + "local s = ''\nfor k, v in xrun.sorted_pairs { b = 1, a = 2, "
+                                     "[2] = 3 } do s = s .. k .. v end\nassert(s == '23a2b1', s)"),
+            "");
+}
+
+TEST_F(RecipeRun, AMissingFileIsOneClearError) {
+  RecipeOptions options;
+  options.recipe = "none.lua";
+  EXPECT_THROW(Recipe(options, {}), Error);
+}
+
+TEST_F(RecipeRun, LeavesTheStackOfTheStateBalanced) {
+  write("test.lua", std::string(kHead) + "return xrun.ones(2)");
+  RecipeOptions options;
+  options.recipe = "test.lua";
+  Recipe recipe(options, {open_tensor, open_config});
+  EXPECT_EQ(lua_gettop(recipe.state()), 0);
+}
+
+}  // namespace xrun

@@ -1,0 +1,35 @@
+// recipes/sft.lua as it stands, from two files to the losses of a plain PyTorch loop
+// (tests/golden/make/sft_steps.py): rendering, ids, masks, weights, mixture, schedule and step.
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/lua/bind/session_fixture.h"
+
+namespace xrun {
+
+class SftRecipe : public SessionTest {};
+
+TEST_F(SftRecipe, TwentyStepsAgreeWithPlainPyTorch) {
+  const std::string source = source_path(), golden = source + "/tests/golden/";
+  ASSERT_EQ(run(read_file(source + "/recipes/sft.lua"), "r", false, {},
+                {"model=" + golden + "tiny_dpo", "data.1.path=" + golden + "sft_chats.jsonl",
+                 "data.2.path=" + golden + "sft_tasks.jsonl", "data.2.fields.weight=weight",
+                 "shuffle=false", "valid.fraction=0", "batch.sequences=4", "steps=20",
+                 "optim.lr=1e-3", "optim.betas.2=0.95", "optim.weight_decay=0.1"}),
+            "");
+  const Json::Array steps = read_json(golden + "sft_steps.json").at("steps").as_array();
+  size_t step = 0;
+  for (const std::string& line : metrics("r")) {
+    const Json object = parse_json(line, "metrics");
+    const Json* loss = object.find("train/loss");
+    if (loss == nullptr) continue;
+    ASSERT_LT(step, steps.size());
+    EXPECT_NEAR(loss->as_double(), steps[step].at("loss").as_double(), 5e-4) << "step " << step;
+    EXPECT_NEAR(object.at("train/lr").as_double(), steps[step].at("lr").as_double(), 1e-12);
+    ++step;
+  }
+  EXPECT_EQ(step, steps.size());
+}
+
+}  // namespace xrun

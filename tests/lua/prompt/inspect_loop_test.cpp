@@ -1,0 +1,72 @@
+// The step of a paused loop, and what the prompt shows of it.
+
+#include "lua/prompt/inspect_loop.h"
+
+#include "core/train/policy.h"
+#include "lua/prompt/look.h"
+#include "lua/prompt/prompt.h"
+#include "lua/prompt/prompt_verbs.h"
+#include "lua/bind/run_loop.h"
+#include "tests/lua/bind/session_fixture.h"
+
+namespace xrun {
+namespace {
+
+class InspectLoop : public SessionTest {
+ protected:
+  std::unique_ptr<LookSession> look(const std::string& text) {
+    write_file_atomic("test.lua", text);
+    RecipeOptions options;
+    options.recipe = "test.lua";
+    options.threads = 1;
+    return start_look(std::move(options), console_);
+  }
+
+  std::shared_ptr<Console> console_ =
+      std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{.width = 100});
+  const std::string loop_ =
+      "for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, dpo)) end\n";
+};
+
+TEST_F(InspectLoop, ShowsThePacksThatTrainWithoutWeights) {
+  const auto session = look(head() + loop_);
+  const LoopPause& pause = *session->pause();
+  for (const int64_t step : {0, 3}) {
+    const std::vector<InspectedStep> sets = inspect_loop(pause, "test.lua", step);
+    const std::vector<PackedBatch> packs = pause.run->packs(*pause.loop, step);
+    ASSERT_EQ(sets.size(), 1u);
+    ASSERT_EQ(sets[0].packs.size(), packs.size());
+    for (size_t p = 0; p < packs.size(); ++p) {
+      std::vector<int32_t> tokens;
+      for (const InspectedSegment& segment : sets[0].packs[p].segments) {
+        EXPECT_FALSE(segment.turns.empty());
+        for (const InspectedToken& token : segment.tokens) tokens.push_back(token.id);
+      }
+      EXPECT_EQ(tokens, packs[p].tokens);
+    }
+  }
+  EXPECT_FALSE(session->policy()->loaded());
+}
+
+TEST_F(InspectLoop, AStepOfNoLoopIsRefused) {
+  const auto session = look(head() + loop_);
+  try {
+    inspect_loop(*session->pause(), "test.lua", 4);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "step 4 is not of this loop: it has 0 to 3");
+  }
+}
+
+TEST_F(InspectLoop, ThePromptShowsRowsOfTheBatchInHand) {
+  const auto session = look(head() + loop_);
+  const auto stepper = std::make_shared<Stepper>(session->recipe());
+  Prompt prompt(session->state(), console_);
+  add_step_verbs(prompt, stepper, nullptr);
+  EXPECT_TRUE(has(prompt.evaluate(":batch 1").text, "4 pairs · 1 shown"));
+  EXPECT_TRUE(has(prompt.evaluate(":batch 1").text, "<|im_start|>"));
+  EXPECT_TRUE(has(prompt.evaluate(":batch x").text, ":batch x: wanted a number of rows"));
+}
+
+}  // namespace
+}  // namespace xrun

@@ -1,0 +1,173 @@
+#include <filesystem>
+
+#include "core/base/file.h"
+#include "tests/core/data/rows/scratch_folder.h"
+#include "tests/lua/prompt/prompt_fixture.h"
+
+namespace xrun {
+namespace {
+
+TEST_F(PromptTest, HelpListsEveryCommandWithWords) {
+  const std::string text = say(":help");
+  for (const PromptCommand& command : prompt_->commands()) {
+    EXPECT_NE(text.find(":" + command.name), std::string::npos) << command.name;
+    EXPECT_FALSE(command.doc.empty()) << command.name;
+  }
+  for (const char* name : {"help", "doc", "ops", "type", "time", "prof", "mem", "src", "set",
+                           "save", "batch", "reload", "quit"}) {
+    EXPECT_NE(text.find(std::string(":") + name), std::string::npos) << name;
+  }
+}
+
+// With the verbs of a recipe at hand; at a prompt alone its commands come last.
+TEST_F(PromptTest, HelpBeginsWithWhatIsAboutTheRecipe) {
+  std::string text = say(":help");
+  EXPECT_LT(text.find(":time CHUNK"), text.find(":reload"));
+  prompt_->add_verb("leap", "()", "One body.", [](lua_State*) { return 0; });
+  text = say(":help");
+  EXPECT_EQ(text.find("leap()"), 0u) << text;
+  EXPECT_LT(text.find(":reload"), text.find(":time CHUNK"));
+  EXPECT_LT(text.find(":set KEY VALUE"), text.find(":help [NAME]"));
+}
+
+TEST_F(PromptTest, AnUnknownCommandNamesTheNearest) {
+  EXPECT_EQ(say(":tme x"),
+            "failed: there is no :tme; did you mean `:time`?; :help lists what there is");
+}
+
+TEST_F(PromptTest, DocFindsKeysFunctionsMethodsOperatorsAndValues) {
+  EXPECT_TRUE(says(":doc optim.lr", "optim.lr: "));
+  EXPECT_TRUE(says(":doc policy", "xrun.policy(model, "));
+  EXPECT_TRUE(says(":doc Policy:logprob", "Policy:logprob(view"));
+  EXPECT_TRUE(says(":doc sum", "sum(Tensor self, int[]? dim, bool keepdim=False"));
+  EXPECT_TRUE(says(":doc xrun.ops.xrun.linear_logprob", "linear_logprob("));
+  say("t = xrun.ones(2)");
+  EXPECT_TRUE(says(":doc t:shape", "Tensor.shape"));
+  EXPECT_TRUE(says(":doc t:cumsum", "cumsum(Tensor self"));
+  EXPECT_TRUE(says(":doc time", ":time CHUNK: "));
+  EXPECT_TRUE(says(":doc t", "t = f32[2] cpu"));
+  EXPECT_TRUE(says(":doc nothing_like_it", "failed: nothing is called nothing_like_it"));
+}
+
+TEST_F(PromptTest, OpsTakesAPartOfANameOrAPattern) {
+  EXPECT_TRUE(says(":ops logsumexp", "logsumexp"));
+  EXPECT_TRUE(says(":ops inear_log*", "failed: no operator matches"));
+  EXPECT_TRUE(says(":ops *linear_log*", "xrun.ops.xrun.linear_logprob\n1 operators"));
+}
+
+TEST_F(PromptTest, TypeShowsNoValues) {
+  EXPECT_EQ(say(":type xrun.ones(2, 3), 1, 'a', { 1, 2, x = 3 }"),
+            "Tensor f32[2,3] cpu\nnumber\nstring\ntable, 2 in a list, 3 in all");
+  EXPECT_EQ(say(":type 1"), "number");
+}
+
+TEST_F(PromptTest, SrcShowsAFunctionAsItWasTyped) {
+  say("function f(x)\n  return x + 1\nend");
+  EXPECT_EQ(say(":src f"), "input 1:1\n    1 | function f(x)\n    2 |   return x + 1\n    3 | end");
+  EXPECT_TRUE(says(":src xrun.tensor", "function xrun.tensor(list or number"));
+  EXPECT_TRUE(says(":src 1", "1 is no function"));
+}
+
+TEST_F(PromptTest, TimeSaysSecondsAndBytes) {
+  EXPECT_TRUE(says(":time xrun.ones(1000, 1000)", " s; tensors on the CPU: "));
+  EXPECT_TRUE(says(":time error 'no'", "failed: "));
+  EXPECT_TRUE(says(":time", "wanted :time CHUNK"));
+}
+
+TEST_F(PromptTest, MemListsWhatIsHeld) {
+  EXPECT_TRUE(says(":mem", "Lua's heap"));
+  EXPECT_TRUE(says(":mem", "tensors that Lua names"));
+}
+
+TEST_F(PromptTest, SaveWritesTheInputsThatWorked) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "xrun_prompt_save.lua";
+  say("x = 1");
+  say("y = ");
+  say(":type x");
+  say("x + 1");
+  EXPECT_TRUE(says(":save " + file.string(), "2 inputs in "));
+  EXPECT_EQ(read_file(file),
+            "-- Inputs of a prompt; xrun repl < xrun_prompt_save.lua\nx = 1\nx + 1\n");
+  EXPECT_TRUE(says(":save " + file.string(), "is there already"));
+}
+
+TEST_F(PromptTest, WhatWantsARecipeSaysSo) {
+  EXPECT_TRUE(says(":batch", "failed: this wants a recipe that is paused at its loop"));
+  EXPECT_TRUE(says(":reload", "failed: this wants a recipe that is paused at its loop"));
+  EXPECT_TRUE(says(":set beta 1", "failed: there is no config"));
+}
+
+TEST_F(PromptTest, QuitLeaves) {
+  EXPECT_FALSE(prompt_->leaving());
+  say(":quit");
+  EXPECT_TRUE(prompt_->leaving());
+}
+
+// ---- completion
+
+TEST_F(PromptTest, CompletesNamesFieldsAndMethods) {
+  say("margins = xrun.ones(4)\nsettings = { beta = 1, batch = { pairs = 2 } }");
+  EXPECT_EQ(ways("marg"), "0: margins");
+  EXPECT_EQ(ways("1 + settings.b"), "13: batch beta");
+  EXPECT_EQ(ways("settings.batch."), "15: pairs");
+  EXPECT_EQ(ways("margins:log_sig"), "8: log_sigmoid log_sigmoid_backward log_sigmoid_forward");
+  EXPECT_EQ(ways("margins.sh"), "8: shape");
+  EXPECT_EQ(ways("xrun.shuf"), "5: shuffle");
+  EXPECT_EQ(ways("xrun.ops.xrun.linear_l"), "14: linear_logprob");
+  EXPECT_EQ(ways("repea"), "0: repeat");
+}
+
+TEST_F(PromptTest, CompletesThroughCallsByTheirWords) {
+  EXPECT_EQ(ways("xrun.tensor({1, 2}):cumsu"), "20: cumsum cumsum_");
+  EXPECT_EQ(ways("xrun.ones(3):sum():tolis"), "19: tolist");
+  EXPECT_EQ(ways("xrun.policy('x'):token_lo"), "17: token_logprob");
+  EXPECT_EQ(ways("xrun.tokenizer('x'):enc"), "20: encode");
+}
+
+TEST_F(PromptTest, CompletesKeywordsOfOperatorsAndOptions) {
+  say("t = xrun.ones(4)");
+  EXPECT_EQ(ways("t:sum(-1, { keep"), "12: keepdim = ");
+  EXPECT_EQ(ways("xrun.tensor({ 1, 2 }, { dt"), "24: dtype = ");
+  EXPECT_EQ(ways("t:sum { keepdim = true, dty"), "24: dtype = ");
+}
+
+TEST_F(PromptTest, CompletesFilesInTextAndCommands) {
+  const ScratchFolder scratch;
+  const auto& folder = scratch.path();
+  std::filesystem::create_directories(folder / "pairs");
+  write_file_atomic(folder / "pairs.jsonl", "");
+  write_file_atomic(folder / "pa\x1b[31m", "");
+  EXPECT_EQ(ways("xrun.text('" + folder.string() + "/pa"),
+            "11: " + (folder / "pairs.jsonl").string() + " " + (folder / "pairs").string() + "/");
+  EXPECT_EQ(ways(":ti"), "0: :time ");
+  EXPECT_EQ(ways(":doc optim.l"), "5: optim.lr");
+  EXPECT_EQ(ways(":time xrun.shuf"), "11: shuffle");
+  EXPECT_EQ(ways("'no such folder/"), "1:");
+}
+
+TEST_F(PromptTest, CompletionRunsNothingAndAnswersWithin30Milliseconds) {
+  say("t = xrun.ones(4)\ntrap = setmetatable({}, { __index = function() error 'ran' end })");
+  ways("t:");  // reads the operators once
+  const auto began = std::chrono::steady_clock::now();
+  for (const char* text :
+       {"t:", "t:s", "xrun.", "xrun.ops.aten.", "", "trap.x.y", "t:sum(-1, { "}) {
+    ways(text);
+  }
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
+  std::printf("a completion: %.2f ms\n", taken.count() / 7 * 1e3);
+  EXPECT_LT(taken.count() / 7, 0.03);
+  EXPECT_EQ(printed_, "");
+}
+
+TEST_F(PromptTest, CompletionOfAnyTextEnds) {
+  const std::string text = "f(t:sum(-1,{x={[1]=\"a'b\",c..d:e('x').y[3]:z{ --[[ q ]] 'w";
+  for (size_t cursor = 0; cursor <= text.size(); ++cursor) {
+    for (size_t begin = 0; begin < cursor; begin += 3) {
+      prompt_->complete(text.substr(begin), cursor - begin);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace xrun

@@ -1,0 +1,111 @@
+// A signal stops any Lua code, and waits where a step must end first.
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "tests/lua/state/lua_fixture.h"
+
+namespace xrun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::atomic<int64_t> raised_at{0};
+
+int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch())
+      .count();
+}
+
+void handler(int signal_number) { LuaState::interrupt_from_signal(signal_number); }
+
+}  // namespace
+
+class Interruption : public LuaTest {
+ protected:
+  Interruption() {
+    LuaState::set_interruptible(&state_);
+    std::signal(SIGINT, handler);
+  }
+  ~Interruption() override {
+    LuaState::clear_interrupt();
+    LuaState::set_interruptible(nullptr);
+    std::signal(SIGINT, SIG_DFL);
+  }
+
+  // Runs code, sends SIGINT to this thread after 50 ms; returns the microseconds until it stopped.
+  int64_t stop(const std::string& code) {
+    const pthread_t self = pthread_self();
+    std::thread sender([self] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      raised_at = now_us();
+      pthread_kill(self, SIGINT);
+    });
+    int64_t stopped = -1;
+    try {
+      run(code);
+    } catch (const Interrupted& interrupted) {
+      EXPECT_EQ(interrupted.signal_number(), SIGINT);
+      stopped = now_us() - raised_at;
+    } catch (const std::exception& other) {
+      ADD_FAILURE() << other.what();
+    }
+    sender.join();
+    return stopped;
+  }
+};
+
+TEST_F(Interruption, StopsALoopThatNeverEndsWithin100Milliseconds) {
+  const int64_t us = stop("while true do end");
+  EXPECT_GE(us, 0);
+  EXPECT_LE(us, 100000);
+}
+
+TEST_F(Interruption, CannotBeSwallowedByPcall) {
+  EXPECT_GE(stop("while true do pcall(function() while true do end end) end"), 0);
+  LuaState::clear_interrupt();
+  EXPECT_GE(stop("while true do pcall(xrun.no_grad, function() while true do end end) end"), 0);
+}
+
+TEST_F(Interruption, CannotBeHeldUpByAnErrorHandler) {
+  EXPECT_GE(stop("xpcall(function() while true do end end, function() while true do end end)"), 0);
+  LuaState::clear_interrupt();
+  EXPECT_GE(stop("xpcall(error, function() while true do end end)"), 0);
+  LuaState::clear_interrupt();
+  EXPECT_EQ(
+      run("return xpcall(function(a) error(a, 0) end, function(m) return m .. '!' end, 'no')"),
+      "false, no!");
+  EXPECT_EQ(run("local f = coroutine.wrap(function()\n"
+                "  return xpcall(function() return coroutine.yield(1) end, print) end)\n"
+                "return f(), f(2)"),
+            "1, true, 2");
+}
+
+TEST_F(Interruption, StopsACoroutineAndALoopOfBindings) {
+  EXPECT_GE(stop("local f = coroutine.wrap(function() while true do end end); f()"), 0);
+  LuaState::clear_interrupt();
+  EXPECT_GE(stop("local x = xrun.ones(4); while true do x = x + 1 end"), 0);
+}
+
+TEST_F(Interruption, WaitsWhileABodyMustEnd) {
+  bool may = false;
+  state_.may_interrupt = [&] { return may; };
+  EXPECT_EQ(run("return 1"), "1");
+  LuaState::interrupt_from_signal(SIGTERM);
+  EXPECT_EQ(run("local n = 0; for i = 1, 1e5 do n = n + 1 end; return n, xrun.ones(1):item()"),
+            "100000, 1");
+  may = true;
+  EXPECT_THROW(run("for i = 1, 1e5 do end"), Interrupted);
+  EXPECT_EQ(LuaState::interrupt_pending(), SIGTERM);
+}
+
+TEST_F(Interruption, LeavesAUsableState) {
+  LuaState::interrupt_from_signal(SIGINT);
+  EXPECT_THROW(run("for i = 1, 1e5 do end"), Interrupted);
+  LuaState::clear_interrupt();
+  EXPECT_EQ(run("return xrun.ones(1):item()"), "1");
+}
+
+}  // namespace xrun
