@@ -17,7 +17,7 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kMostLines = 500;  // of a profile
+constexpr size_t kMostProfileLines = 500;  // of a profile
 
 double number_of(const Json* value) {
   return value != nullptr && value->is_number() ? value->as_double() : 0;
@@ -40,7 +40,7 @@ std::string profile_table(const Json& profile) {
   double taken = 0;
   size_t shown = 0;
   for (const Json& line : lines->as_array()) {
-    if (++shown > kMostLines) break;
+    if (++shown > kMostProfileLines) break;
     const double own = number_of(line.find("own_s"));
     taken += own;
     table.add({html_escape(value_of(line.find("file")) + ":" + value_of(line.find("line"))),

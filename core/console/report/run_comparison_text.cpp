@@ -16,7 +16,7 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kValueBytes = 200;
+constexpr size_t kTextValueBytes = 200;
 constexpr size_t kListedNames = 8;
 constexpr size_t kDigestDigits = 12;
 constexpr int kExactWidth = 80;         // columns from which all digits of a number find room
@@ -25,7 +25,7 @@ constexpr int kUnlimited = 1 << 30;     // columns of what is no terminal
 constexpr std::string_view kIn = "  ";  // before what stands under a part's name
 
 std::string shown(const std::string& text) {
-  return shown_text(shortened(text, kValueBytes), Blanks::kBreaksMarked);
+  return shown_text(shortened(text, kTextValueBytes), Blanks::kBreaksMarked);
 }
 
 std::string indented(const std::string& text) {
@@ -40,7 +40,7 @@ std::string indented(const std::string& text) {
 }
 
 // The values of one thing in both runs.
-struct Row {
+struct TextRow {
   std::string name, a, b, note;
 };
 
@@ -82,19 +82,19 @@ class ComparisonText {
   }
 
   // Side by side, or on a narrow terminal below each other with the signs of a line diff.
-  void values(const std::string& first, const std::vector<Row>& rows, Align align = Align::kLeft) {
+  void values(const std::string& first, const std::vector<TextRow>& rows, Align align = Align::kLeft) {
     if (rows.empty()) return;
     if (width_ < kTableWidth) return values_below(rows);
     TextTable table({first, shown(one_.name_a), shown(one_.name_b), ""},
                     {Align::kLeft, align, align, Align::kLeft});
-    for (const Row& row : rows) table.add({row.name, row.a, row.b, row.note});
+    for (const TextRow& row : rows) table.add({row.name, row.a, row.b, row.note});
     const int width = width_ == kUnlimited ? 0 : width_ - text_width(kIn);
     out_ += indented(table.text(width));
   }
-  void values_below(const std::vector<Row>& rows) {
+  void values_below(const std::vector<TextRow>& rows) {
     legend_ = console_.red(cut_to_width("- " + shown(one_.name_a), width_)) + "\n" +
               console_.bold(cut_to_width("+ " + shown(one_.name_b), width_)) + "\n";
-    for (const Row& row : rows) {
+    for (const TextRow& row : rows) {
       prose(row.name);
       out_ += console_.red(cut("- " + row.a)) + "\n" + console_.bold(cut("+ " + row.b)) + "\n";
       if (!row.note.empty()) prose(row.note);
@@ -104,7 +104,7 @@ class ComparisonText {
   void config() {
     if (one_.settings.empty()) return part("config", "the same settings");
     part("config", one_.settings_differ() ? "" : "no difference that has an effect");
-    std::vector<Row> rows;
+    std::vector<TextRow> rows;
     for (const SettingDifference& setting : one_.settings) {
       rows.push_back({shown(setting.key), with_origin(setting.a, setting.origin_a),
                       with_origin(setting.b, setting.origin_b), setting.excuse});
@@ -138,7 +138,7 @@ class ComparisonText {
   }
 
   void list(const std::vector<FactDifference>& facts) {
-    std::vector<Row> rows;
+    std::vector<TextRow> rows;
     for (const FactDifference& fact : facts) {
       rows.push_back({shown(fact.name), shown(fact.a), shown(fact.b), ""});
     }
@@ -172,7 +172,7 @@ class ComparisonText {
     }
     only(one_.name_a, one_.only_a);
     only(one_.name_b, one_.only_b);
-    std::vector<Row> rows;
+    std::vector<TextRow> rows;
     if (one_.steps_a != one_.steps_b) {
       rows.push_back({"steps", count_text(one_.steps_a), count_text(one_.steps_b), ""});
     }

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kNoteVersion = 2;
-constexpr uint64_t kMostBytes = 64 << 20;  // of a note, and of each file that it names
+constexpr uint64_t kMostNoteBytes = 64 << 20;  // of a note, and of each file that it names
 constexpr int64_t kMostSteps = int64_t{1} << 53;
 constexpr int64_t kMostTokens = int64_t{1} << 31;  // of a micro-batch
 constexpr int64_t kFewUnits = 4096;  // a small set may be drawn several times in a step
@@ -64,7 +64,7 @@ Json note_json(const LoopNote& note) {
 // Of a regular file, and not without end.
 std::string read_bounded(const fs::path& path) {
   XRUN_CHECK(fs::is_regular_file(path), "{} is no file", path.string());
-  return read_file(path, kMostBytes);
+  return read_file(path, kMostNoteBytes);
 }
 
 LoopNote read_note(const Json& value) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <string>
 
+#include "core/base/json.h"
 #include "core/base/utf8.h"
 #include "core/text/jinja/jinja_print.h"
 #include "core/text/jinja/jinja_strings.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/json.h"
 #include "core/base/utf8.h"
 #include "core/text/unicode/unicode.h"
 

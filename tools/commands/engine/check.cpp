@@ -23,7 +23,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int kSubjectColumns = 10;  // "gradient 2"
+constexpr int kCheckColumns = 10;  // "gradient 2"
 constexpr int kMostLoops = 16;       // of a recipe; more are said
 
 // Checks the loop at which the recipe is paused.
@@ -71,7 +71,7 @@ int command_check(int argc, char** argv) {
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (options.device == "cuda") load_cuda_plugin();
   warn_of_threads(options.threads);
-  FindingReport report(json, kSubjectColumns);
+  FindingReport report(json, kCheckColumns);
   report.begin("reading the data ...");
   const auto quiet = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{});
   const std::unique_ptr<LookSession> look = from_option([&] { return start_look(options, quiet); });

@@ -19,7 +19,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int kSubjectColumns = 13;  // "sentencepiece"
+constexpr int kDoctorColumns = 13;  // "sentencepiece"
 
 Finding cache_finding() {
   constexpr const char* kWay = "set XRUN_CACHE to a folder on another disk";
@@ -62,7 +62,7 @@ int command_doctor(int argc, char** argv) {
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   install_signal_handlers();
   set_up_torch(threads);
-  FindingReport report(json, kSubjectColumns);
+  FindingReport report(json, kDoctorColumns);
   report.add(machine_findings());
   report.add(gpu_findings(device == "cuda"));
   report.begin("measuring the disks ...");

@@ -26,7 +26,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int kSubjectColumns = 14;  // "run.state" and names of what a run saves
+constexpr int kResumeColumns = 14;  // "run.state" and names of what a run saves
 constexpr int kKilled = 128 + 9;
 
 struct VerifyOptions {
@@ -214,7 +214,7 @@ int command_verify_resume(int argc, char** argv) {
   app.add_flag("--json", options.json, "one object a line: verdict, subject, text, remedy");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   install_signal_handlers();
-  FindingReport report(options.json, kSubjectColumns);
+  FindingReport report(options.json, kResumeColumns);
   return Verification(options, report).run();
 }
 
