@@ -4,7 +4,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-mkdir -p "$tree"/{core/base,core/text,core/model,core/run,kernels/cpu,lua/bind,lua/xrun,recipes,tools,tests}
+mkdir -p "$tree"/{core/base,core/text/{tokenizer,jinja,chat},core/model/ops,core/run/record,core/console/terminal,kernels/{cpu,cuda},lua/{bind,prompt},recipes,tools,tests}
 
 plant() { mkdir -p "$(dirname "$tree/$1")"; printf '%s\n' "${@:2}" >"$tree/$1"; }
 wants() { # FILE:LINE of the one breach
@@ -24,9 +24,12 @@ plant core/model/data.cpp '#include "core/data/packs/packed_batch.h"'; wants cor
 plant core/run/up.cpp '#include "core/console/terminal/table.h"'; wants core/run/up.cpp:1; clean core/run/up.cpp
 plant kernels/cpu/up.cpp '#include "core/base/error.h"'; wants kernels/cpu/up.cpp:1; clean kernels/cpu/up.cpp
 plant tests/heavy.cpp '#include <torch/torch.h>'; wants tests/heavy.cpp:1; clean tests/heavy.cpp
-plant core/text/torch.cpp '#include <ATen/core/Tensor.h>'; wants core/text/torch.cpp:1; clean core/text/torch.cpp
+plant core/text/chat/torch.cpp '#include <ATen/core/Tensor.h>'; wants core/text/chat/torch.cpp:1; clean core/text/chat/torch.cpp
 plant core/run/lua.cpp '#include <lua.h>'; wants core/run/lua.cpp:1; clean core/run/lua.cpp
 plant core/run/print.cpp 'int f() {' '  std::cerr << 1;'; wants core/run/print.cpp:2; clean core/run/print.cpp
 plant core/run/quit.cpp '  exit(1);'; wants core/run/quit.cpp:1; clean core/run/quit.cpp
 plant recipes/other.lua 'local a = require "recipes.dpo"'; wants recipes/other.lua:1; clean recipes/other.lua
-plant core/text/text_util.cpp ''; wants core/text/text_util.cpp; clean core/text/text_util.cpp
+plant core/text/chat/text_util.cpp ''; wants core/text/chat/text_util.cpp; clean core/text/chat/text_util.cpp
+for n in $(seq 46); do plant "core/base/file_$n.cpp" ''; done
+found=$("$root/tools/check_layers" "$tree") && { echo "a room of 46 files passed"; exit 1; }
+[[ $found == "core/base: 4"*" file pairs; a room has at most 45"* ]] || { echo "got: $found"; exit 1; }
