@@ -9,8 +9,6 @@
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
 #include "core/train/step.h"
-#include "lua/state/args.h"
-#include "lua/state/field_check.h"
 #include "lua/bind/metrics.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/objective.h"
@@ -18,6 +16,8 @@
 #include "lua/bind/run_loop.h"
 #include "lua/bind/session.h"
 #include "lua/bind/stand_in.h"
+#include "lua/state/args.h"
+#include "lua/state/field_check.h"
 
 namespace xrun {
 
@@ -179,7 +179,9 @@ int step(AdamW& adamw, lua_State* L) {
 
 void open_adamw(LuaState& state) {
   Class<AdamW>(state, "AdamW", "AdamW over a policy's weights, with a schedule and clipping.")
-      .method("step", "(batch|parts, objective?, options?) -> Metrics",
+      .method("step",
+              {{"batch", "Batch|table"}, {"objective?", "function"}, {"options?", "table", {"lr"}}},
+              {"Metrics"},
               "One update: forward, objective and backward per micro-batch, one global weight, "
               "clip, update. Options: lr. In place of batch and objective, parts are a list of "
               "{ batch, objective, weight = 1 }: several sources in one update.",
@@ -189,7 +191,7 @@ void open_adamw(LuaState& state) {
         return 1;
       });
   make_retried(state, &class_info<AdamW>, "step");
-  state.function("adamw", "(policy|scorer, cfg.optim) -> AdamW",
+  state.function("adamw", {{"policy", "Policy|Scorer"}, {"optim", "xrun.Config.optim"}}, {"AdamW"},
                  "Makes the optimizer of a policy, or of a scorer and its policy: lr (required), "
                  "schedule, warmup, betas, eps, weight_decay, "
                  "clip.",

@@ -49,20 +49,34 @@ std::string owner_of(const DocEntry& entry) {
   return entry.name.substr(0, entry.name.find_first_of(".:"));
 }
 
-// "Policy:logprob(view) -> Tensor [n]", "step() -> Metrics" of a verb, ":time CHUNK".
+// As it is written: "Policy:logprob(view: View) -> Tensor [n]", "step() -> Metrics" of a verb,
+// ":time CHUNK", "#DataSet -> integer", "Mixture(i: integer) -> integer source".
 std::string called_text(const DocEntry& entry) {
-  if (entry.name.starts_with(':')) {
-    return entry.name + (entry.signature == "()" ? "" : " " + entry.signature);
+  std::string name = entry.name;
+  if (name.starts_with(':')) {
+    return name + (entry.parameters.empty() ? "" : " " + entry.parameters.front().name);
   }
-  constexpr std::string_view kVerb = "repl.";
-  const bool verb = entry.name.starts_with(kVerb);
-  return entry.name.substr(verb ? kVerb.size() : 0) + entry.signature;
+  std::string signature = signature_text(entry);
+  if (constexpr std::string_view kVerb = "repl."; name.starts_with(kVerb)) {
+    name.erase(0, kVerb.size());
+  } else if (name.ends_with(".__call")) {
+    name.resize(name.size() - 7);
+  } else if (name.ends_with(".__len")) {
+    name = "#" + name.substr(0, name.size() - 6);
+    signature.erase(0, signature.find(" ->"));
+  }
+  return name + signature;
+}
+
+bool is_read(const DocEntry& entry) {
+  return entry.kind == DocKind::kProperty || entry.kind == DocKind::kValue;
 }
 
 std::string member_row(const DocEntry& entry) {
-  const bool called = entry.kind == DocKind::kMethod || entry.kind == DocKind::kFunction;
-  return fmt::format("| `{}` | {}{} |\n", called ? cell(called_text(entry)) : entry.name,
-                     called ? "" : "*" + cell(entry.signature) + "* ", cell(entry.doc));
+  if (!is_read(entry))
+    return fmt::format("| `{}` | {} |\n", cell(called_text(entry)), cell(entry.doc));
+  return fmt::format("| `{}` | *{}* {} |\n", entry.name, cell(signature_text(entry)),
+                     cell(entry.doc));
 }
 
 // A verb and a colon command of the prompt are found by their bare names too.
@@ -142,13 +156,14 @@ std::string explain(const std::string& name) {
                        field->otherwise.is_null() ? "none" : dump_json(field->otherwise));
   }
   const DocEntry* entry = find_words(name);
-  if (entry != nullptr && entry->kind == DocKind::kFunction) {
-    return fmt::format("{}: {}\n", called_text(*entry), entry->doc);
+  if (entry != nullptr && entry->kind == DocKind::kClass) {
+    return fmt::format("{}: {}\n", entry->name, entry->doc);
   }
   if (entry != nullptr) {
-    return fmt::format("{}{}{}: {}\n", entry->name,
-                       entry->signature.starts_with("(") || entry->signature.empty() ? "" : " ",
-                       entry->signature, entry->doc);
+    return fmt::format(
+        "{}: {}\n",
+        is_read(*entry) ? entry->name + " " + signature_text(*entry) : called_text(*entry),
+        entry->doc);
   }
   return explain_operator(name);
 }

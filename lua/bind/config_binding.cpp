@@ -1,12 +1,12 @@
 // xrun.config gives the config that was resolved from the recipe's text, as plain tables: pairs and
 // # work; a key that is neither there nor the engine's raises, and so does a new key.
 
-#include "core/config/config_field.h"
 #include "core/base/error.h"
 #include "core/base/suggest.h"
-#include "lua/state/args.h"
+#include "core/config/config_field.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/recipe.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 namespace {
@@ -18,7 +18,7 @@ int call_plain(lua_State* L, void* function) {
 const Binding* access(const char* name, lua_CFunction function) {
   return register_binding({.entry = {.name = name,
                                      .kind = DocKind::kMetamethod,
-                                     .signature = "(name)",
+                                     .parameters = {{"name", "string"}},
                                      .doc = "Guards the config's names."},
                            .function = reinterpret_cast<void*>(function),
                            .invoke = call_plain});
@@ -90,7 +90,7 @@ int config(lua_State* L) {
 }  // namespace
 
 void open_config(LuaState& state) {
-  state.function("config", "{ key = value, ... } -> table",
+  state.function("config", {{"config", "xrun.Config"}}, {"xrun.Resolved"},
                  "The recipe's settings: literals only. Keys are the engine's (see `xrun explain`) "
                  "and the recipe's own, each of which some line must read as cfg.key. --set and "
                  "defaults are merged in.",

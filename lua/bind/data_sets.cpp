@@ -5,13 +5,13 @@
 #include "core/data/packs/set_note.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/policy.h"
-#include "lua/state/args.h"
 #include "lua/bind/data_handle.h"
-#include "lua/state/doc.h"
-#include "lua/state/field_check.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
 #include "lua/bind/set_opening.h"
+#include "lua/state/args.h"
+#include "lua/state/doc.h"
+#include "lua/state/field_check.h"
 
 namespace xrun {
 
@@ -151,37 +151,38 @@ constexpr const char* kOptionsDoc =
 
 template <RowKind kind>
 void add_reader(LuaState& state, const char* doc) {
-  state.function(row_kind_name(kind), "(data, policy, options?) -> DataSet",
-                 std::string(doc) + " Options: DataSetOptions.", open_rows<kind>);
+  state.function(row_kind_name(kind),
+                 {{"data", "string|table"}, {"policy", "Policy"}, {"options?", "table"}},
+                 {"DataSet"}, std::string(doc) + " Options: DataSetOptions.", open_rows<kind>);
 }
 
 void add_class(LuaState& state) {
   Class<DataHandle>(state, "DataSet",
                     "Rows of one kind, or a split of them: tokenised, cached, counted.")
       .method(
-          "split", "(valid) -> DataSet, DataSet",
+          "split", {{"valid", "xrun.Config.valid"}}, {{"DataSet", "train"}, {"DataSet", "valid"}},
           "Training and validation rows: { fraction = 0.1, by = \"row\" } takes the last "
           "rows, by = \"prompt\" keeps prompts apart, data = {...} opens other files by the same "
           "options, every row once.",
           split_set)
-      .method("place", "(i) -> string",
+      .method("place", {{"i", "integer"}}, {"string"},
               "File and line of the i-th row of this split, counted from 0.", row_place)
-      .method("row", "(i) -> table",
+      .method("row", {{"i", "integer"}}, {"table"},
               "The i-th row of this split, counted from 0: place, weight, ids, mask and text (for "
               "pairs chosen_ids, rejected_ids, ...).",
               row_of)
-      .method("verify", "()", "Checks every byte of the caches.", verify_caches)
+      .method("verify", {}, {}, "Checks every byte of the caches.", verify_caches)
       .property("size", "number", "Rows of this split.", push_size)
       .property("ledger", "table", "Rows in, kept, dropped by reason, cut and repaired, by source.",
                 push_ledger)
-      .metamethod("__len", "#set -> number", "Rows of this split.", push_size)
+      .metamethod("__len", {}, {"integer"}, "Rows of this split.", push_size)
       .tostring(describe_set);
 }
 
 }  // namespace
 
 void open_data_sets(LuaState& state) {
-  register_doc({"DataSetOptions", DocKind::kClass, "", kOptionsDoc});
+  register_doc({.name = "DataSetOptions", .kind = DocKind::kClass, .doc = kOptionsDoc});
   add_class(state);
   add_reader<RowKind::kPreference>(
       state, "Opens preference rows: renders, tokenises and caches both sides for the policy.");

@@ -1,4 +1,4 @@
-// A file of lua/xrun begins with its signature and its doc as comments,
+// A file of lua/xrun begins with its name and its doc as comments,
 //   -- xrun.sorted_pairs(table) -> iterator
 //   -- Goes through a table in the order of its keys.
 // and returns one value, which is xrun.NAME and require "xrun.NAME".
@@ -7,8 +7,8 @@
 
 #include "core/base/error.h"
 #include "core/base/suggest.h"
-#include "lua/state/args.h"
 #include "lua/bind/modules.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 namespace {
@@ -24,7 +24,8 @@ DocEntry read_doc(const LuaModuleText& module) {
     const size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view line = rest.substr(0, end);
     if (first) {
-      entry.signature = line.substr(head.size());
+      entry.parameters = {{"table", "table"}};
+      entry.results = {"fun(): any, any"};
     } else {
       entry.doc += (entry.doc.empty() ? "" : " ") + std::string(line.substr(3));
     }

@@ -49,7 +49,9 @@ int add_text(lua_State* L) {
 void push_speller(lua_State* L) {
   lua_newtable(L);
   const auto method = [&](const char* name, const char* doc, lua_CFunction function) {
-    push_function(L, {std::string("Template:") + name, DocKind::kMethod, "(text)", doc}, function);
+    push_function(
+        L, {std::string("Template:") + name, DocKind::kMethod, {{"text", "string"}}, {}, doc},
+        function);
     lua_setfield(L, -2, name);
   };
   method("special", "The template's own text, which may become special tokens.",
@@ -64,7 +66,10 @@ void push_speller(lua_State* L) {
   lua_pushvalue(L, -3);
   lua_setfield(L, -2, "__index");
   push_function(L,
-                {"Template:__newindex", DocKind::kMetamethod, "(name, value)",
+                {"Template:__newindex",
+                 DocKind::kMetamethod,
+                 {{"name", "string"}, {"value", "any"}},
+                 {},
                  "Refused: nothing of one row may stay for the next."},
                 [](lua_State*) -> int {
                   throw UsageError("a template sets no field of its first argument");

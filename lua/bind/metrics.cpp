@@ -5,8 +5,8 @@
 #include "core/base/error.h"
 #include "core/base/plain_nan.h"
 #include "core/base/suggest.h"
-#include "lua/state/args.h"
 #include "lua/bind/modules.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 
@@ -89,7 +89,7 @@ void open_metrics(LuaState& state) {
       "name ends so: of a body that logs train/loss and valid/loss it raises and "
       "names both. A name that is not there raises, but is nil of an empty set (#m == "
       "0) and of a step without an update (m.skipped).")
-      .metamethod("__len", "#metrics -> number", "How many there are.",
+      .metamethod("__len", {}, {"integer"}, "How many there are.",
                   [](MetricTable& self, lua_State* L) {
                     push(L, self.values.size());
                     return 1;

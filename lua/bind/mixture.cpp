@@ -4,10 +4,10 @@
 
 #include "core/base/error.h"
 #include "core/data/packs/row_stream.h"
-#include "lua/state/args.h"
 #include "lua/bind/data_settings.h"
-#include "lua/state/field_check.h"
 #include "lua/bind/modules.h"
+#include "lua/state/args.h"
+#include "lua/state/field_check.h"
 
 namespace xrun {
 
@@ -102,13 +102,13 @@ int push_length(LuaMixture& self, lua_State* L) {
 void open_mixture(LuaState& state) {
   Class<LuaMixture>(state, "Mixture", "Weighted sources as one stream that needs no state.")
       .metamethod(
-          "__call", "mix(i) -> source, draw",
+          "__call", {{"i", "integer"}}, {{"integer", "source"}, {"integer", "draw"}},
           "Which source gives row i of the stream (i from 0, sources from 1, as the list of "
           "weights), and which of its rows, counted from 0 without end.",
           push_draw)
-      .property("length", "number or nil",
+      .property("length", "integer|nil",
                 "Rows of the stream by `stop` and `sizes`; nil: without end.", push_length);
-  state.function("mixture", "(weights, options?) -> Mixture",
+  state.function("mixture", {{"weights", "number[]|nil"}, {"options?", "table"}}, {"Mixture"},
                  "Mixes sources by weight, exactly in every block of rows. Options: seed (0), "
                  "shuffle (true), block (2048); sizes (rows of each source), epochs (1) and stop "
                  "(\"all\", \"first\", \"restart\") decide the length; stages = { { start = 0, "

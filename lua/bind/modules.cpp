@@ -21,8 +21,9 @@ void register_docs() {
   Prompt prompt(state, std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{}));
   add_prompt_commands(prompt);
   for (const PromptCommand& command : prompt.commands()) {
-    register_doc({":" + command.name, DocKind::kFunction,
-                  command.arguments.empty() ? "()" : command.arguments, command.doc});
+    DocEntry entry{.name = ":" + command.name, .doc = command.doc};
+    if (!command.arguments.empty()) entry.parameters = {{command.arguments, ""}};
+    register_doc(std::move(entry));
   }
 }
 

@@ -4,8 +4,8 @@
 
 #include "core/base/error.h"
 #include "core/data/packs/pack_share.h"
-#include "lua/state/args.h"
 #include "lua/bind/modules.h"
+#include "lua/state/args.h"
 #include "lua/tensor/token_tensors.h"
 
 namespace xrun {
@@ -43,15 +43,16 @@ int share_costs(lua_State* L) {
 }  // namespace
 
 void open_pack(LuaState& state) {
-  state.function("pack", "(lengths, capacity) -> list of lists",
+  state.function("pack", {{"lengths", "integer[]|Tensor"}, {"capacity", "integer"}},
+                 {"integer[][]"},
                  "Best-fit-decreasing packs of at most `capacity`: lists of indices from 0 into "
                  "`lengths`, a list or a tensor [n]. Always the same for the same lengths.",
                  pack_lengths);
-  state.function("pack_cost", "(lengths, by?) -> number",
+  state.function("pack_cost", {{"lengths", "integer[]|Tensor"}, {"by?", "string"}}, {"number"},
                  "What a pack of sequences of these lengths costs: \"tokens\" (the default), their "
                  "sum, or \"tokens_squared\", the sum of their squares, which attention takes.",
                  cost_of_pack);
-  state.function("share_out", "(costs, ranks) -> list of lists",
+  state.function("share_out", {{"costs", "number[]|Tensor"}, {"ranks", "integer"}}, {"integer[][]"},
                  "Gives each rank its packs, indices from 0 into `costs`, so that ranks cost about "
                  "the same and have equally many packs, or some one more. Always the same for the "
                  "same costs, so every rank can work it out alone.",

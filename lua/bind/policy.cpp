@@ -12,16 +12,16 @@
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/batch.h"
 #include "core/train/reference.h"
-#include "lua/state/args.h"
 #include "lua/bind/data_settings.h"
 #include "lua/bind/dtype_setting.h"
-#include "lua/state/field_check.h"
 #include "lua/bind/gemm_setting.h"
 #include "lua/bind/head.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
 #include "lua/bind/stand_in.h"
 #include "lua/bind/view.h"
+#include "lua/state/args.h"
+#include "lua/state/field_check.h"
 
 namespace xrun {
 
@@ -133,26 +133,30 @@ void open_policy(LuaState& state) {
   Class<Policy>(L, "Policy",
                 "A model that can be trained, with its tokenizer. Weights load at the first "
                 "forward.")
-      .method("logprob", "(view|batch) -> Tensor [n]",
+      .method("logprob", {{"view", "View|Batch"}}, {{"Tensor", "[n]"}},
               "The sum of log-probs over the trained tokens of each sequence. Of a view: in the "
               "micro-batch's one forward; of a batch: all micro-batches, without gradient, in "
               "batch order.",
               [](Policy& self, lua_State* L) { return score(self, L, false); })
-      .method("token_logprob", "(view|batch) -> Tensor [R]", "The log-prob of each trained token.",
+      .method("token_logprob", {{"view", "View|Batch"}}, {{"Tensor", "[R]"}},
+              "The log-prob of each trained token.",
               [](Policy& self, lua_State* L) { return score(self, L, true); })
-      .method("head",
-              "(view|batch, {entropy?, lse?, top_k?, temperature?, columns?, targets?}) -> table",
-              "What the vocabulary's distribution is at each trained token, from one product: "
-              "logprob [R], and entropy [R] (nats), lse [R] (log-sum-exp of the logits), "
-              "top_logprob and top_id [R, top_k] (ids from 0) as they are asked for, all but "
-              "top_id with gradients. Logits are divided by temperature (1); only the first "
-              "`columns` of them "
-              "count (all); targets, i64 [R] or [R, M], stand in place of the trained tokens. Of a "
-              "batch: without gradient and targets, in batch order.",
-              push_policy_head)
-      .method("logits", "(view) -> Tensor [R, V]",
+      .method(
+          "head",
+          {{"view", "View|Batch"},
+           {"options?", "table", {"entropy", "lse", "top_k", "temperature", "columns", "targets"}}},
+          {"table"},
+          "What the vocabulary's distribution is at each trained token, from one product: "
+          "logprob [R], and entropy [R] (nats), lse [R] (log-sum-exp of the logits), "
+          "top_logprob and top_id [R, top_k] (ids from 0) as they are asked for, all but "
+          "top_id with gradients. Logits are divided by temperature (1); only the first "
+          "`columns` of them "
+          "count (all); targets, i64 [R] or [R, M], stand in place of the trained tokens. Of a "
+          "batch: without gradient and targets, in batch order.",
+          push_policy_head)
+      .method("logits", {{"view", "View"}}, {{"Tensor", "[R, V]"}},
               "Every logit of each trained token, for prototyping; prints its memory.", push_logits)
-      .method("reference", "() -> Reference",
+      .method("reference", {}, {"Reference"},
               "A frozen twin of the weights as they are now: shared until the first update, then "
               "a cached column of log-probs.",
               [](Policy& self, lua_State* L) {
@@ -161,7 +165,7 @@ void open_policy(LuaState& state) {
                 push(L, std::move(reference));
                 return 1;
               })
-      .method("digest", "() -> string",
+      .method("digest", {}, {"string"},
               "The XXH3-128 over names, shapes and bytes of the weights as they are now.",
               [](Policy& self, lua_State* L) {
                 push(L, self.digest());
@@ -179,20 +183,22 @@ void open_policy(LuaState& state) {
                 })
       .tostring(describe_policy);
   Class<Reference>(L, "Reference", "The frozen twin of a policy; never trained, saved or exported.")
-      .method("logprob", "(view|batch) -> Tensor [n]",
+      .method("logprob", {{"view", "View|Batch"}}, {{"Tensor", "[n]"}},
               "As Policy:logprob, of the frozen weights; never has a gradient.",
               [](Reference& self, lua_State* L) { return score(self, L, false); })
-      .method("token_logprob", "(view|batch) -> Tensor [R]",
+      .method("token_logprob", {{"view", "View|Batch"}}, {{"Tensor", "[R]"}},
               "As Policy:token_logprob, of the frozen weights; runs the frozen model.",
               [](Reference& self, lua_State* L) { return score(self, L, true); })
       .method(
           "head",
-          "(view|batch, {entropy?, lse?, top_k?, temperature?, columns?, targets?}) -> table",
+          {{"view", "View|Batch"},
+           {"options?", "table", {"entropy", "lse", "top_k", "temperature", "columns", "targets"}}},
+          {"table"},
           "As Policy:head, of the frozen weights; never with gradients. The column holds sums of "
           "log-probs alone: after the policy's first update the frozen model loads, and runs each "
           "micro-batch that asks.",
           push_reference_head)
-      .method("digest", "() -> string", "The digest of the frozen weights.",
+      .method("digest", {}, {"string"}, "The digest of the frozen weights.",
               [](Reference& self, lua_State* L) {
                 push(L, self.digest());
                 return 1;
@@ -202,7 +208,8 @@ void open_policy(LuaState& state) {
                   push(L, self.dir().string());
                   return 1;
                 });
-  state.function("policy", "(model, {lora?, recompute?}) -> Policy",
+  state.function("policy", {{"model", "string"}, {"options?", "table", {"lora", "recompute"}}},
+                 {"Policy"},
                  "Opens the model to train: a folder, a name from `xrun models`, a repository in "
                  "the local Hugging Face cache, or the folder of a PEFT adapter, which is trained "
                  "on. The options stand in place of the config's keys.",

@@ -8,11 +8,11 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
-#include "lua/state/args.h"
 #include "lua/bind/lua_modules.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/recipe.h"
 #include "lua/bind/session.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 namespace {
@@ -135,7 +135,8 @@ void open_require(LuaState& state) {
   push_function(L,
                 {.name = "require",
                  .kind = DocKind::kFunction,
-                 .signature = "(name) -> value",
+                 .parameters = {{"name", "string"}},
+                 .results = {"any"},
                  .doc = "Loads a module once: \"xrun\", a file beside this one (\"./name\"), or "
                         "name.lua in the recipe's folder or in $XRUN_PATH."},
                 require);

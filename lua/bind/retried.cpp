@@ -4,13 +4,13 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "lua/state/args.h"
 #include "lua/bind/frame_names.h"
-#include "lua/state/interruption.h"
 #include "lua/bind/loop_pause.h"
 #include "lua/bind/recipe.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/session.h"
+#include "lua/state/args.h"
+#include "lua/state/interruption.h"
 
 namespace xrun {
 
@@ -165,7 +165,8 @@ int enter_plain(lua_State* L, void* function) {
 void push_part(lua_State* L, const char* name, lua_CFunction function) {
   push_binding(L, register_binding({.entry = {.name = name,
                                               .kind = DocKind::kMetamethod,
-                                              .signature = "(...)",
+                                              .parameters = {{"...", "any"}},
+                                              .results = {{"any", "..."}},
                                               .doc = "Calls a method again at a prompt."},
                                     .function = reinterpret_cast<void*>(function),
                                     .invoke = enter_plain}));

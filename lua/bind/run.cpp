@@ -6,7 +6,6 @@
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
-#include "lua/state/args.h"
 #include "lua/bind/dtype_setting.h"
 #include "lua/bind/gemm_setting.h"
 #include "lua/bind/memory_report.h"
@@ -14,6 +13,7 @@
 #include "lua/bind/retried.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/run_methods.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 
@@ -73,7 +73,10 @@ std::shared_ptr<LuaRef> push_state(lua_State* L, const Json& saved) {
   push(L, saved.is_object() ? saved : Json::object());
   lua_newtable(L);
   push_function(L,
-                {"Run.state.__newindex", DocKind::kMetamethod, "(name, value)",
+                {"Run.state.__newindex",
+                 DocKind::kMetamethod,
+                 {{"name", "string"}, {"value", "any"}},
+                 {},
                  "Refuses what cannot be saved."},
                 set_state);
   lua_setfield(L, -2, "__newindex");
@@ -203,13 +206,14 @@ void open_run(LuaState& state) {
   Class<StepLoop>(state, "StepLoop", "What `for step, batch in run:steps(...)` walks over.");
   Class<RunLoop>(state, "Run", "A run: its loops, metrics, checkpoints and exports.")
       .method(
-          "steps", "(data, cfg.batch) -> iterator of step, Batch",
+          "steps", {{"data", "DataSet|table"}, {"batch", "xrun.Config.batch"}},
+          {"fun(): integer, Batch"},
           "The training loop: batches of the shuffled stream; cfg.batch, or a table like it, is "
           "{ pairs, max_tokens } and may override steps and epochs. A list of sets gives a "
           "batch of each, counted in the unit of its rows: the first set decides the length, "
           "the others go round. Saves, resumes and stops between bodies.",
           run_steps)
-      .method("log", "(metrics)",
+      .method("log", {{"metrics", "Metrics|table"}}, {},
               "Writes metrics of this body: what adamw:step and run:evaluate return, or a table "
               "of numbers, { foo = 3 }, written as recipe/foo.",
               [](RunLoop& self, lua_State* L) {
@@ -217,31 +221,37 @@ void open_run(LuaState& state) {
                 self.log(read_metrics(L, 2));
                 return 0;
               })
-      .method("evaluate", "(set, objective, name?) -> Metrics",
+      .method("evaluate", {{"set", "DataSet"}, {"objective", "function"}, {"name?", "string"}},
+              {"Metrics"},
               "Loss and metrics over every row of a set, each weighted once, without gradient; "
               "valid/loss, or valid/<name>/loss.",
               run_evaluate)
-      .method("sample", "(policy, set, shown?, options?) -> Metrics",
-              "Answers to every prompt of a set; shows the first `shown` (3) beside the run's "
-              "earliest ones and keeps all of them in samples/. Options: max_tokens (128; 0 makes "
-              "none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a text "
-              "or a list of texts that end an answer, and score: a function of a sample "
-              "{ text, length, finish, prompt_text, kept columns }, or the name of a kept column, "
-              "which scores 1 where the text has it in it as whole words, in either case.",
-              run_sample)
       .method(
-          "export", "(policy|scorer, name?) -> string",
+          "sample",
+          {{"policy", "Policy"}, {"set", "DataSet"}, {"shown?", "integer"}, {"options?", "table"}},
+          {"Metrics"},
+          "Answers to every prompt of a set; shows the first `shown` (3) beside the run's "
+          "earliest ones and keeps all of them in samples/. Options: max_tokens (128; 0 makes "
+          "none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a text "
+          "or a list of texts that end an answer, and score: a function of a sample "
+          "{ text, length, finish, prompt_text, kept columns }, or the name of a kept column, "
+          "which scores 1 where the text has it in it as whole words, in either case.",
+          run_sample)
+      .method(
+          "export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},
           "Writes the policy alone as a Hugging Face folder, a scorer as a sequence classifier "
           "of one label; returns its path. It is hf/ of the run, or the folder `name` of it: "
           "run:export(policy, \"best\") keeps the weights as they are now beside the last ones.",
           push_export)
-      .method("stop", "(reason?)", "Ends the loop after this body; the reason is logged.",
+      .method("stop", {{"reason?", "string"}}, {},
+              "Ends the loop after this body; the reason is logged.",
               [](RunLoop& self, lua_State* L) {
                 self.run().stop(
                     opt_arg<std::string>(L, 2, "reason").value_or("the recipe asked to stop"));
                 return 0;
               })
-      .method("mean", "(x) -> Tensor", "The mean over ranks; with one process, x itself.",
+      .method("mean", {{"x", "Tensor"}}, {"Tensor"},
+              "The mean over ranks; with one process, x itself.",
               [](RunLoop&, lua_State* L) {
                 lua_settop(L, 2);
                 return 1;
@@ -265,7 +275,7 @@ void open_run(LuaState& state) {
       .tostring(describe_run);
   make_retried(state, &class_info<RunLoop>, "evaluate");
   make_retried(state, &class_info<RunLoop>, "sample");
-  state.function("run", "(cfg, objects) -> Run",
+  state.function("run", {{"cfg", "xrun.Config"}, {"objects", "table"}}, {"Run"},
                  "Opens the run's folder and restores `objects`, by name, when resuming: { policy "
                  "= policy, adamw = adamw }.",
                  make_run);

@@ -1,15 +1,15 @@
 // run:steps: the loop of a recipe. One loop is walked at a time; a loop that was left by `break` is
 // over, one that is still being walked may not hold another.
 
-#include "core/config/config_field.h"
 #include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/config/config_field.h"
 #include "core/data/rows/ledger.h"
-#include "lua/state/args.h"
-#include "lua/state/field_check.h"
 #include "lua/bind/loop_pause.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/run_methods.h"
+#include "lua/state/args.h"
+#include "lua/state/field_check.h"
 
 namespace xrun {
 
@@ -88,7 +88,10 @@ constexpr std::string_view kIterator =
 void push_iterator(lua_State* L) {
   luaL_loadbuffer(L, kIterator.data(), kIterator.size(), "=run:steps");
   push_function(L,
-                {"run:steps", DocKind::kMetamethod, "(loop) -> step, Batch",
+                {"run:steps",
+                 DocKind::kMetamethod,
+                 {{"loop", "StepLoop"}},
+                 {"integer", "Batch"},
                  "Ends the body before and opens the next, with a batch of each set; nil where the "
                  "loop ends."},
                 walk);

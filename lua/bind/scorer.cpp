@@ -6,11 +6,11 @@
 
 #include "core/train/batch.h"
 #include "core/train/policy.h"
-#include "lua/state/args.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
 #include "lua/bind/stand_in.h"
 #include "lua/bind/view.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 
@@ -40,7 +40,7 @@ void open_scorer(LuaState& state) {
                 "A value head over a policy: a number a sequence from the hidden state of its last "
                 "token. The head is zero at the start, so every score is.")
       .method(
-          "score", "(view|batch) -> Tensor [n]",
+          "score", {{"view", "View|Batch"}}, {{"Tensor", "[n]"}},
           "The score of each sequence. Of a view: in the micro-batch's one forward; of a batch: "
           "all micro-batches, without gradient, in batch order.",
           push_score)
@@ -50,7 +50,7 @@ void open_scorer(LuaState& state) {
                   return 1;
                 })
       .tostring(describe_scorer);
-  state.function("scorer", "(policy) -> Scorer",
+  state.function("scorer", {{"policy", "Policy"}}, {"Scorer"},
                  "Puts a value head on a policy; xrun.adamw over it trains both.",
                  [](lua_State* L) {
                    push(L, std::make_shared<Scorer>(arg<std::shared_ptr<Policy>>(L, 1, "policy")));

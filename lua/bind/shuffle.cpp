@@ -2,8 +2,8 @@
 
 #include "core/base/error.h"
 #include "core/data/packs/row_order.h"
-#include "lua/state/args.h"
 #include "lua/bind/modules.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 
@@ -39,10 +39,10 @@ int push_size(EpochOrder& order, lua_State* L) {
 void open_shuffle(LuaState& state) {
   Class<EpochOrder>(state, "Shuffle",
                     "An order of n rows that needs no table: a bijection of 0 to n - 1.")
-      .metamethod("__call", "order(i) -> number", "The row of the i-th draw, both from 0.",
-                  push_row)
-      .metamethod("__len", "#order -> number", "How many rows there are.", push_size);
-  state.function("shuffle", "(n, options?) -> Shuffle",
+      .metamethod("__call", {{"i", "integer"}}, {"integer"},
+                  "The row of the i-th draw, both from 0.", push_row)
+      .metamethod("__len", {}, {"integer"}, "How many rows there are.", push_size);
+  state.function("shuffle", {{"n", "integer"}, {"options?", "table"}}, {"Shuffle"},
                  "The order in which an epoch visits n rows, a pure function of seed and epoch "
                  "(both 0). With block (256) or window (512) blocks of that many rows move whole, "
                  "then rows move inside a window of that many blocks.",

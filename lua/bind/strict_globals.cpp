@@ -2,8 +2,8 @@
 
 #include "core/base/error.h"
 #include "core/base/suggest.h"
-#include "lua/state/args.h"
 #include "lua/bind/modules.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 namespace {
@@ -48,7 +48,7 @@ void open_strict_globals(LuaState& state) {
   const auto add = [&](const char* event, lua_CFunction function) {
     push_binding(L, register_binding({.entry = {.name = std::string("_G.") + event,
                                                 .kind = DocKind::kMetamethod,
-                                                .signature = "(name)",
+                                                .parameters = {{"name", "string"}},
                                                 .doc = "Raises on names that are not defined."},
                                       .function = reinterpret_cast<void*>(function),
                                       .invoke = call_plain}));

@@ -3,8 +3,8 @@
 #include "core/base/error.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/chat/chat_tokens.h"
-#include "lua/state/args.h"
 #include "lua/bind/modules.h"
+#include "lua/state/args.h"
 #include "lua/tensor/token_tensors.h"
 
 namespace xrun {
@@ -66,11 +66,13 @@ int encode(LuaTemplate& self, lua_State* L) {
 
 void open_template(LuaState& state) {
   Class<LuaTemplate>(state, "Template", "A chat template with the tokenizer that it writes for.")
-      .method("render", "(messages, kwargs?) -> string, list",
+      .method("render", {{"messages", "table"}, {"kwargs?", "table"}},
+              {{"string", "text"}, {"table", "spans"}},
               "The text, and the spans that tile it: { begin, end, origin = \"template\" or "
               "\"message\", generation }, in bytes from 0, end not in.",
               render)
-      .method("encode", "(messages, kwargs?) -> Tensor [T], Tensor [T]",
+      .method("encode", {{"messages", "table"}, {"kwargs?", "table"}},
+              {{"Tensor", "[T]"}, {"Tensor", "[T]"}},
               "Ids, and a mask that is true where the token is trained. Text of messages never "
               "becomes special tokens.",
               encode)
@@ -88,7 +90,9 @@ void open_template(LuaState& state) {
         push(L, self.resolved.chat_template->source());
         return 1;
       });
-  state.function("template", "(tokenizer, setting?, options?) -> Template",
+  state.function("template",
+                 {{"tokenizer", "Tokenizer"}, {"setting?", "string"}, {"options?", "table"}},
+                 {"Template"},
                  "A chat template by the configuration's `template` setting (\"auto\"). Options: "
                  "date (of strftime_now; today), unmarked (true: one without generation marks is "
                  "no error, and trains nothing).",

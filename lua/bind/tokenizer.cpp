@@ -5,8 +5,8 @@
 #include "core/base/error.h"
 #include "core/model/weights/model_registry.h"
 #include "core/text/tokenizer/decode_stream.h"
-#include "lua/state/args.h"
 #include "lua/bind/modules.h"
+#include "lua/state/args.h"
 #include "lua/tensor/token_tensors.h"
 
 namespace xrun {
@@ -104,32 +104,34 @@ int push_special(LuaTokenizer& self, lua_State* L) {
 void open_tokenizer(LuaState& state) {
   Class<LuaTokenizer>(state, "Tokenizer",
                       "A model folder's tokenizer, as its own library reads it.")
-      .method("encode", "(text, options?) -> Tensor [T], Tensor [T, 2]",
+      .method("encode", {{"text", "string"}, {"options?", "table"}},
+              {{"Tensor", "[T]"}, {"Tensor", "[T, 2]"}},
               "Ids, and for each token its bytes of the text, begin and end. Text that spells a "
               "special token stays plain; { specials = true } adds those of the post-processor.",
               encode)
-      .method("decode", "(ids, options?) -> string",
+      .method("decode", {{"ids", "integer[]|Tensor"}, {"options?", "table"}}, {"string"},
               "The text of ids, a list or a tensor [T]; { specials = false } leaves special "
               "tokens out.",
               decode)
-      .method("stream", "(options?) -> DecodeStream",
+      .method("stream", {{"options?", "table"}}, {"DecodeStream"},
               "Decodes id by id; { specials = false } leaves special tokens out.", open_stream)
-      .method("id_of", "(piece) -> number or nil", "The id of a piece as the vocabulary spells it.",
-              id_of)
-      .method("piece", "(id) -> string", "How the vocabulary spells an id.", piece_of)
-      .property("bos_id", "number or nil", "The token that begins a text.",
+      .method("id_of", {{"piece", "string"}}, {"integer|nil"},
+              "The id of a piece as the vocabulary spells it.", id_of)
+      .method("piece", {{"id", "integer"}}, {"string"}, "How the vocabulary spells an id.",
+              piece_of)
+      .property("bos_id", "integer|nil", "The token that begins a text.",
                 push_special<&Tokenizer::bos_id>)
-      .property("eos_id", "number or nil", "The token that ends a text.",
+      .property("eos_id", "integer|nil", "The token that ends a text.",
                 push_special<&Tokenizer::eos_id>)
-      .property("pad_id", "number or nil", "The token that fills up a batch.",
+      .property("pad_id", "integer|nil", "The token that fills up a batch.",
                 push_special<&Tokenizer::pad_id>)
-      .metamethod("__len", "#tokenizer -> number", "The largest id + 1.", push_vocab_size);
+      .metamethod("__len", {}, {"integer"}, "The largest id + 1.", push_vocab_size);
   Class<LuaStream>(state, "DecodeStream", "One text, decoded as its ids come.")
-      .method("push", "(id) -> string",
+      .method("push", {{"id", "integer"}}, {"string"},
               "The text that this id makes certain, often \"\": never part of a character.",
               push_id)
-      .method("finish", "() -> string", "What was held back; ends the text.", finish_stream);
-  state.function("tokenizer", "(dir) -> Tokenizer",
+      .method("finish", {}, {"string"}, "What was held back; ends the text.", finish_stream);
+  state.function("tokenizer", {{"dir", "string"}}, {"Tokenizer"},
                  "Loads the tokenizer of a model folder, or of a model by name.", make_tokenizer);
 }
 

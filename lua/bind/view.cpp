@@ -9,8 +9,8 @@
 #include "core/base/suggest.h"
 #include "core/train/batch.h"
 #include "core/train/mismatched_batch.h"
-#include "lua/state/args.h"
 #include "lua/bind/modules.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 
@@ -100,11 +100,14 @@ void open_view(LuaState& state) {
               "Some sequences of a micro-batch. Fields by name: length, tokens, row, source, pair, "
               "group, weight, kept columns (strings as a list, whole numbers as i64, others as "
               "f32), and what was assigned to the batch.")
-      .method("sum", "(x) -> Tensor [n]", kSumDoc, view_reduce<&View::sum>)
-      .method("mean", "(x) -> Tensor [n]", kMeanDoc, view_reduce<&View::mean>)
-      .method("spread", "(x) -> Tensor [R]", kSpreadDoc, view_reduce<&View::spread>)
-      .method("group_sum", "(x) -> Tensor [groups]", kGroupSumDoc, view_reduce<&View::group_sum>)
-      .method("chunk_sum", "(x) -> Tensor [chunks]", kChunkSumDoc, view_reduce<&View::chunk_sum>)
+      .method("sum", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kSumDoc, view_reduce<&View::sum>)
+      .method("mean", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kMeanDoc, view_reduce<&View::mean>)
+      .method("spread", {{"x", "Tensor"}}, {{"Tensor", "[R]"}}, kSpreadDoc,
+              view_reduce<&View::spread>)
+      .method("group_sum", {{"x", "Tensor"}}, {{"Tensor", "[groups]"}}, kGroupSumDoc,
+              view_reduce<&View::group_sum>)
+      .method("chunk_sum", {{"x", "Tensor"}}, {{"Tensor", "[chunks]"}}, kChunkSumDoc,
+              view_reduce<&View::chunk_sum>)
       .property("size", "number", "Sequences of this view, n.",
                 [](View& self, lua_State* L) {
                   push(L, self.size());
@@ -134,11 +137,14 @@ void open_view(LuaState& state) {
                   push(L, unit_view(self).size());
                   return 1;
                 })
-      .method("sum", "(x) -> Tensor [n]", kSumDoc, micro_reduce<&View::sum>)
-      .method("mean", "(x) -> Tensor [n]", kMeanDoc, micro_reduce<&View::mean>)
-      .method("spread", "(x) -> Tensor [R]", kSpreadDoc, micro_reduce<&View::spread>)
-      .method("group_sum", "(x) -> Tensor [groups]", kGroupSumDoc, micro_reduce<&View::group_sum>)
-      .method("chunk_sum", "(x) -> Tensor [chunks]", kChunkSumDoc, micro_reduce<&View::chunk_sum>)
+      .method("sum", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kSumDoc, micro_reduce<&View::sum>)
+      .method("mean", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kMeanDoc, micro_reduce<&View::mean>)
+      .method("spread", {{"x", "Tensor"}}, {{"Tensor", "[R]"}}, kSpreadDoc,
+              micro_reduce<&View::spread>)
+      .method("group_sum", {{"x", "Tensor"}}, {{"Tensor", "[groups]"}}, kGroupSumDoc,
+              micro_reduce<&View::group_sum>)
+      .method("chunk_sum", {{"x", "Tensor"}}, {{"Tensor", "[chunks]"}}, kChunkSumDoc,
+              micro_reduce<&View::chunk_sum>)
       .fallback(push_micro_field)
       .tostring(describe_micro);
 
@@ -165,7 +171,7 @@ void open_view(LuaState& state) {
                   push(L, static_cast<int64_t>(self.micros().size()));
                   return 1;
                 })
-      .method("mismatched", "() -> Batch",
+      .method("mismatched", {}, {"Batch"},
               "As many sequences, each prompt with the answer of the sequence before it, the first "
               "with the last one's: unrelated pairs, for KTO's baseline. Not of pairs, nor of one "
               "sequence.",
@@ -173,7 +179,7 @@ void open_view(LuaState& state) {
                 push(L, mismatched_batch(self));
                 return 1;
               })
-      .method("close", "()", "Frees what was computed on the batch.",
+      .method("close", {}, {}, "Frees what was computed on the batch.",
               [](Batch& self, lua_State*) {
                 self.close();
                 return 0;

@@ -17,14 +17,11 @@ using Kind = LuaToken::Kind;
 
 constexpr size_t kMostFiles = 1000;
 
-// The type that a signature ends in: "Tensor" of "(view) -> Tensor [n]"; a property's is whole.
+// The type of a property or of the first result of a call; of "Tensor|nil" it is "Tensor".
 std::string result_type(const DocEntry& entry) {
-  const size_t arrow = entry.signature.rfind("-> ");
-  std::string_view type = entry.signature;
-  if (arrow != std::string::npos) type.remove_prefix(arrow + 3);
-  size_t end = 0;
-  while (end < type.size() && in_lua_name(type[end])) ++end;
-  return std::string(type.substr(0, end));
+  if (entry.results.empty()) return "";
+  const std::string& type = entry.results.front().type;
+  return type.substr(0, type.find('|'));
 }
 
 size_t behind_bracket(const std::vector<LuaToken>& tokens, size_t open, size_t end) {
@@ -209,7 +206,7 @@ void CompletionWays::add_class(const std::string& type, bool methods, std::strin
   for (const DocEntry& entry : doc_entries()) {
     if (entry.kind == DocKind::kMetamethod || !entry.name.starts_with(head)) continue;
     const std::string name = entry.name.substr(head.size());
-    if (name.starts_with(word)) add(name, entry.signature);
+    if (name.starts_with(word)) add(name, signature_text(entry));
   }
 }
 
@@ -218,7 +215,7 @@ void CompletionWays::add_module(std::string_view word) {
     if (!entry.name.starts_with("xrun.") || entry.kind == DocKind::kMetamethod) continue;
     const std::string name = entry.name.substr(5);
     const bool own = name.find_first_of(".:") == std::string::npos;
-    if (own && name.starts_with(word)) add(name, entry.signature);
+    if (own && name.starts_with(word)) add(name, signature_text(entry));
   }
   // A thousand operators beside them help nobody: those come with the first letter.
   if (!word.empty()) add_operators(public_op_names(), "aten", word, false);
@@ -248,17 +245,12 @@ void CompletionWays::add_arguments(const OpPacket* packet, std::string_view word
   }
 }
 
-// "(list, {dtype?, device?}) -> Tensor": what stands in braces.
+// The keys of its table of options.
 void CompletionWays::add_options(const DocEntry& entry, std::string_view word) {
-  const size_t open = entry.signature.find('{');
-  const size_t close = entry.signature.find('}', open);
-  if (open == std::string::npos || close == std::string::npos) return;
-  for (size_t at = open + 1; at < close;) {
-    size_t end = at;
-    while (end < close && in_lua_name(entry.signature[end])) ++end;
-    const std::string name = entry.signature.substr(at, end - at);
-    if (!name.empty() && name.starts_with(word)) add(name + " = ", "");
-    at = end + 1;
+  for (const LuaParameter& parameter : entry.parameters) {
+    for (const std::string& key : parameter.keys) {
+      if (key.starts_with(word)) add(key + " = ", "");
+    }
   }
 }
 

@@ -18,13 +18,13 @@
 #include "core/train/policy.h"
 #include "core/train/random_scope.h"
 #include "core/train/reference.h"
-#include "lua/state/args.h"
-#include "lua/prompt/named_objective.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
-#include "lua/prompt/shown_table.h"
 #include "lua/bind/stand_in.h"
+#include "lua/prompt/named_objective.h"
+#include "lua/prompt/shown_table.h"
 #include "lua/prompt/stepper.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 
@@ -228,14 +228,18 @@ int gradcheck_verb(lua_State* L) {
   return 1;
 }
 
-constexpr PromptVerb kVerbs[] = {
-    {"compare", "(f, g?) -> table",
+const PromptVerb kVerbs[] = {
+    {"compare",
+     {{"f", "function"}, {"g?", "function"}},
+     {"table"},
      "Losses, metrics and gradients of two objectives on the batch in hand, side by side, without "
      "an update: cosine and ratio of norms, whole and by kind of weight. One alone is compared "
      "with "
      "the recipe's own.",
      compare_verb},
-    {"gradcheck", "(f?) -> table",
+    {"gradcheck",
+     {{"f?", "function"}},
+     {"table"},
      "Compares the gradient of an objective, the recipe's own if it is left out, with central "
      "differences in float64 of the log-probs that it receives, row by row of the batch in hand; "
      "names the worst row.",

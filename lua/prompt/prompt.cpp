@@ -10,13 +10,13 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "core/config/prompt_chunk.h"
 #include "core/base/suggest.h"
 #include "core/base/trimmed.h"
+#include "core/config/prompt_chunk.h"
 #include "core/console/terminal/shown_text.h"
+#include "lua/prompt/prompt_world.h"
 #include "lua/state/args.h"
 #include "lua/state/interruption.h"
-#include "lua/prompt/prompt_world.h"
 #include "lua/tensor/value_text.h"
 
 namespace xrun {
@@ -83,15 +83,20 @@ void Prompt::add(PromptCommand command) {
   commands_.push_back(std::move(command));
 }
 
-void Prompt::add_verb(const std::string& name, const std::string& signature, const std::string& doc,
+void Prompt::add_verb(const std::string& name, std::vector<LuaParameter> parameters,
+                      std::vector<LuaResult> results, const std::string& doc,
                       lua_CFunction function) {
   lua_State* L = state_;
   const StackGuard guard(L);
   world_.verbs.push(L);
   push(L, name);
-  push_function(
-      L, {.name = "repl." + name, .kind = DocKind::kFunction, .signature = signature, .doc = doc},
-      function);
+  push_function(L,
+                {.name = "repl." + name,
+                 .kind = DocKind::kFunction,
+                 .parameters = std::move(parameters),
+                 .results = std::move(results),
+                 .doc = doc},
+                function);
   lua_rawset(L, -3);
   verb_names_.push_back(name);
 }

@@ -75,8 +75,8 @@ class Prompt {
   const std::vector<PromptCommand>& commands() const { return commands_; }
   // Adds a verb: a documented function that every input sees as `name`. The entry is kept as
   // "repl.name", of kind function.
-  void add_verb(const std::string& name, const std::string& signature, const std::string& doc,
-                lua_CFunction function);
+  void add_verb(const std::string& name, std::vector<LuaParameter> parameters,
+                std::vector<LuaResult> results, const std::string& doc, lua_CFunction function);
   const std::vector<std::string>& verbs() const { return verb_names_; }
 
   // Evaluates one input: a colon command, an expression, or statements. Never throws what the input

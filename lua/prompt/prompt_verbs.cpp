@@ -7,16 +7,16 @@
 
 #include "core/base/error.h"
 #include "core/train/batch.h"
-#include "lua/state/args.h"
+#include "lua/bind/modules.h"
+#include "lua/bind/run_loop.h"
 #include "lua/prompt/batch_text.h"
 #include "lua/prompt/frame_prompt_names.h"
 #include "lua/prompt/inspect_loop.h"
-#include "lua/bind/modules.h"
 #include "lua/prompt/named_objective.h"
 #include "lua/prompt/objective_verbs.h"
 #include "lua/prompt/rows_verb.h"
-#include "lua/bind/run_loop.h"
 #include "lua/prompt/touch.h"
+#include "lua/state/args.h"
 #include "lua/tensor/value_text.h"
 
 namespace xrun {
@@ -190,22 +190,30 @@ int continue_verb(lua_State* L) {
   return 1;
 }
 
-constexpr PromptVerb kVerbs[] = {
-    {"step", "() -> Metrics",
+const PromptVerb kVerbs[] = {
+    {"step",
+     {},
+     {"Metrics"},
      "Runs the recipe's own next body and shows what it logged. An objective that fails leaves the "
      "recipe waiting in that body: mend it, and step() tries again.",
      step_verb},
-    {"again", "() -> Metrics",
+    {"again",
+     {},
+     {"Metrics"},
      "Puts weights, optimizer, run.state and metrics back to before the last body and runs it "
      "again "
      "on the same rows: the same loss bit for bit if nothing changed. The recipe's own locals stay "
      "as they are.",
      again_verb},
-    {"batch", "(set?) -> Batch",
+    {"batch",
+     {{"set?", "integer"}},
+     {"Batch"},
      "The batch in hand: of the last step, before the first one that of the next. `set` counts the "
      "sets of a loop over several.",
      batch_verb},
-    {"continue", "(n?) -> Metrics",
+    {"continue",
+     {{"n?", "integer"}},
+     {"Metrics"},
      "Goes on for n steps; without n to the end, which of a running recipe leaves the prompt.",
      continue_verb},
 };
@@ -224,7 +232,8 @@ const std::vector<PromptVerb>& verbs() {
 DocEntry doc_of(const PromptVerb& verb) {
   return {.name = std::string("repl.") + verb.name,
           .kind = DocKind::kFunction,
-          .signature = verb.signature,
+          .parameters = verb.parameters,
+          .results = verb.results,
           .doc = verb.doc};
 }
 
@@ -251,7 +260,7 @@ void add_step_verbs(Prompt& prompt, const std::shared_ptr<Stepper>& stepper,
   prompt.before_input = [log](std::string_view input) { log->before(input); };
   prompt.on_input = [log](std::string_view input, bool failed) { log->after(input, failed); };
   for (const PromptVerb& verb : verbs()) {
-    prompt.add_verb(verb.name, verb.signature, verb.doc, verb.function);
+    prompt.add_verb(verb.name, verb.parameters, verb.results, verb.doc, verb.function);
   }
   prompt.add({"batch", "[N]",
               "Shows the batch in hand: packs, segments, rows; with N its first N rows token by "

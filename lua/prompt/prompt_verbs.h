@@ -12,7 +12,10 @@
 namespace xrun {
 
 struct PromptVerb {
-  const char *name, *signature, *doc;
+  const char* name;
+  std::vector<LuaParameter> parameters;
+  std::vector<LuaResult> results;
+  const char* doc;
   lua_CFunction function;
 };
 

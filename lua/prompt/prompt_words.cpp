@@ -9,10 +9,10 @@
 #include "core/console/terminal/text_width.h"
 #include "core/console/terminal/word_list.h"
 #include "lua/bind/api_text.h"
-#include "lua/state/args.h"
-#include "lua/tensor/op_table.h"
 #include "lua/prompt/prompt_commands.h"
+#include "lua/state/args.h"
 #include "lua/state/source_excerpt.h"
+#include "lua/tensor/op_table.h"
 #include "lua/tensor/tensor.h"
 #include "lua/tensor/value_text.h"
 
@@ -41,7 +41,7 @@ std::string help(Prompt& prompt, std::string_view) {
   }
   for (const std::string& name : prompt.verbs()) {
     const DocEntry* entry = find_doc("repl." + name);
-    if (entry != nullptr) verbs.emplace_back(name + entry->signature, entry->doc);
+    if (entry != nullptr) verbs.emplace_back(name + signature_text(*entry), entry->doc);
   }
   // What is about the recipe comes first where there is one.
   std::string text = verbs.empty() ? "" : word_list(verbs, width) + "\n";

@@ -66,7 +66,7 @@ int write_name(lua_State* L) {
 void add_access(lua_State* L, const char* event, const char* doc, lua_CFunction function) {
   push_binding(L, register_binding({.entry = {.name = std::string("repl.") + event,
                                               .kind = DocKind::kMetamethod,
-                                              .signature = "(name)",
+                                              .parameters = {{"name", "string"}},
                                               .doc = doc},
                                     .function = reinterpret_cast<void*>(function),
                                     .invoke = call_plain}));

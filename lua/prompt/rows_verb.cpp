@@ -7,11 +7,11 @@
 #include "core/train/evaluate.h"
 #include "core/train/extreme_rows.h"
 #include "core/train/policy.h"
-#include "lua/state/args.h"
-#include "lua/prompt/named_objective.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
+#include "lua/prompt/named_objective.h"
 #include "lua/prompt/shown_table.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 
@@ -65,7 +65,9 @@ int rows_verb(lua_State* L) {
 }  // namespace
 
 const PromptVerb kRowsVerb = {
-    "rows", "{by?, n?, of?, objective?, highest?} -> table",
+    "rows",
+    {{"options?", "table", {"by", "n", "of", "objective", "highest"}}},
+    {"table"},
     "The n (10) rows of the batch in hand, or of the set `of`, that lie furthest out by a metric "
     "of the objective or its loss: the lowest, of a loss the highest. Each is { value, row, "
     "text, rejected }: file and line, and the first tokens that are trained.",

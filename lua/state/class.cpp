@@ -81,7 +81,7 @@ int newindex_object(lua_State* L, void*) {
   lua_pushvalue(L, 2);
   lua_rawget(L, lua_upvalueindex(3));
   if (auto* getter = static_cast<const Binding*>(lua_touserdata(L, -1))) {
-    const bool table = getter->entry.signature == "table";
+    const bool table = getter->entry.results.front().type == "table";
     throw Error(fmt::format("`{}` of a {} is read-only{}", lua_tostring(L, 2), type_name(L, 1),
                             table ? "\nhint: assign to the fields of the table that it is" : ""));
   }
@@ -104,7 +104,7 @@ void push_access(lua_State* L, const std::string& name, const char* event, const
                  int (*invoke)(lua_State*, void*)) {
   const Binding* binding = register_binding({.entry = {.name = name + event,
                                                        .kind = DocKind::kMetamethod,
-                                                       .signature = "(name)",
+                                                       .parameters = {{"name", "string"}},
                                                        .doc = doc},
                                              .function = nullptr,
                                              .invoke = invoke});
@@ -132,7 +132,7 @@ std::string type_name(lua_State* L, int i) {
 
 ClassTable::ClassTable(lua_State* L, ClassInfo* info, std::string_view name, std::string_view doc)
     : state_(L), info_(info), name_(name) {
-  register_doc({.name = name_, .kind = DocKind::kClass, .signature = "", .doc = std::string(doc)});
+  register_doc({.name = name_, .kind = DocKind::kClass, .doc = std::string(doc)});
   {
     KnownClasses& known = known_classes();
     const std::lock_guard lock(known.mutex);
@@ -178,13 +178,15 @@ void ClassTable::push_slot(Slot slot) const {
   lua_remove(state_, -2);
 }
 
-void ClassTable::add(DocKind kind, std::string_view name, std::string_view signature,
-                     std::string_view doc, void* function, int (*invoke)(lua_State*, void*)) {
+void ClassTable::add(DocKind kind, std::string_view name, std::vector<LuaParameter> parameters,
+                     std::vector<LuaResult> results, std::string_view doc, void* function,
+                     int (*invoke)(lua_State*, void*)) {
   const bool method = kind == DocKind::kMethod;
   const Binding* binding =
       register_binding({.entry = {.name = name_ + (method ? ":" : ".") + std::string(name),
                                   .kind = kind,
-                                  .signature = std::string(signature),
+                                  .parameters = std::move(parameters),
+                                  .results = std::move(results),
                                   .doc = std::string(doc)},
                         .function = function,
                         .invoke = invoke});
@@ -201,12 +203,13 @@ void ClassTable::add(DocKind kind, std::string_view name, std::string_view signa
 
 void ClassTable::add_setter(std::string_view name, void* function,
                             int (*invoke)(lua_State*, void*)) {
-  const Binding* binding = register_binding({.entry = {.name = name_ + ".=" + std::string(name),
-                                                       .kind = DocKind::kMetamethod,
-                                                       .signature = "(value)",
-                                                       .doc = "Sets the property."},
-                                             .function = function,
-                                             .invoke = invoke});
+  const Binding* binding =
+      register_binding({.entry = {.name = name_ + ".=" + std::string(name),
+                                  .kind = DocKind::kMetamethod,
+                                  .parameters = {{"name", "string"}, {"value", "any"}},
+                                  .doc = "Sets the property."},
+                        .function = function,
+                        .invoke = invoke});
   push_slot(kSetters);
   lua_pushlstring(state_, name.data(), name.size());
   lua_pushlightuserdata(state_, const_cast<Binding*>(binding));
@@ -214,12 +217,13 @@ void ClassTable::add_setter(std::string_view name, void* function,
   lua_pop(state_, 1);
 }
 
-void ClassTable::add_metamethod(std::string_view name, std::string_view signature,
-                                std::string_view doc, void* function,
-                                int (*invoke)(lua_State*, void*)) {
+void ClassTable::add_metamethod(std::string_view name, std::vector<LuaParameter> parameters,
+                                std::vector<LuaResult> results, std::string_view doc,
+                                void* function, int (*invoke)(lua_State*, void*)) {
   const Binding* binding = register_binding({.entry = {.name = name_ + "." + std::string(name),
                                                        .kind = DocKind::kMetamethod,
-                                                       .signature = std::string(signature),
+                                                       .parameters = std::move(parameters),
+                                                       .results = std::move(results),
                                                        .doc = std::string(doc)},
                                              .function = function,
                                              .invoke = invoke});

@@ -1,8 +1,9 @@
 #pragma once
-// C++ objects as Lua values: methods, properties, a doc string and a signature for each.
+// C++ objects as Lua values: methods and properties, each with its documentation.
 //
 //   Class<Policy>(L, "Policy", "A model that can be trained, with its tokenizer.")
-//       .method("logprob", "(view) -> Tensor [n]", "Sums ...", [](Policy& self, lua_State* L) {
+//       .method("logprob", {{"view", "View"}}, {{"Tensor", "[n]"}}, "Sums ...", [](Policy& self,
+//       lua_State* L) {
 //         push(L, self.logprob(arg<View&>(L, 2, "view"))); return 1; })
 //       .property("dir", "string", "The folder it came from.",
 //                 [](Policy& self, lua_State* L) { push(L, self.dir().string()); return 1; });
@@ -47,12 +48,14 @@ class ClassTable {
   // Finds or makes the class in this state; its methods and properties add up.
   ClassTable(lua_State* L, ClassInfo* info, std::string_view name, std::string_view doc);
 
-  void add(DocKind kind, std::string_view name, std::string_view signature, std::string_view doc,
-           void* function, int (*invoke)(lua_State*, void*));
+  void add(DocKind kind, std::string_view name, std::vector<LuaParameter> parameters,
+           std::vector<LuaResult> results, std::string_view doc, void* function,
+           int (*invoke)(lua_State*, void*));
   void add_setter(std::string_view name, void* function, int (*invoke)(lua_State*, void*));
   // A metamethod ("__len"); undocumented ones ("__gc") are plain C functions.
-  void add_metamethod(std::string_view name, std::string_view signature, std::string_view doc,
-                      void* function, int (*invoke)(lua_State*, void*));
+  void add_metamethod(std::string_view name, std::vector<LuaParameter> parameters,
+                      std::vector<LuaResult> results, std::string_view doc, void* function,
+                      int (*invoke)(lua_State*, void*));
   void add_raw(std::string_view name, lua_CFunction function);
 
  private:
@@ -119,22 +122,24 @@ class Class {
     });
   }
 
-  Class& method(std::string_view name, std::string_view signature, std::string_view doc,
-                Method function) {
-    table_.add(DocKind::kMethod, name, signature, doc, erase(function), call_method);
+  Class& method(std::string_view name, std::vector<LuaParameter> parameters,
+                std::vector<LuaResult> results, std::string_view doc, Method function) {
+    table_.add(DocKind::kMethod, name, std::move(parameters), std::move(results), doc,
+               erase(function), call_method);
     return *this;
   }
   // A property that is read as object.name, and written if `set` is given (the value has index 3).
   Class& property(std::string_view name, std::string_view type, std::string_view doc, Method get,
                   Method set = nullptr) {
-    table_.add(DocKind::kProperty, name, type, doc, erase(get), call_method);
+    table_.add(DocKind::kProperty, name, {}, {type}, doc, erase(get), call_method);
     if (set != nullptr) table_.add_setter(name, erase(set), call_method);
     return *this;
   }
   // "__call", "__len" and the like; self is argument 1.
-  Class& metamethod(std::string_view name, std::string_view signature, std::string_view doc,
-                    Method function) {
-    table_.add_metamethod(name, signature, doc, erase(function), call_method);
+  Class& metamethod(std::string_view name, std::vector<LuaParameter> parameters,
+                    std::vector<LuaResult> results, std::string_view doc, Method function) {
+    table_.add_metamethod(name, std::move(parameters), std::move(results), doc, erase(function),
+                          call_method);
     return *this;
   }
   Class& fallback(Fallback get, Fallback set = nullptr) {

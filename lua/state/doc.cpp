@@ -2,6 +2,8 @@
 
 #include "lua/state/doc.h"
 
+#include <fmt/format.h>
+
 #include <deque>
 #include <map>
 #include <mutex>
@@ -24,12 +26,31 @@ Registry& registry() {
 
 }  // namespace
 
+std::string signature_text(const DocEntry& entry) {
+  std::string parameters, results;
+  for (const LuaParameter& one : entry.parameters) {
+    parameters += parameters.empty() ? "" : ", ";
+    if (!one.keys.empty()) {
+      parameters += fmt::format("{{{}?}}", fmt::join(one.keys, "?, "));
+    } else {
+      const bool typed = !one.type.empty() && one.type != "any";
+      parameters += one.name + (one.optional ? "?" : "") + (typed ? ": " + one.type : "");
+    }
+  }
+  for (const LuaResult& one : entry.results) {
+    results += (results.empty() ? "" : ", ") + one.type + (one.note.empty() ? "" : " " + one.note);
+  }
+  if (entry.kind == DocKind::kProperty || entry.kind == DocKind::kValue) return results;
+  if (entry.kind == DocKind::kClass) return "";
+  return "(" + parameters + ")" + (results.empty() ? "" : " -> " + results);
+}
+
 const Binding* register_binding(Binding binding) {
   const DocEntry& entry = binding.entry;
   XRUN_CHECK(!entry.name.empty(), "a binding without a name");
   XRUN_CHECK(!entry.doc.empty(), "{} has no doc string", entry.name);
-  XRUN_CHECK(entry.kind == DocKind::kClass || !entry.signature.empty(), "{} has no signature",
-             entry.name);
+  const bool read = entry.kind == DocKind::kProperty || entry.kind == DocKind::kValue;
+  XRUN_CHECK(!read || entry.results.size() == 1, "{} has no type", entry.name);
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   if (auto found = all.by_name.find(entry.name); found != all.by_name.end()) {

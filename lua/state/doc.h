@@ -1,6 +1,6 @@
 #pragma once
-// What every public name of the Lua side says about itself: the one source of docs/lua-api.md,
-// `xrun explain` and the LuaLS stubs.
+// The documentation of every public name of the Lua side: the one source of docs/lua-api.md,
+// `xrun explain`, completion and the LuaLS stubs.
 
 #include <lua.hpp>
 #include <string>
@@ -11,17 +11,47 @@ namespace xrun {
 
 enum class DocKind { kClass, kMethod, kProperty, kFunction, kValue, kMetamethod };
 
-// One public name. `name` is spelt as a recipe reads it: "xrun.policy", "Policy:logprob" (method),
-// "Policy.tokenizer" (property), "Policy" (class). `signature` is "(view) -> Tensor [n]" for what
-// is called, a type for properties and values, "" for classes. `doc` is a sentence or more.
+// Types are spelt as LuaLS spells them: "Tensor", "View|Batch", "integer[]", "fun(): number".
+
+// A parameter: {"view", "View|Batch"}. "name?" is optional, "..." takes the rest. A table of
+// options lists its keys, which are all optional: {"options?", "table", {"lora", "recompute"}}.
+struct LuaParameter {
+  LuaParameter(std::string_view name_, std::string_view type_, std::vector<std::string> keys_ = {})
+      : name(name_), type(type_), keys(std::move(keys_)) {
+    optional = name.ends_with('?');
+    if (optional) name.pop_back();
+  }
+
+  std::string name, type;
+  std::vector<std::string> keys;
+  bool optional = false;
+};
+
+// A result, with its shape or its name: {"Tensor", "[n]"}, {"DataSet", "train"}.
+struct LuaResult {
+  LuaResult(const char* type_, const char* note_ = "") : type(type_), note(note_) {}
+  LuaResult(std::string_view type_) : type(type_) {}
+
+  std::string type, note;
+};
+
+// One public name, spelt as a recipe reads it: "xrun.policy", "Policy:logprob" (method),
+// "Policy.tokenizer" (property), "Policy" (class), "repl.step" (verb of the prompt), ":time" (colon
+// command). A property or value has one result, its type; a class has none. `doc` is a sentence or
+// more.
 struct DocEntry {
   std::string name;
   DocKind kind = DocKind::kFunction;
-  std::string signature = {};
+  std::vector<LuaParameter> parameters = {};
+  std::vector<LuaResult> results = {};
   std::string doc = {};
 };
 
-// A C++ function that Lua can call: the typed function, how to call it, and what it says of itself.
+// "(view: View|Batch, {lora?, recompute?}) -> Tensor [n]"; the type of a property or value; "" for
+// a class.
+std::string signature_text(const DocEntry& entry);
+
+// A C++ function that Lua can call: the typed function, how to call it, and its documentation.
 struct Binding {
   DocEntry entry;
   void* function = nullptr;
@@ -29,12 +59,12 @@ struct Binding {
 };
 
 // Keeps one binding a name for the whole process and returns its lasting address; a name that is
-// registered again (a second state) keeps its first entry. Throws Error if name, doc or, for what
-// is called, the signature is empty, and if the name is known with another function or with none.
+// registered again (a second state) keeps its first entry. Throws Error if name or doc is empty, if
+// a property or value has no type, and if the name is known with another function or with none.
 // Thread-safe.
 const Binding* register_binding(Binding binding);
 
-// Documents a name that is no function here: a class, a value. Same rules; a known name is left.
+// Documents a name that has no C++ function: a class, a value. Same rules; a known name stays.
 void register_doc(DocEntry entry);
 
 // All entries in order of registration.

@@ -114,14 +114,16 @@ void LuaState::push_module(lua_State* L) const {
   lua_rawget(L, LUA_REGISTRYINDEX);
 }
 
-void LuaState::function(std::string_view name, std::string_view signature, std::string_view doc,
+void LuaState::function(std::string_view name, std::vector<LuaParameter> parameters,
+                        std::vector<LuaResult> results, std::string_view doc,
                         lua_CFunction function) {
   const StackGuard guard(main_);
   const std::string last = push_home(main_, *this, name);
   push_function(main_,
                 {.name = "xrun." + std::string(name),
                  .kind = DocKind::kFunction,
-                 .signature = std::string(signature),
+                 .parameters = std::move(parameters),
+                 .results = std::move(results),
                  .doc = std::string(doc)},
                 function);
   raw_set(main_, last);
@@ -130,7 +132,7 @@ void LuaState::function(std::string_view name, std::string_view signature, std::
 void LuaState::value(std::string_view name, std::string_view type, std::string_view doc) {
   register_doc({.name = "xrun." + std::string(name),
                 .kind = DocKind::kValue,
-                .signature = std::string(type),
+                .results = {type},
                 .doc = std::string(doc)});
   const std::string last = push_home(main_, *this, name);
   lua_insert(main_, -2);

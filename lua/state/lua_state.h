@@ -52,8 +52,8 @@ class LuaState {
   // Adds a function to the module table `xrun`, with its signature and doc string:
   //   state.function("policy", "(model, options?) -> Policy", "Opens ...", open_policy_function);
   // A name may have one dot ("ops.load"): the inner table is made when missing.
-  void function(std::string_view name, std::string_view signature, std::string_view doc,
-                lua_CFunction function);
+  void function(std::string_view name, std::vector<LuaParameter> parameters,
+                std::vector<LuaResult> results, std::string_view doc, lua_CFunction function);
   // Adds the value on top of main()'s stack to the module table and pops it.
   void value(std::string_view name, std::string_view type, std::string_view doc);
   // Pushes the module table that `require "xrun"` returns.

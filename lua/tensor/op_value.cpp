@@ -205,7 +205,7 @@ void open_values(LuaState& state) {
       "for a keyword argument that is to be None.");
   Class<ForcedFloat>(L, "Float", "A number that stays a float: see xrun.f.")
       .tostring([](const ForcedFloat& self) { return fmt::format("xrun.f({})", self.value); });
-  state.function("f", "(number) -> Float",
+  state.function("f", {{"number", "number"}}, {"Float"},
                  "Forces a number to be a float where a whole one would count as an integer: "
                  "xrun.full({2}, xrun.f(1)) is f32, xrun.full({2}, 1) is i64, as in PyTorch.",
                  [](lua_State* L) {

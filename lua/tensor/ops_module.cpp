@@ -38,7 +38,7 @@ int call_plain(lua_State* L, void* function) {
 const Binding* internal_binding(const char* name, lua_CFunction function) {
   return register_binding({.entry = {.name = name,
                                      .kind = DocKind::kMetamethod,
-                                     .signature = "(name)",
+                                     .parameters = {{"name", "string"}},
                                      .doc = "Finds an operator by name."},
                            .function = reinterpret_cast<void*>(function),
                            .invoke = call_plain});

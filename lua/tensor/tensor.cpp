@@ -185,64 +185,51 @@ int backward(lua_State* L) {
   return 0;
 }
 
-constexpr TensorEntry kEntries[] = {
-    {DocKind::kProperty, "shape", "list of numbers", "The sizes of all dimensions.",
-     plain<get_shape>},
-    {DocKind::kProperty, "dtype", "string", "The element type: \"f32\", \"bf16\", \"i64\", ...",
-     plain<get_dtype>},
-    {DocKind::kProperty, "device", "string", "\"cpu\", \"cuda:0\", ...", plain<get_device>},
-    {DocKind::kProperty, "layout", "string", "\"strided\" for dense tensors.", plain<get_layout>},
-    {DocKind::kProperty, "ndim", "number", "How many dimensions it has.", plain<get_ndim>},
-    {DocKind::kProperty, "T", "Tensor", "A matrix transposed.", plain<get_transposed>},
-    {DocKind::kProperty, "requires_grad", "boolean",
-     "Whether gradients flow to it; a leaf's can be set.", plain<get_requires_grad>},
-    {DocKind::kProperty, "is_leaf", "boolean", "Whether no operator recorded how it was made.",
-     plain<get_is_leaf>},
-    {DocKind::kProperty, "grad", "Tensor or nil", "What backward accumulated; may be set to nil.",
-     plain<get_grad>},
-    {DocKind::kMethod, "size", "(dim?) -> number or list", "One size, or all of them.",
-     plain<size>},
-    {DocKind::kMethod, "dim", "() -> number", "How many dimensions it has.", plain<dim>},
-    {DocKind::kMethod, "numel", "() -> number", "How many elements it has.", plain<numel>},
-    {DocKind::kMethod, "stride", "() -> list", "Elements between neighbours, by dimension.",
-     plain<stride>},
-    {DocKind::kMethod, "is_contiguous", "() -> boolean", "Whether elements lie in order, no gaps.",
-     plain<is_contiguous>},
-    {DocKind::kMethod, "element_size", "() -> number", "Bytes of one element.",
-     plain<element_size>},
-    {DocKind::kMethod, "item", "() -> number or boolean",
-     "The value of a tensor of one element. Waits for the device.", plain<item>},
-    {DocKind::kMethod, "tolist", "() -> list or number",
-     "All values as nested lists. Waits for the device.", plain<tolist>},
-    {DocKind::kMethod, "backward", "(gradient?, {retain_graph?, create_graph?, inputs?})",
-     "Accumulates gradients into every leaf that it depends on (or only into inputs).",
-     plain<backward>},
-    {DocKind::kMethod, "requires_grad_", "(wanted?) -> Tensor",
-     "Sets requires_grad of a leaf and returns it.", plain<requires_grad_in_place>},
-    {DocKind::kMethod, "close", "()",
-     "Frees the tensor now instead of at a collection; any later use is an error.", plain<close>},
-    {DocKind::kMethod, "float", "() -> Tensor", "As f32.", plain<convert<at::kFloat>>},
-    {DocKind::kMethod, "double", "() -> Tensor", "As f64.", plain<convert<at::kDouble>>},
-    {DocKind::kMethod, "half", "() -> Tensor", "As f16.", plain<convert<at::kHalf>>},
-    {DocKind::kMethod, "bfloat16", "() -> Tensor", "As bf16.", plain<convert<at::kBFloat16>>},
-    {DocKind::kMethod, "long", "() -> Tensor", "As i64.", plain<convert<at::kLong>>},
-    {DocKind::kMethod, "int", "() -> Tensor", "As i32.", plain<convert<at::kInt>>},
-    {DocKind::kMethod, "bool", "() -> Tensor", "As bool: whether elements are not 0.",
-     plain<convert<at::kBool>>},
-    {DocKind::kMethod, "cpu", "() -> Tensor", "On the CPU.", plain<to_cpu>},
-};
+void add_members(TensorMembers tensor) {
+  tensor.property<get_shape>("shape", "integer[]", "The sizes of all dimensions.");
+  tensor.property<get_dtype>("dtype", "string",
+                             "The element type: \"f32\", \"bf16\", \"i64\", ...");
+  tensor.property<get_device>("device", "string", "\"cpu\", \"cuda:0\", ...");
+  tensor.property<get_layout>("layout", "string", "\"strided\" for dense tensors.");
+  tensor.property<get_ndim>("ndim", "number", "How many dimensions it has.");
+  tensor.property<get_transposed>("T", "Tensor", "A matrix transposed.");
+  tensor.property<get_requires_grad>("requires_grad", "boolean",
+                                     "Whether gradients flow to it; a leaf's can be set.");
+  tensor.property<get_is_leaf>("is_leaf", "boolean",
+                               "Whether no operator recorded how it was made.");
+  tensor.property<get_grad>("grad", "Tensor|nil", "What backward accumulated; may be set to nil.");
+  tensor.method<size>("size", {{"dim?", "integer"}}, {"integer|integer[]"},
+                      "One size, or all of them.");
+  tensor.method<dim>("dim", {}, {"integer"}, "How many dimensions it has.");
+  tensor.method<numel>("numel", {}, {"integer"}, "How many elements it has.");
+  tensor.method<stride>("stride", {}, {"integer[]"}, "Elements between neighbours, by dimension.");
+  tensor.method<is_contiguous>("is_contiguous", {}, {"boolean"},
+                               "Whether elements lie in order, no gaps.");
+  tensor.method<element_size>("element_size", {}, {"integer"}, "Bytes of one element.");
+  tensor.method<item>("item", {}, {"number|boolean"},
+                      "The value of a tensor of one element. Waits for the device.");
+  tensor.method<tolist>("tolist", {}, {"table|number"},
+                        "All values as nested lists. Waits for the device.");
+  tensor.method<backward>(
+      "backward",
+      {{"gradient?", "Tensor"}, {"options?", "table", {"retain_graph", "create_graph", "inputs"}}},
+      {}, "Accumulates gradients into every leaf that it depends on (or only into inputs).");
+  tensor.method<requires_grad_in_place>("requires_grad_", {{"wanted?", "boolean"}}, {"Tensor"},
+                                        "Sets requires_grad of a leaf and returns it.");
+  tensor.method<close>(
+      "close", {}, {},
+      "Frees the tensor now instead of at a collection; any later use is an error.");
+  tensor.method<convert<at::kFloat>>("float", {}, {"Tensor"}, "As f32.");
+  tensor.method<convert<at::kDouble>>("double", {}, {"Tensor"}, "As f64.");
+  tensor.method<convert<at::kHalf>>("half", {}, {"Tensor"}, "As f16.");
+  tensor.method<convert<at::kBFloat16>>("bfloat16", {}, {"Tensor"}, "As bf16.");
+  tensor.method<convert<at::kLong>>("long", {}, {"Tensor"}, "As i64.");
+  tensor.method<convert<at::kInt>>("int", {}, {"Tensor"}, "As i32.");
+  tensor.method<convert<at::kBool>>("bool", {}, {"Tensor"}, "As bool: whether elements are not 0.");
+  tensor.method<to_cpu>("cpu", {}, {"Tensor"}, "On the CPU.");
+}
 
 }  // namespace
-
-void add_tensor_entries(ClassTable& table, std::span<const TensorEntry> entries) {
-  for (const TensorEntry& entry : entries) {
-    if (entry.kind == DocKind::kMetamethod) {
-      table.add_metamethod(entry.name, entry.signature, entry.doc, nullptr, entry.invoke);
-    } else {
-      table.add(entry.kind, entry.name, entry.signature, entry.doc, nullptr, entry.invoke);
-    }
-  }
-}
 
 void open_tensor(LuaState& state) {
   lua_State* L = state;
@@ -254,8 +241,8 @@ void open_tensor(LuaState& state) {
       L, &class_info<at::Tensor>, "Tensor",
       "An array of numbers. Every operator of ATen is a method: dims and indices count "
       "from 0, keyword arguments are a last table. t[i], t[{i, {a, b}}] index it.");
-  add_tensor_entries(table, kEntries);
-  add_tensor_operators(table);
+  add_members({table});
+  add_tensor_operators({table});
   table.add_setter("requires_grad", nullptr, plain<set_requires_grad>);
   table.add_setter("grad", nullptr, plain<set_grad>);
   table.add_setter("\1get", nullptr, plain<get_other>);

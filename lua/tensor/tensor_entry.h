@@ -1,19 +1,9 @@
 #pragma once
-// Rows of class Tensor's table of methods, properties and operators.
-
-#include <span>
+// Members of class Tensor, which is no C++ class of ours: its functions take the Lua stack alone.
 
 #include "lua/state/class.h"
 
 namespace xrun {
-
-struct TensorEntry {
-  DocKind kind;
-  const char* name;
-  const char* signature;
-  const char* doc;
-  int (*invoke)(lua_State*, void*);
-};
 
 // A plain function as what a binding invokes.
 template <lua_CFunction F>
@@ -21,9 +11,28 @@ int plain(lua_State* L, void*) {
   return F(L);
 }
 
-void add_tensor_entries(ClassTable& table, std::span<const TensorEntry> entries);
+// Adds members to the class table: members.method<size>("size", {}, {"integer"}, "One size.").
+struct TensorMembers {
+  ClassTable& table;
+
+  template <lua_CFunction F>
+  void property(const char* name, const char* type, const char* doc) {
+    table.add(DocKind::kProperty, name, {}, {type}, doc, nullptr, plain<F>);
+  }
+  template <lua_CFunction F>
+  void method(const char* name, std::vector<LuaParameter> parameters,
+              std::vector<LuaResult> results, const char* doc) {
+    table.add(DocKind::kMethod, name, std::move(parameters), std::move(results), doc, nullptr,
+              plain<F>);
+  }
+  template <lua_CFunction F>
+  void metamethod(const char* name, std::vector<LuaParameter> parameters,
+                  std::vector<LuaResult> results, const char* doc) {
+    table.add_metamethod(name, std::move(parameters), std::move(results), doc, nullptr, plain<F>);
+  }
+};
 
 // + - * / % ^ unary - # .. < <= ==
-void add_tensor_operators(ClassTable& table);
+void add_tensor_operators(TensorMembers tensor);
 
 }  // namespace xrun

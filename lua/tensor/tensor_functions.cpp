@@ -138,22 +138,25 @@ int keep(lua_State* L) {
 }  // namespace
 
 void open_tensor_functions(LuaState& state) {
-  state.function("tensor", "(list or number, {dtype?, device?, requires_grad?}) -> Tensor",
+  state.function("tensor",
+                 {{"values", "table|number|boolean"},
+                  {"options?", "table", {"dtype", "device", "requires_grad"}}},
+                 {"Tensor"},
                  "Makes a tensor of a nested list. All whole numbers make i64 (2 is 2.0 in Lua), "
                  "others f32, booleans bool; dtype = \"f32\" or xrun.f(1) decide otherwise.",
                  make_tensor);
   state.function(
-      "no_grad", "(function, ...) -> ...",
+      "no_grad", {{"f", "function"}, {"...", "any"}}, {{"any", "..."}},
       "Calls the function with the arguments, recording no gradients; returns its results.",
       no_grad);
   state.function(
-      "scope", "(function, ...) -> ...",
+      "scope", {{"f", "function"}, {"...", "any"}}, {{"any", "..."}},
       "Calls the function and then closes every tensor made inside, except those returned "
       "(also in returned tables).",
       scope);
-  state.function("keep", "(tensor) -> Tensor",
+  state.function("keep", {{"tensor", "Tensor"}}, {"Tensor"},
                  "A detached tensor that outlives the step or scope it was made in.", keep);
-  state.function("manual_seed", "(seed)",
+  state.function("manual_seed", {{"seed", "integer"}}, {},
                  "Seeds LibTorch's generator of the CPU. A run seeds it by itself, for every "
                  "micro-batch.",
                  [](lua_State* L) {

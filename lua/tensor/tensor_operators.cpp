@@ -91,29 +91,25 @@ int ordered(lua_State* L) {
 
 constexpr char kLess[] = "lt", kLessEqual[] = "le";
 
-constexpr TensorEntry kOperators[] = {
-    {DocKind::kMetamethod, "__add", "(a, b) -> Tensor", "a + b", plain<add>},
-    {DocKind::kMetamethod, "__sub", "(a, b) -> Tensor", "a - b", plain<subtract>},
-    {DocKind::kMetamethod, "__mul", "(a, b) -> Tensor", "a * b, element by element",
-     plain<multiply>},
-    {DocKind::kMetamethod, "__div", "(a, b) -> Tensor", "a / b, true division", plain<divide>},
-    {DocKind::kMetamethod, "__mod", "(a, b) -> Tensor", "a % b with the sign of b", plain<modulo>},
-    {DocKind::kMetamethod, "__pow", "(a, b) -> Tensor", "a ^ b", plain<power>},
-    {DocKind::kMetamethod, "__unm", "(a) -> Tensor", "-a", plain<negate>},
-    {DocKind::kMetamethod, "__concat", "(a, b) -> string", "Text .. tensor, for messages.",
-     plain<concat>},
-    {DocKind::kMetamethod, "__len", "(a) -> number", "#a, the size of dimension 0", plain<length>},
-    {DocKind::kMetamethod, "__lt", "(a, b) -> boolean", "a < b for tensors of one element",
-     plain<ordered<kLess>>},
-    {DocKind::kMetamethod, "__le", "(a, b) -> boolean", "a <= b for tensors of one element",
-     plain<ordered<kLessEqual>>},
-    {DocKind::kMetamethod, "__eq", "(a, b) -> boolean",
-     "true for two handles of one tensor; other tensors are an error: use :eq or xrun.equal",
-     plain<equal>},
-};
-
 }  // namespace
 
-void add_tensor_operators(ClassTable& table) { add_tensor_entries(table, kOperators); }
+void add_tensor_operators(TensorMembers tensor) {
+  const std::vector<LuaParameter> both = {{"a", "any"}, {"b", "any"}};
+  tensor.metamethod<add>("__add", both, {"Tensor"}, "a + b");
+  tensor.metamethod<subtract>("__sub", both, {"Tensor"}, "a - b");
+  tensor.metamethod<multiply>("__mul", both, {"Tensor"}, "a * b, element by element");
+  tensor.metamethod<divide>("__div", both, {"Tensor"}, "a / b, true division");
+  tensor.metamethod<modulo>("__mod", both, {"Tensor"}, "a % b with the sign of b");
+  tensor.metamethod<power>("__pow", both, {"Tensor"}, "a ^ b");
+  tensor.metamethod<negate>("__unm", {{"a", "Tensor"}}, {"Tensor"}, "-a");
+  tensor.metamethod<concat>("__concat", both, {"string"}, "Text .. tensor, for messages.");
+  tensor.metamethod<length>("__len", {{"a", "Tensor"}}, {"integer"}, "#a, the size of dimension 0");
+  tensor.metamethod<ordered<kLess>>("__lt", both, {"boolean"}, "a < b for tensors of one element");
+  tensor.metamethod<ordered<kLessEqual>>("__le", both, {"boolean"},
+                                         "a <= b for tensors of one element");
+  tensor.metamethod<equal>(
+      "__eq", both, {"boolean"},
+      "true for two handles of one tensor; other tensors are an error: use :eq or xrun.equal");
+}
 
 }  // namespace xrun

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/base/count_text.h"
-#include "core/config/lua_words.h"
 #include "core/base/plain_nan.h"
 #include "core/base/utf8.h"
+#include "core/config/lua_words.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/text_width.h"
 #include "lua/state/args.h"
@@ -263,7 +263,7 @@ std::string function_text(lua_State* L, int i) {
   lua_pushvalue(L, i);
   if (lua_tocfunction(L, -1) == enter_binding && lua_getupvalue(L, -1, 1) != nullptr) {
     const auto& entry = static_cast<const Binding*>(lua_touserdata(L, -1))->entry;
-    return "function " + entry.name + entry.signature;
+    return "function " + entry.name + signature_text(entry);
   }
   if (lua_iscfunction(L, -1) != 0) return "function of Lua's library";
   std::string parameters;

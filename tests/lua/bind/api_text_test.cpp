@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "core/config/config_field.h"
 #include "core/base/file.h"
+#include "core/config/config_field.h"
 #include "lua/bind/modules.h"
 #include "tests/lua/bind/recipe_fixture.h"
 #include "tests/tree.h"
@@ -61,8 +61,8 @@ TEST_F(LuaApi, ExplainsKeysAndNames) {
   has(explain("optim.lr"),
       "The learning rate after warmup.\n  wants a number above 0; default none");
   has(explain("data.1.weight"), "share of rows");
-  has(explain("tensor"), "xrun.tensor(list or number");
-  has(explain("Tensor:item"), "Tensor:item() -> number or boolean: The value");
+  has(explain("tensor"), "xrun.tensor(values: table|number|boolean, {dtype?, ");
+  has(explain("Tensor:item"), "Tensor:item() -> number|boolean: The value");
   EXPECT_EQ(explain("no such name"), "");
 }
 
@@ -86,7 +86,7 @@ TEST_F(LuaApi, EveryVerbAndColonCommandHasASentence) {
   EXPECT_GE(verbs, 7);
   EXPECT_GE(commands, 10);
   has(explain(":time"), ":time CHUNK: ");
-  has(explain("gradcheck"), "gradcheck(f?)");
+  has(explain("gradcheck"), "gradcheck(f?: function) -> table: ");
 }
 
 TEST_F(LuaApi, EveryConfigKeyHasASentence) {

@@ -6,7 +6,6 @@
 
 #include "core/config/config_field.h"
 #include "lua/bind/modules.h"
-#include "lua/state/signature.h"
 #include "tests/lua/state/lua_fixture.h"
 
 namespace xrun {
@@ -38,7 +37,7 @@ TEST_F(EditorStubs, GiveFunctionsParametersAndResults) {
             "function xrun.preference(data, policy, options) end\n"));
   EXPECT_TRUE(holds("---@return Tensor\nfunction Policy:logprob(view) end\n"));
   EXPECT_TRUE(
-      holds("---@param batch xrun.Config.batch cfg.batch\n---@return fun(): integer, Batch\n"
+      holds("---@param batch xrun.Config.batch\n---@return fun(): integer, Batch\n"
             "function Run:steps(data, batch) end\n"));
   EXPECT_TRUE(holds("---@param config xrun.Config\n---@return xrun.Resolved\n"));
 }
@@ -76,28 +75,6 @@ TEST_F(EditorStubs, NameNothingTwice) {
     EXPECT_TRUE(names.insert(name).second) << name;
   }
   EXPECT_GT(names.size(), 1000u);
-}
-
-TEST(Signature, HasParametersAndResults) {
-  const Signature a =
-      read_signature("(view|batch, {entropy?, lse?}, name?, ...) -> Tensor [T, 2], X");
-  ASSERT_EQ(a.parameters.size(), 4u);
-  EXPECT_EQ(a.parameters[0].text, "view|batch");
-  EXPECT_FALSE(a.parameters[0].optional);
-  EXPECT_EQ(a.parameters[1].text, "{entropy?, lse?}");
-  EXPECT_TRUE(a.parameters[1].optional);
-  EXPECT_EQ(a.parameters[2].text, "name");
-  EXPECT_TRUE(a.parameters[2].optional);
-  ASSERT_EQ(a.results.size(), 2u);
-  EXPECT_EQ(a.results[0].text, "Tensor [T, 2]");
-}
-
-TEST(Signature, OfATableIsOneParameter) {
-  const Signature a = read_signature("{ key = value, ... } -> table");
-  ASSERT_EQ(a.parameters.size(), 1u);
-  EXPECT_EQ(a.results.size(), 1u);
-  EXPECT_TRUE(read_signature("").parameters.empty());
-  EXPECT_TRUE(read_signature("(((").parameters.empty());
 }
 
 }  // namespace xrun

@@ -23,7 +23,7 @@ TEST_F(PromptTest, HelpListsEveryCommandWithWords) {
 TEST_F(PromptTest, HelpBeginsWithWhatIsAboutTheRecipe) {
   std::string text = say(":help");
   EXPECT_LT(text.find(":time CHUNK"), text.find(":reload"));
-  prompt_->add_verb("leap", "()", "One body.", [](lua_State*) { return 0; });
+  prompt_->add_verb("leap", {}, {}, "One body.", [](lua_State*) { return 0; });
   text = say(":help");
   EXPECT_EQ(text.find("leap()"), 0u) << text;
   EXPECT_LT(text.find(":reload"), text.find(":time CHUNK"));
@@ -37,7 +37,7 @@ TEST_F(PromptTest, AnUnknownCommandNamesTheNearest) {
 
 TEST_F(PromptTest, DocFindsKeysFunctionsMethodsOperatorsAndValues) {
   EXPECT_TRUE(says(":doc optim.lr", "optim.lr: "));
-  EXPECT_TRUE(says(":doc policy", "xrun.policy(model, "));
+  EXPECT_TRUE(says(":doc policy", "xrun.policy(model: string, "));
   EXPECT_TRUE(says(":doc Policy:logprob", "Policy:logprob(view"));
   EXPECT_TRUE(says(":doc sum", "sum(Tensor self, int[]? dim, bool keepdim=False"));
   EXPECT_TRUE(says(":doc xrun.ops.xrun.linear_logprob", "linear_logprob("));
@@ -64,7 +64,7 @@ TEST_F(PromptTest, TypeShowsNoValues) {
 TEST_F(PromptTest, SrcShowsAFunctionAsItWasTyped) {
   say("function f(x)\n  return x + 1\nend");
   EXPECT_EQ(say(":src f"), "input 1:1\n    1 | function f(x)\n    2 |   return x + 1\n    3 | end");
-  EXPECT_TRUE(says(":src xrun.tensor", "function xrun.tensor(list or number"));
+  EXPECT_TRUE(says(":src xrun.tensor", "function xrun.tensor(values: table|number|boolean"));
   EXPECT_TRUE(says(":src 1", "1 is no function"));
 }
 

@@ -142,7 +142,7 @@ TEST_F(PromptTest, AFramesNamesComeFirstAndAreAssignedInPlace) {
 
 TEST_F(PromptTest, AVerbComesBeforeWhatTheFrameCannotCall) {
   prompt_->set_names(std::make_shared<TwoNames>(0.5));
-  prompt_->add_verb("beta", "() -> number", "Twelve.", [](lua_State* L) {
+  prompt_->add_verb("beta", {}, {"integer"}, "Twelve.", [](lua_State* L) {
     lua_pushnumber(L, 12);
     return 1;
   });
@@ -161,10 +161,11 @@ TEST_F(PromptTest, AFunctionTypedHereOutlivesThePrompt) {
 }
 
 TEST_F(PromptTest, VerbsAreNamesWithWords) {
-  prompt_->add_verb("count_up", "(n) -> number", "Counts one up.", [](lua_State* L) {
-    lua_pushnumber(L, lua_tonumber(L, 1) + 1);
-    return 1;
-  });
+  prompt_->add_verb("count_up", {{"n", "integer"}}, {"integer"}, "Counts one up.",
+                    [](lua_State* L) {
+                      lua_pushnumber(L, lua_tonumber(L, 1) + 1);
+                      return 1;
+                    });
   EXPECT_EQ(say("count_up(4)"), "5");
   EXPECT_TRUE(says(":help", "Counts one up."));
   EXPECT_TRUE(says(":doc count_up", "Counts one up."));

@@ -14,7 +14,8 @@ struct Counter {
 
 void open_counter(lua_State* L) {
   Class<Counter>(L, "Counter", "Counts, for tests.")
-      .method("add", "(number, {twice?}) -> number", "Adds and returns the count.",
+      .method("add", {{"number", "integer"}, {"options?", "table", {"twice"}}}, {"integer"},
+              "Adds and returns the count.",
               [](Counter& self, lua_State* L) {
                 const Options options(L, 3, {"twice"});
                 const int64_t n = arg<int64_t>(L, 2, "number");
@@ -22,7 +23,7 @@ void open_counter(lua_State* L) {
                 push(L, self.count);
                 return 1;
               })
-      .method("fail", "()", "Throws.",
+      .method("fail", {}, {}, "Throws.",
               [](Counter&, lua_State*) -> int {
                 const std::string text(100, 'x');  // a local that must be destroyed
                 throw Error("pairs.jsonl:17: " + text + "\nhint: shorten it");
@@ -48,7 +49,7 @@ class ClassBinding : public LuaTest {
  protected:
   ClassBinding() {
     open_counter(state_);
-    state_.function("counter", "() -> Counter", "Makes a Counter, for tests.", [](lua_State* L) {
+    state_.function("counter", {}, {"Counter"}, "Makes a Counter, for tests.", [](lua_State* L) {
       push(L, std::make_shared<Counter>());
       return 1;
     });
@@ -106,19 +107,33 @@ TEST_F(ClassBinding, EveryPublicNameHasItsDoc) {
   }
   for (const DocEntry& entry : doc_entries()) {
     EXPECT_FALSE(entry.doc.empty()) << entry.name;
-    EXPECT_TRUE(entry.kind == DocKind::kClass || !entry.signature.empty()) << entry.name;
+    const bool read = entry.kind == DocKind::kProperty || entry.kind == DocKind::kValue;
+    EXPECT_TRUE(!read || entry.results.size() == 1) << entry.name;
   }
-  EXPECT_THROW(register_doc({.name = "xrun.bare", .signature = "()", .doc = ""}), Error);
+  EXPECT_THROW(register_doc({.name = "xrun.bare", .doc = ""}), Error);
+}
+
+TEST(DocSignature, IsWrittenFromParametersAndResults) {
+  DocEntry entry{.name = "X:f",
+                 .kind = DocKind::kMethod,
+                 .parameters = {{"view", "View|Batch"}, {"f?", "any"}, {"...", "any"}},
+                 .results = {{"Tensor", "[n]"}, "integer|nil"}};
+  EXPECT_EQ(signature_text(entry), "(view: View|Batch, f?, ...) -> Tensor [n], integer|nil");
+  entry.parameters = {{"options?", "table", {"lora", "recompute"}}};
+  entry.results = {};
+  EXPECT_EQ(signature_text(entry), "({lora?, recompute?})");
+  EXPECT_TRUE(entry.parameters[0].optional);
+  EXPECT_EQ(entry.parameters[0].name, "options");
 }
 
 TEST_F(ClassBinding, ANameIsNotBoundToTwoFunctions) {
   const auto bind = [](int (*invoke)(lua_State*, void*)) {
-    return register_binding({.entry = {.name = "xrun.twice", .signature = "()", .doc = "A test's."},
+    return register_binding({.entry = {.name = "xrun.twice", .doc = "A test's."},
                              .function = nullptr,
                              .invoke = invoke});
   };
-  register_doc({.name = "xrun.described", .signature = "()", .doc = "A test's."});
-  EXPECT_THROW(push_function(state_, {.name = "xrun.described", .signature = "()", .doc = "Same."},
+  register_doc({.name = "xrun.described", .doc = "A test's."});
+  EXPECT_THROW(push_function(state_, {.name = "xrun.described", .doc = "Same."},
                              [](lua_State*) { return 0; }),
                Error);
   const auto first = [](lua_State*, void*) { return 0; };

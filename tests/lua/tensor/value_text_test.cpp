@@ -64,7 +64,7 @@ TEST_F(ValueText, AGraphOfSharedTablesStaysSmall) {
 TEST_F(ValueText, FunctionsSayTheirParametersAndPlace) {
   EXPECT_EQ(text("function(a, b) end"), "function(a, b)  test.lua:2");
   EXPECT_EQ(text("print"), "function of Lua's library");
-  EXPECT_TRUE(text("xrun.scope").starts_with("function xrun.scope(function, ...)"));
+  EXPECT_TRUE(text("xrun.scope").starts_with("function xrun.scope(f: function, ...)"));
 }
 
 TEST_F(ValueText, ATablesOwnTextIsUsed) {
