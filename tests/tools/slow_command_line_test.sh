@@ -58,8 +58,8 @@ wants 1 'holds 1.5, wanted whole numbers from 0 to' "$xrun" score --model tiny -
 
 # explain says what a key or a name is, and which was meant.
 wants 0 'The learning rate after warmup.' "$xrun" explain optim.lr
-wants 0 'xrun.policy(model, {lora?, recompute?}) -> Policy: Opens the model' "$xrun" explain xrun.policy
-wants 0 'Tensor:item() -> number or boolean' "$xrun" explain Tensor:item
+wants 0 'xrun.policy(model: string, {lora?, recompute?}) -> Policy: Opens the model' "$xrun" explain xrun.policy
+wants 0 'Tensor:item() -> number|boolean' "$xrun" explain Tensor:item
 wants 2 'did you mean optim.lr?' "$xrun" explain lr
 wants 2 'did you mean max_length?' "$xrun" explain max_lenght
 wants 2 'did you mean Policy:token_logprob, ' "$xrun" explain token_logprob
