@@ -19,11 +19,13 @@ local train, valid = xrun.preference(cfg.data, policy):split(cfg.valid)
 local adamw     = xrun.adamw(policy, cfg.optim)
 
 local function dpo(p)                                        -- one loss per pair, unreduced
-  local chosen   = policy:logprob(p.chosen)   - reference:logprob(p.chosen)
-  local rejected = policy:logprob(p.rejected) - reference:logprob(p.rejected)
-  local margin   = cfg.beta * (chosen - rejected)
+  local pi_c, pi_r   = policy:logprob(p.chosen), policy:logprob(p.rejected)
+  local ref_c, ref_r = reference:logprob(p.chosen), reference:logprob(p.rejected)
+  local chosen, rejected = pi_c - ref_c, pi_r - ref_r
+  local margin = cfg.beta * (chosen - rejected)
   return -margin:log_sigmoid(), {
     margin = margin, accuracy = (margin:sign() + 1) / 2,     -- a tie counts half
+    margin_policy = pi_c - pi_r, margin_reference = ref_c - ref_r,
     reward_chosen = cfg.beta * chosen, reward_rejected = cfg.beta * rejected,
   }
 end

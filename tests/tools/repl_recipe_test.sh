@@ -90,7 +90,7 @@ for number, line in lines.items():
     assert line["file"] == sys.argv[1] and line["text"] == source[number - 1].strip(), line
     assert 0 <= line["own_s"] <= line["total_s"] + 1e-6 <= profile["seconds"] + 1e-3, line
 step = next(n for n, text in enumerate(source, 1) if "run:log(adamw:step(batch, dpo))" in text)
-chosen = next(n for n, text in enumerate(source, 1) if "local chosen " in text)
+chosen = next(n for n, text in enumerate(source, 1) if "local chosen" in text)
 assert lines[step]["total_s"] > lines[step]["own_s"], "the objective runs within the step"
 assert lines[chosen]["allocated_bytes"] > 0
 assert sum(line["own_s"] for line in lines.values()) <= profile["seconds"]

@@ -30,7 +30,7 @@ wants 1 'at40.lua:' run at40.lua --run at40
 grep -q 'step_0000040' at40/checkpoints/latest ||
   fail "saved $(cat at40/checkpoints/latest), wanted step 40"
 sed 's/calls == 41/calls == -1/' at40.lua >fixed.lua && mv fixed.lua at40.lua
-wants 1 'recipe.lua:26' run at40.lua --run at40 --resume
+wants 1 'recipe.lua:27' run at40.lua --run at40 --resume
 run at40.lua --run at40 --resume --force >/dev/null
 same_run whole at40
 
