@@ -34,7 +34,7 @@ wants 2 'there is no recipe "dop"; did you mean `dpo`?' "$xrun" init other --rec
 [ ! -e other ] || fail "a refused init made a folder"
 
 # A recipe starts in a folder of its own and finds its data; one trains offline.
-for name in kto joint pretrain ipo; do
+for name in kto joint pretrain pair_losses; do
   "$xrun" init "all/$name" --recipe "$name" >/dev/null
   for file in $(grep -o '"data/[a-z_.]*"' "all/$name/$name.lua" | tr -d '"'); do
     [ -s "all/$name/$file" ] || fail "$name lacks $file"
@@ -42,6 +42,6 @@ for name in kto joint pretrain ipo; do
   ! grep -q recipes/ "all/$name/$name.lua" || fail "$name reads outside its folder"
 done
 "$xrun" init-model bytes_model --tokenizer bytes --layers 1 --hidden 32 --heads 2 >/dev/null
-cd all/ipo
-wants 0 'run/hf' "$xrun" ipo.lua --set model="$work/bytes_model" --steps 1 --run run
+cd all/pair_losses
+wants 0 'run/hf' "$xrun" pair_losses.lua --set model="$work/bytes_model" --steps 1 --run run
 echo ok

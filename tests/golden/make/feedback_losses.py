@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/feedback_losses.json: what TRL's KTOTrainer says of 64 given answers.
+"""Writes tests/golden/feedback_losses.json: the losses of TRL's KTOTrainer for 64 given answers.
 
-Each answer is two lists of log-probs per token, of the policy and of the reference, and a label.
-They go through KTOTrainer._compute_loss one at a time, so that a mean over the batch is the loss of
-the answer; its baseline is given as well, once above 0 and once below, where TRL takes 0. As in
-preference_losses.py the trainer is not constructed.
+An answer is two lists of log-probs per token, of the policy and of the reference, and a label. Each
+goes through KTOTrainer._compute_loss alone, so that the mean over the batch is its loss. The
+baseline is given too: once above 0, and once below 0, which TRL clamps to 0. The trainer is not
+constructed (see preference_losses.py).
 
 Made with torch 2.11, trl 1.16:
     python tests/golden/make/feedback_losses.py

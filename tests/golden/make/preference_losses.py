@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/preference_losses.json: what TRL's own trainers say of 64 given pairs.
+"""Writes tests/golden/preference_losses.json: the losses of TRL's trainers for 64 given pairs.
 
-Each pair is four lists of log-probs per token: of the policy and of the reference, for an answer of
-1 to 60 tokens that was chosen and one that was rejected. They go through TRL's code one pair at a
-time, so that a mean over the batch is the loss of the pair:
+A pair is four lists of log-probs per token: of the policy and of the reference, for a chosen and a
+rejected answer of 1 to 60 tokens. Each pair goes through TRL's code alone, so that the mean over the
+batch is the loss of the pair:
 
-  DPOTrainer._compute_loss      sigmoid, hinge, ipo, robust, apo_zero, apo_down, sigmoid_norm, and
+  DPOTrainer._compute_loss      sigmoid, hinge, ipo, robust, apo_zero, apo_down, sigmoid_norm,
+                                exo_pair, nca_pair, bco_pair, sppo_hard, discopop, and
                                 sigmoid + alpha sft (rpo)
   CPOTrainer.cpo_loss           sigmoid with label smoothing over log-ratios (cdpo), and simpo
-  ORPOTrainer.odds_ratio_loss   the second term of orpo, in float32 as TRL has it; the first is the
-                                chosen answer's mean log-prob (TRL itself trains the prompt, too)
-  RewardTrainer.compute_loss    reward; the policy's sums stand for the scores
+  ORPOTrainer.odds_ratio_loss   the second term of orpo, in TRL's float32; the first is the mean
+                                log-prob of the chosen answer (TRL itself also trains the prompt)
+  RewardTrainer.compute_loss    reward, with the policy's sums as scores
 
-The trainers are not constructed: their methods get an object with the settings that they read, and
-a model that answers with the given log-probs. Settings differ from the recipes' own, so that it
-shows if a recipe ignores one.
+The trainers are not constructed: their methods receive an object with the settings that they read
+and a model that returns the given log-probs. The settings differ from the defaults of the recipes,
+so that a recipe that ignores one fails. A setting `loss` names a loss of pair_losses.lua.
 
 Made with torch 2.11, trl 1.16:
     python tests/golden/make/preference_losses.py
@@ -35,10 +36,12 @@ OUT = pathlib.Path(__file__).resolve().parents[1] / "preference_losses.json"
 PAIRS, LONGEST = 64, 60
 SIDES = ("chosen", "rejected")
 
-# Recipe -> its settings here, and what of TRL it is.
+# Name -> settings of the recipe, losses of TRL. Names that are no recipe are losses of pair_losses.
 DPO = {
     "dpo": ({"beta": 0.3}, ["sigmoid"]),
     "dpo_lora": ({"beta": 0.3}, ["sigmoid"]),
+    "sft_dpo": ({"beta": 0.3}, ["sigmoid"]),
+    "joint": ({"beta": 0.3}, ["sigmoid"]),
     "ipo": ({"beta": 0.3}, ["ipo"]),
     "hinge": ({"beta": 0.3}, ["hinge"]),
     "robust": ({"beta": 0.3, "eps": 0.15}, ["robust"]),
@@ -46,9 +49,13 @@ DPO = {
     "rpo": ({"beta": 0.3, "alpha": 0.5}, ["sigmoid", "sft"]),
     "apo_zero": ({"beta": 0.3}, ["apo_zero"]),
     "apo_down": ({"beta": 0.3}, ["apo_down"]),
-    "sft_dpo": ({"beta": 0.3}, ["sigmoid"]),
-    "joint": ({"beta": 0.3}, ["sigmoid"]),
+    "exo_pair": ({"beta": 0.3, "eps": 0.15}, ["exo_pair"]),
+    "nca_pair": ({"beta": 0.3}, ["nca_pair"]),
+    "bco_pair": ({"beta": 0.3}, ["bco_pair"]),
+    "sppo_hard": ({"beta": 0.3}, ["sppo_hard"]),
+    "discopop": ({"beta": 0.3, "tau": 0.4}, ["discopop"]),
 }
+RECIPES = pathlib.Path(__file__).resolve().parents[3] / "recipes"
 CDPO, SIMPO, ORPO = {"beta": 0.3, "eps": 0.15}, {"beta": 1.5, "gamma": 0.7}, {"lambda": 0.25}
 
 
@@ -90,6 +97,7 @@ def dpo_loss(pair, settings, loss_types):
         precompute_ref_logps=True, f_divergence_type="reverse_kl", use_weighting=False,
         loss_types=loss_types, loss_weights=[1.0, settings.get("alpha")][: len(loss_types)],
         beta=settings["beta"], label_smoothing=settings.get("eps", 0.0),
+        args=types.SimpleNamespace(discopop_tau=settings.get("tau")),
         _metrics=collections.defaultdict(lambda: collections.defaultdict(list)),
         _total_train_tokens=0, _tp_size=1)
     # One token of a prompt stands before each answer.
@@ -149,8 +157,11 @@ def main():
                     "policy": [pair[side][0].sum().item() for pair in pairs],
                     "reference": [pair[side][1].sum().item() for pair in pairs]}
              for side in SIDES}
-    recipes = {name: {"settings": settings, "loss": values}
-               for name, (settings, values) in sorted(losses.items())}
+    recipes = {}
+    for name, (settings, values) in sorted(losses.items()):
+        if not (RECIPES / f"{name}.lua").exists():
+            settings = {"loss": name, **settings}
+        recipes[name] = {"settings": settings, "loss": values}
     for name, recipe in recipes.items():
         print(f"{name:9} {min(recipe['loss']):9.4f} to {max(recipe['loss']):9.4f}")
     golden = {"versions": {"torch": "2.11", "trl": "1.16"}, "pairs": sides, "recipes": recipes}

@@ -1,5 +1,5 @@
-// The objective of kto.lua against TRL's losses of the same 64 labelled answers of given log-probs
-// (tests/golden/make/feedback_losses.py), its baseline as the recipe's own loop takes it.
+// The objective of kto.lua against TRL's losses for the same 64 labelled answers of given log-probs
+// (tests/golden/make/feedback_losses.py), with the baseline that the recipe's own loop computes.
 
 #include "tests/lua/bind/given_logprobs.h"
 
@@ -10,7 +10,7 @@ class FeedbackLosses : public GivenLogprobs {
   const Json golden_ = read_json(source_path("tests/golden/feedback_losses.json"));
 };
 
-TEST_F(FeedbackLosses, OfKtoAreThoseOfTrl) {
+TEST_F(FeedbackLosses, OfKtoEqualThoseOfTrl) {
   for (const Json& wanted : golden_.at("kto").as_array()) {
     SCOPED_TRACE(dump_json(wanted.at("baseline")));
     // One mismatched answer whose log-ratio is the baseline; below 0 it counts as 0.

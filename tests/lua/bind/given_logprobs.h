@@ -13,7 +13,7 @@ namespace xrun {
 
 class GivenLogprobs : public LuaTest {
  protected:
-  // The losses of a recipe's objective over what is given, [n] f64.
+  // Returns the losses of a recipe's objective over the given log-probs, [n] f64.
   at::Tensor losses(const std::string& recipe, const Json& settings, const Json& given) {
     lua_State* L = state_;
     const StackGuard guard(L);
@@ -29,7 +29,7 @@ class GivenLogprobs : public LuaTest {
     return read_tensor(L, -1, "losses");
   }
 
-  // Within 1e-6 of those of another implementation, relative above 1.
+  // Expects losses within 1e-6 of another implementation's, relative above 1.
   static void expect_near(const at::Tensor& got, const Json& wanted) {
     const Json::Array& values = wanted.as_array();
     ASSERT_EQ(got.scalar_type(), at::kDouble);

@@ -1,9 +1,8 @@
--- Runs a recipe, whole and as it is, over models that answer with given log-probs, and returns the
--- losses of the objective that it hands to adamw:step, of the first where it hands several. Called
--- with the true module xrun, the recipe's path, the settings that replace those of its config, and
--- what is given, sums a sequence: pairs { chosen = { length = {..}, policy = {..}, reference = {..} },
--- rejected = ... }, whose sums are the scores of a scorer too, or answers with a label each and
--- `mismatched` ones beside them.
+-- Runs a whole recipe over models that return given log-probs, and returns the losses of the first
+-- objective that it passes to adamw:step. Arguments: the real module xrun, the recipe's path, the
+-- settings that replace those of its config, and the given sums per sequence: pairs
+-- { chosen = { length = {..}, policy = {..}, reference = {..} }, rejected = ... }, which also serve as
+-- the scores of a scorer, or answers with a label each and `mismatched` ones beside them.
 local xrun, path, settings, given = ...
 
 local function view(side)
@@ -56,7 +55,7 @@ local stand_in = setmetatable({
 local recipe = assert(loadfile(path))
 setfenv(recipe, setmetatable({ require = function() return stand_in end }, { __index = _G }))
 recipe()
-assert(evaluated[stepped], path .. " validates by another objective than it trains")
+assert(evaluated[stepped], path .. " validates with another objective than it trains")
 local shown = view(given.answers) or { chosen = view(given.chosen), rejected = view(given.rejected) }
 local losses = stepped(shown)
 return type(losses) == "table" and losses.sequence or losses

@@ -1,6 +1,6 @@
-// The recipes over pairs and over labelled answers as they stand in recipes/, on a tiny model: each
-// starts at the loss that its equation has where policy and reference are equal (of a reward model:
-// where its head is zero), learns, and resumes to the same bits.
+// The recipes over pairs and labelled answers, run from recipes/ on a tiny model: each starts at the
+// loss that its equation gives where policy and reference are equal (a reward model: where its head
+// is zero), learns, and resumes to the same bits.
 
 #include <algorithm>
 #include <cmath>
@@ -18,26 +18,39 @@ struct Start {
   double loss;                         // of the first step over pairs, ...
   bool nll = false;                    // ... to which the step's `nll` is added
   bool accuracy = true;                // one half: every margin is 0
-  std::vector<std::string> sets = {};  // what makes the loss known
+  std::vector<std::string> sets = {};  // settings that make the loss known
   int64_t step = 0;                    // the first one over pairs
-  const char* metric = "train/loss";   // what starts there
+  const char* metric = "train/loss";   // has that loss
+  const char* pair_loss = "";          // a name in pair_losses.lua
 };
 
-void PrintTo(const Start& start, std::ostream* out) { *out << start.recipe; }
+std::string name_of(const Start& start) {
+  return *start.pair_loss != 0 ? start.pair_loss : start.recipe;
+}
+void PrintTo(const Start& start, std::ostream* out) { *out << name_of(start); }
+
+Start pair_loss(const char* name, double loss, bool nll = false) {
+  return {.recipe = "pair_losses", .loss = loss, .nll = nll, .pair_loss = name};
+}
 
 const Start kStarts[] = {
     {.recipe = "dpo", .loss = kLn2},
     {.recipe = "dpo_lora", .loss = kLn2},
-    {.recipe = "ipo", .loss = 25},
-    {.recipe = "hinge", .loss = 1},
-    {.recipe = "cdpo", .loss = kLn2},
-    {.recipe = "robust", .loss = kLn2},
-    {.recipe = "dpo_norm", .loss = kLn2},
+    pair_loss("ipo", 25),
+    pair_loss("hinge", 1),
+    pair_loss("cdpo", kLn2),
+    pair_loss("robust", kLn2),
+    pair_loss("dpo_norm", kLn2),
+    pair_loss("rpo", kLn2, true),
+    pair_loss("apo_zero", 1),
+    pair_loss("apo_down", 1),
+    pair_loss("exo_pair", -kLn2 - 0.5 * std::log(0.1 * 0.9)),
+    pair_loss("nca_pair", 2 * kLn2),
+    pair_loss("bco_pair", 2 * kLn2),
+    pair_loss("sppo_hard", 50),
+    pair_loss("discopop", 0.5 * kLn2 + 0.5),
     {.recipe = "simpo", .loss = std::log1p(std::exp(1.0)), .sets = {"beta=0"}},
     {.recipe = "orpo", .loss = 0, .nll = true, .accuracy = false, .sets = {"lambda=0"}},
-    {.recipe = "rpo", .loss = kLn2, .nll = true},
-    {.recipe = "apo_zero", .loss = 1},
-    {.recipe = "apo_down", .loss = 1},
     {.recipe = "reward", .loss = kLn2},
     {.recipe = "kto", .loss = 0.5, .accuracy = false},
     {.recipe = "joint", .loss = kLn2, .metric = "train/dpo"},
@@ -50,8 +63,9 @@ class ShippedRecipes : public SessionTest, public testing::WithParamInterface<St
   std::string text() const {
     return read_file(source("recipes/" + std::string(GetParam().recipe) + ".lua"));
   }
-  // What stands in for the real model and, unless they are wanted, the demonstration's pairs.
+  // Settings for a tiny model and, unless `demonstration`, for a few small pairs.
   std::vector<std::string> sets(std::vector<std::string> more, bool demonstration = false) const {
+    if (*GetParam().pair_loss != 0) more.push_back(std::string("loss=") + GetParam().pair_loss);
     more.insert(more.end(), {"model=tiny", "data.1.path=" + rows(demonstration)});
     if (text().find("\n  answers ") != std::string::npos) more.push_back("answers=0");
     if (text().find("\n  chats ") != std::string::npos) {
@@ -64,7 +78,7 @@ class ShippedRecipes : public SessionTest, public testing::WithParamInterface<St
     if (unit() == "sequences") return source("recipes/data/feedback.jsonl");
     return demonstration ? source("recipes/data/preferences.jsonl") : "pairs.jsonl";
   }
-  // What a step is counted in.
+  // The unit in which a step is counted.
   std::string unit() const {
     return text().find("xrun.feedback") == std::string::npos ? "pairs" : "sequences";
   }
@@ -100,7 +114,7 @@ TEST_P(ShippedRecipes, LearnOnTheDemonstrationsPairsSlow) {
 
 TEST_P(ShippedRecipes, ResumeToTheSameBitsSlow) {
   std::vector<std::string> settings{"steps=4", "optim.lr=0.003", "batch." + unit() + "=4"};
-  // Of two phases: stopped where the second begins, and in it.
+  // With two phases: stopped where the second begins, and within it.
   if (GetParam().step > 0) settings.push_back("sft.steps=2");
   expect_same_when_resumed(text(), {2, 3}, sets(settings));
 }
@@ -109,12 +123,32 @@ TEST_P(ShippedRecipes, BeginWithTheirNameAndAreInBothTables) {
   const std::string file = std::string(GetParam().recipe) + ".lua";
   const std::string recipe = text();
   EXPECT_TRUE(recipe.starts_with("-- " + file + ": ")) << recipe.substr(0, 40);
-  EXPECT_LE(std::count(recipe.begin(), recipe.end(), '\n'), 60);
+  const bool table = *GetParam().pair_loss != 0;  // a loss takes two to four lines
+  EXPECT_LE(std::count(recipe.begin(), recipe.end(), '\n'), table ? 100 : 60);
   EXPECT_TRUE(has(read_file(source("recipes/README.md")), "[" + file + "](" + file + ")"));
   EXPECT_TRUE(has(read_file(source("docs/recipes.md")), "](../recipes/" + file + ")"));
 }
 
+class MarginsApart : public ShippedRecipes {};
+
+TEST_P(MarginsApart, AreLoggedForPolicyAndReference) {
+  ASSERT_EQ(run(text(), "r", false, 2, sets({"optim.lr=0.003", "optim.warmup=0"})), "");
+  const auto metric = [&](const std::string& name, size_t step) {
+    return values("r", "train/" + name).at(step);
+  };
+  for (const size_t step : {0, 1}) {
+    const double policy = metric("margin_policy", step), reference = metric("margin_reference", step);
+    EXPECT_NEAR(policy, metric("logprob_chosen", step) - metric("logprob_rejected", step), 1e-4);
+    EXPECT_NEAR(0.1 * (policy - reference),
+                metric("reward_chosen", step) - metric("reward_rejected", step), 1e-4);
+    EXPECT_EQ(policy == reference, step == 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, MarginsApart, testing::Values(kStarts[0], pair_loss("hinge", 1)),
+                         [](const auto& info) { return name_of(info.param); });
+
 INSTANTIATE_TEST_SUITE_P(All, ShippedRecipes, testing::ValuesIn(kStarts),
-                         [](const auto& info) { return std::string(info.param.recipe); });
+                         [](const auto& info) { return name_of(info.param); });
 
 }  // namespace xrun
