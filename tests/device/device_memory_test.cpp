@@ -15,7 +15,7 @@
 #include "tests/device/device_train.h"
 #include "tests/pretend/pretend_memory.h"
 
-namespace xrun {
+namespace xrun::device_memory_test {
 namespace {
 
 constexpr int64_t kMb = 1'000'000;
@@ -104,4 +104,4 @@ TEST_F(DeviceMemoryTest, AnExportTakesTheRoomOfAFewWeights) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::device_memory_test

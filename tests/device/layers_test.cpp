@@ -8,7 +8,7 @@
 #include "core/model/ops/op_call.h"
 #include "tests/tensor_difference.h"
 
-namespace xrun {
+namespace xrun::layers_test {
 namespace {
 
 template <class... Args>
@@ -101,4 +101,4 @@ TEST(LayersCheck, ShapesThatOnlyBroadcastAreRefused) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::layers_test

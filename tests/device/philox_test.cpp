@@ -6,7 +6,7 @@
 
 #include "core/base/philox.h"
 
-namespace xrun {
+namespace xrun::philox_test {
 namespace {
 
 TEST(KernelPhilox, GivesTheWordsOfTheRuns) {
@@ -21,4 +21,4 @@ TEST(KernelPhilox, GivesTheWordsOfTheRuns) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::philox_test

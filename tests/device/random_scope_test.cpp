@@ -9,7 +9,7 @@
 
 #include "tests/pretend/pretend_device.h"
 
-namespace xrun {
+namespace xrun::random_scope_test {
 namespace {
 
 TEST(RandomScopeOfDevices, PutsBackWhatASeedChanges) {
@@ -29,4 +29,4 @@ TEST(RandomScopeOfDevices, PutsBackWhatASeedChanges) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::random_scope_test

@@ -13,7 +13,7 @@
 #include "core/model/ops/op_call.h"
 #include "tests/tensor_difference.h"
 
-namespace xrun {
+namespace xrun::segment_attention_test {
 namespace {
 
 const std::vector<int64_t> kBorders = {0, 7, 7, 8, 27};  // one is empty, one a token
@@ -87,4 +87,4 @@ TEST(SegmentAttention, RefusesWhatIsNoPack) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::segment_attention_test

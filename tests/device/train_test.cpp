@@ -18,7 +18,7 @@
 #include "core/train/scorer.h"
 #include "tests/device/device_train.h"
 
-namespace xrun {
+namespace xrun::train_test {
 namespace {
 
 class SameSteps : public DeviceTrain {
@@ -189,4 +189,4 @@ TEST_F(DeviceTrain, RefusesAMixtureOfExperts) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::train_test

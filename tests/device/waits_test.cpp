@@ -11,7 +11,7 @@
 #include "core/train/logprob_column.h"
 #include "tests/device/device_train.h"
 
-namespace xrun {
+namespace xrun::waits_test {
 namespace {
 
 // What waited since it was made.
@@ -134,4 +134,4 @@ TEST_F(DeviceTrain, SlowManyValuesOfAReferenceAreStoredAlongTheWay) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::waits_test

@@ -7,7 +7,7 @@
 #include "core/model/ops/dropout_mask.h"
 #include "tests/gpu/plugin.h"
 
-namespace xrun {
+namespace xrun::dropout_cuda_test {
 namespace {
 
 TEST(DropoutCuda, MasksAreThoseOfTheCpu) {
@@ -22,4 +22,4 @@ TEST(DropoutCuda, MasksAreThoseOfTheCpu) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::dropout_cuda_test

@@ -11,7 +11,7 @@
 #include "tests/gpu/plugin.h"
 #include "tests/tensor_difference.h"
 
-namespace xrun {
+namespace xrun::layers_cuda_test {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
@@ -110,4 +110,4 @@ INSTANTIATE_TEST_SUITE_P(Types, LayersCuda, testing::Values(at::kFloat, at::kBFl
                          [](const auto& info) { return c10::toString(info.param); });
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::layers_cuda_test

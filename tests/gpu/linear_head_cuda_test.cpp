@@ -16,7 +16,7 @@
 #include "tests/gpu/plugin.h"
 #include "tests/tensor_difference.h"
 
-namespace xrun {
+namespace xrun::linear_head_cuda_test {
 namespace {
 
 struct Problem {
@@ -128,4 +128,4 @@ INSTANTIATE_TEST_SUITE_P(Types, LinearHeadCuda, testing::Values(at::kFloat, at::
                          [](const auto& info) { return c10::toString(info.param); });
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::linear_head_cuda_test

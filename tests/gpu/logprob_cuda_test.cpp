@@ -11,7 +11,7 @@
 #include "tests/gpu/plugin.h"
 #include "tests/tensor_difference.h"
 
-namespace xrun {
+namespace xrun::logprob_cuda_test {
 namespace {
 
 struct Result {
@@ -43,4 +43,4 @@ TEST(LogprobCuda, AgreesWithTheCpuKeptAndRecomputed) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::logprob_cuda_test

@@ -12,7 +12,7 @@
 #include "tests/tensor_difference.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::model_cuda_test {
 namespace {
 
 class ModelCuda : public testing::TestWithParam<const char*> {
@@ -68,4 +68,4 @@ INSTANTIATE_TEST_SUITE_P(Family, ModelCuda,
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::model_cuda_test

@@ -8,7 +8,7 @@
 #include "tests/core/train/trained.h"
 #include "tests/gpu/plugin.h"
 
-namespace xrun {
+namespace xrun::step_cuda_test {
 namespace {
 
 class StepCuda : public testing::Test {
@@ -113,4 +113,4 @@ TEST_F(StepCuda, RecomputedBlocksGiveTheSameBits) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::step_cuda_test

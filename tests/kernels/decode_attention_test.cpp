@@ -2,7 +2,7 @@
 
 #include "tests/kernels/kernel_case.h"
 
-namespace xrun {
+namespace xrun::decode_attention_test {
 
 class DecodeAttentionTest : public KernelTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, DecodeAttentionTest, all_instruction_sets(), instruction_set_name);
@@ -44,4 +44,4 @@ TEST_P(DecodeAttentionTest, AgreesWithDoublePrecisionAndReadsOnlyFilledRows) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::decode_attention_test

@@ -2,7 +2,7 @@
 
 #include "tests/kernels/kernel_case.h"
 
-namespace xrun {
+namespace xrun::exp_row_test {
 
 class ExpRowTest : public KernelTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, ExpRowTest, all_instruction_sets(), instruction_set_name);
@@ -34,4 +34,4 @@ TEST_P(ExpRowTest, AgreesWithDoublePrecision) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::exp_row_test

@@ -6,7 +6,7 @@
 
 #include "tests/kernels/kernel_case.h"
 
-namespace xrun {
+namespace xrun::head_rows_test {
 
 class HeadRowsTest : public KernelTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, HeadRowsTest, all_instruction_sets(), instruction_set_name);
@@ -142,4 +142,4 @@ TEST_P(HeadRowsTest, TopOfEqualLogitsHasTheLowestIds) {
   EXPECT_EQ(out.top_id, (std::vector<int64_t>{17, 4999, 0, 1, 2, 3}));
 }
 
-}  // namespace xrun
+}  // namespace xrun::head_rows_test

@@ -2,7 +2,7 @@
 
 #include "tests/kernels/kernel_case.h"
 
-namespace xrun {
+namespace xrun::rms_norm_test {
 
 class RmsNormTest : public KernelTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, RmsNormTest, all_instruction_sets(), instruction_set_name);
@@ -91,4 +91,4 @@ TEST_P(RmsNormTest, BackwardInBf16StaysWithinItsRounding) {
   for (int64_t i = 0; i < width; ++i) EXPECT_EQ(dx[i], to_bf16(wide_dx[i]));
 }
 
-}  // namespace xrun
+}  // namespace xrun::rms_norm_test

@@ -2,7 +2,7 @@
 
 #include "tests/kernels/kernel_case.h"
 
-namespace xrun {
+namespace xrun::rope_test {
 
 class RopeTest : public KernelTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, RopeTest, all_instruction_sets(), instruction_set_name);
@@ -39,4 +39,4 @@ TEST_P(RopeTest, InBf16RoundsOnce) {
   EXPECT_EQ(y, to_bf16(wide_y));
 }
 
-}  // namespace xrun
+}  // namespace xrun::rope_test

@@ -2,7 +2,7 @@
 
 #include "tests/kernels/kernel_case.h"
 
-namespace xrun {
+namespace xrun::softmax_rows_test {
 
 class SoftmaxRowsTest : public KernelTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, SoftmaxRowsTest, all_instruction_sets(), instruction_set_name);
@@ -80,4 +80,4 @@ TEST(CpuKernels, TheChosenTableIsTheWidestThatTheMachineRuns) {
   EXPECT_EQ(kernels::cpu_kernels_named("sse9"), nullptr);
 }
 
-}  // namespace xrun
+}  // namespace xrun::softmax_rows_test

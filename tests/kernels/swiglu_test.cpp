@@ -2,7 +2,7 @@
 
 #include "tests/kernels/kernel_case.h"
 
-namespace xrun {
+namespace xrun::swiglu_test {
 
 class SwiGluTest : public KernelTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, SwiGluTest, all_instruction_sets(), instruction_set_name);
@@ -37,4 +37,4 @@ TEST_P(SwiGluTest, InBf16TheActivationIsRoundedBeforeTheProduct) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::swiglu_test

@@ -9,7 +9,7 @@
 #include "tests/tree.h"
 #include "tools/fuzz/fuzz_target.h"
 
-namespace xrun {
+namespace xrun::fuzz_corpus_test {
 namespace {
 
 const std::filesystem::path kCorpora = std::filesystem::path(source_path("tests/data/fuzz"));
@@ -39,4 +39,4 @@ TEST(FuzzCorpora, BelongToATargetEach) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::fuzz_corpus_test

@@ -12,7 +12,7 @@
 #include "core/base/file.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::model_commands_test {
 namespace {
 
 const std::string kBinary = binary_path("xrun");
@@ -68,4 +68,4 @@ TEST_F(ModelCommands, AnUnknownModelIsBadUsage) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::model_commands_test

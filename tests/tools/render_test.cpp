@@ -11,7 +11,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::render_test {
 
 namespace {
 
@@ -120,4 +120,4 @@ TEST_F(Render, BadUsageIsStatusTwoAndAMissingFileStatusOne) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::render_test

@@ -13,7 +13,7 @@
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
 
-namespace xrun {
+namespace xrun::child_process_test {
 namespace {
 
 class ChildProcess : public testing::Test {
@@ -72,4 +72,4 @@ TEST_F(ChildProcess, IsKilledWhenItIsTime) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::child_process_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::count_text_test {
 namespace {
 
 TEST(CountText, CountsAreGroupedByThousands) {
@@ -20,4 +20,4 @@ TEST(CountText, BytesGoByPowersOfAThousand) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::count_text_test

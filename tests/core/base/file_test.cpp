@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 
-namespace xrun {
+namespace xrun::file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -112,4 +112,4 @@ TEST(Hash, FieldsDoNotRunTogether) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::file_test

@@ -5,7 +5,7 @@
 #include "core/base/file.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::folder_list_test {
 namespace {
 
 TEST(FolderList, EntriesStandByName) {
@@ -35,4 +35,4 @@ TEST(NearestExisting, IsTheFolderItselfOrTheFirstAboveThatIsThere) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::folder_list_test

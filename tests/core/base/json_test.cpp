@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace xrun {
+namespace xrun::json_test {
 namespace {
 
 std::string error_of(std::string_view text) {
@@ -141,4 +141,4 @@ TEST(Json, StyleFollowsPythonsDumps) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::json_test

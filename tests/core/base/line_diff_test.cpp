@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::line_diff_test {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -50,4 +50,4 @@ TEST(LineDiff, HugeTextsThatPartEndInBoundedTime) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::line_diff_test

@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace xrun {
+namespace xrun::philox_test {
 namespace {
 
 // Known answers of the authors' Random123 library (kat_vectors, philox4x32 10 rounds).
@@ -37,4 +37,4 @@ TEST(Philox, UnitNumbersStayBelowOne) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::philox_test

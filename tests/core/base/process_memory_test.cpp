@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace xrun {
+namespace xrun::process_memory_test {
 
 TEST(ProcessMemory, CountsWhatIsTouched) {
   const int64_t before = resident_bytes();
@@ -15,4 +15,4 @@ TEST(ProcessMemory, CountsWhatIsTouched) {
   EXPECT_GT(peak_resident_bytes(), before + (int64_t{56} << 20));
 }
 
-}  // namespace xrun
+}  // namespace xrun::process_memory_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::shell_word_test {
 
 TEST(ShellWord, QuotesOnlyWhatAShellWouldRead) {
   EXPECT_EQ(shell_word("runs/a-1.lua"), "runs/a-1.lua");
@@ -12,4 +12,4 @@ TEST(ShellWord, QuotesOnlyWhatAShellWouldRead) {
   EXPECT_EQ(shell_word("it's $HOME"), R"('it'\''s $HOME')");
 }
 
-}  // namespace xrun
+}  // namespace xrun::shell_word_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::suggest_test {
 namespace {
 
 TEST(Suggest, CountsASwapOfNeighboursAsOne) {
@@ -24,4 +24,4 @@ TEST(Suggest, OfTwoAsNearTheOneThatBeginsAlikeWins) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::suggest_test

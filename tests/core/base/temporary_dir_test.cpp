@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-namespace xrun {
+namespace xrun::temporary_dir_test {
 namespace {
 
 void fill(const std::filesystem::path& folder) {
@@ -52,4 +52,4 @@ TEST(TemporaryDir, OneThatNobodyHoldsIsRemovedByTheNext) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::temporary_dir_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::utf8_test {
 namespace {
 
 TEST(Utf8, RoundTripsTheEdgesOfEachLength) {
@@ -44,4 +44,4 @@ TEST(Utf8, ATextIsShortenedBetweenTwoCharacters) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::utf8_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::config_field_test {
 
 TEST(ConfigFields, DeclareEachPathOnceWithADoc) {
   std::vector<std::string> seen;
@@ -13,4 +13,4 @@ TEST(ConfigFields, DeclareEachPathOnceWithADoc) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::config_field_test

@@ -6,7 +6,7 @@
 #include "core/config/config_field.h"
 #include "core/base/error.h"
 
-namespace xrun {
+namespace xrun::config_test {
 namespace {
 
 Config read(const std::string& body, std::vector<std::string> sets = {}) {
@@ -295,4 +295,4 @@ TEST(RecipeConfig, JsonHasValuesAndOrigins) {
   EXPECT_EQ(json.at("origins").at("save.keep").as_string(), "default");
 }
 
-}  // namespace xrun
+}  // namespace xrun::config_test

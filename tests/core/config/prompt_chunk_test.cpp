@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::prompt_chunk_test {
 namespace {
 
 TEST(PromptChunk, TopLevelLocalsBecomeNamesOfTheEnvironment) {
@@ -41,4 +41,4 @@ TEST(PromptChunk, LinesStayWhereTheyAre) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::prompt_chunk_test

@@ -11,7 +11,7 @@
 #include "core/base/file.h"
 #include "core/model/weights/hf_config.h"
 
-namespace xrun {
+namespace xrun::gemm_choice_test {
 namespace {
 
 class GemmChoiceTest : public testing::Test {
@@ -130,4 +130,4 @@ TEST_F(GemmChoiceTest, SaysWhatItRestsOn) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::gemm_choice_test

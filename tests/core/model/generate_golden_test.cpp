@@ -18,7 +18,7 @@
 #include "tests/core/model/golden_pack.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::generate_golden_test {
 
 namespace {
 
@@ -93,4 +93,4 @@ TEST_P(GenerateGoldenTest, LogProbsAreThoseOfTheTrainingForward) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::generate_golden_test

@@ -16,7 +16,7 @@
 #include "core/model/init_model.h"
 #include "core/model/model.h"
 
-namespace xrun {
+namespace xrun::generate_test {
 
 namespace {
 
@@ -258,4 +258,4 @@ TEST_F(GenerateTest, ALongropeSequenceIsRefilledWhereItCrosses) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::generate_test

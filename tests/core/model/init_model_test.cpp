@@ -13,7 +13,7 @@
 #include "core/model/model.h"
 #include "core/model/weights/safetensors.h"
 
-namespace xrun {
+namespace xrun::init_model_test {
 
 namespace {
 
@@ -183,4 +183,4 @@ TEST_F(InitModelTest, AFailedExportKeepsTheEarlierOne) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::init_model_test

@@ -14,7 +14,7 @@
 #include "core/model/memory_limit.h"
 #include "core/model/memory_plan.h"
 
-namespace xrun {
+namespace xrun::memory_change_test {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
@@ -192,4 +192,4 @@ TEST_F(SmallestChange, ManyLayersArePlannedAtOnce) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::memory_change_test

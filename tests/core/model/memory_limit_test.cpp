@@ -16,7 +16,7 @@
 #include "core/model/ops/memory_count.h"
 #include "core/model/model.h"
 
-namespace xrun {
+namespace xrun::memory_limit_test {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
@@ -141,4 +141,4 @@ TEST_F(MemoryLimit, WeightsBeyondItAreRefusedBeforeTheyAreRead) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::memory_limit_test

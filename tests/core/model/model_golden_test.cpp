@@ -15,7 +15,7 @@
 #include "tests/tensor_difference.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::model_golden_test {
 
 namespace {
 
@@ -146,4 +146,4 @@ TEST_P(ModelGoldenTest, Bf16StaysWithinItsTolerance) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::model_golden_test

@@ -18,7 +18,7 @@
 #include "core/model/init_model.h"
 #include "core/model/weights/safetensors.h"
 
-namespace xrun {
+namespace xrun::model_test {
 
 namespace {
 
@@ -271,4 +271,4 @@ TEST_F(ModelTest, TheNumberOfThreadsChangesNothingBeyondRounding) {
   EXPECT_LT((many - one).abs().max().item<double>(), 1e-5);
 }
 
-}  // namespace xrun
+}  // namespace xrun::model_test

@@ -13,7 +13,7 @@
 #include "tests/gradient_check.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::moe_test {
 
 namespace {
 
@@ -130,4 +130,4 @@ TEST(Moe, BalanceIsTransformersForOneLayer) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::moe_test

@@ -16,7 +16,7 @@
 #include "core/base/json.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::sampling_test {
 
 namespace {
 
@@ -205,4 +205,4 @@ TEST(Sampling, NamesAnOptionOutOfRange) {
   EXPECT_EQ(message({.temperature = 1000, .top_k = 1, .top_p = 1e-9, .min_p = 1}), "no error");
 }
 
-}  // namespace xrun
+}  // namespace xrun::sampling_test

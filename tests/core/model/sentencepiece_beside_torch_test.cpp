@@ -9,7 +9,7 @@
 #include "core/text/tokenizer/tokenizer.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::sentencepiece_beside_torch_test {
 
 namespace {
 
@@ -26,4 +26,4 @@ TEST(SentencePieceBesideTorch, EncodesWhileTorchComputes) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::sentencepiece_beside_torch_test

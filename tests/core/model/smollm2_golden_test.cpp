@@ -15,7 +15,7 @@
 #include "core/text/tokenizer/tokenizer.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::smollm2_golden_test {
 
 namespace {
 
@@ -80,4 +80,4 @@ TEST_F(SmolLm2Golden, SlowPackedLogitsAreThoseOfTransformers) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::smollm2_golden_test

@@ -15,7 +15,7 @@
 #include "core/model/init_model.h"
 #include "core/model/model.h"
 
-namespace xrun {
+namespace xrun::work_interrupt_test {
 namespace {
 
 class WorkInterrupt : public testing::Test {
@@ -47,4 +47,4 @@ TEST_F(WorkInterrupt, StopsAPassOnlyWhereAPollSaysSo) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::work_interrupt_test

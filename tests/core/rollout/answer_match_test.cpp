@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::answer_match_test {
 
 TEST(AnswerMatch, AnAnswerIsFoundInEitherCaseAsWholeWords) {
   EXPECT_TRUE(holds_answer("The capital is PARIS.", "Paris"));
@@ -28,4 +28,4 @@ TEST(AnswerMatch, AnEdgeThatIsNoLetterMayTouchAWord) {
   EXPECT_FALSE(holds_answer("a%w+", "[a-z]")) << "an answer is no pattern";
 }
 
-}  // namespace xrun
+}  // namespace xrun::answer_match_test

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 
-namespace xrun {
+namespace xrun::stop_text_test {
 
 namespace {
 
@@ -63,4 +63,4 @@ TEST(StopText, AnEmptyStopAndOneThatIsNotUtf8AreRefused) {
   EXPECT_NO_THROW(check_stop_strings({"é", "\n"}));
 }
 
-}  // namespace xrun
+}  // namespace xrun::stop_text_test

@@ -15,7 +15,7 @@
 #include "core/text/tokenizer/tokenizer.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::text_sampler_test {
 
 namespace {
 
@@ -157,4 +157,4 @@ TEST_F(TextSampler, AnswersEndWithWhatModelAndTokenizerName) {
             std::vector<int32_t>({*tokenizer_->id_of("<|im_end|>")}));
 }
 
-}  // namespace xrun
+}  // namespace xrun::text_sampler_test

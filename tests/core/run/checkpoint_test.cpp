@@ -7,7 +7,7 @@
 #include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
 
-namespace xrun {
+namespace xrun::checkpoint_test {
 namespace {
 
 struct Toy {
@@ -227,4 +227,4 @@ TEST(CheckpointFault, EveryFailingSyncLeavesAUsableCheckpoint) { fail_each("fsyn
 TEST(CheckpointFault, EveryFailingRenameLeavesAUsableCheckpoint) { fail_each("rename"); }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::checkpoint_test

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace xrun {
+namespace xrun::disk_space_test {
 namespace {
 
 TEST(DiskSpace, SaysWhatIsFreeAndWhatIsWanted) {
@@ -26,4 +26,4 @@ TEST(DiskSpace, SaysWhatIsFreeAndWhatIsWanted) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::disk_space_test

@@ -5,7 +5,7 @@
 #include "core/data/packs/packed_batch.h"
 #include "tests/core/run/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::failed_batch_test {
 namespace {
 
 std::string name_row(int64_t row) { return "pairs.jsonl:" + std::to_string(row + 1); }
@@ -44,4 +44,4 @@ TEST(FailedBatch, IsNamedInTheMessage) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::failed_batch_test

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 
-namespace xrun {
+namespace xrun::kept_profile_test {
 namespace {
 
 std::string line(int number, const std::string& text, int n) {
@@ -45,4 +45,4 @@ TEST(KeptProfile, RefusesWhatIsNone) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::kept_profile_test

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/train/saveable.h"
 
-namespace xrun {
+namespace xrun::kept_state_test {
 namespace {
 
 class Counter : public Saveable {
@@ -64,4 +64,4 @@ TEST(KeptState, HoldsNothingAfterACopyThatFailed) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::kept_state_test

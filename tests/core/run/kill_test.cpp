@@ -11,7 +11,7 @@
 #include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
 
-namespace xrun {
+namespace xrun::kill_test {
 namespace {
 
 ToyLoop loop_of_child(bool resume) {
@@ -67,4 +67,4 @@ TEST(SlowKill, ARunKilledFiftyTimesEndsLikeTheUndisturbedOne) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::kill_test

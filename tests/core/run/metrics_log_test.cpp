@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "tests/core/run/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::metrics_log_test {
 namespace {
 
 using Values = std::vector<std::pair<std::string, double>>;
@@ -99,4 +99,4 @@ TEST(MetricsLog, AStepMayBeWrittenAgainAfterAFullDisk) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::metrics_log_test

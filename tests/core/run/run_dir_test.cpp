@@ -7,7 +7,7 @@
 #include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
 
-namespace xrun {
+namespace xrun::run_dir_test {
 namespace {
 
 RunDir open_dir(const std::filesystem::path& path, bool resume = false, bool force = false,
@@ -271,4 +271,4 @@ TEST(RunDir, IsNamedByRecipeAndHash) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::run_dir_test

@@ -4,7 +4,7 @@
 
 #include "tests/core/run/toy_run.h"
 
-namespace xrun {
+namespace xrun::run_identity_test {
 namespace {
 
 std::string described(const RunIdentity& before, const RunIdentity& now) {
@@ -71,4 +71,4 @@ TEST(Difference, TheOrderOfKeysIsNone) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::run_identity_test

@@ -8,7 +8,7 @@
 #include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
 
-namespace xrun {
+namespace xrun::run_parting_test {
 namespace {
 
 constexpr const char* kMetrics =
@@ -90,4 +90,4 @@ TEST_F(ComparedRuns, NeedsCheckpoints) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::run_parting_test

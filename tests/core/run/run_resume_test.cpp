@@ -9,7 +9,7 @@
 #include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
 
-namespace xrun {
+namespace xrun::run_resume_test {
 namespace {
 
 // A run in `dir`, resumed if one stands there.
@@ -117,4 +117,4 @@ TEST(RunResume, ADamagedPositionNamesItsFile) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::run_resume_test

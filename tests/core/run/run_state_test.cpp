@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace xrun {
+namespace xrun::run_state_test {
 namespace {
 
 TEST(RunState, WhatJsonCannotHoldComesBack) {
@@ -25,4 +25,4 @@ TEST(RunState, WhatJsonCannotHoldComesBack) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::run_state_test

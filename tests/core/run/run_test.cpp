@@ -9,7 +9,7 @@
 #include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
 
-namespace xrun {
+namespace xrun::run_test {
 namespace {
 
 struct Outcome {
@@ -288,4 +288,4 @@ TEST(Run, ReplayedLogsAreDroppedAndSaidSo) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::run_test

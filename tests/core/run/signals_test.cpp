@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "tests/core/run/child_process.h"
 
-namespace xrun {
+namespace xrun::signals_test {
 namespace {
 
 std::atomic<int> hooked = 0;
@@ -119,4 +119,4 @@ TEST(Interrupt, KeepsTheFirstSignalAndThrowsIt) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::signals_test

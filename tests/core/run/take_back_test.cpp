@@ -11,7 +11,7 @@
 #include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
 
-namespace xrun {
+namespace xrun::take_back_test {
 namespace {
 
 class TakeBack : public testing::Test {
@@ -121,4 +121,4 @@ TEST_F(TakeBack, OnceAndOnlyBetweenBodies) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::take_back_test

@@ -8,7 +8,7 @@
 #include "tests/core/run/scratch_folder.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::tensorboard_test {
 namespace {
 
 using Scalars = std::vector<std::pair<std::string, double>>;
@@ -86,4 +86,4 @@ TEST(TensorBoard, LeavesOutWhatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::tensorboard_test

@@ -16,7 +16,7 @@
 #include "tests/core/train/stub_trainable.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::adamw_test {
 namespace {
 
 Json golden() { return read_json(source_path("tests/golden/adamw.json")); }
@@ -247,4 +247,4 @@ TEST(AdamW, TheGradientNormDoesNotDependOnThreads) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::adamw_test

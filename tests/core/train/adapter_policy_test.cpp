@@ -12,7 +12,7 @@
 #include "core/model/weights/adapter_files.h"
 #include "tests/core/train/trained.h"
 
-namespace xrun {
+namespace xrun::adapter_policy_test {
 namespace {
 
 class AdapterPolicyTest : public testing::Test {
@@ -154,4 +154,4 @@ TEST_F(AdapterPolicyTest, WhatDoesNotFitIsRefusedBeforeWeightsLoad) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::adapter_policy_test

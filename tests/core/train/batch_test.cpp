@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "tests/core/train/tiny_pairs.h"
 
-namespace xrun {
+namespace xrun::batch_test {
 namespace {
 
 template <class F>
@@ -163,4 +163,4 @@ TEST(View, SequencesHaveNoSides) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::batch_test

@@ -18,7 +18,7 @@
 #include "tests/core/train/tiny_pairs.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::data_batch_test {
 namespace {
 
 const std::string kGolden = source_path("tests/golden/");
@@ -117,4 +117,4 @@ TEST_F(DataBatchTest, AnEmptySplitHasNoMetrics) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::data_batch_test

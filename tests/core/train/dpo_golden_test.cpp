@@ -6,7 +6,7 @@
 #include "tests/core/train/golden_steps.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::dpo_golden_test {
 namespace {
 
 const std::string kGolden = source_path("tests/golden/");
@@ -67,4 +67,4 @@ TEST_P(DpoGolden, TwentyStepsAgreeWithPlainPyTorch) {
 INSTANTIATE_TEST_SUITE_P(Packing, DpoGolden, testing::Values(4u, 1u));
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::dpo_golden_test

@@ -13,7 +13,7 @@
 #include "core/train/reference.h"
 #include "tests/core/train/step_fixture.h"
 
-namespace xrun {
+namespace xrun::evaluate_test {
 namespace {
 
 // Hands out the pairs in batches of `per_batch`, each in packs of `per_pack`.
@@ -128,4 +128,4 @@ TEST_F(EvaluateTest, ANonFiniteLossNamesItsRow) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::evaluate_test

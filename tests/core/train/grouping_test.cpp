@@ -8,7 +8,7 @@
 
 #include "tests/core/train/step_fixture.h"
 
-namespace xrun {
+namespace xrun::grouping_test {
 namespace {
 
 template <class F>
@@ -184,4 +184,4 @@ TEST_F(ChunkStep, AChunkLiesInOneSegment) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::grouping_test

@@ -9,7 +9,7 @@
 #include "core/model/ops/memory_count.h"
 #include "tests/core/train/step_fixture.h"
 
-namespace xrun {
+namespace xrun::load_memory_test {
 namespace {
 
 class LoadMemory : public testing::Test {
@@ -80,4 +80,4 @@ TEST_F(LoadMemory, APolicyAndItsReferenceHoldSixteenBytesAWeight) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::load_memory_test

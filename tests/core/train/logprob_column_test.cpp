@@ -10,7 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
 
-namespace xrun {
+namespace xrun::logprob_column_test {
 namespace {
 
 class LogprobColumnTest : public testing::Test {
@@ -138,4 +138,4 @@ TEST_F(LogprobColumnTest, RefusesAFolderWhoseKeyDocumentIsAnothers) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::logprob_column_test

@@ -4,7 +4,7 @@
 
 #include "core/train/batch.h"
 
-namespace xrun {
+namespace xrun::logprob_stand_in_test {
 namespace {
 
 std::unique_ptr<Batch> batch_of(int64_t tokens) {
@@ -41,4 +41,4 @@ TEST(LogprobStandIn, GivesOneLeafUntilItForgets) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::logprob_stand_in_test

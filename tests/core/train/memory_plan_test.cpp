@@ -13,7 +13,7 @@
 
 #include "tests/core/train/memory_steps.h"
 
-namespace xrun {
+namespace xrun::memory_plan_test {
 namespace {
 
 int64_t bytes_of(const std::vector<MemoryKind>& plan, const std::string& name) {
@@ -184,4 +184,4 @@ INSTANTIATE_TEST_SUITE_P(SlowModels, GrowthOfSteps, testing::ValuesIn(cases_name
                          name_of);
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::memory_plan_test

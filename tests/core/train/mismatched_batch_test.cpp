@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "tests/core/train/tiny_pairs.h"
 
-namespace xrun {
+namespace xrun::mismatched_batch_test {
 namespace {
 
 struct Answer {
@@ -109,4 +109,4 @@ TEST(MismatchedBatch, OneSequenceHasNoOther) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::mismatched_batch_test

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace xrun {
+namespace xrun::objective_gradient_test {
 namespace {
 
 TEST(LogprobCheck, AllowsMoreErrorWhereTheLossIsNarrow) {
@@ -23,4 +23,4 @@ TEST(LogprobCheck, AgreesWithNoErrorThatIsNoNumber) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::objective_gradient_test

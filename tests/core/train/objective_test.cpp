@@ -6,7 +6,7 @@
 #include "core/train/batch.h"
 #include "tests/core/train/tiny_pairs.h"
 
-namespace xrun {
+namespace xrun::objective_test {
 namespace {
 
 std::string breach(std::vector<std::pair<Unit, at::Tensor>> losses) {
@@ -76,4 +76,4 @@ TEST(Unit, NamesGoThereAndBack) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::objective_test

@@ -13,7 +13,7 @@
 #include "tests/core/train/step_fixture.h"
 #include "tests/head_oracle.h"
 
-namespace xrun {
+namespace xrun::policy_head_test {
 namespace {
 
 HeadOptions everything() {
@@ -297,4 +297,4 @@ TEST_F(PolicyHeadTest, ATokenBehindTheColumnsIsRefused) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::policy_head_test

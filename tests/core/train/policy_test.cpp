@@ -17,7 +17,7 @@
 #include "tests/core/train/tiny_pairs.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::policy_test {
 namespace {
 
 const std::filesystem::path kData = source_path("tests/data");
@@ -167,4 +167,4 @@ TEST(Policy, ATokenizerThatIsMissingIsNamedWhenAskedFor) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::policy_test

@@ -10,7 +10,7 @@
 #include "core/train/reference.h"
 #include "tests/core/train/step_fixture.h"
 
-namespace xrun {
+namespace xrun::precision_test {
 namespace {
 
 class PrecisionTest : public testing::Test {
@@ -81,4 +81,4 @@ TEST_F(PrecisionTest, TheTypeOfProductsIsFixedOnceWeightsAreLoaded) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::precision_test

@@ -12,7 +12,7 @@
 #include "core/train/step.h"
 #include "tests/core/train/tiny_pairs.h"
 
-namespace xrun {
+namespace xrun::reference_fault_test {
 namespace {
 
 class ReferenceFault : public testing::Test {
@@ -78,4 +78,4 @@ TEST_F(ReferenceFault, ADestructorOnAFullDiskThrowsNothing) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::reference_fault_test

@@ -9,7 +9,7 @@
 #include "core/model/weights/safetensors.h"
 #include "tests/core/train/reference_fixture.h"
 
-namespace xrun {
+namespace xrun::reference_resume_test {
 namespace {
 
 using ReferenceResume = ReferenceTest;
@@ -127,4 +127,4 @@ TEST_F(ReferenceResume, OneWhoseWeightsAreNotAllThereIsRefused) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::reference_resume_test

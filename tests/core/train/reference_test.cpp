@@ -14,7 +14,7 @@
 #include "core/train/evaluate.h"
 #include "tests/core/train/reference_fixture.h"
 
-namespace xrun {
+namespace xrun::reference_test {
 namespace {
 
 TEST_F(ReferenceTest, SharesThePolicysForwardUntilTheFirstUpdate) {
@@ -208,4 +208,4 @@ TEST_F(ReferenceTest, Bfloat16KeepsTheSameStepZero) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::reference_test

@@ -6,7 +6,7 @@
 #include "core/base/json.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::schedule_test {
 namespace {
 
 TEST(Schedule, FactorsAreTransformersOwn) {
@@ -41,4 +41,4 @@ TEST(Schedule, AnUnknownNameListsTheKnownOnes) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::schedule_test

@@ -9,7 +9,7 @@
 #include "tests/core/train/step_fixture.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::scorer_test {
 namespace {
 
 const std::filesystem::path kGolden = source_path("tests/golden");
@@ -157,4 +157,4 @@ TEST_F(ScorerTest, AgreesWithTransformersAndExportsWhatItWouldWrite) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::scorer_test

@@ -7,7 +7,7 @@
 #include "tests/core/train/golden_steps.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::sft_golden_test {
 namespace {
 
 const std::string kGolden = source_path("tests/golden/");
@@ -64,4 +64,4 @@ TEST(SftGolden, TheMixtureDrawsThoseRows) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::sft_golden_test

@@ -5,7 +5,7 @@
 #include "core/model/init_model.h"
 #include "tests/core/train/step_fixture.h"
 
-namespace xrun {
+namespace xrun::step_experts_test {
 namespace {
 
 class ExpertStepTest : public StepTest {
@@ -109,4 +109,4 @@ TEST_F(StepTest, ADenseModelHasNoExpertMetrics) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::step_experts_test

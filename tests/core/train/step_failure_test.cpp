@@ -8,7 +8,7 @@
 #include "core/train/step.h"
 #include "tests/core/train/step_fixture.h"
 
-namespace xrun {
+namespace xrun::step_failure_test {
 namespace {
 
 TEST_F(StepTest, ANonFiniteLossNamesItsRowAndChangesNothing) {
@@ -158,4 +158,4 @@ TEST_F(StepTest, ABatchMayBeSteppedTwice) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::step_failure_test

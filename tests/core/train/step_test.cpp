@@ -7,7 +7,7 @@
 
 #include "tests/core/train/step_fixture.h"
 
-namespace xrun {
+namespace xrun::step_test {
 namespace {
 
 TEST_F(StepTest, DpoStartsAtLn2WithAccuracyOneHalfAndNoReward) {
@@ -216,4 +216,4 @@ TEST_F(StepTest, RandomNumbersOfAnObjectiveAreThoseOfTheStepAndMicroBatch) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::step_test

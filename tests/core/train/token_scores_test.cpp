@@ -9,7 +9,7 @@
 #include "core/train/reference.h"
 #include "tests/core/train/tiny_pairs.h"
 
-namespace xrun {
+namespace xrun::token_scores_test {
 namespace {
 
 TEST(TokenScores, AreThoseThatTrainingSeesWhateverTheOrderOfTheSegments) {
@@ -55,4 +55,4 @@ TEST(TokenScores, AReferenceThatIsThePolicyScoresAlike) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::token_scores_test

@@ -8,7 +8,7 @@
 #include "core/train/batch.h"
 #include "core/train/logprob_stand_in.h"
 
-namespace xrun {
+namespace xrun::unit_coupling_test {
 namespace {
 
 // Three pairs of four and three trained tokens a side, in one micro-batch.
@@ -75,4 +75,4 @@ TEST_F(CoupledRow, LeavesTheLogprobsAsTheyWere) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::unit_coupling_test

@@ -2,7 +2,7 @@
 
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::adamw_test {
 
 using AdamWBinding = SessionTest;
 
@@ -42,4 +42,4 @@ TEST_F(AdamWBinding, OptionsGivenDirectlyAreChecked) {
   has(make("{}"), "optim.lr is missing");
 }
 
-}  // namespace xrun
+}  // namespace xrun::adamw_test

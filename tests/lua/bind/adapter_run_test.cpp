@@ -2,7 +2,7 @@
 
 #include "tests/lua/bind/two_phases.h"
 
-namespace xrun {
+namespace xrun::adapter_run_test {
 
 using AdapterRun = TwoPhases;
 
@@ -36,4 +36,4 @@ TEST_F(AdapterRun, AResumeWithAnotherRankIsRefused) {
   has(run(recipe, "r", true, {}, {"lora.rank=2"}, /*force=*/true), "it belongs to another model");
 }
 
-}  // namespace xrun
+}  // namespace xrun::adapter_run_test

@@ -11,7 +11,7 @@
 #include "tests/lua/bind/recipe_fixture.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::api_text_test {
 
 // A state with every module of the engine, as a recipe sees it.
 class LuaApi : public RecipeTest {
@@ -97,4 +97,4 @@ TEST_F(LuaApi, EveryConfigKeyHasASentence) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::api_text_test

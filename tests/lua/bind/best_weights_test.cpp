@@ -2,7 +2,7 @@
 
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::best_weights_test {
 
 class BestWeights : public SessionTest {
  protected:
@@ -118,4 +118,4 @@ TEST_F(BestWeights, AnExportHasAFolderOfItsOwn) {
   EXPECT_FALSE(std::filesystem::exists("r/hf"));
 }
 
-}  // namespace xrun
+}  // namespace xrun::best_weights_test

@@ -3,7 +3,7 @@
 
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::data_sets_test {
 
 class DataSetBinding : public SessionTest {
  protected:
@@ -268,4 +268,4 @@ TEST_F(DataSetBinding, AFunctionThatCannotRunOnAWorkerIsRefused) {
       "a template sets no field of its first argument");
 }
 
-}  // namespace xrun
+}  // namespace xrun::data_sets_test

@@ -6,7 +6,7 @@
 #include "tests/pretend/pretend_device.h"
 #include "tests/pretend/pretend_memory.h"
 
-namespace xrun {
+namespace xrun::device_run_test {
 
 class DeviceRun : public SessionTest {
  protected:
@@ -111,4 +111,4 @@ TEST_F(DeviceRun, DecodesThroughACopyThatIsSaidOnce) {
   has(output_, "products in ");
 }
 
-}  // namespace xrun
+}  // namespace xrun::device_run_test

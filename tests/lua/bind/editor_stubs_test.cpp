@@ -8,7 +8,7 @@
 #include "lua/bind/modules.h"
 #include "tests/lua/state/lua_fixture.h"
 
-namespace xrun {
+namespace xrun::editor_stubs_test {
 
 class EditorStubs : public testing::Test {
  protected:
@@ -77,4 +77,4 @@ TEST_F(EditorStubs, NameNothingTwice) {
   EXPECT_GT(names.size(), 1000u);
 }
 
-}  // namespace xrun
+}  // namespace xrun::editor_stubs_test

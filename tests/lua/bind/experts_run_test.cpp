@@ -3,7 +3,7 @@
 #include "tests/lua/bind/session_fixture.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::experts_run_test {
 
 namespace {
 
@@ -56,4 +56,4 @@ TEST_F(ExpertsRun, ABalanceTermOfADenseModelIsRefused) {
   EXPECT_EQ(run(recipe("tiny", "0"), "s"), "");
 }
 
-}  // namespace xrun
+}  // namespace xrun::experts_run_test

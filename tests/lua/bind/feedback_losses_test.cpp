@@ -3,7 +3,7 @@
 
 #include "tests/lua/bind/given_logprobs.h"
 
-namespace xrun {
+namespace xrun::feedback_losses_test {
 
 class FeedbackLosses : public GivenLogprobs {
  protected:
@@ -22,4 +22,4 @@ TEST_F(FeedbackLosses, OfKtoEqualThoseOfTrl) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::feedback_losses_test

@@ -2,7 +2,7 @@
 
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::head_test {
 
 using HeadBinding = SessionTest;
 
@@ -109,4 +109,4 @@ TEST_F(HeadBinding, ABadOptionIsNamedWithItsLine) {
   has(objective("3"), "got 3, wanted a View");
 }
 
-}  // namespace xrun
+}  // namespace xrun::head_test

@@ -2,7 +2,7 @@
 
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::joint_steps_test {
 
 class JointSteps : public SessionTest {
  protected:
@@ -107,4 +107,4 @@ TEST_F(JointSteps, AnEmptySecondSetIsNamed) {
   has(run(text, "r"), "set 2 of run:steps has no rows; nothing can be trained");
 }
 
-}  // namespace xrun
+}  // namespace xrun::joint_steps_test

@@ -6,7 +6,7 @@
 #include "tests/lua/bind/session_fixture.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::memory_report_test {
 
 class MemoryOfRuns : public SessionTest {
  protected:
@@ -150,4 +150,4 @@ TEST_F(MemoryOfRuns, WhatWasMeasuredIsWrittenOnceItIs) {
             stopped.at("measured").at("weights").as_int());
 }
 
-}  // namespace xrun
+}  // namespace xrun::memory_report_test

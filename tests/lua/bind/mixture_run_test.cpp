@@ -2,7 +2,7 @@
 
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::mixture_run_test {
 
 class MixtureRun : public SessionTest {
  protected:
@@ -60,4 +60,4 @@ TEST_F(MixtureRun, AShuffleByBlocksResumesToTheSameBits) {
   expect_same_when_resumed(recipe, {2});
 }
 
-}  // namespace xrun
+}  // namespace xrun::mixture_run_test

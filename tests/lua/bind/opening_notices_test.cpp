@@ -3,7 +3,7 @@
 #include "core/model/weights/safetensors.h"
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::opening_notices_test {
 
 class OpeningNotices : public SessionTest {
  protected:
@@ -33,4 +33,4 @@ TEST_F(OpeningNotices, AHeadBesideTheEmbeddingThatItIsTiedToIsSaid) {
   has(output_, "config.json ties the head to the embedding, and the file holds lm_head.weight");
 }
 
-}  // namespace xrun
+}  // namespace xrun::opening_notices_test

@@ -3,7 +3,7 @@
 #include "lua/bind/modules.h"
 #include "tests/lua/state/lua_fixture.h"
 
-namespace xrun {
+namespace xrun::order_test {
 
 class LuaOrder : public LuaTest {
  protected:
@@ -98,4 +98,4 @@ TEST_F(LuaOrder, PackingRefusesWhatDoesNotFit) {
   error_has("return xrun.share_out({ 1 }, 0)", "0 ranks, wanted at least 1");
 }
 
-}  // namespace xrun
+}  // namespace xrun::order_test

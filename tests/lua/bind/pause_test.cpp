@@ -8,7 +8,7 @@
 #include "lua/bind/run_loop.h"
 #include "tests/lua/bind/two_phases.h"
 
-namespace xrun {
+namespace xrun::pause_test {
 namespace {
 
 class Pause : public TwoPhases {
@@ -104,4 +104,4 @@ TEST_F(Pause, AnInterruptedRunSavesAtThePause) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::pause_test

@@ -2,7 +2,7 @@
 
 #include "tests/lua/bind/two_phases.h"
 
-namespace xrun {
+namespace xrun::phases_test {
 
 using Phases = TwoPhases;
 
@@ -39,4 +39,4 @@ end
       "`lr`");
 }
 
-}  // namespace xrun
+}  // namespace xrun::phases_test

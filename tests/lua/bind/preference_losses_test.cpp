@@ -6,7 +6,7 @@
 
 #include "tests/lua/bind/given_logprobs.h"
 
-namespace xrun {
+namespace xrun::preference_losses_test {
 
 class PreferenceLosses : public GivenLogprobs {
  protected:
@@ -66,4 +66,4 @@ TEST_F(PreferenceLosses, AnotherSettingGivesOtherLosses) {
             1e-3);
 }
 
-}  // namespace xrun
+}  // namespace xrun::preference_losses_test

@@ -2,7 +2,7 @@
 
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::preference_rows_test {
 
 class PreferenceBinding : public SessionTest {
  protected:
@@ -101,4 +101,4 @@ TEST_F(PreferenceBinding, TablesGivenDirectlyAreCheckedLikeTheConfig) {
   has(run(head() + "train:split { fraction = 2 }\n", "r", true), "valid.fraction: got 2");
 }
 
-}  // namespace xrun
+}  // namespace xrun::preference_rows_test

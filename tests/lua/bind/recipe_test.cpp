@@ -2,7 +2,7 @@
 
 #include "tests/lua/bind/recipe_fixture.h"
 
-namespace xrun {
+namespace xrun::recipe_test {
 
 using RecipeRun = RecipeTest;
 
@@ -184,4 +184,4 @@ TEST_F(RecipeRun, LeavesTheStackOfTheStateBalanced) {
   EXPECT_EQ(lua_gettop(recipe.state()), 0);
 }
 
-}  // namespace xrun
+}  // namespace xrun::recipe_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::restored_row_test {
 namespace {
 
 struct Change {
@@ -49,4 +49,4 @@ INSTANTIATE_TEST_SUITE_P(Every, RestoredRow, testing::ValuesIn(kChanges),
                          [](const auto& one) { return one.param.name; });
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::restored_row_test

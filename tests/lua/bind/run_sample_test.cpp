@@ -2,7 +2,7 @@
 
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::run_sample_test {
 
 using RunSample = SessionTest;
 
@@ -90,4 +90,4 @@ TEST_F(RunSample, OptionsOutOfRangeAreNamed) {
   EXPECT_NE(refused("{ temprature = 1 }").find("temperature"), std::string::npos);
 }
 
-}  // namespace xrun
+}  // namespace xrun::run_sample_test

@@ -3,7 +3,7 @@
 #include "core/model/weights/safetensors.h"
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::run_test {
 
 using RunBinding = SessionTest;
 
@@ -262,4 +262,4 @@ for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, bad) end
   EXPECT_EQ(run(text, "full").find("to see whether it is the type"), std::string::npos);
 }
 
-}  // namespace xrun
+}  // namespace xrun::run_test

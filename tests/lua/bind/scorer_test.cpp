@@ -2,7 +2,7 @@
 
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::scorer_test {
 
 class ScorerBinding : public SessionTest {
  protected:
@@ -50,4 +50,4 @@ TEST_F(ScorerBinding, WantsAPolicyAndAView) {
       "give policies, scorers and optimizers, and keep plain values in run.state");
 }
 
-}  // namespace xrun
+}  // namespace xrun::scorer_test

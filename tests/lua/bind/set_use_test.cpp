@@ -4,7 +4,7 @@
 #include "core/data/cache/cache_reader.h"
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::set_use_test {
 
 class SetUse : public SessionTest {
  protected:
@@ -282,4 +282,4 @@ xrun.chat({ { path = "many.jsonl" } }, policy, {
   EXPECT_EQ(one, segments(3));
 }
 
-}  // namespace xrun
+}  // namespace xrun::set_use_test

@@ -6,7 +6,7 @@
 
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::sft_golden_test {
 
 class SftRecipe : public SessionTest {};
 
@@ -32,4 +32,4 @@ TEST_F(SftRecipe, TwentyStepsAgreeWithPlainPyTorch) {
   EXPECT_EQ(step, steps.size());
 }
 
-}  // namespace xrun
+}  // namespace xrun::sft_golden_test

@@ -9,7 +9,7 @@
 #include "tests/lua/bind/session_fixture.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::shipped_recipes_test {
 
 constexpr double kLn2 = std::numbers::ln2;
 
@@ -151,4 +151,4 @@ INSTANTIATE_TEST_SUITE_P(Both, MarginsApart, testing::Values(kStarts[0], pair_lo
 INSTANTIATE_TEST_SUITE_P(All, ShippedRecipes, testing::ValuesIn(kStarts),
                          [](const auto& info) { return name_of(info.param); });
 
-}  // namespace xrun
+}  // namespace xrun::shipped_recipes_test

@@ -9,7 +9,7 @@
 #include "lua/prompt/look.h"
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::slow_profile_test {
 namespace {
 
 struct Seconds {
@@ -106,4 +106,4 @@ TEST_F(SlowProfile, AddsLessThanThreePercentToASmallStep) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::slow_profile_test

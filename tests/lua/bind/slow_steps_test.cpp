@@ -2,7 +2,7 @@
 
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::slow_steps_test {
 
 using SlowSteps = SessionTest;
 
@@ -40,4 +40,4 @@ end
             "");
 }
 
-}  // namespace xrun
+}  // namespace xrun::slow_steps_test

@@ -10,7 +10,7 @@
 #include "lua/bind/run_loop.h"
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::stand_in_test {
 namespace {
 
 class StandIn : public SessionTest {
@@ -135,4 +135,4 @@ for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, entropic) en
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::stand_in_test

@@ -4,7 +4,7 @@
 #include "tests/lua/state/lua_fixture.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::tokenizer_test {
 
 class LuaText : public LuaTest {
  protected:
@@ -84,4 +84,4 @@ TEST_F(LuaText, ATemplateRefusesWhatIsNoConversation) {
   error_has("return xrun.template(3)", "argument 1 (tokenizer): got ");
 }
 
-}  // namespace xrun
+}  // namespace xrun::tokenizer_test

@@ -4,7 +4,7 @@
 #include "lua/state/doc.h"
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::view_test {
 
 using ViewBinding = SessionTest;
 
@@ -147,4 +147,4 @@ TEST_F(ViewBinding, AWrongReturnPointsIntoTheObjective) {
       "the metric \"loss\" has a name that the step itself");
 }
 
-}  // namespace xrun
+}  // namespace xrun::view_test

@@ -9,7 +9,7 @@
 #include "lua/bind/run_loop.h"
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::inspect_loop_test {
 namespace {
 
 class InspectLoop : public SessionTest {
@@ -69,4 +69,4 @@ TEST_F(InspectLoop, ThePromptShowsRowsOfTheBatchInHand) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::inspect_loop_test

@@ -6,7 +6,7 @@
 #include "lua/bind/run_loop.h"
 #include "tests/lua/bind/two_phases.h"
 
-namespace xrun {
+namespace xrun::look_test {
 namespace {
 
 class Look : public TwoPhases {
@@ -188,4 +188,4 @@ TEST_F(Look, ALoopInACoroutineOfTheRecipesOwnIsAnError) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::look_test

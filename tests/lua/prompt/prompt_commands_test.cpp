@@ -4,7 +4,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/lua/prompt/prompt_fixture.h"
 
-namespace xrun {
+namespace xrun::prompt_commands_test {
 namespace {
 
 TEST_F(PromptTest, HelpListsEveryCommandWithWords) {
@@ -170,4 +170,4 @@ TEST_F(PromptTest, CompletionOfAnyTextEnds) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::prompt_commands_test

@@ -8,7 +8,7 @@
 #include "core/base/interrupt.h"
 #include "tests/lua/prompt/prompt_fixture.h"
 
-namespace xrun {
+namespace xrun::prompt_test {
 namespace {
 
 TEST_F(PromptTest, ExpressionsShowTheirValuesAndStatementsNothing) {
@@ -237,4 +237,4 @@ TEST_F(PromptInterruption, AnotherSignalEndsThePrompt) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::prompt_test

@@ -5,7 +5,7 @@
 #include "lua/prompt/named_objective.h"
 #include "tests/lua/prompt/verbs_fixture.h"
 
-namespace xrun {
+namespace xrun::prompt_verbs_test {
 namespace {
 
 TEST_F(Verbs, StepShowsWhatWasLoggedAndAgainTheSame) {
@@ -211,4 +211,4 @@ TEST(ObjectiveName, IsReadFromTheRecipesText) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::prompt_verbs_test

@@ -2,7 +2,7 @@
 
 #include "tests/lua/prompt/verbs_fixture.h"
 
-namespace xrun {
+namespace xrun::reload_test {
 namespace {
 
 class Reload : public Verbs {};
@@ -76,4 +76,4 @@ TEST_F(Reload, OfATextThatDidNotLoadKeepsItsSettings) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::reload_test

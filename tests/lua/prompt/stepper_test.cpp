@@ -9,7 +9,7 @@
 #include "lua/bind/run_loop.h"
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun {
+namespace xrun::stepper_test {
 namespace {
 
 class Steps : public SessionTest {
@@ -279,4 +279,4 @@ TEST_F(Steps, TheBatchInHandIsTheNextThenTheLast) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::stepper_test

@@ -4,7 +4,7 @@
 
 #include "tests/lua/prompt/verbs_fixture.h"
 
-namespace xrun {
+namespace xrun::touch_test {
 namespace {
 
 class Touch : public Verbs {
@@ -120,4 +120,4 @@ TEST_F(Touch, ANameOfThePromptCountsInARunThatIsTouched) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::touch_test

@@ -2,7 +2,7 @@
 
 #include "tests/lua/state/lua_fixture.h"
 
-namespace xrun {
+namespace xrun::class_test {
 namespace {
 
 struct Counter {
@@ -157,4 +157,4 @@ TEST_F(ClassBinding, JsonGoesThroughLuaUnchanged) {
   EXPECT_THROW(to_json(L, -1), Error);
 }
 
-}  // namespace xrun
+}  // namespace xrun::class_test

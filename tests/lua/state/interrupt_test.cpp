@@ -7,7 +7,7 @@
 
 #include "tests/lua/state/lua_fixture.h"
 
-namespace xrun {
+namespace xrun::interrupt_test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -108,4 +108,4 @@ TEST_F(Interruption, LeavesAUsableState) {
   EXPECT_EQ(run("return xrun.ones(1):item()"), "1");
 }
 
-}  // namespace xrun
+}  // namespace xrun::interrupt_test

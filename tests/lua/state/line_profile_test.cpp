@@ -7,7 +7,7 @@
 #include "core/model/ops/memory_count.h"
 #include "tests/lua/state/lua_fixture.h"
 
-namespace xrun {
+namespace xrun::line_profile_test {
 namespace {
 
 class LineProfiles : public LuaTest {
@@ -92,4 +92,4 @@ TEST_F(LineProfiles, ACallCostsAboutAMicrosecond) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::line_profile_test

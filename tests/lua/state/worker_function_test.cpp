@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "lua/state/lua_state.h"
 
-namespace xrun {
+namespace xrun::worker_function_test {
 namespace {
 
 // The text of the chunk's result in a worker's state, or of the error that it raises.
@@ -68,4 +68,4 @@ TEST(WorkerFunction, SeesNoClockFileOrRandomNumber) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::worker_function_test

@@ -2,7 +2,7 @@
 
 #include "tests/lua/state/lua_fixture.h"
 
-namespace xrun {
+namespace xrun::op_call_test {
 
 using OpCall = LuaTest;
 
@@ -202,4 +202,4 @@ TEST_F(OpCall, ABareNumberIsNoDType) {
   EXPECT_EQ(run("return xrun.ones(2):to('i64').dtype, (xrun.ones(2) + 5)[0]:item()"), "i64, 6");
 }
 
-}  // namespace xrun
+}  // namespace xrun::op_call_test

@@ -5,7 +5,7 @@
 #include "tests/lua/state/lua_fixture.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::op_golden_test {
 
 class OpGolden : public LuaTest {
  protected:
@@ -50,4 +50,4 @@ TEST_F(OpGolden, EveryExpressionGivesPyTorchsNumbers) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::op_golden_test

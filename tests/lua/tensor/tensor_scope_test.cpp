@@ -7,7 +7,7 @@
 #include "core/base/file.h"
 #include "tests/lua/state/lua_fixture.h"
 
-namespace xrun {
+namespace xrun::tensor_scope_test {
 namespace {
 
 int64_t resident_bytes() {
@@ -107,4 +107,4 @@ TEST_F(TensorScopes, TwoThousandStepsKeepMemoryFlat) {
   EXPECT_LE(static_cast<double>(resident_bytes()), 1.05 * static_cast<double>(before));
 }
 
-}  // namespace xrun
+}  // namespace xrun::tensor_scope_test

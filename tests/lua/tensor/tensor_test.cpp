@@ -2,7 +2,7 @@
 
 #include "tests/lua/state/lua_fixture.h"
 
-namespace xrun {
+namespace xrun::tensor_test {
 
 using TensorValue = LuaTest;
 
@@ -94,4 +94,4 @@ TEST_F(TensorValue, RejectsUseAfterClose) {
             "closed Tensor");
 }
 
-}  // namespace xrun
+}  // namespace xrun::tensor_test

@@ -2,7 +2,7 @@
 
 #include "tests/lua/state/lua_fixture.h"
 
-namespace xrun {
+namespace xrun::value_text_test {
 namespace {
 
 class ValueText : public LuaTest {
@@ -138,4 +138,4 @@ TEST_F(ValueText, SlowAHugeTensorIsSampledWithin50Milliseconds) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::value_text_test

@@ -3,7 +3,7 @@
 #include "core/console/inspect/pack_json.h"
 #include "tests/core/console/inspect/inspect_fixture.h"
 
-namespace xrun {
+namespace xrun::inspected_pack_test {
 namespace {
 
 using InspectedPacks = InspectFixture;
@@ -115,4 +115,4 @@ TEST_F(InspectedPacks, TextRowsHaveNoTurnsAndNoRemark) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::inspected_pack_test

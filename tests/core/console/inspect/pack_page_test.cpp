@@ -3,7 +3,7 @@
 #include "tests/core/console/inspect/inspect_fixture.h"
 #include "tests/golden_file.h"
 
-namespace xrun {
+namespace xrun::pack_page_test {
 namespace {
 
 using PackPage = InspectFixture;
@@ -57,4 +57,4 @@ TEST_F(PackPage, NothingToShowIsAPageAllTheSame) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::pack_page_test

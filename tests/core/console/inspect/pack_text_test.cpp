@@ -6,7 +6,7 @@
 #include "tests/core/console/inspect/inspect_fixture.h"
 #include "tests/golden_file.h"
 
-namespace xrun {
+namespace xrun::pack_text_test {
 namespace {
 
 class PackText : public InspectFixture {
@@ -127,4 +127,4 @@ TEST_F(PackText, AStepOfNothingIsTold) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::pack_text_test

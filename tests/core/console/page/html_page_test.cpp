@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace xrun {
+namespace xrun::html_page_test {
 namespace {
 
 double channel(std::string_view color, size_t at) {
@@ -79,4 +79,4 @@ TEST(HtmlPage, RefusesAScriptThatEndsItsElement) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::html_page_test

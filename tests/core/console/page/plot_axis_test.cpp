@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace xrun {
+namespace xrun::plot_axis_test {
 namespace {
 
 std::vector<std::string> texts(const PlotAxis& axis) {
@@ -79,4 +79,4 @@ TEST(PlotAxis, NumbersHaveFourDigits) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::plot_axis_test

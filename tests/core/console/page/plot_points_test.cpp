@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace xrun {
+namespace xrun::plot_points_test {
 namespace {
 
 std::vector<PlotPoint> wave(size_t count) {
@@ -69,4 +69,4 @@ TEST(PlotPoints, SmoothingKeepsTheLastPoint) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::plot_points_test

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace xrun {
+namespace xrun::plot_test {
 namespace {
 
 PlotLine falling(int count) {
@@ -95,4 +95,4 @@ TEST(Plot, ASpikeDoesNotSquashAHistogram) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::plot_test

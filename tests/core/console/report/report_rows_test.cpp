@@ -7,7 +7,7 @@
 #include "core/run/record/source_sample.h"
 #include "tests/core/console/inspect/inspect_fixture.h"
 
-namespace xrun {
+namespace xrun::report_rows_test {
 namespace {
 
 class ReportRows : public InspectFixture {
@@ -84,4 +84,4 @@ TEST_F(ReportRows, HaveLengthsAloneWithoutTheTokenizer) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::report_rows_test

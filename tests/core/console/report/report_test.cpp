@@ -7,7 +7,7 @@
 
 #include "core/console/report/report_parts.h"
 
-namespace xrun {
+namespace xrun::report_test {
 namespace {
 
 constexpr const char* kSectionTitles[] = {
@@ -204,4 +204,4 @@ TEST(Report, ManyRunsAndMetricsStayUnderThreeMegabytes) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::report_test

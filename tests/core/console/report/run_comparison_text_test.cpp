@@ -4,7 +4,7 @@
 
 #include "core/console/terminal/text_width.h"
 
-namespace xrun {
+namespace xrun::run_comparison_text_test {
 namespace {
 
 std::string text_of(const RunComparison& comparison, const ConsoleTraits& traits = {}) {
@@ -164,4 +164,4 @@ TEST(RunComparisonText, ForeignTextCannotActOnTheTerminal) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::run_comparison_text_test

@@ -9,7 +9,7 @@
 
 #include "tests/scoped_variable.h"
 
-namespace xrun {
+namespace xrun::console_test {
 namespace {
 
 TEST(Console, APrintedLineClearsTheStatusAndDrawsItAgain) {
@@ -105,4 +105,4 @@ TEST(ConsoleTraits, AWidthThatCannotBeIsEighty) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::console_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::finding_test {
 
 namespace {
 
@@ -68,4 +68,4 @@ TEST(Finding, IsTroubleOnlyWhereItIsNeeded) {
   EXPECT_TRUE(any_trouble({kMissing, {Verdict::kWrong, "a", "b"}}));
 }
 
-}  // namespace xrun
+}  // namespace xrun::finding_test

@@ -10,7 +10,7 @@
 #include "core/base/file.h"
 #include "tests/scoped_variable.h"
 
-namespace xrun {
+namespace xrun::history_test {
 namespace {
 
 class HistoryTest : public testing::Test {
@@ -110,4 +110,4 @@ TEST(HistoryFile, FollowsXdgThenHome) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::history_test

@@ -5,7 +5,7 @@
 
 #include <array>
 
-namespace xrun {
+namespace xrun::input_lines_test {
 namespace {
 
 // What PlainLines makes of bytes in a pipe: inputs with the lines on which they begin.
@@ -34,4 +34,4 @@ TEST(PlainLines, WhatTheEndCutsOffIsAnInputToo) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::input_lines_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::key_reader_test {
 namespace {
 
 using Kind = Key::Kind;
@@ -138,4 +138,4 @@ TEST(KeyReader, AnyBytesAreReadToTheirEnd) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::key_reader_test

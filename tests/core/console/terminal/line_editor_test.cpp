@@ -6,7 +6,7 @@
 
 #include "core/console/terminal/text_width.h"
 
-namespace xrun {
+namespace xrun::line_editor_test {
 namespace {
 
 class LineEditorTest : public testing::Test {
@@ -286,4 +286,4 @@ TEST(ScreenPainter, ANarrowedTerminalHasBrokenTheRowsThatStoodThere) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::line_editor_test

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-namespace xrun {
+namespace xrun::palette_test {
 namespace {
 
 // Relative luminance of "#rrggbb" (WCAG 2.1).
@@ -65,4 +65,4 @@ TEST(Palette, NeighboursAreToldApartAndSpecialTokensUnderlined) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::palette_test

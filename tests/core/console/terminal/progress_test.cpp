@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::progress_test {
 namespace {
 
 struct Screen {
@@ -98,4 +98,4 @@ TEST(Format, DurationsMetricsAndBytes) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::progress_test

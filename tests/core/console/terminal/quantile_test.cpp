@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace xrun {
+namespace xrun::quantile_test {
 namespace {
 
 TEST(Quantile, IsOfTheFiniteValues) {
@@ -16,4 +16,4 @@ TEST(Quantile, IsOfTheFiniteValues) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::quantile_test

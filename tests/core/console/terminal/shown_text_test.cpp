@@ -4,7 +4,7 @@
 
 #include "core/base/utf8.h"
 
-namespace xrun {
+namespace xrun::shown_text_test {
 namespace {
 
 using namespace std::string_view_literals;
@@ -50,4 +50,4 @@ TEST(ShownText, AnyBytesGiveValidTextWithoutControls) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::shown_text_test

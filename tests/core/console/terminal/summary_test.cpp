@@ -4,7 +4,7 @@
 
 #include "core/run/run.h"
 
-namespace xrun {
+namespace xrun::summary_test {
 namespace {
 
 const Console& plain() {
@@ -118,4 +118,4 @@ TEST(Summary, AFilesConsoleHasNoColours) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::summary_test

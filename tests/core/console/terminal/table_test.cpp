@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/console/terminal/text_width.h"
 
-namespace xrun {
+namespace xrun::table_test {
 namespace {
 
 TEST(TextTable, AlignsColumnsAndDropsTrailingSpace) {
@@ -54,4 +54,4 @@ TEST(TextTable, RefusesMoreCellsThanColumns) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::table_test

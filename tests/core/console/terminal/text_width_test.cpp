@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::text_width_test {
 namespace {
 
 TEST(TextWidth, CountsColumnsNotBytes) {
@@ -73,4 +73,4 @@ TEST(PadToWidth, GivesExactlyTheColumns) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::text_width_test

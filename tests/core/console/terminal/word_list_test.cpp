@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::word_list_test {
 namespace {
 
 TEST(WordList, MeaningsAreBrokenBesideTheirNames) {
@@ -27,4 +27,4 @@ TEST(WordList, AWordWiderThanALineIsSplitBetweenCharacters) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::word_list_test

@@ -6,7 +6,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
 
-namespace xrun {
+namespace xrun::bad_row_log_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -100,4 +100,4 @@ TEST(BadRowLog, RowsThatAFilterLeavesOutAreCountedAndNotBad) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::bad_row_log_test

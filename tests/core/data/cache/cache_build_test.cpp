@@ -22,7 +22,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
 
-namespace xrun {
+namespace xrun::cache_build_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -263,4 +263,4 @@ TEST(CacheBuild, TwoProcessesBuildOnce) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::cache_build_test

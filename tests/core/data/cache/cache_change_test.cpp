@@ -11,7 +11,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
 
-namespace xrun {
+namespace xrun::cache_change_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -97,4 +97,4 @@ TEST(CacheChange, AnInterruptEndsTheHashingOfDataFiles) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::cache_change_test

@@ -7,7 +7,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
 
-namespace xrun {
+namespace xrun::cache_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -105,4 +105,4 @@ TEST_F(CacheFolderTest, WhatIsNoCacheIsNotRemoved) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::cache_folder_test

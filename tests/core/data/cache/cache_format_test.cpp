@@ -9,7 +9,7 @@
 #include "tests/core/data/rows/toy_rows.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::cache_format_test {
 namespace {
 
 using CacheFormat = PairFixture;
@@ -131,4 +131,4 @@ TEST_F(CacheFormat, TheColumnsOfEveryRowTypeAreThoseOfTheDocument) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::cache_format_test

@@ -14,7 +14,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
 
-namespace xrun {
+namespace xrun::cache_kill_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -103,4 +103,4 @@ TEST_F(CacheKill, SlowAHundredKillsWithOneWorkerChangeNoByte) { kill_builds(1, 1
 TEST_F(CacheKill, SlowAHundredKillsWithThreeWorkersChangeNoByte) { kill_builds(3, 100); }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::cache_kill_test

@@ -16,7 +16,7 @@
 #include "tests/core/data/rows/toy_rows.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::cache_memory_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -156,4 +156,4 @@ INSTANTIATE_TEST_SUITE_P(Every, CacheMemory, testing::ValuesIn(kBuilds),
                          [](const auto& one) { return one.param.name; });
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::cache_memory_test

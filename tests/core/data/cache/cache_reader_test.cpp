@@ -9,7 +9,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
 
-namespace xrun {
+namespace xrun::cache_reader_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -198,4 +198,4 @@ TEST(SegmentHeader, PlacesOutsideTheFileAreRefused) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::cache_reader_test

@@ -7,7 +7,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
 
-namespace xrun {
+namespace xrun::cache_stop_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -65,4 +65,4 @@ TEST(CacheStop, StrictStopsAtTheFirstBadRowAndKeepsWhatIsCommitted) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::cache_stop_test

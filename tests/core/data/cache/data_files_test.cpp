@@ -8,7 +8,7 @@
 
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::data_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -93,4 +93,4 @@ TEST(DataFiles, RowsAreReadFromThreeKindsPlainOrCompressed) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::data_files_test

@@ -10,7 +10,7 @@
 #include "core/base/hash.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::file_digests_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -110,4 +110,4 @@ TEST_F(FileDigestsTest, AFolderThatCannotBeWrittenCostsTimeAlone) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::file_digests_test

@@ -2,7 +2,7 @@
 
 #include "tests/core/data/rows/pair_fixture.h"
 
-namespace xrun {
+namespace xrun::key_difference_test {
 namespace {
 
 using KeyDifference = PairFixture;
@@ -32,4 +32,4 @@ TEST_F(KeyDifference, FieldsThatOneSideLacksAndOtherNumbersOfSources) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::key_difference_test

@@ -5,7 +5,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
 
-namespace xrun {
+namespace xrun::sidecar_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -143,4 +143,4 @@ TEST_F(SidecarTest, AFlippedByteIsFound) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::sidecar_test

@@ -10,7 +10,7 @@
 
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::block_shuffle_test {
 namespace {
 
 std::vector<uint64_t> order_of(const BlockShuffle& shuffle, uint64_t n) {
@@ -100,4 +100,4 @@ TEST(BlockShuffle, RefusesAnIndexOutsideTheSet) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::block_shuffle_test

@@ -10,7 +10,7 @@
 #include "core/data/cache/row_cache.h"
 #include "tests/core/data/rows/pair_fixture.h"
 
-namespace xrun {
+namespace xrun::data_set_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -257,4 +257,4 @@ TEST(DataSettings, NamesAreParsedOrSuggested) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::data_set_test

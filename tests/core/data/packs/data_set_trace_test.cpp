@@ -1,7 +1,7 @@
 #include "core/data/packs/data_set.h"
 #include "tests/core/data/rows/pair_fixture.h"
 
-namespace xrun {
+namespace xrun::data_set_trace_test {
 namespace {
 
 using DataSetTrace = PairFixture;
@@ -65,4 +65,4 @@ TEST_F(DataSetTrace, AFileThatChangedOrWentIsSaid) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::data_set_trace_test

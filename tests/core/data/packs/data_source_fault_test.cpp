@@ -16,7 +16,7 @@
 #include "tests/core/data/rows/toy_rows.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::data_source_fault_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -189,4 +189,4 @@ TEST_F(DataSourceFaults, SlowFailingOperationsChangeNoByte) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::data_source_fault_test

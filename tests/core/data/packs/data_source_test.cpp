@@ -6,7 +6,7 @@
 #include "tests/core/data/rows/pair_fixture.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::data_source_test {
 namespace {
 
 using DataSources = PairFixture;
@@ -242,4 +242,4 @@ TEST_F(DataSources, TheSampleFilesAreAccountedFor) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::data_source_test

@@ -5,7 +5,7 @@
 #include "core/base/file.h"
 #include "tests/core/data/rows/pair_fixture.h"
 
-namespace xrun {
+namespace xrun::loop_note_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -219,4 +219,4 @@ TEST(DependsOnItself, TellsWhatReachesBeyondItsText) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::loop_note_test

@@ -8,7 +8,7 @@
 
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::mixture_test {
 namespace {
 
 // Where Levanter's unshuffled blocks hold a source after the other, here they take turns; the
@@ -183,4 +183,4 @@ TEST(Mixture, ReachesIndicesFarBehindManyStages) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::mixture_test

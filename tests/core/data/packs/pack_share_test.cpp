@@ -9,7 +9,7 @@
 #include "core/base/philox.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::pack_share_test {
 namespace {
 
 using Shares = std::vector<std::vector<int64_t>>;
@@ -116,4 +116,4 @@ TEST(ShareOut, RefusesNoRankAndCostsBelowZero) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::pack_share_test

@@ -8,7 +8,7 @@
 #include "core/base/philox.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::pack_test {
 namespace {
 
 using Packs = std::vector<std::vector<int64_t>>;
@@ -104,4 +104,4 @@ TEST(BestFitDecreasing, GivesThePacksOfItsDefinition) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::pack_test

@@ -6,7 +6,7 @@
 
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::packed_batch_test {
 namespace {
 
 PackedBatch pair_of_five_and_three() {
@@ -96,4 +96,4 @@ INSTANTIATE_TEST_SUITE_P(Every, DamagedBatch, testing::ValuesIn(kDamages),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::packed_batch_test

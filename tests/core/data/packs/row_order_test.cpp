@@ -4,7 +4,7 @@
 
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::row_order_test {
 namespace {
 
 TEST(EpochOrder, IsTheFilesOrTheShuffleAskedFor) {
@@ -30,4 +30,4 @@ TEST(EpochOrder, RefusesWhatIsNoBlockWindowOrIndex) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::row_order_test

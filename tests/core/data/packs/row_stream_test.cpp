@@ -7,7 +7,7 @@
 
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::row_stream_test {
 namespace {
 
 std::vector<int64_t> rows_of(const RowStream& stream, int64_t begin, int64_t end) {
@@ -147,4 +147,4 @@ TEST(RowStream, RefusesMoreEpochsThanCanBeCounted) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::row_stream_test

@@ -8,7 +8,7 @@
 
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::shuffle_test {
 namespace {
 
 std::vector<uint64_t> order_of(uint64_t n, uint64_t seed, uint64_t epoch) {
@@ -93,4 +93,4 @@ TEST(Shuffle, LeavesNoMoreRowsInPlaceOrSideBySideThanChance) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::shuffle_test

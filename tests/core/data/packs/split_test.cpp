@@ -12,7 +12,7 @@
 #include "core/data/packs/row_selection.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::split_test {
 namespace {
 
 TEST(Split, CountsAsTheReferenceDoes) {
@@ -131,4 +131,4 @@ TEST(Split, ByPromptRefusesASetOfOnePrompt) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::split_test

@@ -6,7 +6,7 @@
 #include "core/data/packs/packed_batch.h"
 #include "tests/core/data/rows/pair_fixture.h"
 
-namespace xrun {
+namespace xrun::text_windows_test {
 namespace {
 
 class Windows : public PairFixture {
@@ -129,4 +129,4 @@ TEST_F(Windows, TokenWeightsScaleTheLoss) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::text_windows_test

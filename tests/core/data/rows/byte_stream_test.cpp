@@ -5,7 +5,7 @@
 #include "tests/core/data/rows/compressed_bytes.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::byte_stream_test {
 namespace {
 
 class ByteStreamTest : public testing::Test {
@@ -100,4 +100,4 @@ TEST_F(ByteStreamTest, AReadThatTheSystemRefusesIsNoFaultOfTheBytes) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::byte_stream_test

@@ -2,7 +2,7 @@
 #include "core/data/rows/row_encoder.h"
 #include "tests/core/data/rows/encoder_fixture.h"
 
-namespace xrun {
+namespace xrun::chat_encoder_test {
 namespace {
 
 #define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
@@ -271,4 +271,4 @@ TEST_F(ChatEncoder, NotesWhatItIgnores) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::chat_encoder_test

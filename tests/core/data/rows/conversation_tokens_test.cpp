@@ -5,7 +5,7 @@
 #include "core/text/chat/tool_template.h"
 #include "tests/core/data/rows/encoder_fixture.h"
 
-namespace xrun {
+namespace xrun::conversation_tokens_test {
 namespace {
 
 #define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
@@ -198,4 +198,4 @@ TEST_F(ConversationTokens, ACallIsLostIfTheTemplateOfItsRowKnowsNone) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::conversation_tokens_test

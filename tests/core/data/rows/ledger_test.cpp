@@ -4,7 +4,7 @@
 
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::ledger_test {
 namespace {
 
 SourceLedger some_ledger() {
@@ -92,4 +92,4 @@ TEST(Ledger, JoinsSourcesOfAnEarlierAccountByNameAndFiles) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::ledger_test

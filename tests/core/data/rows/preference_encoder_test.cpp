@@ -2,7 +2,7 @@
 
 #include "tests/core/data/rows/pair_fixture.h"
 
-namespace xrun {
+namespace xrun::preference_encoder_test {
 namespace {
 
 class PreferenceEncoders : public PairFixture {
@@ -112,4 +112,4 @@ TEST_F(PreferenceEncoders, ATextThatSpellsASpecialTokenStaysPlain) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::preference_encoder_test

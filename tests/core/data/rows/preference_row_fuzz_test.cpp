@@ -8,7 +8,7 @@
 #include "core/base/philox.h"
 #include "core/data/rows/preference_row.h"
 
-namespace xrun {
+namespace xrun::preference_row_fuzz_test {
 namespace {
 
 constexpr int kRounds = 3000;  // of each row
@@ -75,4 +75,4 @@ TEST(PreferenceRowFuzz, ASpoiltRowIsReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::preference_row_fuzz_test

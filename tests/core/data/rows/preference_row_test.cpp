@@ -6,7 +6,7 @@
 #include "core/data/rows/ledger.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::preference_row_test {
 namespace {
 
 PreferenceRow read(const std::string& json,
@@ -275,4 +275,4 @@ TEST(PreferenceRow, AColumnKeptTwiceIsBadUsage) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::preference_row_test

@@ -4,7 +4,7 @@
 #include "tests/core/data/rows/encoder_fixture.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::row_encoder_test {
 namespace {
 
 // ---- feedback
@@ -222,4 +222,4 @@ TEST_F(TokensEncoder, SaysWhyARowIsRefused) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::row_encoder_test

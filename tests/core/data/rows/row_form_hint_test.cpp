@@ -5,7 +5,7 @@
 #include "tests/core/data/rows/compressed_bytes.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::row_form_hint_test {
 namespace {
 
 TEST(RowFormHint, SaysWhatTheFileIs) {
@@ -28,4 +28,4 @@ TEST(RowFormHint, AFileThatCannotBeReadHasNone) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::row_form_hint_test

@@ -7,7 +7,7 @@
 #include "core/data/rows/row_parse.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::row_splitter_test {
 namespace {
 
 struct SplitRow {
@@ -219,4 +219,4 @@ TEST(RowParse, PlainTextKeepsItsLinesAndLosesCarriageReturns) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::row_splitter_test

@@ -6,7 +6,7 @@
 
 #include "core/data/rows/preference_row.h"
 
-namespace xrun {
+namespace xrun::turn_flags_test {
 namespace {
 
 PreferenceRow read(const std::string& json) {
@@ -48,4 +48,4 @@ TEST(TurnFlags, ThePromptBesideWholeConversationsMayLackTheirFlags) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::turn_flags_test

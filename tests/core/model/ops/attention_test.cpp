@@ -15,7 +15,7 @@
 #include "tests/gradient_check.h"
 #include "tests/tensor_difference.h"
 
-namespace xrun {
+namespace xrun::attention_test {
 
 namespace {
 
@@ -197,4 +197,4 @@ TEST(VarlenAttention, RefusesBoundariesThatDoNotCoverThePack) {
       0);
 }
 
-}  // namespace xrun
+}  // namespace xrun::attention_test

@@ -10,7 +10,7 @@
 #include "core/model/ops/op_call.h"
 #include "tests/head_oracle.h"
 
-namespace xrun {
+namespace xrun::head_counts_test {
 
 TEST(HeadCounts, AreTheGraphsAndNotTheHalves) {
   const HeadProblem p = head_problem(6, 9, 21, 5);
@@ -31,4 +31,4 @@ TEST(HeadCounts, AreTheGraphsAndNotTheHalves) {
   EXPECT_EQ(head_counts().recomputed - before.recomputed, 9);
 }
 
-}  // namespace xrun
+}  // namespace xrun::head_counts_test

@@ -14,7 +14,7 @@
 #include "tests/gradient_check.h"
 #include "tests/tensor_difference.h"
 
-namespace xrun {
+namespace xrun::layer_ops_test {
 
 namespace {
 
@@ -64,4 +64,4 @@ TEST(Rope, ComputesAnglesInFp32WhateverTheType) {
   EXPECT_NEAR(angles.sin[0][1].item<float>(), std::sin(40.99), 0.005);
 }
 
-}  // namespace xrun
+}  // namespace xrun::layer_ops_test

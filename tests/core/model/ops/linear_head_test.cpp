@@ -14,7 +14,7 @@
 #include "core/model/ops/linear_logprob.h"
 #include "tests/head_oracle.h"
 
-namespace xrun {
+namespace xrun::linear_head_test {
 
 namespace {
 
@@ -296,4 +296,4 @@ TEST(LinearHead, SizesTypesAndDevicesAreCheckedOnEveryDevice) {
   EXPECT_THROW(linear_logprob(p.hidden, p.weight, p.index, p.target.narrow(0, 0, 1)), Error);
 }
 
-}  // namespace xrun
+}  // namespace xrun::linear_head_test

@@ -10,7 +10,7 @@
 #include "core/model/ops/head_chunk.h"
 #include "tests/head_oracle.h"
 
-namespace xrun {
+namespace xrun::linear_logprob_test {
 
 namespace {
 
@@ -179,4 +179,4 @@ TEST(LinearLogprob, NamesAnIdThatIsOutOfRange) {
             "linear_logprob: index is [1], target is [2]; wanted two lists of the same length");
 }
 
-}  // namespace xrun
+}  // namespace xrun::linear_logprob_test

@@ -11,7 +11,7 @@
 #include "core/model/ops/op_call.h"
 #include "tests/gradient_check.h"
 
-namespace xrun {
+namespace xrun::linear_test {
 
 namespace {
 
@@ -91,4 +91,4 @@ TEST(Linear, ShapesThatDoNotFitAreNamed) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::linear_test

@@ -7,7 +7,7 @@
 
 #include "tests/gradient_check.h"
 
-namespace xrun {
+namespace xrun::matrix_product_test {
 
 TEST(MatrixProduct, AgreesWithDoublePrecisionWhateverTheStrides) {
   for (const auto& [M, K, N] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1},
@@ -59,4 +59,4 @@ TEST(MatrixProduct, GivesTheSameBitsAgain) {
   EXPECT_TRUE(one.equal(two));
 }
 
-}  // namespace xrun
+}  // namespace xrun::matrix_product_test

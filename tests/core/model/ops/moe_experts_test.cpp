@@ -15,7 +15,7 @@
 #include "tests/gradient_check.h"
 #include "tests/tensor_difference.h"
 
-namespace xrun {
+namespace xrun::moe_experts_test {
 
 namespace {
 
@@ -163,4 +163,4 @@ TEST(MoeExperts, NoTokensAreLegalAndStrangeExpertsAreNamed) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::moe_experts_test

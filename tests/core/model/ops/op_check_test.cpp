@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 
-namespace xrun {
+namespace xrun::op_check_test {
 namespace {
 
 using Arguments = std::vector<c10::IValue>;
@@ -216,4 +216,4 @@ TEST(OpCheck, ForwardAndBackwardShareTheirChecks) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::op_check_test

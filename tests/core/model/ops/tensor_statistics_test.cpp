@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 
-namespace xrun {
+namespace xrun::tensor_statistics_test {
 namespace {
 
 TEST(TensorStatistics, AgreesWithATenOnAnOddShapeAndStrides) {
@@ -68,4 +68,4 @@ TEST(TensorStatistics, TakesEveryTypeOfNumber) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::tensor_statistics_test

@@ -20,7 +20,7 @@
 #include "tests/tensor_difference.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::adapter_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -171,4 +171,4 @@ TEST_F(BadAdapterTest, OneOfAnotherModelIsRefused) {
   EXPECT_NE(error.find("8 unexpected"), std::string::npos) << error;
 }
 
-}  // namespace xrun
+}  // namespace xrun::adapter_files_test

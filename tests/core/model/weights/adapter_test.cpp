@@ -14,7 +14,7 @@
 #include "tests/gradient_check.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::adapter_test {
 namespace {
 
 std::filesystem::path model_dir(const std::string& name) {
@@ -223,4 +223,4 @@ TEST(Recompute, InBf16ToTheBit) {
   EXPECT_TRUE(at::equal(grad(false), grad(true)));
 }
 
-}  // namespace xrun
+}  // namespace xrun::adapter_test

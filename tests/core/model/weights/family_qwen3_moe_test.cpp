@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/model/weights/hf_config.h"
 
-namespace xrun {
+namespace xrun::family_qwen3_moe_test {
 
 namespace {
 
@@ -95,4 +95,4 @@ TEST(Qwen3Moe, NumbersThatCannotBeAreRefused) {
             "config.json: mlp_only_layers must be a list of numbers");
 }
 
-}  // namespace xrun
+}  // namespace xrun::family_qwen3_moe_test

@@ -20,7 +20,7 @@
 #include "core/text/tokenizer/tokenizer.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::gguf_import_test {
 namespace {
 
 const std::filesystem::path kGolden = std::filesystem::path(source_path("tests/golden"));
@@ -211,4 +211,4 @@ TEST_F(GgufImportTest, ASignalStopsItAndLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::gguf_import_test

@@ -16,7 +16,7 @@
 #include "core/model/weights/gguf_blocks.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::gguf_test {
 namespace {
 
 const std::filesystem::path kTiny = source_path("tests/golden/tiny.gguf");
@@ -221,4 +221,4 @@ TEST(BlockFormat, DecodesNibblesAtAnyAlignment) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::gguf_test

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/model/weights/family.h"
 
-namespace xrun {
+namespace xrun::hf_config_test {
 
 namespace {
 
@@ -237,4 +237,4 @@ TEST(HfConfig, ReadsGpt2InItsOwnKeys) {
   EXPECT_EQ(parse(config).head_dim, 3);
 }
 
-}  // namespace xrun
+}  // namespace xrun::hf_config_test

@@ -18,7 +18,7 @@
 #include "tests/scoped_variable.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::model_registry_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -214,4 +214,4 @@ TEST_F(ModelRegistry, AnUnknownNameTellsTheNearestAndTheWays) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::model_registry_test

@@ -15,7 +15,7 @@
 #include "core/base/file.h"
 #include "core/base/philox.h"
 
-namespace xrun {
+namespace xrun::safetensors_test {
 
 namespace {
 
@@ -227,4 +227,4 @@ TEST_F(SafetensorsTest, AFolderReadsShardsThroughItsIndex) {
   EXPECT_NE(message().find("has no weight_map object"), std::string::npos);
 }
 
-}  // namespace xrun
+}  // namespace xrun::safetensors_test

@@ -14,7 +14,7 @@
 #include "core/model/model.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::weight_layout_test {
 
 namespace {
 
@@ -163,4 +163,4 @@ TEST_F(WeightLayout, PositionsBeyondTheLearnedOnesAreRefused) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::weight_layout_test

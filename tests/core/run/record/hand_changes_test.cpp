@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::hand_changes_test {
 
 std::string said(const char* record) { return hand_changes_text(parse_json(record, "run.json")); }
 
@@ -24,4 +24,4 @@ TEST(HandChanges, OfADamagedRecordAreAtSomeStep) {
   EXPECT_EQ(said(R"({"touched":true,"touched_steps":7})"), "at a step");
 }
 
-}  // namespace xrun
+}  // namespace xrun::hand_changes_test

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "tests/core/run/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::metrics_file_test {
 namespace {
 
 RunMetrics metrics_of(const std::string& text) {
@@ -87,4 +87,4 @@ TEST(MetricsFile, AnEmptyFileHasNothing) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::metrics_file_test

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace xrun {
+namespace xrun::missing_steps_test {
 namespace {
 
 std::string missing(const std::vector<int64_t>& steps, int64_t end = 0) {
@@ -32,4 +32,4 @@ TEST(MissingSteps, HoldForNumbersThatNoRunReaches) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::missing_steps_test

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace xrun {
+namespace xrun::run_comparison_test {
 namespace {
 
 RunFiles a_run(const std::string& name) {
@@ -169,4 +169,4 @@ TEST(RunComparison, GarbageInTheFilesEndsInAComparison) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::run_comparison_test

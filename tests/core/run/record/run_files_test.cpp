@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "tests/core/run/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::run_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -136,4 +136,4 @@ TEST(RunFiles, AFolderOfRunsNamesThem) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::run_files_test

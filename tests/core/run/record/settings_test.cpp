@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::settings_test {
 namespace {
 
 TEST(Settings, AreFlatInTheOrderOfTheConfig) {
@@ -35,4 +35,4 @@ TEST(Settings, OfNoObjectAreNone) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::settings_test

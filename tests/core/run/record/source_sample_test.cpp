@@ -4,7 +4,7 @@
 
 #include "tests/core/run/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::source_sample_test {
 namespace {
 
 std::vector<SourceSample> samples_of(const char* inputs, const std::filesystem::path& store) {
@@ -31,4 +31,4 @@ TEST(SourceSample, GarbageGivesNoSource) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::source_sample_test

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace xrun {
+namespace xrun::step_values_test {
 namespace {
 
 TEST(StepValues, EveryStepOfEitherSeriesComesOnceInOrder) {
@@ -31,4 +31,4 @@ TEST(StepValues, ZerosOfOtherSignsDifferAndNaNsDoNot) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::step_values_test

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/text/tokenizer/tokenizer.h"
 
-namespace xrun {
+namespace xrun::bytes_tokenizer_test {
 
 class BytesTokenizer : public testing::Test {
  protected:
@@ -39,4 +39,4 @@ TEST_F(BytesTokenizer, NeedsAFolder) {
   EXPECT_THROW(write_bytes_tokenizer(dir_ / "nowhere"), Error);
 }
 
-}  // namespace xrun
+}  // namespace xrun::bytes_tokenizer_test

@@ -11,7 +11,7 @@
 #include "core/text/chat/message_ranges.h"
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun {
+namespace xrun::chat_tokens_test {
 
 namespace {
 
@@ -207,4 +207,4 @@ INSTANTIATE_TEST_SUITE_P(All, RealRows,
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::chat_tokens_test

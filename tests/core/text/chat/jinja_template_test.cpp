@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun {
+namespace xrun::jinja_template_test {
 
 namespace {
 
@@ -135,4 +135,4 @@ TEST(JinjaTemplate, ArgumentsOfTransformersItselfReachNoTemplate) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::jinja_template_test

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 
-namespace xrun {
+namespace xrun::message_ranges_test {
 namespace {
 
 std::shared_ptr<const ChatTemplate> jinja(const std::string& source) {
@@ -79,4 +79,4 @@ TEST(MessageRanges, ALongConversationIsOneStretch) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::message_ranges_test

@@ -12,7 +12,7 @@
 #include "core/text/chat/template_marks.h"
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun {
+namespace xrun::stock_templates_test {
 
 namespace {
 
@@ -199,4 +199,4 @@ TEST(StockTemplates, AnUnknownTextHasNoFamily) { EXPECT_EQ(stock_family("{{ mess
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::stock_templates_test

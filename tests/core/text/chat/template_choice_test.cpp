@@ -3,7 +3,7 @@
 #include "core/base/error.h"
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun {
+namespace xrun::template_choice_test {
 
 namespace {
 
@@ -253,4 +253,4 @@ TEST_F(TemplateChoice, NamedTemplatesWithoutADefaultAreListed) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::template_choice_test

@@ -7,7 +7,7 @@
 #include "core/text/chat/template_laws.h"
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun {
+namespace xrun::template_laws_data_test {
 
 namespace {
 
@@ -73,4 +73,4 @@ TEST(TemplateLaws, RaiseNoFalseAlarmOnSharedRowsSlow) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::template_laws_data_test

@@ -6,7 +6,7 @@
 #include "core/text/chat/text_difference.h"
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun {
+namespace xrun::template_laws_test {
 
 namespace {
 
@@ -240,4 +240,4 @@ TEST(TextDifference, ShowsBlanksAndMarksThePlace) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::template_laws_test

@@ -4,7 +4,7 @@
 
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun {
+namespace xrun::template_marks_test {
 namespace {
 
 // A template in the manner of mistral-common: turns of three roles, our own words.
@@ -85,4 +85,4 @@ TEST(TemplateMarks, APlaceThatIsThereTwiceMarksNothing) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::template_marks_test

@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun {
+namespace xrun::jinja_cases_test {
 
 namespace {
 
@@ -78,4 +78,4 @@ TEST(JinjaCases, WhatTheEnvironmentNamesRendersAsJinjaRendersIt) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::jinja_cases_test

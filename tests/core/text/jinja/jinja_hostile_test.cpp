@@ -11,7 +11,7 @@
 #include "core/text/jinja/jinja_json.h"
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun {
+namespace xrun::jinja_hostile_test {
 
 namespace {
 
@@ -292,4 +292,4 @@ TEST(JinjaHostile, GarbageNeverCrashes) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::jinja_hostile_test

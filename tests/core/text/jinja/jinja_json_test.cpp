@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun {
+namespace xrun::jinja_json_test {
 
 namespace {
 
@@ -56,4 +56,4 @@ TEST(JinjaJson, ComputingWithAnIntegerBeyond64BitsIsAnError) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::jinja_json_test

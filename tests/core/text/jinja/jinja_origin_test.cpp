@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun {
+namespace xrun::jinja_origin_test {
 
 namespace {
 
@@ -138,4 +138,4 @@ TEST(JinjaOrigin, AReplacementBelongsToTheTurnOfWhatItReplaces) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::jinja_origin_test

@@ -10,7 +10,7 @@
 #include "core/text/jinja/jinja_interpreter.h"
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun {
+namespace xrun::jinja_strings_test {
 
 namespace {
 
@@ -53,4 +53,4 @@ TEST(JinjaStrings, AnEndOfALongTextCostsNoListOfItsCharacters) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::jinja_strings_test

@@ -6,7 +6,7 @@
 
 #include "core/base/json.h"
 
-namespace xrun {
+namespace xrun::added_tokens_test {
 namespace {
 
 std::unique_ptr<const Normalizer> normalizer(const std::string& type) {
@@ -103,4 +103,4 @@ TEST(AddedTokens, ALongOneThatNearlyMatchesEverywhereTakesLinearTime) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::added_tokens_test

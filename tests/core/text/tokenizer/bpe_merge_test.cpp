@@ -4,7 +4,7 @@
 
 #include "core/base/philox.h"
 
-namespace xrun {
+namespace xrun::bpe_merge_test {
 
 namespace {
 
@@ -62,4 +62,4 @@ TEST(MergeTable, FindsWhatWasSetAndGrows) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::bpe_merge_test

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::charsmap_test {
 
 namespace {
 
@@ -63,4 +63,4 @@ TEST(Charsmap, Base64IsTakenWithItsPaddingAlone) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::charsmap_test

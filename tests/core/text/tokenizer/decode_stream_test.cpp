@@ -10,7 +10,7 @@
 #include "tests/core/text/jinja/generated_strings.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::decode_stream_test {
 
 namespace {
 
@@ -105,4 +105,4 @@ TEST(DecodeStream, ANegativeIdIsAnErrorWithItsPlace) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::decode_stream_test

@@ -6,7 +6,7 @@
 #include "core/base/named_templates.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::folder_templates_test {
 
 namespace {
 
@@ -64,4 +64,4 @@ TEST(FolderTemplates, WhatIsNoTemplateIsNamed) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::folder_templates_test

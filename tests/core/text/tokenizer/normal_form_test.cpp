@@ -5,7 +5,7 @@
 #include "core/base/json.h"
 #include "core/text/tokenizer/normalizer.h"
 
-namespace xrun {
+namespace xrun::normal_form_test {
 
 namespace {
 
@@ -48,4 +48,4 @@ TEST(Nfc, AComposedCharacterStandsForTheFirstOfItsCharacters) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::normal_form_test

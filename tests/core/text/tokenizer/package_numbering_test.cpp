@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::package_numbering_test {
 namespace {
 
 // Of a vocabulary of a, b, c.
@@ -29,4 +29,4 @@ TEST(PackageNumbering, AGapIsSaidWithBothIds) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::package_numbering_test

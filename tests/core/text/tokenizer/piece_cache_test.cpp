@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace xrun {
+namespace xrun::piece_cache_test {
 namespace {
 
 // One token a piece: its id is the piece's place among all that were ever cut.
@@ -70,4 +70,4 @@ TEST(PieceCache, ManyMorePiecesThanItHoldsKeepTheirOwnTokens) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::piece_cache_test

@@ -7,7 +7,7 @@
 #include "core/text/tokenizer/text_pattern.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::regex_syntax_test {
 namespace {
 
 std::string error_for(const std::string& regex) {
@@ -75,4 +75,4 @@ TEST(RegexSyntax, RefusesWhatHasNoSuchForm) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::regex_syntax_test

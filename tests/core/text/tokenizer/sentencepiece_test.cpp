@@ -8,7 +8,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::sentencepiece_test {
 
 namespace {
 
@@ -109,4 +109,4 @@ TEST_F(SentencePiece, AFileThatIsNoModelIsSaidSo) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::sentencepiece_test

@@ -7,7 +7,7 @@
 #include "core/base/json.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::serde_number_test {
 namespace {
 
 TEST(SerdeNumber, IsThePackagesToTheLastBit) {
@@ -30,4 +30,4 @@ TEST(SerdeNumber, EndsWhateverTheExponent) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::serde_number_test

@@ -9,7 +9,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun {
+namespace xrun::special_tokens_test {
 
 namespace {
 
@@ -101,4 +101,4 @@ TEST_F(SpecialTokensTest, WhatIsNeitherAListNorAnObjectIsRefusedWithTheWayOut) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::special_tokens_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace xrun {
+namespace xrun::text_border_test {
 
 namespace {
 
@@ -37,4 +37,4 @@ TEST(TextBorder, TheLastOneWithinReachGoesBeforeTheFirstOneBehindIt) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::text_border_test

@@ -10,7 +10,7 @@
 #include "tests/core/text/jinja/generated_strings.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::text_splitter_test {
 
 namespace {
 
@@ -96,4 +96,4 @@ TEST(LiteralPattern, MatchesFromLeftToRight) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::text_splitter_test

@@ -4,7 +4,7 @@
 
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::token_bytes_test {
 namespace {
 
 std::string joined(const Tokenizer& tokenizer, const std::string& text) {
@@ -45,4 +45,4 @@ TEST(TokenBytes, AnIdWithoutAPieceHasNone) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::token_bytes_test

@@ -8,7 +8,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun {
+namespace xrun::token_names_test {
 
 namespace {
 
@@ -99,4 +99,4 @@ TEST_F(TokenNamesTest, WhatIsNoTokenIsNamedWithItsKey) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::token_names_test

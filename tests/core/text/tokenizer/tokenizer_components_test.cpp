@@ -10,7 +10,7 @@
 #include "tests/core/text/jinja/generated_strings.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::tokenizer_components_test {
 
 namespace {
 
@@ -39,4 +39,4 @@ TEST(TokenizerComponents, GiveWhatHuggingFaceGives) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::tokenizer_components_test

@@ -12,7 +12,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::tokenizer_encode_test {
 
 namespace {
 
@@ -187,4 +187,4 @@ TEST(TokenizerEncode, AnEmptyTextIsOnePart) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::tokenizer_encode_test

@@ -11,7 +11,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::tokenizer_fuzz_test {
 
 namespace {
 
@@ -198,4 +198,4 @@ TEST(TokenizerFuzz, AMutatedFileNeverCrashesSlow) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::tokenizer_fuzz_test

@@ -18,7 +18,7 @@
 #include "tests/core/text/jinja/generated_strings.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::tokenizer_golden_test {
 
 namespace {
 
@@ -174,4 +174,4 @@ TEST(TokenizerGoldenFiles, MatchHuggingFaceOnEveryLineOfTheSharedDataSlow) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::tokenizer_golden_test

@@ -2,7 +2,7 @@
 
 #include "tests/core/text/tokenizer/tokenizer_folder_fixture.h"
 
-namespace xrun {
+namespace xrun::tokenizer_json_test {
 
 namespace {
 
@@ -202,4 +202,4 @@ TEST_F(TokenizerJson, AddedTokensThatThePackageNumbersOtherwiseAreSaid) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::tokenizer_json_test

@@ -7,7 +7,7 @@
 #include "core/text/tokenizer/byte_alphabet.h"
 #include "tests/core/text/tokenizer/tokenizer_folder_fixture.h"
 
-namespace xrun {
+namespace xrun::tokenizer_load_test {
 
 namespace {
 
@@ -184,4 +184,4 @@ TEST_F(TokenizerLoad, TheDigestFollowsTheTokensAndNotTheTemplate) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::tokenizer_load_test

@@ -9,7 +9,7 @@
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::tokenizer_test {
 
 namespace {
 
@@ -142,4 +142,4 @@ TEST(Tokenizer, AWordIsTokenisedAlikeWhateverStandsInTheCache) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::tokenizer_test

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::vocabulary_test {
 
 namespace {
 
@@ -49,4 +49,4 @@ TEST(Vocabulary, HashesOfShortPiecesDiffer) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::vocabulary_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xrun {
+namespace xrun::unicode_test {
 
 namespace {
 
@@ -52,4 +52,4 @@ TEST(Unicode, WordCharactersAreRusts) {
 
 }  // namespace
 
-}  // namespace xrun
+}  // namespace xrun::unicode_test
