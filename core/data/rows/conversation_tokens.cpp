@@ -175,7 +175,7 @@ void require_borders_of_all(const Json& value, const Tokenizer& tokenizer) {
 
 // What is rendered is tokenised at once by tokenizers that take no text in parts.
 void require_size(const Json& messages, const Json& kwargs, const Tokenizer& tokenizer) {
-  const BorderKinds kinds = tokenizer.borders();
+  const SplitKinds kinds = tokenizer.safe_splits();
   const size_t most = kinds.space || kinds.line ? kMaxConversationBytes : tokenizer.max_stretch();
   const size_t bytes = text_bytes(messages) + text_bytes(kwargs);
   if (bytes > most) {

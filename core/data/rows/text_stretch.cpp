@@ -8,7 +8,7 @@ namespace xrun {
 namespace {
 
 [[noreturn]] void refuse(size_t begin, size_t end, const Tokenizer& tokenizer) {
-  const BorderKinds kinds = tokenizer.borders();
+  const SplitKinds kinds = tokenizer.safe_splits();
   const std::string most = count_text(static_cast<int64_t>(tokenizer.max_stretch()));
   if (!kinds.space && !kinds.line) {
     throw RowRefusal("too_long",
@@ -28,10 +28,10 @@ namespace {
 
 void require_borders(std::string_view text, const Tokenizer& tokenizer) {
   const size_t most = tokenizer.max_stretch();
-  const BorderKinds kinds = tokenizer.borders();
+  const SplitKinds kinds = tokenizer.safe_splits();
   for (size_t at = 0; text.size() - at > most;) {
     const bool none = !kinds.space && !kinds.line;
-    const size_t end = none ? text.size() : find_border(text, at, at + most, kinds);
+    const size_t end = none ? text.size() : find_safe_split(text, at, at + most, kinds);
     if (end - at > most) refuse(at, end, tokenizer);
     at = end;
   }

@@ -1,5 +1,5 @@
-// libxrun_sentencepiece.so: the only code that sees the sentencepiece library. No error leaves it
-// as an exception.
+// libxrun_sentencepiece.so: the only code that uses the sentencepiece library. It returns errors as
+// messages, never as exceptions.
 
 #include <sentencepiece_processor.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 class Encoder : public xrun::SentencePieceEncoder {
  public:
-  // Returns what went wrong, "" for nothing.
+  // Returns an error message, or "".
   std::string load(const std::string& bytes) {
     const auto status = processor_.LoadFromSerializedProto(bytes);
     return status.ok() ? "" : status.ToString();

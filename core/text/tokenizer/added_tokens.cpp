@@ -1,8 +1,12 @@
+// Each pass finds the longest allowed token at every byte, then drops overlaps from left to right.
+
 #include "core/text/tokenizer/added_tokens.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "core/base/error.h"
+#include "core/text/tokenizer/tokenizer_component.h"
 #include "core/text/unicode/unicode.h"
 #include "core/text/unicode/utf8_cursor.h"
 
@@ -10,21 +14,21 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kKeptMatches = size_t{1} << 16;  // that a thread stays ready for
+constexpr size_t kRetainedMatches = size_t{1} << 16;  // capacity that a thread keeps
 
 bool is_space_at(std::string_view text, size_t at) {
   return char_kind(utf8_character(text, at)) == CharKind::kSpace;
 }
 
-// Whether a word character touches [begin, end) of the text.
+// True if a word character is adjacent to [begin, end).
 bool touches_word(std::string_view text, size_t begin, size_t end) {
   const bool before = begin > 0 && is_word(utf8_character(text, utf8_before(text, begin)));
   const bool after = end < text.size() && is_word(utf8_character(text, end));
   return before || after;
 }
 
-// Whether the text has spaces (or marks of one) and other characters: then it may match across a
-// border.
+// True if the text has both spaces (or U+2581) and other characters: it may match across a split
+// point.
 bool mixes_spaces(std::string_view text) {
   bool spaces = false, others = false;
   for (size_t at = 0; at < text.size(); at += utf8_size(text[at])) {
@@ -34,10 +38,9 @@ bool mixes_spaces(std::string_view text) {
   return spaces && others;
 }
 
-// Extends a match over the spaces that its token takes; not over an earlier match.
+// Extends a match over the spaces that its token takes, but not over the previous match.
 AddedMatch with_spaces(std::string_view text, const AddedToken& token, AddedMatch match,
                        uint32_t done) {
-  // What lies before `done` and behind the match is of a run that the match before walked over.
   if (token.lstrip) {
     while (match.begin > done && is_space_at(text, utf8_before(text, match.begin))) {
       match.begin = uint32_t(utf8_before(text, match.begin));
@@ -83,7 +86,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
     normal_forms_.emplace_back(form.text());
     insert(passes_[token.normalized], normal_forms_.back(), int32_t(i));
     if (!token.normalized) continue;
-    crosses_borders_ = crosses_borders_ || token.lstrip || token.rstrip || token.single_word ||
+    crosses_splits_ = crosses_splits_ || token.lstrip || token.rstrip || token.single_word ||
                        mixes_spaces(normal_forms_.back());
   }
   for (Pass& pass : passes_) pass.finder.finish();
@@ -91,13 +94,13 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
 
 void AddedTokens::insert(Pass& pass, std::string_view form, int32_t token) {
   const AddedToken& added = tokens_[size_t(token)];
-  // The package would find it between any two characters.
+  // The package would find an empty token between any two characters.
   XRUN_CHECK(!form.empty(),
              "the added token \"{}\" is empty once it is normalised; set its \"normalized\" to "
              "false",
              added.content);
   if (!added.special) pass.has_plain = true;
-  // Of two tokens that become the same text the package knows the first.
+  // If two tokens normalise to the same text, the package finds the first.
   pass.finder.add(form, token);
 }
 
@@ -120,7 +123,7 @@ void AddedTokens::find_all(const AlignedText& text, bool normalized, const Speci
   const Pass& pass = passes_[normalized];
   if (pass.finder.empty() || (special.none() && !pass.has_plain)) return;
   const std::string_view bytes = text.text();
-  // The longest allowed token of each place, from back to front.
+  // The longest allowed token at each byte, from back to front.
   struct Found {
     uint32_t begin;
     uint32_t end;
@@ -133,7 +136,7 @@ void AddedTokens::find_all(const AlignedText& text, bool normalized, const Speci
     if (allowed) found.push_back({begin, end, token});
     return allowed;
   });
-  uint32_t from = 0;  // where the next token may begin
+  uint32_t from = 0;  // the next token begins here or later
   uint32_t done = 0;  // the end of the last match, with its spaces
   for (auto here = found.rbegin(); here != found.rend(); ++here) {
     if (here->begin < from) continue;
@@ -141,11 +144,54 @@ void AddedTokens::find_all(const AlignedText& text, bool normalized, const Speci
     const AddedToken& token = tokens_[size_t(here->token)];
     if (token.single_word && touches_word(bytes, here->begin, here->end)) continue;
     const AddedMatch match = with_spaces(bytes, token, {here->begin, here->end, token.id}, done);
-    if (match.begin >= match.end) continue;  // the match before it has taken this blank one
+    if (match.begin >= match.end) continue;  // the previous match has taken this blank
     out.push_back(match);
     done = match.end;
   }
-  if (found.capacity() > kKeptMatches) found = {};
+  if (found.capacity() > kRetainedMatches) found = {};
+}
+
+AddedToken read_added_token(const Json& json, const std::string& where) {
+  AddedToken token;
+  XRUN_CHECK(json.is_string() || json.is_object(),
+             "{}: got {}, wanted a token's text or an object with \"content\"", where,
+             json.kind_name());
+  if (json.is_string()) {
+    token.content = json.as_string();
+  } else {
+    const ComponentSpec spec(json, where);
+    token.content = spec.text("content");
+    token.special = spec.boolean("special", false);
+    token.normalized = spec.boolean("normalized", !token.special);
+    token.single_word = spec.boolean("single_word", false);
+    token.lstrip = spec.boolean("lstrip", false);
+    token.rstrip = spec.boolean("rstrip", false);
+  }
+  XRUN_CHECK(!token.content.empty(), "{}: the content is empty", where);
+  return token;
+}
+
+std::string package_numbering(const std::vector<AddedToken>& added, const Vocabulary& vocabulary) {
+  const int64_t pieces = vocabulary.count();
+  int64_t last = -1;  // the largest id given so far
+  size_t others = 0;
+  std::string first;
+  std::unordered_set<std::string_view> seen;
+  for (const AddedToken& token : added) {
+    if (!seen.insert(token.content).second) continue;
+    const std::optional<int32_t> known = vocabulary.find(token.content);
+    const int64_t id = known ? *known : std::max(last + 1, pieces);
+    last = std::max(last, id);
+    if (id == token.id) continue;
+    ++others;
+    if (first.empty()) {
+      first = fmt::format(
+          "the added token \"{}\" has the id {} in tokenizer.json, which is kept; "
+          "transformers gives it {}",
+          token.content, token.id, id);
+    }
+  }
+  return others > 1 ? fmt::format("{} (and {} more)", first, others - 1) : first;
 }
 
 }  // namespace xrun

@@ -1,15 +1,17 @@
 #pragma once
-// Tokens added to a vocabulary, which are looked for in a text before the model sees it.
+// Tokens added to a vocabulary; they are found in a text before the model sees it.
 
 #include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/json.h"
 #include "core/text/tokenizer/aligned_text.h"
-#include "core/text/tokenizer/normalizer.h"
-#include "core/text/tokenizer/text_border.h"
+#include "core/text/tokenizer/normalizers.h"
+#include "core/text/tokenizer/safe_split.h"
 #include "core/text/tokenizer/token_finder.h"
+#include "core/text/tokenizer/vocabulary.h"
 
 namespace xrun {
 
@@ -17,25 +19,25 @@ struct AddedToken {
   int32_t id = -1;
   std::string content;
   bool special = false;      // a piece of the format, never of the data
-  bool normalized = true;    // looked for in the normalised text, in its own normalised form
+  bool normalized = true;    // matches the normalised text, in its own normalised form
   bool single_word = false;  // only where no word character touches it
   bool lstrip = false;       // takes the spaces before it
-  bool rstrip = false;       // and after it
+  bool rstrip = false;       // takes the spaces after it
 };
 
-// A found token and its bytes of the text, stripped spaces included.
+// A token found in a text and its bytes, stripped spaces included.
 struct AddedMatch {
   uint32_t begin;
   uint32_t end;
   int32_t id;
 };
 
-// Says where special tokens may stand: nowhere, anywhere, or inside some ranges of the input.
+// The ranges of the input in which special tokens may match: none, all, or some.
 class SpecialRanges {
  public:
   explicit SpecialRanges(const EncodeOptions& options);
   bool none() const { return !all_ && runs_.empty(); }
-  // Whether the whole range lies in one run of touching ranges.
+  // True if one run of touching ranges contains the whole range.
   bool allow(ByteRange range) const;
 
  private:
@@ -47,27 +49,26 @@ class SpecialRanges {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  AddedTokens(AddedTokens&&) = default;  // by_content_ has views into tokens_, which stay valid
+  AddedTokens(AddedTokens&&) = default;  // by_content_ views tokens_, which a move keeps valid
   AddedTokens& operator=(AddedTokens&&) = default;
-  // The normalizer (may be nullptr) gives the normalised forms.
+  // `normalizer` may be nullptr.
   AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer);
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }
   const AddedToken* find(int32_t id) const;
   const AddedToken* find(std::string_view content) const;
-  // Returns what decoding shows for an added token: its normalised form.
+  // Returns the text that decoding gives for an added token: its normalised form.
   const std::string& decoded(const AddedToken& token) const;
 
-  // Returns what the pass over normalised text leaves of a border: all or nothing.
-  Border border_after(Border border) const { return crosses_borders_ ? Border::kNone : border; }
+  // Returns what the pass over normalised text leaves of a split point: all or nothing.
+  SafeSplit split_after(SafeSplit split) const { return crosses_splits_ ? SafeSplit::kNone : split; }
 
-  // Appends the longest tokens of one of the two passes from left to right, as Hugging Face finds
-  // them: first the ones that are not normalised, in the input; then the others.
+  // Appends the longest tokens of one of Hugging Face's two passes, from left to right: with
+  // `normalized` false those that match the input, with true those that match normalised text.
   void find_all(const AlignedText& text, bool normalized, const SpecialRanges& special,
                 std::vector<AddedMatch>& out) const;
 
  private:
-  // The tokens of one of the two passes.
   struct Pass {
     TokenFinder finder;
     bool has_plain = false;  // a token that is not special
@@ -75,11 +76,19 @@ class AddedTokens {
   void insert(Pass& pass, std::string_view form, int32_t token);
 
   std::vector<AddedToken> tokens_;
-  std::vector<std::string> normal_forms_;  // one a token; the content where it is not normalised
+  std::vector<std::string> normal_forms_;  // one a token; the content if it is not normalised
   std::unordered_map<int32_t, size_t> by_id_;
   std::unordered_map<std::string_view, size_t> by_content_;
-  Pass passes_[2];  // not normalised, normalised
-  bool crosses_borders_ = false;
+  Pass passes_[2];  // by AddedToken::normalized
+  bool crosses_splits_ = false;
 };
+
+// Reads an added token from its object or plain string. Throws Error starting with `where`.
+AddedToken read_added_token(const Json& json, const std::string& where);
+
+// The Python package `tokenizers` numbers the added tokens that are not in the vocabulary
+// consecutively after it, whatever ids tokenizer.json gives them; xrun keeps the file's ids. Returns
+// a sentence naming the first token (in the file's order) whose ids differ, or "".
+std::string package_numbering(const std::vector<AddedToken>& added, const Vocabulary& vocabulary);
 
 }  // namespace xrun

@@ -1,3 +1,5 @@
+// ranges_[i] is the input range of byte i; both vectors grow together.
+
 #include "core/text/tokenizer/aligned_text.h"
 
 #include <algorithm>
@@ -9,12 +11,12 @@ namespace xrun {
 
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
-// Returns the bytes of the maximal invalid piece at input[at], which repairs to one U+FFFD.
+// Returns the size of the maximal invalid piece at input[at], which repairs to one U+FFFD.
 size_t invalid_piece(std::string_view input, size_t at) {
   size_t size = std::min<size_t>(3, input.size() - at);
-  while (size > 1 && repair_utf8(input.substr(at, size)) != kReplacement) --size;
+  while (size > 1 && repair_utf8(input.substr(at, size)) != kReplacementCharacter) --size;
   return size;
 }
 
@@ -34,12 +36,12 @@ void AlignedText::extend_front(uint32_t begin) {
 
 AlignedText AlignedText::slice(size_t begin, size_t end) const {
   if (!owned_) return AlignedText(view_.substr(begin, end - begin), shift_ + uint32_t(begin));
-  AlignedText part;
-  part.bytes_ = bytes_.substr(begin, end - begin);
-  part.ranges_.assign(ranges_.begin() + int64_t(begin), ranges_.begin() + int64_t(end));
-  part.owned_ = true;
-  part.most_ = most_;
-  return part;
+  AlignedText out;
+  out.bytes_ = bytes_.substr(begin, end - begin);
+  out.ranges_.assign(ranges_.begin() + int64_t(begin), ranges_.begin() + int64_t(end));
+  out.owned_ = true;
+  out.most_ = most_;
+  return out;
 }
 
 AlignedTextBuilder::AlignedTextBuilder(const AlignedText& from) : from_(from) {
@@ -109,7 +111,7 @@ AlignedText repaired_text(std::string_view input, uint32_t& replaced) {
     if (point.valid) {
       builder.copy(at, at + size);
     } else {
-      builder.insert(kReplacement, {uint32_t(at), uint32_t(at + size)});
+      builder.insert(kReplacementCharacter, {uint32_t(at), uint32_t(at + size)});
       replaced += uint32_t(size);
     }
     at += size;

@@ -1,5 +1,5 @@
 #pragma once
-// Text on its way through a tokenizer, each byte tied to the bytes of the input it stands for.
+// Text on its way through a tokenizer; each byte is aligned with the bytes of the input it stands for.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,37 +9,36 @@
 
 namespace xrun {
 
-// A stage of a tokenizer makes more of a text than any text needs.
+// Thrown when a stage makes a text grow beyond every sensible size.
 class TextGrowth : public Error {
  public:
   using Error::Error;
 };
 
-// Runs a stage; where a text grows without bound the Error begins with the stage's place.
+// Runs a stage; a TextGrowth becomes an Error that begins with `where`, the stage's path.
 template <class Run>
-void run_stage(const std::string& place, const Run& run) {
+void run_stage(const std::string& where, const Run& run) {
   try {
     run();
   } catch (const TextGrowth& growth) {
-    throw Error(place + ": " + growth.what());
+    throw Error(where + ": " + growth.what());
   }
 }
 
-// One character of a changed text, as an edit of the old text read from left to right: change 0
-// replaces the next old character, 1 is inserted after it, -n replaces it and removes the n after.
+// One character of a changed text, as an edit of the old text from left to right: change 0 replaces
+// the next old character, 1 inserts after it, -n replaces it and removes the n characters after it.
 struct CharacterEdit {
   uint32_t character;
   int32_t change;
 };
 
-// A text and, for each of its bytes, a range of the input. Until something is changed it is a view
-// of the input and needs no memory; the input must outlive it. The text is always valid UTF-8. It
-// may grow to 64 times the input and 1 MiB, and to 4 GiB; what makes it grow beyond throws
-// TextGrowth.
+// A text of valid UTF-8 and, for each of its bytes, a range of the input. An unchanged text is a view
+// of the input, which must outlive it. A text may grow to 64 times the input plus 1 MiB, and to
+// 4 GiB; beyond that TextGrowth is thrown.
 class AlignedText {
  public:
   AlignedText() = default;
-  // The input's own bytes from `begin` on: byte i stands for input byte begin + i.
+  // A view of input bytes: byte i stands for input byte begin + i.
   AlignedText(std::string_view text, uint32_t begin)
       : view_(text),
         shift_(begin),
@@ -48,18 +47,17 @@ class AlignedText {
   std::string_view text() const { return owned_ ? std::string_view(bytes_) : view_; }
   size_t size() const { return text().size(); }
 
-  // Returns the bytes of the input from the begin of the first byte's range to the end of the last
-  // one's. Requires begin < end <= size().
+  // Returns the input range from the begin of the first byte's range to the end of the last byte's.
+  // Requires begin < end <= size().
   ByteRange origin(size_t begin, size_t end) const {
     if (!owned_) return {shift_ + uint32_t(begin), shift_ + uint32_t(end)};
     return {ranges_[begin].begin, ranges_[end - 1].end};
   }
-  // Returns the origin of the whole character that byte `at` belongs to.
+  // Returns the origin of the whole character that contains byte `at`.
   ByteRange character_origin(size_t at) const;
-  // Lets the first character stand for what is before it as well, from a byte of the input on.
-  // Requires a text that was built.
+  // Extends the range of the first character back to an input byte. Requires a text that was built.
   void extend_front(uint32_t begin);
-  // Returns a part; the input's own bytes stay a view.
+  // Returns bytes [begin, end); a slice of a view is a view.
   AlignedText slice(size_t begin, size_t end) const;
 
  private:
@@ -69,19 +67,19 @@ class AlignedText {
   std::vector<ByteRange> ranges_;
   uint32_t shift_ = 0;
   bool owned_ = false;
-  size_t most_ = 0;  // bytes that the text may grow to
+  size_t most_ = 0;  // limit of the size in bytes
 };
 
 // Writes a changed version of a text from left to right.
 class AlignedTextBuilder {
  public:
   explicit AlignedTextBuilder(const AlignedText& from);
-  // Appends bytes of the old text with what they stand for.
+  // Appends bytes of the old text with their ranges.
   void copy(size_t begin, size_t end);
-  // Appends new bytes; each of them stands for the whole of `origin`.
+  // Appends new bytes, each aligned with the whole of `origin`.
   void insert(std::string_view bytes, ByteRange origin);
-  // Writes old bytes [begin, end) as edited, with the alignments that Hugging Face gives: a
-  // replaced character stands for the first old one, an inserted one for the old one before it.
+  // Appends old bytes [begin, end) as edited, with Hugging Face's alignments: a replaced character
+  // stands for the first old one, an inserted one for the old one before it.
   void edit(size_t begin, size_t end, std::span<const CharacterEdit> edits);
   AlignedText finish();
 
@@ -91,8 +89,8 @@ class AlignedTextBuilder {
   AlignedText out_;
 };
 
-// Returns `input` with every maximal invalid piece read as U+FFFD, which stands for that piece, and
-// sets `replaced` to the bytes of all these pieces.
+// Returns `input` with every maximal invalid piece replaced by U+FFFD, aligned with that piece, and
+// sets `replaced` to the number of bytes in these pieces.
 AlignedText repaired_text(std::string_view input, uint32_t& replaced);
 
 }  // namespace xrun

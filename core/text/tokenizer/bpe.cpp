@@ -1,5 +1,5 @@
-// A piece is cut into characters or bytes, which merge by rank (bpe_merge.h). The result for a
-// short word is kept in the thread's cache.
+// A piece is cut into characters or bytes, which merge by rank (bpe_merge.h). The thread's cache
+// holds the tokens of short words.
 
 #include "core/text/tokenizer/bpe.h"
 
@@ -35,7 +35,7 @@ void Bpe::finish_loading() const {
   std::call_once(loaded_, [this] {
     BpeMerges merges = read_merges_(vocabulary_);
     merges_ = std::move(merges.table);
-    // Words may be cut at the mark if it is a token by itself and no merge crosses its front.
+    // Words may be cut at the mark if it is a token and no merge crosses its front.
     const bool cuts = !maps_bytes_ && !has_affixes_ && !options_.ignore_merges &&
                       merges.marks_begin_words && vocabulary_.find("\u2581").has_value();
     if (cuts) word_mark_ = "\u2581";
@@ -57,10 +57,11 @@ void Bpe::tokenize(std::string_view text, std::span<const ByteRange> pieces,
       [this](std::string_view word, std::vector<ModelToken>& tokens) { merge_word(word, tokens); });
 }
 
-Border Bpe::border_after(Border border) const {
+SafeSplit Bpe::split_after(SafeSplit split) const {
   finish_loading();
-  const bool cuts = border == Border::kPiece || (border == Border::kMark && !word_mark_.empty());
-  return cuts ? Border::kPiece : Border::kNone;
+  const bool cuts =
+      split == SafeSplit::kPiece || (split == SafeSplit::kMark && !word_mark_.empty());
+  return cuts ? SafeSplit::kPiece : SafeSplit::kNone;
 }
 
 void Bpe::cut_at_marks(std::string_view text, ByteRange piece,
@@ -68,7 +69,7 @@ void Bpe::cut_at_marks(std::string_view text, ByteRange piece,
   const std::string_view bytes = text.substr(0, piece.end);
   const size_t size = word_mark_.size();
   for (size_t from = piece.begin, at = from; at < bytes.size(); from = at) {
-    // To the end of a run of marks, then to the next mark.
+    // Skip a run of marks, then go to the next mark.
     while (bytes.compare(at, size, word_mark_) == 0) at += size;
     at = std::min(bytes.find(word_mark_, at), bytes.size());
     words.push_back({uint32_t(from), uint32_t(at)});

@@ -6,42 +6,41 @@
 #include <mutex>
 
 #include "core/text/tokenizer/bpe_merge.h"
-#include "core/text/tokenizer/merge_table.h"
 #include "core/text/tokenizer/piece_cache.h"
 #include "core/text/tokenizer/token_model.h"
 
 namespace xrun {
 
 struct BpeOptions {
-  std::string unk_token;       // "": unknown characters are left out, as in Hugging Face
+  std::string unk_token;       // "": unknown characters are dropped, as in Hugging Face
   std::string prefix;          // before every character of a piece but the first
-  std::string suffix;          // behind the last character of a piece
+  std::string suffix;          // after the last character of a piece
   bool fuse_unk = false;       // a run of unknown characters is one token
   bool byte_fallback = false;  // unknown characters become the tokens <0x00> to <0xFF>
-  bool ignore_merges = false;  // a piece that is in the vocabulary is that token
+  bool ignore_merges = false;  // a piece in the vocabulary is that token
 };
 
 struct BpeMerges {
   MergeTable table;
-  bool marks_begin_words = false;  // no merge puts a right part that begins with U+2581 behind
-                                   // another character
+  // No merge joins a right side that begins with U+2581 to a left side that ends otherwise.
+  bool marks_begin_words = false;
 };
 using ReadMerges = std::function<BpeMerges(const Vocabulary&)>;
 
 class Bpe : public TokenModel {
  public:
-  // `read_merges` is called by finish_loading(), or else by the first text. maps_bytes: see
-  // ModelSource; requires neither prefix, suffix nor byte_fallback.
+  // finish_loading(), or else the first text, calls `read_merges`. maps_bytes: see ModelSource; it
+  // excludes prefix, suffix and byte_fallback.
   Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool maps_bytes);
 
   void tokenize(std::string_view text, std::span<const ByteRange> pieces,
                 std::vector<ModelToken>& out) const override;
-  Border border_after(Border border) const override;
+  SafeSplit split_after(SafeSplit split) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
   void finish_loading() const override;
 
  private:
-  // Appends the words of a piece: what lies between two places that no merge crosses.
+  // Appends the words of a piece: ranges that no merge crosses.
   void cut_at_marks(std::string_view text, ByteRange piece, std::vector<ByteRange>& words) const;
   void merge_word(std::string_view word, std::vector<ModelToken>& symbols) const;
   void split_bytes(std::string_view word, std::vector<ModelToken>& symbols) const;
@@ -53,15 +52,15 @@ class Bpe : public TokenModel {
 
   Vocabulary vocabulary_;
   mutable std::once_flag loaded_;
-  mutable ReadMerges read_merges_;  // empty once they are read
+  mutable ReadMerges read_merges_;  // empty afterwards
   mutable MergeTable merges_;
-  // A character before which no merge reaches: pieces are cut there, so that the cache sees words
-  // even where no pre-tokenizer cuts. "": pieces are not cut.
+  // No merge reaches across the front of this character: pieces are cut there, so that the cache
+  // sees words even if no pre-tokenizer cuts. "": pieces are not cut.
   mutable std::string word_mark_;
   BpeOptions options_;
   bool maps_bytes_;
   bool has_affixes_;
-  uint64_t serial_;  // names this model in a thread's caches
+  uint64_t serial_;  // identifies this model in the threads' caches
   int32_t unk_id_ = -1;
   std::array<int32_t, 256> byte_ids_;      // of a byte, or of an ASCII character; -1: none
   std::array<int32_t, 256> fallback_ids_;  // of <0x00> to <0xFF>; all -1 without byte_fallback

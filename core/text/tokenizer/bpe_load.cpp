@@ -1,31 +1,28 @@
 // Reads byte-pair models: the "model" object of a tokenizer.json, or vocab.json and merges.txt.
-// Nothing is trusted: each id, piece and merge is checked, and named with its place.
+// Every id, piece and merge is checked; a message names its position.
 
 #include <simdjson.h>
 
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/text/tokenizer/bpe.h"
-#include "core/text/tokenizer/vocabulary_json.h"
 
 namespace xrun {
 
 namespace {
 
-namespace od = simdjson::ondemand;
-
-// Merges on their way into the table. They are looked up a block at a time, so that the processor
-// fetches what one needs while it works on another: the tables do not fit its nearest cache.
+// Fills a MergeTable. Merges are looked up in blocks with prefetches, since the tables exceed the
+// nearest caches.
 class MergeReader {
  public:
-  // `prefix` bytes at the front of a right part are not part of what the two become.
+  // The merged piece leaves out the first `prefix` bytes of its right side.
   MergeReader(const Vocabulary& vocabulary, size_t prefix, std::string where)
       : vocabulary_(vocabulary),
         prefix_(prefix),
         where_(std::move(where)),
         table_(size_t(vocabulary.count())) {}
 
-  // Takes the next merge; the strings must live until finish().
+  // Adds the next merge; the strings must live until finish().
   void add(std::string_view left, std::string_view right) {
     block_[size_] = {left, right, hash_piece(left), hash_piece(right), -1, -1, -1};
     vocabulary_.prefetch(block_[size_].left_hash);
@@ -36,7 +33,7 @@ class MergeReader {
     flush();
     return std::move(table_);
   }
-  // Whether no merge puts a right part that begins with U+2581 behind another character.
+  // See BpeMerges.
   bool marks_begin_words() const { return marks_begin_words_; }
 
  private:
@@ -108,7 +105,7 @@ class MergeReader {
   bool marks_begin_words_ = true;
 };
 
-// Takes "left right" apart. Throws Error unless there is exactly one space.
+// Splits "left right". Throws Error unless there is exactly one space.
 void add_merge_line(std::string_view line, uint64_t number, const std::string& where,
                     MergeReader& reader) {
   if (line.starts_with("#version")) return;
@@ -119,14 +116,14 @@ void add_merge_line(std::string_view line, uint64_t number, const std::string& w
   reader.add(line.substr(0, space), line.substr(space + 1));
 }
 
-// Merges as ["left right", ...] or [["left", "right"], ...].
-BpeMerges read_merges(od::array array, const Vocabulary& vocabulary, size_t prefix,
+// Reads ["left right", ...] or [["left", "right"], ...].
+BpeMerges read_merges(simdjson::ondemand::array array, const Vocabulary& vocabulary, size_t prefix,
                       const std::string& where) {
   MergeReader reader(vocabulary, prefix, where);
   uint64_t number = 0;
   for (auto item : array) {
     ++number;
-    if (item.type() == od::json_type::string) {
+    if (item.type() == simdjson::ondemand::json_type::string) {
       add_merge_line(item.get_string(), number, where, reader);
       continue;
     }
@@ -143,7 +140,7 @@ BpeMerges read_merges(od::array array, const Vocabulary& vocabulary, size_t pref
   return {std::move(table), reader.marks_begin_words()};
 }
 
-BpeOptions read_options(const ModelSource& source) {
+BpeOptions read_bpe_options(const ModelSource& source) {
   const Json dropout = source.option("dropout");
   XRUN_CHECK(dropout.is_null() || (dropout.is_number() && dropout.as_double() == 0),
              "{}.dropout: random merges are not supported; set it to null", source.where);
@@ -160,31 +157,11 @@ BpeOptions read_options(const ModelSource& source) {
   return options;
 }
 
-std::unique_ptr<const TokenModel> read_bpe(const ModelSource& source) {
-  BpeOptions options = read_options(source);
-  Vocabulary vocabulary = read_vocabulary(source.member("vocab"), source.where + ".vocab");
-  const auto merges = [&, prefix = options.prefix.size()](const Vocabulary& known) {
-    od::parser parser;
-    od::document document = parser.iterate(padded(source.member("merges")));
-    return read_merges(document.get_array(), known, prefix, source.where + ".merges");
-  };
-  auto model = std::make_unique<Bpe>(std::move(vocabulary), merges, std::move(options),
-                                     source.maps_bytes);
-  model->finish_loading();  // the source's bytes do not stay
-  return model;
-}
-
-std::unique_ptr<const TokenModel> make(const ModelSource& source) {
-  return read_model(source, &read_bpe);
-}
-
-const bool kAdded = add_model_type("BPE", make);
-
 Vocabulary read_vocab_file(const BpeFiles& files) {
   try {
     return read_vocabulary(files.vocab, files.vocab_name);
   } catch (const simdjson::simdjson_error& error) {
-    parse_json(files.vocab, files.vocab_name);  // says line and column where it is no JSON
+    parse_json(files.vocab, files.vocab_name);  // reports line and column if it is not JSON
     throw Error(fmt::format("{}: {}; wanted an object of ids", files.vocab_name, error.what()));
   }
 }
@@ -206,6 +183,20 @@ BpeMerges read_merge_lines(std::string_view text, const Vocabulary& vocabulary,
 }
 
 }  // namespace
+
+std::unique_ptr<const TokenModel> read_bpe(const ModelSource& source) {
+  BpeOptions options = read_bpe_options(source);
+  Vocabulary vocabulary = read_vocabulary(source.member("vocab"), source.where + ".vocab");
+  const auto merges = [&, prefix = options.prefix.size()](const Vocabulary& known) {
+    simdjson::ondemand::parser parser;
+    simdjson::ondemand::document document = parser.iterate(padded(source.member("merges")));
+    return read_merges(document.get_array(), known, prefix, source.where + ".merges");
+  };
+  auto model = std::make_unique<Bpe>(std::move(vocabulary), merges, std::move(options),
+                                     source.maps_bytes);
+  model->finish_loading();  // the source's bytes are freed after this
+  return model;
+}
 
 std::unique_ptr<const TokenModel> make_bpe_model(const BpeFiles& files, bool maps_bytes) {
   const auto merges = [file = files.merges, name = files.merges_name](const Vocabulary& known) {

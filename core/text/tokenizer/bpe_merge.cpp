@@ -1,27 +1,60 @@
+// Open addressing with a bit filter; the merge loop as a linear scan for words and a heap beyond.
+
 #include "core/text/tokenizer/bpe_merge.h"
 
 #include <algorithm>
+#include <bit>
 #include <queue>
 
 namespace xrun {
 
+MergeTable::MergeTable(size_t expected)
+    : size_(std::bit_ceil(std::max<size_t>(16, expected + expected / 2))),
+      buffer_(size_ * sizeof(Slot)),
+      slots_(buffer_.as<Slot>()),
+      bit_buffer_(size_),
+      bits_(bit_buffer_.as<uint64_t>()),
+      mask_(size_ - 1),
+      shift_(64 - std::countr_zero(size_)) {}
+
+void MergeTable::set(int32_t left, int32_t right, Merge merge) {
+  if (count_ >= size_ / 4 * 3) grow();
+  const uint64_t key = key_of(left, right);
+  uint64_t at = slot_of(key);
+  while (slots_[at].key != key && slots_[at].key != kEmpty) at = (at + 1) & mask_;
+  if (slots_[at].key == kEmpty) ++count_;
+  slots_[at] = {key, merge};
+  const uint64_t bit = bit_of(key);
+  bits_[bit / 64] |= uint64_t{1} << (bit % 64);
+}
+
+void MergeTable::grow() {
+  MergeTable larger(size_);
+  for (size_t i = 0; i < size_; ++i) {
+    const uint64_t key = slots_[i].key - 1;
+    if (slots_[i].key == kEmpty) continue;
+    larger.set(int32_t(key >> 32), int32_t(key & UINT32_MAX), slots_[i].merge);
+  }
+  *this = std::move(larger);
+}
+
 namespace {
 
-constexpr size_t kScanLimit = 64;  // symbols; the two cost the same at about 100
+constexpr size_t kScanLimit = 64;  // symbols; both loops cost the same at about 100
 
-// A pair that may be merged, as it was when it was found.
-struct Candidate {
+// A pair that merged when it was found; one of its symbols may have changed since.
+struct QueuedMerge {
   uint32_t rank;
   uint32_t left;  // index of the left symbol
   int32_t left_id;
   int32_t right_id;
   int32_t id;
-  bool operator>(const Candidate& other) const {
+  bool operator>(const QueuedMerge& other) const {
     return rank != other.rank ? rank > other.rank : left > other.left;
   }
 };
 
-// Symbols as a linked list; a symbol that was merged into its left neighbour has id -1.
+// Symbols as a linked list; a symbol merged into its left neighbour has id -1.
 class MergeQueue {
  public:
   MergeQueue(const MergeTable& merges, std::vector<ModelToken>& symbols)
@@ -30,7 +63,7 @@ class MergeQueue {
       previous_[i] = uint32_t(i) - 1;
       next_[i] = uint32_t(i) + 1;
     }
-    std::vector<Candidate> first;
+    std::vector<QueuedMerge> first;
     for (size_t i = 0; i + 1 < symbols.size(); ++i) {
       const Merge merge = merges.find(symbols[i].id, symbols[i + 1].id);
       if (merge.rank == kNoMerge) continue;
@@ -41,12 +74,12 @@ class MergeQueue {
 
   void run() {
     while (!queue_.empty()) {
-      const Candidate best = queue_.top();
+      const QueuedMerge best = queue_.top();
       queue_.pop();
       const uint32_t right = next_[best.left];
       if (symbols_[best.left].id != best.left_id || right >= symbols_.size() ||
           symbols_[right].id != best.right_id) {
-        continue;  // one of the two has been merged since
+        continue;  // one of the two has merged since
       }
       symbols_[best.left].id = best.id;
       symbols_[best.left].end = symbols_[right].end;
@@ -60,7 +93,7 @@ class MergeQueue {
   }
 
  private:
-  using Queue = std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>>;
+  using Queue = std::priority_queue<QueuedMerge, std::vector<QueuedMerge>, std::greater<>>;
 
   void add(uint32_t left) {
     const uint32_t right = next_[left];
@@ -77,14 +110,14 @@ class MergeQueue {
   Queue queue_;
 };
 
-// A symbol's neighbours, and what it and the next one become.
+// A symbol's neighbours, and the id of its merge with the next one.
 struct ScanPair {
   uint32_t previous;
   uint32_t next;
   int32_t merged;
 };
 
-// Returns the lowest of n numbers, without a branch that depends on them.
+// Returns the lowest of n numbers without data-dependent branches.
 uint64_t lowest_of(const uint64_t* numbers, size_t n) {
   uint64_t a = UINT64_MAX, b = UINT64_MAX, c = UINT64_MAX, d = UINT64_MAX;
   size_t i = 0;
@@ -111,11 +144,11 @@ void merge_symbols(const MergeTable& merges, std::vector<ModelToken>& symbols) {
 void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
   const auto n = uint32_t(symbols.size());
   if (n < 2) return;
-  thread_local std::vector<ScanPair> links;  // one a symbol, which may have been merged away
-  thread_local std::vector<uint64_t> order;  // (rank of the merge with the next symbol, place)
+  thread_local std::vector<ScanPair> links;  // one a symbol, merged ones included
+  thread_local std::vector<uint64_t> order;  // rank of the merge with the next symbol << 32 | index
   links.resize(n);
   order.assign(n, UINT64_MAX);
-  const auto look = [&](uint32_t left, uint32_t right) {
+  const auto rank_pair = [&](uint32_t left, uint32_t right) {
     const Merge merge = merges.find(symbols[left].id, symbols[right].id);
     links[left].merged = merge.id;
     order[left] = uint64_t(merge.rank) << 32 | left;
@@ -123,7 +156,7 @@ void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
   for (uint32_t i = 0; i + 1 < n; ++i) merges.prefetch(symbols[i].id, symbols[i + 1].id);
   for (uint32_t i = 0; i < n; ++i) {
     links[i] = {i - 1, i + 1, -1};
-    if (i + 1 < n) look(i, i + 1);
+    if (i + 1 < n) rank_pair(i, i + 1);
   }
   while (true) {
     const uint64_t lowest = lowest_of(order.data(), n);
@@ -137,9 +170,9 @@ void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
     links[left].next = after;
     if (after < n) {
       links[after].previous = left;
-      look(left, after);
+      rank_pair(left, after);
     }
-    if (left > 0) look(links[left].previous, left);
+    if (left > 0) rank_pair(links[left].previous, left);
   }
   std::erase_if(symbols, [](const ModelToken& s) { return s.id < 0; });
 }

@@ -1,16 +1,69 @@
 #pragma once
-// The merge loop of byte-pair encoding: the best-ranked pair of neighbours first, the leftmost of
-// equals, until none is left.
+// The merges of a byte-pair model, and the loop that applies them: the best-ranked pair of neighbours
+// first, the leftmost of equals, until no pair merges.
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
-#include "core/text/tokenizer/merge_table.h"
 #include "core/text/tokenizer/token_model.h"
+#include "core/text/tokenizer/zeroed_buffer.h"
 
 namespace xrun {
 
-// Merges the tokens of a piece in place. Both give the same result: by_scan is quadratic and wins
-// for the few symbols of a word, by_heap takes n log n; merge_symbols chooses.
+struct Merge {
+  uint32_t rank;  // lower ranks merge first; kNoMerge: the pair does not merge
+  int32_t id;     // of the merged token
+};
+constexpr uint32_t kNoMerge = UINT32_MAX;
+
+// (left id, right id) -> Merge, in open addressing. Filled once, then immutable and thread-safe.
+class MergeTable {
+ public:
+  // Reserves room for a number of merges; the table grows if there are more.
+  explicit MergeTable(size_t expected = 0);
+  // Sets a merge; a repeated pair takes the later one, as in Hugging Face.
+  void set(int32_t left, int32_t right, Merge merge);
+  Merge find(int32_t left, int32_t right) const {
+    const uint64_t key = key_of(left, right);
+    // Most pairs do not merge, and the bits stay in a nearer cache level than the slots.
+    const uint64_t bit = bit_of(key);
+    if ((bits_[bit / 64] >> (bit % 64) & 1) == 0) return {kNoMerge, -1};
+    for (uint64_t at = slot_of(key);; at = (at + 1) & mask_) {
+      if (slots_[at].key == key) return slots_[at].merge;
+      if (slots_[at].key == kEmpty) return {kNoMerge, -1};
+    }
+  }
+  void prefetch(int32_t left, int32_t right) const {
+    __builtin_prefetch(&slots_[slot_of(key_of(left, right))]);
+  }
+
+ private:
+  static constexpr uint64_t kEmpty = 0;
+  struct Slot {
+    uint64_t key;
+    Merge merge;
+  };
+  static uint64_t key_of(int32_t left, int32_t right) {
+    return (uint64_t(uint32_t(left)) << 32 | uint32_t(right)) + 1;
+  }
+  void grow();
+  static uint64_t hash_of(uint64_t key) { return key * 0x9E3779B97F4A7C15ull; }
+  uint64_t slot_of(uint64_t key) const { return hash_of(key) >> shift_; }
+  uint64_t bit_of(uint64_t key) const { return hash_of(key) >> (shift_ - 3); }
+
+  size_t size_;
+  ZeroedBuffer buffer_;
+  Slot* slots_;  // in the buffer; at most three quarters full
+  ZeroedBuffer bit_buffer_;
+  uint64_t* bits_;  // a filter of eight bits a slot, in which one bit a key is set
+  size_t count_ = 0;
+  uint64_t mask_;
+  int shift_;
+};
+
+// Merges the tokens of a piece in place. All three give the same result: by_scan is quadratic and
+// faster for the few symbols of a word, by_heap takes n log n; merge_symbols chooses.
 void merge_symbols(const MergeTable& merges, std::vector<ModelToken>& symbols);
 void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols);
 void merge_by_heap(const MergeTable& merges, std::vector<ModelToken>& symbols);

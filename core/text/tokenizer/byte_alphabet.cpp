@@ -1,5 +1,8 @@
 #include "core/text/tokenizer/byte_alphabet.h"
 
+#include <array>
+#include <cstdint>
+
 #include "core/base/utf8.h"
 
 namespace xrun {
@@ -27,9 +30,14 @@ constexpr std::array<int16_t, kAlphabetEnd> make_inverse() {
 }
 constexpr std::array<int16_t, kAlphabetEnd> kInverse = make_inverse();
 
-}  // namespace
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
 
-const std::array<uint16_t, 256>& byte_alphabet() { return kAlphabet; }
+}  // namespace
 
 void append_spelled(std::string& out, std::string_view bytes) {
   for (const char b : bytes) append_utf8(out, kAlphabet[static_cast<unsigned char>(b)]);
@@ -49,15 +57,24 @@ bool append_unspelled(std::string& out, std::string_view spelling) {
   return true;
 }
 
-AlignedText spelled_text(const AlignedText& text) {
-  AlignedTextBuilder builder(text);
+size_t insert_spelled(AlignedTextBuilder& out, const AlignedText& text, size_t begin, size_t end) {
   std::string spelling;
-  for (size_t at = 0; at < text.size(); ++at) {
+  size_t size = 0;
+  for (size_t at = begin; at < end; ++at) {
     spelling.clear();
     append_spelled(spelling, text.text().substr(at, 1));
-    builder.insert(spelling, text.origin(at, at + 1));
+    out.insert(spelling, text.origin(at, at + 1));
+    size += spelling.size();
   }
-  return builder.finish();
+  return size;
+}
+
+int spelled_byte(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
+  const int high = hex_value(token[3]), low = hex_value(token[4]);
+  // Rust's parser accepts a sign before a digit.
+  if (token[3] == '+' && low >= 0) return low;
+  return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
 }  // namespace xrun

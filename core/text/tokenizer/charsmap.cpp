@@ -1,6 +1,5 @@
-// A unit of the trie (the layout of Darts-clone): bits 0-7 a label, bit 8 whether a leaf follows,
-// bits 10-30 the offset to the children, 256 times as much with bit 9; bit 31 marks a leaf, whose
-// other bits are a value.
+// A unit of the trie (Darts-clone): bits 0-7 the label, bit 8 set if a leaf follows, bits 10-30 the
+// offset to the children, times 256 if bit 9 is set. Bit 31 marks a leaf; its other bits are a value.
 
 #include "core/text/tokenizer/charsmap.h"
 
@@ -11,7 +10,7 @@ namespace xrun {
 
 namespace {
 
-uint32_t unit_at(std::string_view bytes, size_t at) {
+uint32_t read_unit(std::string_view bytes, size_t at) {
   const auto byte = [&](size_t i) { return uint32_t(static_cast<unsigned char>(bytes[at + i])); };
   return byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24;
 }
@@ -30,11 +29,11 @@ int base64_value(char c) {
 }  // namespace
 
 Charsmap::Charsmap(std::string_view bytes, const std::string& where) {
-  const uint32_t size = bytes.size() < 4 ? 0 : unit_at(bytes, 0);
+  const uint32_t size = bytes.size() < 4 ? 0 : read_unit(bytes, 0);
   XRUN_CHECK(bytes.size() >= 4 && size <= bytes.size() - 4 && size % 4 == 0 && size > 0,
-             "{}: the table of {} bytes says that its trie has {} bytes", where, bytes.size(),
+             "{}: the table of {} bytes claims a trie of {} bytes", where, bytes.size(),
              size);
-  for (size_t at = 4; at < 4 + size_t(size); at += 4) units_.push_back(unit_at(bytes, at));
+  for (size_t at = 4; at < 4 + size_t(size); at += 4) units_.push_back(read_unit(bytes, at));
   texts_ = bytes.substr(4 + size_t(size));
   XRUN_CHECK(is_valid_utf8(texts_), "{}: the texts of the table are not UTF-8", where);
 }
@@ -61,7 +60,7 @@ std::optional<std::string_view> Charsmap::find(std::string_view part) const {
 bool Charsmap::is_sound() const {
   if (texts_.empty() || texts_.back() != '\0') return false;
   std::vector<bool> seen(units_.size());
-  std::vector<uint32_t> bases = {offset_of(units_[0])};  // where the children of a unit are
+  std::vector<uint32_t> bases = {offset_of(units_[0])};  // bases of child units to visit
   while (!bases.empty()) {
     const uint32_t base = bases.back();
     bases.pop_back();

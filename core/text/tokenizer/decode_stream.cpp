@@ -1,15 +1,17 @@
+// Skips special tokens and feeds the spellings of the others to the decoder.
+
 #include "core/text/tokenizer/decode_stream.h"
 
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/text/tokenizer/tokenizer_parts.h"
+#include "core/text/tokenizer/tokenizer_pipeline.h"
 
 namespace xrun {
 
 namespace {
 
-// Without a decoder there is nothing that would tell where words begin.
+// Without a decoder nothing marks the begin of a word: tokens are separated by spaces.
 class SpacedStage : public DecodeStage {
  public:
   explicit SpacedStage(DecodeStage& next) : next_(next) {}
@@ -29,7 +31,7 @@ class SpacedStage : public DecodeStage {
 
 DecodeStream::DecodeStream(const Tokenizer& tokenizer, bool skip_special)
     : tokenizer_(tokenizer), skip_special_(skip_special) {
-  const TokenDecoder* decoder = tokenizer.parts_->stages.decoder.get();
+  const TokenDecoder* decoder = tokenizer.state_->stages.decoder.get();
   first_ = decoder != nullptr ? decoder->start(DecoderInput::kTokens, text_)
                               : std::make_unique<SpacedStage>(text_);
 }
@@ -37,12 +39,12 @@ DecodeStream::DecodeStream(const Tokenizer& tokenizer, bool skip_special)
 DecodeStream::~DecodeStream() = default;
 
 void DecodeStream::take(int32_t id) {
-  const Tokenizer::Parts& parts = *tokenizer_.parts_;
+  const Tokenizer::State& state = *tokenizer_.state_;
   XRUN_CHECK(id >= 0, "token {} to decode is {}, wanted an id", count_, id);
   ++count_;
-  const AddedToken* token = parts.added.find(id);
+  const AddedToken* token = state.added.find(id);
   if (token != nullptr && token->special && skip_special_) return;
-  const std::string_view piece = token ? parts.added.decoded(*token) : parts.piece(id);
+  const std::string_view piece = token ? state.added.decoded(*token) : state.piece(id);
   if (!piece.empty()) first_->push(piece);
 }
 

@@ -1,14 +1,14 @@
 #pragma once
-// Decoding token by token: text as soon as it is certain.
+// Decoding token by token, with each text as soon as it is certain.
 
-#include "core/text/tokenizer/token_decoder.h"
+#include "core/text/tokenizer/token_decoders.h"
 #include "core/text/tokenizer/tokenizer.h"
 
 namespace xrun {
 
-// The texts that push() and finish() return make up what Tokenizer::decode() gives for all ids
-// together. None of them ends inside a character; what may still change (an unfinished character, a
-// run of byte tokens) is held back. Not thread-safe; one stream is one text.
+// Concatenated, the results of push() and finish() are Tokenizer::decode() of all ids. None ends inside
+// a character: text that may still change (an unfinished character, a run of byte tokens) is held
+// back. Not thread-safe; one stream decodes one text.
 class DecodeStream {
  public:
   // The tokenizer must outlive the stream; skip_special leaves special tokens out.
@@ -17,9 +17,9 @@ class DecodeStream {
   DecodeStream(const DecodeStream&) = delete;
   DecodeStream& operator=(const DecodeStream&) = delete;
 
-  // Takes the next id; returns the text that became certain, often "". Throws Error as decode().
+  // Adds the next id; returns the text that became certain, often "". Throws Error as decode() does.
   std::string push(int32_t id);
-  // Returns what was held back. Nothing may be pushed afterwards.
+  // Returns the text that was held back. Nothing may be pushed afterwards.
   std::string finish();
 
  private:

@@ -1,6 +1,6 @@
-// UAX #15: full decomposition, canonical ordering, and for the composed forms composition with the
-// last starter unless a character of the same or a higher class stands between. Hangul by
-// arithmetic.
+// UAX #15: full decomposition, canonical ordering and, for the composed forms, composition with the
+// last starter unless a character of the same or a higher class is between them. Hangul is
+// computed.
 
 #include "core/text/tokenizer/normal_form.h"
 
@@ -22,7 +22,7 @@ using namespace unicode_data;
 constexpr uint32_t kS = 0xAC00, kL = 0x1100, kV = 0x1161, kT = 0x11A7;
 constexpr uint32_t kLCount = 19, kVCount = 21, kTCount = 28, kSCount = kLCount * kVCount * kTCount;
 
-struct Part {
+struct Decomposed {
   uint32_t character;
   uint8_t ccc;
   int32_t change;
@@ -49,7 +49,7 @@ const Decomposition* canonical(uint32_t c) {
   return found != end && found->from == c ? found : nullptr;
 }
 
-// Blocks of 128 characters in which some have a compatibility form.
+// Marks the blocks of 128 characters that contain compatibility forms.
 const std::vector<bool>& compatibility_blocks() {
   static const std::vector<bool> blocks = [] {
     std::vector<bool> marked(0x110000 / 128);
@@ -59,7 +59,7 @@ const std::vector<bool>& compatibility_blocks() {
   return blocks;
 }
 
-// Returns the full compatibility form; empty where it is the canonical one.
+// Returns the full compatibility form; empty if it equals the canonical one.
 std::span<const uint32_t> compatibility(uint32_t c) {
   if (!compatibility_blocks()[c / 128]) return {};
   const CompatibilityRow* end = kCompatibility + kCompatibilitySize;
@@ -71,7 +71,7 @@ std::span<const uint32_t> compatibility(uint32_t c) {
 
 bool is_hangul_syllable(uint32_t c) { return c >= kS && c < kS + kSCount; }
 
-void decompose(uint32_t c, NormalForm form, std::vector<Part>& out) {
+void decompose(uint32_t c, NormalForm form, std::vector<Decomposed>& out) {
   const auto add = [&](uint32_t part, bool first) {
     out.push_back({part, combining_class(part), first ? 0 : 1});
   };
@@ -109,23 +109,23 @@ uint32_t composite(uint32_t a, uint32_t b) {
 }
 
 // Sorts each run of non-starters by class; equal classes keep their order.
-void order(std::vector<Part>& parts) {
+void order_marks(std::vector<Decomposed>& parts) {
   for (auto begin = parts.begin(); begin != parts.end();) {
     if (begin->ccc == 0) {
       ++begin;
       continue;
     }
-    const auto end = std::find_if(begin, parts.end(), [](const Part& p) { return p.ccc == 0; });
-    std::stable_sort(begin, end, [](const Part& a, const Part& b) { return a.ccc < b.ccc; });
+    const auto end = std::find_if(begin, parts.end(), [](const Decomposed& p) { return p.ccc == 0; });
+    std::stable_sort(begin, end, [](const Decomposed& a, const Decomposed& b) { return a.ccc < b.ccc; });
     begin = end;
   }
 }
 
-std::vector<CharacterEdit> compose(const std::vector<Part>& parts) {
+std::vector<CharacterEdit> compose(const std::vector<Decomposed>& parts) {
   std::vector<CharacterEdit> out;
-  size_t starter = SIZE_MAX;  // where in `out` the last starter stands
+  size_t starter = SIZE_MAX;  // index in `out` of the last starter
   int last_class = -1;        // class of the character written after it; -1: none
-  for (const Part& part : parts) {
+  for (const Decomposed& part : parts) {
     if (starter != SIZE_MAX && last_class < int(part.ccc)) {
       const uint32_t c = composite(out[starter].character, part.character);
       if (c != 0) {
@@ -150,12 +150,12 @@ bool is_unstable(uint32_t c, NormalForm form) {
 }
 
 std::vector<CharacterEdit> normalize(const std::vector<uint32_t>& characters, NormalForm form) {
-  std::vector<Part> parts;
+  std::vector<Decomposed> parts;
   for (uint32_t c : characters) decompose(c, form, parts);
-  order(parts);
+  order_marks(parts);
   if (is_composed(form)) return compose(parts);
   std::vector<CharacterEdit> out;
-  for (const Part& part : parts) out.push_back({part.character, part.change});
+  for (const Decomposed& part : parts) out.push_back({part.character, part.change});
   return out;
 }
 

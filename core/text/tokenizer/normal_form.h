@@ -1,5 +1,5 @@
 #pragma once
-// Unicode normal forms, in the version 9.0 that Hugging Face's tokenizers applies.
+// Unicode normal forms in version 9.0, as Hugging Face's tokenizers applies them.
 
 #include <cstdint>
 #include <vector>
@@ -10,11 +10,11 @@ namespace xrun {
 
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 
-// Whether the form may change a character, move it, or compose it with what precedes it.
+// True if the form may change a character, move it, or compose it with the one before it.
 bool is_unstable(uint32_t code_point, NormalForm form);
 
-// Returns the form of a stretch that begins at a stable character or at the text's begin, and ends
-// before a stable one or at the text's end.
+// Returns the normal form of a stretch that begins at a stable character or at the begin of the text,
+// and ends before a stable character or at the end of the text.
 std::vector<CharacterEdit> normalize(const std::vector<uint32_t>& characters, NormalForm form);
 
 }  // namespace xrun

@@ -1,3 +1,5 @@
+// The threads' tables of caches, and what may enter a cache.
+
 #include "core/text/tokenizer/piece_cache.h"
 
 #include <array>
@@ -13,7 +15,7 @@ uint64_t PieceCache::next_serial() {
 
 PieceCache& PieceCache::of(uint64_t serial) {
   struct Owned {
-    uint64_t serial = 0;  // 0 is no model's
+    uint64_t serial = 0;  // 0: none
     std::unique_ptr<PieceCache> cache;
   };
   thread_local std::array<Owned, 4> caches;
@@ -28,7 +30,7 @@ PieceCache& PieceCache::of(uint64_t serial) {
   return *owned.cache;
 }
 
-void PieceCache::keep(std::string_view piece, uint64_t hash,
+void PieceCache::store(std::string_view piece, uint64_t hash,
                       const std::vector<ModelToken>& tokens) {
   if (tokens.size() > kMaxTokens) return;
   uint32_t at = 0;

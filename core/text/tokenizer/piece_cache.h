@@ -1,5 +1,5 @@
 #pragma once
-// A thread's own bounded memory of how short pieces were tokenised.
+// A bounded cache of the tokens of short pieces, one a thread and model.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace xrun {
 
-// Two places for a piece: a new one takes the first and pushes what was there into the second.
-// Never changes a result, only its cost.
+// Two-way buckets: a new piece takes the first entry and moves the old one to the second. Never
+// changes a result, only its cost.
 class PieceCache {
  public:
   static constexpr size_t kMaxBytes = 23;  // of a piece
@@ -26,7 +26,7 @@ class PieceCache {
     uint8_t count;
     uint8_t unused[9];
 
-    // Appends the tokens of the piece, which begins at `begin`.
+    // Appends the tokens of the piece at `begin`.
     void append_to(std::vector<ModelToken>& out, uint32_t begin) const {
       for (int i = 0; i < count; ++i) {
         out.push_back({ids[i], begin, begin + sizes[i]});
@@ -36,14 +36,14 @@ class PieceCache {
   };
   static_assert(sizeof(Entry) == 64);
 
-  // Returns a serial number that no other model of the process has.
+  // Returns a serial number unique in the process.
   static uint64_t next_serial();
   // Returns the calling thread's cache of the model with this serial number. Each thread keeps
-  // four: a fifth model's takes the place of the one that was made first.
+  // four; a fifth replaces the oldest.
   static PieceCache& of(uint64_t serial);
 
-  // Appends the tokens of each piece of `text`, in order: those that it remembers, else what
-  // cut(piece, tokens) appends to an empty list, in bytes of the piece.
+  // Appends the tokens of each piece of `text`, in order: the cached ones, else those that
+  // cut(piece, tokens) appends to an empty list, as ranges of the piece.
   template <class Cut>
   void tokenize(std::string_view text, std::span<const ByteRange> pieces,
                 std::vector<ModelToken>& out, Cut cut) {
@@ -54,7 +54,7 @@ class PieceCache {
       for (size_t i = 0; i < some.size(); ++i) {
         if (size_of(some[i]) > kMaxBytes) continue;
         hashes[i] = hash_piece(piece_of(text, some[i]));
-        __builtin_prefetch(places_of(hashes[i]));
+        __builtin_prefetch(bucket_of(hashes[i]));
       }
       for (size_t i = 0; i < some.size(); ++i) {
         const uint32_t begin = some[i].begin;
@@ -67,7 +67,7 @@ class PieceCache {
         }
         tokens.clear();
         cut(piece, tokens);
-        if (is_short) keep(piece, hashes[i], tokens);
+        if (is_short) store(piece, hashes[i], tokens);
         for (const ModelToken& t : tokens) out.push_back({t.id, begin + t.begin, begin + t.end});
       }
     }
@@ -75,8 +75,8 @@ class PieceCache {
 
  private:
   static constexpr size_t kEntries = 1 << 17;  // 8 MiB
-  // So many pieces are hashed before the first is looked up: the table lies beyond the second-level
-  // cache, and its lines come while the others are hashed.
+  // Pieces hashed before the first lookup: the table exceeds the second-level cache, and its lines
+  // arrive while the others are hashed.
   static constexpr size_t kAhead = 16;
 
   static size_t size_of(ByteRange range) { return range.end - range.begin; }
@@ -85,18 +85,18 @@ class PieceCache {
   }
   // Returns the entry of a piece of 1 to kMaxBytes bytes, or nullptr.
   const Entry* find(std::string_view piece, uint64_t hash) const {
-    const Entry* places = places_of(hash);
-    if (holds(places[0], piece)) return places;
-    return holds(places[1], piece) ? places + 1 : nullptr;
+    const Entry* bucket = bucket_of(hash);
+    if (holds(bucket[0], piece)) return bucket;
+    return holds(bucket[1], piece) ? bucket + 1 : nullptr;
   }
-  // Remembers the tokens of a piece that was not found, where they fit and tile it.
-  void keep(std::string_view piece, uint64_t hash, const std::vector<ModelToken>& tokens);
+  // Stores the tokens of a new piece if they fit and tile it.
+  void store(std::string_view piece, uint64_t hash, const std::vector<ModelToken>& tokens);
   Entry& renew(uint64_t hash) {
-    Entry* places = places_of(hash);
-    places[1] = places[0];
-    return places[0];
+    Entry* bucket = bucket_of(hash);
+    bucket[1] = bucket[0];
+    return bucket[0];
   }
-  Entry* places_of(uint64_t hash) const { return buffer_.as<Entry>() + (hash & (kEntries - 2)); }
+  Entry* bucket_of(uint64_t hash) const { return buffer_.as<Entry>() + (hash & (kEntries - 2)); }
   static bool holds(const Entry& entry, std::string_view piece) {
     return size_t(entry.bytes[kMaxBytes]) == piece.size() &&
            is_same(entry.bytes, piece.data(), piece.size());
@@ -108,7 +108,7 @@ class PieceCache {
     std::memcpy(&right, b, sizeof right);
     return left == right;
   }
-  // Compares 1 to kMaxBytes bytes by words that may overlap, since a call of memcmp costs more.
+  // Compares 1 to kMaxBytes bytes by words that may overlap; a call of memcmp costs more.
   static bool is_same(const char* a, const char* b, size_t size) {
     if (size >= 8) {
       return is_same_word<uint64_t>(a, b) && is_same_word<uint64_t>(a + size - 8, b + size - 8) &&

@@ -1,3 +1,5 @@
+// Edges (node, byte) -> node in one open-addressing table that doubles at half full.
+
 #include "core/text/tokenizer/piece_trie.h"
 
 #include <bit>
@@ -31,7 +33,7 @@ uint32_t PieceTrie::add_child(uint32_t node, unsigned char byte) {
 }
 
 void PieceTrie::insert(Edge edge) {
-  size_t at = place(edge.key);
+  size_t at = slot_of(edge.key);
   while (edges_[at].key != kNoEdge) at = (at + 1) & (edges_.size() - 1);
   edges_[at] = edge;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Which pieces of a vocabulary begin at a place of a text: a trie over bytes.
+// A trie over bytes: the pieces of a vocabulary that a text begins with.
 
 #include <array>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace xrun {
 class PieceTrie {
  public:
   PieceTrie();
-  // Adds a piece that is not empty; one that was added before takes the new value. value >= 0.
+  // Adds a piece that is not empty; a repeated one takes the new value. Requires value >= 0.
   void add(std::string_view piece, int32_t value);
 
   // Calls found(size, value) for each piece that text begins with, from short to long.
@@ -34,10 +34,10 @@ class PieceTrie {
   };
   static constexpr uint64_t kNoEdge = UINT64_MAX;
   static uint64_t key_of(uint32_t node, unsigned char byte) { return uint64_t(node) << 8 | byte; }
-  size_t place(uint64_t key) const { return (key * 0x9E3779B97F4A7C15ull) >> shift_; }
+  size_t slot_of(uint64_t key) const { return (key * 0x9E3779B97F4A7C15ull) >> shift_; }
   uint32_t child(uint32_t node, unsigned char byte) const {
     const uint64_t key = key_of(node, byte);
-    for (size_t at = place(key);; at = (at + 1) & (edges_.size() - 1)) {
+    for (size_t at = slot_of(key);; at = (at + 1) & (edges_.size() - 1)) {
       if (edges_[at].key == key) return edges_[at].node;
       if (edges_[at].key == kNoEdge) return 0;
     }
@@ -47,7 +47,7 @@ class PieceTrie {
   void grow();
 
   std::array<uint32_t, 256> roots_{};  // the nodes of first bytes; 0: none
-  std::vector<int32_t> values_;        // by node, -1 where no piece ends; node 0 is the root
+  std::vector<int32_t> values_;        // by node, -1: no piece ends here; node 0 is the root
   std::vector<Edge> edges_;            // at most half full
   int shift_;
 };

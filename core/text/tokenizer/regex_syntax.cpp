@@ -1,23 +1,65 @@
-// One pass over the regex. `atom_` is where the last thing that a quantifier may follow begins in
-// what is written, so that a group can be put around it.
+// One pass over the regex. `atom_` is the begin, in the output, of the last item that a quantifier
+// may follow, so that a group can be put around it.
 
 #include "core/text/tokenizer/regex_syntax.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/text/tokenizer/regex_sets.h"
 #include "core/text/unicode/utf8_cursor.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr int kDeepest = 20;
-class Translation {
+constexpr std::string_view kHexDigits = "0-9A-Fa-f";
+// \w in a class, and outside of one: there Oniguruma reads Latin-1 from another table.
+constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+constexpr std::string_view kWordOutside =
+    "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe";
+constexpr std::string_view kNotWord =
+    "\\p{C}\\p{Z}\\p{S}\\p{No}\\p{Pd}\\p{Ps}\\p{Pe}\\p{Pi}\\p{Pf}\\p{Po}";
+
+// A set that PCRE2 does not know by this name, or knows differently, as PCRE2 spells it in a class.
+struct NamedSet {
+  std::string_view name;
+  std::string_view bracket;   // [:name:]; "": both mean the same
+  std::string_view property;  // \p{name}
+};
+constexpr NamedSet kSets[] = {
+    {"alpha", "\\p{Alphabetic}", "\\p{Alphabetic}"},
+    {"alnum", "\\p{Alphabetic}\\p{Nd}", "\\p{Alphabetic}\\p{Nd}"},
+    {"lower", "\\p{Lowercase}", "\\p{Lowercase}"},
+    {"upper", "\\p{Uppercase}", "\\p{Uppercase}"},
+    {"punct", "\\p{P}\\p{S}", "\\p{P}"},
+    {"word", kWord, kWordOutside},
+    {"cntrl", "\\p{Cc}", "\\p{Cc}"},
+    {"digit", "", "\\p{Nd}"},
+    {"space", "", "\\s"},
+    {"blank", "", "\\h"},
+    {"xdigit", "", kHexDigits},
+};
+
+// Returns a set by its name, ignoring case, spaces, - and _; nullptr if PCRE2 reads the name like
+// Oniguruma, or if neither knows it.
+const NamedSet* find_named_set(std::string_view name) {
+  std::string plain;
+  for (const char c : name) {
+    if (c != ' ' && c != '-' && c != '_') plain += c >= 'A' && c <= 'Z' ? char(c + 32) : c;
+  }
+  for (const NamedSet& set : kSets) {
+    if (set.name == plain) return &set;
+  }
+  return nullptr;
+}
+
+constexpr int kMaxClassDepth = 20;
+
+class RegexTranslation {
  public:
-  Translation(std::string_view regex, const std::string& where) : in_(regex), where_(where) {}
+  RegexTranslation(std::string_view regex, const std::string& where) : in_(regex), where_(where) {}
 
   std::string run() {
     while (at_ < in_.size()) item();
@@ -26,7 +68,7 @@ class Translation {
 
  private:
   [[noreturn]] void refuse(const char* what) const {
-    throw Error(fmt::format("{}: the regex {} has {}, which is not read here", where_,
+    throw Error(fmt::format("{}: the regex {} has {}, which is not supported", where_,
                             regex_excerpt(in_, at_), what));
   }
 
@@ -62,7 +104,7 @@ class Translation {
 
   void begin_atom() { atom_ = out_.size(); }
 
-  // An escape and, of \p{..}, \x{..} and their like, its braces.
+  // An escape with the braces of \p{..}, \x{..} and the like.
   void escape(bool in_class) {
     const char kind = at_ + 1 < in_.size() ? in_[at_ + 1] : '\0';
     if (std::string_view("hHwWbB").find(kind) != std::string_view::npos &&
@@ -99,7 +141,7 @@ class Translation {
     }
   }
 
-  // Returns false for what stays as it is.
+  // Returns false if the escape needs no translation.
   bool letter_escape(char kind, bool in_class) {
     const bool negated = kind == 'H' || kind == 'W';
     switch (kind) {
@@ -122,7 +164,7 @@ class Translation {
     return true;
   }
 
-  // \p{name}, \p{^name}, \P{name}; returns false where PCRE2 knows the name as Oniguruma does.
+  // \p{name}, \p{^name}, \P{name}; returns false if PCRE2 reads the name like Oniguruma.
   bool named_property(bool negated, bool in_class) {
     const size_t end = in_.find('}', at_);
     if (in_.substr(at_ + 2, 1) != "{" || end == std::string_view::npos) return false;
@@ -138,7 +180,7 @@ class Translation {
     return true;
   }
 
-  // Whether an interval stands at at_, and behind it; "{,n}" is one.
+  // True if an interval begins at at_; sets `end` to its brace. "{,n}" is one.
   bool find_interval(size_t& end) const {
     end = at_ + 1;
     size_t digits = 0;
@@ -165,7 +207,7 @@ class Translation {
     }
   }
 
-  // Returns the class at at_ and moves behind it. Operands of && are lookaheads before the first.
+  // Reads the class at at_. Operands of && become lookaheads before the first one.
   std::string character_class() {
     std::vector<std::string> operands;
     const bool negated = class_operands(operands);
@@ -177,7 +219,7 @@ class Translation {
     return text + whole(operands[0]) + ")";
   }
 
-  // An operand that is a class itself stands as it is.
+  // Puts brackets around an operand that has none.
   static std::string whole(const std::string& operand) {
     const bool is_class = operand.starts_with('[') && operand.ends_with(']');
     return is_class ? operand : "[" + operand + "]";
@@ -185,7 +227,7 @@ class Translation {
 
   // Reads from [ to its ]; returns whether the class is negated.
   bool class_operands(std::vector<std::string>& operands) {
-    if (++depth_ > kDeepest) refuse("classes nested too deep");
+    if (++depth_ > kMaxClassDepth) refuse("classes nested too deep");
     ++at_;
     const bool negated = at_ < in_.size() && in_[at_] == '^';
     at_ += negated;
@@ -230,7 +272,7 @@ class Translation {
     at_ = next;
   }
 
-  // A class in a class: alone it is the operand, else it joins what stands beside it.
+  // A class in a class: alone it is the operand, otherwise it joins its neighbours.
   void add_inner(std::string& operand) {
     std::vector<std::string> inner;
     const bool negated = class_operands(inner);
@@ -250,14 +292,14 @@ class Translation {
   size_t at_ = 0;
   std::string out_;
   size_t atom_ = 0;
-  int depth_ = 0;               // of classes in classes
-  std::vector<size_t> groups_;  // where the open groups begin in out_
+  int depth_ = 0;               // of nested classes
+  std::vector<size_t> groups_;  // begins of the open groups in out_
 };
 
 }  // namespace
 
 std::string pcre2_syntax(std::string_view regex, const std::string& where) {
-  return Translation(regex, where).run();
+  return RegexTranslation(regex, where).run();
 }
 
 std::string regex_excerpt(std::string_view regex, size_t at) {

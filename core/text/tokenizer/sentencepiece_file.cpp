@@ -1,5 +1,5 @@
-// The wire format: a message is a row of fields, each a varint of number * 8 + kind, then a varint
-// (kind 0), eight bytes (1), a varint size and so many bytes (2), or four bytes (5).
+// The wire format: a message is a sequence of fields, each a varint of number * 8 + kind, then a varint
+// (kind 0), eight bytes (1), a varint size and that many bytes (2), or four bytes (5).
 
 #include "core/text/tokenizer/sentencepiece_file.h"
 
@@ -12,21 +12,20 @@ namespace xrun {
 
 namespace {
 
-struct Field {
+struct ProtoField {
   uint64_t number = 0;
   uint64_t value = 0;      // of a varint
   std::string_view bytes;  // of a field with a size
-  size_t at = 0;           // where the value begins
+  size_t at = 0;           // offset of the value
   bool is_varint = false;
 };
 
-// Reads the fields of a message one after the other.
-class FieldReader {
+class ProtoReader {
  public:
-  FieldReader(std::string_view message, const std::string& where)
+  ProtoReader(std::string_view message, const std::string& where)
       : message_(message), where_(where) {}
 
-  bool next(Field& field) {
+  bool next(ProtoField& field) {
     if (at_ == message_.size()) return false;
     const uint64_t tag = varint();
     field = {};
@@ -46,7 +45,7 @@ class FieldReader {
  private:
   [[noreturn]] void fail() const {
     throw Error(
-        fmt::format("{}: this is no SentencePiece model, or it is damaged (at byte {} of "
+        fmt::format("{}: this is not a SentencePiece model, or it is damaged (at byte {} of "
                     "{})",
                     where_, at_, message_.size()));
   }
@@ -78,8 +77,8 @@ class FieldReader {
 
 SentencePiece read_piece(std::string_view message, size_t begin, const std::string& where) {
   SentencePiece piece;
-  FieldReader reader(message, where);
-  for (Field field; reader.next(field);) {
+  ProtoReader reader(message, where);
+  for (ProtoField field; reader.next(field);) {
     if (field.number == 1) piece.piece = field.bytes;
     if (field.number != 3) continue;
     XRUN_CHECK(field.is_varint && field.value >= 1 && field.value <= 6,
@@ -89,26 +88,26 @@ SentencePiece read_piece(std::string_view message, size_t begin, const std::stri
   }
   XRUN_CHECK(!piece.piece.empty() && is_valid_utf8(piece.piece) &&
                  piece.piece.find('\0') == std::string_view::npos,
-             "{}: a piece is empty or no text", where);
+             "{}: a piece is empty or not text", where);
   return piece;
 }
 
 void check_charsmap(std::string_view bytes, const std::string& where) {
   if (bytes.empty()) return;
   XRUN_CHECK(Charsmap(bytes, where).is_sound(),
-             "{}: the table of normalization points outside of itself", where);
+             "{}: the normalization table points outside itself", where);
 }
 
-// What the messages say that decides whether a text may be cut at spaces.
-struct Rules {
+// Settings that decide whether a text may be cut at spaces.
+struct SplitRules {
   bool is_bpe = false;
   bool has_charsmap = false;
 };
 
-void read_trainer(std::string_view message, const std::string& where, Rules& rules) {
+void read_trainer(std::string_view message, const std::string& where, SplitRules& rules) {
   constexpr uint64_t kBpe = 2;
-  FieldReader reader(message, where);
-  for (Field field; reader.next(field);) {
+  ProtoReader reader(message, where);
+  for (ProtoField field; reader.next(field);) {
     if (field.number == 3) rules.is_bpe = field.value == kBpe;
     XRUN_CHECK(field.number != 24 || field.value == 0,
                "{}: treat_whitespace_as_suffix is not supported", where);
@@ -116,9 +115,9 @@ void read_trainer(std::string_view message, const std::string& where, Rules& rul
 }
 
 void read_normalizer(std::string_view message, const std::string& where, SentencePieceFile& out,
-                     Rules& rules) {
-  FieldReader reader(message, where);
-  for (Field field; reader.next(field);) {
+                     SplitRules& rules) {
+  ProtoReader reader(message, where);
+  for (ProtoField field; reader.next(field);) {
     if (field.number == 2) {
       check_charsmap(field.bytes, where + ": precompiled_charsmap");
       rules.has_charsmap = !field.bytes.empty();
@@ -131,29 +130,28 @@ void read_normalizer(std::string_view message, const std::string& where, Sentenc
 }
 
 void check_denormalizer(std::string_view message, const std::string& where) {
-  FieldReader reader(message, where);
-  for (Field field; reader.next(field);) {
+  ProtoReader reader(message, where);
+  for (ProtoField field; reader.next(field);) {
     XRUN_CHECK(field.number != 2 || field.bytes.empty(),
-               "{}: a table of denormalization is not supported", where);
+               "{}: a denormalization table is not supported", where);
   }
 }
 
-constexpr std::string_view kMark = "\u2581";
-
 bool has_inner_space(std::string_view piece) {
+  constexpr std::string_view kMark = "\u2581";
   size_t at = 0;
   while (piece.compare(at, kMark.size(), kMark) == 0) at += kMark.size();
   return piece.find(kMark, at) != std::string_view::npos ||
          piece.find(' ') != std::string_view::npos;
 }
 
-// A space that is no piece would be unknown, and one with an unknown character before it.
-bool cuts_at_spaces(const SentencePieceFile& file, const Rules& rules) {
+// A space that is not a piece would be unknown, and would fuse with an unknown character before it.
+bool cuts_at_spaces(const SentencePieceFile& file, const SplitRules& rules) {
   if (!rules.is_bpe || rules.has_charsmap || file.remove_extra_whitespaces) return false;
   bool has_space = false;
   for (const SentencePiece& one : file.pieces) {
     if (has_inner_space(one.piece)) return false;
-    has_space = has_space || (one.piece == kMark && one.kind == PieceKind::kNormal);
+    has_space = has_space || (one.piece == "\u2581" && one.kind == PieceKind::kNormal);
   }
   return has_space;
 }
@@ -162,9 +160,9 @@ bool cuts_at_spaces(const SentencePieceFile& file, const Rules& rules) {
 
 SentencePieceFile read_sentencepiece_file(std::string_view bytes, const std::string& where) {
   SentencePieceFile out;
-  Rules rules;
-  FieldReader reader(bytes, where);
-  for (Field field; reader.next(field);) {
+  SplitRules rules;
+  ProtoReader reader(bytes, where);
+  for (ProtoField field; reader.next(field);) {
     const auto begin = size_t(field.bytes.data() - bytes.data());
     switch (field.number) {
       case 1: out.pieces.push_back(read_piece(field.bytes, begin, where)); break;
@@ -174,7 +172,7 @@ SentencePieceFile read_sentencepiece_file(std::string_view bytes, const std::str
       default: break;
     }
   }
-  XRUN_CHECK(!out.pieces.empty(), "{}: this is no SentencePiece model: it has no pieces", where);
+  XRUN_CHECK(!out.pieces.empty(), "{}: this is not a SentencePiece model: it has no pieces", where);
   XRUN_CHECK(int64_t(out.pieces.size()) <= Vocabulary::kMaxId, "{}: {} pieces are too many", where,
              out.pieces.size());
   out.cuts_at_spaces = cuts_at_spaces(out, rules);

@@ -1,6 +1,6 @@
 #pragma once
-// What stands in a tokenizer.model (sentencepiece_model.proto): pieces, their kinds, the rules of
-// normalization. The file is another's: it is checked here before the library reads it.
+// The contents of a tokenizer.model (sentencepiece_model.proto): pieces, their kinds, normalization
+// rules. The file is hostile input and is checked here before the library reads it.
 
 #include <cstdint>
 #include <string>
@@ -21,22 +21,21 @@ enum class PieceKind : uint8_t {  // the numbers of the format
 struct SentencePiece {
   std::string_view piece;  // in the file's bytes
   PieceKind kind = PieceKind::kNormal;
-  size_t kind_at = 0;  // where the file says the kind; 0: nowhere
+  size_t kind_at = 0;  // offset of the kind in the file; 0: not given
 };
 
 struct SentencePieceFile {
   std::vector<SentencePiece> pieces;
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
-  // Whether a space border (text_border.h) is one between two tokens, on either side of which they
-  // are what that side alone gives: a BPE model that normalises nothing and has no piece with a
-  // space behind a character.
+  // True if SafeSplit::kSpace is safe: a BPE model that does not normalise and has no piece with a
+  // space after another character.
   bool cuts_at_spaces = false;
 };
 
-// Reads the bytes, which must outlive what is returned. Throws Error that starts with `where` if
-// they are no such model, if a table of normalization would be read beyond its end, or if the model
-// puts spaces behind words or changes the text when it decodes (both are not supported).
+// Reads the bytes, which must outlive the result. Throws Error starting with `where` if they are not
+// such a model, if a normalization table points outside itself, or if the model puts spaces after
+// words or changes the text when it decodes (both are not supported).
 SentencePieceFile read_sentencepiece_file(std::string_view bytes, const std::string& where);
 
 }  // namespace xrun

@@ -1,3 +1,5 @@
+// Loads the plug-in with dlopen, once.
+
 #include "core/text/tokenizer/sentencepiece_library.h"
 
 #include <dlfcn.h>
@@ -10,7 +12,7 @@ namespace xrun {
 
 namespace {
 
-// AddressSanitizer refuses a library that looks into itself first.
+// AddressSanitizer refuses a library that resolves symbols in itself first.
 #ifdef __SANITIZE_ADDRESS__
 constexpr int kOwnScope = 0;
 #elif defined(__has_feature)
@@ -23,7 +25,7 @@ constexpr int kOwnScope = RTLD_DEEPBIND;
 constexpr int kOwnScope = RTLD_DEEPBIND;
 #endif
 
-// The plug-in lies beside the library that this code is in.
+// The plug-in is in the folder of the library that contains this code.
 std::filesystem::path plugin_path() {
   Dl_info self{};
   dladdr(reinterpret_cast<void*>(&make_sentencepiece_encoder), &self);
@@ -31,7 +33,7 @@ std::filesystem::path plugin_path() {
   return library.parent_path() / "libxrun_sentencepiece.so";
 }
 
-// Never unloaded: encoders live in it.
+// Never unloads the plug-in: encoders live in it.
 MakeSentencePieceEncoder load_entry() {
   const std::string path = plugin_path().string();
   void* plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | kOwnScope);

@@ -1,15 +1,23 @@
+// One token of the file may need two encoders: with and without the space before a text.
+
 #include "core/text/tokenizer/sentencepiece_model.h"
 
 #include <mutex>
 
 #include "core/base/error.h"
-#include "core/text/tokenizer/byte_token.h"
+#include "core/base/file.h"
+#include "core/base/hash.h"
+#include "core/base/utf8.h"
+#include "core/text/tokenizer/byte_alphabet.h"
 #include "core/text/tokenizer/sentencepiece_library.h"
+#include "core/text/tokenizer/tokenizer_class.h"
 #include "core/text/unicode/utf8_cursor.h"
 
 namespace xrun {
 
 namespace {
+
+constexpr std::string_view kMark = "\u2581";
 
 class SentencePieceModel : public TokenModel {
  public:
@@ -43,10 +51,10 @@ class SentencePieceModel : public TokenModel {
                      std::vector<ModelToken>& out) const override {
     for (const ByteRange piece : pieces) add_tokens(without_prefix(), text, piece, out);
   }
-  Border border_after(Border border) const override {
-    return border == Border::kSpace && cuts_at_spaces_ ? Border::kPiece : Border::kNone;
+  SafeSplit split_after(SafeSplit split) const override {
+    return split == SafeSplit::kSpace && cuts_at_spaces_ ? SafeSplit::kPiece : SafeSplit::kNone;
   }
-  // The library takes up to 170 bytes of memory a byte, on each thread.
+  // The library takes up to 170 bytes of memory for each byte of text, on each thread.
   size_t max_stretch() const override { return size_t{2} << 20; }
   const Vocabulary& vocabulary() const override { return vocabulary_; }
 
@@ -55,7 +63,7 @@ class SentencePieceModel : public TokenModel {
   const SentencePieceEncoder& without_prefix() const {
     if (!adds_prefix_) return *encoder_;
     std::call_once(made_, [this] {
-      // Messages of the format merge: this says normalizer_spec { add_dummy_prefix: false }.
+      // Repeated protobuf messages merge: this is normalizer_spec { add_dummy_prefix: false }.
       bare_ = make_sentencepiece_encoder(bytes_ + std::string("\x1a\x02\x18\x00", 4), where_);
     });
     return *bare_;
@@ -72,21 +80,21 @@ class SentencePieceModel : public TokenModel {
       out.push_back({token.id, range.begin + token.begin, range.begin + token.end});
     }
     spread_bytes(text, first, out);
-    fill_parts(first, out);
+    fill_empty_ranges(first, out);
   }
 
-  // Of a character that the normalizer takes apart the library gives the last part all of it and
-  // the others nothing; each has a part of it, or a mask would leave them out. A space that the
-  // library puts before a text stands for nothing.
-  void fill_parts(size_t first, std::vector<ModelToken>& out) const {
+  // If the normalizer decomposes a character, the library aligns all of it with the last token and
+  // nothing with the others. All of them get its range, or a mask would leave them out. A space that
+  // the library puts before a text keeps its empty range.
+  void fill_empty_ranges(size_t first, std::vector<ModelToken>& out) const {
     for (size_t i = out.size(); i-- > first + 1;) {
-      ModelToken& part = out[i - 1];
-      const bool is_part = part.begin == part.end && out[i].begin == part.begin;
-      if (is_part && vocabulary_.piece(part.id) != "\u2581") part.end = out[i].end;
+      ModelToken& token = out[i - 1];
+      const bool is_empty = token.begin == token.end && out[i].begin == token.begin;
+      if (is_empty && vocabulary_.piece(token.id) != "\u2581") token.end = out[i].end;
     }
   }
 
-  // The library gives the last byte token of a character all of it and the others nothing.
+  // The library aligns a character with its last byte token only.
   void spread_bytes(std::string_view text, size_t first, std::vector<ModelToken>& out) const {
     for (size_t begin = first; begin < out.size();) {
       size_t end = begin + 1;
@@ -94,7 +102,7 @@ class SentencePieceModel : public TokenModel {
         begin = end;
         continue;
       }
-      // The first byte says how many tokens are of the character.
+      // The first byte gives the number of tokens of the character.
       const uint32_t size = utf8_size(char(spelled_byte(vocabulary_.piece(out[begin].id))));
       while (end < out.size() && end - begin < size && is_byte_[size_t(out[end].id)]) ++end;
       const uint32_t from = out[begin].begin, to = out[end - 1].end;
@@ -117,10 +125,137 @@ class SentencePieceModel : public TokenModel {
   bool adds_prefix_, prefix_everywhere_, cuts_at_spaces_;
   std::string bytes_;  // of the model, for bare_
   mutable std::once_flag made_;
-  mutable std::unique_ptr<const SentencePieceEncoder> bare_;  // puts no space before a text
+  mutable std::unique_ptr<const SentencePieceEncoder> bare_;  // does not put a space before a text
   Vocabulary vocabulary_;
   std::vector<bool> is_byte_;
 };
+
+struct SpaceRules {
+  bool strips_first;  // remove a leading mark from the first text
+  bool strips_all;    // and all marks after it
+};
+
+// Decodes like the library: the first text loses its leading U+2581 (all of them if the model removes
+// extra spaces), every other one becomes a space. A run of byte tokens gives the characters it
+// spells, and U+FFFD for each byte that spells none.
+class SentencePieceStage : public DecodeStage {
+ public:
+  SentencePieceStage(DecodeStage& next, SpaceRules rules, const std::vector<bool>& is_byte)
+      : next_(next), rules_(rules), is_byte_(is_byte) {}
+
+  void push(std::string_view token) override {
+    const int byte = spelled_byte(token);
+    if (byte >= 0 && is_byte_[size_t(byte)]) {
+      run_.push_back(char(byte));
+      pass_on_characters(false);
+      return;
+    }
+    pass_on_characters(true);
+    bool stripped = false;
+    if (at_begin_ && rules_.strips_first && token.starts_with(kMark)) {
+      token.remove_prefix(kMark.size());
+      stripped = !rules_.strips_all;
+    }
+    if (stripped || !token.empty()) at_begin_ = false;
+    if (!token.empty()) next_.push(replaced(token, kMark, " "));
+  }
+  void finish() override {
+    pass_on_characters(true);
+    next_.finish();
+  }
+
+ private:
+  // Passes on the complete characters of the run, or all of it if it has ended.
+  void pass_on_characters(bool ended) {
+    size_t at = 0;
+    std::string text;
+    while (at < run_.size()) {
+      const CodePoint point = read_utf8(run_, at);
+      // At most three bytes may wait for the rest of their character.
+      if (!point.valid && !ended && run_.size() - at < 4 && may_go_on(at)) break;
+      append_utf8(text, point.value);
+      at += point.size;
+    }
+    run_.erase(0, at);
+    if (text.empty()) return;
+    at_begin_ = false;
+    next_.push(text);
+  }
+  // True if more bytes may complete the character of the run at `at`.
+  bool may_go_on(size_t at) const {
+    const auto lead = static_cast<unsigned char>(run_[at]);
+    const size_t size = lead >= 0xF0 && lead <= 0xF4 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 1;
+    if (lead > 0xF4 || run_.size() - at >= size) return false;
+    for (size_t i = at + 1; i < run_.size(); ++i) {
+      if (!is_continuation(run_[i])) return false;
+    }
+    return true;
+  }
+
+  DecodeStage& next_;
+  SpaceRules rules_;
+  const std::vector<bool>& is_byte_;
+  bool at_begin_ = true;
+  std::string run_;
+};
+
+class SentencePieceDecoder : public TokenDecoder {
+ public:
+  explicit SentencePieceDecoder(const SentencePieceFile& file)
+      : rules_{file.add_dummy_prefix || file.remove_extra_whitespaces,
+               file.remove_extra_whitespaces},
+        is_byte_(256) {
+    for (const SentencePiece& piece : file.pieces) {
+      const int byte = piece.kind == PieceKind::kByte ? spelled_byte(piece.piece) : -1;
+      if (byte >= 0) is_byte_[size_t(byte)] = true;
+    }
+  }
+  std::unique_ptr<DecodeStage> start(DecoderInput, DecodeStage& next) const override {
+    return std::make_unique<SentencePieceStage>(next, rules_, is_byte_);
+  }
+
+ private:
+  SpaceRules rules_;
+  std::vector<bool> is_byte_;  // which bytes have a token
+};
+
+constexpr uint64_t kMaxModelBytes = 256 << 20;  // the largest known file has 16 MB
+
+bool config_flag(const Json& config, const char* key, bool fallback) {
+  const Json* value = config.find(key);
+  return value != nullptr && value->is_bool() ? value->as_bool() : fallback;
+}
+
+std::string class_name(const FolderSettings& settings) {
+  const Json* name = settings.tokenizer_config.find("tokenizer_class");
+  return name != nullptr && name->is_string() ? name->as_string() : "LlamaTokenizer";
+}
+
+AddedToken added_token(const SentencePiece& piece, int32_t id) {
+  AddedToken token;
+  token.id = id;
+  token.content = piece.piece;
+  token.special = piece.kind != PieceKind::kUserDefined;
+  token.normalized = false;
+  return token;
+}
+
+std::unique_ptr<const PostProcessor> make_bos_eos_processor(const FolderSettings& settings, const TokenModel& model) {
+  const std::string name = class_name(settings);
+  const bool llama_like =
+      name.starts_with("Llama") || name.starts_with("CodeLlama") || name.starts_with("Gemma");
+  const bool t5_like = name.starts_with("T5") || name.starts_with("MT5");
+  std::vector<int32_t> before, after;
+  const auto bos = model.vocabulary().find(settings.names.text("bos_token"));
+  const auto eos = model.vocabulary().find(settings.names.text("eos_token"));
+  if (bos && config_flag(settings.tokenizer_config, "add_bos_token", llama_like)) {
+    before.push_back(*bos);
+  }
+  if (eos && config_flag(settings.tokenizer_config, "add_eos_token", t5_like)) {
+    after.push_back(*eos);
+  }
+  return make_surrounding_processor(std::move(before), std::move(after));
+}
 
 }  // namespace
 
@@ -133,6 +268,39 @@ std::unique_ptr<const TokenModel> make_sentencepiece_model(std::string bytes,
     if (hidden) bytes[piece.kind_at] = char(PieceKind::kControl);
   }
   return std::make_unique<SentencePieceModel>(file, std::string(bytes), options);
+}
+
+std::unique_ptr<const TokenDecoder> make_sentencepiece_decoder(const SentencePieceFile& file) {
+  return std::make_unique<SentencePieceDecoder>(file);
+}
+
+TokenizerPipeline read_sentencepiece_folder(const std::filesystem::path& dir,
+                                            FolderSettings& settings) {
+  SentencePieceOptions options;
+  options.where = (dir / "tokenizer.model").string();
+  options.prefix_everywhere = config_flag(settings.tokenizer_config, "legacy", true);
+  const std::string bytes = read_file(options.where, kMaxModelBytes);
+  const SentencePieceFile file = read_sentencepiece_file(bytes, options.where);
+  for (const AddedToken& token : settings.added) {
+    if (token.special) options.special.insert(token.content);
+  }
+  TokenizerPipeline pipeline;
+  for (size_t id = 0; id < file.pieces.size(); ++id) {
+    const PieceKind kind = file.pieces[id].kind;
+    if (kind == PieceKind::kControl || kind == PieceKind::kUnknown ||
+        kind == PieceKind::kUserDefined) {
+      pipeline.added.push_back(added_token(file.pieces[id], int32_t(id)));
+    }
+  }
+  pipeline.model = make_sentencepiece_model(bytes, options);
+  pipeline.decoder = make_sentencepiece_decoder(file);
+  // An unknown class gets the defaults of Llama, which most models share.
+  const std::string name = class_name(settings);
+  add_class_roles(settings, class_roles(name).empty() ? "LlamaTokenizer" : name,
+                  pipeline.model->vocabulary());
+  pipeline.post_processor = make_bos_eos_processor(settings, *pipeline.model);
+  settings.hashed.emplace_back("tokenizer.model", hash_hex(bytes));
+  return pipeline;
 }
 
 }  // namespace xrun

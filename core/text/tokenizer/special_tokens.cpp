@@ -1,13 +1,14 @@
-// What transformers makes of the two files. Once tokenizer_config.json lists its added tokens the
-// map says nothing. Else the map has the last word on roles and on the members of an
-// extra_special_tokens that is an object, the configuration on other names; both lists of
-// extra_special_tokens count, and additional_special_tokens, their old name, where there are none.
+// The precedence of transformers. If tokenizer_config.json lists its added tokens, the map is ignored.
+// Otherwise the map overrides roles and the members of an extra_special_tokens object, and the
+// configuration overrides other names. Both lists of extra_special_tokens count; if neither file has
+// one, their old name additional_special_tokens does.
 
 #include "core/text/tokenizer/special_tokens.h"
 
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/text/tokenizer/added_tokens.h"
 
 namespace xrun {
 
@@ -20,7 +21,7 @@ bool is_role(std::string_view key) {
   return std::find(std::begin(kRoleNames), std::end(kRoleNames), key) != std::end(kRoleNames);
 }
 
-// Other objects under such a key, and numbers and flags, are settings of their own.
+// Other objects, numbers and flags under such a key are settings, not tokens.
 bool names_token(std::string_view key, const Json& value) {
   if (!key.ends_with("_token") || is_role(key)) return false;
   return value.is_string() || (value.is_object() && value.find("content") != nullptr);
@@ -31,7 +32,7 @@ bool is_empty(const Json* value) {
          ((value->is_array() || value->is_object()) && value->size() == 0);
 }
 
-// The tokens under one of the two keys: by name or as a list.
+// The tokens under one of the two keys, by name or as a list.
 struct Extras {
   const Json* named = nullptr;
   const Json* listed = nullptr;
@@ -52,7 +53,7 @@ Extras read_extras(const SettingsFile& file, const char* key) {
 
 class SpecialTokenList {
  public:
-  // Later values of a name take its place.
+  // A later value of a name replaces the earlier one.
   void set(const std::string& name, const Json& value, std::string where) {
     const auto known = std::find_if(tokens_.begin(), tokens_.end(),
                                     [&](const SpecialToken& one) { return one.name == name; });
@@ -112,6 +113,42 @@ std::vector<SpecialToken> special_tokens(const SettingsFile& config, const Setti
   if (added.named == nullptr) out.add_list(own);
   for (const Extras* extras : {&added, &old}) out.add_list(*extras);
   return out.take();
+}
+
+TokenNames::TokenNames(const std::vector<SpecialToken>& tokens) {
+  for (const SpecialToken& token : tokens) {
+    if (token.name.empty()) continue;
+    std::optional<std::string> text;
+    if (token.value.is_string()) {
+      text = token.value.as_string();
+    } else if (!token.value.is_null()) {
+      text = read_added_token(token.value, token.where).content;
+    }
+    entries_.emplace_back(token.name, std::move(text));
+  }
+}
+
+bool TokenNames::set_default(std::string_view name, std::string_view text) {
+  const bool known = std::any_of(entries_.begin(), entries_.end(),
+                                 [&](const Entry& one) { return one.first == name; });
+  if (known) return false;
+  entries_.emplace_back(name, text);
+  return true;
+}
+
+std::string_view TokenNames::text(std::string_view name) const {
+  for (const auto& [known, text] : entries_) {
+    if (known == name && text) return *text;
+  }
+  return "";
+}
+
+NamedTexts TokenNames::texts() const {
+  NamedTexts out;
+  for (const auto& [name, text] : entries_) {
+    if (text) out.emplace_back(name, *text);
+  }
+  return out;
 }
 
 }  // namespace xrun

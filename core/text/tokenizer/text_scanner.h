@@ -1,17 +1,17 @@
 #pragma once
-// What the hand-written splitters ask about a place of a text.
+// Character tests and runs for the hand-written splitters.
 
 #include <array>
 #include <bit>
 #include <cstring>
+#include <string_view>
 
-#include "core/text/tokenizer/text_pattern.h"
 #include "core/text/unicode/unicode.h"
 #include "core/text/unicode/utf8_cursor.h"
 
 namespace xrun {
 
-constexpr std::array<CharKind, 128> ascii_kinds() {
+constexpr std::array<CharKind, 128> make_ascii_kinds() {
   std::array<CharKind, 128> kinds{};
   for (int c = 0; c < 128; ++c) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -23,9 +23,9 @@ constexpr std::array<CharKind, 128> ascii_kinds() {
   }
   return kinds;
 }
-inline constexpr std::array<CharKind, 128> kAsciiKinds = ascii_kinds();
+inline constexpr std::array<CharKind, 128> kAsciiKinds = make_ascii_kinds();
 
-// A text, which must be valid UTF-8, and what stands at its places. Every place is a byte offset.
+// Reads a text of valid UTF-8. Every position is a byte offset.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
@@ -40,14 +40,14 @@ class Scanner {
   }
   bool is_kind(size_t at, CharKind wanted) const { return at < size() && kind(at) == wanted; }
   size_t next(size_t at) const { return at + utf8_size(text_[at]); }
-  // Returns the end of a run of one kind, at most `limit` characters of it.
+  // Returns the end of a run of one kind, of at most `limit` characters.
   size_t run(size_t at, CharKind wanted, size_t limit = SIZE_MAX) const {
     if (wanted == CharKind::kLetter && limit == SIZE_MAX) at = ascii_letters(at);
     for (; limit > 0 && is_kind(at, wanted); --limit) at = next(at);
     return at;
   }
-  // Returns the end of the ASCII letters from `at` on: eight bytes at a time, as most words of most
-  // texts are shorter than that.
+  // Returns the end of the ASCII letters from `at` on, eight bytes at a time: most words of most
+  // texts are shorter.
   size_t ascii_letters(size_t at) const {
     constexpr uint64_t kOnes = 0x0101010101010101, kHigh = 0x80 * kOnes;
     for (uint64_t bytes; at + sizeof bytes <= size(); at += sizeof bytes) {
@@ -69,7 +69,7 @@ class Scanner {
     return c == Category::kMc || c == Category::kMe || c == Category::kMn;
   }
   bool is_line_end(size_t at) const { return byte(at) == '\n' || byte(at) == '\r'; }
-  // \s+(?!\S)|\s+ at a space: all of the run, less its last character if a word follows it.
+  // \s+(?!\S)|\s+ at a space: the run, less its last character if a word follows.
   size_t spaces(size_t at) const {
     const size_t end = run(at, CharKind::kSpace);
     if (end == size()) return end;
@@ -91,7 +91,7 @@ inline size_t contraction(const Scanner& in, size_t at, bool any_case) {
   if (a == 's' || a == 't' || a == 'm' || a == 'd') return 2;
   const char b = folded(at + 2);
   if ((a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l')) return 3;
-  // U+017F, the long s, is an s in another case.
+  // U+017F, the long s, folds to s.
   if (any_case && a == '\xC5' && b == '\xBF') return 3;
   return 0;
 }
@@ -104,46 +104,5 @@ inline size_t blanks_end(const Scanner& in, size_t at) {
   }
   return line_end > 0 ? line_end : in.spaces(at);
 }
-
-// What the splitters leave of a border: all of them begin a match at a single space before a
-// letter, and end one behind a line feed that no other space touches.
-inline Border border_of_words(Border border) {
-  return border == Border::kSpace || border == Border::kLine ? Border::kPiece : Border::kNone;
-}
-
-// A splitter in which every character belongs to a match: `next(scanner, at)` gives the end of the
-// match that begins at a place.
-template <class Next>
-class TilingSplitter : public TextPattern {
- public:
-  explicit TilingSplitter(Next next) : next_(next) {}
-  void find(std::string_view text, std::vector<Stretch>& out) const override {
-    const Scanner in(text);
-    for (size_t at = 0; at < text.size();) {
-      const size_t end = next_(in, at);
-      out.push_back({uint32_t(at), uint32_t(end), true});
-      at = end;
-    }
-  }
-  Border border_after(Border border) const override { return border_of_words(border); }
-
- private:
-  Next next_;
-};
-
-template <class Next>
-std::unique_ptr<const TextPattern> make_tiling_splitter(Next next) {
-  return std::make_unique<TilingSplitter<Next>>(next);
-}
-
-// The splitters that have files of their own.
-struct CasedWords {
-  size_t digits;      // characters of a number that stay together
-  bool contractions;  // 's, 't and so on stay with the word before them
-};
-std::unique_ptr<const TextPattern> make_cased_splitter(CasedWords options);
-std::unique_ptr<const TextPattern> make_deepseek_splitter();
-std::unique_ptr<const TextPattern> make_number_splitter();    // \p{N}{1,3}
-std::unique_ptr<const TextPattern> make_han_kana_splitter();  // runs of Han, Hiragana, Katakana
 
 }  // namespace xrun

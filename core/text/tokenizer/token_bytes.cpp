@@ -1,10 +1,10 @@
-// What kind of vocabulary it is shows in what the decoder makes of two of its pieces.
+// The kind of vocabulary is derived from the decoding of two known pieces.
+
 #include "core/text/tokenizer/token_bytes.h"
 
 #include <array>
 
 #include "core/text/tokenizer/byte_alphabet.h"
-#include "core/text/tokenizer/byte_token.h"
 
 namespace xrun {
 
@@ -27,12 +27,12 @@ std::string TokenBytes::of(int32_t id) const {
   if (piece.empty() || tokenizer_.is_special(id)) return std::string(piece);
   std::string bytes;
   if (byte_level_) {
-    if (!append_unspelled(bytes, piece)) bytes = piece;  // an added token is spelled as it is
+    if (!append_unspelled(bytes, piece)) bytes = piece;  // an added token is plain text
     return bytes;
   }
   const int byte = byte_tokens_ ? spelled_byte(piece) : -1;
   if (byte >= 0) return std::string(1, static_cast<char>(byte));
-  // Behind itself a token keeps the space that decoders take from the first one.
+  // Decoders take the leading space of the first token only.
   const std::string once = tokenizer_.decode(std::array{id});
   const std::string twice = tokenizer_.decode(std::array{id, id});
   const bool longer = twice.size() > once.size() && twice.starts_with(once);

@@ -1,3 +1,5 @@
+// Nodes are built over reversed tokens; finish() links them breadth first.
+
 #include "core/text/tokenizer/token_finder.h"
 
 #include <string.h>
@@ -51,7 +53,7 @@ void TokenFinder::add(std::string_view bytes, int32_t token) {
 
 void TokenFinder::finish() {
   if (!nodes_.empty() && nodes_[0].next.size() == 1) only_last_byte_ = nodes_[0].next[0].first;
-  // Breadth first: a node's fail is less deep and has its own links already.
+  // Breadth first: a node's fail is less deep, so its links are complete.
   std::vector<int32_t> order;
   if (!nodes_.empty()) order.push_back(0);
   for (size_t i = 0; i < order.size(); ++i) {

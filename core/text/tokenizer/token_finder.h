@@ -1,5 +1,5 @@
 #pragma once
-// Which tokens of a set begin at the places of a text, in time linear in the text.
+// Finds all tokens of a set in a text, in time linear in the text.
 
 #include <array>
 #include <cstdint>
@@ -9,18 +9,17 @@
 
 namespace xrun {
 
-// Aho and Corasick's automaton (1975) over the bytes of the tokens from back to front: a text is
-// read backwards, and at each place the automaton knows every token that begins there. Filled once,
-// then finished, then immutable and thread-safe.
+// The automaton of Aho and Corasick (1975) over reversed tokens: it reads a text backwards, and at
+// each byte it knows every token that begins there. Filled, finished, then immutable and thread-safe.
 class TokenFinder {
  public:
   bool empty() const { return nodes_.empty(); }
-  // Adds a token that is not empty. Of two with the same bytes the first one stays.
+  // Adds a token that is not empty. Of two with the same bytes the first counts.
   void add(std::string_view bytes, int32_t token);
   void finish();
 
-  // Calls found(begin, end, token) for every token of the text, from back to front, and at one
-  // place from long to short until `found` returns true.
+  // Calls found(begin, end, token) for every token of the text, from back to front; at one byte from
+  // long to short, until `found` returns true.
   template <class Found>
   void find(std::string_view text, const Found& found) const {
     int32_t node = 0;
@@ -37,15 +36,15 @@ class TokenFinder {
   }
 
  private:
-  // The bytes that were read last, as far as they end a token; node 0: none.
+  // The suffix of a token that was read last; node 0: none.
   struct Node {
     std::vector<std::pair<unsigned char, int32_t>> next;
-    int32_t token = -1;   // that these bytes are
-    int32_t shorter = 0;  // the node of the longest token that begins here and is shorter
-    int32_t fail = 0;     // the longest other node that these bytes begin with
+    int32_t token = -1;   // with exactly these bytes
+    int32_t shorter = 0;  // the node of the next shorter token that begins here
+    int32_t fail = 0;     // the node of the longest proper prefix that has one
     uint32_t size = 0;
   };
-  // Returns the last place up to `at` behind a byte that ends a token, 0 if there is none.
+  // Returns the last offset up to `at` that follows a token's last byte, or 0.
   size_t end_before(std::string_view text, size_t at) const;
   int32_t child(int32_t node, unsigned char byte) const;
   int32_t step(int32_t node, unsigned char byte) const;
@@ -56,7 +55,7 @@ class TokenFinder {
 
   std::vector<Node> nodes_;
   std::array<bool, 256> last_bytes_{};
-  int32_t only_last_byte_ = -1;  // where all tokens end with the same one, as with '>'
+  int32_t only_last_byte_ = -1;  // the last byte of every token, such as '>'; else -1
 };
 
 }  // namespace xrun

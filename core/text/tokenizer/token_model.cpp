@@ -1,4 +1,8 @@
+// kModels lists the models; the rest is access to the members of the "model" object.
+
 #include "core/text/tokenizer/token_model.h"
+
+#include <simdjson.h>
 
 #include "core/base/error.h"
 
@@ -6,17 +10,19 @@ namespace xrun {
 
 namespace {
 
-std::vector<std::pair<const char*, MakeModel>>& model_types() {
-  static std::vector<std::pair<const char*, MakeModel>> types;
-  return types;
-}
+struct ModelType {
+  const char* name;
+  std::unique_ptr<const TokenModel> (*read)(const ModelSource&);
+};
+
+constexpr ModelType kModels[] = {
+    {"BPE", &read_bpe},
+    {"Unigram", &read_unigram},
+    {"WordLevel", &read_word_level},
+    {"WordPiece", &read_word_piece},
+};
 
 }  // namespace
-
-bool add_model_type(const char* type, MakeModel make) {
-  model_types().emplace_back(type, make);
-  return true;
-}
 
 std::string_view ModelSource::member(std::string_view key) const {
   for (const auto& [name, text] : members) {
@@ -59,9 +65,14 @@ bool ModelSource::can_map_bytes() const {
 std::unique_ptr<const TokenModel> make_model(const ModelSource& source) {
   const std::string type = source.type();
   std::string known;
-  for (const auto& [name, make] : model_types()) {
-    if (type == name) return make(source);
-    known += (known.empty() ? "" : ", ") + std::string(name);
+  for (const ModelType& model : kModels) {
+    known += (known.empty() ? "" : ", ") + std::string(model.name);
+    if (type != model.name) continue;
+    try {
+      return model.read(source);
+    } catch (const simdjson::simdjson_error& error) {
+      throw Error(fmt::format("{}: {}", source.where, error.what()));
+    }
   }
   throw Error(fmt::format("{}: the type \"{}\" is not supported; supported are {}", source.where,
                           type, known));

@@ -1,5 +1,5 @@
 #pragma once
-// Models: what turns a piece of text into tokens of the vocabulary.
+// Models: they turn a piece of text into tokens of the vocabulary.
 
 #include <memory>
 #include <span>
@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/text/tokenizer/padded_file.h"
-#include "core/text/tokenizer/text_border.h"
+#include "core/text/tokenizer/safe_split.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/text/tokenizer/vocabulary.h"
 
@@ -23,7 +22,7 @@ struct ModelToken {
   uint32_t end;
 };
 
-// Immutable, thread-safe. One file a type.
+// Immutable, thread-safe.
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
@@ -31,29 +30,29 @@ class TokenModel {
   // and the unknown token is not in the vocabulary.
   virtual void tokenize(std::string_view text, std::span<const ByteRange> pieces,
                         std::vector<ModelToken>& out) const = 0;
-  // The same for a text that is not at the begin of the input.
+  // tokenize() for a text that does not begin the input.
   virtual void tokenize_inner(std::string_view text, std::span<const ByteRange> pieces,
                               std::vector<ModelToken>& out) const {
     tokenize(text, pieces, out);
   }
-  // The same for what follows a border of a text.
+  // tokenize() for text after a split point.
   virtual void tokenize_rest(std::string_view text, std::span<const ByteRange> pieces,
                              std::vector<ModelToken>& out) const {
     tokenize_inner(text, pieces, out);
   }
-  // Returns kPiece where the tokens on both sides of a border are what each side alone gives.
-  virtual Border border_after(Border border) const {
-    return border == Border::kPiece ? border : Border::kNone;
+  // Returns kPiece if each side of a split point alone gives the tokens that it has in the whole.
+  virtual SafeSplit split_after(SafeSplit split) const {
+    return split == SafeSplit::kPiece ? split : SafeSplit::kNone;
   }
-  // Returns the bytes of a text without borders that are tokenised at once in some 600 MB.
+  // Returns the bytes of a text without split points that fit some 600 MB of working memory.
   virtual size_t max_stretch() const { return size_t{12} << 20; }
   virtual const Vocabulary& vocabulary() const = 0;
-  // Reads what the model left for its first text. Throws Error that names file and place.
+  // Reads what the constructor left for the first text. Throws Error naming file and key.
   virtual void finish_loading() const {}
 };
 
-// What a model is made from: the members of the "model" object as JSON text, inside a buffer that
-// goes on for kJsonPadding readable bytes.
+// The input of a model's reader: the members of the "model" object as JSON text, inside a buffer
+// with kJsonPadding readable bytes after its end.
 struct ModelSource {
   std::vector<std::pair<std::string, std::string_view>> members;
   std::string where;        // "dir/tokenizer.json: model"
@@ -61,32 +60,37 @@ struct ModelSource {
 
   // Returns a member's text. Throws Error if it is missing.
   std::string_view member(std::string_view key) const;
-  // Returns a small member's value, null if it is missing.
+  // Returns the value of a small member, null if it is missing.
   Json option(std::string_view key) const;
-  // Return a small member, "" and false if it is missing or null. Throw Error that names the place
-  // if it is of another kind.
+  // Return a small member; "" and false if it is missing or null. Throw Error naming the path if it
+  // is of another kind.
   std::string text(std::string_view key) const;
   bool flag(std::string_view key) const;
   // Returns the "type"; a file older than that key is BPE.
   std::string type() const;
-  // Whether the model may read bytes instead of their spelling.
+  // True if the model may read bytes instead of their spelling.
   bool can_map_bytes() const;
 };
-// The known model types by name; a model's own .cpp adds itself with a constant.
-using MakeModel = std::unique_ptr<const TokenModel> (*)(const ModelSource&);
-bool add_model_type(const char* type, MakeModel make);
-// Makes the model of the source's "type"; a file older than that key is BPE.
-// Throws Error that names the place, the unknown type and the known ones.
+
+// Makes the model of the source's "type". Throws Error naming the path, the unknown type and the
+// known ones.
 std::unique_ptr<const TokenModel> make_model(const ModelSource& source);
 
-// Makes the byte-pair model of a vocab.json and a merges.txt. The merges are read by the first
-// text: they are more than half of the work, and many commands never come so far.
+// The readers that make_model chooses from. They throw Error, or simdjson_error for malformed JSON.
+std::unique_ptr<const TokenModel> read_bpe(const ModelSource& source);
+std::unique_ptr<const TokenModel> read_unigram(const ModelSource& source);
+std::unique_ptr<const TokenModel> read_word_level(const ModelSource& source);
+std::unique_ptr<const TokenModel> read_word_piece(const ModelSource& source);
+
+// A vocab.json and a merges.txt.
 struct BpeFiles {
-  std::string_view vocab;  // its bytes, in a buffer that goes on for kJsonPadding
+  std::string_view vocab;  // followed by kJsonPadding readable bytes
   std::shared_ptr<const PaddedFile> merges;
   std::string vocab_name;  // for messages
   std::string merges_name;
 };
+// Makes the byte-pair model of the two files. The first text reads the merges: they are more than
+// half of the work, and many commands never tokenise.
 std::unique_ptr<const TokenModel> make_bpe_model(const BpeFiles& files, bool maps_bytes);
 
 }  // namespace xrun

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/base/byte_range.h"
-#include "core/text/tokenizer/text_border.h"
+#include "core/text/tokenizer/safe_split.h"
 
 namespace xrun {
 
@@ -22,34 +22,33 @@ using NamedTexts = std::vector<std::pair<std::string, std::string>>;
 // Returns the text of a name, or nullptr.
 const std::string* find_text(const NamedTexts& texts, std::string_view name);
 
-// Token ids and, one for one, the bytes that each token stands for. A token that holds part of a
-// character has exactly its bytes; a token that the post-processor added has an empty range.
+// Token ids and the byte range of each token. A token that holds part of a character has exactly its
+// bytes; a token added by the post-processor has an empty range.
 struct Encoding {
   std::vector<int32_t> ids;
   std::vector<ByteRange> offsets;
   uint32_t replaced = 0;  // bytes of the text that were not UTF-8 and were read as U+FFFD
 };
 
-// Where special tokens may come from. By default from nowhere: text that spells one stays plain.
+// The origin of special tokens. By default none match: text that spells one stays plain.
 struct EncodeOptions {
   bool all_special = false;               // special tokens may match anywhere, as Hugging Face does
-  std::span<const ByteRange> special_ok;  // or only wholly inside these sorted ranges; ranges that
-                                          // touch count as one
+  std::span<const ByteRange> special_ok;  // or only inside these sorted ranges; touching ranges
+                                          // count as one
   bool add_post_processor = false;        // add the post-processor's tokens (BOS, EOS)
 };
 
-// A tokenizer of one model folder. Immutable once loaded; every method may be called from any
-// number of threads at once. Tokens added to the vocabulary that are not special match in any text.
+// The tokenizer of one model folder. Immutable and thread-safe once loaded. Added tokens that are not
+// special match in any text.
 class Tokenizer {
  public:
-  // Loads tokenizer.json, else vocab.json + merges.txt (whose pre-tokenizer is chosen by
-  // tokenizer_class in tokenizer_config.json), else tokenizer.model. Throws Error naming file and
-  // key if the folder has none of them, if a file is malformed, or if it asks for a component that
-  // is not known.
-  // The merges of a merges.txt are read by the first text, or by finish_loading().
+  // Loads tokenizer.json, else vocab.json + merges.txt (tokenizer_class in tokenizer_config.json
+  // selects the pre-tokenizer), else tokenizer.model. Throws Error naming file and key if the folder
+  // has none of them, if a file is malformed, or if it names an unknown component. The first text, or
+  // finish_loading(), reads merges.txt.
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& dir);
-  // Reads what load() left for the first text, so that a damaged file is not met in a row of data.
-  // Throws Error as load() does.
+  // Reads the files that load() left for the first text, so that damage is found before the data is
+  // read. Throws Error as load() does.
   void finish_loading() const;
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
@@ -57,42 +56,41 @@ class Tokenizer {
 
   // Returns the tokens of `text`; an empty text gives none (but see add_post_processor). Bytes that
   // are not UTF-8 are read as U+FFFD, one for each maximal invalid piece, and keep their offsets.
-  // Throws Error if the text is 4 GiB or longer, Interrupted behind a part of a long one.
+  // Throws Error if the text is 4 GiB or longer, Interrupted between parts of a long one.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  // Takes some of a text's tokens; the next call gets those behind them.
+  // encode() in parts: calls `take` with the tokens of one part of the text after the other, at least
+  // once, for long texts of which only ids are kept. Working memory follows part_bytes instead of the
+  // text if the text is UTF-8 and has safe split points (safe_split.h) for this tokenizer.
+  // Hand-written splitters, Metaspace, WordPiece and BPE over marked spaces (some tokenizer.models
+  // included) have them; PCRE2's regexes, Precompiled and other tokenizer.models do not. The stretch
+  // up to the next split point, or the whole text, is processed at once, as in encode(). Offsets are
+  // those of the whole text. Returns the sum of `replaced`, which is 0 in each part. Throws like
+  // encode(), and whatever `take` throws.
   using TakeTokens = std::function<void(Encoding&& part)>;
   static constexpr size_t kPartBytes = size_t{1} << 18;
-  // The same tokens, given away while the text is read: for long texts of which only ids are kept.
-  // The working memory follows part_bytes instead of the text, as long as the text is UTF-8 and has
-  // borders (a single space between letters, or the end of a line) at which the tokenizer's stages
-  // can be cut: those of hand-written splitters, Metaspace, WordPiece and BPE over marked spaces (a
-  // tokenizer.model included) can; PCRE2's regexes, Precompiled and other tokenizer.models
-  // cannot. Otherwise the stretch up to the next border, or all, is worked on at once, as it is in
-  // encode(). Offsets are those of the whole text. Calls `take` at least once; `replaced` of a part
-  // is 0, the sum is returned. Throws as encode() does, and whatever `take` throws.
   uint32_t encode_parts(std::string_view text, const EncodeOptions& options, const TakeTokens& take,
                         size_t part_bytes = kPartBytes) const;
-  // The borders at which encode_parts() cuts, and the longest stretch between two of them, in
-  // bytes, that takes less than some 600 MB.
-  BorderKinds borders() const;
+  // Returns the kinds of split points that encode_parts() uses.
+  SplitKinds safe_splits() const;
+  // Returns the longest stretch between two split points, in bytes, that fits some 600 MB.
   size_t max_stretch() const;
 
   // Returns the text of `ids`; skip_special leaves special tokens out. Bytes that do not make up
-  // characters become U+FFFD. An id that no piece has, also one behind vocab_size(), gives nothing:
-  // a model's embedding may have more rows. Throws Error if an id is negative.
+  // characters become U+FFFD. An id without a piece, even beyond vocab_size(), gives nothing: a
+  // model's embedding may have more rows. Throws Error if an id is negative.
   std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
 
   // Returns the largest id + 1, added tokens included.
   int64_t vocab_size() const;
   // Returns the id of a piece as the vocabulary spells it (a byte-level "Ġthe", an added "<s>").
   std::optional<int32_t> id_of(std::string_view piece) const;
-  // Returns the spelling of an id, "" if no piece has it. Valid as long as the tokenizer.
+  // Returns the spelling of an id, "" for an id without a piece. Valid as long as the tokenizer.
   std::string_view piece(int32_t id) const;
   bool is_special(int32_t id) const;
 
   // The named tokens of tokenizer_config.json, special_tokens_map.json or config.json, in this
-  // order; without a value (or "") if the folder names none.
+  // order; nullopt or "" if the folder names none.
   std::optional<int32_t> bos_id() const;
   std::optional<int32_t> eos_id() const;
   std::optional<int32_t> pad_id() const;
@@ -101,30 +99,29 @@ class Tokenizer {
   const std::string& pad_token() const;
   const std::string& unk_token() const;
 
-  // Returns the special tokens by the names under which transformers gives them to a template:
-  // bos_token, eos_token, image_token, ... as the tokenizer's own files name them.
+  // Returns the special tokens by the names that templates know them by: bos_token, eos_token,
+  // image_token, ... as the tokenizer's files name them.
   const NamedTexts& named_tokens() const;
 
   // Returns the chat templates of the folder's files or, if there are none, those of
-  // tokenizer_config.json (folder_templates.h). What has no name is "default".
+  // tokenizer_config.json (tokenizer_folder.h). A template without a name is "default".
   const NamedTexts& chat_templates() const;
   // Returns the one named "default", or "" if there is none.
   const std::string& chat_template() const;
   // Returns a hash over the names and bytes of the files that define ids and special tokens
   // (not the chat template): 32 hexadecimal digits.
   const std::string& digest() const;
-  // Returns a sentence for the user where a file's ids are not those that transformers makes of it,
-  // else "".
+  // Returns a sentence for the user if transformers would number added tokens otherwise, else "".
   const std::string& notice() const;
   // Returns the ids that the post-processor puts before a text: usually none, or the BOS.
   std::vector<int32_t> leading_bos() const;
 
-  struct Parts;  // tokenizer_parts.h
+  struct State;  // tokenizer_pipeline.h
 
  private:
   friend class DecodeStream;
-  explicit Tokenizer(std::unique_ptr<const Parts> parts);
-  std::unique_ptr<const Parts> parts_;
+  explicit Tokenizer(std::unique_ptr<const State> state);
+  std::unique_ptr<const State> state_;
 };
 
 }  // namespace xrun

@@ -1,7 +1,8 @@
-// Tokenizer classes of transformers that are fully given by a vocab.json and a merges.txt.
+// Stages, and the default arguments of the constructors, of the classes in transformers 5.
+
+#include "core/text/tokenizer/tokenizer_class.h"
 
 #include "core/base/json.h"
-#include "core/text/tokenizer/tokenizer_pipeline.h"
 
 namespace xrun {
 
@@ -32,6 +33,46 @@ constexpr TokenizerClass kClasses[] = {
     {"GPT2Tokenizer", "gpt2", kGpt2Stages},           {"Qwen2Tokenizer", "qwen2", kQwen2Stages},
     {"Qwen3Tokenizer", "qwen3", kQwen2Stages},        {"CodeGenTokenizer", "codegen", kGpt2Stages},
     {"GPTNeoXTokenizer", "gpt_neox", kNfcGpt2Stages},
+};
+
+constexpr ClassRole kGpt2Roles[] = {
+    {"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}};
+
+constexpr ClassRole kQwen2Roles[] = {
+    {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}, {"pad_token", "<|endoftext|>"}};
+
+constexpr ClassRole kNeoXRoles[] = {{"bos_token", "<|endoftext|>"},
+                               {"eos_token", "<|endoftext|>"},
+                               {"unk_token", "<|endoftext|>"},
+                               {"pad_token", "<|padding|>"}};
+
+constexpr ClassRole kLlamaRoles[] = {
+    {"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
+
+constexpr ClassRole kGemmaRoles[] = {{"bos_token", "<bos>"},
+                                {"eos_token", "<eos>"},
+                                {"unk_token", "<unk>"},
+                                {"pad_token", "<pad>"},
+                                {"mask_token", "<mask>"}};
+
+constexpr ClassRole kCohereRoles[] = {
+    {"bos_token", "<BOS_TOKEN>"},  {"eos_token", "<|END_OF_TURN_TOKEN|>"},
+    {"unk_token", "<UNK>"},        {"sep_token", "<SEP>"},
+    {"pad_token", "<PAD>"},        {"cls_token", "<CLS>"},
+    {"mask_token", "<MASK_TOKEN>"}};
+
+constexpr ClassRole kT5Roles[] = {{"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}};
+
+struct RoleDefaults {
+  std::string_view name;
+  std::span<const ClassRole> roles;
+};
+
+constexpr RoleDefaults kRoleDefaults[] = {
+    {"GPT2Tokenizer", kGpt2Roles},     {"CodeGenTokenizer", kGpt2Roles},    {"Qwen2Tokenizer", kQwen2Roles},
+    {"Qwen3Tokenizer", kQwen2Roles},   {"Qwen3_5Tokenizer", kQwen2Roles},   {"GPTNeoXTokenizer", kNeoXRoles},
+    {"LlamaTokenizer", kLlamaRoles},   {"CodeLlamaTokenizer", kLlamaRoles}, {"GemmaTokenizer", kGemmaRoles},
+    {"CohereTokenizer", kCohereRoles}, {"T5Tokenizer", kT5Roles},
 };
 
 std::string_view without_fast(std::string_view name) {
@@ -72,12 +113,19 @@ TokenizerPipeline make_class_pipeline(const TokenizerClass& known, const BpeFile
   byte_level.set("add_prefix_space", add_prefix_space);
   TokenizerPipeline pipeline;
   if (const Json* json = stages.find("normalizer")) {
-    pipeline.normalizer = ComponentTable<Normalizer>::make({*json, known.name});
+    pipeline.normalizer = make_normalizer({*json, known.name});
   }
-  pipeline.pre_tokenizer = ComponentTable<PreTokenizer>::make({pre, known.name});
-  pipeline.decoder = ComponentTable<TokenDecoder>::make({stages.at("decoder"), known.name});
+  pipeline.pre_tokenizer = make_pre_tokenizer({pre, known.name});
+  pipeline.decoder = make_token_decoder({stages.at("decoder"), known.name});
   pipeline.model = make_bpe_model(files, pipeline.pre_tokenizer->maps_bytes());
   return pipeline;
+}
+
+std::span<const ClassRole> class_roles(std::string_view tokenizer_class) {
+  for (const RoleDefaults& known : kRoleDefaults) {
+    if (known.name == without_fast(tokenizer_class)) return known.roles;
+  }
+  return {};
 }
 
 }  // namespace xrun

@@ -1,8 +1,8 @@
+// Typed access to a component's members; every failure names the path of the member.
+
 #include "core/text/tokenizer/tokenizer_component.h"
 
 #include "core/text/unicode/utf8_cursor.h"
-
-#include <algorithm>
 
 namespace xrun {
 
@@ -58,12 +58,9 @@ std::vector<ComponentSpec> ComponentSpec::list(const std::string& key) const {
   return specs;
 }
 
-void throw_unknown_component(const ComponentSpec& spec, std::vector<std::string> known) {
-  std::sort(known.begin(), known.end());
-  std::string names;
-  for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+void throw_unknown_component(const ComponentSpec& spec, const std::string& known) {
   throw Error(fmt::format("{}: the type \"{}\" is not supported; supported are {}", spec.where(),
-                          spec.type(), names));
+                          spec.type(), known));
 }
 
 }  // namespace xrun

@@ -1,25 +1,27 @@
 #pragma once
-// The parts that tokenizer.json names by "type", and the tables which their files enter.
+// Components of tokenizer.json: objects whose "type" names an implementation.
 
 #include "core/base/error.h"
 #include "core/base/json.h"
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace xrun {
 
-// One component's JSON with the place to name in a message ("dir/tokenizer.json: normalizer").
+// The JSON of one component, with its path for messages ("dir/tokenizer.json: normalizer").
 class ComponentSpec {
  public:
   ComponentSpec(const Json& json, std::string where) : json_(json), where_(std::move(where)) {}
 
   const std::string& where() const { return where_; }
-  // Each throws Error that names the place, the key and what was found and wanted. A null member
-  // counts as absent; without a fallback an absent one is an error.
+  // Each throws Error naming the path, the key, the value found and the value wanted. A null member
+  // counts as absent; an absent member without a fallback is an error.
   const std::string& type() const { return text("type"); }
   const std::string& text(const std::string& key) const;
   const std::string& character(const std::string& key) const;  // a string of one character
@@ -36,49 +38,46 @@ class ComponentSpec {
   std::string where_;
 };
 
-// The known types of one kind of component. A component's own .cpp adds its line by a constant:
-//   const bool kAdded = ComponentTable<Normalizer>::add("NFC", make_nfc);
+// A row of the table of one kind of component; tables are sorted by name.
 template <class Component>
-class ComponentTable {
- public:
-  using Make = std::unique_ptr<const Component> (*)(const ComponentSpec&);
-
-  static bool add(const char* type, Make make) {
-    entries().emplace_back(type, make);
-    return true;
-  }
-  // Throws Error that names the place, the unknown type and the known ones.
-  static std::unique_ptr<const Component> make(const ComponentSpec& spec) {
-    std::vector<std::string> known;
-    for (const auto& [type, make] : entries()) {
-      if (spec.type() == type) return make(spec);
-      known.emplace_back(type);
-    }
-    throw_unknown(spec, std::move(known));
-  }
-  static std::vector<std::unique_ptr<const Component>> make_all(
-      const std::vector<ComponentSpec>& specs) {
-    std::vector<std::unique_ptr<const Component>> parts;
-    for (const ComponentSpec& spec : specs) parts.push_back(make(spec));
-    return parts;
-  }
-
- private:
-  static std::vector<std::pair<const char*, Make>>& entries() {
-    static std::vector<std::pair<const char*, Make>> table;
-    return table;
-  }
-  [[noreturn]] static void throw_unknown(const ComponentSpec& spec, std::vector<std::string> known);
+struct ComponentType {
+  const char* name;
+  std::unique_ptr<const Component> (*make)(const ComponentSpec&);
 };
 
-// Throws the Error for a type that no file implements.
-[[noreturn]] void throw_unknown_component(const ComponentSpec& spec,
-                                          std::vector<std::string> known);
+// Makes a component of type Made, from its spec if its constructor takes one.
+template <class Component, class Made>
+std::unique_ptr<const Component> make_component(const ComponentSpec& spec) {
+  if constexpr (std::is_constructible_v<Made, const ComponentSpec&>) {
+    return std::make_unique<const Made>(spec);
+  } else {
+    return std::make_unique<const Made>();
+  }
+}
 
+[[noreturn]] void throw_unknown_component(const ComponentSpec& spec, const std::string& known);
+
+// Makes the component that the spec's "type" selects. Throws Error naming the path, the unknown
+// type and the known ones.
 template <class Component>
-void ComponentTable<Component>::throw_unknown(const ComponentSpec& spec,
-                                              std::vector<std::string> known) {
-  throw_unknown_component(spec, std::move(known));
+std::unique_ptr<const Component> make_from_table(std::span<const ComponentType<Component>> table,
+                                                 const ComponentSpec& spec) {
+  std::string known;
+  for (const ComponentType<Component>& row : table) {
+    if (spec.type() == row.name) return row.make(spec);
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  throw_unknown_component(spec, known);
+}
+
+// Makes one component of each spec.
+template <class Component>
+std::vector<std::unique_ptr<const Component>> make_each(
+    const std::vector<ComponentSpec>& specs,
+    std::unique_ptr<const Component> (*make)(const ComponentSpec&)) {
+  std::vector<std::unique_ptr<const Component>> made;
+  for (const ComponentSpec& spec : specs) made.push_back(make(spec));
+  return made;
 }
 
 }  // namespace xrun

@@ -1,6 +1,6 @@
-// A text is cut at added tokens that are looked for as they stand; what is left is normalised, cut
-// at the other added tokens, cut into pieces, and tokenised by the model. Long stretches go through
-// all that part by part, cut where it makes no difference (text_border.h).
+// A text is cut at the added tokens that match the input. The rest is normalised, cut at the other
+// added tokens, cut into pieces, and tokenised by the model. Long stretches pass through these stages
+// in parts, cut at safe split points.
 
 #include <simdjson.h>
 
@@ -9,16 +9,16 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "core/text/tokenizer/tokenizer_parts.h"
+#include "core/text/tokenizer/tokenizer_pipeline.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr size_t kKeptTokens = size_t{1} << 20;   // that a thread stays ready for
-constexpr size_t kGivenTokens = size_t{1} << 16;  // that are given away together, or more
+constexpr size_t kRetainedTokens = size_t{1} << 20;  // capacity that a thread keeps
+constexpr size_t kFlushTokens = size_t{1} << 16;     // passed to `take` at once, or more
 
-// Makes room for the tokens of a whole text at the rate of its first ones, and an eighth more.
+// Reserves room for the tokens of a whole text at the rate of its first part, plus an eighth.
 void reserve_rest(Encoding& first, size_t text_bytes) {
   if (first.offsets.empty() || first.offsets.back().end == 0) return;
   const double rate = double(first.ids.size()) / first.offsets.back().end;
@@ -27,9 +27,9 @@ void reserve_rest(Encoding& first, size_t text_bytes) {
   first.offsets.reserve(size);
 }
 
-// Calls plain(begin, end) for what lies between matches and match(m) for each of them, in order.
+// Calls plain(begin, end) between matches and match(m) for each of them, in order.
 template <class Plain, class Match>
-void walk(size_t size, const std::vector<AddedMatch>& matches, Plain plain, Match match) {
+void walk_matches(size_t size, const std::vector<AddedMatch>& matches, Plain plain, Match match) {
   size_t done = 0;
   for (const AddedMatch& m : matches) {
     if (done < m.begin) plain(done, m.begin);
@@ -41,12 +41,12 @@ void walk(size_t size, const std::vector<AddedMatch>& matches, Plain plain, Matc
 
 }  // namespace
 
-// One text on its way to its tokens.
-class Tokenizer::Parts::Encoder {
+// The encoding of one text.
+class Tokenizer::State::Encoder {
  public:
-  Encoder(const Parts& parts, std::string_view input, const EncodeOptions& options,
+  Encoder(const State& state, std::string_view input, const EncodeOptions& options,
           const TakeTokens& take, size_t part_bytes)
-      : parts_(parts),
+      : state_(state),
         input_(input),
         special_(options),
         add_tokens_(options.add_post_processor),
@@ -55,38 +55,38 @@ class Tokenizer::Parts::Encoder {
 
   void run(const AlignedText& whole) {
     std::vector<AddedMatch> matches;
-    parts_.added.find_all(whole, false, special_, matches);
-    walk(
+    state_.added.find_all(whole, false, special_, matches);
+    walk_matches(
         whole.size(), matches, [&](size_t begin, size_t end) { section(whole.slice(begin, end)); },
         [&](const AddedMatch& m) { add(m.id, whole.origin(m.begin, m.end)); });
-    give(true);
+    flush(true);
   }
 
  private:
-  // A stretch in which no token is looked for before normalising.
+  // A stretch without tokens that match the input.
   void section(AlignedText text) {
     if (text.size() <= part_bytes_) return part(std::move(text), true);
-    const BorderKinds kinds = parts_.borders();
+    const SplitKinds kinds = state_.safe_splits();
     for (size_t at = 0; at < text.size();) {
       check_interrupt();
       const bool last = text.size() - at <= part_bytes_;
-      const size_t end = last ? text.size() : find_border(text.text(), at, at + part_bytes_, kinds);
+      const size_t end = last ? text.size() : find_safe_split(text.text(), at, at + part_bytes_, kinds);
       part(text.slice(at, end), at == 0);
       at = end;
-      if (tokens_.ids.size() >= kGivenTokens) give(false);
+      if (tokens_.ids.size() >= kFlushTokens) flush(false);
     }
   }
 
   void part(AlignedText text, bool begins_section) {
-    if (const Normalizer* normalizer = parts_.stages.normalizer.get()) {
+    if (const Normalizer* normalizer = state_.stages.normalizer.get()) {
       run_stage("the tokenizer's normalizer",
                 [&] { begins_section ? normalizer->apply(text) : normalizer->apply_rest(text); });
     }
     if (text.size() == 0) return;
     std::vector<AddedMatch> matches;
-    parts_.added.find_all(text, true, special_, matches);
+    state_.added.find_all(text, true, special_, matches);
     if (matches.empty()) return plain(std::move(text), !begins_section);
-    walk(
+    walk_matches(
         text.size(), matches,
         [&](size_t begin, size_t end) {
           plain(text.slice(begin, end), begin == 0 && !begins_section);
@@ -94,19 +94,19 @@ class Tokenizer::Parts::Encoder {
         [&](const AddedMatch& m) { add(m.id, text.origin(m.begin, m.end)); });
   }
 
-  // Normalised text without added tokens; `is_rest`: behind a border.
+  // Normalised text without added tokens; `is_rest`: after a split point.
   void plain(AlignedText text, bool is_rest) {
     thread_local std::vector<ByteRange> spare;
     PieceList list{std::move(text), std::move(spare)};
     list.pieces.assign(1, {0, uint32_t(list.text.size())});
-    if (const PreTokenizer* cut = parts_.stages.pre_tokenizer.get()) {
+    if (const PreTokenizer* cut = state_.stages.pre_tokenizer.get()) {
       run_stage("the tokenizer's pre_tokenizer", [&] { cut->apply(list); });
     }
     thread_local std::vector<ModelToken> tokens;
     tokens.clear();
     const bool is_first = !list.pieces.empty() &&
                           list.text.origin(list.pieces[0].begin, list.pieces[0].end).begin == 0;
-    const TokenModel& model = *parts_.stages.model;
+    const TokenModel& model = *state_.stages.model;
     const auto tokenize = is_rest    ? &TokenModel::tokenize_rest
                           : is_first ? &TokenModel::tokenize
                                      : &TokenModel::tokenize_inner;
@@ -114,8 +114,8 @@ class Tokenizer::Parts::Encoder {
     for (const ModelToken& token : tokens) {
       add(token.id, list.text.origin(token.begin, token.end));
     }
-    if (tokens.capacity() > kKeptTokens) tokens = {};
-    if (list.pieces.capacity() <= kKeptTokens) spare = std::move(list.pieces);
+    if (tokens.capacity() > kRetainedTokens) tokens = {};
+    if (list.pieces.capacity() <= kRetainedTokens) spare = std::move(list.pieces);
   }
 
   void add(int32_t id, ByteRange range) {
@@ -123,26 +123,26 @@ class Tokenizer::Parts::Encoder {
     tokens_.offsets.push_back(range);
   }
 
-  // Gives away what there is, as the post-processor leaves it.
-  void give(bool last) {
-    if (parts_.stages.post_processor) post_process(last);
+  // Passes the tokens on after post-processing.
+  void flush(bool last) {
+    if (state_.stages.post_processor) post_process(last);
     take_(std::move(tokens_));
     tokens_ = {};
     is_first_ = false;
   }
 
-  // What goes behind the text is known with the first tokens and waits for the last ones.
+  // The tokens after the text are known with the first part and appended to the last one.
   void post_process(bool last) {
     const auto spelling = [&](int32_t id, ByteRange range) {
-      if (parts_.added.find(id) == nullptr) return parts_.piece(id);
+      if (state_.added.find(id) == nullptr) return state_.piece(id);
       return input_.substr(range.begin, range.end - range.begin);
     };
     const PostContext context{input_, spelling, add_tokens_ && is_first_, is_first_};
     const size_t size = tokens_.ids.size();
-    parts_.stages.post_processor->apply(tokens_, context);
+    state_.stages.post_processor->apply(tokens_, context);
     if (is_first_ && !last) {
       std::vector<int32_t> before;
-      if (add_tokens_) parts_.stages.post_processor->leading(before);
+      if (add_tokens_) state_.stages.post_processor->leading(before);
       const size_t end = before.size() + size;
       behind_.assign(tokens_.ids.begin() + int64_t(end), tokens_.ids.end());
       tokens_.ids.resize(end);
@@ -153,30 +153,29 @@ class Tokenizer::Parts::Encoder {
     }
   }
 
-  const Parts& parts_;
+  const State& state_;
   std::string_view input_;
   SpecialRanges special_;
   bool add_tokens_;
   const TakeTokens& take_;
   size_t part_bytes_;
-  Encoding tokens_;              // not given away yet
-  bool is_first_ = true;         // nothing was given away
-  std::vector<int32_t> behind_;  // of the post-processor, for the end
+  Encoding tokens_;              // not passed on yet
+  bool is_first_ = true;         // no tokens were passed on
+  std::vector<int32_t> behind_;  // from the post-processor, for the last part
 };
 
-bool Tokenizer::Parts::cuts_at(Border border) const {
-  if (stages.normalizer) border = stages.normalizer->border_after(border);
-  border = added.border_after(border);
-  if (stages.pre_tokenizer) border = stages.pre_tokenizer->border_after(border);
-  return stages.model->border_after(border) == Border::kPiece;
+SplitKinds Tokenizer::State::safe_splits() const {
+  const auto survives = [&](SafeSplit split) {
+    if (stages.normalizer) split = stages.normalizer->split_after(split);
+    split = added.split_after(split);
+    if (stages.pre_tokenizer) split = stages.pre_tokenizer->split_after(split);
+    return stages.model->split_after(split) == SafeSplit::kPiece;
+  };
+  return {survives(SafeSplit::kSpace), survives(SafeSplit::kLine)};
 }
 
-BorderKinds Tokenizer::Parts::borders() const {
-  return {cuts_at(Border::kSpace), cuts_at(Border::kLine)};
-}
-
-BorderKinds Tokenizer::borders() const { return parts_->borders(); }
-size_t Tokenizer::max_stretch() const { return parts_->stages.model->max_stretch(); }
+SplitKinds Tokenizer::safe_splits() const { return state_->safe_splits(); }
+size_t Tokenizer::max_stretch() const { return state_->stages.model->max_stretch(); }
 
 uint32_t Tokenizer::encode_parts(std::string_view text, const EncodeOptions& options,
                                  const TakeTokens& take, size_t part_bytes) const {
@@ -185,7 +184,7 @@ uint32_t Tokenizer::encode_parts(std::string_view text, const EncodeOptions& opt
   uint32_t replaced = 0;
   const bool valid = simdjson::validate_utf8(text.data(), text.size());
   const AlignedText whole = valid ? AlignedText(text, 0) : repaired_text(text, replaced);
-  Parts::Encoder(*parts_, text, options, take, part_bytes).run(whole);
+  State::Encoder(*state_, text, options, take, part_bytes).run(whole);
   return replaced;
 }
 

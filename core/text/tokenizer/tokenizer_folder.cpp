@@ -1,11 +1,14 @@
+// The settings files of a folder, in the precedence of transformers.
+
 #include "core/text/tokenizer/tokenizer_folder.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "core/base/file.h"
-#include "core/text/tokenizer/class_roles.h"
-#include "core/text/tokenizer/folder_templates.h"
-#include "core/text/tokenizer/tokenizer_pipeline.h"
+#include "core/base/named_templates.h"
+#include "core/text/tokenizer/tokenizer_class.h"
+#include "core/text/tokenizer/tokenizer_component.h"
 
 namespace xrun {
 
@@ -13,12 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxBytes = 64 << 20;  // of a settings file
+constexpr uint64_t kMaxSettingsBytes = 64 << 20;
 
-// Returns a JSON object, or an empty one if the file does not exist.
-Json read_object(const fs::path& path) {
+// Returns the file's JSON object, or an empty one if there is no file.
+Json read_settings_object(const fs::path& path) {
   if (!path_exists(path)) return Json::object();
-  Json json = parse_json(read_file(path, kMaxBytes), path.string());
+  Json json = parse_json(read_file(path, kMaxSettingsBytes), path.string());
   XRUN_CHECK(json.is_object(), "{}: got {}, wanted an object", path.string(), json.kind_name());
   return json;
 }
@@ -40,9 +43,9 @@ void read_added_decoder(const Json& config, const std::string& file,
   }
 }
 
-// added_tokens.json: {"<pad>": 32000}, for tokens of which no more is known.
+// added_tokens.json: {"<pad>": 32000}.
 void read_added_map(const fs::path& path, std::vector<AddedToken>& added) {
-  const Json json = read_object(path);
+  const Json json = read_settings_object(path);
   for (const auto& [content, id] : json.as_object()) {
     XRUN_CHECK(id.is_int() && id.as_int() >= 0 && id.as_int() <= Vocabulary::kMaxId,
                "{}: the id of \"{}\" is not an integer of 0 to {}", path.string(), content,
@@ -53,8 +56,8 @@ void read_added_map(const fs::path& path, std::vector<AddedToken>& added) {
   }
 }
 
-// They have no ids of their own.
-void add_special(const std::vector<SpecialToken>& tokens, std::vector<AddedToken>& added) {
+// Special tokens are listed without ids.
+void add_special_tokens(const std::vector<SpecialToken>& tokens, std::vector<AddedToken>& added) {
   for (const auto& [name, value, where] : tokens) {
     const bool empty = value.is_null() || (value.is_string() && value.as_string().empty());
     if (empty && !name.empty()) continue;
@@ -65,24 +68,59 @@ void add_special(const std::vector<SpecialToken>& tokens, std::vector<AddedToken
   }
 }
 
+void set_template(NamedTexts& out, const std::string& name, std::string text) {
+  const auto known =
+      std::find_if(out.begin(), out.end(), [&](const auto& one) { return one.first == name; });
+  if (known == out.end()) {
+    out.emplace_back(name, std::move(text));
+  } else {
+    known->second = std::move(text);  // the last template of a name counts, as in transformers
+  }
+}
+
+NamedTexts read_template_member(const Json& value, const std::string& where) {
+  NamedTexts out;
+  if (value.is_string()) {
+    if (!value.as_string().empty()) set_template(out, "default", value.as_string());
+    return out;
+  }
+  if (value.is_object()) {
+    for (const auto& [name, text] : value.as_object()) {
+      XRUN_CHECK(text.is_string(), "{}.{}: got {}, wanted a template's text", where, name,
+                 text.kind_name());
+      set_template(out, name, text.as_string());
+    }
+    return out;
+  }
+  XRUN_CHECK(value.is_array(),
+             "{}: got {}, wanted a string, an object of templates by name or a "
+             "list of named templates",
+             where, value.kind_name());
+  for (size_t i = 0; i < value.size(); ++i) {
+    const ComponentSpec item(value.as_array()[i], fmt::format("{}[{}]", where, i));
+    set_template(out, item.text("name"), item.text("template"));
+  }
+  return out;
+}
+
 }  // namespace
 
 FolderSettings read_folder_settings(const fs::path& dir) {
   FolderSettings out;
   const std::string config_name = (dir / "tokenizer_config.json").string();
   const std::string map_name = (dir / "special_tokens_map.json").string();
-  out.tokenizer_config = read_object(config_name);
-  out.config = read_object(dir / "config.json");
-  const Json map = read_object(map_name);
+  out.tokenizer_config = read_settings_object(config_name);
+  out.config = read_settings_object(dir / "config.json");
+  const Json map = read_settings_object(map_name);
   const std::vector<SpecialToken> special =
       special_tokens({out.tokenizer_config, config_name}, {map, map_name});
   out.names = TokenNames(special);
   read_added_decoder(out.tokenizer_config, config_name, out.added);
-  // transformers asks the older file only where the configuration lists none.
+  // transformers reads the older file only if the configuration lists none.
   if (!out.tokenizer_config.find("added_tokens_decoder")) {
     read_added_map(dir / "added_tokens.json", out.added);
   }
-  add_special(special, out.added);
+  add_special_tokens(special, out.added);
   out.chat_templates = read_folder_templates(dir, out.tokenizer_config, config_name);
 
   Json hashed = Json::object();
@@ -91,7 +129,7 @@ FolderSettings read_folder_settings(const fs::path& dir) {
   }
   out.hashed = {{"tokenizer_config", dump_json(hashed)}, {"special_tokens_map", dump_json(map)}};
   if (path_exists(dir / "added_tokens.json")) {
-    out.hashed.emplace_back("added_tokens", read_file(dir / "added_tokens.json", kMaxBytes));
+    out.hashed.emplace_back("added_tokens", read_file(dir / "added_tokens.json", kMaxSettingsBytes));
   }
   return out;
 }
@@ -106,6 +144,21 @@ void add_class_roles(FolderSettings& settings, std::string_view tokenizer_class,
     token.normalized = false;
     settings.added.push_back(std::move(token));
   }
+}
+
+NamedTexts read_folder_templates(const fs::path& dir, const Json& config,
+                                 const std::string& config_name) {
+  NamedTexts out;
+  if (path_exists(dir / "chat_template.jinja")) {
+    out.emplace_back("default", read_file(dir / "chat_template.jinja", kMaxSettingsBytes));
+  }
+  for (const std::string& file : named_template_files(dir)) {
+    set_template(out, fs::path(file).stem().string(),
+        read_file(dir / kNamedTemplateFolder / file, kMaxSettingsBytes));
+  }
+  const Json* value = config.find("chat_template");
+  if (!out.empty() || value == nullptr || value->is_null()) return out;
+  return read_template_member(*value, config_name + ": chat_template");
 }
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
 #pragma once
-// What a model folder says about its tokenizer beside the tokenizer itself.
+// The files of a model folder beside the tokenizer itself: settings, special tokens, chat templates.
 
 #include <filesystem>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "core/base/json.h"
 #include "core/text/tokenizer/added_tokens.h"
-#include "core/text/tokenizer/token_names.h"
+#include "core/text/tokenizer/special_tokens.h"
 #include "core/text/tokenizer/vocabulary.h"
 
 namespace xrun {
@@ -16,20 +16,27 @@ struct FolderSettings {
   Json tokenizer_config = Json::object();
   Json config = Json::object();  // config.json
   TokenNames names;
-  // To add or to change, in order, a content perhaps more than once; id -1: the one it has, else
-  // the next free one.
+  // Tokens to add or to change, in order; a content may repeat. Id -1: the id that it already has,
+  // else the next free one.
   std::vector<AddedToken> added;
   NamedTexts chat_templates;
-  std::vector<std::pair<std::string, std::string>> hashed;  // name and text that enter the digest
+  std::vector<std::pair<std::string, std::string>> hashed;  // name and text, input of the digest
 };
 
 // Reads tokenizer_config.json, special_tokens_map.json, added_tokens.json, config.json and the
-// files of folder_templates.h, as far as they exist. Throws Error naming file and key.
+// files of read_folder_templates, as far as they exist. Throws Error naming file and key.
 FolderSettings read_folder_settings(const std::filesystem::path& dir);
 
-// Gives roles that the folder says nothing about to the pieces that the class has by default, as
-// far as the vocabulary has them, and makes these special.
+// Fills the roles that the folder does not mention with the defaults of the class that are in the
+// vocabulary, and makes these tokens special.
 void add_class_roles(FolderSettings& settings, std::string_view tokenizer_class,
                      const Vocabulary& vocabulary);
+
+// Returns the chat templates of a folder: chat_template.jinja as "default", and
+// additional_chat_templates/NAME.jinja as NAME, in alphabetical order. If there are none, those of
+// "chat_template" in tokenizer_config.json: a text ("default"; empty: none), an object of texts by
+// name, or a list of {"name", "template"}. Throws Error naming file and key; `config_name` is the path of `config`.
+NamedTexts read_folder_templates(const std::filesystem::path& dir, const Json& config,
+                                 const std::string& config_name);
 
 }  // namespace xrun

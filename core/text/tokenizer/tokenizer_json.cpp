@@ -1,5 +1,5 @@
-// Reads tokenizer.json. The small stages go through a JSON value; the model, which is nearly all of
-// the file, is handed on as text and read straight into its tables.
+// Reads tokenizer.json. The small stages are parsed into JSON values; the model, which is nearly all of
+// the file, stays text and is read straight into its tables.
 
 #include <simdjson.h>
 
@@ -12,11 +12,9 @@ namespace xrun {
 
 namespace {
 
-namespace od = simdjson::ondemand;
+constexpr uint64_t kMaxJsonBytes = 512 << 20;  // the largest known file has 35 MB
 
-constexpr uint64_t kMaxBytes = 512 << 20;  // the largest known have 35 MB
-
-// The members of the top-level object that are used.
+// The members of the top-level object that xrun reads.
 struct Sections {
   Json stages = Json::object();  // normalizer, pre_tokenizer, post_processor, decoder, added_tokens
   ModelSource model;
@@ -27,26 +25,26 @@ bool is_stage(std::string_view key) {
          key == "decoder" || key == "added_tokens";
 }
 
-void read_members(od::object model, ModelSource& source) {
+void read_model_members(simdjson::ondemand::object model, ModelSource& source) {
   for (auto field : model) {
     const std::string key(std::string_view(field.unescaped_key()));
     for (const auto& [known, text] : source.members) {
       XRUN_CHECK(known != key, "{}: the key \"{}\" appears twice", source.where, key);
     }
-    od::value value = field.value();
+    simdjson::ondemand::value value = field.value();
     source.members.emplace_back(key, simdjson::to_json_string(value));
   }
 }
 
-Sections read_sections(od::document& document, const std::string& name) {
+Sections read_sections(simdjson::ondemand::document& document, const std::string& name) {
   Sections sections;
   sections.model.where = name + ": model";
   for (auto field : document.get_object()) {
     const std::string_view key = field.unescaped_key();
-    od::value value = field.value();
+    simdjson::ondemand::value value = field.value();
     if (key == "model") {
       XRUN_CHECK(sections.model.members.empty(), "{}: the key \"model\" appears twice", name);
-      read_members(value.get_object(), sections.model);
+      read_model_members(value.get_object(), sections.model);
     } else if (is_stage(key)) {
       XRUN_CHECK(sections.stages.find(key) == nullptr, "{}: the key \"{}\" appears twice", name,
                  key);
@@ -61,14 +59,15 @@ Sections read_sections(od::document& document, const std::string& name) {
 }
 
 template <class Component>
-std::unique_ptr<const Component> make_stage(const Json& stages, const char* key,
-                                            const std::string& name) {
+std::unique_ptr<const Component> make_stage(
+    const Json& stages, const char* key, const std::string& name,
+    std::unique_ptr<const Component> (*make)(const ComponentSpec&)) {
   const Json* json = stages.find(key);
   if (json == nullptr || json->is_null()) return nullptr;
-  return ComponentTable<Component>::make({*json, name + ": " + key});
+  return make({*json, name + ": " + key});
 }
 
-// Whether a normalizer or pre-tokenizer puts a space before the text.
+// True if a normalizer or pre-tokenizer puts a space before the text.
 bool prefixes_space(const Json* stage) {
   if (stage == nullptr || !stage->is_object()) return false;
   for (const char* list : {"normalizers", "pretokenizers"}) {
@@ -93,10 +92,10 @@ TokenizerPipeline make_pipeline(Sections& sections, const std::string& name) {
   TokenizerPipeline pipeline;
   pipeline.prefixes_space = prefixes_space(sections.stages.find("normalizer")) ||
                             prefixes_space(sections.stages.find("pre_tokenizer"));
-  pipeline.normalizer = make_stage<Normalizer>(sections.stages, "normalizer", name);
-  pipeline.pre_tokenizer = make_stage<PreTokenizer>(sections.stages, "pre_tokenizer", name);
-  pipeline.post_processor = make_stage<PostProcessor>(sections.stages, "post_processor", name);
-  pipeline.decoder = make_stage<TokenDecoder>(sections.stages, "decoder", name);
+  pipeline.normalizer = make_stage(sections.stages, "normalizer", name, &make_normalizer);
+  pipeline.pre_tokenizer = make_stage(sections.stages, "pre_tokenizer", name, &make_pre_tokenizer);
+  pipeline.post_processor = make_stage(sections.stages, "post_processor", name, &make_post_processor);
+  pipeline.decoder = make_stage(sections.stages, "decoder", name, &make_token_decoder);
   sections.model.maps_bytes = pipeline.pre_tokenizer && pipeline.pre_tokenizer->maps_bytes();
   if (sections.model.maps_bytes && !sections.model.can_map_bytes()) {
     pipeline.pre_tokenizer = make_spelling(std::move(pipeline.pre_tokenizer));
@@ -121,39 +120,17 @@ TokenizerPipeline make_pipeline(Sections& sections, const std::string& name) {
 
 }  // namespace
 
-AddedToken read_added_token(const Json& json, const std::string& where) {
-  AddedToken token;
-  XRUN_CHECK(json.is_string() || json.is_object(),
-             "{}: got {}, wanted a token's text or an object with \"content\"", where,
-             json.kind_name());
-  if (json.is_string()) {
-    token.content = json.as_string();
-  } else {
-    const ComponentSpec spec(json, where);
-    token.content = spec.text("content");
-    token.special = spec.boolean("special", false);
-    token.normalized = spec.boolean("normalized", !token.special);
-    token.single_word = spec.boolean("single_word", false);
-    token.lstrip = spec.boolean("lstrip", false);
-    token.rstrip = spec.boolean("rstrip", false);
-  }
-  XRUN_CHECK(!token.content.empty(), "{}: the content is empty", where);
-  return token;
-}
-
 TokenizerPipeline read_tokenizer_json(const std::string& path, std::string& digest) {
-  static_assert(kJsonPadding >= simdjson::SIMDJSON_PADDING);
-  const PaddedFile file(path, kMaxBytes);
+  const PaddedFile file(path, kMaxJsonBytes);
   const std::string_view bytes = file.bytes();
   digest = hash_hex(bytes);
-  od::parser parser;
+  simdjson::ondemand::parser parser;
   try {
-    od::document document = parser.iterate(
-        simdjson::padded_string_view(bytes.data(), bytes.size(), bytes.size() + kJsonPadding));
+    simdjson::ondemand::document document = parser.iterate(padded(bytes));
     Sections sections = read_sections(document, path);
     return make_pipeline(sections, path);
   } catch (const simdjson::simdjson_error& error) {
-    parse_json(bytes, path);  // says line and column where the file is no JSON
+    parse_json(bytes, path);  // reports line and column if the file is not JSON
     throw Error(fmt::format("{}: {}", path, error.what()));
   }
 }

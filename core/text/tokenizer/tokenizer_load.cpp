@@ -1,5 +1,4 @@
-// From a folder to a tokenizer: which files it is made from, which tokens were added to it, and
-// which of them have a role.
+// Builds a tokenizer from a folder: its files, its added tokens, its special tokens by role.
 
 #include <algorithm>
 #include <unordered_map>
@@ -7,11 +6,10 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
-#include "core/text/tokenizer/package_numbering.h"
-#include "core/text/tokenizer/padded_file.h"
-#include "core/text/tokenizer/sentencepiece_folder.h"
+#include "core/text/tokenizer/sentencepiece_model.h"
+#include "core/text/tokenizer/tokenizer_class.h"
 #include "core/text/tokenizer/tokenizer_folder.h"
-#include "core/text/tokenizer/tokenizer_parts.h"
+#include "core/text/tokenizer/tokenizer_pipeline.h"
 
 namespace xrun {
 
@@ -19,17 +17,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxBytes = 512 << 20;  // of a vocabulary
+constexpr uint64_t kMaxVocabularyBytes = 512 << 20;
 
-// Whether the vocabulary spells every byte in the byte alphabet, as GPT-2's does.
+// True if the vocabulary spells every byte in the byte alphabet, as GPT-2's does.
 bool spells_all_bytes(std::string_view vocab_json) {
   // U+0143 is the last character of the alphabet, the byte 0xAD; few other vocabularies have it.
   return vocab_json.find("\"\u0143\"") != std::string_view::npos ||
          vocab_json.find("\"\\u0143\"") != std::string_view::npos;
 }
 
-// Says which class a folder with vocab.json and merges.txt is of: tokenizer_class, else the
-// model_type of config.json, else GPT-2, whose files these are, if the vocabulary is byte-level.
+// Returns the class of a folder with vocab.json and merges.txt: tokenizer_class, else the model_type
+// of config.json, else GPT-2, whose files these are, if the vocabulary is byte-level.
 const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings& settings,
                                       std::string_view vocab_json) {
   const Json* named = settings.tokenizer_config.find("tokenizer_class");
@@ -46,7 +44,7 @@ const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings&
     const TokenizerClass* known = find_model_type_class(type->as_string());
     XRUN_CHECK(known != nullptr,
                "{}: there is no tokenizer.json and no tokenizer_class in "
-               "tokenizer_config.json, and the model_type {} does not tell; name one of {}",
+               "tokenizer_config.json, and the model_type {} does not decide; name one of {}",
                dir.string(), type->as_string(), known_tokenizer_classes());
     return *known;
   }
@@ -61,8 +59,8 @@ const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings&
 TokenizerPipeline read_vocab_and_merges(const fs::path& dir, FolderSettings& settings) {
   const std::string vocab_name = (dir / "vocab.json").string();
   const std::string merges_name = (dir / "merges.txt").string();
-  const PaddedFile vocab(vocab_name, kMaxBytes);
-  const BpeFiles files{vocab.bytes(), std::make_shared<PaddedFile>(merges_name, kMaxBytes),
+  const PaddedFile vocab(vocab_name, kMaxVocabularyBytes);
+  const BpeFiles files{vocab.bytes(), std::make_shared<PaddedFile>(merges_name, kMaxVocabularyBytes),
                        vocab_name, merges_name};
   const TokenizerClass& known = class_of_folder(dir, settings, files.vocab);
   const Json* prefix = settings.tokenizer_config.find("add_prefix_space");
@@ -76,9 +74,9 @@ TokenizerPipeline read_vocab_and_merges(const fs::path& dir, FolderSettings& set
   return pipeline;
 }
 
-// transformers rebuilds the stages of a class that it knows by name, with this setting; of other
-// classes it follows tokenizer.json, as is done here for all. Where the two differ nobody can say
-// which ids the model was trained on.
+// transformers rebuilds the stages of the classes it knows with this setting, and follows
+// tokenizer.json for others; xrun always follows tokenizer.json. If the two disagree, the ids that the
+// model was trained on are unknown.
 void check_prefix_space(const fs::path& dir, const FolderSettings& settings, bool prefixes_space) {
   const Json* asked = settings.tokenizer_config.find("add_prefix_space");
   const Json* named = settings.tokenizer_config.find("tokenizer_class");
@@ -116,14 +114,14 @@ TokenizerPipeline read_pipeline(const fs::path& dir, FolderSettings& settings) {
                   dir.string()));
 }
 
-// Joins the lists of both sources, gives every token its id, and checks ids against the vocabulary.
+// Merges the added tokens of all files, assigns ids, and checks them against the vocabulary.
 class AddedTokenList {
  public:
   AddedTokenList(const Vocabulary& vocabulary, std::string where)
       : vocabulary_(vocabulary), where_(std::move(where)), next_(vocabulary.size()) {}
 
   void put(const AddedToken& token) {
-    const auto [place, is_new] = by_content_.emplace(token.content, list_.size());
+    const auto [known, is_new] = by_content_.emplace(token.content, list_.size());
     if (is_new) {
       AddedToken added = token;
       added.id = id_for(token);
@@ -132,11 +130,11 @@ class AddedTokenList {
       next_ = std::max(next_, int64_t(list_.back().id) + 1);
       return;
     }
-    AddedToken& same = list_[place->second];
+    AddedToken& same = list_[known->second];
     XRUN_CHECK(token.id < 0 || token.id == same.id,
                "{}: the added token \"{}\" has two ids, {} and {}", where_, token.content, same.id,
                token.id);
-    // A file that only names the token as special leaves its other flags as they are.
+    // A file that only names the token as special does not change its other flags.
     const bool special = token.special || (token.id < 0 && same.special);
     if (token.id >= 0) same = token;
     same.special = special;
@@ -167,61 +165,61 @@ class AddedTokenList {
   const Vocabulary& vocabulary_;
   std::string where_;
   std::vector<AddedToken> list_;
-  std::unordered_map<std::string, size_t> by_content_;  // places in list_
+  std::unordered_map<std::string, size_t> by_content_;  // index in list_
   std::unordered_map<int32_t, size_t> by_id_;
   int64_t next_;
 };
 
-// A role by its name, else by the id that config.json gives it. `file` is config.json.
-TokenRole read_role(const Tokenizer::Parts& parts, const FolderSettings& settings,
+// Reads a role by its name, else by its id in config.json, whose path is `file`.
+Tokenizer::State::Role read_role(const Tokenizer::State& state, const FolderSettings& settings,
                     const std::string& name, const std::string& file) {
   if (const std::string_view text = settings.names.text(name); !text.empty()) {
-    return {parts.id_of(text), std::string(text)};
+    return {state.id_of(text), std::string(text)};
   }
   const Json* value = settings.config.find(name + "_id");
   if (value == nullptr || value->is_null()) return {};
-  // A list names several ends; the first one is the one that is written.
+  // If a list names several ends of text, the first is the one that xrun writes.
   const Json& id = value->is_array() && value->size() > 0 ? value->as_array()[0] : *value;
   XRUN_CHECK(id.is_int(), "{}: {}_id: got {}, wanted an id", file, name, id.kind_name());
-  if (id.as_int() < 0 || id.as_int() >= parts.vocab_size) return {};
-  const std::string_view text = parts.piece(int32_t(id.as_int()));
+  if (id.as_int() < 0 || id.as_int() >= state.vocab_size) return {};
+  const std::string_view text = state.piece(int32_t(id.as_int()));
   if (text.empty()) return {};
   return {int32_t(id.as_int()), std::string(text)};
 }
 
 }  // namespace
 
-std::unique_ptr<Tokenizer::Parts> load_tokenizer_parts(const fs::path& dir) {
+std::unique_ptr<Tokenizer::State> load_tokenizer_state(const fs::path& dir) {
   FolderSettings settings = read_folder_settings(dir);
-  auto parts = std::make_unique<Tokenizer::Parts>();
-  parts->stages = read_pipeline(dir, settings);
-  AddedTokenList added(parts->stages.model->vocabulary(), dir.string());
-  parts->notice = package_numbering(parts->stages.added, parts->stages.model->vocabulary());
-  for (const AddedToken& token : parts->stages.added) added.put(token);
+  auto state = std::make_unique<Tokenizer::State>();
+  state->stages = read_pipeline(dir, settings);
+  AddedTokenList added(state->stages.model->vocabulary(), dir.string());
+  state->notice = package_numbering(state->stages.added, state->stages.model->vocabulary());
+  for (const AddedToken& token : state->stages.added) added.put(token);
   for (const AddedToken& token : settings.added) added.put(token);
-  parts->vocab_size = added.end();
-  parts->added = AddedTokens(added.take(), parts->stages.normalizer.get());
-  if (parts->stages.post_processor) {
-    parts->stages.post_processor->each_id([&](int64_t id) {
-      XRUN_CHECK(id < parts->vocab_size,
+  state->vocab_size = added.end();
+  state->added = AddedTokens(added.take(), state->stages.normalizer.get());
+  if (state->stages.post_processor) {
+    state->stages.post_processor->each_id([&](int64_t id) {
+      XRUN_CHECK(id < state->vocab_size,
                  "{}: post_processor: the id {} is not in the vocabulary "
                  "of {}",
-                 (dir / "tokenizer.json").string(), id, parts->vocab_size);
+                 (dir / "tokenizer.json").string(), id, state->vocab_size);
     });
   }
-  const std::pair<const char*, TokenRole*> roles[] = {{"bos_token", &parts->bos},
-                                                      {"eos_token", &parts->eos},
-                                                      {"pad_token", &parts->pad},
-                                                      {"unk_token", &parts->unk}};
+  const std::pair<const char*, Tokenizer::State::Role*> roles[] = {{"bos_token", &state->bos},
+                                                      {"eos_token", &state->eos},
+                                                      {"pad_token", &state->pad},
+                                                      {"unk_token", &state->unk}};
   for (const auto& [name, role] : roles) {
-    *role = read_role(*parts, settings, name, (dir / "config.json").string());
+    *role = read_role(*state, settings, name, (dir / "config.json").string());
   }
-  parts->named_tokens = settings.names.texts();
-  parts->chat_templates = settings.chat_templates;
+  state->named_tokens = settings.names.texts();
+  state->chat_templates = settings.chat_templates;
   Hasher hasher;
   for (const auto& [name, text] : settings.hashed) hasher.field(name, text);
-  parts->digest = hasher.hex();
-  return parts;
+  state->digest = hasher.hex();
+  return state;
 }
 
 }  // namespace xrun

@@ -1,15 +1,16 @@
 #pragma once
-// The stages of a tokenizer as its files describe them.
+// The stages of a tokenizer, and the state of a Tokenizer built from them.
 
 #include "core/text/tokenizer/added_tokens.h"
-#include "core/text/tokenizer/normalizer.h"
-#include "core/text/tokenizer/post_processor.h"
-#include "core/text/tokenizer/pre_tokenizer.h"
-#include "core/text/tokenizer/token_decoder.h"
+#include "core/text/tokenizer/normalizers.h"
+#include "core/text/tokenizer/post_processors.h"
+#include "core/text/tokenizer/pre_tokenizers.h"
+#include "core/text/tokenizer/token_decoders.h"
 #include "core/text/tokenizer/token_model.h"
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,24 +31,30 @@ struct TokenizerPipeline {
 // key.
 TokenizerPipeline read_tokenizer_json(const std::string& path, std::string& digest);
 
-// Reads an added token's object or plain string; `where` is used in messages.
-AddedToken read_added_token(const Json& json, const std::string& where);
+struct Tokenizer::State {
+  struct Role {
+    std::optional<int32_t> id;
+    std::string text;
+  };
 
-// What a tokenizer class of transformers is beside its vocab.json and merges.txt.
-struct TokenizerClass {
-  const char* name;        // without the suffix "Fast"
-  const char* model_type;  // of config.json, used where no class is named
-  const char* stages;      // JSON: normalizer, pre_tokenizer, decoder, as in a tokenizer.json
+  TokenizerPipeline stages;
+  AddedTokens added;
+  int64_t vocab_size = 0;
+  Role bos, eos, pad, unk;
+  NamedTexts named_tokens, chat_templates;
+  std::string digest;
+  std::string notice;
+
+  // Returns the spelling of an id of the vocabulary or of an added token, "" if there is none.
+  std::string_view piece(int32_t id) const;
+  std::optional<int32_t> id_of(std::string_view piece) const;
+
+  class Encoder;  // tokenizer_encode.cpp
+  // Returns the kinds of split points at which both sides may be tokenised alone.
+  SplitKinds safe_splits() const;
 };
 
-// Returns a class by its name (with or without "Fast") or by a model type, or nullptr.
-const TokenizerClass* find_tokenizer_class(std::string_view name);
-const TokenizerClass* find_model_type_class(std::string_view model_type);
-// Returns the names that are known, for messages.
-std::string known_tokenizer_classes();
-
-// Makes the pipeline of a class. add_prefix_space is the option of tokenizer_config.json.
-TokenizerPipeline make_class_pipeline(const TokenizerClass& known, const BpeFiles& files,
-                                      bool add_prefix_space);
+// Reads a folder. Throws Error naming file and key.
+std::unique_ptr<Tokenizer::State> load_tokenizer_state(const std::filesystem::path& dir);
 
 }  // namespace xrun

@@ -1,6 +1,5 @@
-// Viterbi from left to right over bytes: of two ways with one score the one that was found first
-// stays, and at one place shorter pieces are tried first. Neighbouring unknown characters are one
-// token, or its bytes.
+// Viterbi from left to right over bytes. Of two segmentations with equal scores the first one found
+// stays; shorter pieces are tried first. Adjacent unknown characters are one token, or its bytes.
 
 #include "core/text/tokenizer/unigram.h"
 
@@ -20,7 +19,7 @@ constexpr double kUnknownPenalty = 10.0;  // below the lowest score, as in Sente
 
 struct Unigram::Step {
   double score;
-  uint32_t begin;  // where the last token of the way begins; kUnreached: there is no way
+  uint32_t begin;  // of the last token; kUnreached: no segmentation ends here
   int32_t id;
 };
 
@@ -46,7 +45,7 @@ void Unigram::tokenize(std::string_view text, std::span<const ByteRange> pieces,
                        std::vector<ModelToken>& out) const {
   PieceCache::of(serial_).tokenize(
       text, pieces, out,
-      [this](std::string_view piece, std::vector<ModelToken>& tokens) { cut(piece, tokens); });
+      [this](std::string_view piece, std::vector<ModelToken>& tokens) { segment(piece, tokens); });
 }
 
 void Unigram::best_steps(std::string_view piece, std::vector<Step>& steps) const {
@@ -68,21 +67,21 @@ void Unigram::best_steps(std::string_view piece, std::vector<Step>& steps) const
   }
 }
 
-void Unigram::cut(std::string_view piece, std::vector<ModelToken>& out) const {
+void Unigram::segment(std::string_view piece, std::vector<ModelToken>& out) const {
   thread_local std::vector<Step> steps;
   best_steps(piece, steps);
-  thread_local std::vector<ModelToken> way;  // from right to left
-  way.clear();
+  thread_local std::vector<ModelToken> reversed;  // from right to left
+  reversed.clear();
   for (auto end = uint32_t(piece.size()); end > 0; end = steps[end].begin) {
     const Step& step = steps[end];
     XRUN_CHECK(step.id >= 0, "the tokenizer has no unknown token, but a text needs it");
-    if (step.id == unk_id_ && !way.empty() && way.back().id == unk_id_) {
-      way.back().begin = step.begin;
+    if (step.id == unk_id_ && !reversed.empty() && reversed.back().id == unk_id_) {
+      reversed.back().begin = step.begin;
     } else {
-      way.push_back({step.id, step.begin, end});
+      reversed.push_back({step.id, step.begin, end});
     }
   }
-  for (auto token = way.rbegin(); token != way.rend(); ++token) {
+  for (auto token = reversed.rbegin(); token != reversed.rend(); ++token) {
     if (token->id == unk_id_) {
       add_unknown(piece, token->begin, token->end, out);
     } else {

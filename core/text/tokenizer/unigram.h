@@ -1,5 +1,5 @@
 #pragma once
-// The unigram model: the way to cut a piece whose scores add up to the most (Kudo 2018).
+// The unigram model: the segmentation of a piece with the highest sum of scores (Kudo 2018).
 
 #include <array>
 #include <optional>
@@ -18,8 +18,8 @@ struct UnigramPieces {
 
 class Unigram : public TokenModel {
  public:
-  // unk_id is a piece of the vocabulary; without one a character that no piece covers is an Error.
-  // byte_fallback: unknown characters become the tokens <0x00> to <0xFF>, where all are there.
+  // unk_id is a piece of the vocabulary; without one, a character that no piece covers is an Error.
+  // byte_fallback: unknown characters become tokens <0x00> to <0xFF> if the vocabulary has theirs.
   Unigram(UnigramPieces pieces, std::optional<int32_t> unk_id, bool byte_fallback);
 
   void tokenize(std::string_view text, std::span<const ByteRange> pieces,
@@ -27,9 +27,9 @@ class Unigram : public TokenModel {
   const Vocabulary& vocabulary() const override { return pieces_.vocabulary; }
 
  private:
-  struct Step;  // the best way to a place of the piece
+  struct Step;  // the best segmentation up to a byte of the piece
   void best_steps(std::string_view piece, std::vector<Step>& steps) const;
-  void cut(std::string_view piece, std::vector<ModelToken>& out) const;
+  void segment(std::string_view piece, std::vector<ModelToken>& out) const;
   void add_unknown(std::string_view piece, uint32_t begin, uint32_t end,
                    std::vector<ModelToken>& out) const;
 
@@ -38,7 +38,13 @@ class Unigram : public TokenModel {
   std::optional<int32_t> unk_id_;
   double unk_score_;
   std::array<int32_t, 256> fallback_ids_;  // of <0x00> to <0xFF>; -1: none
-  uint64_t serial_;                        // names this model in a thread's caches
+  uint64_t serial_;                        // identifies this model in the threads' caches
 };
+
+// Returns a well-formed JSON number as serde_json reads it, which rounds twice: the digits that fit
+// 64 bits, then their product or quotient with a power of ten. A number of 17 digits may therefore
+// lie one step from the nearest double, which decides between segmentations of equal score. A number
+// that is too large is infinite.
+double serde_number(std::string_view number);
 
 }  // namespace xrun

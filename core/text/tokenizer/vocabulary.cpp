@@ -1,4 +1,8 @@
+// An arena of spellings, spans by id, and an open-addressing table of (hash tag, id).
+
 #include "core/text/tokenizer/vocabulary.h"
+
+#include <simdjson.h>
 
 #include <algorithm>
 #include <bit>
@@ -10,26 +14,25 @@ namespace xrun {
 
 namespace {
 
-// Returns kSize bytes as a number.
 template <size_t kSize>
-uint64_t load(const char* at) {
+uint64_t load_bytes(const char* at) {
   uint64_t word = 0;
   std::memcpy(&word, at, kSize);
   return word;
 }
 
-// Pieces are a few bytes long: two loads that may overlap instead of a call of memcmp.
-bool same(std::string_view a, std::string_view b) {
+// Pieces are a few bytes long: two loads that may overlap are cheaper than a call of memcmp.
+bool same_piece(std::string_view a, std::string_view b) {
   const size_t size = a.size();
   if (size != b.size()) return false;
   if (size > 16) return std::memcmp(a.data(), b.data(), size) == 0;
   if (size >= 8) {
-    return load<8>(a.data()) == load<8>(b.data()) &&
-           load<8>(a.data() + size - 8) == load<8>(b.data() + size - 8);
+    return load_bytes<8>(a.data()) == load_bytes<8>(b.data()) &&
+           load_bytes<8>(a.data() + size - 8) == load_bytes<8>(b.data() + size - 8);
   }
   if (size >= 4) {
-    return load<4>(a.data()) == load<4>(b.data()) &&
-           load<4>(a.data() + size - 4) == load<4>(b.data() + size - 4);
+    return load_bytes<4>(a.data()) == load_bytes<4>(b.data()) &&
+           load_bytes<4>(a.data() + size - 4) == load_bytes<4>(b.data() + size - 4);
   }
   for (size_t i = 0; i < size; ++i) {
     if (a[i] != b[i]) return false;
@@ -37,8 +40,8 @@ bool same(std::string_view a, std::string_view b) {
   return true;
 }
 
-// One multiply of 64 x 64 bits folded to 64, as in wyhash.
-uint64_t fold(uint64_t a, uint64_t b) {
+// A 64 x 64 bit product folded to 64 bits, as in wyhash.
+uint64_t fold_product(uint64_t a, uint64_t b) {
   const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
@@ -50,13 +53,13 @@ uint64_t hash_piece(std::string_view piece) {
   const char* at = piece.data();
   size_t left = piece.size();
   uint64_t hash = left * 0x8EBC6AF09C88C6E3ull;
-  for (; left > 16; left -= 16, at += 16) hash = fold(load<8>(at) ^ kA, load<8>(at + 8) ^ hash);
-  if (left >= 8) return fold(fold(load<8>(at) ^ kA, load<8>(at + left - 8) ^ hash), kB);
-  if (left >= 4) return fold(fold(load<4>(at) ^ kA, load<4>(at + left - 4) ^ hash), kB);
-  if (left == 0) return fold(hash ^ kA, kB);
+  for (; left > 16; left -= 16, at += 16) hash = fold_product(load_bytes<8>(at) ^ kA, load_bytes<8>(at + 8) ^ hash);
+  if (left >= 8) return fold_product(fold_product(load_bytes<8>(at) ^ kA, load_bytes<8>(at + left - 8) ^ hash), kB);
+  if (left >= 4) return fold_product(fold_product(load_bytes<4>(at) ^ kA, load_bytes<4>(at + left - 4) ^ hash), kB);
+  if (left == 0) return fold_product(hash ^ kA, kB);
   // One to three bytes: first, middle, last.
   const auto byte = [&](size_t i) { return uint64_t(static_cast<unsigned char>(at[i])); };
-  return fold(fold((byte(0) << 16 | byte(left / 2) << 8 | byte(left - 1)) ^ kA, kB ^ hash), kB);
+  return fold_product(fold_product((byte(0) << 16 | byte(left / 2) << 8 | byte(left - 1)) ^ kA, kB ^ hash), kB);
 }
 
 void Vocabulary::reserve(size_t pieces, size_t bytes) {
@@ -79,7 +82,7 @@ void Vocabulary::finish(const std::string& where, Repeats repeats) {
   buffer_ = ZeroedBuffer(slots * sizeof(Slot));
   slots_ = buffer_.as<Slot>();
   mask_ = slots - 1;
-  // The table does not fit a core's cache: hash a block ahead and fetch the slots meanwhile.
+  // The table exceeds a core's cache: hash a block ahead while its slots are fetched.
   constexpr size_t kBlock = 32;
   uint64_t hashes[kBlock];
   for (size_t begin = 0; begin < entries_.size(); begin += kBlock) {
@@ -98,7 +101,7 @@ void Vocabulary::finish(const std::string& where, Repeats repeats) {
 void Vocabulary::insert(const Entry& entry, uint64_t hash, const std::string& where,
                         Repeats repeats) {
   const std::string_view spelling(arena_.data() + entry.span.begin, entry.span.size);
-  if (spelling.empty()) return;  // it is in no text: an id that no piece has
+  if (spelling.empty()) return;  // no text contains it: an id without a piece
   Span& span = spans_[size_t(entry.id)];
   XRUN_CHECK(span.size == kNone, "{}: id {} belongs to two pieces, \"{}\" and \"{}\"", where,
              entry.id, piece(entry.id), spelling);
@@ -106,7 +109,7 @@ void Vocabulary::insert(const Entry& entry, uint64_t hash, const std::string& wh
   uint64_t at = hash & mask_;
   for (; slots_[at].next_id > 0; at = (at + 1) & mask_) {
     const int32_t id = slots_[at].next_id - 1;
-    if (slots_[at].tag != tag || !same(piece(id), spelling)) continue;
+    if (slots_[at].tag != tag || !same_piece(piece(id), spelling)) continue;
     if (repeats == Repeats::kLastOneWins) break;
     XRUN_CHECK(false, "{}: the piece \"{}\" appears twice, as ids {} and {}", where, spelling, id,
                entry.id);
@@ -120,9 +123,27 @@ std::optional<int32_t> Vocabulary::find(std::string_view piece, uint64_t hash) c
   const uint32_t tag = uint32_t(hash >> 32);
   for (uint64_t at = hash & mask_; slots_[at].next_id > 0; at = (at + 1) & mask_) {
     const int32_t id = slots_[at].next_id - 1;
-    if (slots_[at].tag == tag && same(this->piece(id), piece)) return id;
+    if (slots_[at].tag == tag && same_piece(this->piece(id), piece)) return id;
   }
   return {};
+}
+
+Vocabulary read_vocabulary(std::string_view json, const std::string& where) {
+  simdjson::ondemand::parser parser;
+  simdjson::ondemand::document document = parser.iterate(padded(json));
+  Vocabulary vocabulary;
+  vocabulary.reserve(json.size() / 16, json.size());
+  for (auto field : document.get_object()) {
+    const std::string_view piece = field.unescaped_key();
+    int64_t id = 0;
+    const auto error = field.value().get_int64().get(id);
+    XRUN_CHECK(error == simdjson::SUCCESS, "{}: the id of \"{}\" is not an integer", where, piece);
+    XRUN_CHECK(id >= 0 && id <= Vocabulary::kMaxId, "{}: the id of \"{}\" is {}, wanted 0 to {}",
+               where, piece, id, Vocabulary::kMaxId);
+    vocabulary.add(piece, int32_t(id));
+  }
+  vocabulary.finish(where);
+  return vocabulary;
 }
 
 }  // namespace xrun

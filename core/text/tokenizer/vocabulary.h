@@ -11,10 +11,10 @@
 
 namespace xrun {
 
-// Returns a hash of a short string; the same in every run.
+// Returns a hash of a short string, the same in every run.
 uint64_t hash_piece(std::string_view piece);
 
-// What a piece that appears twice, under two ids, is.
+// The treatment of a piece that appears under two ids.
 enum class Repeats { kError, kLastOneWins };
 
 // Pieces by id and ids by piece. Filled once, then immutable and thread-safe.
@@ -23,21 +23,20 @@ class Vocabulary {
   static constexpr int64_t kMaxId = (1 << 23) - 1;  // beyond every known model, and 100 MB at most
 
   void reserve(size_t pieces, size_t bytes);
-  // Takes a piece in; finish() makes it visible. Requires 0 <= id <= kMaxId.
+  // Adds a piece; finish() makes it visible. Requires 0 <= id <= kMaxId.
   void add(std::string_view piece, int32_t id);
-  // Builds the tables. Throws Error starting with `where` if two entries share an id, or a piece
-  // unless the last one of them is to be found by it.
+  // Builds the tables. Throws Error starting with `where` if two entries share an id or, with
+  // kError, a piece.
   void finish(const std::string& where, Repeats repeats = Repeats::kError);
 
-  // Returns the largest id + 1, and how many pieces there are.
+  // size() is the largest id + 1, count() the number of pieces.
   int64_t size() const { return int64_t(spans_.size()); }
   int64_t count() const { return count_; }
   std::optional<int32_t> find(std::string_view piece) const {
     return find(piece, hash_piece(piece));
   }
   std::optional<int32_t> find(std::string_view piece, uint64_t hash) const;
-  // Ask the processor to fetch what find() will read, one after the other: the slot, the span that
-  // it names, the bytes of the span.
+  // Prefetch the three reads of find(), in this order: the slot, its span, the bytes of the span.
   void prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[hash & mask_]); }
   void prefetch_span(uint64_t hash) const {
     const int32_t next_id = slots_[hash & mask_].next_id;
@@ -47,7 +46,7 @@ class Vocabulary {
     const int32_t next_id = slots_[hash & mask_].next_id;
     if (next_id > 0) __builtin_prefetch(arena_.data() + spans_[size_t(next_id - 1)].begin);
   }
-  // Returns the spelling of an id, "" for one that no piece has. Requires 0 <= id < size().
+  // Returns the spelling of an id, "" for an id without a piece. Requires 0 <= id < size().
   std::string_view piece(int32_t id) const {
     const Span span = spans_[size_t(id)];
     return {arena_.data() + span.begin, span.size};
@@ -78,5 +77,9 @@ class Vocabulary {
   uint64_t mask_ = 0;
   int64_t count_ = 0;
 };
+
+// Reads {"piece": id, ...} from text followed by kJsonPadding readable bytes. Throws Error starting
+// with `where` if an id or a piece is wrong, and simdjson_error if the text is not such an object.
+Vocabulary read_vocabulary(std::string_view json, const std::string& where);
 
 }  // namespace xrun

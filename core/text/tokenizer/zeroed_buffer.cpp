@@ -1,11 +1,18 @@
 #include "core/text/tokenizer/zeroed_buffer.h"
 
+#include <simdjson.h>
 #include <sys/mman.h>
 
+#include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
+
+#include "core/base/error.h"
+#include "core/base/lfs_pointer.h"
 
 namespace xrun {
 
@@ -25,7 +32,7 @@ ZeroedBuffer::ZeroedBuffer(size_t bytes) {
     std::memset(data_, 0, bytes);
     return;
   }
-  // A map one huge page too large has room for an aligned start; the ends are given back.
+  // A map that is one huge page too large contains an aligned start; its ends are unmapped.
   const size_t size = round_up(bytes, kHugePage);
   void* map = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                    -1, 0);
@@ -36,7 +43,7 @@ ZeroedBuffer::ZeroedBuffer(size_t bytes) {
   mapped_ = size;
   if (head > 0) munmap(map, head);
   munmap(static_cast<char*>(data_) + size, kHugePage - head);
-  madvise(data_, size, MADV_HUGEPAGE);  // advice: small pages do as well
+  madvise(data_, size, MADV_HUGEPAGE);  // may fail: small pages work too
 }
 
 ZeroedBuffer::~ZeroedBuffer() {
@@ -45,6 +52,26 @@ ZeroedBuffer::~ZeroedBuffer() {
   } else {
     std::free(data_);
   }
+}
+
+PaddedFile::PaddedFile(const std::string& path, size_t max_bytes) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
+                                                             std::fclose);
+  XRUN_CHECK(file && std::fseek(file.get(), 0, SEEK_END) == 0, "{}: cannot be read: {}", path,
+             std::strerror(errno));
+  const long size = std::ftell(file.get());
+  std::rewind(file.get());
+  XRUN_CHECK(size >= 0 && size_t(size) <= max_bytes, "{}: the file is larger than {} MiB", path,
+             max_bytes >> 20);
+  buffer_ = ZeroedBuffer(size_t(size) + kJsonPadding);
+  size_ = std::fread(buffer_.as<char>(), 1, size_t(size), file.get());
+  XRUN_CHECK(size_ == size_t(size), "{}: cannot be read: {}", path, std::strerror(errno));
+  refuse_lfs_pointer(bytes(), path);
+}
+
+simdjson::padded_string_view padded(std::string_view json) {
+  static_assert(kJsonPadding >= simdjson::SIMDJSON_PADDING);
+  return simdjson::padded_string_view(json.data(), json.size(), json.size() + kJsonPadding);
 }
 
 }  // namespace xrun

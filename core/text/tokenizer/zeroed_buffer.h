@@ -1,13 +1,19 @@
 #pragma once
-// Zeroed memory for tables and files, on huge pages where the system gives them.
+// Zeroed memory for tables and files, on huge pages if the system gives them.
 
 #include <cstddef>
+#include <string>
+#include <string_view>
 #include <utility>
+
+namespace simdjson {
+class padded_string_view;
+}
 
 namespace xrun {
 
-// Owns bytes that begin as zero, aligned to 64 at least. From half a huge page on they are mapped,
-// aligned and marked for huge pages: one fault in place of 512, and few misses of the TLB.
+// Owns bytes that start as zero, aligned to at least 64. From half a huge page on they are mapped,
+// aligned and marked for huge pages: one page fault instead of 512, and few TLB misses.
 class ZeroedBuffer {
  public:
   ZeroedBuffer() = default;
@@ -31,5 +37,23 @@ class ZeroedBuffer {
   void* data_ = nullptr;
   size_t mapped_ = 0;  // bytes of the map; 0: from the heap
 };
+
+constexpr size_t kJsonPadding = 64;  // simdjson reads at most this far past the end
+
+// A file in memory, padded for the JSON parser.
+class PaddedFile {
+ public:
+  // Throws Error naming the path if it cannot be read or is larger than max_bytes.
+  PaddedFile(const std::string& path, size_t max_bytes);
+  // The file's bytes; kJsonPadding zero bytes follow them.
+  std::string_view bytes() const { return {buffer_.as<char>(), size_}; }
+
+ private:
+  ZeroedBuffer buffer_;
+  size_t size_ = 0;
+};
+
+// Returns a view for simdjson of text followed by kJsonPadding readable bytes.
+simdjson::padded_string_view padded(std::string_view json);
 
 }  // namespace xrun

@@ -56,7 +56,7 @@ TEST_F(TextRows, AStretchWithoutABorderIsTooLong) {
 
 TEST_F(TextRows, ATokenizerThatTakesATextWholeTakesNoLongOne) {
   const auto whole = Tokenizer::load(source_path("tests/data/tokenizers/regexes"));
-  ASSERT_FALSE(whole->borders().space || whole->borders().line);
+  ASSERT_FALSE(whole->safe_splits().space || whole->safe_splits().line);
   std::string words;
   while (words.size() <= whole->max_stretch()) words += "some words of a long text ";
   EXPECT_NO_THROW(require_borders(std::string_view(words).substr(0, whole->max_stretch()), *whole));

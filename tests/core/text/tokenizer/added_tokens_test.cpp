@@ -12,7 +12,7 @@ namespace {
 std::unique_ptr<const Normalizer> normalizer(const std::string& type) {
   const Json json =
       parse_json(R"({"type": ")" + type + R"(", "strip_left": true, "strip_right": true})", "json");
-  return ComponentTable<Normalizer>::make(ComponentSpec(json, "test"));
+  return make_normalizer(ComponentSpec(json, "test"));
 }
 
 // "id@begin-end" of every match in the text, in order.
@@ -100,6 +100,29 @@ TEST(AddedTokens, ALongOneThatNearlyMatchesEverywhereTakesLinearTime) {
   EXPECT_EQ(found_in(tokens, std::string(400'000, 'a')), "");
   EXPECT_EQ(found_in(tokens, std::string(400'000, 'a') + "b"), "0@380000-400001");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+}
+
+// Of a vocabulary of a, b, c.
+std::string notice_of(std::vector<AddedToken> added) {
+  Vocabulary vocabulary;
+  for (int32_t id = 0; id < 3; ++id) vocabulary.add(std::string(1, char('a' + id)), id);
+  vocabulary.finish("test");
+  return package_numbering(added, vocabulary);
+}
+
+TEST(PackageNumbering, IdsWithoutGapsAreTheFiles) {
+  EXPECT_EQ(notice_of({{.id = 3, .content = "<x>"}, {.id = 4, .content = "<y>"}}), "");
+  EXPECT_EQ(notice_of({{.id = 1, .content = "b"}, {.id = 3, .content = "<x>"}}), "");
+  EXPECT_EQ(notice_of({}), "");
+}
+
+TEST(PackageNumbering, AGapIsSaidWithBothIds) {
+  EXPECT_EQ(notice_of({{.id = 10, .content = "<x>"}}),
+            "the added token \"<x>\" has the id 10 in tokenizer.json, which is kept; transformers "
+            "gives it 3");
+  EXPECT_EQ(notice_of({{.id = 10, .content = "<x>"}, {.id = 20, .content = "<y>"}}),
+            "the added token \"<x>\" has the id 10 in tokenizer.json, which is kept; transformers "
+            "gives it 3 (and 1 more)");
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/json.h"
-#include "core/text/tokenizer/normalizer.h"
+#include "core/text/tokenizer/normalizers.h"
 
 namespace xrun::normal_form_test {
 
@@ -12,7 +12,7 @@ namespace {
 AlignedText normal_form(const std::string& text) {
   const Json json = parse_json(R"({"type": "NFC"})", "nfc");
   AlignedText out(text, 0);
-  ComponentTable<Normalizer>::make({json, "nfc"})->apply(out);
+  make_normalizer({json, "nfc"})->apply(out);
   return out;
 }
 

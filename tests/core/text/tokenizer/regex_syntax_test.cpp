@@ -68,7 +68,7 @@ TEST(RegexSyntax, AnExcerptIsEightyBytesAroundThePlace) {
 
 TEST(RegexSyntax, RefusesWhatHasNoSuchForm) {
   EXPECT_EQ(error_for("[^a&&b]"),
-            "file: the regex [^a&&b] has a negated class with &&, which is not read here");
+            "file: the regex [^a&&b] has a negated class with &&, which is not supported");
   EXPECT_NE(error_for("[a[^b]c]").find("a negated class inside another one"), std::string::npos);
   EXPECT_NE(error_for("[ab").find("a class without its end"), std::string::npos);
   EXPECT_NE(error_for(std::string(5000, '[')).find("nested too deep"), std::string::npos);

@@ -100,10 +100,10 @@ TEST_F(SentencePiece, AddedTokensOfTheConfigFollowThePieces) {
 }
 
 TEST_F(SentencePiece, AFileThatIsNoModelIsSaidSo) {
-  EXPECT_EQ(failure(""), "DIR/tokenizer.model: this is no SentencePiece model: it has no pieces");
+  EXPECT_EQ(failure(""), "DIR/tokenizer.model: this is not a SentencePiece model: it has no pieces");
   EXPECT_EQ(
       failure("\x0a\xff"),
-      "DIR/tokenizer.model: this is no SentencePiece model, or it is damaged (at byte 2 of 2)");
+      "DIR/tokenizer.model: this is not a SentencePiece model, or it is damaged (at byte 2 of 2)");
   EXPECT_NE(failure(model_.substr(0, model_.size() / 2)), "");
 }
 

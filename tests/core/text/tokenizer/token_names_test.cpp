@@ -1,6 +1,6 @@
 // The named tokens of a folder, as transformers' special_tokens_map has them.
 
-#include "core/text/tokenizer/token_names.h"
+#include "core/text/tokenizer/special_tokens.h"
 
 #include <gtest/gtest.h>
 

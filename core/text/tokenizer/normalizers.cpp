@@ -1,0 +1,417 @@
+// The normalizers of Hugging Face's tokenizers, with the alignments that it gives. kNormalizers at
+// the end lists them.
+
+#include "core/text/tokenizer/normalizers.h"
+
+#include "core/base/utf8.h"
+#include "core/text/tokenizer/byte_alphabet.h"
+#include "core/text/tokenizer/charsmap.h"
+#include "core/text/tokenizer/normal_form.h"
+#include "core/text/tokenizer/text_pattern.h"
+#include "core/text/unicode/unicode.h"
+#include "core/text/unicode/unicode_sets.h"
+#include "core/text/unicode/utf8_cursor.h"
+
+namespace xrun {
+
+namespace {
+
+// Rewrites every character: `rewrite(code_point, out)` appends its replacement, or nothing to remove
+// it. The replacement aligns with the old character. An unchanged text stays a view.
+template <class Rewrite>
+void rewrite_characters(AlignedText& text, const Rewrite& rewrite) {
+  const std::string_view old = text.text();
+  std::string bytes;
+  // Returns whether the character at `at` changes, and sets `bytes` to its replacement.
+  const auto changes = [&](size_t at) {
+    bytes.clear();
+    rewrite(utf8_character(old, at), bytes);
+    return old.substr(at, utf8_size(old[at])) != bytes;
+  };
+  size_t at = 0;
+  while (at < old.size() && !changes(at)) at += utf8_size(old[at]);
+  if (at == old.size()) return;
+  AlignedTextBuilder builder(text);
+  size_t copied = 0;  // old bytes before this are written
+  for (; at < old.size(); at += utf8_size(old[at])) {
+    if (!changes(at)) continue;
+    builder.copy(copied, at);
+    if (!bytes.empty()) builder.insert(bytes, text.character_origin(at));
+    copied = at + utf8_size(old[at]);
+  }
+  builder.copy(copied, old.size());
+  text = builder.finish();
+}
+
+// NFC, NFD, NFKC, NFKD. Most text is already in these forms and stays a view: only stretches around
+// characters that the form may change are normalised.
+template <NormalForm form>
+class FormNormalizer : public Normalizer {
+ public:
+  void apply(AlignedText& text) const override {
+    const std::string_view old = text.text();
+    size_t found = next_unstable(old, 0);
+    if (found == old.size()) return;
+    AlignedTextBuilder builder(text);
+    std::vector<uint32_t> characters;
+    for (size_t at = 0; at < old.size();) {
+      const size_t begin = found > at && found < old.size() ? utf8_before(old, found) : found;
+      builder.copy(at, begin);
+      characters.clear();
+      size_t end = begin;
+      while (end < old.size() && (end <= found || unstable_at(old, end))) {
+        characters.push_back(utf8_character(old, end));
+        end += utf8_size(old[end]);
+      }
+      builder.edit(begin, end, normalize(characters, form));
+      at = end;
+      found = next_unstable(old, at);
+    }
+    text = builder.finish();
+  }
+  SafeSplit split_after(SafeSplit split) const override { return split; }
+
+ private:
+  // No form changes a character below this lead byte unless a character above it follows.
+  static constexpr unsigned char kFirstLead = form == NormalForm::kNfc ? 0xCC : 0xC2;
+
+  static bool unstable_at(std::string_view text, size_t at) {
+    if (static_cast<unsigned char>(text[at]) < kFirstLead) return false;
+    return is_unstable(utf8_character(text, at), form);
+  }
+  // Returns the begin of the next unstable character, or text.size().
+  static size_t next_unstable(std::string_view text, size_t at) {
+    while (true) {
+      at = ascii_end(text, at);
+      if (at == text.size() || unstable_at(text, at)) return at;
+      at += utf8_size(text[at]);
+    }
+  }
+};
+
+// BertNormalizer: removes controls and turns every space into ' '; puts spaces around ideographs;
+// removes accents after NFD; lowers case. strip_accents defaults to lowercase.
+class BertNormalizer : public Normalizer {
+ public:
+  explicit BertNormalizer(const ComponentSpec& spec)
+      : clean_(spec.boolean("clean_text")),
+        ideographs_(spec.boolean("handle_chinese_chars")),
+        lowercase_(spec.boolean("lowercase")),
+        accents_(spec.boolean("strip_accents", lowercase_)) {}
+
+  void apply(AlignedText& text) const override {
+    if (clean_) rewrite_characters(text, &clean);
+    if (ideographs_) rewrite_characters(text, &space_ideograph);
+    if (accents_) {
+      nfd_.apply(text);
+      rewrite_characters(text, [](uint32_t c, std::string& out) {
+        if (!is_bert_accent(c)) append_utf8(out, c);
+      });
+    }
+    if (lowercase_) {
+      rewrite_characters(text, [](uint32_t c, std::string& out) { append_lowercase(out, c); });
+    }
+  }
+  // clean_text turns a line feed into a space.
+  SafeSplit split_after(SafeSplit split) const override {
+    return split == SafeSplit::kLine ? SafeSplit::kNone : split;
+  }
+
+ private:
+  static void clean(uint32_t c, std::string& out) {
+    if (c >= 0x20 && c < 0x7F) {
+      out.push_back(char(c));
+    } else if (!is_bert_control(c)) {
+      append_utf8(out, char_kind(c) == CharKind::kSpace ? U' ' : c);
+    }
+  }
+  static void space_ideograph(uint32_t c, std::string& out) {
+    const bool spaced = is_bert_ideograph(c);
+    if (spaced) out.push_back(' ');
+    append_utf8(out, c);
+    if (spaced) out.push_back(' ');
+  }
+
+  bool clean_;
+  bool ideographs_;
+  bool lowercase_;
+  bool accents_;
+  FormNormalizer<NormalForm::kNfd> nfd_;
+};
+
+// ByteLevel: every byte becomes its character of the byte alphabet.
+class ByteLevelNormalizer : public Normalizer {
+ public:
+  void apply(AlignedText& text) const override {
+    AlignedTextBuilder builder(text);
+    insert_spelled(builder, text, 0, text.size());
+    text = builder.finish();
+  }
+};
+
+class LowercaseNormalizer : public Normalizer {
+ public:
+  void apply(AlignedText& text) const override {
+    rewrite_characters(text, [](uint32_t c, std::string& out) { append_lowercase(out, c); });
+  }
+  SafeSplit split_after(SafeSplit split) const override { return split; }
+};
+
+// Nmt: removes controls; separators and some invisible characters become spaces. This is
+// SentencePiece's rule "nmt".
+class NmtNormalizer : public Normalizer {
+ public:
+  void apply(AlignedText& text) const override {
+    rewrite_characters(text, [](uint32_t c, std::string& out) {
+      if (!is_removed(c)) append_utf8(out, is_spaced(c) ? U' ' : c);
+    });
+  }
+  // Line feeds and U+2581 become spaces.
+  SafeSplit split_after(SafeSplit split) const override {
+    return split == SafeSplit::kSpace ? split : SafeSplit::kNone;
+  }
+
+ private:
+  static bool is_removed(uint32_t c) {
+    return (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F ||
+           c == 0x8F || c == 0x9F;
+  }
+  static bool is_spaced(uint32_t c) {
+    return c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
+           (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+           c == 0xFEFF || c == 0xFFFD;
+  }
+};
+
+// The edits that replace parts of a text, from left to right.
+class Replacements {
+ public:
+  explicit Replacements(size_t size) { edits_.reserve(size); }
+  void keep(std::string_view part) { append(part); }
+  // The extra characters of a longer replacement count as inserted; the last character of a shorter
+  // one, or the one before it, takes away the rest of the old part.
+  void replace(std::string_view old_part, std::string_view new_part) {
+    changed_ = true;
+    const int64_t more = int64_t(count_characters(new_part)) - int64_t(count_characters(old_part));
+    append(new_part);
+    for (int64_t i = 0; i < more; ++i) edits_[edits_.size() - 1 - size_t(i)].change = 1;
+    if (more >= 0) return;
+    if (edits_.empty()) {
+      removed_ += old_part.size();
+    } else {
+      edits_.back().change += int32_t(more);
+    }
+  }
+  bool changed() const { return changed_; }
+  size_t removed() const { return removed_; }  // bytes before the first edit
+  const std::vector<CharacterEdit>& edits() const { return edits_; }
+
+ private:
+  static size_t count_characters(std::string_view text) {
+    size_t count = 0;
+    for (size_t at = 0; at < text.size(); at += utf8_size(text[at])) ++count;
+    return count;
+  }
+  void append(std::string_view part) {
+    for (size_t at = 0; at < part.size(); at += utf8_size(part[at])) {
+      edits_.push_back({utf8_character(part, at), 0});
+    }
+  }
+  std::vector<CharacterEdit> edits_;
+  bool changed_ = false;
+  size_t removed_ = 0;
+};
+
+// Precompiled: the normalization table of a SentencePiece model. A grapheme cluster of less than six
+// bytes is looked up whole, and replaced if the table knows a prefix of it; otherwise its
+// characters are looked up one by one.
+class PrecompiledNormalizer : public Normalizer {
+ public:
+  explicit PrecompiledNormalizer(const ComponentSpec& spec) : charsmap_(read_charsmap(spec)) {}
+
+  void apply(AlignedText& text) const override {
+    const std::string_view old = text.text();
+    Replacements out(old.size());
+    for (size_t at = 0; at < old.size();) {
+      const size_t end = grapheme_end(old, at);
+      add_cluster(old.substr(at, end - at), out);
+      at = end;
+    }
+    if (!out.changed()) return;
+    AlignedTextBuilder builder(text);
+    builder.edit(out.removed(), old.size(), out.edits());
+    AlignedText changed = builder.finish();
+    // The first remaining character now counts as the begin of the text, which Metaspace tests.
+    if (out.removed() > 0) changed.extend_front(text.origin(0, 1).begin);
+    text = std::move(changed);
+  }
+
+ private:
+  static Charsmap read_charsmap(const ComponentSpec& spec) {
+    const std::string where = spec.where() + ".precompiled_charsmap";
+    const std::optional<std::string> bytes = decode_base64(spec.text("precompiled_charsmap"));
+    XRUN_CHECK(bytes.has_value(), "{}: got text that is not base64", where);
+    return Charsmap(*bytes, where);
+  }
+  void add_cluster(std::string_view cluster, Replacements& out) const {
+    constexpr size_t kWholeLimit = 6;  // bytes
+    if (cluster.size() < kWholeLimit) {
+      if (const auto found = charsmap_.find(cluster)) return out.replace(cluster, *found);
+    }
+    for (size_t at = 0; at < cluster.size(); at += utf8_size(cluster[at])) {
+      const std::string_view part = cluster.substr(at, utf8_size(cluster[at]));
+      if (const auto found = charsmap_.find(part)) {
+        out.replace(part, *found);
+      } else {
+        out.keep(part);
+      }
+    }
+  }
+
+  Charsmap charsmap_;
+};
+
+// Prepend: puts a string before a text that is not empty, aligned with its first character.
+class PrependNormalizer : public Normalizer {
+ public:
+  explicit PrependNormalizer(const ComponentSpec& spec) : prefix_(spec.text("prepend")) {}
+  void apply(AlignedText& text) const override {
+    if (text.size() == 0) return;
+    AlignedTextBuilder builder(text);
+    builder.insert(prefix_, text.character_origin(0));
+    builder.copy(0, text.size());
+    text = builder.finish();
+  }
+  void apply_rest(AlignedText&) const override {}
+  SafeSplit split_after(SafeSplit split) const override { return split; }
+
+ private:
+  std::string prefix_;
+};
+
+// Replace: every match of a pattern becomes a fixed content, aligned with the match's last character.
+class ReplaceNormalizer : public Normalizer {
+ public:
+  explicit ReplaceNormalizer(const ComponentSpec& spec)
+      : pattern_(make_text_pattern(spec)),
+        content_(spec.text("content")),
+        marks_spaces_(content_ == "\u2581" && spec.member("pattern").has("String") &&
+                      spec.member("pattern").text("String") == " ") {}
+
+  void apply(AlignedText& text) const override {
+    std::vector<Stretch> stretches;
+    pattern_->find(text.text(), stretches);
+    if (stretches.empty() || (stretches.size() == 1 && !stretches[0].is_match)) return;
+    AlignedTextBuilder builder(text);
+    for (const Stretch& s : stretches) {
+      if (!s.is_match) {
+        builder.copy(s.begin, s.end);
+      } else if (s.end > 0) {
+        builder.insert(content_, text.character_origin(s.end - 1));
+      } else {
+        builder.insert(content_, {0, 0});  // an empty match before the text
+      }
+    }
+    text = builder.finish();
+  }
+  SafeSplit split_after(SafeSplit split) const override {
+    if (!marks_spaces_) return SafeSplit::kNone;
+    return split == SafeSplit::kSpace ? SafeSplit::kMark : split;
+  }
+
+ private:
+  std::unique_ptr<const TextPattern> pattern_;
+  std::string content_;
+  bool marks_spaces_;  // replaces " " by U+2581, as SentencePiece does
+};
+
+class SequenceNormalizer : public Normalizer {
+ public:
+  explicit SequenceNormalizer(const ComponentSpec& spec)
+      : stages_(make_each(spec.list("normalizers"), &make_normalizer)) {
+    for (const ComponentSpec& stage : spec.list("normalizers")) wheres_.push_back(stage.where());
+  }
+  void apply(AlignedText& text) const override {
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      run_stage(wheres_[i], [&] { stages_[i]->apply(text); });
+    }
+  }
+  void apply_rest(AlignedText& text) const override {
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      run_stage(wheres_[i], [&] { stages_[i]->apply_rest(text); });
+    }
+  }
+  SafeSplit split_after(SafeSplit split) const override {
+    for (const auto& stage : stages_) split = stage->split_after(split);
+    return split;
+  }
+
+ private:
+  std::vector<std::unique_ptr<const Normalizer>> stages_;
+  std::vector<std::string> wheres_;  // the path of each stage in the file
+};
+
+// Strip: removes spaces at the ends of a text.
+class StripNormalizer : public Normalizer {
+ public:
+  explicit StripNormalizer(const ComponentSpec& spec)
+      : left_(spec.boolean("strip_left")), right_(spec.boolean("strip_right")) {}
+  void apply(AlignedText& text) const override { strip(text, left_); }
+  void apply_rest(AlignedText& text) const override { strip(text, false); }
+  // A letter precedes a kSpace split, so that only a kLine split leaves spaces to strip before it.
+  SafeSplit split_after(SafeSplit split) const override {
+    return split == SafeSplit::kLine && right_ ? SafeSplit::kNone : split;
+  }
+
+ private:
+  void strip(AlignedText& text, bool left) const {
+    const std::string_view bytes = text.text();
+    const auto is_blank = [&](size_t at) {
+      return char_kind(utf8_character(bytes, at)) == CharKind::kSpace;
+    };
+    size_t begin = 0, end = bytes.size();
+    while (left && begin < end && is_blank(begin)) begin += utf8_size(bytes[begin]);
+    while (right_ && end > begin && is_blank(utf8_before(bytes, end))) {
+      end = utf8_before(bytes, end);
+    }
+    if (end - begin < bytes.size()) text = text.slice(begin, end);
+  }
+  bool left_;
+  bool right_;
+};
+
+// StripAccents: removes combining marks. It does not decompose: an NFD goes before it.
+class StripAccentsNormalizer : public Normalizer {
+ public:
+  void apply(AlignedText& text) const override {
+    rewrite_characters(text, [](uint32_t c, std::string& out) {
+      if (!is_accent(c)) append_utf8(out, c);
+    });
+  }
+  SafeSplit split_after(SafeSplit split) const override { return split; }
+};
+
+constexpr ComponentType<Normalizer> kNormalizers[] = {
+    {"BertNormalizer", make_component<Normalizer, BertNormalizer>},
+    {"ByteLevel", make_component<Normalizer, ByteLevelNormalizer>},
+    {"Lowercase", make_component<Normalizer, LowercaseNormalizer>},
+    {"NFC", make_component<Normalizer, FormNormalizer<NormalForm::kNfc>>},
+    {"NFD", make_component<Normalizer, FormNormalizer<NormalForm::kNfd>>},
+    {"NFKC", make_component<Normalizer, FormNormalizer<NormalForm::kNfkc>>},
+    {"NFKD", make_component<Normalizer, FormNormalizer<NormalForm::kNfkd>>},
+    {"Nmt", make_component<Normalizer, NmtNormalizer>},
+    {"Precompiled", make_component<Normalizer, PrecompiledNormalizer>},
+    {"Prepend", make_component<Normalizer, PrependNormalizer>},
+    {"Replace", make_component<Normalizer, ReplaceNormalizer>},
+    {"Sequence", make_component<Normalizer, SequenceNormalizer>},
+    {"Strip", make_component<Normalizer, StripNormalizer>},
+    {"StripAccents", make_component<Normalizer, StripAccentsNormalizer>},
+};
+
+}  // namespace
+
+std::unique_ptr<const Normalizer> make_normalizer(const ComponentSpec& spec) {
+  return make_from_table<Normalizer>(kNormalizers, spec);
+}
+
+}  // namespace xrun

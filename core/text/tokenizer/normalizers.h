@@ -1,0 +1,28 @@
+#pragma once
+// Normalizers of tokenizer.json: they change a text before it is cut into pieces.
+
+#include "core/text/tokenizer/aligned_text.h"
+#include "core/text/tokenizer/safe_split.h"
+#include "core/text/tokenizer/tokenizer_component.h"
+
+namespace xrun {
+
+// Immutable, thread-safe.
+class Normalizer {
+ public:
+  virtual ~Normalizer() = default;
+  // Changes the text in place; a text that needs no change stays a view.
+  virtual void apply(AlignedText& text) const = 0;
+  // apply() for text after a split point, whose front apply() has seen.
+  virtual void apply_rest(AlignedText& text) const { apply(text); }
+  // Returns what this stage leaves of a split point.
+  virtual SafeSplit split_after(SafeSplit split) const {
+    (void)split;
+    return SafeSplit::kNone;
+  }
+};
+
+// Makes the normalizer of a spec. Throws Error naming the path and what is wrong.
+std::unique_ptr<const Normalizer> make_normalizer(const ComponentSpec& spec);
+
+}  // namespace xrun

@@ -1,0 +1,454 @@
+// The decoders of Hugging Face's tokenizers. kDecoders at the end lists them.
+
+#include "core/text/tokenizer/token_decoders.h"
+
+#include <optional>
+
+#include "core/base/utf8.h"
+#include "core/text/tokenizer/byte_alphabet.h"
+#include "core/text/tokenizer/pre_tokenizers.h"
+#include "core/text/tokenizer/text_pattern.h"
+#include "core/text/unicode/utf8_cursor.h"
+
+namespace xrun {
+
+namespace {
+
+// Removes the spaces before . ? ! , and English contractions, as WordPiece and CTC clean a text;
+// " do not" becomes " don't".
+std::string without_token_spaces(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> kRules[] = {
+      {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+      {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (const auto& [from, to] : kRules) {
+    if (text.find(from) != std::string::npos) text = replaced(text, from, to);
+  }
+  return text;
+}
+
+// Changes each token by itself: change(token, index). Fragments are joined first.
+template <class Change>
+class TokenStage : public DecodeStage {
+ public:
+  TokenStage(DecoderInput input, DecodeStage& next, Change change)
+      : input_(input), next_(next), change_(std::move(change)) {}
+  void push(std::string_view text) override {
+    if (input_ == DecoderInput::kFragments) {
+      whole_ += text;
+    } else {
+      next_.push(change_(text, index_++));
+    }
+  }
+  void finish() override {
+    if (input_ == DecoderInput::kFragments) next_.push(change_(whole_, 0));
+    next_.finish();
+  }
+
+ private:
+  DecoderInput input_;
+  DecodeStage& next_;
+  Change change_;
+  size_t index_ = 0;
+  std::string whole_;
+};
+
+template <class Change>
+std::unique_ptr<DecodeStage> make_token_stage(DecoderInput input, DecodeStage& next,
+                                              Change change) {
+  return std::make_unique<TokenStage<Change>>(input, next, std::move(change));
+}
+
+// BPEDecoder: the suffix that ends a word becomes a space, and nothing in the last token; so each
+// token is held back until the next one.
+class BpeDecoder : public TokenDecoder {
+ public:
+  explicit BpeDecoder(const ComponentSpec& spec) : suffix_(spec.text("suffix")) {}
+  std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
+    return std::make_unique<Stage>(input, next, suffix_);
+  }
+
+ private:
+  class Stage : public DecodeStage {
+   public:
+    Stage(DecoderInput input, DecodeStage& next, const std::string& suffix)
+        : input_(input), next_(next), suffix_(suffix) {}
+    void push(std::string_view text) override {
+      if (input_ == DecoderInput::kTokens) {
+        if (has_token_) next_.push(replaced(token_, suffix_, " "));
+        token_.clear();
+      }
+      token_ += text;
+      has_token_ = true;
+    }
+    void finish() override {
+      if (has_token_) next_.push(replaced(token_, suffix_, ""));
+      next_.finish();
+    }
+
+   private:
+    DecoderInput input_;
+    DecodeStage& next_;
+    const std::string& suffix_;
+    std::string token_;
+    bool has_token_ = false;
+  };
+
+  std::string suffix_;
+};
+
+// ByteFallback: a run of tokens <0x00> to <0xFF> becomes its text; a run that is not UTF-8 becomes
+// one U+FFFD a token. Nothing of a run is certain before its end.
+class ByteFallbackDecoder : public TokenDecoder {
+ public:
+  std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
+    return std::make_unique<Stage>(input, next);
+  }
+
+ private:
+  class Stage : public DecodeStage {
+   public:
+    Stage(DecoderInput input, DecodeStage& next) : input_(input), next_(next) {}
+    void push(std::string_view text) override {
+      if (input_ == DecoderInput::kFragments) {
+        whole_ += text;
+      } else {
+        take(text);
+      }
+    }
+    void finish() override {
+      if (input_ == DecoderInput::kFragments) take(whole_);
+      flush();
+      next_.finish();
+    }
+
+   private:
+    void take(std::string_view token) {
+      const int byte = spelled_byte(token);
+      if (byte >= 0) {
+        run_.push_back(char(byte));
+        return;
+      }
+      flush();
+      next_.push(token);
+    }
+    void flush() {
+      if (is_valid_utf8(run_)) {
+        if (!run_.empty()) next_.push(run_);
+      } else {
+        for (size_t i = 0; i < run_.size(); ++i) next_.push("\uFFFD");
+      }
+      run_.clear();
+    }
+
+    DecoderInput input_;
+    DecodeStage& next_;
+    std::string run_;
+    std::string whole_;
+  };
+};
+
+// ByteLevel: spellings in the byte alphabet become bytes; invalid UTF-8 becomes U+FFFD. All tokens
+// become one.
+class ByteLevelDecoder : public TokenDecoder {
+ public:
+  std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
+    return std::make_unique<Stage>(input, next);
+  }
+  DecoderInput output(DecoderInput) const override { return DecoderInput::kFragments; }
+
+ private:
+  class Stage : public DecodeStage {
+   public:
+    Stage(DecoderInput input, DecodeStage& next) : input_(input), next_(next) {}
+    void push(std::string_view text) override {
+      if (input_ == DecoderInput::kFragments) {
+        whole_ += text;
+        return;
+      }
+      take(text);
+      const size_t end = complete_end(bytes_);
+      if (end == 0) return;
+      next_.push(repair_utf8(std::string_view(bytes_).substr(0, end)));
+      bytes_.erase(0, end);
+    }
+    void finish() override {
+      if (input_ == DecoderInput::kFragments) take(whole_);
+      if (!bytes_.empty()) next_.push(repair_utf8(bytes_));
+      next_.finish();
+    }
+
+   private:
+    // Returns the begin of the last character if more bytes may complete it, else the size.
+    static size_t complete_end(std::string_view bytes) {
+      size_t at = bytes.size();
+      for (int back = 0; back < 3 && at > 0; ++back) {
+        --at;
+        if (is_continuation(bytes[at])) continue;
+        const bool open = static_cast<unsigned char>(bytes[at]) >= 0xC2 &&
+                          utf8_size(bytes[at]) > bytes.size() - at;
+        return open ? at : bytes.size();
+      }
+      return bytes.size();
+    }
+    void take(std::string_view token) {
+      if (!append_unspelled(bytes_, token)) bytes_ += token;  // not in the alphabet: unchanged
+    }
+
+    DecoderInput input_;
+    DecodeStage& next_;
+    std::string bytes_;
+    std::string whole_;
+  };
+};
+
+// CTC: repetitions of a token collapse into one, the padding disappears, the word delimiter becomes
+// a space.
+class CtcDecoder : public TokenDecoder {
+ public:
+  explicit CtcDecoder(const ComponentSpec& spec)
+      : options_{spec.text("pad_token"), spec.text("word_delimiter_token"),
+                 spec.boolean("cleanup")} {}
+  std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
+    return std::make_unique<Stage>(input, next, options_);
+  }
+
+ private:
+  struct Options {
+    std::string pad;
+    std::string delimiter;
+    bool cleanup;
+  };
+
+  class Stage : public DecodeStage {
+   public:
+    Stage(DecoderInput input, DecodeStage& next, const Options& options)
+        : input_(input), next_(next), options_(options) {}
+    void push(std::string_view text) override {
+      if (input_ == DecoderInput::kFragments) {
+        last_ = last_.value_or("").append(text);
+      } else if (last_ != text) {
+        last_ = text;
+        pass_on(text);
+      }
+    }
+    void finish() override {
+      if (input_ == DecoderInput::kFragments && last_) pass_on(*last_);
+      next_.finish();
+    }
+
+   private:
+    void pass_on(std::string_view token) {
+      std::string text = replaced(token, options_.pad, "");
+      // The package replaces the delimiter only as part of the cleanup.
+      if (options_.cleanup) {
+        text = replaced(without_token_spaces(std::move(text)), options_.delimiter, " ");
+      }
+      if (!text.empty()) next_.push(text);
+    }
+
+    DecoderInput input_;
+    DecodeStage& next_;
+    const Options& options_;
+    std::optional<std::string> last_;  // the last token, or all fragments
+  };
+
+  Options options_;
+};
+
+// Fuse: all tokens become one.
+class FuseDecoder : public TokenDecoder {
+ public:
+  std::unique_ptr<DecodeStage> start(DecoderInput, DecodeStage& next) const override {
+    return std::make_unique<Stage>(next);
+  }
+  DecoderInput output(DecoderInput) const override { return DecoderInput::kFragments; }
+
+ private:
+  class Stage : public DecodeStage {
+   public:
+    explicit Stage(DecodeStage& next) : next_(next) {}
+    void push(std::string_view text) override { next_.push(text); }
+    void finish() override { next_.finish(); }
+
+   private:
+    DecodeStage& next_;
+  };
+};
+
+// Metaspace: the mark becomes a space; in the first token it disappears unless the scheme is "never".
+class MetaspaceDecoder : public TokenDecoder {
+ public:
+  explicit MetaspaceDecoder(const ComponentSpec& spec) : options_(read_metaspace(spec)) {}
+  std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
+    return make_token_stage(input, next, [this](std::string_view token, size_t index) {
+      const bool prefixed = index == 0 && options_.scheme != PrependScheme::kNever;
+      return replaced(token, options_.replacement, prefixed ? "" : " ");
+    });
+  }
+
+ private:
+  MetaspaceOptions options_;
+};
+
+// Replace: every match of a pattern becomes a fixed content.
+class ReplaceDecoder : public TokenDecoder {
+ public:
+  explicit ReplaceDecoder(const ComponentSpec& spec)
+      : pattern_(make_text_pattern(spec)), content_(spec.text("content")) {}
+  std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
+    return make_token_stage(input, next, [this](std::string_view token, size_t) {
+      std::vector<Stretch> stretches;
+      pattern_->find(token, stretches);
+      std::string changed;
+      for (const Stretch& s : stretches) {
+        changed += s.is_match ? std::string_view(content_) : token.substr(s.begin, s.end - s.begin);
+      }
+      return changed;
+    });
+  }
+
+ private:
+  std::unique_ptr<const TextPattern> pattern_;
+  std::string content_;
+};
+
+class SequenceDecoder : public TokenDecoder {
+ public:
+  explicit SequenceDecoder(const ComponentSpec& spec)
+      : decoders_(make_each(spec.list("decoders"), &make_token_decoder)) {}
+
+  std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
+    std::vector<DecoderInput> inputs;
+    for (const auto& decoder : decoders_) {
+      inputs.push_back(input);
+      input = decoder->output(input);
+    }
+    std::vector<std::unique_ptr<DecodeStage>> stages;
+    for (size_t i = decoders_.size(); i-- > 0;) {
+      stages.push_back(decoders_[i]->start(inputs[i], stages.empty() ? next : *stages.back()));
+    }
+    return std::make_unique<Stage>(std::move(stages), next);
+  }
+  DecoderInput output(DecoderInput input) const override {
+    for (const auto& decoder : decoders_) input = decoder->output(input);
+    return input;
+  }
+
+ private:
+  class Stage : public DecodeStage {
+   public:
+    // `stages` from last to first, each made for the one before it in this list.
+    Stage(std::vector<std::unique_ptr<DecodeStage>> stages, DecodeStage& next)
+        : stages_(std::move(stages)), first_(stages_.empty() ? next : *stages_.back()) {}
+    void push(std::string_view text) override { first_.push(text); }
+    void finish() override { first_.finish(); }
+
+   private:
+    std::vector<std::unique_ptr<DecodeStage>> stages_;
+    DecodeStage& first_;
+  };
+
+  std::vector<std::unique_ptr<const TokenDecoder>> decoders_;
+};
+
+// Strip: takes a character off the ends of every token, a limited number of times.
+class StripDecoder : public TokenDecoder {
+ public:
+  explicit StripDecoder(const ComponentSpec& spec)
+      : content_(spec.character("content")),
+        start_(spec.integer("start")),
+        stop_(spec.integer("stop")) {
+    XRUN_CHECK(start_ >= 0 && stop_ >= 0, "{}: start and stop must not be negative", spec.where());
+  }
+  std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
+    if (input == DecoderInput::kFragments && stop_ == 0) {
+      return std::make_unique<FrontStage>(next, content_, start_);
+    }
+    return make_token_stage(input, next, [this](std::string_view token, size_t) {
+      for (int64_t i = 0; i < start_ && token.starts_with(content_); ++i) {
+        token.remove_prefix(content_.size());
+      }
+      for (int64_t i = 0; i < stop_ && token.ends_with(content_); ++i) {
+        token.remove_suffix(content_.size());
+      }
+      return std::string(token);
+    });
+  }
+
+ private:
+  // Fragments of one token, of which only the front is stripped.
+  class FrontStage : public DecodeStage {
+   public:
+    FrontStage(DecodeStage& next, const std::string& content, int64_t count)
+        : next_(next), content_(content), left_(count) {}
+    void push(std::string_view text) override {
+      for (; left_ > 0 && text.starts_with(content_); --left_) text.remove_prefix(content_.size());
+      if (text.empty()) return;
+      left_ = 0;
+      next_.push(text);
+    }
+    void finish() override { next_.finish(); }
+
+   private:
+    DecodeStage& next_;
+    const std::string& content_;
+    int64_t left_;  // how often the content may still be taken off
+  };
+
+  std::string content_;
+  int64_t start_;
+  int64_t stop_;
+};
+
+// WordPiece: a token that continues a word loses its prefix; any other one gets a space before it.
+class WordPieceDecoder : public TokenDecoder {
+ public:
+  explicit WordPieceDecoder(const ComponentSpec& spec)
+      : prefix_(spec.text("prefix")), cleanup_(spec.boolean("cleanup")) {}
+  std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
+    return make_token_stage(input, next, [this](std::string_view token, size_t index) {
+      const bool continues = index > 0 && token.starts_with(prefix_);
+      std::string changed(index > 0 && !continues ? " " : "");
+      changed += continues ? token.substr(prefix_.size()) : token;
+      return cleanup_ ? without_token_spaces(std::move(changed)) : changed;
+    });
+  }
+
+ private:
+  std::string prefix_;
+  bool cleanup_;
+};
+
+constexpr ComponentType<TokenDecoder> kDecoders[] = {
+    {"BPEDecoder", make_component<TokenDecoder, BpeDecoder>},
+    {"ByteFallback", make_component<TokenDecoder, ByteFallbackDecoder>},
+    {"ByteLevel", make_component<TokenDecoder, ByteLevelDecoder>},
+    {"CTC", make_component<TokenDecoder, CtcDecoder>},
+    {"Fuse", make_component<TokenDecoder, FuseDecoder>},
+    {"Metaspace", make_component<TokenDecoder, MetaspaceDecoder>},
+    {"Replace", make_component<TokenDecoder, ReplaceDecoder>},
+    {"Sequence", make_component<TokenDecoder, SequenceDecoder>},
+    {"Strip", make_component<TokenDecoder, StripDecoder>},
+    {"WordPiece", make_component<TokenDecoder, WordPieceDecoder>},
+};
+
+}  // namespace
+
+std::unique_ptr<const TokenDecoder> make_token_decoder(const ComponentSpec& spec) {
+  return make_from_table<TokenDecoder>(kDecoders, spec);
+}
+
+std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  size_t at = 0;
+  while (!from.empty()) {
+    const size_t hit = text.find(from, at);
+    if (hit == std::string_view::npos) break;
+    out.append(text, at, hit - at).append(to);
+    at = hit + from.size();
+  }
+  return out.append(text.substr(at));
+}
+
+}  // namespace xrun

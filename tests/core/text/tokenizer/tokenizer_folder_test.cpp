@@ -1,0 +1,67 @@
+#include "core/text/tokenizer/tokenizer_folder.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/base/named_templates.h"
+#include "tests/core/data/rows/scratch_folder.h"
+
+namespace xrun::tokenizer_folder_test {
+
+namespace {
+
+// Names and texts as "name=text name=text".
+std::string read(const ScratchFolder& folder, const char* config) {
+  std::string out;
+  for (const auto& [name, text] :
+       read_folder_templates(folder.path(), parse_json(config, "config"), "CONFIG")) {
+    out += fmt::format("{}{}={}", out.empty() ? "" : " ", name, text);
+  }
+  return out;
+}
+
+TEST(FolderTemplates, ATextAnObjectAndAListAreTheSame) {
+  const ScratchFolder folder;
+  EXPECT_EQ(read(folder, R"({"chat_template": "T"})"), "default=T");
+  EXPECT_EQ(read(folder, R"({"chat_template": {"default": "T", "rag": "R"}})"), "default=T rag=R");
+  EXPECT_EQ(read(folder, R"({"chat_template": [{"name": "default", "template": "T"},
+                                               {"name": "rag", "template": "R"}]})"),
+            "default=T rag=R");
+  EXPECT_EQ(read(folder, R"({"chat_template": null})"), "");
+  EXPECT_EQ(read(folder, R"({"chat_template": ""})"), "");
+  EXPECT_EQ(read(folder, "{}"), "");
+}
+
+TEST(FolderTemplates, FilesGoBeforeTheConfiguration) {
+  const ScratchFolder folder;
+  std::filesystem::create_directory(folder.path() / kNamedTemplateFolder);
+  folder.write("additional_chat_templates/tool_use.jinja", "U");
+  folder.write("additional_chat_templates/note.txt", "no template");
+  // Also where none of them is the default: the configuration is not asked then.
+  EXPECT_EQ(read(folder, R"({"chat_template": "T"})"), "tool_use=U");
+  folder.write("chat_template.jinja", "J");
+  EXPECT_EQ(read(folder, R"({"chat_template": [{"name": "rag", "template": "R"}]})"),
+            "default=J tool_use=U");
+}
+
+TEST(FolderTemplates, AFolderThatCannotBeListedIsAnError) {
+  const ScratchFolder folder;
+  folder.write(kNamedTemplateFolder, "a file in the folder's place");
+  EXPECT_EQ(error_of([&] { read(folder, R"({"chat_template": "T"})"); }),
+            (folder.path() / kNamedTemplateFolder).string() +
+                ": cannot list the folder: Not a directory");
+}
+
+TEST(FolderTemplates, WhatIsNoTemplateIsNamed) {
+  const ScratchFolder folder;
+  EXPECT_EQ(
+      error_of([&] { read(folder, R"({"chat_template": 3})"); }),
+      "CONFIG: chat_template: got integer, wanted a string, an object of templates by name or "
+      "a list of named templates");
+  EXPECT_EQ(error_of([&] { read(folder, R"({"chat_template": {"a": 3}})"); }),
+            "CONFIG: chat_template.a: got integer, wanted a template's text");
+}
+
+}  // namespace
+
+}  // namespace xrun::tokenizer_folder_test
