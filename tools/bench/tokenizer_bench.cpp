@@ -1,10 +1,9 @@
-// Times loading a tokenizer and encoding a text, line by line on one thread, after checking that
-// the text comes back from its tokens.
+// Times loading a tokenizer and encoding a text line by line on one thread, after checking that the
+// tokens decode to the text.
 //   tokenizer_bench TOKENIZER_DIR TEXT_FILE
-//   tokenizer_bench --serve TOKENIZER_DIR    for tokenizer_peer.py: answers lines of JSON
-// Best of several runs, as time of this thread. "cold" is the first pass, whose words no cache
-// knows; "warm" the best of the later ones. The ratio's other side is a plain pass over the same
-// bytes that counts a letter.
+//   tokenizer_bench --serve TOKENIZER_DIR    for tokenizer_peer.py: reads and answers JSON lines
+// Best of several runs, in CPU time of the thread. "cold" is the first pass, with empty caches; "warm"
+// is the best later pass. The ratio compares with a plain pass that counts a letter in the same bytes.
 
 #include <fmt/core.h>
 #include <time.h>
@@ -44,11 +43,11 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
-// The first lines must come back whole.
+// Checks that the first lines decode to themselves.
 void check(const Tokenizer& tokenizer, const std::vector<std::string>& lines) {
   for (size_t i = 0; i < std::min<size_t>(lines.size(), 200); ++i) {
     const std::string back = tokenizer.decode(tokenizer.encode(lines[i]).ids);
-    XRUN_CHECK(back == lines[i], "line {} does not come back from its tokens", i + 1);
+    XRUN_CHECK(back == lines[i], "the tokens of line {} do not decode to it", i + 1);
   }
 }
 
@@ -63,7 +62,7 @@ void bench(const std::string& folder, const std::string& path) {
     load_s = std::min(load_s, seconds_of([&] { tokenizer = Tokenizer::load(folder); }));
   }
   check(*tokenizer, lines);
-  tokenizer = Tokenizer::load(folder);  // a new one, of which no cache knows anything
+  tokenizer = Tokenizer::load(folder);  // a new one, with empty caches
 
   size_t tokens = 0;
   const auto encode_all = [&] {
@@ -85,8 +84,8 @@ void bench(const std::string& folder, const std::string& path) {
              double(bytes) / warm_s / 1e6, warm_s / plain_s);
 }
 
-// {"texts"} sets the documents; {"ids": true} gives their ids; {"ids": false} encodes all of them
-// and gives the seconds of it.
+// {"texts"} sets the documents; {"ids": true} answers with their ids; {"ids": false} encodes them and
+// answers with the seconds.
 void serve(const std::string& folder) {
   const auto tokenizer = Tokenizer::load(folder);
   std::vector<std::string> texts;

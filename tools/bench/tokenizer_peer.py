@@ -6,7 +6,7 @@ The documents are the lines of the file. Runs of ours (tokenizer_bench --serve: 
 encodes all documents when asked) and of `encode_batch` on one thread alternate; each run is timed by
 its own CPU time of the thread. Prints MB/s of both and the ratio, median (lowest to highest).
 "chinese" makes 1 MB of text from the 600 most common words of a frequency list, Zipf-distributed,
-with punctuation and a few numbers: shared data has no Chinese. Package: pip install tokenizers.
+with punctuation and a few numbers: the shared data has no Chinese. Package: pip install tokenizers.
 """
 import json
 import os

@@ -1,6 +1,5 @@
-// Any bytes as text: tokens whose offsets lie in the text, the same ones in parts, and, from
-// byte-level vocabularies, the text itself back. Now and then the text is repeated, so that parts
-// have the sizes of long texts.
+// Encodes any bytes as text: offsets lie in the text, parts give the same tokens as the whole, and
+// byte-level vocabularies decode to the text. Some inputs repeat the text to exercise long texts.
 
 #include <array>
 #include <memory>
@@ -17,7 +16,7 @@ namespace {
 
 struct Subject {
   const char* folder;    // below tests/data
-  bool gives_text_back;  // no normalizer, no added token that takes the space around it
+  bool gives_text_back;  // no normalizer, and no added token that takes adjacent spaces
   std::shared_ptr<const Tokenizer> tokenizer = nullptr;
 };
 
@@ -43,9 +42,9 @@ void check_offsets(const Encoding& encoding, size_t bytes) {
   }
 }
 
-constexpr size_t kLongPart = 2048;  // bytes; longer ones leave no time for other inputs
+constexpr size_t kLongPart = 2048;  // bytes; longer parts leave no time for other inputs
 
-// The text again and again, a quarter longer than a part.
+// Returns the text repeated to a quarter more than a part.
 std::string repeated(std::string_view text) {
   std::string out;
   while (out.size() < kLongPart + kLongPart / 4) out += text;

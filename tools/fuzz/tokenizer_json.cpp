@@ -1,4 +1,4 @@
-// Any bytes as tokenizer.json: an Error, or a tokenizer that works, and works the same in parts.
+// Loads any bytes as tokenizer.json: an Error, or a working tokenizer whose parts agree with the whole.
 
 #include "core/base/error.h"
 #include "core/text/tokenizer/tokenizer.h"

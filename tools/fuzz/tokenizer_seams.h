@@ -1,5 +1,5 @@
 #pragma once
-// A text in parts against the same text at once.
+// Checks that encoding a text in parts gives the tokens of the whole.
 
 #include <cstdint>
 

@@ -4,8 +4,8 @@
 
 A round draws normalizers, pre-tokenizers, a model with a small vocabulary, a post-processor, a
 decoder and added tokens with random flags, and 60 strings (tests/golden/make/generated_strings.py).
-Ids, offsets and decoded text must be equal; what docs/numerics.md lists as different is not drawn,
-and where the package itself panics there is nothing to compare.
+Ids, offsets and decoded text must be equal. Differences listed in docs/numerics.md are not drawn,
+and texts on which the package panics are skipped.
 Prints the first difference of a round (status 1). XRUN names the program, else ./xrun.
 """
 import json
@@ -17,14 +17,14 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from tokenizers import pre_tokenizers
 
-from tokenizer_oracle import byte_starts, widened, xrun
+from tokenizer_oracle import byte_starts, extended, xrun
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests/golden/make"))
 from generated_strings import generated  # noqa: E402
 
 WORDS = "the of and The in to a World naïve café don't data-set 2024 東京 한국어 привет ﬁne ½ ＡＢＣ".split()
 BEHAVIORS = ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
-# Regexes that mean one thing to Oniguruma and another one to PCRE2, and plain ones.
+# Regexes that Oniguruma and PCRE2 read differently, and plain ones.
 REGEXES = [r"\p{L}+", r"\s+", r"[\p{P}\p{S}]", r"\p{N}{1,3}", r"\p{N}{1,3}+", r"e{1,2}+",
            r"[\p{L}&&[^a-m]]+", r"[\w&&[^\d]]+", r"[a-z&&[^aeiou]]+", r"[a-f[x-z]]+", r"\h+", r"\H",
            r"a{,2}", r"\u0061", r"\x{e9}", r"\p{Punct}+", r"\p{Word}+", r"\p{^L}+",
@@ -134,8 +134,8 @@ class Draw(random.Random):
                 "vocab": {p: i for i, p in enumerate(vocab)}, "merges": merges}
 
     def added(self, model, normalizer):
-        """Tokens in the order in which the package numbers them; none that normalises to nothing or
-        to what another one does."""
+        """Tokens in the order in which the package numbers them, with distinct normal forms that are not
+        empty."""
         vocab = model["vocab"]
         pieces = ({p: i for i, (p, _) in enumerate(vocab)} if isinstance(vocab, list) else vocab)
         following, added, forms = len(vocab), [], {""}
@@ -176,11 +176,11 @@ def normalised(normalizer, text):
 
 
 def asked(tokenizer, text):
-    """Ids, offsets in bytes and decoded text; None where the package panics."""
+    """Ids, offsets in bytes and decoded text; None if the package panics."""
     try:
         e, at = tokenizer.encode(text, add_special_tokens=False), byte_starts(text)
         return e.ids, [(at[a], at[b]) for a, b in e.offsets], tokenizer.decode(e.ids)
-    except BaseException as error:  # noqa: BLE001 a panic is no Exception
+    except BaseException as error:  # noqa: BLE001 a panic is not an Exception
         if isinstance(error, KeyboardInterrupt):
             raise
         return None
@@ -194,7 +194,7 @@ def difference(spec, texts):
         back = xrun(["--tokenizer", folder, "--decode"], ours)
     for text, row, decoded in zip(texts, ours, back, strict=True):
         wanted = asked(tokenizer, text)
-        got = (row.get("ids"), widened(text, row.get("offsets", [])), decoded.get("text"))
+        got = (row.get("ids"), extended(text, row.get("offsets", [])), decoded.get("text"))
         if wanted is not None and got != wanted:
             return f"{text!r}\n  xrun    {got}\n  package {wanted}"
     return None

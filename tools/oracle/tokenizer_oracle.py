@@ -3,7 +3,7 @@
     python3 tools/oracle/tokenizer_oracle.py TOKENIZER_DIR [FILE...]
 
 Every line of the files (without one: of standard input) goes through `xrun tokenize` and through
-the tokenizers package, or through sentencepiece where the folder has only a tokenizer.model. Ids,
+the tokenizers package, or through sentencepiece if the folder has only a tokenizer.model. Ids,
 byte offsets and decoded text must be equal. Prints "identical", or the first difference (status 1).
 XRUN names the program; else ./xrun. Packages: pip install tokenizers sentencepiece transformers.
 """
@@ -36,7 +36,7 @@ def by_tokenizers(folder):
         from transformers import AutoTokenizer
         tokenizer = AutoTokenizer.from_pretrained(str(folder)).backend_tokenizer
     tokenizer.encode_special_tokens = True  # look-alikes of special tokens stay plain
-    tokenizer.no_truncation()  # a file may ask for both; transformers switches them off
+    tokenizer.no_truncation()  # a file may request both; transformers turns them off
     tokenizer.no_padding()
 
     def encode(text):
@@ -52,7 +52,7 @@ def by_sentencepiece(folder):
     def encode(text):
         pieces = model.encode(text, return_type="proto").pieces
         offsets = [(p.begin, p.end) for p in pieces]
-        for i in reversed(range(len(pieces) - 1)):  # the last part of a character has all of it
+        for i in reversed(range(len(pieces) - 1)):  # only the last token of a character covers it
             begin, end = offsets[i]
             if begin == end == offsets[i + 1][0] and pieces[i].piece != "\u2581":
                 offsets[i] = offsets[i + 1]
@@ -61,8 +61,8 @@ def by_sentencepiece(folder):
     return encode
 
 
-def widened(text, offsets):
-    """Our offsets of parts of a character, as the packages give them: the whole character."""
+def extended(text, offsets):
+    """Our offsets extended to whole characters, as the packages give them."""
     raw, out = text.encode(), []
     for begin, end in offsets:
         empty = begin == end
@@ -86,7 +86,7 @@ def main():
     decoded = xrun(["--tokenizer", str(folder), "--decode"], ours)
     for number, (text, row, back) in enumerate(zip(texts, ours, decoded, strict=True), 1):
         wanted = encode(text)
-        got = (row.get("ids"), widened(text, row.get("offsets", [])), back.get("text"))
+        got = (row.get("ids"), extended(text, row.get("offsets", [])), back.get("text"))
         for what, a, b in zip(("ids", "offsets", "decoded text"), got, wanted):
             if a != b:
                 print(f"line {number}: {what} differ: {text!r}\n  xrun    {a}\n  package {b}")

@@ -72,8 +72,8 @@ std::span<const uint32_t> compatibility(uint32_t c) {
 bool is_hangul_syllable(uint32_t c) { return c >= kS && c < kS + kSCount; }
 
 void decompose(uint32_t c, NormalForm form, std::vector<Decomposed>& out) {
-  const auto add = [&](uint32_t part, bool first) {
-    out.push_back({part, combining_class(part), first ? 0 : 1});
+  const auto add = [&](uint32_t character, bool first) {
+    out.push_back({character, combining_class(character), first ? 0 : 1});
   };
   if (is_hangul_syllable(c)) {
     const uint32_t s = c - kS;

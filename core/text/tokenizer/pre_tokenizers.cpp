@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kRetainedPieces = size_t{1} << 18;  // capacity that a thread keeps
 
-// What happens to the matches of a pattern that cuts (tokenizers' SplitDelimiterBehavior).
+// The treatment of matches, as in tokenizers' SplitDelimiterBehavior.
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 SplitBehavior read_behavior(const ComponentSpec& spec) {

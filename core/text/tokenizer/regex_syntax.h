@@ -10,8 +10,8 @@ namespace xrun {
 // differently:
 //   X{n,m}+       one X{n,m} or more; to PCRE2 a possessive X{n,m}
 //   {,n}          up to n; to PCRE2 text
-//   [A&&[^B]]     of A, not of B; to PCRE2 a class of A, & and [, and more behind it
-//   [a[bc]]       a union; to PCRE2 a class of a and [, and text behind it
+//   [A&&[^B]]     of A, not of B; to PCRE2 a class of A, & and [, then more
+//   [a[bc]]       a union; to PCRE2 a class of a and [, then text
 //   \h, \H        a hexadecimal digit or not; to PCRE2 a blank or not
 //   \u0061        a character; PCRE2 refuses it
 //   \w, \W, \b    marks and connectors belong to words; to PCRE2 they do not

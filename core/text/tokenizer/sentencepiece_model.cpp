@@ -1,4 +1,4 @@
-// One token of the file may need two encoders: with and without the space before a text.
+// Runs the library with and without a space before the text, and refines its offsets.
 
 #include "core/text/tokenizer/sentencepiece_model.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// What the tokenizer classes of transformers add to the files of a folder: the stages of a class given
-// by a vocab.json and a merges.txt alone, and the special tokens of a folder that names none.
+// Defaults of the tokenizer classes of transformers: the stages for a folder with only vocab.json and
+// merges.txt, and the special tokens for a folder that names none.
 
 #include <span>
 #include <string>

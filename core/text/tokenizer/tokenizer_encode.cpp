@@ -144,12 +144,12 @@ class Tokenizer::State::Encoder {
       std::vector<int32_t> before;
       if (add_tokens_) state_.stages.post_processor->leading(before);
       const size_t end = before.size() + size;
-      behind_.assign(tokens_.ids.begin() + int64_t(end), tokens_.ids.end());
+      trailing_.assign(tokens_.ids.begin() + int64_t(end), tokens_.ids.end());
       tokens_.ids.resize(end);
       tokens_.offsets.resize(end);
     }
     if (!is_first_ && last) {
-      for (const int32_t id : behind_) add(id, {0, 0});
+      for (const int32_t id : trailing_) add(id, {0, 0});
     }
   }
 
@@ -161,7 +161,7 @@ class Tokenizer::State::Encoder {
   size_t part_bytes_;
   Encoding tokens_;              // not passed on yet
   bool is_first_ = true;         // no tokens were passed on
-  std::vector<int32_t> behind_;  // from the post-processor, for the last part
+  std::vector<int32_t> trailing_;  // from the post-processor, for the last part
 };
 
 SplitKinds Tokenizer::State::safe_splits() const {

@@ -1,3 +1,5 @@
+// Two-level tables of 128-character blocks; the upper planes follow a rule.
+
 #include "core/text/unicode/unicode.h"
 
 #include "core/text/unicode/unicode_data.h"
@@ -9,7 +11,7 @@ namespace xrun {
 namespace {
 
 constexpr uint32_t kBlock = 128;
-constexpr uint32_t kTableEnd = 0x40000;  // planes 0 to 3 come from the table
+constexpr uint32_t kTableEnd = 0x40000;  // the table covers planes 0 to 3
 
 // The upper planes: tags, variation selectors, private use. The generator checks this rule.
 Category upper_category(uint32_t c) {

@@ -1,5 +1,5 @@
 #pragma once
-// Character classes as the regexes of Hugging Face's tokenizers see them.
+// Character classes of the regex engine in Hugging Face's tokenizers.
 
 #include <cstdint>
 
@@ -14,8 +14,8 @@ enum class Category : uint8_t {
 // Bits of unicode_properties.
 constexpr uint8_t kCategoryBits = 31;  // a Category
 constexpr uint8_t kIsSpace = 32;       // \s
-constexpr uint8_t kNfcUnstable = 64;   // NFC may change it, or compose it with what precedes
-constexpr uint8_t kNewer = 128;        // its category is another one, or none, in Unicode 14
+constexpr uint8_t kNfcUnstable = 64;   // NFC may change it, or compose it with the character before
+constexpr uint8_t kNewer = 128;        // its category differs from the one in Unicode 14
 
 // Returns the category and the bits of a code point.
 uint8_t unicode_properties(uint32_t code_point);
@@ -24,7 +24,7 @@ inline Category category(uint32_t code_point) {
   return static_cast<Category>(unicode_properties(code_point) & kCategoryBits);
 }
 
-// What the splitters ask: letter \p{L}, number \p{N}, space \s, or anything else.
+// \p{L}, \p{N}, \s, or anything else.
 enum class CharKind : uint8_t { kOther, kLetter, kNumber, kSpace };
 CharKind char_kind(uint32_t code_point);
 

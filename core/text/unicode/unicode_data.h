@@ -1,6 +1,5 @@
 #pragma once
-// The generated tables behind unicode.h and normal_form.h; make/unicode_data.py writes
-// unicode_data.cpp.
+// The generated tables of unicode.h and normal_form.h; make/unicode_data.py writes unicode_data.cpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,9 +28,9 @@ extern const size_t kPaletteSize;
 extern const uint16_t kBlockOf[];   // code point / 128 -> block; beyond the end as the last entry
 extern const size_t kBlockOfSize;
 extern const char kBlocks[];        // 128 symbols a block
-extern const uint32_t kExtraDigits[];  // numeric for Rust, not yet for the regex engine
+extern const uint32_t kExtraDigits[];  // numeric in Rust, not in the regex engine
 extern const size_t kExtraDigitsSize;
-extern const CombiningClass kClasses[];  // sorted; every other code point has class 0
+extern const CombiningClass kClasses[];  // sorted; all other code points have class 0
 extern const size_t kClassesSize;
 extern const Decomposition kDecompositions[];  // full canonical ones, sorted, without Hangul
 extern const size_t kDecompositionsSize;

@@ -1,3 +1,5 @@
+// Bisection over sorted ranges, and the grapheme cluster rules of UAX #29.
+
 #include "core/text/unicode/unicode_sets.h"
 
 #include <algorithm>
@@ -28,7 +30,7 @@ bool contains(const CodeRange* ranges, size_t size, uint32_t c) {
   return find_range(std::span(ranges, size), c) != nullptr;
 }
 
-// The order is that of the generator.
+// In the order of the generator.
 enum class GraphemeClass : uint8_t {
   kOther,
   kControl,
@@ -59,7 +61,7 @@ bool is_control(GraphemeClass k) {
   return k == GraphemeClass::kControl || k == GraphemeClass::kCr || k == GraphemeClass::kLf;
 }
 
-// What of a cluster decides whether it goes on.
+// The state of a cluster that decides if it continues.
 struct ClusterState {
   GraphemeClass last;
   bool after_picture;  // a picture and extenders, then perhaps a joiner (GB11)

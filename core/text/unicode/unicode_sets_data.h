@@ -1,5 +1,5 @@
 #pragma once
-// The generated tables behind unicode_sets.h and normal_form.h; make/unicode_sets_data.py writes
+// The generated tables of unicode_sets.h and normal_form.h; make/unicode_sets_data.py writes
 // unicode_sets_data.cpp.
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 namespace xrun::unicode_data {
 
 struct CodeRange {
-  uint32_t first;  // inclusive, sorted, apart
+  uint32_t first;  // inclusive, sorted, disjoint
   uint32_t last;
 };
 
 struct ValueRange {
   uint32_t first;
   uint32_t last;
-  uint8_t value;  // 0 outside of all ranges
+  uint8_t value;  // 0 outside all ranges
 };
 
 struct LowerDifference {

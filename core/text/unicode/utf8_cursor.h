@@ -1,5 +1,5 @@
 #pragma once
-// Stepping through text that is known to be valid UTF-8, without checks.
+// Steps through text that is known to be valid UTF-8, without checks.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace xrun {
 
-// Returns the bytes of the character that a lead byte begins.
+// Returns the size of the character that begins with a lead byte.
 inline uint32_t utf8_size(char lead) {
   const auto c = static_cast<unsigned char>(lead);
   return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
@@ -26,7 +26,7 @@ inline uint32_t utf8_character(std::string_view text, size_t at) {
   return (c & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
 }
 
-// Returns the end of the ASCII characters from `at` on, or `at` if there is none.
+// Returns the end of the run of ASCII characters at `at`.
 inline size_t ascii_end(std::string_view text, size_t at) {
   for (uint64_t bytes; at + sizeof bytes <= text.size(); at += sizeof bytes) {
     std::memcpy(&bytes, text.data() + at, sizeof bytes);
@@ -36,7 +36,7 @@ inline size_t ascii_end(std::string_view text, size_t at) {
   return at;
 }
 
-// Returns where the character before `at` begins. Requires at > 0.
+// Returns the begin of the character before `at`. Requires at > 0.
 inline size_t utf8_before(std::string_view text, size_t at) {
   do --at;
   while (at > 0 && is_continuation(text[at]));

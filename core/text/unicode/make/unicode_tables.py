@@ -1,4 +1,4 @@
-"""What the scripts that write tables of characters share."""
+"""Shared by the scripts that write tables of characters."""
 
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 

@@ -9,10 +9,10 @@
 namespace xrun::added_tokens_test {
 namespace {
 
-std::unique_ptr<const Normalizer> normalizer(const std::string& type) {
+std::unique_ptr<const Normalizer> normalizer_of(const std::string& type) {
   const Json json =
       parse_json(R"({"type": ")" + type + R"(", "strip_left": true, "strip_right": true})", "json");
-  return make_normalizer(ComponentSpec(json, "test"));
+  return make_normalizer({json, "test"});
 }
 
 // "id@begin-end" of every match in the text, in order.
@@ -36,13 +36,13 @@ AddedToken plain(int32_t id, std::string content) {
   return token;
 }
 
-TEST(AddedTokens, OfTwoWithOneNormalFormTheFirstIsFound) {
-  const auto lower = normalizer("Lowercase");
+TEST(AddedTokens, TheFirstOfTwoWithTheSameNormalFormIsFound) {
+  const auto lower = normalizer_of("Lowercase");
   const AddedTokens tokens({{.id = 3, .content = "ABC"}, {.id = 4, .content = "abc"}}, lower.get());
   EXPECT_EQ(found_in(tokens, "xabcx", true), "3@1-4");
 }
 
-TEST(AddedTokens, TheLeftmostIsFoundAndTheLongestOfThose) {
+TEST(AddedTokens, TheLongestOfTheLeftmostIsFound) {
   const AddedTokens tokens({plain(0, "a"), plain(1, "abc"), plain(2, "bcd"), plain(3, "abcde"),
                             plain(4, "cd"), plain(5, "d")},
                            nullptr);
@@ -52,8 +52,8 @@ TEST(AddedTokens, TheLeftmostIsFoundAndTheLongestOfThose) {
   EXPECT_EQ(found_in(tokens, "aabcab"), "0@0-1 1@1-4 0@4-5");
 }
 
-// Where all end with one byte, the text is searched for that byte.
-TEST(AddedTokens, ThoseThatEndAlikeAreFoundWhereverTheyStand) {
+// If all tokens end with the same byte, the text is searched for that byte.
+TEST(AddedTokens, TokensWithTheSameLastByteAreFoundEverywhere) {
   const AddedTokens tokens({plain(0, "<a>"), plain(1, "<b>"), plain(2, "x>>")}, nullptr);
   EXPECT_EQ(found_in(tokens, ""), "");
   EXPECT_EQ(found_in(tokens, ">"), "");
@@ -61,7 +61,7 @@ TEST(AddedTokens, ThoseThatEndAlikeAreFoundWhereverTheyStand) {
   EXPECT_EQ(found_in(tokens, "<a><b>"), "0@0-3 1@3-6");
 }
 
-TEST(AddedTokens, ASpecialOneThatMayNotStandThereLeavesTheShorterOne) {
+TEST(AddedTokens, AForbiddenSpecialTokenLeavesAShorterMatch) {
   AddedToken special = plain(1, "abc");
   special.special = true;
   const AddedTokens tokens({plain(0, "ab"), special, plain(2, "c")}, nullptr);
@@ -72,7 +72,7 @@ TEST(AddedTokens, ASpecialOneThatMayNotStandThereLeavesTheShorterOne) {
   EXPECT_EQ(found_in(tokens, "abcabc"), "1@0-3 1@3-6");
 }
 
-TEST(AddedTokens, ABlankOneThatTheMatchBeforeItHasTakenIsNotFoundAgain) {
+TEST(AddedTokens, ABlankTokenTakenByThePreviousMatchIsNotFoundAgain) {
   AddedToken line = plain(3, "\n");
   line.lstrip = line.rstrip = true;
   const AddedTokens tokens({line}, nullptr);
@@ -80,8 +80,8 @@ TEST(AddedTokens, ABlankOneThatTheMatchBeforeItHasTakenIsNotFoundAgain) {
   EXPECT_EQ(found_in(tokens, "a\n \n b\n"), "3@1-5 3@6-7");
 }
 
-TEST(AddedTokens, OneThatIsEmptyOnceNormalisedIsRefused) {
-  const auto strip = normalizer("Strip");
+TEST(AddedTokens, ATokenThatNormalisesToNothingIsAnError) {
+  const auto strip = normalizer_of("Strip");
   try {
     AddedTokens({{.id = 3, .content = "  "}}, strip.get());
     FAIL();
@@ -92,8 +92,7 @@ TEST(AddedTokens, OneThatIsEmptyOnceNormalisedIsRefused) {
   }
 }
 
-// Each of the places looks as if the token began there.
-TEST(AddedTokens, ALongOneThatNearlyMatchesEverywhereTakesLinearTime) {
+TEST(AddedTokens, ALongTokenThatNearlyMatchesEverywhereTakesLinearTime) {
   const std::string run(20'000, 'a');
   const AddedTokens tokens({plain(0, run + "b"), plain(1, "b" + run)}, nullptr);
   const auto begin = std::chrono::steady_clock::now();
@@ -102,7 +101,7 @@ TEST(AddedTokens, ALongOneThatNearlyMatchesEverywhereTakesLinearTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
 }
 
-// Of a vocabulary of a, b, c.
+// Returns the notice for a vocabulary of a, b, c.
 std::string notice_of(std::vector<AddedToken> added) {
   Vocabulary vocabulary;
   for (int32_t id = 0; id < 3; ++id) vocabulary.add(std::string(1, char('a' + id)), id);
@@ -110,13 +109,13 @@ std::string notice_of(std::vector<AddedToken> added) {
   return package_numbering(added, vocabulary);
 }
 
-TEST(PackageNumbering, IdsWithoutGapsAreTheFiles) {
+TEST(PackageNumbering, IdsWithoutGapsGiveNoNotice) {
   EXPECT_EQ(notice_of({{.id = 3, .content = "<x>"}, {.id = 4, .content = "<y>"}}), "");
   EXPECT_EQ(notice_of({{.id = 1, .content = "b"}, {.id = 3, .content = "<x>"}}), "");
   EXPECT_EQ(notice_of({}), "");
 }
 
-TEST(PackageNumbering, AGapIsSaidWithBothIds) {
+TEST(PackageNumbering, AGapIsReportedWithBothIds) {
   EXPECT_EQ(notice_of({{.id = 10, .content = "<x>"}}),
             "the added token \"<x>\" has the id 10 in tokenizer.json, which is kept; transformers "
             "gives it 3");

@@ -14,7 +14,7 @@ std::vector<ModelToken> symbols_of(const std::vector<int32_t>& ids) {
   return symbols;
 }
 
-TEST(BpeMerge, TheLeftmostOfEqualPairsGoesFirst) {
+TEST(BpeMerge, TheLeftmostOfEqualPairsMergesFirst) {
   MergeTable merges;
   merges.set(0, 0, {0, 1});
   for (const auto merge : {merge_by_scan, merge_by_heap}) {
@@ -33,7 +33,7 @@ TEST(BpeMerge, ScanAndHeapAgreeOnRandomMergesAndLengths) {
   for (int round = 0; round < 300; ++round) {
     MergeTable merges;
     for (uint32_t rank = 0; rank < 40; ++rank) {
-      // Results may take part in later merges.
+      // Later merges may use the results of earlier ones.
       merges.set(int32_t(below(6 + rank)), int32_t(below(6 + rank)), {rank, int32_t(6 + rank)});
     }
     std::vector<int32_t> ids(below(200));
@@ -50,7 +50,7 @@ TEST(BpeMerge, ScanAndHeapAgreeOnRandomMergesAndLengths) {
   }
 }
 
-TEST(MergeTable, FindsWhatWasSetAndGrows) {
+TEST(MergeTable, FindsEveryMergeAfterGrowth) {
   MergeTable merges;
   for (int32_t i = 0; i < 5000; ++i) merges.set(i, i * 7, {uint32_t(i), i + 1});
   merges.set(3, 21, {99, 100});  // a later merge of a pair replaces the earlier one

@@ -9,7 +9,7 @@ namespace xrun::charsmap_test {
 
 namespace {
 
-// A table whose trie has 256 units: 'A' leads to a leaf with the value 0, and its texts.
+// Returns a table in which 'A' leads to a leaf with the given value.
 std::string table(std::string_view texts, uint32_t leaf = 1u << 31) {
   std::vector<uint32_t> units(512, 0);
   units[0] = 0;                          // the root's children begin at 0
@@ -24,7 +24,7 @@ std::string table(std::string_view texts, uint32_t leaf = 1u << 31) {
   return bytes.append(texts);
 }
 
-TEST(Charsmap, FindsTheTextOfAPrefix) {
+TEST(Charsmap, FindsTheReplacementOfAPrefix) {
   const Charsmap map(table(std::string("xy\0", 3)), "test");
   EXPECT_EQ(map.find("A"), "xy");
   EXPECT_EQ(map.find("AB"), "xy");
@@ -33,7 +33,7 @@ TEST(Charsmap, FindsTheTextOfAPrefix) {
   EXPECT_TRUE(map.is_sound());
 }
 
-TEST(Charsmap, AValueOutsideOfTheTextsIsUnknownAndNotSound) {
+TEST(Charsmap, AValueOutsideTheTextsIsUnknownAndNotSound) {
   const Charsmap map(table(std::string("xy\0", 3), 1u << 31 | 3), "test");
   EXPECT_FALSE(map.find("A"));
   EXPECT_FALSE(map.is_sound());
@@ -43,15 +43,15 @@ TEST(Charsmap, TextsWithoutAnEndAreNotSound) {
   EXPECT_FALSE(Charsmap(table("xy"), "test").is_sound());
 }
 
-TEST(Charsmap, ASizeThatDoesNotFitIsAnError) {
+TEST(Charsmap, AWrongSizeIsAnError) {
   for (const std::string& bytes : {std::string(), std::string("\x08\0\0\0abcd", 8),
                                    std::string("\x03\0\0\0abcd", 8), std::string(4, '\0')}) {
-    EXPECT_NE(error_of([&] { Charsmap(bytes, "place"); }).find("place: the table of"),
+    EXPECT_NE(error_of([&] { Charsmap(bytes, "file"); }).find("file: the table of"),
               std::string::npos);
   }
 }
 
-TEST(Charsmap, Base64IsTakenWithItsPaddingAlone) {
+TEST(Charsmap, Base64NeedsItsPadding) {
   EXPECT_EQ(decode_base64("YWJj"), "abc");
   EXPECT_EQ(decode_base64("YWI="), "ab");
   EXPECT_EQ(decode_base64("YQ=="), "a");

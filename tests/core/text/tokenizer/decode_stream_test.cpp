@@ -18,7 +18,7 @@ std::shared_ptr<const Tokenizer> load(const std::string& name) {
   return Tokenizer::load(source_path("tests/data/tokenizers/") + name);
 }
 
-// Returns the texts of the pushes and of finish(), or a failure if one of them splits a character.
+// Returns the texts of the pushes and of finish(); fails if one of them splits a character.
 std::vector<std::string> streamed(const Tokenizer& tokenizer, const std::vector<int32_t>& ids,
                                   bool skip_special = false) {
   DecodeStream stream(tokenizer, skip_special);
@@ -37,14 +37,14 @@ std::string joined(const std::vector<std::string>& texts) {
 
 class DecodeStreamOf : public testing::TestWithParam<const char*> {};
 
-TEST_P(DecodeStreamOf, GivesWhatDecodeGivesForAllIds) {
+TEST_P(DecodeStreamOf, ConcatenatesToDecodeOfAllIds) {
   const auto tokenizer = load(GetParam());
   const GeneratedStrings generated;
   EncodeOptions options;
   options.all_special = options.add_post_processor = true;
   for (uint64_t i = 0; i < 2000; ++i) {
     std::vector<int32_t> ids = tokenizer->encode(generated(i), options).ids;
-    // Also what no encoding gives: tokens in another order, so that characters break.
+    // A reversed order, which no encoding gives, breaks characters.
     if (i % 2 == 1) std::reverse(ids.begin(), ids.end());
     for (const bool skip : {false, true}) {
       ASSERT_EQ(joined(streamed(*tokenizer, ids, skip)), tokenizer->decode(ids, skip)) << i;
@@ -55,7 +55,7 @@ TEST_P(DecodeStreamOf, GivesWhatDecodeGivesForAllIds) {
 INSTANTIATE_TEST_SUITE_P(All, DecodeStreamOf,
                          testing::Values("smol", "llama2", "llama3", "metaspace", "regexes"));
 
-TEST(DecodeStream, GivesAWordAtOnceAndACharacterWhenItIsWhole) {
+TEST(DecodeStream, ReturnsAWordAtOnceAndACharacterWhenComplete) {
   const auto tokenizer = load("smol");
   const std::vector<int32_t> ids = tokenizer->encode(" the \U0001F355!").ids;
   const std::vector<std::string> texts = streamed(*tokenizer, ids);
@@ -67,7 +67,7 @@ TEST(DecodeStream, GivesAWordAtOnceAndACharacterWhenItIsWhole) {
   EXPECT_GE(silent, 2);  // the bytes of the character before its last one
 }
 
-TEST(DecodeStream, AnUnfinishedCharacterComesOutAtTheEnd) {
+TEST(DecodeStream, AnUnfinishedCharacterIsReturnedByFinish) {
   const auto tokenizer = load("smol");
   std::vector<int32_t> ids = tokenizer->encode("\U0001F355").ids;
   ids.pop_back();
@@ -76,7 +76,7 @@ TEST(DecodeStream, AnUnfinishedCharacterComesOutAtTheEnd) {
   EXPECT_EQ(joined(texts), tokenizer->decode(ids));
 }
 
-TEST(DecodeStream, TheSpaceBeforeTheFirstWordIsTakenOffOnce) {
+TEST(DecodeStream, TheSpaceBeforeTheFirstWordIsRemovedOnce) {
   const auto tokenizer = load("llama2");
   const std::vector<int32_t> ids = tokenizer->encode("it was  so").ids;
   const std::vector<std::string> texts = streamed(*tokenizer, ids);
@@ -84,8 +84,8 @@ TEST(DecodeStream, TheSpaceBeforeTheFirstWordIsTakenOffOnce) {
   EXPECT_EQ(joined(texts), "it was  so");
 }
 
-// A model's embedding may have more rows than the tokenizer has ids; it can draw any of them.
-TEST(DecodeStream, AnIdBehindTheVocabularyGivesNothing) {
+// An embedding may have more rows than the tokenizer has ids, and the sampler may draw any.
+TEST(DecodeStream, AnIdBeyondTheVocabularyGivesNothing) {
   const auto tokenizer = load("smol");
   const std::vector<int32_t> ids = tokenizer->encode("one two").ids;
   DecodeStream stream(*tokenizer);
@@ -96,7 +96,7 @@ TEST(DecodeStream, AnIdBehindTheVocabularyGivesNothing) {
   EXPECT_EQ(tokenizer->decode(std::vector<int32_t>{INT32_MAX}), "");
 }
 
-TEST(DecodeStream, ANegativeIdIsAnErrorWithItsPlace) {
+TEST(DecodeStream, ANegativeIdIsAnErrorWithItsIndex) {
   const auto tokenizer = load("smol");
   DecodeStream stream(*tokenizer);
   stream.push(5);

@@ -1,5 +1,5 @@
 #pragma once
-// What a tokenizer makes of a text as one line, as the golden scripts write it.
+// The tokens of a text as one line, in the format of the golden scripts.
 
 #include <string>
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace xrun {
 
-// Widens a range to whole characters, as Hugging Face's code points are.
-inline ByteRange widened(std::string_view text, ByteRange range) {
+// Extends a range to whole characters, like Hugging Face's code points.
+inline ByteRange extended(std::string_view text, ByteRange range) {
   const bool empty = range.begin == range.end;
   while (range.end < text.size() && is_continuation(text[range.end])) ++range.end;
   if (empty) return {range.end, range.end};
@@ -18,13 +18,13 @@ inline ByteRange widened(std::string_view text, ByteRange range) {
   return range;
 }
 
-// `ids|offsets|decoded|decoded without special tokens`, the offsets widened.
+// Returns `ids|offsets|decoded|decoded without special tokens`, offsets in whole characters.
 inline std::string described(const Tokenizer& tokenizer, const std::string& text,
                              const EncodeOptions& options) {
   const Encoding e = tokenizer.encode(text, options);
   std::string ids, offsets;
   for (size_t i = 0; i < e.ids.size(); ++i) {
-    const ByteRange range = widened(text, e.offsets[i]);
+    const ByteRange range = extended(text, e.offsets[i]);
     ids += (i > 0 ? "," : "") + std::to_string(e.ids[i]);
     offsets += (i > 0 ? "," : "") + std::to_string(range.begin) + "-" + std::to_string(range.end);
   }

@@ -18,7 +18,7 @@ AlignedText normal_form(const std::string& text) {
 
 std::string nfc(const std::string& text) { return std::string(normal_form(text).text()); }
 
-TEST(Nfc, ComposesReordersAndLeavesAlone) {
+TEST(Nfc, ComposesAndReorders) {
   EXPECT_EQ(nfc("e\u0301"), "\u00e9");
   EXPECT_EQ(nfc("e\u0301\u0323"), "\u1eb9\u0301");  // the dot below goes first
   EXPECT_EQ(nfc("e\u0323\u0301"), "\u1eb9\u0301");
@@ -37,7 +37,7 @@ TEST(Nfc, TextInNormalFormStaysAView) {
   EXPECT_EQ(normal_form(text).text().data(), text.data());
 }
 
-TEST(Nfc, AComposedCharacterStandsForTheFirstOfItsCharacters) {
+TEST(Nfc, AComposedCharacterAlignsWithTheFirstOfItsCharacters) {
   const std::string text = "xe\u0301y";
   const AlignedText out = normal_form(text);
   ASSERT_EQ(out.text(), "x\u00e9y");

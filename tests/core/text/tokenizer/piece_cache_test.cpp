@@ -7,7 +7,7 @@
 namespace xrun::piece_cache_test {
 namespace {
 
-// One token a piece: its id is the piece's place among all that were ever cut.
+// Cuts each piece into one token, whose id is the number of pieces cut before.
 struct Cutter {
   std::vector<std::string> cut;
 
@@ -34,7 +34,7 @@ struct Cutter {
   }
 };
 
-TEST(PieceCache, TellsPiecesApartThatDifferInOneByteAnywhere) {
+TEST(PieceCache, SeparatesPiecesThatDifferInOneByte) {
   PieceCache& cache = PieceCache::of(PieceCache::next_serial());
   Cutter cutter;
   for (size_t size = 1; size <= PieceCache::kMaxBytes + 3; ++size) {
@@ -59,7 +59,7 @@ TEST(PieceCache, CutsAShortPieceOnceAndALongOneEachTime) {
             (std::vector<int32_t>{0, 1, 2, 0, 3, 2}));
 }
 
-TEST(PieceCache, ManyMorePiecesThanItHoldsKeepTheirOwnTokens) {
+TEST(PieceCache, PiecesBeyondItsCapacityGetTheirOwnTokens) {
   PieceCache& cache = PieceCache::of(PieceCache::next_serial());
   Cutter cutter;
   std::vector<std::string> pieces;

@@ -37,7 +37,7 @@ TEST(RegexSyntax, CutsWhereHuggingFacesTokenizersCut) {
   }
 }
 
-TEST(RegexSyntax, LeavesTheRestAsItIs) {
+TEST(RegexSyntax, LeavesOtherSyntaxUnchanged) {
   for (const char* regex :
        {"(?i:'s|'t)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*",
         "\\s+(?!\\S)|\\s+", "(?<x>a)\\k{x}", "[^[:space:]]+", "\\p{Han}{2,}?", "\\x{4e2d}*+", ""}) {
@@ -45,7 +45,7 @@ TEST(RegexSyntax, LeavesTheRestAsItIs) {
   }
 }
 
-TEST(RegexSyntax, AnExcerptIsEightyBytesAroundThePlace) {
+TEST(RegexSyntax, AnExcerptIsEightyBytesAroundAnOffset) {
   std::string regex;
   for (int i = 0; i < 100; ++i) regex += "(é" + std::to_string(i % 10) + ")";
   EXPECT_EQ(regex_excerpt("(a", 1), "(a");
@@ -66,7 +66,7 @@ TEST(RegexSyntax, AnExcerptIsEightyBytesAroundThePlace) {
   }
 }
 
-TEST(RegexSyntax, RefusesWhatHasNoSuchForm) {
+TEST(RegexSyntax, RefusesRegexesWithoutAPcre2Form) {
   EXPECT_EQ(error_for("[^a&&b]"),
             "file: the regex [^a&&b] has a negated class with &&, which is not supported");
   EXPECT_NE(error_for("[a[^b]c]").find("a negated class inside another one"), std::string::npos);

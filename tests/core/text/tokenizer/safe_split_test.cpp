@@ -8,7 +8,7 @@ namespace xrun::safe_split_test {
 
 namespace {
 
-// Every border of the text, marked.
+// Returns the text with every split point marked.
 std::string marked(const std::string& text, SplitKinds kinds) {
   std::string out = text;
   for (size_t at = text.size() - 1; at > 0; --at) {
@@ -17,17 +17,17 @@ std::string marked(const std::string& text, SplitKinds kinds) {
   return out;
 }
 
-TEST(TextBorder, SpacesStandAloneBetweenLetters) {
+TEST(SafeSplit, ASpaceSplitIsASingleSpaceBetweenLetters) {
   EXPECT_EQ(marked("ab cd. ef  gh 1 i\tj k'l м н 字 x 한 글", {true, false}),
             "ab| cd. ef  gh 1 i\tj| k'l| м| н 字 x| 한| 글");
 }
 
-TEST(TextBorder, LinesEndInOneLineFeedBetweenVisibleCharacters) {
+TEST(SafeSplit, ALineSplitFollowsASingleLineFeedBetweenVisibleCharacters) {
   EXPECT_EQ(marked("ab\ncd.\nef\n\ngh \nij\n k\n1\nl。\n字\r\nm\u3000\nn\né", {false, true}),
             "ab\n|cd.\n|ef\n\ngh \nij\n k\n1\n|l。\n|字\r\nm\u3000\nn\né");
 }
 
-TEST(TextBorder, TheLastOneWithinReachGoesBeforeTheFirstOneBehindIt) {
+TEST(SafeSplit, TheLastPointWithinReachIsPreferredToTheFirstBeyond) {
   const std::string text = "aa bb cc dd ee";
   EXPECT_EQ(find_safe_split(text, 0, 7, {true, false}), 5u);
   EXPECT_EQ(find_safe_split(text, 5, 7, {true, false}), 8u);

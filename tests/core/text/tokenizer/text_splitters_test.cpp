@@ -1,4 +1,4 @@
-// The hand-written splitters against the regexes that they stand for, run by PCRE2.
+// The hand-written splitters against their regexes in PCRE2.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace xrun::text_splitters_test {
 namespace {
 
 constexpr const char* kRegexes[] = {
-    // GPT-2, Llama-3, Qwen2, Qwen3.5, o200k, tekken, the three of DeepSeek-V3
+    // GPT-2, Llama-3, Qwen2, Qwen3.5, o200k, tekken, and the three stages of DeepSeek-V3
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
@@ -47,7 +47,7 @@ std::string cut(const TextPattern& pattern, std::string_view text) {
   return out;
 }
 
-TEST(TextSplitter, CutsAsTheRegexDoes) {
+TEST(TextSplitters, CutLikeTheirRegex) {
   const Json texts = read_json(source_path("tests/golden/tokenizer_strings.json"));
   const GeneratedStrings generated;
   for (const char* regex : kRegexes) {
@@ -65,18 +65,18 @@ TEST(TextSplitter, CutsAsTheRegexDoes) {
   EXPECT_EQ(make_known_splitter(R"(\p{L}+)"), nullptr);
 }
 
-TEST(TextSplitter, KeepsTheSpaceBeforeAWordWithIt) {
+TEST(TextSplitters, Gpt2KeepsASpaceWithTheWordAfterIt) {
   EXPECT_EQ(cut(*make_gpt2_splitter(), "it's  so 12ab\n"), "[it]['s][ ][ so][ 12][ab][\n]");
 }
 
-TEST(RegexPattern, ABadRegexIsNamedWithItsPlace) {
+TEST(RegexPattern, ABadRegexIsNamedWithItsPath) {
   EXPECT_NE(error_of([] {
               make_regex_pattern("(a", "file: key");
             }).find("file: key: the regex (a cannot be compiled: "),
             std::string::npos);
 }
 
-TEST(RegexPattern, ARegexThatNeverEndsIsGivenUp) {
+TEST(RegexPattern, ARegexThatBacktracksForeverIsAnError) {
   const auto pattern = make_regex_pattern("(a+)+$|(a|aa)+b", "test");
   std::vector<Stretch> out;
   const std::string text(60, 'a');
@@ -84,8 +84,8 @@ TEST(RegexPattern, ARegexThatNeverEndsIsGivenUp) {
             std::string::npos);
 }
 
-TEST(RegexPattern, CharactersNewerThanPcre2sTablesAreWhatTheyAreElsewhere) {
-  // U+1C89 is a letter, U+11DE0 a number that the regex engine does not know yet.
+TEST(RegexPattern, CharactersNewerThanPcre2sTablesKeepTheirCategory) {
+  // U+1C89 is a letter newer than these tables; U+180E is a space to PCRE2 only.
   EXPECT_EQ(cut(*make_regex_pattern(R"(\p{Lu}+)", ""), "a\u1C89b"), "(a][\u1C89](b]");
   EXPECT_EQ(cut(*make_regex_pattern(R"(\s+)", ""), "a\u180Eb"), "(a\u180Eb]");
 }

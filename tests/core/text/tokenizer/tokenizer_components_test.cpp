@@ -1,5 +1,5 @@
-// Every component of tokenizer.json in random company, against Hugging Face's:
-// tests/golden/make/component_goldens.py says what is hashed.
+// Random combinations of all components of tokenizer.json against Hugging Face's
+// (tests/golden/make/component_goldens.py).
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace xrun::tokenizer_components_test {
 
 namespace {
 
-TEST(TokenizerComponents, GiveWhatHuggingFaceGives) {
+TEST(TokenizerComponents, MatchHuggingFace) {
   const Json golden = read_json(source_path("tests/golden/tokenizer_components.json"));
   const GeneratedStrings generated;
   std::vector<std::string> texts;

@@ -1,4 +1,4 @@
-// A text that is tokenised in parts, cut at every border, against the same text at once.
+// Tokenising in parts, cut at every safe split point, against tokenising at once.
 
 #include <gtest/gtest.h>
 
@@ -16,9 +16,9 @@ namespace xrun::tokenizer_encode_test {
 
 namespace {
 
-const std::filesystem::path kFolders = source_path("tests/data/tokenizers");
+const std::filesystem::path kTokenizers = source_path("tests/data/tokenizers");
 
-// Words with every odd thing that may stand beside a border.
+// Returns words with everything odd that may be next to a split point.
 std::string drawn_text(uint64_t seed) {
   static constexpr const char* kPieces[] = {
       "the",  "New York", "of",     "a",    "B",   "don't", "'s",     "'", "é",       "e\u0301",
@@ -61,17 +61,17 @@ void expect_same(const Tokenizer& tokenizer, const std::string& what, uint64_t t
   }
 }
 
-TEST(TokenizerEncode, PartsGiveWhatTheWholeGives) {
-  for (const auto& folder : std::filesystem::directory_iterator(kFolders)) {
+TEST(TokenizerEncode, PartsGiveTheTokensOfTheWhole) {
+  for (const auto& folder : std::filesystem::directory_iterator(kTokenizers)) {
     expect_same(*Tokenizer::load(folder.path()), folder.path().filename().string(), 40);
   }
 }
 
-TEST(TokenizerEncode, PartsGiveWhatTheWholeGivesForEveryComponent) {
+TEST(TokenizerEncode, PartsGiveTheTokensOfTheWholeForEveryComponent) {
   const Json golden = read_json(source_path("tests/golden/tokenizer_components.json"));
   const ScratchFolder folder;
   for (const Json& row : golden.at("rows").as_array()) {
-    const auto base = kFolders / row.at("base").as_string() / "tokenizer.json";
+    const auto base = kTokenizers / row.at("base").as_string() / "tokenizer.json";
     Json json = read_json(base.string());
     for (const auto& [key, value] : row.as_object()) {
       if (key != "base" && key != "hash") json.set(key, value);
@@ -82,12 +82,12 @@ TEST(TokenizerEncode, PartsGiveWhatTheWholeGivesForEveryComponent) {
   }
 }
 
-TEST(TokenizerEncode, ALongTextOfWordsIsGivenAwayInParts) {
+TEST(TokenizerEncode, ALongTextOfWordsIsEncodedInParts) {
   std::string text;
   while (text.size() < 4 * Tokenizer::kPartBytes) text += "word after word\nline after line ";
   for (const char* name :
        {"smol", "llama3", "o200k", "deepseek", "wordpiece", "metaspace", "llama2"}) {
-    const auto tokenizer = Tokenizer::load(kFolders / name);
+    const auto tokenizer = Tokenizer::load(kTokenizers / name);
     size_t given = 0, most = 0;
     EncodeOptions options;
     options.add_post_processor = true;
@@ -101,8 +101,8 @@ TEST(TokenizerEncode, ALongTextOfWordsIsGivenAwayInParts) {
   }
 }
 
-TEST(TokenizerEncode, TheLastPartHasWhatThePostProcessorPutsBehindTheText) {
-  const auto tokenizer = Tokenizer::load(kFolders / "wordpiece");
+TEST(TokenizerEncode, TheLastPartHasThePostProcessorsTokensAfterTheText) {
+  const auto tokenizer = Tokenizer::load(kTokenizers / "wordpiece");
   std::string text;
   while (text.size() < 4 * Tokenizer::kPartBytes) text += "the world of data ";
   EncodeOptions options;
@@ -118,9 +118,9 @@ TEST(TokenizerEncode, TheLastPartHasWhatThePostProcessorPutsBehindTheText) {
   EXPECT_NE(parts.back().front(), around[0]);
 }
 
-TEST(TokenizerEncode, AStripNormalizerLeavesBordersToCutAt) {
+TEST(TokenizerEncode, AStripNormalizerKeepsSplitPoints) {
   const ScratchFolder folder;
-  Json json = read_json((kFolders / "smol/tokenizer.json").string());
+  Json json = read_json((kTokenizers / "smol/tokenizer.json").string());
   std::string text = " \n ";
   while (text.size() < 2 * Tokenizer::kPartBytes) text += " word after word";
   text += "  ";
@@ -142,7 +142,7 @@ TEST(TokenizerEncode, AStripNormalizerLeavesBordersToCutAt) {
 
 TEST(TokenizerEncode, ABpeTokenizerModelIsCutAtSpacesWithAndWithoutLegacyPrefixes) {
   const ScratchFolder folder;
-  folder.write("tokenizer.model", read_file(kFolders / "sp_bpe/tokenizer.model"));
+  folder.write("tokenizer.model", read_file(kTokenizers / "sp_bpe/tokenizer.model"));
   for (const char* config : {R"({"legacy": true})", R"({"legacy": false})"}) {
     folder.write("tokenizer_config.json", config);
     const auto tokenizer = Tokenizer::load(folder.path());
@@ -157,8 +157,8 @@ TEST(TokenizerEncode, ABpeTokenizerModelIsCutAtSpacesWithAndWithoutLegacyPrefixe
   }
 }
 
-TEST(TokenizerEncode, TheTokensOfALongTextHaveTheRoomThatTheyNeed) {
-  const auto tokenizer = Tokenizer::load(kFolders / "smol");
+TEST(TokenizerEncode, TheTokensOfALongTextWasteLittleMemory) {
+  const auto tokenizer = Tokenizer::load(kTokenizers / "smol");
   std::string text;
   while (text.size() < 9 * Tokenizer::kPartBytes) text += "the world of data ";
   const Encoding encoding = tokenizer->encode(text);
@@ -166,8 +166,8 @@ TEST(TokenizerEncode, TheTokensOfALongTextHaveTheRoomThatTheyNeed) {
   EXPECT_LT(double(encoding.offsets.capacity()), 1.2 * double(encoding.offsets.size()));
 }
 
-TEST(TokenizerEncode, ALongTextIsLeftWhereTheUserInterrupts) {
-  const auto tokenizer = Tokenizer::load(kFolders / "smol");
+TEST(TokenizerEncode, AnInterruptEndsTheEncodingOfALongText) {
+  const auto tokenizer = Tokenizer::load(kTokenizers / "smol");
   std::string text;
   while (text.size() < 9 * Tokenizer::kPartBytes) text += "the world of data ";
   request_interrupt(2);
@@ -176,7 +176,7 @@ TEST(TokenizerEncode, ALongTextIsLeftWhereTheUserInterrupts) {
 }
 
 TEST(TokenizerEncode, AnEmptyTextIsOnePart) {
-  const auto tokenizer = Tokenizer::load(kFolders / "smol");
+  const auto tokenizer = Tokenizer::load(kTokenizers / "smol");
   int given = 0;
   tokenizer->encode_parts("", {}, [&](Encoding&& part) {
     ++given;

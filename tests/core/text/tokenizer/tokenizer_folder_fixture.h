@@ -1,5 +1,5 @@
 #pragma once
-// Folders of small tokenizers, and what is said about them.
+// Folders of small tokenizers, and their error messages.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 namespace xrun {
 
-// A tokenizer.json of the characters a, b, c and their merges.
+// Returns a tokenizer.json of the characters a, b, c and their merges.
 inline Json small_tokenizer() {
   return parse_json(R"({"version": "1.0", "added_tokens": [], "normalizer": null,
       "pre_tokenizer": null, "post_processor": null, "decoder": {"type": "Fuse"},
@@ -25,7 +25,7 @@ inline Json small_tokenizer() {
 class TokenizerFolder : public testing::Test {
  protected:
   std::shared_ptr<const Tokenizer> load() const { return Tokenizer::load(folder_.path()); }
-  // Returns what load() says, without the folder's own name.
+  // Returns the message of load(), with DIR for the folder's path.
   std::string failure() const {
     return failure_of([&] { load(); });
   }

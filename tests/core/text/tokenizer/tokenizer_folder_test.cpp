@@ -10,7 +10,7 @@ namespace xrun::tokenizer_folder_test {
 
 namespace {
 
-// Names and texts as "name=text name=text".
+// Returns "name=text name=text".
 std::string read(const ScratchFolder& folder, const char* config) {
   std::string out;
   for (const auto& [name, text] :
@@ -20,7 +20,7 @@ std::string read(const ScratchFolder& folder, const char* config) {
   return out;
 }
 
-TEST(FolderTemplates, ATextAnObjectAndAListAreTheSame) {
+TEST(TokenizerFolderTemplates, ATextAnObjectAndAListAreEquivalent) {
   const ScratchFolder folder;
   EXPECT_EQ(read(folder, R"({"chat_template": "T"})"), "default=T");
   EXPECT_EQ(read(folder, R"({"chat_template": {"default": "T", "rag": "R"}})"), "default=T rag=R");
@@ -32,27 +32,27 @@ TEST(FolderTemplates, ATextAnObjectAndAListAreTheSame) {
   EXPECT_EQ(read(folder, "{}"), "");
 }
 
-TEST(FolderTemplates, FilesGoBeforeTheConfiguration) {
+TEST(TokenizerFolderTemplates, FilesPrecedeTheConfiguration) {
   const ScratchFolder folder;
   std::filesystem::create_directory(folder.path() / kNamedTemplateFolder);
   folder.write("additional_chat_templates/tool_use.jinja", "U");
   folder.write("additional_chat_templates/note.txt", "no template");
-  // Also where none of them is the default: the configuration is not asked then.
+  // Any file hides the configuration, even without a default.
   EXPECT_EQ(read(folder, R"({"chat_template": "T"})"), "tool_use=U");
   folder.write("chat_template.jinja", "J");
   EXPECT_EQ(read(folder, R"({"chat_template": [{"name": "rag", "template": "R"}]})"),
             "default=J tool_use=U");
 }
 
-TEST(FolderTemplates, AFolderThatCannotBeListedIsAnError) {
+TEST(TokenizerFolderTemplates, AFolderThatCannotBeListedIsAnError) {
   const ScratchFolder folder;
-  folder.write(kNamedTemplateFolder, "a file in the folder's place");
+  folder.write(kNamedTemplateFolder, "a file instead of the folder");
   EXPECT_EQ(error_of([&] { read(folder, R"({"chat_template": "T"})"); }),
             (folder.path() / kNamedTemplateFolder).string() +
                 ": cannot list the folder: Not a directory");
 }
 
-TEST(FolderTemplates, WhatIsNoTemplateIsNamed) {
+TEST(TokenizerFolderTemplates, AWrongTemplateIsNamed) {
   const ScratchFolder folder;
   EXPECT_EQ(
       error_of([&] { read(folder, R"({"chat_template": 3})"); }),

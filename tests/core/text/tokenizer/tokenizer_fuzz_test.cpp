@@ -1,5 +1,4 @@
-// A tokenizer.json and a tokenizer.model are another's files: whatever stands in them, loading ends
-// with a tokenizer that works or with an Error.
+// Any tokenizer.json or tokenizer.model gives a working tokenizer or an Error.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +16,7 @@ namespace {
 
 constexpr int kMutations = 1500;  // of each file
 
-// Numbers that are drawn one after the other from a seed.
+// A sequence of random numbers from a seed.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : seed_(seed) {}
@@ -28,7 +27,7 @@ class Draw {
   uint64_t count_ = 0;
 };
 
-// What the fuzzer knows of the format: values that matter somewhere.
+// Values that the format gives a meaning.
 constexpr const char* kTokens[] = {"null",
                                    "true",
                                    "false",
@@ -79,7 +78,7 @@ std::string mutated(std::string text, Draw& draw) {
       case 2: text.insert(at, text.substr(draw.below(text.size()), size)); break;
       case 3: text.replace(at, size, kTokens[draw.below(std::size(kTokens))]); break;
       case 4: text.resize(at); break;
-      default: {  // a whole value by another one
+      default: {  // replace a whole value
         const size_t colon = std::min(text.find(':', at), text.size() - 1);
         const size_t end = std::min(text.find_first_of(",}]", colon), text.size());
         text.replace(colon + 1, end - colon - 1, kTokens[draw.below(std::size(kTokens))]);
@@ -89,8 +88,8 @@ std::string mutated(std::string text, Draw& draw) {
   return text;
 }
 
-// Returns the file with the first pieces and their merges alone, so that more mutations hit the
-// structure around them.
+// Returns the file with only its first pieces and their merges, so that more mutations hit the
+// structure.
 std::string with_fewer_pieces(Json json) {
   Json& vocab = *json.find("model")->find("vocab");
   if (vocab.is_array()) {
@@ -98,18 +97,18 @@ std::string with_fewer_pieces(Json json) {
     return dump_json(json);
   }
   vocab.as_object().resize(std::min<size_t>(vocab.size(), 280));
-  Json kept = Json::array();
+  Json remaining = Json::array();
   const Json* merges = json.find("model")->find("merges");
   for (const Json& merge : merges ? merges->as_array() : Json::Array()) {
     const std::string& left = merge.as_array()[0].as_string();
     const std::string& right = merge.as_array()[1].as_string();
-    if (vocab.find(left) && vocab.find(right) && vocab.find(left + right)) kept.push_back(merge);
+    if (vocab.find(left) && vocab.find(right) && vocab.find(left + right)) remaining.push_back(merge);
   }
-  if (merges != nullptr) json.find("model")->set("merges", std::move(kept));
+  if (merges != nullptr) json.find("model")->set("merges", std::move(remaining));
   return dump_json(json);
 }
 
-// Returns a file with every component that the others do not have.
+// Returns a file with the components that no other file has.
 Json with_all_components() {
   Json json = parse_json(read_file(source_path("tests/data/tokenizers/wordpiece/tokenizer.json")),
                          "wordpiece");

@@ -1,5 +1,4 @@
-// Every tokenizer against Hugging Face's: tests/golden/make/tokenizer_goldens.py says what is
-// checksummed.
+// Every tokenizer against Hugging Face's (tests/golden/make/tokenizer_goldens.py).
 
 #include <gtest/gtest.h>
 
@@ -47,7 +46,7 @@ uint32_t crc32(std::string_view bytes, uint32_t crc = 0) {
   return ~crc;
 }
 
-// The three ways of encoding, one after the other.
+// Returns the text encoded with three sets of options.
 std::string described_all(const Tokenizer& tokenizer, const std::string& text) {
   EncodeOptions plain, special, post;
   special.all_special = true;
@@ -68,7 +67,7 @@ fs::path folder_of(const std::string& name) {
                                    : shared_data() / "tokenizers" / name;
 }
 
-// The folder of a tokenizer of tokenizer_generated.json; "llama2 model" is its tokenizer.model
+// Returns the folder of a tokenizer of tokenizer_generated.json; "llama2 model" is its tokenizer.model
 // alone.
 fs::path generated_folder_of(const std::string& name, const ScratchFolder& scratch) {
   if (name == "smollm2") {
@@ -90,7 +89,7 @@ std::string without_lost_bytes(const Tokenizer& tokenizer, const std::string& te
   return line.replace(begin, line.find('|', begin) - begin, "-");
 }
 
-// tests/golden/make/generated_goldens.py says what is hashed.
+// The hashes are those of tests/golden/make/generated_goldens.py.
 TEST(TokenizerGenerated, MatchThePackagesOnAHundredThousandStringsSlow) {
   constexpr uint64_t kBlock = 1000;
   const GeneratedStrings generated;
@@ -101,7 +100,7 @@ TEST(TokenizerGenerated, MatchThePackagesOnAHundredThousandStringsSlow) {
   for (const auto& [name, hashes] : golden.as_object()) {
     const ScratchFolder scratch;
     const fs::path folder = generated_folder_of(name, scratch);
-    if (!fs::exists(folder)) continue;  // larger ones that are not at hand
+    if (!fs::exists(folder)) continue;  // a larger one that is not on this machine
     const auto tokenizer = Tokenizer::load(folder);
     const bool is_model =
         fs::exists(folder / "tokenizer.model") && !fs::exists(folder / "tokenizer.json");
@@ -163,7 +162,7 @@ TEST(TokenizerGoldenFiles, MatchHuggingFaceOnEveryLineOfTheSharedDataSlow) {
     bytes << file.rdbuf();
     const std::string text = bytes.str();
     uint32_t sum = 0;
-    for (size_t at = 0; at <= text.size();) {  // the text after the last '\n' is a line, too
+    for (size_t at = 0; at <= text.size();) {  // the text after the last '\n' is also a line
       const size_t end = std::min(text.find('\n', at), text.size());
       sum = crc32(described(*tokenizer, text.substr(at, end - at), options), sum);
       at = end + 1;

@@ -1,4 +1,4 @@
-// What a tokenizer.json may hold, and what is said about one that is wrong.
+// Valid and invalid tokenizer.json files.
 
 #include "tests/core/text/tokenizer/tokenizer_folder_fixture.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 using TokenizerJson = TokenizerFolder;
 
-TEST_F(TokenizerJson, AnUnsupportedComponentIsNamedWithItsPlace) {
+TEST_F(TokenizerJson, AnUnsupportedComponentIsNamedWithItsPath) {
   Json json = small_tokenizer();
   json.set("normalizer", parse_json(R"({"type": "Sequence", "normalizers": [
       {"type": "NFC"}, {"type": "Uppercase"}]})",
@@ -28,7 +28,7 @@ struct BadModel {
 class TokenizerJsonBadModel : public TokenizerFolder,
                               public testing::WithParamInterface<BadModel> {};
 
-TEST_P(TokenizerJsonBadModel, SaysWhatIsWrongAndWhere) {
+TEST_P(TokenizerJsonBadModel, IsAnErrorWithItsPath) {
   Json json = small_tokenizer();
   const Json bad = parse_json(GetParam().model, "bad");
   for (const auto& [key, value] : bad.as_object()) json.find("model")->set(key, value);
@@ -83,7 +83,7 @@ TEST_F(TokenizerJson, APieceThatAppearsTwiceIsAnError) {
             "DIR/tokenizer.json: model.vocab: the piece \"a\" appears twice, as ids 0 and 9");
 }
 
-TEST_F(TokenizerJson, MergesMayStandBeforeTheVocabulary) {
+TEST_F(TokenizerJson, MergesMayPrecedeTheVocabulary) {
   std::string text = dump_json(small_tokenizer());
   const std::string merges = "\"merges\":[\"a b\",\"ab c\"]";
   text.erase(text.find("," + merges), merges.size() + 1);
@@ -117,7 +117,7 @@ TEST_F(TokenizerJson, BrokenJsonIsReportedWithLineAndColumn) {
   EXPECT_EQ(failure(), "DIR/tokenizer.json: the key \"model\" is missing");
 }
 
-TEST_F(TokenizerJson, AnUnknownCharacterWithoutAnUnknownTokenSaysSoWhenItIsNeeded) {
+TEST_F(TokenizerJson, AMissingUnknownTokenIsAnErrorWhenATextNeedsIt) {
   Json json = small_tokenizer();
   json.find("model")->set("unk_token", "<unk>");
   write(json);
@@ -138,7 +138,7 @@ TEST_F(TokenizerJson, AKeyThatAppearsTwiceIsAnError) {
   }
 }
 
-TEST_F(TokenizerJson, AnEmptyPieceIsAnIdThatNoTextHas) {
+TEST_F(TokenizerJson, NoTextHasTheIdOfAnEmptyPiece) {
   Json json = small_tokenizer();
   json.set("model", parse_json(R"({"type": "Unigram", "unk_id": 0, "vocab":
       [["<unk>", 0], ["a", -1], ["", -2], ["b", -1]]})",
@@ -163,7 +163,7 @@ TEST_F(TokenizerJson, SplittingAtAnEmptyStringCutsEveryCharacter) {
   EXPECT_EQ(load()->encode("abc").ids, (std::vector<int32_t>{0, 1, 2}));
 }
 
-TEST_F(TokenizerJson, StagesThatMultiplyATextAreAnErrorWithTheirPlace) {
+TEST_F(TokenizerJson, StagesThatMultiplyATextAreAnErrorWithTheirPath) {
   const Json twice = parse_json(R"({"type": "Replace", "pattern": {"String": "a"},
       "content": "aa"})",
                                 "");
@@ -190,7 +190,7 @@ TEST_F(TokenizerJson, StagesThatMultiplyATextAreAnErrorWithTheirPlace) {
   EXPECT_NE(failure_of([&] { load()->encode("é"); }).find("pretokenizers["), std::string::npos);
 }
 
-TEST_F(TokenizerJson, AddedTokensThatThePackageNumbersOtherwiseAreSaid) {
+TEST_F(TokenizerJson, AddedTokensThatThePackageNumbersOtherwiseAreReported) {
   Json json = small_tokenizer();
   json.set("added_tokens", parse_json(R"([{"id": 9, "content": "<x>", "special": true}])", ""));
   write(json);

@@ -1,4 +1,4 @@
-// What a folder may hold, and what is said about folders that are wrong.
+// Valid and invalid model folders.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace xrun::tokenizer_load_test {
 
 namespace {
 
-// A byte-level vocabulary: the 256 bytes, then "he" (256), "hel" (257), "12" (258).
+// Returns a byte-level vocabulary: the 256 bytes, then "he" (256), "hel" (257), "12" (258).
 Json byte_vocabulary() {
   Json vocab = Json::object();
   for (int b = 0; b < 256; ++b) {
@@ -42,19 +42,19 @@ TEST_F(TokenizerLoad, AFolderWithoutATokenizerIsAnError) {
             "nor tokenizer.model");
 }
 
-TEST_F(TokenizerLoad, AFolderThatCannotBeLookedAtIsNamedWithTheReason) {
+TEST_F(TokenizerLoad, AFolderThatCannotBeReadIsNamedWithTheReason) {
   const std::string endless = folder_.path() / std::string(300, 'a');
   EXPECT_EQ(error_of([&] { Tokenizer::load(endless); }),
             endless + "/tokenizer_config.json: cannot be looked at: File name too long");
 }
 
-TEST_F(TokenizerLoad, VocabAndMergesAreReadAsTheirClassSays) {
+TEST_F(TokenizerLoad, TheClassSelectsTheStagesOfVocabAndMerges) {
   write_vocab_and_merges();
   const auto ids = [&](const char* config, const std::string& text) {
     write("tokenizer_config.json", config);
     return load()->encode(text).ids;
   };
-  // GPT-2 keeps a run of digits, Qwen2 takes them one by one and composes accents.
+  // GPT-2 keeps a run of digits; Qwen2 separates digits and composes accents.
   EXPECT_EQ(ids(R"({"tokenizer_class": "GPT2Tokenizer"})", "hel12"),
             (std::vector<int32_t>{257, 258}));
   EXPECT_EQ(ids(R"({"tokenizer_class": "Qwen2TokenizerFast"})", "hel12"),
@@ -93,7 +93,7 @@ TEST_F(TokenizerLoad, APrefixSpaceThatTokenizerJsonContradictsIsRefused) {
   EXPECT_EQ(failure(), "");
 }
 
-TEST_F(TokenizerLoad, DamagedMergesAreAnErrorOfFinishLoadingAndOfEveryText) {
+TEST_F(TokenizerLoad, DamagedMergesFailInFinishLoadingAndInEveryText) {
   write_vocab_and_merges();
   write("merges.txt", "h e\nh e l\n");
   const auto tokenizer = load();
@@ -121,7 +121,7 @@ TEST_F(TokenizerLoad, WithoutAClassTheModelTypeDecides) {
   EXPECT_NE(failure().find("the model_type bloom does not decide"), std::string::npos);
 }
 
-TEST_F(TokenizerLoad, WithoutAnyNameAByteVocabularyIsGpt2s) {
+TEST_F(TokenizerLoad, AnUnnamedByteVocabularyIsReadAsGpt2) {
   write_vocab_and_merges();
   EXPECT_EQ(load()->encode("12").ids, (std::vector<int32_t>{258}));
   write("vocab.json", R"({"a": 0, "b": 1})");
@@ -161,7 +161,7 @@ TEST_F(TokenizerLoad, RolesAndAddedTokensComeFromTheSettings) {
   EXPECT_EQ(load()->chat_template(), "J");
 }
 
-TEST_F(TokenizerLoad, AGitLfsPointerIsToldFromADamagedFile) {
+TEST_F(TokenizerLoad, AGitLfsPointerHasItsOwnMessage) {
   for (const char* name : {"tokenizer.model", "tokenizer.json"}) {
     write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
     EXPECT_EQ(failure(), fmt::format("DIR/{}: is a Git LFS pointer, not the file that it stands for; "
@@ -170,7 +170,7 @@ TEST_F(TokenizerLoad, AGitLfsPointerIsToldFromADamagedFile) {
   }
 }
 
-TEST_F(TokenizerLoad, TheDigestFollowsTheTokensAndNotTheTemplate) {
+TEST_F(TokenizerLoad, TheDigestCoversTokensButNotTheTemplate) {
   write(small_tokenizer());
   const std::string digest = load()->digest();
   write("tokenizer_config.json", R"({"chat_template": "x"})");

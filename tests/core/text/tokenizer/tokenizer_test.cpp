@@ -38,7 +38,7 @@ TEST(Tokenizer, OffsetsOfByteLevelTokensTileTheText) {
         at = range.end;
       }
       ASSERT_EQ(at, text.size());
-      // These two take spaces along, which their spelling does not have.
+      // These two tokens take adjacent spaces, which decoding does not restore.
       const bool strips = text.find("</think>") != text.npos || text.find("[MASK]") != text.npos;
       if (!strips) {
         ASSERT_EQ(tokenizer->decode(e.ids), text);
@@ -47,7 +47,7 @@ TEST(Tokenizer, OffsetsOfByteLevelTokensTileTheText) {
   }
 }
 
-TEST(Tokenizer, ATokenThatHoldsPartOfACharacterHasExactlyItsBytes) {
+TEST(Tokenizer, ATokenOfPartOfACharacterHasExactlyItsBytes) {
   for (const char* name : {"smol", "llama2"}) {  // byte-level; byte fallback
     const Encoding e = Tokenizer::load(kFolders / name)->encode("a\U0001F600");
     ASSERT_EQ(e.ids.size(), 5u) << name;
@@ -85,7 +85,7 @@ TEST(Tokenizer, PlainAddedTokensMatchInAnyTextLongestFirst) {
   EXPECT_EQ(e.offsets.back(), (ByteRange{16, 23}));
 }
 
-TEST(Tokenizer, InvalidBytesAreReadAsReplacementCharactersWithTheirOwnOffsets) {
+TEST(Tokenizer, InvalidBytesBecomeReplacementCharactersAndKeepTheirOffsets) {
   const auto tokenizer = smol();
   const std::string text = "a\xFF\xF0\x9F\x98z";  // a lone byte, then three of a cut-off character
   const Encoding e = tokenizer->encode(text);
@@ -130,7 +130,7 @@ TEST(Tokenizer, ManyThreadsGetTheSameTokens) {
   for (const auto& result : results) EXPECT_EQ(result, results[0]);
 }
 
-TEST(Tokenizer, AWordIsTokenisedAlikeWhateverStandsInTheCache) {
+TEST(Tokenizer, TheCacheOfAnotherTokenizerDoesNotMatter) {
   const auto first = smol(), second = Tokenizer::load(kFolders / "llama3");
   const std::string text = "the cat and the hat";
   const std::vector<int32_t> a = first->encode(text).ids, b = second->encode(text).ids;

@@ -30,7 +30,7 @@ TEST(Vocabulary, FindsEveryPieceByIdAndIdByPiece) {
   EXPECT_FALSE(vocabulary.has(-1));
 }
 
-TEST(Vocabulary, AnEmptyOneFindsNothing) {
+TEST(Vocabulary, AnEmptyVocabularyFindsNothing) {
   Vocabulary vocabulary;
   EXPECT_FALSE(vocabulary.find("a"));
   vocabulary.finish("test");

@@ -6,14 +6,14 @@ namespace xrun::unicode_test {
 
 namespace {
 
-TEST(Unicode, KindsAreThoseOfTheRegexEngine) {
+TEST(Unicode, KindsMatchTheRegexEngine) {
   EXPECT_EQ(char_kind('a'), CharKind::kLetter);
   EXPECT_EQ(char_kind(0x4E00), CharKind::kLetter);
   EXPECT_EQ(char_kind(0x0660), CharKind::kNumber);
   EXPECT_EQ(char_kind(0x2167), CharKind::kNumber);   // a Roman numeral
   EXPECT_EQ(char_kind(0x00B2), CharKind::kNumber);   // superscript two
-  EXPECT_EQ(char_kind(0x0301), CharKind::kOther);    // a mark is no letter
-  EXPECT_EQ(char_kind(0x180E), CharKind::kOther);    // not a space any more
+  EXPECT_EQ(char_kind(0x0301), CharKind::kOther);    // a mark is not a letter
+  EXPECT_EQ(char_kind(0x180E), CharKind::kOther);    // no longer a space
   EXPECT_EQ(char_kind(0x1F600), CharKind::kOther);
   EXPECT_EQ(char_kind(0x32000), CharKind::kLetter);  // CJK extension H, Unicode 15
 }
@@ -26,7 +26,7 @@ TEST(Unicode, ThereAreTwentyFiveSpaces) {
   EXPECT_EQ(char_kind(0x3000), CharKind::kSpace);
 }
 
-TEST(Unicode, UpperPlanesFollowTheirRule) {
+TEST(Unicode, UpperPlanesFollowARule) {
   EXPECT_EQ(category(0xE0001), Category::kCf);
   EXPECT_EQ(category(0xE0100), Category::kMn);
   EXPECT_EQ(category(0xF0000), Category::kCo);
@@ -43,7 +43,7 @@ TEST(Unicode, DigitsFollowANewerUnicodeThanNumbers) {
   EXPECT_FALSE(is_numeric('x'));
 }
 
-TEST(Unicode, WordCharactersAreRusts) {
+TEST(Unicode, WordCharactersMatchRust) {
   for (const uint32_t c : {0x5Fu, 0x61u, 0x301u, 0x200Du, 0x24B6u, 0x2167u, 0x203Fu}) {
     EXPECT_TRUE(is_word(c)) << c;
   }
