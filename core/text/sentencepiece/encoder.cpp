@@ -7,7 +7,7 @@
 
 namespace {
 
-class Encoder : public xrun::SentencePieceEncoder {
+class LibraryEncoder : public xrun::SentencePieceEncoder {
  public:
   // Returns an error message, or "".
   std::string load(const std::string& bytes) {
@@ -40,7 +40,7 @@ class Encoder : public xrun::SentencePieceEncoder {
 extern "C" const xrun::SentencePieceEncoder* xrun_make_sentencepiece_encoder(
     const std::string& bytes, std::string& message) {
   try {
-    auto encoder = std::make_unique<Encoder>();
+    auto encoder = std::make_unique<LibraryEncoder>();
     message = encoder->load(bytes);
     return message.empty() ? encoder.release() : nullptr;
   } catch (const std::exception& error) {

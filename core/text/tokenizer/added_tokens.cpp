@@ -87,12 +87,12 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
     insert(passes_[token.normalized], normal_forms_.back(), int32_t(i));
     if (!token.normalized) continue;
     crosses_splits_ = crosses_splits_ || token.lstrip || token.rstrip || token.single_word ||
-                       mixes_spaces(normal_forms_.back());
+                      mixes_spaces(normal_forms_.back());
   }
-  for (Pass& pass : passes_) pass.finder.finish();
+  for (TokenPass& pass : passes_) pass.finder.finish();
 }
 
-void AddedTokens::insert(Pass& pass, std::string_view form, int32_t token) {
+void AddedTokens::insert(TokenPass& pass, std::string_view form, int32_t token) {
   const AddedToken& added = tokens_[size_t(token)];
   // The package would find an empty token between any two characters.
   XRUN_CHECK(!form.empty(),
@@ -120,7 +120,7 @@ const std::string& AddedTokens::decoded(const AddedToken& token) const {
 
 void AddedTokens::find_all(const AlignedText& text, bool normalized, const SpecialRanges& special,
                            std::vector<AddedMatch>& out) const {
-  const Pass& pass = passes_[normalized];
+  const TokenPass& pass = passes_[normalized];
   if (pass.finder.empty() || (special.none() && !pass.has_plain)) return;
   const std::string_view bytes = text.text();
   // The longest allowed token at each byte, from back to front.

@@ -61,7 +61,9 @@ class AddedTokens {
   const std::string& decoded(const AddedToken& token) const;
 
   // Returns what the pass over normalised text leaves of a split point: all or nothing.
-  SafeSplit split_after(SafeSplit split) const { return crosses_splits_ ? SafeSplit::kNone : split; }
+  SafeSplit split_after(SafeSplit split) const {
+    return crosses_splits_ ? SafeSplit::kNone : split;
+  }
 
   // Appends the longest tokens of one of Hugging Face's two passes, from left to right: with
   // `normalized` false those that match the input, with true those that match normalised text.
@@ -69,17 +71,17 @@ class AddedTokens {
                 std::vector<AddedMatch>& out) const;
 
  private:
-  struct Pass {
+  struct TokenPass {
     TokenFinder finder;
     bool has_plain = false;  // a token that is not special
   };
-  void insert(Pass& pass, std::string_view form, int32_t token);
+  void insert(TokenPass& pass, std::string_view form, int32_t token);
 
   std::vector<AddedToken> tokens_;
   std::vector<std::string> normal_forms_;  // one a token; the content if it is not normalised
   std::unordered_map<int32_t, size_t> by_id_;
   std::unordered_map<std::string_view, size_t> by_content_;
-  Pass passes_[2];  // by AddedToken::normalized
+  TokenPass passes_[2];  // by AddedToken::normalized
   bool crosses_splits_ = false;
 };
 
@@ -87,8 +89,8 @@ class AddedTokens {
 AddedToken read_added_token(const Json& json, const std::string& where);
 
 // The Python package `tokenizers` numbers the added tokens that are not in the vocabulary
-// consecutively after it, whatever ids tokenizer.json gives them; xrun keeps the file's ids. Returns
-// a sentence naming the first token (in the file's order) whose ids differ, or "".
+// consecutively after it, whatever ids tokenizer.json gives them; xrun keeps the file's ids.
+// Returns a sentence naming the first token (in the file's order) whose ids differ, or "".
 std::string package_numbering(const std::vector<AddedToken>& added, const Vocabulary& vocabulary);
 
 }  // namespace xrun

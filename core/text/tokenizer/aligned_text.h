@@ -1,5 +1,6 @@
 #pragma once
-// Text on its way through a tokenizer; each byte is aligned with the bytes of the input it stands for.
+// Text on its way through a tokenizer; each byte is aligned with the bytes of the input it stands
+// for.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,9 +33,9 @@ struct CharacterEdit {
   int32_t change;
 };
 
-// A text of valid UTF-8 and, for each of its bytes, a range of the input. An unchanged text is a view
-// of the input, which must outlive it. A text may grow to 64 times the input plus 1 MiB, and to
-// 4 GiB; beyond that TextGrowth is thrown.
+// A text of valid UTF-8 and, for each of its bytes, a range of the input. An unchanged text is a
+// view of the input, which must outlive it. A text may grow to 64 times the input plus 1 MiB, and
+// to 4 GiB; beyond that TextGrowth is thrown.
 class AlignedText {
  public:
   AlignedText() = default;

@@ -53,8 +53,10 @@ class MergeReader {
 
   // Returns the id of left + right; most vocabularies list results in the order of their merges.
   int32_t find_result(const Pair& pair, size_t i) {
-    XRUN_CHECK(pair.right.size() >= prefix_, "{}[{}]: the piece \"{}\" does not begin with the "
-               "continuing_subword_prefix", where_, rank_ + i, pair.right);
+    XRUN_CHECK(pair.right.size() >= prefix_,
+               "{}[{}]: the piece \"{}\" does not begin with the "
+               "continuing_subword_prefix",
+               where_, rank_ + i, pair.right);
     const std::string_view right = pair.right.substr(prefix_);
     const size_t size = pair.left.size() + right.size();
     if (guess_ < vocabulary_.size()) {
@@ -153,7 +155,8 @@ BpeOptions read_bpe_options(const ModelSource& source) {
   options.ignore_merges = source.flag("ignore_merges");
   XRUN_CHECK(!options.byte_fallback || (options.prefix.empty() && options.suffix.empty()),
              "{}: byte_fallback with a continuing_subword_prefix or an end_of_word_suffix is not "
-             "supported", source.where);
+             "supported",
+             source.where);
   return options;
 }
 
@@ -192,8 +195,8 @@ std::unique_ptr<const TokenModel> read_bpe(const ModelSource& source) {
     simdjson::ondemand::document document = parser.iterate(padded(source.member("merges")));
     return read_merges(document.get_array(), known, prefix, source.where + ".merges");
   };
-  auto model = std::make_unique<Bpe>(std::move(vocabulary), merges, std::move(options),
-                                     source.maps_bytes);
+  auto model =
+      std::make_unique<Bpe>(std::move(vocabulary), merges, std::move(options), source.maps_bytes);
   model->finish_loading();  // the source's bytes are freed after this
   return model;
 }

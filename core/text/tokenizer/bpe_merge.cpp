@@ -10,8 +10,8 @@ namespace xrun {
 
 MergeTable::MergeTable(size_t expected)
     : size_(std::bit_ceil(std::max<size_t>(16, expected + expected / 2))),
-      buffer_(size_ * sizeof(Slot)),
-      slots_(buffer_.as<Slot>()),
+      buffer_(size_ * sizeof(MergeSlot)),
+      slots_(buffer_.as<MergeSlot>()),
       bit_buffer_(size_),
       bits_(bit_buffer_.as<uint64_t>()),
       mask_(size_ - 1),

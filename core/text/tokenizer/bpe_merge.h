@@ -1,6 +1,6 @@
 #pragma once
-// The merges of a byte-pair model, and the loop that applies them: the best-ranked pair of neighbours
-// first, the leftmost of equals, until no pair merges.
+// The merges of a byte-pair model, and the loop that applies them: the best-ranked pair of
+// neighbours first, the leftmost of equals, until no pair merges.
 
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +40,7 @@ class MergeTable {
 
  private:
   static constexpr uint64_t kEmpty = 0;
-  struct Slot {
+  struct MergeSlot {
     uint64_t key;
     Merge merge;
   };
@@ -54,7 +54,7 @@ class MergeTable {
 
   size_t size_;
   ZeroedBuffer buffer_;
-  Slot* slots_;  // in the buffer; at most three quarters full
+  MergeSlot* slots_;  // in the buffer; at most three quarters full
   ZeroedBuffer bit_buffer_;
   uint64_t* bits_;  // a filter of eight bits a slot, in which one bit a key is set
   size_t count_ = 0;

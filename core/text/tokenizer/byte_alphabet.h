@@ -1,11 +1,11 @@
 #pragma once
-// Two spellings of bytes in vocabularies: GPT-2's byte alphabet, a printable character for each byte
-// (a space is U+0120), and the byte tokens <0x00> to <0xFF>.
-
-#include "core/text/tokenizer/aligned_text.h"
+// Two spellings of bytes in vocabularies: GPT-2's byte alphabet, a printable character for each
+// byte (a space is U+0120), and the byte tokens <0x00> to <0xFF>.
 
 #include <string>
 #include <string_view>
+
+#include "core/text/tokenizer/aligned_text.h"
 
 namespace xrun {
 
@@ -21,8 +21,8 @@ bool append_unspelled(std::string& out, std::string_view spelling);
 // Returns the number of bytes inserted.
 size_t insert_spelled(AlignedTextBuilder& out, const AlignedText& text, size_t begin, size_t end);
 
-// Returns the byte that a byte token spells, or -1. Like Hugging Face, reads a sign before one digit
-// as a digit 0: <0x+5>.
+// Returns the byte that a byte token spells, or -1. Like Hugging Face, reads a sign before one
+// digit as a digit 0: <0x+5>.
 int spelled_byte(std::string_view token);
 
 }  // namespace xrun

@@ -1,5 +1,6 @@
 // A unit of the trie (Darts-clone): bits 0-7 the label, bit 8 set if a leaf follows, bits 10-30 the
-// offset to the children, times 256 if bit 9 is set. Bit 31 marks a leaf; its other bits are a value.
+// offset to the children, times 256 if bit 9 is set. Bit 31 marks a leaf; its other bits are a
+// value.
 
 #include "core/text/tokenizer/charsmap.h"
 
@@ -31,8 +32,7 @@ int base64_value(char c) {
 Charsmap::Charsmap(std::string_view bytes, const std::string& where) {
   const uint32_t size = bytes.size() < 4 ? 0 : read_unit(bytes, 0);
   XRUN_CHECK(bytes.size() >= 4 && size <= bytes.size() - 4 && size % 4 == 0 && size > 0,
-             "{}: the table of {} bytes claims a trie of {} bytes", where, bytes.size(),
-             size);
+             "{}: the table of {} bytes claims a trie of {} bytes", where, bytes.size(), size);
   for (size_t at = 4; at < 4 + size_t(size); at += 4) units_.push_back(read_unit(bytes, at));
   texts_ = bytes.substr(4 + size_t(size));
   XRUN_CHECK(is_valid_utf8(texts_), "{}: the texts of the table are not UTF-8", where);

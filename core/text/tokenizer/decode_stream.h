@@ -6,9 +6,9 @@
 
 namespace xrun {
 
-// Concatenated, the results of push() and finish() are Tokenizer::decode() of all ids. None ends inside
-// a character: text that may still change (an unfinished character, a run of byte tokens) is held
-// back. Not thread-safe; one stream decodes one text.
+// Concatenated, the results of push() and finish() are Tokenizer::decode() of all ids. None ends
+// inside a character: text that may still change (an unfinished character, a run of byte tokens) is
+// held back. Not thread-safe; one stream decodes one text.
 class DecodeStream {
  public:
   // The tokenizer must outlive the stream; skip_special leaves special tokens out.
@@ -17,14 +17,15 @@ class DecodeStream {
   DecodeStream(const DecodeStream&) = delete;
   DecodeStream& operator=(const DecodeStream&) = delete;
 
-  // Adds the next id; returns the text that became certain, often "". Throws Error as decode() does.
+  // Adds the next id; returns the text that became certain, often "". Throws Error as decode()
+  // does.
   std::string push(int32_t id);
   // Returns the text that was held back. Nothing may be pushed afterwards.
   std::string finish();
 
  private:
   friend class Tokenizer;
-  class Text : public DecodeStage {
+  class DecodedText : public DecodeStage {
    public:
     void push(std::string_view text) override { all += text; }
     void finish() override {}
@@ -35,7 +36,7 @@ class DecodeStream {
   const Tokenizer& tokenizer_;
   bool skip_special_;
   int64_t count_ = 0;  // ids taken
-  Text text_;
+  DecodedText text_;
   std::unique_ptr<DecodeStage> first_;
 };
 

@@ -115,8 +115,10 @@ void order_marks(std::vector<Decomposed>& parts) {
       ++begin;
       continue;
     }
-    const auto end = std::find_if(begin, parts.end(), [](const Decomposed& p) { return p.ccc == 0; });
-    std::stable_sort(begin, end, [](const Decomposed& a, const Decomposed& b) { return a.ccc < b.ccc; });
+    const auto end =
+        std::find_if(begin, parts.end(), [](const Decomposed& p) { return p.ccc == 0; });
+    std::stable_sort(begin, end,
+                     [](const Decomposed& a, const Decomposed& b) { return a.ccc < b.ccc; });
     begin = end;
   }
 }

@@ -16,8 +16,8 @@ namespace xrun {
 
 namespace {
 
-// Rewrites every character: `rewrite(code_point, out)` appends its replacement, or nothing to remove
-// it. The replacement aligns with the old character. An unchanged text stays a view.
+// Rewrites every character: `rewrite(code_point, out)` appends its replacement, or nothing to
+// remove it. The replacement aligns with the old character. An unchanged text stays a view.
 template <class Rewrite>
 void rewrite_characters(AlignedText& text, const Rewrite& rewrite) {
   const std::string_view old = text.text();
@@ -222,8 +222,8 @@ class Replacements {
   size_t removed_ = 0;
 };
 
-// Precompiled: the normalization table of a SentencePiece model. A grapheme cluster of less than six
-// bytes is looked up whole, and replaced if the table knows a prefix of it; otherwise its
+// Precompiled: the normalization table of a SentencePiece model. A grapheme cluster of less than
+// six bytes is looked up whole, and replaced if the table knows a prefix of it; otherwise its
 // characters are looked up one by one.
 class PrecompiledNormalizer : public Normalizer {
  public:
@@ -289,7 +289,8 @@ class PrependNormalizer : public Normalizer {
   std::string prefix_;
 };
 
-// Replace: every match of a pattern becomes a fixed content, aligned with the match's last character.
+// Replace: every match of a pattern becomes a fixed content, aligned with the match's last
+// character.
 class ReplaceNormalizer : public Normalizer {
  public:
   explicit ReplaceNormalizer(const ComponentSpec& spec)

@@ -31,7 +31,7 @@ PieceCache& PieceCache::of(uint64_t serial) {
 }
 
 void PieceCache::store(std::string_view piece, uint64_t hash,
-                      const std::vector<ModelToken>& tokens) {
+                       const std::vector<ModelToken>& tokens) {
   if (tokens.size() > kMaxTokens) return;
   uint32_t at = 0;
   for (const ModelToken& token : tokens) {
@@ -39,7 +39,7 @@ void PieceCache::store(std::string_view piece, uint64_t hash,
     at = token.end;
   }
   if (at != piece.size()) return;
-  Entry& entry = renew(hash);
+  CachedPiece& entry = renew(hash);
   std::memcpy(entry.bytes, piece.data(), piece.size());
   entry.bytes[kMaxBytes] = char(piece.size());
   entry.count = uint8_t(tokens.size());

@@ -19,7 +19,7 @@ class PieceCache {
  public:
   static constexpr size_t kMaxBytes = 23;  // of a piece
   static constexpr size_t kMaxTokens = 6;
-  struct Entry {                // one cache line
+  struct CachedPiece {          // one cache line
     char bytes[kMaxBytes + 1];  // the last one is the piece's size; 0: empty
     int32_t ids[kMaxTokens];
     uint8_t sizes[kMaxTokens];  // bytes of each token
@@ -34,7 +34,7 @@ class PieceCache {
       }
     }
   };
-  static_assert(sizeof(Entry) == 64);
+  static_assert(sizeof(CachedPiece) == 64);
 
   // Returns a serial number unique in the process.
   static uint64_t next_serial();
@@ -60,7 +60,7 @@ class PieceCache {
         const uint32_t begin = some[i].begin;
         const std::string_view piece = piece_of(text, some[i]);
         const bool is_short = piece.size() <= kMaxBytes;
-        const Entry* entry = is_short ? find(piece, hashes[i]) : nullptr;
+        const CachedPiece* entry = is_short ? find(piece, hashes[i]) : nullptr;
         if (entry != nullptr) {
           entry->append_to(out, begin);
           continue;
@@ -84,20 +84,22 @@ class PieceCache {
     return {text.data() + range.begin, size_of(range)};
   }
   // Returns the entry of a piece of 1 to kMaxBytes bytes, or nullptr.
-  const Entry* find(std::string_view piece, uint64_t hash) const {
-    const Entry* bucket = bucket_of(hash);
+  const CachedPiece* find(std::string_view piece, uint64_t hash) const {
+    const CachedPiece* bucket = bucket_of(hash);
     if (holds(bucket[0], piece)) return bucket;
     return holds(bucket[1], piece) ? bucket + 1 : nullptr;
   }
   // Stores the tokens of a new piece if they fit and tile it.
   void store(std::string_view piece, uint64_t hash, const std::vector<ModelToken>& tokens);
-  Entry& renew(uint64_t hash) {
-    Entry* bucket = bucket_of(hash);
+  CachedPiece& renew(uint64_t hash) {
+    CachedPiece* bucket = bucket_of(hash);
     bucket[1] = bucket[0];
     return bucket[0];
   }
-  Entry* bucket_of(uint64_t hash) const { return buffer_.as<Entry>() + (hash & (kEntries - 2)); }
-  static bool holds(const Entry& entry, std::string_view piece) {
+  CachedPiece* bucket_of(uint64_t hash) const {
+    return buffer_.as<CachedPiece>() + (hash & (kEntries - 2));
+  }
+  static bool holds(const CachedPiece& entry, std::string_view piece) {
     return size_t(entry.bytes[kMaxBytes]) == piece.size() &&
            is_same(entry.bytes, piece.data(), piece.size());
   }
@@ -119,7 +121,7 @@ class PieceCache {
     }
     return a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1];
   }
-  ZeroedBuffer buffer_{kEntries * sizeof(Entry)};
+  ZeroedBuffer buffer_{kEntries * sizeof(CachedPiece)};
 };
 
 }  // namespace xrun

@@ -35,7 +35,8 @@ class PreTokenizer {
 // Makes the pre-tokenizer of a spec. Throws Error naming the path and what is wrong.
 std::unique_ptr<const PreTokenizer> make_pre_tokenizer(const ComponentSpec& spec);
 
-// Returns a pre-tokenizer that spells the pieces of `inner`, which maps bytes, in the byte alphabet.
+// Returns a pre-tokenizer that spells the pieces of `inner`, which maps bytes, in the byte
+// alphabet.
 std::unique_ptr<const PreTokenizer> make_spelling(std::unique_ptr<const PreTokenizer> inner);
 
 // The options that the Metaspace pre-tokenizer and the Metaspace decoder share.

@@ -13,7 +13,7 @@ enum class SafeSplit : uint8_t {
   kNone,
   kSpace,  // before a single space between two letters: "ab| cd"
   kMark,   // the same with U+2581 for the space
-  kLine,   // after a single line feed between a character that is not a space and a letter: "a.\n|b"
+  kLine,  // after a single line feed between a character that is not a space and a letter: "a.\n|b"
   kPiece,  // between two pieces, which the model sees separately
 };
 

@@ -1,5 +1,5 @@
-// The wire format: a message is a sequence of fields, each a varint of number * 8 + kind, then a varint
-// (kind 0), eight bytes (1), a varint size and that many bytes (2), or four bytes (5).
+// The wire format: a message is a sequence of fields, each a varint of number * 8 + kind, then a
+// varint (kind 0), eight bytes (1), a varint size and that many bytes (2), or four bytes (5).
 
 #include "core/text/tokenizer/sentencepiece_file.h"
 
@@ -94,8 +94,8 @@ SentencePiece read_piece(std::string_view message, size_t begin, const std::stri
 
 void check_charsmap(std::string_view bytes, const std::string& where) {
   if (bytes.empty()) return;
-  XRUN_CHECK(Charsmap(bytes, where).is_sound(),
-             "{}: the normalization table points outside itself", where);
+  XRUN_CHECK(Charsmap(bytes, where).is_sound(), "{}: the normalization table points outside itself",
+             where);
 }
 
 // Settings that decide whether a text may be cut at spaces.

@@ -33,9 +33,9 @@ struct SentencePieceFile {
   bool cuts_at_spaces = false;
 };
 
-// Reads the bytes, which must outlive the result. Throws Error starting with `where` if they are not
-// such a model, if a normalization table points outside itself, or if the model puts spaces after
-// words or changes the text when it decodes (both are not supported).
+// Reads the bytes, which must outlive the result. Throws Error starting with `where` if they are
+// not such a model, if a normalization table points outside itself, or if the model puts spaces
+// after words or changes the text when it decodes (both are not supported).
 SentencePieceFile read_sentencepiece_file(std::string_view bytes, const std::string& where);
 
 }  // namespace xrun

@@ -1,10 +1,10 @@
 #pragma once
 // The sentencepiece library, isolated from the rest of the process.
 //
-// The library and libc10 both export a global FLAGS_minloglevel, of different types. In one scope the
-// first to load overwrites memory next to the other's (in c10 the switch that makes errors fatal). So
-// only a plug-in links the library, libxrun_sentencepiece.so, and the first tokenizer.model loads it
-// into a separate scope.
+// The library and libc10 both export a global FLAGS_minloglevel, of different types. In one scope
+// the first to load overwrites memory next to the other's (in c10 the switch that makes errors
+// fatal). So only a plug-in links the library, libxrun_sentencepiece.so, and the first
+// tokenizer.model loads it into a separate scope.
 
 #include <cstdint>
 #include <memory>

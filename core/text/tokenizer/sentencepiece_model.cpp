@@ -84,8 +84,8 @@ class SentencePieceModel : public TokenModel {
   }
 
   // If the normalizer decomposes a character, the library aligns all of it with the last token and
-  // nothing with the others. All of them get its range, or a mask would leave them out. A space that
-  // the library puts before a text keeps its empty range.
+  // nothing with the others. All of them get its range, or a mask would leave them out. A space
+  // that the library puts before a text keeps its empty range.
   void fill_empty_ranges(size_t first, std::vector<ModelToken>& out) const {
     for (size_t i = out.size(); i-- > first + 1;) {
       ModelToken& token = out[i - 1];
@@ -135,9 +135,9 @@ struct SpaceRules {
   bool strips_all;    // and all marks after it
 };
 
-// Decodes like the library: the first text loses its leading U+2581 (all of them if the model removes
-// extra spaces), every other one becomes a space. A run of byte tokens gives the characters it
-// spells, and U+FFFD for each byte that spells none.
+// Decodes like the library: the first text loses its leading U+2581 (all of them if the model
+// removes extra spaces), every other one becomes a space. A run of byte tokens gives the characters
+// it spells, and U+FFFD for each byte that spells none.
 class SentencePieceStage : public DecodeStage {
  public:
   SentencePieceStage(DecodeStage& next, SpaceRules rules, const std::vector<bool>& is_byte)
@@ -240,7 +240,8 @@ AddedToken added_token(const SentencePiece& piece, int32_t id) {
   return token;
 }
 
-std::unique_ptr<const PostProcessor> make_bos_eos_processor(const FolderSettings& settings, const TokenModel& model) {
+std::unique_ptr<const PostProcessor> make_bos_eos_processor(const FolderSettings& settings,
+                                                            const TokenModel& model) {
   const std::string name = class_name(settings);
   const bool llama_like =
       name.starts_with("Llama") || name.starts_with("CodeLlama") || name.starts_with("Gemma");

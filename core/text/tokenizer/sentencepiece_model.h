@@ -25,14 +25,15 @@ struct SentencePieceOptions {
 std::unique_ptr<const TokenModel> make_sentencepiece_model(std::string bytes,
                                                            const SentencePieceOptions& options);
 
-// Makes the decoder: U+2581 becomes a space, a leading one disappears, byte tokens become their text.
+// Makes the decoder: U+2581 becomes a space, a leading one disappears, byte tokens become their
+// text.
 std::unique_ptr<const TokenDecoder> make_sentencepiece_decoder(const SentencePieceFile& file);
 
-// Reads the tokenizer.model of a folder. Control and unknown pieces become special tokens, user-defined
-// ones added tokens; bos, eos, unk and pad come from the settings, else from the class. The tokens
-// around a text follow add_bos_token and add_eos_token of tokenizer_config.json, else the
-// tokenizer_class. `legacy` false: only text that begins the input gets the leading space. Throws
-// Error naming the file.
+// Reads the tokenizer.model of a folder. Control and unknown pieces become special tokens,
+// user-defined ones added tokens; bos, eos, unk and pad come from the settings, else from the
+// class. The tokens around a text follow add_bos_token and add_eos_token of tokenizer_config.json,
+// else the tokenizer_class. `legacy` false: only text that begins the input gets the leading space.
+// Throws Error naming the file.
 TokenizerPipeline read_sentencepiece_folder(const std::filesystem::path& dir,
                                             FolderSettings& settings);
 

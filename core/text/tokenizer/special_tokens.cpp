@@ -1,7 +1,7 @@
-// The precedence of transformers. If tokenizer_config.json lists its added tokens, the map is ignored.
-// Otherwise the map overrides roles and the members of an extra_special_tokens object, and the
-// configuration overrides other names. Both lists of extra_special_tokens count; if neither file has
-// one, their old name additional_special_tokens does.
+// The precedence of transformers. If tokenizer_config.json lists its added tokens, the map is
+// ignored. Otherwise the map overrides roles and the members of an extra_special_tokens object, and
+// the configuration overrides other names. Both lists of extra_special_tokens count; if neither
+// file has one, their old name additional_special_tokens does.
 
 #include "core/text/tokenizer/special_tokens.h"
 

@@ -76,13 +76,13 @@ constexpr uint32_t kMatchLimit = 10'000'000;  // steps of one match, about a ten
 
 // Older characters of the categories that have gained some: of three bytes, below and above the Han
 // ideographs so that ranges of scripts still separate them, and of four bytes.
-struct StandIn {
+struct OlderCharacter {
   Category category;
   std::string_view low;
   std::string_view high;
   std::string_view wide;  // "": no newer character has this size
 };
-constexpr StandIn kStandIns[] = {
+constexpr OlderCharacter kOlderCharacters[] = {
     {Category::kLl, "\u1e01", "\ua723", "\U00010428"},
     {Category::kLm, "\u1d2c", "\ua717", "\U00016b40"},
     {Category::kLo, "\u0905", "\ua000", "\U00010280"},
@@ -102,7 +102,7 @@ constexpr StandIn kStandIns[] = {
 std::string_view stand_in(uint32_t c, uint32_t size) {
   if (c != 0x180E && !(unicode_properties(c) & kNewer)) return {};  // U+180E is \s for PCRE2 alone
   if (c >= 0x20000 && category(c) == Category::kLo) return "\U00020000";  // an ideograph
-  for (const StandIn& s : kStandIns) {
+  for (const OlderCharacter& s : kOlderCharacters) {
     if (s.category == category(c)) return size == 4 ? s.wide : c < 0x4E00 ? s.low : s.high;
   }
   return {};
@@ -132,10 +132,10 @@ std::string pcre2_message(int code) {
 
 // One JIT stack a thread: its default of 32 KiB is too small for patterns that backtrack far.
 pcre2_jit_stack* thread_stack(void*) {
-  struct Free {
+  struct FreeJitStack {
     void operator()(pcre2_jit_stack* p) const { pcre2_jit_stack_free(p); }
   };
-  thread_local const std::unique_ptr<pcre2_jit_stack, Free> stack(
+  thread_local const std::unique_ptr<pcre2_jit_stack, FreeJitStack> stack(
       pcre2_jit_stack_create(64 << 10, 16 << 20, nullptr));
   return stack.get();
 }

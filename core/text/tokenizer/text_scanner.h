@@ -26,9 +26,9 @@ constexpr std::array<CharKind, 128> make_ascii_kinds() {
 inline constexpr std::array<CharKind, 128> kAsciiKinds = make_ascii_kinds();
 
 // Reads a text of valid UTF-8. Every position is a byte offset.
-class Scanner {
+class TextScanner {
  public:
-  explicit Scanner(std::string_view text) : text_(text) {}
+  explicit TextScanner(std::string_view text) : text_(text) {}
 
   size_t size() const { return text_.size(); }
   uint32_t character(size_t at) const { return utf8_character(text_, at); }
@@ -82,7 +82,7 @@ class Scanner {
 };
 
 // Returns the bytes of a contraction ('s 't 'm 'd 're 've 'll) at an apostrophe, or 0.
-inline size_t contraction(const Scanner& in, size_t at, bool any_case) {
+inline size_t contraction(const TextScanner& in, size_t at, bool any_case) {
   const auto folded = [&](size_t i) -> char {
     const char c = in.byte(i);
     return any_case && c >= 'A' && c <= 'Z' ? char(c + 32) : c;
@@ -97,7 +97,7 @@ inline size_t contraction(const Scanner& in, size_t at, bool any_case) {
 }
 
 // Returns the end of the blanks at a blank: \s*[\r\n]+|\s+(?!\S)|\s+.
-inline size_t blanks_end(const Scanner& in, size_t at) {
+inline size_t blanks_end(const TextScanner& in, size_t at) {
   size_t line_end = 0;  // after the last \r or \n of the run of spaces
   for (size_t i = at; in.is_kind(i, CharKind::kSpace); i = in.next(i)) {
     if (in.is_line_end(i)) line_end = i + 1;

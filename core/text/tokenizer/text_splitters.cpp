@@ -10,8 +10,8 @@ namespace xrun {
 
 namespace {
 
-// Every splitter of words begins a match at a single space before a letter, and ends one after a line
-// feed that no other space touches.
+// Every splitter of words begins a match at a single space before a letter, and ends one after a
+// line feed that no other space touches.
 SafeSplit split_of_words(SafeSplit split) {
   return split == SafeSplit::kSpace || split == SafeSplit::kLine ? SafeSplit::kPiece
                                                                  : SafeSplit::kNone;
@@ -23,7 +23,7 @@ class TilingSplitter : public TextPattern {
  public:
   explicit TilingSplitter(Next next) : next_(next) {}
   void find(std::string_view text, std::vector<Stretch>& out) const override {
-    const Scanner in(text);
+    const TextScanner in(text);
     for (size_t at = 0; at < text.size();) {
       const size_t end = next_(in, at);
       out.push_back({uint32_t(at), uint32_t(end), true});
@@ -42,7 +42,7 @@ std::unique_ptr<const TextPattern> make_tiling_splitter(Next next) {
 }
 
 struct Gpt2Next {
-  size_t operator()(const Scanner& in, size_t at) const {
+  size_t operator()(const TextScanner& in, size_t at) const {
     if (in.byte(at) == '\'') {
       if (const size_t size = contraction(in, at, false)) return at + size;
     }
@@ -53,25 +53,25 @@ struct Gpt2Next {
   }
 };
 
-// cl100k and its variants: `marks_are_letters` counts marks as letters; up to `digits` characters of a
-// number stay together.
+// cl100k and its variants: `marks_are_letters` counts marks as letters; up to `digits` characters
+// of a number stay together.
 template <bool marks_are_letters, size_t digits>
 struct Cl100kNext {
-  static CharKind kind(const Scanner& in, size_t at) {
+  static CharKind kind(const TextScanner& in, size_t at) {
     const CharKind kind = in.kind(at);
     const bool mark = marks_are_letters && kind == CharKind::kOther && in.is_mark(at);
     return mark ? CharKind::kLetter : kind;
   }
-  static bool is_kind(const Scanner& in, size_t at, CharKind wanted) {
+  static bool is_kind(const TextScanner& in, size_t at, CharKind wanted) {
     return at < in.size() && kind(in, at) == wanted;
   }
-  static size_t run(const Scanner& in, size_t at, CharKind wanted) {
+  static size_t run(const TextScanner& in, size_t at, CharKind wanted) {
     if (wanted == CharKind::kLetter) at = in.ascii_letters(at);
     while (is_kind(in, at, wanted)) at = in.next(at);
     return at;
   }
 
-  size_t operator()(const Scanner& in, size_t at) const {
+  size_t operator()(const TextScanner& in, size_t at) const {
     const char c = in.byte(at);
     if (c == '\'') {
       if (const size_t size = contraction(in, at, true)) return at + size;
@@ -120,7 +120,7 @@ LetterCase case_of(Category c) {
   }
 }
 
-LetterCase case_at(const Scanner& in, size_t at) {
+LetterCase case_at(const TextScanner& in, size_t at) {
   if (at >= in.size()) return LetterCase::kNone;
   const auto c = static_cast<unsigned char>(in.byte(at));
   if (c >= 128) return case_of(in.category_at(at));
@@ -135,7 +135,7 @@ struct WordEnds {
   size_t upper;  // of the second one
 };
 
-WordEnds word_ends(const Scanner& in, size_t begin) {
+WordEnds word_ends(const TextScanner& in, size_t begin) {
   size_t at = begin, after_both = 0;
   LetterCase k = case_at(in, at);
   for (; k == LetterCase::kUpper || k == LetterCase::kBoth; k = case_at(in, at)) {
@@ -151,12 +151,12 @@ WordEnds word_ends(const Scanner& in, size_t begin) {
 struct CasedNext {
   CasedWords options;
 
-  size_t with_contraction(const Scanner& in, size_t end) const {
+  size_t with_contraction(const TextScanner& in, size_t end) const {
     if (!options.contractions || in.byte(end) != '\'') return end;
     return end + contraction(in, end, true);
   }
 
-  size_t operator()(const Scanner& in, size_t at) const {
+  size_t operator()(const TextScanner& in, size_t at) const {
     const CharKind kind = in.kind(at);
     if (kind == CharKind::kNumber) return in.run(at, kind, options.digits);
     const size_t after = in.next(at);
@@ -187,10 +187,10 @@ struct CasedNext {
 // Matches runs of at most `limit` characters for which `test(scanner, at)` is true.
 class RunSplitter : public TextPattern {
  public:
-  using Test = bool (*)(const Scanner&, size_t);
+  using Test = bool (*)(const TextScanner&, size_t);
   RunSplitter(Test test, size_t limit) : test_(test), limit_(limit) {}
   void find(std::string_view text, std::vector<Stretch>& out) const override {
-    const Scanner in(text);
+    const TextScanner in(text);
     size_t done = 0;
     for (size_t at = 0; at < text.size();) {
       if (!test_(in, at)) {
@@ -212,17 +212,17 @@ class RunSplitter : public TextPattern {
   size_t limit_;
 };
 
-bool is_han_or_kana(const Scanner& in, size_t at) {
+bool is_han_or_kana(const TextScanner& in, size_t at) {
   if (static_cast<unsigned char>(in.byte(at)) < 0xE3) return false;  // below U+3000
   const uint32_t c = in.character(at);
   return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF);
 }
 
-bool is_number_at(const Scanner& in, size_t at) { return in.kind(at) == CharKind::kNumber; }
+bool is_number_at(const TextScanner& in, size_t at) { return in.kind(at) == CharKind::kNumber; }
 
 enum class DeepSeekKind { kLetter, kMark, kPunctuation, kSpace, kOther };
 
-DeepSeekKind deepseek_kind(const Scanner& in, size_t at) {
+DeepSeekKind deepseek_kind(const TextScanner& in, size_t at) {
   const CharKind kind = in.kind(at);
   if (kind == CharKind::kLetter) return DeepSeekKind::kLetter;
   if (kind == CharKind::kSpace) return DeepSeekKind::kSpace;
@@ -232,20 +232,20 @@ DeepSeekKind deepseek_kind(const Scanner& in, size_t at) {
   return punctuation ? DeepSeekKind::kPunctuation : DeepSeekKind::kOther;
 }
 
-bool is_deepseek_word(const Scanner& in, size_t at) {
+bool is_deepseek_word(const TextScanner& in, size_t at) {
   if (at >= in.size()) return false;
   const DeepSeekKind kind = deepseek_kind(in, at);
   return kind == DeepSeekKind::kLetter || kind == DeepSeekKind::kMark;
 }
 
-bool is_deepseek_punctuation(const Scanner& in, size_t at) {
+bool is_deepseek_punctuation(const TextScanner& in, size_t at) {
   return at < in.size() && deepseek_kind(in, at) == DeepSeekKind::kPunctuation;
 }
 
 bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 // Returns the end of the match at `at`, or `at` if there is none.
-size_t next_deepseek(const Scanner& in, size_t at) {
+size_t next_deepseek(const TextScanner& in, size_t at) {
   const DeepSeekKind kind = deepseek_kind(in, at);
   size_t end = in.next(at);
   if (kind == DeepSeekKind::kPunctuation) {
@@ -257,7 +257,8 @@ size_t next_deepseek(const Scanner& in, size_t at) {
     while (is_deepseek_word(in, end)) end = in.next(end);
     return end;
   }
-  if (kind == DeepSeekKind::kPunctuation || (in.byte(at) == ' ' && is_deepseek_punctuation(in, end))) {
+  if (kind == DeepSeekKind::kPunctuation ||
+      (in.byte(at) == ' ' && is_deepseek_punctuation(in, end))) {
     while (is_deepseek_punctuation(in, end)) end = in.next(end);
     while (in.is_line_end(end)) ++end;
     return end;
@@ -268,7 +269,7 @@ size_t next_deepseek(const Scanner& in, size_t at) {
 class DeepSeekSplitter : public TextPattern {
  public:
   void find(std::string_view text, std::vector<Stretch>& out) const override {
-    const Scanner in(text);
+    const TextScanner in(text);
     size_t done = 0;
     for (size_t at = 0; at < text.size();) {
       const size_t end = next_deepseek(in, at);
@@ -315,12 +316,16 @@ constexpr KnownRegex kKnownRegexes[] = {
      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|)"
      R"( ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     [] { return make_tiling_splitter(CasedNext{{3, true}}); }},
+     [] {
+       return make_tiling_splitter(CasedNext{{3, true}});
+     }},
     // tekken: Mistral Nemo and later
     {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}|)"
      R"( ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     [] { return make_tiling_splitter(CasedNext{{1, false}}); }},
+     [] {
+       return make_tiling_splitter(CasedNext{{1, false}});
+     }},
     // The three stages of DeepSeek-V3
     {R"(\p{N}{1,3})", [] { return make_run_splitter(&is_number_at, 3); }},
     {"[一-龥\u3040-ゟ゠-ヿ]+", [] { return make_run_splitter(&is_han_or_kana, SIZE_MAX); }},
@@ -354,8 +359,6 @@ std::unique_ptr<const TextPattern> make_known_splitter(std::string_view regex) {
   return nullptr;
 }
 
-std::unique_ptr<const TextPattern> make_gpt2_splitter() {
-  return make_tiling_splitter(Gpt2Next());
-}
+std::unique_ptr<const TextPattern> make_gpt2_splitter() { return make_tiling_splitter(Gpt2Next()); }
 
 }  // namespace xrun

@@ -65,13 +65,13 @@ class BpeDecoder : public TokenDecoder {
  public:
   explicit BpeDecoder(const ComponentSpec& spec) : suffix_(spec.text("suffix")) {}
   std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
-    return std::make_unique<Stage>(input, next, suffix_);
+    return std::make_unique<BpeStage>(input, next, suffix_);
   }
 
  private:
-  class Stage : public DecodeStage {
+  class BpeStage : public DecodeStage {
    public:
-    Stage(DecoderInput input, DecodeStage& next, const std::string& suffix)
+    BpeStage(DecoderInput input, DecodeStage& next, const std::string& suffix)
         : input_(input), next_(next), suffix_(suffix) {}
     void push(std::string_view text) override {
       if (input_ == DecoderInput::kTokens) {
@@ -102,13 +102,13 @@ class BpeDecoder : public TokenDecoder {
 class ByteFallbackDecoder : public TokenDecoder {
  public:
   std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
-    return std::make_unique<Stage>(input, next);
+    return std::make_unique<ByteStage>(input, next);
   }
 
  private:
-  class Stage : public DecodeStage {
+  class ByteStage : public DecodeStage {
    public:
-    Stage(DecoderInput input, DecodeStage& next) : input_(input), next_(next) {}
+    ByteStage(DecoderInput input, DecodeStage& next) : input_(input), next_(next) {}
     void push(std::string_view text) override {
       if (input_ == DecoderInput::kFragments) {
         whole_ += text;
@@ -153,14 +153,14 @@ class ByteFallbackDecoder : public TokenDecoder {
 class ByteLevelDecoder : public TokenDecoder {
  public:
   std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
-    return std::make_unique<Stage>(input, next);
+    return std::make_unique<ByteLevelStage>(input, next);
   }
   DecoderInput output(DecoderInput) const override { return DecoderInput::kFragments; }
 
  private:
-  class Stage : public DecodeStage {
+  class ByteLevelStage : public DecodeStage {
    public:
-    Stage(DecoderInput input, DecodeStage& next) : input_(input), next_(next) {}
+    ByteLevelStage(DecoderInput input, DecodeStage& next) : input_(input), next_(next) {}
     void push(std::string_view text) override {
       if (input_ == DecoderInput::kFragments) {
         whole_ += text;
@@ -210,19 +210,19 @@ class CtcDecoder : public TokenDecoder {
       : options_{spec.text("pad_token"), spec.text("word_delimiter_token"),
                  spec.boolean("cleanup")} {}
   std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
-    return std::make_unique<Stage>(input, next, options_);
+    return std::make_unique<CtcStage>(input, next, options_);
   }
 
  private:
-  struct Options {
+  struct CtcOptions {
     std::string pad;
     std::string delimiter;
     bool cleanup;
   };
 
-  class Stage : public DecodeStage {
+  class CtcStage : public DecodeStage {
    public:
-    Stage(DecoderInput input, DecodeStage& next, const Options& options)
+    CtcStage(DecoderInput input, DecodeStage& next, const CtcOptions& options)
         : input_(input), next_(next), options_(options) {}
     void push(std::string_view text) override {
       if (input_ == DecoderInput::kFragments) {
@@ -249,25 +249,25 @@ class CtcDecoder : public TokenDecoder {
 
     DecoderInput input_;
     DecodeStage& next_;
-    const Options& options_;
+    const CtcOptions& options_;
     std::optional<std::string> last_;  // the last token, or all fragments
   };
 
-  Options options_;
+  CtcOptions options_;
 };
 
 // Fuse: all tokens become one.
 class FuseDecoder : public TokenDecoder {
  public:
   std::unique_ptr<DecodeStage> start(DecoderInput, DecodeStage& next) const override {
-    return std::make_unique<Stage>(next);
+    return std::make_unique<FuseStage>(next);
   }
   DecoderInput output(DecoderInput) const override { return DecoderInput::kFragments; }
 
  private:
-  class Stage : public DecodeStage {
+  class FuseStage : public DecodeStage {
    public:
-    explicit Stage(DecodeStage& next) : next_(next) {}
+    explicit FuseStage(DecodeStage& next) : next_(next) {}
     void push(std::string_view text) override { next_.push(text); }
     void finish() override { next_.finish(); }
 
@@ -276,7 +276,8 @@ class FuseDecoder : public TokenDecoder {
   };
 };
 
-// Metaspace: the mark becomes a space; in the first token it disappears unless the scheme is "never".
+// Metaspace: the mark becomes a space; in the first token it disappears unless the scheme is
+// "never".
 class MetaspaceDecoder : public TokenDecoder {
  public:
   explicit MetaspaceDecoder(const ComponentSpec& spec) : options_(read_metaspace(spec)) {}
@@ -328,7 +329,7 @@ class SequenceDecoder : public TokenDecoder {
     for (size_t i = decoders_.size(); i-- > 0;) {
       stages.push_back(decoders_[i]->start(inputs[i], stages.empty() ? next : *stages.back()));
     }
-    return std::make_unique<Stage>(std::move(stages), next);
+    return std::make_unique<SequenceStage>(std::move(stages), next);
   }
   DecoderInput output(DecoderInput input) const override {
     for (const auto& decoder : decoders_) input = decoder->output(input);
@@ -336,10 +337,10 @@ class SequenceDecoder : public TokenDecoder {
   }
 
  private:
-  class Stage : public DecodeStage {
+  class SequenceStage : public DecodeStage {
    public:
     // `stages` from last to first, each made for the one before it in this list.
-    Stage(std::vector<std::unique_ptr<DecodeStage>> stages, DecodeStage& next)
+    SequenceStage(std::vector<std::unique_ptr<DecodeStage>> stages, DecodeStage& next)
         : stages_(std::move(stages)), first_(stages_.empty() ? next : *stages_.back()) {}
     void push(std::string_view text) override { first_.push(text); }
     void finish() override { first_.finish(); }

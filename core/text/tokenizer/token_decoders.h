@@ -1,10 +1,10 @@
 #pragma once
 // Decoders of tokenizer.json: they turn the spellings of tokens back into text, token by token.
 
-#include "core/text/tokenizer/tokenizer_component.h"
-
 #include <string>
 #include <string_view>
+
+#include "core/text/tokenizer/tokenizer_component.h"
 
 namespace xrun {
 

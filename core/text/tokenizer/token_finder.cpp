@@ -47,7 +47,7 @@ void TokenFinder::add(std::string_view bytes, int32_t token) {
     }
     node = next;
   }
-  Node& end = nodes_[size_t(node)];
+  FinderNode& end = nodes_[size_t(node)];
   if (end.token < 0) end.token = token;
 }
 
@@ -59,7 +59,7 @@ void TokenFinder::finish() {
   for (size_t i = 0; i < order.size(); ++i) {
     const int32_t parent = order[i];
     for (const auto& [byte, node] : nodes_[size_t(parent)].next) {
-      Node& here = nodes_[size_t(node)];
+      FinderNode& here = nodes_[size_t(node)];
       here.fail = parent == 0 ? 0 : step(nodes_[size_t(parent)].fail, byte);
       here.shorter = longest_from(here.fail);
       order.push_back(node);

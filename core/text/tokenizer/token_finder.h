@@ -10,7 +10,8 @@
 namespace xrun {
 
 // The automaton of Aho and Corasick (1975) over reversed tokens: it reads a text backwards, and at
-// each byte it knows every token that begins there. Filled, finished, then immutable and thread-safe.
+// each byte it knows every token that begins there. Filled, finished, then immutable and
+// thread-safe.
 class TokenFinder {
  public:
   bool empty() const { return nodes_.empty(); }
@@ -18,8 +19,8 @@ class TokenFinder {
   void add(std::string_view bytes, int32_t token);
   void finish();
 
-  // Calls found(begin, end, token) for every token of the text, from back to front; at one byte from
-  // long to short, until `found` returns true.
+  // Calls found(begin, end, token) for every token of the text, from back to front; at one byte
+  // from long to short, until `found` returns true.
   template <class Found>
   void find(std::string_view text, const Found& found) const {
     int32_t node = 0;
@@ -29,7 +30,7 @@ class TokenFinder {
       --at;
       node = step(node, static_cast<unsigned char>(text[at]));
       for (int32_t match = longest_from(node); match > 0; match = nodes_[size_t(match)].shorter) {
-        const Node& ended = nodes_[size_t(match)];
+        const FinderNode& ended = nodes_[size_t(match)];
         if (found(uint32_t(at), uint32_t(at) + ended.size, ended.token)) break;
       }
     }
@@ -37,7 +38,7 @@ class TokenFinder {
 
  private:
   // The suffix of a token that was read last; node 0: none.
-  struct Node {
+  struct FinderNode {
     std::vector<std::pair<unsigned char, int32_t>> next;
     int32_t token = -1;   // with exactly these bytes
     int32_t shorter = 0;  // the node of the next shorter token that begins here
@@ -49,11 +50,11 @@ class TokenFinder {
   int32_t child(int32_t node, unsigned char byte) const;
   int32_t step(int32_t node, unsigned char byte) const;
   int32_t longest_from(int32_t node) const {
-    const Node& here = nodes_[size_t(node)];
+    const FinderNode& here = nodes_[size_t(node)];
     return here.token >= 0 ? node : here.shorter;
   }
 
-  std::vector<Node> nodes_;
+  std::vector<FinderNode> nodes_;
   std::array<bool, 256> last_bytes_{};
   int32_t only_last_byte_ = -1;  // the last byte of every token, such as '>'; else -1
 };

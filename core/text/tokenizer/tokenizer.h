@@ -22,8 +22,8 @@ using NamedTexts = std::vector<std::pair<std::string, std::string>>;
 // Returns the text of a name, or nullptr.
 const std::string* find_text(const NamedTexts& texts, std::string_view name);
 
-// Token ids and the byte range of each token. A token that holds part of a character has exactly its
-// bytes; a token added by the post-processor has an empty range.
+// Token ids and the byte range of each token. A token that holds part of a character has exactly
+// its bytes; a token added by the post-processor has an empty range.
 struct Encoding {
   std::vector<int32_t> ids;
   std::vector<ByteRange> offsets;
@@ -38,14 +38,14 @@ struct EncodeOptions {
   bool add_post_processor = false;        // add the post-processor's tokens (BOS, EOS)
 };
 
-// The tokenizer of one model folder. Immutable and thread-safe once loaded. Added tokens that are not
-// special match in any text.
+// The tokenizer of one model folder. Immutable and thread-safe once loaded. Added tokens that are
+// not special match in any text.
 class Tokenizer {
  public:
   // Loads tokenizer.json, else vocab.json + merges.txt (tokenizer_class in tokenizer_config.json
-  // selects the pre-tokenizer), else tokenizer.model. Throws Error naming file and key if the folder
-  // has none of them, if a file is malformed, or if it names an unknown component. The first text, or
-  // finish_loading(), reads merges.txt.
+  // selects the pre-tokenizer), else tokenizer.model. Throws Error naming file and key if the
+  // folder has none of them, if a file is malformed, or if it names an unknown component. The first
+  // text, or finish_loading(), reads merges.txt.
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& dir);
   // Reads the files that load() left for the first text, so that damage is found before the data is
   // read. Throws Error as load() does.
@@ -59,14 +59,13 @@ class Tokenizer {
   // Throws Error if the text is 4 GiB or longer, Interrupted between parts of a long one.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  // encode() in parts: calls `take` with the tokens of one part of the text after the other, at least
-  // once, for long texts of which only ids are kept. Working memory follows part_bytes instead of the
-  // text if the text is UTF-8 and has safe split points (safe_split.h) for this tokenizer.
-  // Hand-written splitters, Metaspace, WordPiece and BPE over marked spaces (some tokenizer.models
-  // included) have them; PCRE2's regexes, Precompiled and other tokenizer.models do not. The stretch
-  // up to the next split point, or the whole text, is processed at once, as in encode(). Offsets are
-  // those of the whole text. Returns the sum of `replaced`, which is 0 in each part. Throws like
-  // encode(), and whatever `take` throws.
+  // encode() in parts, for long texts of which only ids are kept: calls `take` at least once, with
+  // the tokens of one part after the other. If the text is UTF-8 and has safe split points
+  // (safe_split.h) for this tokenizer, working memory follows part_bytes. Hand-written splitters,
+  // Metaspace, WordPiece and BPE over marked spaces (some tokenizer.models included) have them;
+  // PCRE2's regexes, Precompiled and other tokenizer.models do not. A longer stretch without them
+  // is processed at once, as in encode(). Offsets are those of the whole text. Returns the sum of
+  // `replaced`, which is 0 in each part. Throws like encode(), and whatever `take` throws.
   using TakeTokens = std::function<void(Encoding&& part)>;
   static constexpr size_t kPartBytes = size_t{1} << 18;
   uint32_t encode_parts(std::string_view text, const EncodeOptions& options, const TakeTokens& take,

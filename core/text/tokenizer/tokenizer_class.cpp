@@ -19,12 +19,13 @@ constexpr const char* kNfcGpt2Stages = R"({
   "decoder": {"type": "ByteLevel"}
 })";
 
-constexpr const char* kQwen2Stages = R"json({
+constexpr const char* kQwen2Stages =
+    R"json({
   "normalizer": {"type": "NFC"},
   "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
     {"type": "Split", "behavior": "Isolated", "invert": false, "pattern": {"Regex":
       "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|)json"
-      R"json( ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
+    R"json( ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
     {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]},
   "decoder": {"type": "ByteLevel"}
 })json";
@@ -42,18 +43,18 @@ constexpr ClassRole kQwen2Roles[] = {
     {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}, {"pad_token", "<|endoftext|>"}};
 
 constexpr ClassRole kNeoXRoles[] = {{"bos_token", "<|endoftext|>"},
-                               {"eos_token", "<|endoftext|>"},
-                               {"unk_token", "<|endoftext|>"},
-                               {"pad_token", "<|padding|>"}};
+                                    {"eos_token", "<|endoftext|>"},
+                                    {"unk_token", "<|endoftext|>"},
+                                    {"pad_token", "<|padding|>"}};
 
 constexpr ClassRole kLlamaRoles[] = {
     {"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
 
 constexpr ClassRole kGemmaRoles[] = {{"bos_token", "<bos>"},
-                                {"eos_token", "<eos>"},
-                                {"unk_token", "<unk>"},
-                                {"pad_token", "<pad>"},
-                                {"mask_token", "<mask>"}};
+                                     {"eos_token", "<eos>"},
+                                     {"unk_token", "<unk>"},
+                                     {"pad_token", "<pad>"},
+                                     {"mask_token", "<mask>"}};
 
 constexpr ClassRole kCohereRoles[] = {
     {"bos_token", "<BOS_TOKEN>"},  {"eos_token", "<|END_OF_TURN_TOKEN|>"},
@@ -61,7 +62,8 @@ constexpr ClassRole kCohereRoles[] = {
     {"pad_token", "<PAD>"},        {"cls_token", "<CLS>"},
     {"mask_token", "<MASK_TOKEN>"}};
 
-constexpr ClassRole kT5Roles[] = {{"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}};
+constexpr ClassRole kT5Roles[] = {
+    {"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}};
 
 struct RoleDefaults {
   std::string_view name;
@@ -69,10 +71,12 @@ struct RoleDefaults {
 };
 
 constexpr RoleDefaults kRoleDefaults[] = {
-    {"GPT2Tokenizer", kGpt2Roles},     {"CodeGenTokenizer", kGpt2Roles},    {"Qwen2Tokenizer", kQwen2Roles},
-    {"Qwen3Tokenizer", kQwen2Roles},   {"Qwen3_5Tokenizer", kQwen2Roles},   {"GPTNeoXTokenizer", kNeoXRoles},
-    {"LlamaTokenizer", kLlamaRoles},   {"CodeLlamaTokenizer", kLlamaRoles}, {"GemmaTokenizer", kGemmaRoles},
-    {"CohereTokenizer", kCohereRoles}, {"T5Tokenizer", kT5Roles},
+    {"GPT2Tokenizer", kGpt2Roles},     {"CodeGenTokenizer", kGpt2Roles},
+    {"Qwen2Tokenizer", kQwen2Roles},   {"Qwen3Tokenizer", kQwen2Roles},
+    {"Qwen3_5Tokenizer", kQwen2Roles}, {"GPTNeoXTokenizer", kNeoXRoles},
+    {"LlamaTokenizer", kLlamaRoles},   {"CodeLlamaTokenizer", kLlamaRoles},
+    {"GemmaTokenizer", kGemmaRoles},   {"CohereTokenizer", kCohereRoles},
+    {"T5Tokenizer", kT5Roles},
 };
 
 std::string_view without_fast(std::string_view name) {
@@ -107,9 +111,8 @@ TokenizerPipeline make_class_pipeline(const TokenizerClass& known, const BpeFile
                                       bool add_prefix_space) {
   Json stages = parse_json(known.stages, known.name);
   Json& pre = stages.as_object()[stages.find("normalizer") != nullptr ? 1 : 0].second;
-  Json& byte_level = pre.find("pretokenizers") != nullptr
-                         ? pre.find("pretokenizers")->as_array().back()
-                         : pre;
+  Json& byte_level =
+      pre.find("pretokenizers") != nullptr ? pre.find("pretokenizers")->as_array().back() : pre;
   byte_level.set("add_prefix_space", add_prefix_space);
   TokenizerPipeline pipeline;
   if (const Json* json = stages.find("normalizer")) {

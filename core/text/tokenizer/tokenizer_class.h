@@ -1,6 +1,6 @@
 #pragma once
-// Defaults of the tokenizer classes of transformers: the stages for a folder with only vocab.json and
-// merges.txt, and the special tokens for a folder that names none.
+// Defaults of the tokenizer classes of transformers: the stages for a folder with only vocab.json
+// and merges.txt, and the special tokens for a folder that names none.
 
 #include <span>
 #include <string>

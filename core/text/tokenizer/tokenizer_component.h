@@ -1,9 +1,6 @@
 #pragma once
 // Components of tokenizer.json: objects whose "type" names an implementation.
 
-#include "core/base/error.h"
-#include "core/base/json.h"
-
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,6 +8,9 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
 
 namespace xrun {
 

@@ -1,6 +1,6 @@
 // A text is cut at the added tokens that match the input. The rest is normalised, cut at the other
-// added tokens, cut into pieces, and tokenised by the model. Long stretches pass through these stages
-// in parts, cut at safe split points.
+// added tokens, cut into pieces, and tokenised by the model. Long stretches pass through these
+// stages in parts, cut at safe split points.
 
 #include <simdjson.h>
 
@@ -70,7 +70,8 @@ class Tokenizer::State::Encoder {
     for (size_t at = 0; at < text.size();) {
       check_interrupt();
       const bool last = text.size() - at <= part_bytes_;
-      const size_t end = last ? text.size() : find_safe_split(text.text(), at, at + part_bytes_, kinds);
+      const size_t end =
+          last ? text.size() : find_safe_split(text.text(), at, at + part_bytes_, kinds);
       part(text.slice(at, end), at == 0);
       at = end;
       if (tokens_.ids.size() >= kFlushTokens) flush(false);
@@ -159,8 +160,8 @@ class Tokenizer::State::Encoder {
   bool add_tokens_;
   const TakeTokens& take_;
   size_t part_bytes_;
-  Encoding tokens_;              // not passed on yet
-  bool is_first_ = true;         // no tokens were passed on
+  Encoding tokens_;                // not passed on yet
+  bool is_first_ = true;           // no tokens were passed on
   std::vector<int32_t> trailing_;  // from the post-processor, for the last part
 };
 

@@ -129,7 +129,8 @@ FolderSettings read_folder_settings(const fs::path& dir) {
   }
   out.hashed = {{"tokenizer_config", dump_json(hashed)}, {"special_tokens_map", dump_json(map)}};
   if (path_exists(dir / "added_tokens.json")) {
-    out.hashed.emplace_back("added_tokens", read_file(dir / "added_tokens.json", kMaxSettingsBytes));
+    out.hashed.emplace_back("added_tokens",
+                            read_file(dir / "added_tokens.json", kMaxSettingsBytes));
   }
   return out;
 }
@@ -154,7 +155,7 @@ NamedTexts read_folder_templates(const fs::path& dir, const Json& config,
   }
   for (const std::string& file : named_template_files(dir)) {
     set_template(out, fs::path(file).stem().string(),
-        read_file(dir / kNamedTemplateFolder / file, kMaxSettingsBytes));
+                 read_file(dir / kNamedTemplateFolder / file, kMaxSettingsBytes));
   }
   const Json* value = config.find("chat_template");
   if (!out.empty() || value == nullptr || value->is_null()) return out;

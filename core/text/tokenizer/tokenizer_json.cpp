@@ -1,5 +1,5 @@
-// Reads tokenizer.json. The small stages are parsed into JSON values; the model, which is nearly all of
-// the file, stays text and is read straight into its tables.
+// Reads tokenizer.json. The small stages are parsed into JSON values; the model, which is nearly
+// all of the file, stays text and is read straight into its tables.
 
 #include <simdjson.h>
 
@@ -94,7 +94,8 @@ TokenizerPipeline make_pipeline(Sections& sections, const std::string& name) {
                             prefixes_space(sections.stages.find("pre_tokenizer"));
   pipeline.normalizer = make_stage(sections.stages, "normalizer", name, &make_normalizer);
   pipeline.pre_tokenizer = make_stage(sections.stages, "pre_tokenizer", name, &make_pre_tokenizer);
-  pipeline.post_processor = make_stage(sections.stages, "post_processor", name, &make_post_processor);
+  pipeline.post_processor =
+      make_stage(sections.stages, "post_processor", name, &make_post_processor);
   pipeline.decoder = make_stage(sections.stages, "decoder", name, &make_token_decoder);
   sections.model.maps_bytes = pipeline.pre_tokenizer && pipeline.pre_tokenizer->maps_bytes();
   if (sections.model.maps_bytes && !sections.model.can_map_bytes()) {

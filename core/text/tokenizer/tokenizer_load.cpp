@@ -26,8 +26,8 @@ bool spells_all_bytes(std::string_view vocab_json) {
          vocab_json.find("\"\\u0143\"") != std::string_view::npos;
 }
 
-// Returns the class of a folder with vocab.json and merges.txt: tokenizer_class, else the model_type
-// of config.json, else GPT-2, whose files these are, if the vocabulary is byte-level.
+// Returns the class of a folder with vocab.json and merges.txt: tokenizer_class, else the
+// model_type of config.json, else GPT-2, whose files these are, if the vocabulary is byte-level.
 const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings& settings,
                                       std::string_view vocab_json) {
   const Json* named = settings.tokenizer_config.find("tokenizer_class");
@@ -60,8 +60,9 @@ TokenizerPipeline read_vocab_and_merges(const fs::path& dir, FolderSettings& set
   const std::string vocab_name = (dir / "vocab.json").string();
   const std::string merges_name = (dir / "merges.txt").string();
   const PaddedFile vocab(vocab_name, kMaxVocabularyBytes);
-  const BpeFiles files{vocab.bytes(), std::make_shared<PaddedFile>(merges_name, kMaxVocabularyBytes),
-                       vocab_name, merges_name};
+  const BpeFiles files{vocab.bytes(),
+                       std::make_shared<PaddedFile>(merges_name, kMaxVocabularyBytes), vocab_name,
+                       merges_name};
   const TokenizerClass& known = class_of_folder(dir, settings, files.vocab);
   const Json* prefix = settings.tokenizer_config.find("add_prefix_space");
   TokenizerPipeline pipeline = make_class_pipeline(
@@ -75,8 +76,8 @@ TokenizerPipeline read_vocab_and_merges(const fs::path& dir, FolderSettings& set
 }
 
 // transformers rebuilds the stages of the classes it knows with this setting, and follows
-// tokenizer.json for others; xrun always follows tokenizer.json. If the two disagree, the ids that the
-// model was trained on are unknown.
+// tokenizer.json for others; xrun always follows tokenizer.json. If the two disagree, the ids that
+// the model was trained on are unknown.
 void check_prefix_space(const fs::path& dir, const FolderSettings& settings, bool prefixes_space) {
   const Json* asked = settings.tokenizer_config.find("add_prefix_space");
   const Json* named = settings.tokenizer_config.find("tokenizer_class");
@@ -172,7 +173,7 @@ class AddedTokenList {
 
 // Reads a role by its name, else by its id in config.json, whose path is `file`.
 Tokenizer::State::Role read_role(const Tokenizer::State& state, const FolderSettings& settings,
-                    const std::string& name, const std::string& file) {
+                                 const std::string& name, const std::string& file) {
   if (const std::string_view text = settings.names.text(name); !text.empty()) {
     return {state.id_of(text), std::string(text)};
   }
@@ -208,9 +209,9 @@ std::unique_ptr<Tokenizer::State> load_tokenizer_state(const fs::path& dir) {
     });
   }
   const std::pair<const char*, Tokenizer::State::Role*> roles[] = {{"bos_token", &state->bos},
-                                                      {"eos_token", &state->eos},
-                                                      {"pad_token", &state->pad},
-                                                      {"unk_token", &state->unk}};
+                                                                   {"eos_token", &state->eos},
+                                                                   {"pad_token", &state->pad},
+                                                                   {"unk_token", &state->unk}};
   for (const auto& [name, role] : roles) {
     *role = read_role(*state, settings, name, (dir / "config.json").string());
   }

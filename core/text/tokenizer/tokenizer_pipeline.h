@@ -1,18 +1,18 @@
 #pragma once
 // The stages of a tokenizer, and the state of a Tokenizer built from them.
 
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "core/text/tokenizer/added_tokens.h"
 #include "core/text/tokenizer/normalizers.h"
 #include "core/text/tokenizer/post_processors.h"
 #include "core/text/tokenizer/pre_tokenizers.h"
 #include "core/text/tokenizer/token_decoders.h"
 #include "core/text/tokenizer/token_model.h"
-
-#include <filesystem>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace xrun {
 

@@ -17,7 +17,7 @@ constexpr double kUnknownPenalty = 10.0;  // below the lowest score, as in Sente
 
 }  // namespace
 
-struct Unigram::Step {
+struct Unigram::BestStep {
   double score;
   uint32_t begin;  // of the last token; kUnreached: no segmentation ends here
   int32_t id;
@@ -48,14 +48,14 @@ void Unigram::tokenize(std::string_view text, std::span<const ByteRange> pieces,
       [this](std::string_view piece, std::vector<ModelToken>& tokens) { segment(piece, tokens); });
 }
 
-void Unigram::best_steps(std::string_view piece, std::vector<Step>& steps) const {
-  steps.assign(piece.size() + 1, Step{0, kUnreached, -1});
+void Unigram::best_steps(std::string_view piece, std::vector<BestStep>& steps) const {
+  steps.assign(piece.size() + 1, BestStep{0, kUnreached, -1});
   for (uint32_t at = 0; at < piece.size();) {
     const double so_far = steps[at].score;
     const uint32_t size = utf8_size(piece[at]);
     bool has_single = false;
     const auto offer = [&](size_t length, double score, int32_t id) {
-      Step& step = steps[at + length];
+      BestStep& step = steps[at + length];
       if (step.begin == kUnreached || score + so_far > step.score) step = {score + so_far, at, id};
     };
     trie_.prefixes(piece.substr(at), [&](size_t length, int32_t id) {
@@ -68,12 +68,12 @@ void Unigram::best_steps(std::string_view piece, std::vector<Step>& steps) const
 }
 
 void Unigram::segment(std::string_view piece, std::vector<ModelToken>& out) const {
-  thread_local std::vector<Step> steps;
+  thread_local std::vector<BestStep> steps;
   best_steps(piece, steps);
   thread_local std::vector<ModelToken> reversed;  // from right to left
   reversed.clear();
   for (auto end = uint32_t(piece.size()); end > 0; end = steps[end].begin) {
-    const Step& step = steps[end];
+    const BestStep& step = steps[end];
     XRUN_CHECK(step.id >= 0, "the tokenizer has no unknown token, but a text needs it");
     if (step.id == unk_id_ && !reversed.empty() && reversed.back().id == unk_id_) {
       reversed.back().begin = step.begin;

@@ -27,8 +27,8 @@ class Unigram : public TokenModel {
   const Vocabulary& vocabulary() const override { return pieces_.vocabulary; }
 
  private:
-  struct Step;  // the best segmentation up to a byte of the piece
-  void best_steps(std::string_view piece, std::vector<Step>& steps) const;
+  struct BestStep;  // the best segmentation up to a byte of the piece
+  void best_steps(std::string_view piece, std::vector<BestStep>& steps) const;
   void segment(std::string_view piece, std::vector<ModelToken>& out) const;
   void add_unknown(std::string_view piece, uint32_t begin, uint32_t end,
                    std::vector<ModelToken>& out) const;
@@ -43,8 +43,8 @@ class Unigram : public TokenModel {
 
 // Returns a well-formed JSON number as serde_json reads it, which rounds twice: the digits that fit
 // 64 bits, then their product or quotient with a power of ten. A number of 17 digits may therefore
-// lie one step from the nearest double, which decides between segmentations of equal score. A number
-// that is too large is infinite.
+// lie one step from the nearest double, which decides between segmentations of equal score. A
+// number that is too large is infinite.
 double serde_number(std::string_view number);
 
 }  // namespace xrun

@@ -53,13 +53,19 @@ uint64_t hash_piece(std::string_view piece) {
   const char* at = piece.data();
   size_t left = piece.size();
   uint64_t hash = left * 0x8EBC6AF09C88C6E3ull;
-  for (; left > 16; left -= 16, at += 16) hash = fold_product(load_bytes<8>(at) ^ kA, load_bytes<8>(at + 8) ^ hash);
-  if (left >= 8) return fold_product(fold_product(load_bytes<8>(at) ^ kA, load_bytes<8>(at + left - 8) ^ hash), kB);
-  if (left >= 4) return fold_product(fold_product(load_bytes<4>(at) ^ kA, load_bytes<4>(at + left - 4) ^ hash), kB);
+  for (; left > 16; left -= 16, at += 16)
+    hash = fold_product(load_bytes<8>(at) ^ kA, load_bytes<8>(at + 8) ^ hash);
+  if (left >= 8)
+    return fold_product(fold_product(load_bytes<8>(at) ^ kA, load_bytes<8>(at + left - 8) ^ hash),
+                        kB);
+  if (left >= 4)
+    return fold_product(fold_product(load_bytes<4>(at) ^ kA, load_bytes<4>(at + left - 4) ^ hash),
+                        kB);
   if (left == 0) return fold_product(hash ^ kA, kB);
   // One to three bytes: first, middle, last.
   const auto byte = [&](size_t i) { return uint64_t(static_cast<unsigned char>(at[i])); };
-  return fold_product(fold_product((byte(0) << 16 | byte(left / 2) << 8 | byte(left - 1)) ^ kA, kB ^ hash), kB);
+  return fold_product(
+      fold_product((byte(0) << 16 | byte(left / 2) << 8 | byte(left - 1)) ^ kA, kB ^ hash), kB);
 }
 
 void Vocabulary::reserve(size_t pieces, size_t bytes) {
@@ -76,11 +82,11 @@ void Vocabulary::finish(const std::string& where, Repeats repeats) {
   XRUN_CHECK(arena_.size() < UINT32_MAX, "{}: {} bytes of pieces are too many", where,
              arena_.size());
   int32_t last = -1;
-  for (const Entry& entry : entries_) last = std::max(last, entry.id);
-  spans_.assign(size_t(last + 1), Span{});
+  for (const PieceEntry& entry : entries_) last = std::max(last, entry.id);
+  spans_.assign(size_t(last + 1), PieceSpan{});
   const size_t slots = std::bit_ceil(std::max<size_t>(16, entries_.size() * 4 / 3));
-  buffer_ = ZeroedBuffer(slots * sizeof(Slot));
-  slots_ = buffer_.as<Slot>();
+  buffer_ = ZeroedBuffer(slots * sizeof(PieceSlot));
+  slots_ = buffer_.as<PieceSlot>();
   mask_ = slots - 1;
   // The table exceeds a core's cache: hash a block ahead while its slots are fetched.
   constexpr size_t kBlock = 32;
@@ -88,7 +94,7 @@ void Vocabulary::finish(const std::string& where, Repeats repeats) {
   for (size_t begin = 0; begin < entries_.size(); begin += kBlock) {
     const size_t size = std::min(kBlock, entries_.size() - begin);
     for (size_t i = 0; i < size; ++i) {
-      const Span span = entries_[begin + i].span;
+      const PieceSpan span = entries_[begin + i].span;
       hashes[i] = hash_piece({arena_.data() + span.begin, span.size});
       prefetch(hashes[i]);
     }
@@ -98,11 +104,11 @@ void Vocabulary::finish(const std::string& where, Repeats repeats) {
   entries_ = {};
 }
 
-void Vocabulary::insert(const Entry& entry, uint64_t hash, const std::string& where,
+void Vocabulary::insert(const PieceEntry& entry, uint64_t hash, const std::string& where,
                         Repeats repeats) {
   const std::string_view spelling(arena_.data() + entry.span.begin, entry.span.size);
   if (spelling.empty()) return;  // no text contains it: an id without a piece
-  Span& span = spans_[size_t(entry.id)];
+  PieceSpan& span = spans_[size_t(entry.id)];
   XRUN_CHECK(span.size == kNone, "{}: id {} belongs to two pieces, \"{}\" and \"{}\"", where,
              entry.id, piece(entry.id), spelling);
   const uint32_t tag = uint32_t(hash >> 32);

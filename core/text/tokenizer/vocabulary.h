@@ -48,32 +48,32 @@ class Vocabulary {
   }
   // Returns the spelling of an id, "" for an id without a piece. Requires 0 <= id < size().
   std::string_view piece(int32_t id) const {
-    const Span span = spans_[size_t(id)];
+    const PieceSpan span = spans_[size_t(id)];
     return {arena_.data() + span.begin, span.size};
   }
   bool has(int32_t id) const { return id >= 0 && id < size() && spans_[size_t(id)].size != kNone; }
 
  private:
   static constexpr uint32_t kNone = 0;  // the size of an absent piece, or of an empty one
-  struct Span {
+  struct PieceSpan {
     uint32_t begin = 0;
     uint32_t size = kNone;
   };
-  struct Entry {
-    Span span;
+  struct PieceEntry {
+    PieceSpan span;
     int32_t id;
   };
-  struct Slot {
+  struct PieceSlot {
     uint32_t tag;     // high bits of the hash
     int32_t next_id;  // the id + 1; 0: empty
   };
-  void insert(const Entry& entry, uint64_t hash, const std::string& where, Repeats repeats);
+  void insert(const PieceEntry& entry, uint64_t hash, const std::string& where, Repeats repeats);
 
   std::string arena_;
-  std::vector<Entry> entries_;  // until finish()
-  std::vector<Span> spans_;     // by id
+  std::vector<PieceEntry> entries_;  // until finish()
+  std::vector<PieceSpan> spans_;     // by id
   ZeroedBuffer buffer_;
-  Slot* slots_ = nullptr;  // in the buffer: open addressing, at most three quarters full
+  PieceSlot* slots_ = nullptr;  // in the buffer: open addressing, at most three quarters full
   uint64_t mask_ = 0;
   int64_t count_ = 0;
 };

@@ -46,8 +46,8 @@ struct WordPieceOptions {
   int64_t max_characters = 100;  // of a word
 };
 
-// The longest piece of the vocabulary that begins a word, then the longest that continues it, spelled
-// with a prefix. A word without such pieces, or a longer one, is unknown as a whole.
+// The longest piece of the vocabulary that begins a word, then the longest that continues it,
+// spelled with a prefix. A word without such pieces, or a longer one, is unknown as a whole.
 class WordPiece : public TokenModel {
  public:
   WordPiece(Vocabulary vocabulary, WordPieceOptions options)

@@ -34,8 +34,8 @@ ZeroedBuffer::ZeroedBuffer(size_t bytes) {
   }
   // A map that is one huge page too large contains an aligned start; its ends are unmapped.
   const size_t size = round_up(bytes, kHugePage);
-  void* map = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                   -1, 0);
+  void* map =
+      mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED) throw std::bad_alloc();
   const uintptr_t begin = reinterpret_cast<uintptr_t>(map);
   const size_t head = round_up(begin, kHugePage) - begin;

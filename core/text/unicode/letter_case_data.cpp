@@ -4,7 +4,7 @@
 
 namespace xrun::letter_case_data {
 
-const Range kUpper[] = {
+const CaseRange kUpper[] = {
     {0x61, 0x7A, 1, -32},
     {0xB5, 0xB5, 1, 743},
     {0xE0, 0xF6, 1, -32},
@@ -202,7 +202,7 @@ const Range kUpper[] = {
 };
 const size_t kUpperSize = 194;
 
-const Special kUpperSpecial[] = {
+const SpecialCase kUpperSpecial[] = {
     {0xDF, {0x53, 0x53, 0x0}},
     {0x149, {0x2BC, 0x4E, 0x0}},
     {0x1F0, {0x4A, 0x30C, 0x0}},
@@ -308,7 +308,7 @@ const Special kUpperSpecial[] = {
 };
 const size_t kUpperSpecialSize = 102;
 
-const Range kLower[] = {
+const CaseRange kLower[] = {
     {0x41, 0x5A, 1, 32},
     {0xC0, 0xD6, 1, 32},
     {0xD8, 0xDE, 1, 32},
@@ -493,7 +493,7 @@ const Range kLower[] = {
 };
 const size_t kLowerSize = 181;
 
-const Special kLowerSpecial[] = {
+const SpecialCase kLowerSpecial[] = {
     {0x130, {0x69, 0x307, 0x0}},
 };
 const size_t kLowerSpecialSize = 1;

@@ -1,6 +1,6 @@
 #pragma once
-// Sets of characters that single components of tokenizer.json use, each from the table of that component
-// in Hugging Face's tokenizers; the tables are of different Unicode versions.
+// Sets of characters that single components of tokenizer.json use, each from the table of that
+// component in Hugging Face's tokenizers; the tables are of different Unicode versions.
 
 #include <cstddef>
 #include <cstdint>

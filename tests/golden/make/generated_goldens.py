@@ -1,6 +1,6 @@
 """Goldens of 100,000 generated strings (generated_strings.py) for every kind of tokenizer, made with
-tokenizers 0.23.3, transformers 5.23.0, xxhash, and sentencepiece 0.1.99: 0.2 chooses another one of
-two equally good ways of a unigram model than the library that we use.
+tokenizers 0.23.3, transformers 5.23.0, xxhash, and sentencepiece 0.1.99: of two
+segmentations with equal scores 0.2 chooses another one than the library that we use.
 
 Trains what tokenizer_goldens.py does not: the splits of o200k and DeepSeek-V3, unigram models of
 both packages, WordPiece, and two tokenizer.model. tests/golden/tokenizer_generated.json has, for
@@ -94,7 +94,7 @@ def wordpiece():
 
 
 def kept_model(name, **options):
-    """The tokenizer.model of tests/data/tokenizers, trained if it is not there."""
+    """The tokenizer.model in tests/data/tokenizers; trained if it is missing."""
     path = TESTS / "data/tokenizers" / name / "tokenizer.model"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Strings over all of Unicode from a number: the same as tests/core/text/jinja/generated_strings.h makes.
+"""Strings over all of Unicode from a number, equal to those of tests/core/text/jinja/generated_strings.h.
 
-String i is drawn from splitmix64 with the state i; every draw is next() % limit, in the order in
-which the code below asks. tests/golden/character_ranges.txt has the ranges of characters, a line
+String i is drawn from splitmix64 with the state i; every draw is next() % limit, in the order of
+the code below. tests/golden/character_ranges.txt has the ranges of characters, a line
 "first last" of hexadecimal numbers; together they have every general category but Cs.
 """
 import unicodedata
@@ -28,7 +28,7 @@ class Draw:
 
 def piece(draw):
     kind = draw.below(9)
-    if kind < 3:  # a word, with a space before it or not, perhaps with a capital
+    if kind < 3:  # a word, perhaps with a space before it and a capital
         text = " " if draw.below(2) else ""
         size = 1 + draw.below(9)
         letters = [ord("a") + draw.below(26) for _ in range(size)]

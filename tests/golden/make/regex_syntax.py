@@ -1,4 +1,4 @@
-"""Writes regex_syntax.json: where Hugging Face's Split cuts, for regexes that PCRE2 reads otherwise.
+"""Writes regex_syntax.json: the cuts of Hugging Face's Split, for regexes that PCRE2 reads differently.
 
     python regex_syntax.py
 Made with tokenizers 0.23.3.

@@ -35,9 +35,9 @@ def main():
         f'"post_processor":null,"decoder":null,"model":{model}}}')
     scores = [score for _, score in json.loads(package.to_str())["model"]["vocab"]]
     pairs = [[text, float(score).hex()] for text, score in zip(texts, scores, strict=True)]
-    beside = sum(float(text) != float(score) for text, score in zip(texts, scores))
+    inexact = sum(float(text) != float(score) for text, score in zip(texts, scores))
     OUT.write_text("[\n" + ",\n".join(json.dumps(pair) for pair in pairs) + "\n]\n")
-    print(f"{len(pairs)} numbers, {beside} of them beside the nearest double")
+    print(f"{len(pairs)} numbers, {inexact} of them not the nearest double")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Makes the goldens of the tokenizer tests with tokenizers 0.23.3 and transformers 5.23.0.
 
-Trains small tokenizers of every kind that xrun supports into tests/data/tokenizers (one that is
-there is used as it is), writes seeded strings over all of Unicode, and for each string and each
-tokenizer a checksum of what Hugging Face makes of it. Usage: XRUN_TEST_DATA=../shared/data python tokenizer_goldens.py
+Trains small tokenizers of every kind that xrun supports into tests/data/tokenizers (unless
+it exists), writes seeded strings over all of Unicode, and for each string and each
+tokenizer a checksum of the result of Hugging Face. Usage: XRUN_TEST_DATA=../shared/data python tokenizer_goldens.py
 
 A line of the checksummed text is `ids|offsets|decoded|decoded without special tokens`. Offsets are
-bytes; Hugging Face's are code points, so that ours are widened to whole characters before they are
+bytes; Hugging Face's are code points, so ours are extended to whole characters before they are
 compared. Each string is encoded three times: special tokens plain, special tokens allowed, and with
 the post-processor's tokens.
 """
@@ -74,7 +74,7 @@ def llama2():
     """SentencePiece's kind, spelled with normalizers; all bytes as fallback."""
     t = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     t.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    t.pre_tokenizer = pre.Metaspace(prepend_scheme="never")  # for the training alone
+    t.pre_tokenizer = pre.Metaspace(prepend_scheme="never")  # only for training
     train(t, 900, ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)], [])
     t.pre_tokenizer = None
     state = json.loads(t.to_str())
@@ -124,7 +124,7 @@ def qwen():
 
 
 def kept(make):
-    """The tokenizer of tests/data/tokenizers, made and written if it is not there."""
+    """The tokenizer in tests/data/tokenizers; made and written if it is missing."""
     path = TESTS / "data/tokenizers" / make.__name__ / "tokenizer.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

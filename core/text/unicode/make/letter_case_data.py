@@ -40,11 +40,11 @@ def main():
     print('\n#include "core/text/unicode/letter_case.h"\n\nnamespace xrun::letter_case_data {\n')
     for name, change in (("Upper", str.upper), ("Lower", str.lower)):
         simple, special = tables(change)
-        print("const Range k%s[] = {" % name)
+        print("const CaseRange k%s[] = {" % name)
         for row in simple:
             print("    {0x%X, 0x%X, %d, %d}," % row)
         print("};\nconst size_t k%sSize = %d;\n" % (name, len(simple)))
-        print("const Special k%sSpecial[] = {" % name)
+        print("const SpecialCase k%sSpecial[] = {" % name)
         for point, changed in special.items():
             points = [ord(c) for c in changed] + [0, 0]
             print("    {0x%X, {0x%X, 0x%X, 0x%X}}," % (point, *points[:3]))

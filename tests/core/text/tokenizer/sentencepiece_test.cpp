@@ -12,7 +12,7 @@ namespace xrun::sentencepiece_test {
 
 namespace {
 
-class SentencePiece : public testing::Test {
+class SentencePieceModelFile : public testing::Test {
  protected:
   void SetUp() override {
     model_ = read_file(source_path("tests/data/tokenizers/sp_bpe/tokenizer.model"));
@@ -33,7 +33,7 @@ class SentencePiece : public testing::Test {
   std::string model_;
 };
 
-TEST_F(SentencePiece, ByteTokensHaveExactlyTheirByte) {
+TEST_F(SentencePieceModelFile, ByteTokensHaveExactlyTheirByte) {
   const auto tokenizer = load();
   const std::string text = "a\U0001F355b";
   const Encoding e = tokenizer->encode(text);
@@ -48,7 +48,7 @@ TEST_F(SentencePiece, ByteTokensHaveExactlyTheirByte) {
   EXPECT_EQ(bytes, "\U0001F355");
 }
 
-TEST_F(SentencePiece, RolesAndSurroundingTokensFollowTheModelAndTheConfig) {
+TEST_F(SentencePieceModelFile, RolesAndSurroundingTokensFollowTheModelAndTheConfig) {
   EncodeOptions post;
   post.add_post_processor = true;
   auto tokenizer = load();
@@ -64,7 +64,7 @@ TEST_F(SentencePiece, RolesAndSurroundingTokensFollowTheModelAndTheConfig) {
   EXPECT_EQ(tokenizer->encode("", post).ids, std::vector<int32_t>{2});
 }
 
-TEST_F(SentencePiece, AUserDefinedPieceIsPlainTextIfTheConfigCallsItSpecial) {
+TEST_F(SentencePieceModelFile, AUserDefinedPieceIsPlainTextIfTheConfigCallsItSpecial) {
   const std::string text = "a<|im_start|>b";
   const auto is_in = [&](const Tokenizer& tokenizer, const EncodeOptions& options) {
     const std::vector<int32_t> ids = tokenizer.encode(text, options).ids;
@@ -80,7 +80,7 @@ TEST_F(SentencePiece, AUserDefinedPieceIsPlainTextIfTheConfigCallsItSpecial) {
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(text).ids), text);
 }
 
-TEST_F(SentencePiece, WithoutLegacyOnlyTheFirstTextGetsASpace) {
+TEST_F(SentencePieceModelFile, WithoutLegacyOnlyTheFirstTextGetsASpace) {
   const auto pieces = [&](const char* config) {
     const auto tokenizer = load(config);
     std::string out;
@@ -93,14 +93,15 @@ TEST_F(SentencePiece, WithoutLegacyOnlyTheFirstTextGetsASpace) {
   EXPECT_EQ(pieces(R"({"legacy": false})"), "\u2581a|<|im_start|>|a|");
 }
 
-TEST_F(SentencePiece, AddedTokensOfTheConfigGetIdsAfterThePieces) {
+TEST_F(SentencePieceModelFile, AddedTokensOfTheConfigGetIdsAfterThePieces) {
   const auto tokenizer = load(R"({"added_tokens_decoder": {"5000": {"content": "<x>"}}})");
   EXPECT_EQ(tokenizer->vocab_size(), 5001);
   EXPECT_EQ(tokenizer->encode("<x>").ids, std::vector<int32_t>{5000});
 }
 
-TEST_F(SentencePiece, AFileThatIsNotAModelIsAnError) {
-  EXPECT_EQ(failure(""), "DIR/tokenizer.model: this is not a SentencePiece model: it has no pieces");
+TEST_F(SentencePieceModelFile, AFileThatIsNotAModelIsAnError) {
+  EXPECT_EQ(failure(""),
+            "DIR/tokenizer.model: this is not a SentencePiece model: it has no pieces");
   EXPECT_EQ(
       failure("\x0a\xff"),
       "DIR/tokenizer.model: this is not a SentencePiece model, or it is damaged (at byte 2 of 2)");

@@ -1,5 +1,5 @@
-// The special tokens of tokenizer_config.json and special_tokens_map.json, their ids and their names, as
-// in transformers 5.23.
+// The special tokens of tokenizer_config.json and special_tokens_map.json, their ids and their
+// names, as in transformers 5.23.
 
 #include "core/text/tokenizer/special_tokens.h"
 

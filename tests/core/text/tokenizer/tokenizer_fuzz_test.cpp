@@ -17,9 +17,9 @@ namespace {
 constexpr int kMutations = 1500;  // of each file
 
 // A sequence of random numbers from a seed.
-class Draw {
+class MutationDraw {
  public:
-  explicit Draw(uint64_t seed) : seed_(seed) {}
+  explicit MutationDraw(uint64_t seed) : seed_(seed) {}
   size_t below(size_t limit) { return philox_u64(seed_, kStreamShuffle, 0, count_++) % limit; }
 
  private:
@@ -67,7 +67,7 @@ constexpr const char* kTokens[] = {"null",
                                    "\"vocab\":{}",
                                    "\"merges\":[[]]"};
 
-std::string mutated(std::string text, Draw& draw) {
+std::string mutated(std::string text, MutationDraw& draw) {
   const size_t edits = 1 + draw.below(2);
   for (size_t i = 0; i < edits && !text.empty(); ++i) {
     const size_t at = draw.below(text.size());
@@ -102,7 +102,8 @@ std::string with_fewer_pieces(Json json) {
   for (const Json& merge : merges ? merges->as_array() : Json::Array()) {
     const std::string& left = merge.as_array()[0].as_string();
     const std::string& right = merge.as_array()[1].as_string();
-    if (vocab.find(left) && vocab.find(right) && vocab.find(left + right)) remaining.push_back(merge);
+    if (vocab.find(left) && vocab.find(right) && vocab.find(left + right))
+      remaining.push_back(merge);
   }
   if (merges != nullptr) json.find("model")->set("merges", std::move(remaining));
   return dump_json(json);
@@ -148,7 +149,7 @@ TEST(TokenizerFuzz, AMutatedModelFileNeverCrashesSlow) {
     const ScratchFolder folder;
     const std::string bytes =
         read_file(source_path("tests/data/tokenizers/" + std::string(name) + "/tokenizer.model"));
-    Draw draw(std::hash<std::string>()(name));
+    MutationDraw draw(std::hash<std::string>()(name));
     for (int i = 0; i < kMutations; ++i) {
       std::string changed = bytes;
       for (size_t edits = 1 + draw.below(3); edits > 0; --edits) {
@@ -176,7 +177,7 @@ TEST(TokenizerFuzz, AMutatedFileNeverCrashesSlow) {
   for (const char* name :
        {"smol", "llama2", "regexes", "unigram", "wordpiece", "precompiled", "components"}) {
     const std::string text = with_fewer_pieces(fuzzed_file(name));
-    Draw draw(std::hash<std::string>()(name));
+    MutationDraw draw(std::hash<std::string>()(name));
     for (int i = 0; i < kMutations; ++i) {
       folder.write("tokenizer.json", mutated(text, draw));
       try {

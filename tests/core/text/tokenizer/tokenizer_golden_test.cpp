@@ -13,8 +13,8 @@
 #include "core/base/json.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "tests/core/data/rows/scratch_folder.h"
-#include "tests/core/text/tokenizer/described_tokens.h"
 #include "tests/core/text/jinja/generated_strings.h"
+#include "tests/core/text/tokenizer/described_tokens.h"
 #include "tests/tree.h"
 
 namespace xrun::tokenizer_golden_test {
@@ -67,8 +67,8 @@ fs::path folder_of(const std::string& name) {
                                    : shared_data() / "tokenizers" / name;
 }
 
-// Returns the folder of a tokenizer of tokenizer_generated.json; "llama2 model" is its tokenizer.model
-// alone.
+// Returns the folder of a tokenizer of tokenizer_generated.json; "llama2 model" is its
+// tokenizer.model alone.
 fs::path generated_folder_of(const std::string& name, const ScratchFolder& scratch) {
   if (name == "smollm2") {
     const char* cache = std::getenv("XRUN_CACHE");
