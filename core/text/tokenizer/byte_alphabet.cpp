@@ -1,3 +1,5 @@
+// The alphabet and its inverse are tables made at compile time.
+
 #include "core/text/tokenizer/byte_alphabet.h"
 
 #include <array>

@@ -1,3 +1,5 @@
+// The search scans back from `most`, then forward; each candidate is decided by its neighbours alone.
+
 #include "core/text/tokenizer/safe_split.h"
 
 #include "core/text/unicode/utf8_cursor.h"

@@ -1,3 +1,5 @@
+// Large buffers are mapped with a huge-page-aligned start; small ones come from the heap.
+
 #include "core/text/tokenizer/zeroed_buffer.h"
 
 #include <simdjson.h>
