@@ -30,7 +30,7 @@ constexpr const char* kQwen2Stages =
   "decoder": {"type": "ByteLevel"}
 })json";
 
-constexpr TokenizerClass kClasses[] = {
+constexpr TokenizerClass kTokenizerClasses[] = {
     {"GPT2Tokenizer", "gpt2", kGpt2Stages},           {"Qwen2Tokenizer", "qwen2", kQwen2Stages},
     {"Qwen3Tokenizer", "qwen3", kQwen2Stages},        {"CodeGenTokenizer", "codegen", kGpt2Stages},
     {"GPTNeoXTokenizer", "gpt_neox", kNfcGpt2Stages},
@@ -86,14 +86,14 @@ std::string_view without_fast(std::string_view name) {
 }  // namespace
 
 const TokenizerClass* find_tokenizer_class(std::string_view name) {
-  for (const TokenizerClass& known : kClasses) {
+  for (const TokenizerClass& known : kTokenizerClasses) {
     if (without_fast(name) == known.name) return &known;
   }
   return nullptr;
 }
 
 const TokenizerClass* find_model_type_class(std::string_view model_type) {
-  for (const TokenizerClass& known : kClasses) {
+  for (const TokenizerClass& known : kTokenizerClasses) {
     if (model_type == known.model_type) return &known;
   }
   return nullptr;
@@ -101,7 +101,7 @@ const TokenizerClass* find_model_type_class(std::string_view model_type) {
 
 std::string known_tokenizer_classes() {
   std::string names;
-  for (const TokenizerClass& known : kClasses) {
+  for (const TokenizerClass& known : kTokenizerClasses) {
     names += (names.empty() ? "" : ", ") + std::string(known.name);
   }
   return names;
