@@ -48,7 +48,7 @@ class AlignedText {
   std::string_view text() const { return owned_ ? std::string_view(bytes_) : view_; }
   size_t size() const { return text().size(); }
 
-  // Returns the input range from the begin of the first byte's range to the end of the last byte's.
+  // Returns the input range from the start of the first byte's range to the end of the last byte's.
   // Requires begin < end <= size().
   ByteRange origin(size_t begin, size_t end) const {
     if (!owned_) return {shift_ + uint32_t(begin), shift_ + uint32_t(end)};

@@ -11,7 +11,7 @@ namespace xrun {
 
 namespace {
 
-// Without a decoder nothing marks the begin of a word: tokens are separated by spaces.
+// Without a decoder nothing marks the start of a word: tokens are separated by spaces.
 class SpacedStage : public DecodeStage {
  public:
   explicit SpacedStage(DecodeStage& next) : next_(next) {}

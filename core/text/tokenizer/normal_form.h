@@ -13,7 +13,7 @@ enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 // True if the form may change a character, move it, or compose it with the one before it.
 bool is_unstable(uint32_t code_point, NormalForm form);
 
-// Returns the normal form of a stretch that begins at a stable character or at the begin of the
+// Returns the normal form of a stretch that begins at a stable character or at the start of the
 // text, and ends before a stable character or at the end of the text.
 std::vector<CharacterEdit> normalize(const std::vector<uint32_t>& characters, NormalForm form);
 

@@ -79,7 +79,7 @@ class FormNormalizer : public Normalizer {
     if (static_cast<unsigned char>(text[at]) < kFirstLead) return false;
     return is_unstable(utf8_character(text, at), form);
   }
-  // Returns the begin of the next unstable character, or text.size().
+  // Returns the start of the next unstable character, or text.size().
   static size_t next_unstable(std::string_view text, size_t at) {
     while (true) {
       at = ascii_end(text, at);
@@ -241,7 +241,7 @@ class PrecompiledNormalizer : public Normalizer {
     AlignedTextBuilder builder(text);
     builder.edit(out.removed(), old.size(), out.edits());
     AlignedText changed = builder.finish();
-    // The first remaining character now counts as the begin of the text, which Metaspace tests.
+    // The first remaining character now counts as the start of the text, which Metaspace tests.
     if (out.removed() > 0) changed.extend_front(text.origin(0, 1).begin);
     text = std::move(changed);
   }

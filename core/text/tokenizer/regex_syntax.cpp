@@ -1,4 +1,4 @@
-// One pass over the regex. `atom_` is the begin, in the output, of the last item that a quantifier
+// One pass over the regex. `atom_` is the start, in the output, of the last item that a quantifier
 // may follow, so that a group can be put around it.
 
 #include "core/text/tokenizer/regex_syntax.h"
@@ -293,7 +293,7 @@ class RegexTranslation {
   std::string out_;
   size_t atom_ = 0;
   int depth_ = 0;               // of nested classes
-  std::vector<size_t> groups_;  // begins of the open groups in out_
+  std::vector<size_t> groups_;  // starts of the open groups in out_
 };
 
 }  // namespace

@@ -179,7 +179,7 @@ class ByteLevelDecoder : public TokenDecoder {
     }
 
    private:
-    // Returns the begin of the last character if more bytes may complete it, else the size.
+    // Returns the start of the last character if more bytes may complete it, else the size.
     static size_t complete_end(std::string_view bytes) {
       size_t at = bytes.size();
       for (int back = 0; back < 3 && at > 0; ++back) {

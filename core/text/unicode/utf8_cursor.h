@@ -36,7 +36,7 @@ inline size_t ascii_end(std::string_view text, size_t at) {
   return at;
 }
 
-// Returns the begin of the character before `at`. Requires at > 0.
+// Returns the start of the character before `at`. Requires at > 0.
 inline size_t utf8_before(std::string_view text, size_t at) {
   do --at;
   while (at > 0 && is_continuation(text[at]));
