@@ -3,7 +3,9 @@
 // undefined.
 
 #include "core/base/utf8.h"
+#include "core/text/jinja/jinja_builtins.h"
 #include "core/text/jinja/jinja_interpreter.h"
+#include "core/text/jinja/jinja_operators.h"
 #include "core/text/jinja/jinja_print.h"
 
 namespace xrun::jinja {
@@ -128,14 +130,8 @@ bool element(const Value& object, int64_t index, Value& out, Budget& budget) {
   return true;
 }
 
-// What an object has by a name that is neither a method nor a key.
-bool named_place(const Value& object, std::string_view name, Value& out) {
-  if (object.is(Kind::kFunction)) return object.function().attribute(name, out);
-  if (!object.is_list() || !object.list().group || (name != "grouper" && name != "list")) {
-    return false;
-  }
-  out = object.list().items[name == "list" ? 1 : 0];
-  return true;
+bool function_attribute(const Value& object, std::string_view name, Value& out) {
+  return object.is(Kind::kFunction) && object.function().attribute(name, out);
 }
 
 bool subscriptable(const Value& object) {
@@ -154,7 +150,7 @@ Value Interpreter::get_attribute(const Value& object, std::string_view name) {
   if (!object.is_dict() || is_dict_attribute(name)) {
     bool found = false;
     Value method = bind_method(object, name, found);
-    if (found || named_place(object, name, method)) return method;
+    if (found || function_attribute(object, name, method)) return method;
   }
   if (object.is_dict()) {
     budget_.charge(static_cast<int64_t>(object.dict().members.size() / 16));
@@ -182,7 +178,7 @@ Value Interpreter::get_item(const Value& object, const Value& key) {
   if (object.is_dict() && !is_dict_attribute(key.bytes())) return no_attribute(object, key.bytes());
   bool found = false;
   Value method = bind_method(object, key.bytes(), found);
-  found = found || named_place(object, key.bytes(), method);
+  found = found || function_attribute(object, key.bytes(), method);
   return found ? method : no_attribute(object, key.bytes());
 }
 

@@ -1,8 +1,8 @@
-// The environment's functions: range, dict, namespace, cycler, joiner, raise_exception,
-// strftime_now.
+// The functions of the environment.
 
-#include "core/text/jinja/jinja_arguments.h"
+#include "core/text/jinja/jinja_builtins.h"
 #include "core/text/jinja/jinja_interpreter.h"
+#include "core/text/jinja/jinja_operators.h"
 #include "core/text/jinja/jinja_print.h"
 
 namespace xrun::jinja {
@@ -18,6 +18,8 @@ struct Builtin : Function {
   Implementation implementation = nullptr;
 
   Value call(Interpreter& interpreter, Arguments& arguments) override {
+    XRUN_JINJA_CHECK(implementation != nullptr,
+                     "the function {}() is not supported in chat templates", name);
     return implementation(interpreter, arguments);
   }
   std::string repr() const override { return fmt::format("<function {}>", name); }
@@ -82,45 +84,6 @@ Value make_space(Interpreter& interpreter, Arguments& arguments) {
   return Value::space(std::move(space));
 }
 
-// joiner(sep): nothing at the first call, sep at the others. cycler(a, b): next() turns through.
-struct Turner : Function {
-  std::vector<Value> items;
-  size_t calls = 0;
-  bool joins = false;
-
-  Value call(Interpreter&, Arguments&) override {
-    const size_t call = calls++;
-    if (joins) return call == 0 ? Value::text("") : items[0];
-    return items[call % items.size()];
-  }
-  std::string repr() const override { return joins ? "<joiner>" : "<bound method Cycler.next>"; }
-};
-
-Value make_joiner(Interpreter&, Arguments& arguments) {
-  ArgumentReader reader("joiner", arguments);
-  auto turner = std::make_shared<Turner>();
-  const Value* separator = reader.next("sep");
-  reader.finish();
-  turner->items.push_back(separator == nullptr ? Value::text(", ") : *separator);
-  turner->depth = depth_of(turner->items[0]) + 1;
-  require_depth(turner->depth);
-  turner->joins = true;
-  return Value::function(std::move(turner));
-}
-
-Value make_cycler(Interpreter& interpreter, Arguments& arguments) {
-  XRUN_JINJA_CHECK(!arguments.positional.empty(), "at least one item has to be provided");
-  auto turner = std::make_shared<Turner>();
-  for (const Value& item : arguments.positional) {
-    turner->depth = std::max(turner->depth, depth_of(item) + 1);
-  }
-  require_depth(turner->depth);
-  turner->items = std::move(arguments.positional);
-  std::shared_ptr<Namespace> space = interpreter.make_namespace();
-  space->set("next", Value::function(std::move(turner)));
-  return Value::space(std::move(space));
-}
-
 Value raise_exception(Interpreter& interpreter, Arguments& arguments) {
   ArgumentReader reader("raise_exception", arguments);
   const Value message = reader.required("message");
@@ -154,9 +117,15 @@ Value strftime_now(Interpreter& interpreter, Arguments& arguments) {
 
 Value global_function(std::string_view name) {
   static constexpr std::pair<std::string_view, Implementation> kFunctions[] = {
-      {"range", make_range},          {"dict", make_dict},     {"namespace", make_space},
-      {"joiner", make_joiner},        {"cycler", make_cycler}, {"raise_exception", raise_exception},
+      {"dict", make_dict},
+      {"namespace", make_space},
+      {"raise_exception", raise_exception},
+      {"range", make_range},
       {"strftime_now", strftime_now},
+      // Jinja's, not supported:
+      {"cycler", nullptr},
+      {"joiner", nullptr},
+      {"lipsum", nullptr},
   };
   for (const auto& [known, implementation] : kFunctions) {
     if (known != name) continue;

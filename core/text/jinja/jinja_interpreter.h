@@ -154,12 +154,4 @@ class Interpreter {
   const int varargs_, kwargs_, caller_, loop_;  // symbols of these names, or -1
 };
 
-// Returns range, namespace, raise_exception or another function of the environment; undefined if
-// there is none of this name.
-Value global_function(std::string_view name);
-
-// Returns a bound method of a text, list, dict or function, or an undefined value whose use says
-// why there is none; `found` tells whether the type has an attribute of this name.
-Value bind_method(const Value& self, std::string_view name, bool& found);
-
 }  // namespace xrun::jinja

@@ -33,7 +33,4 @@ struct Token {
 // resolved.
 std::vector<Token> tokenize_template(std::string_view source);
 
-// Returns a string literal's value, escapes as in Python. Unknown escapes keep their backslash.
-std::string unescape_literal(std::string_view literal, int line);
-
 }  // namespace xrun::jinja

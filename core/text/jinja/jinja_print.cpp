@@ -8,6 +8,7 @@
 
 #include "core/base/json.h"
 #include "core/base/utf8.h"
+#include "core/text/jinja/jinja_operators.h"
 #include "core/text/unicode/unicode.h"
 
 namespace xrun::jinja {

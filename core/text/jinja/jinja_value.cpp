@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/text/jinja/jinja_operators.h"
+
 namespace xrun::jinja {
 
 namespace {

@@ -123,7 +123,6 @@ struct List : Object {
   Origin origin = Origin::kTemplate;  // who wrote the brackets and numbers when it is printed
   int depth = 1;
   size_t taken = 0;  // items that a generator has already given away
-  bool group = false;  // a pair of groupby, whose places are also called "grouper" and "list"
 };
 
 using Member = std::pair<Value, Value>;
@@ -178,15 +177,6 @@ void require_depth(int depth);
 // Python's type name: "str", "NoneType", "dict".
 std::string_view type_name(const Value& value);
 bool is_truthy(const Value& value);
-// Python's ==. Charges the budget for what it looks at.
-bool equal(const Value& a, const Value& b, Budget& budget);
-// Python's <. Throws Fault if the types have no order.
-bool less(const Value& a, const Value& b, Budget& budget, const char* symbol = "<");
-// Python's `in`.
-bool contains(const Value& container, const Value& item, Budget& budget);
-// Returns the items that a for loop would see: list items, keys of a dict, characters of a text,
-// nothing of an undefined value. A generator is empty afterwards. Throws Fault for the rest.
-std::vector<Value> iterate(const Value& value, Budget& budget);
 // Returns len(). Throws Fault if the value has none.
 int64_t length_of(const Value& value);
 bool has_length(const Value& value);
