@@ -44,7 +44,7 @@ VARIABLES = {
              {"role": "user", "n": 3, "tag": "y", "deep": {"k": [5, 6]}}],
 }
 TEXTS = ["''", "'a'", "'ab'", "' x '", "'é🙂'", "'\\n'", "'<b>'", "'a,b'", "'Hello'", "'1'", "'2.5'",
-         "\"it's\"", "'user'", "'%s'", "','", "'ΑΣ ΣΑΣ.Σ'", "'ªⅧǅ'", "'一②½'", "'ß ŉ'", "'\\u00a0x\\u3000'",
+         "\"it's\"", "'user'", "'{}'", "','", "'ΑΣ ΣΑΣ.Σ'", "'ªⅧǅ'", "'一②½'", "'ß ŉ'", "'\\u00a0x\\u3000'",
          "'1_0'", "'٣'", "'{{}}{}'"]
 NUMBERS = ["0", "1", "2", "-1", "3", "10", "2.5", "0.1", "1e3", "-4", "100"]
 NAMES = list(VARIABLES) + ["undef", "messages", "x", "ns.v", "loop.index", "loop.first"]
@@ -106,6 +106,7 @@ class SupportedEnvironment(ImmutableSandboxedEnvironment):
 
     def call(*arguments, **options):  # the template may name an argument `self`
         self, _, callee = arguments[:3]
+        callee = getattr(callee, "__wrapped__", callee)  # jinja2 wraps str.format
         owner = getattr(callee, "__self__", None)
         for kind, methods in SUPPORTED_METHODS.items():
             if isinstance(owner, kind) and callee.__name__ not in methods:

@@ -76,6 +76,30 @@ TEST(JinjaCases, WhatTheEnvironmentNamesRendersAsJinjaRendersIt) {
   RecordProperty("cases", std::to_string(count));
 }
 
+TEST(JinjaCases, UnsupportedFeaturesAreRefusedByNameTemplateAndLine) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"'a b'|wordcount", "the filter 'wordcount' is not supported in chat templates"},
+      {"['a']|map('center', 5)|list", "the filter 'center' is not supported in chat templates"},
+      {"'a'|nope", "the filter 'nope' is not supported in chat templates"},
+      {"1 is divisibleby 2", "the test 'divisibleby' is not supported in chat templates"},
+      {"[1]|select('sameas', 1)|list", "the test 'sameas' is not supported in chat templates"},
+      {"'a'.casefold()", "the method str.casefold() is not supported in chat templates"},
+      {"('a'|safe).zfill(3)", "the method Markup.zfill() is not supported in chat templates"},
+      {"{}.copy()", "the method dict.copy() is not supported in chat templates"},
+      {"(1,).index(1)", "the method tuple.index() is not supported in chat templates"},
+      {"joiner()", "the function joiner() is not supported in chat templates"},
+      {"'%s' % 1", "printf formatting (str % values) is not supported in chat templates"},
+      {"'{:>4}'.format(1)",
+       "str.format() supports the field {} only in chat templates, not '{:>4}'"},
+      {"'a}'.format(1)", "str.format() supports the field {} only in chat templates, not '}'"},
+  };
+  for (const auto& [expression, wanted] : cases) {
+    EXPECT_EQ(error_of([&] { render_text(fmt::format("a\n{{{{ {} }}}}", expression)); }),
+              fmt::format("chat template \"test\", line 2: {}", wanted));
+  }
+  EXPECT_EQ(render_text("{{ 'a'.casefold is defined }} {{ 'a'.nope is defined }}"), "True False");
+}
+
 }  // namespace
 
 }  // namespace xrun::jinja_cases_test
