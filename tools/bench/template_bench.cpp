@@ -12,8 +12,8 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
-#include "core/text/chat/builtin_templates.h"
 #include "core/text/chat/chat_template.h"
+#include "core/text/chat/template_families.h"
 #include "tools/bench/spread.h"
 
 namespace xrun {

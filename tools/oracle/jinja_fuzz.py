@@ -305,7 +305,7 @@ def main():
         for source, text, _ in cases:
             file.write(json.dumps({"template": source, "messages": MESSAGES, "kwargs": VARIABLES,
                                    "text": text}) + "\n")
-    status = subprocess.run([arguments.test, "--gtest_filter=JinjaCases.WhatTheEnvironment*", "--gtest_brief=1"],
+    status = subprocess.run([arguments.test, "--gtest_filter=JinjaCases.CasesOfTheEnvironment*", "--gtest_brief=1"],
                             env={**os.environ, "XRUN_JINJA_CASES": file.name}).returncode
     os.unlink(file.name)
     return status

@@ -11,8 +11,8 @@
 #include "core/data/rows/tool_calls.h"
 #include "core/data/rows/turn_flags.h"
 #include "core/text/chat/chat_tokens.h"
+#include "core/text/chat/message_ranges.h"
 #include "core/text/jinja/jinja_text.h"
-#include "core/text/chat/message_role.h"
 
 namespace xrun {
 

@@ -6,7 +6,7 @@
 #include "core/data/rows/messages.h"
 #include "core/data/rows/row_encoder.h"
 #include "core/data/rows/tool_calls.h"
-#include "core/text/chat/message_role.h"
+#include "core/text/chat/message_ranges.h"
 
 namespace xrun {
 

@@ -6,7 +6,7 @@
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/turn_flags.h"
-#include "core/text/chat/message_role.h"
+#include "core/text/chat/message_ranges.h"
 
 namespace xrun {
 

@@ -1,9 +1,9 @@
-// Generated templates and whole conversations against what Jinja made of them.
+// Generated templates and whole conversations compared with Jinja's output.
 //
 // tests/golden/jinja_fuzz.json is a fixed sample. XRUN_JINJA_CASES names a file of more, one JSON
 // object a line, as tools/oracle/jinja_fuzz.py and template_oracle.py write them:
 //   {"name", "template", "messages", "kwargs", "tokens", "text", "turns"}
-// text is null where Jinja fails; turns are code points, or null where nobody looked.
+// text is null where Jinja fails; turns are in code points, or null if unknown.
 
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ void expect_case(const Json& one) {
   EXPECT_EQ(dump_json(turns), dump_json(without_empty(*wanted))) << shown;
 }
 
-TEST(JinjaCases, GeneratedTemplatesRenderAsJinjaRendersThem) {
+TEST(JinjaCases, GeneratedTemplatesRenderAsInJinja) {
   const Json golden = read_json((kSourceDir / "tests/golden/jinja_fuzz.json").string());
   ASSERT_GT(golden.at("cases").size(), 1000u);
   for (const Json& pair : golden.at("cases").as_array()) {
@@ -65,7 +65,7 @@ TEST(JinjaCases, GeneratedTemplatesRenderAsJinjaRendersThem) {
   }
 }
 
-TEST(JinjaCases, WhatTheEnvironmentNamesRendersAsJinjaRendersIt) {
+TEST(JinjaCases, CasesOfTheEnvironmentsFileRenderAsInJinja) {
   const char* path = std::getenv("XRUN_JINJA_CASES");
   if (path == nullptr) GTEST_SKIP() << "XRUN_JINJA_CASES is not set";
   std::ifstream file(path);

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
-#include "core/text/chat/builtin_templates.h"
+#include "core/text/chat/template_families.h"
 #include "core/text/jinja/jinja_interpreter.h"
 #include "core/text/jinja/jinja_json.h"
 #include "tests/core/text/chat/template_fixture.h"
@@ -25,7 +25,7 @@ std::string repeated(const std::string& text, int times) {
   return out;
 }
 
-// The failure of a rendering that may do a tenth of the usual work.
+// The error of a rendering with a tenth of the usual budget.
 std::string short_failure(const std::string& source) {
   return error_of([&] {
     const jinja::Tree tree = jinja::parse_template(source);
@@ -53,7 +53,7 @@ TEST(JinjaHostile, EndlessWorkIsCutOffSlow) {
   }
 }
 
-TEST(JinjaHostile, ManyGenerationBlocksCostWhatTheyHold) {
+TEST(JinjaHostile, ManyGenerationBlocksCostOnlyTheirContent) {
   const Rendering rendering =
       jinja_of("{% for a in range(99999) %}{% generation %}a{% endgeneration %}{% endfor %}")
           ->render(messages({{"user", "x"}}), {});
@@ -68,7 +68,7 @@ TEST(JinjaHostile, ASliceOfInvalidUtf8StaysInsideTheText) {
   EXPECT_EQ(render_text("{{ 'a\xF4\x94\x94\x94z'[::2]|length }}"), "3");
 }
 
-TEST(JinjaHostile, AKeyOfSharedPartsIsNotWalkedWithoutEnd) {
+TEST(JinjaHostile, AKeyOfSharedPartsIsNotWalkedForever) {
   const std::string message = error_of([] {
     render_text(
         "{% set ns = namespace(s=(1,)) %}{% for a in range(40) %}{% set ns.s = (ns.s, ns.s) %}"
@@ -113,7 +113,7 @@ TEST(JinjaHostile, TextAndListsHaveLimits) {
             std::string::npos);
 }
 
-TEST(JinjaHostile, ValuesThatNestWithoutEndAreRefused) {
+TEST(JinjaHostile, ValuesThatNestForeverAreRefused) {
   EXPECT_NE(failure("{% set ns = namespace(l=[]) %}{% for i in range(5000) %}"
                     "{% set ns.l = [ns.l] %}{% endfor %}")
                 .find("nest deeper"),
@@ -144,7 +144,7 @@ TEST(JinjaHostile, DoublingThroughSharedValuesEndsSlow) {
             "");
 }
 
-TEST(JinjaHostile, RingsOfNamespacesAndMacrosAreNeitherWalkedNorLeaked) {
+TEST(JinjaHostile, CyclesOfNamespacesAndMacrosAreNeitherWalkedNorLeaked) {
   EXPECT_NE(failure("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns }}"), "");
   EXPECT_EQ(
       render_text("{% set ns = namespace() %}{% for i in range(9) %}"
@@ -165,7 +165,7 @@ TEST(JinjaHostile, ArithmeticAtTheEdgesOfIntegersIsAnError) {
             "aac");
 }
 
-// Renders with a small budget; whatever comes out, it comes out.
+// Renders with a small budget and accepts any outcome but a crash.
 void try_render(const std::string& source) {
   static const Json kMessages = parse_json(
       R"([{"role": "system", "content": "s"}, {"role": "user", "content": "Größe"},

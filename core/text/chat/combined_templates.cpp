@@ -1,9 +1,10 @@
-#include "core/text/chat/tool_template.h"
+#include "core/text/chat/combined_templates.h"
 
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/text/chat/text_difference.h"
 
 namespace xrun {
 
@@ -59,6 +60,39 @@ class RefusedTemplate final : public ChatTemplate {
   const std::string message_;
 };
 
+class CheckedTemplate final : public ChatTemplate {
+ public:
+  CheckedTemplate(std::shared_ptr<const ChatTemplate> stock,
+                  std::shared_ptr<const ChatTemplate> marked)
+      : stock_(std::move(stock)), marked_(std::move(marked)) {}
+
+  Rendering render(const Json& messages, const Json& kwargs) const override {
+    const std::string wanted = stock_->render(messages, kwargs).text;
+    Rendering out = marked_->render(messages, kwargs);
+    XRUN_CHECK(
+        out.text == wanted,
+        "{} renders this row differently from the tokenizer's own template; name a file with "
+        "generation marks as the template\n{}",
+        marked_->name(), text_difference("own", wanted, "marked", out.text));
+    return out;
+  }
+
+  bool marks_generation() const override { return true; }
+  const std::string& source() const override { return marked_->source(); }
+  std::string name() const override { return marked_->name(); }
+
+  std::string digest() const override {
+    Hasher hasher;
+    hasher.field("stock", stock_->digest());
+    hasher.field("tagged", marked_->digest());
+    return hasher.hex();
+  }
+
+ private:
+  const std::shared_ptr<const ChatTemplate> stock_;
+  const std::shared_ptr<const ChatTemplate> marked_;
+};
+
 }  // namespace
 
 std::shared_ptr<const ChatTemplate> make_tool_template(
@@ -69,6 +103,11 @@ std::shared_ptr<const ChatTemplate> make_tool_template(
 std::shared_ptr<const ChatTemplate> make_refused_template(std::string name, std::string source,
                                                           std::string message) {
   return std::make_shared<RefusedTemplate>(std::move(name), std::move(source), std::move(message));
+}
+
+std::shared_ptr<const ChatTemplate> make_checked_template(
+    std::shared_ptr<const ChatTemplate> stock, std::shared_ptr<const ChatTemplate> marked) {
+  return std::make_shared<CheckedTemplate>(std::move(stock), std::move(marked));
 }
 
 }  // namespace xrun

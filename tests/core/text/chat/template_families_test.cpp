@@ -1,18 +1,15 @@
-// What published templates make of the conversations of
-// tests/golden/make/template_conversations.py, under transformers and here. The goldens hold hashes
-// alone; template_goldens.py says how they were made.
+// Published templates on the conversations of tests/golden/make/template_conversations.py, under
+// transformers and here. The goldens hold only hashes; template_goldens.py made them.
 
-#include "core/text/chat/stock_templates.h"
+#include "core/text/chat/template_families.h"
 
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/text/chat/builtin_templates.h"
-#include "core/text/chat/template_marks.h"
 #include "tests/core/text/chat/template_fixture.h"
 
-namespace xrun::stock_templates_test {
+namespace xrun::template_families_test {
 
 namespace {
 
@@ -52,7 +49,7 @@ Made make_all(const ChatTemplate& chat_template) {
   return made;
 }
 
-// What is trained of a conversation, without white space; "refused" where it does not render.
+// The trained text of a conversation, without white space; "refused" if it does not render.
 std::string trained_text(const ChatTemplate& chat_template, const Json& row) {
   std::string out;
   try {
@@ -67,7 +64,7 @@ std::string trained_text(const ChatTemplate& chat_template, const Json& row) {
   return out;
 }
 
-// Names the conversations that render otherwise.
+// Names the conversations that render differently.
 void expect_texts(const std::string& got, const std::string& wanted, const std::string& who) {
   const Json::Array& rows = golden().at("conversations").as_array();
   ASSERT_EQ(got.size(), wanted.size());
@@ -77,7 +74,56 @@ void expect_texts(const std::string& got, const std::string& wanted, const std::
   }
 }
 
-TEST(StockTemplates, EveryBuiltinRendersWhatAPublishedTemplateOfItsFamilyRenders) {
+// A template in the style of mistral-common: turns of three roles, our own words.
+constexpr const char* kMistralLike =
+    "{%- for message in messages %}\n"
+    "    {%- if message['role'] == 'user' %}\n"
+    "        {{- '[INST]' + message['content'] + '[/INST]' }}\n"
+    "    {%- elif message['role'] == 'assistant' %}\n"
+    "        {{- message['content'] + '</s>' }}\n\n"
+    "    {#- Tool messages stand last. #}\n"
+    "    {%- elif message['role'] == 'tool' %}\n"
+    "        {{- '[TOOL_RESULTS]' + message['content'] }}\n"
+    "    {%- endif %}\n"
+    "{%- endfor %}\n";
+
+// A template in the style of Nemotron 3, without comments.
+constexpr const char* kNemotronLike =
+    "{%- for message in messages %}\n"
+    "    {%- if message.role == 'assistant' %}\n"
+    "        {%- set content = message.content %}\n"
+    "        {%- if message.tool_calls %}\n"
+    "            {{- '<|im_start|>assistant\\n' }}\n"
+    "                {%- set include_content = true %}\n"
+    "                {{- content }}\n"
+    "                {{- '<|im_end|>\\n' }}\n"
+    "        {%- else %}\n"
+    "            {%- set c = content %}\n"
+    "            {%- if loop.index0 > 0 %}\n"
+    "                {{- '<|im_start|>assistant\\n' ~ (content | default('', true) | string | "
+    "trim) "
+    "~ '<|im_end|>\\n' }}\n"
+    "            {%- elif c %}\n"
+    "                {{- '<|im_start|>assistant\\n' ~ c ~ '<|im_end|>\\n' }}\n"
+    "            {%- else %}\n"
+    "                {{- '<|im_start|>assistant\\n<|im_end|>\\n' }}\n"
+    "            {%- endif %}\n"
+    "        {%- endif %}\n"
+    "    {%- else %}\n"
+    "        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}\n"
+    "    {%- endif %}\n"
+    "{%- endfor %}\n";
+
+std::string trained_of(const MarkedSource& marked, const Json& conversation) {
+  const Rendering rendering = jinja_of(marked.text)->render(conversation, {});
+  std::string text;
+  for (const ByteRange turn : rendering.turns) {
+    text += "<" + rendering.text.substr(turn.begin, turn.end - turn.begin) + ">";
+  }
+  return text;
+}
+
+TEST(TemplateFamilies, EveryBuiltinRendersAsAPublishedTemplateOfItsFamily) {
   ASSERT_GE(golden().at("conversations").size(), 70u);
   for (const BuiltinTemplate& builtin : builtin_templates()) {
     const std::string name(builtin.name);
@@ -93,7 +139,7 @@ TEST(StockTemplates, EveryBuiltinRendersWhatAPublishedTemplateOfItsFamilyRenders
   }
 }
 
-TEST(StockTemplates, EveryBuiltinMarksWhatTransformersMarks) {
+TEST(TemplateFamilies, EveryBuiltinMarksTheSameTextAsTransformers) {
   for (const auto& [name, ours] : golden().at("ours").as_object()) {
     for (const BuiltinTemplate& builtin : builtin_templates()) {
       if (builtin.name != name) continue;
@@ -103,7 +149,7 @@ TEST(StockTemplates, EveryBuiltinMarksWhatTransformersMarks) {
   }
 }
 
-TEST(StockTemplates, PublishedTemplatesRenderAndMarkAsUnderTransformers) {
+TEST(TemplateFamilies, PublishedTemplatesRenderAndMarkAsUnderTransformers) {
   if (published_templates().empty()) GTEST_SKIP() << kNoPublished;
   int known = 0;
   for (const std::filesystem::path& file : published_templates()) {
@@ -125,7 +171,7 @@ TEST(StockTemplates, PublishedTemplatesRenderAndMarkAsUnderTransformers) {
   EXPECT_GE(known, 60);
 }
 
-TEST(StockTemplates, EveryPublishedTextOfAFamilyHasItsMarks) {
+TEST(TemplateFamilies, EveryPublishedTextOfAFamilyCanBeMarked) {
   int known = 0;
   for (const std::filesystem::path& file : published_templates()) {
     const std::string source = read_file(file);
@@ -143,7 +189,7 @@ TEST(StockTemplates, EveryPublishedTextOfAFamilyHasItsMarks) {
   if (known == 0) GTEST_SKIP() << kNoPublished;
 }
 
-TEST(StockTemplates, MarksPutIntoATextChangeNoByteOfWhatItRenders) {
+TEST(TemplateFamilies, InsertedMarksChangeNoByteOfARendering) {
   int marked = 0;
   for (const std::filesystem::path& file : published_templates()) {
     const std::string source = read_file(file);
@@ -160,10 +206,10 @@ TEST(StockTemplates, MarksPutIntoATextChangeNoByteOfWhatItRenders) {
   if (marked == 0) GTEST_SKIP() << kNoPublished;
 }
 
-// Where trl ships a marked copy of a text that we put marks into, and renders the row alike. It
-// trains the newline behind an answer, and the heads of gpt-oss and Muse, which the generation
-// prompt writes.
-TEST(StockTemplates, MarksPutIntoATextTrainWhatThePublishedMarkedCopyTrains) {
+// Compares with the marked copies that trl ships, on rows that both render alike. trl also trains
+// the newline after an answer, and the heads of gpt-oss and Muse, which the generation prompt
+// writes.
+TEST(TemplateFamilies, InsertedMarksTrainTheSameTextAsThePublishedMarkedCopy) {
   int compared = 0;
   for (const std::filesystem::path& file : published_templates()) {
     const std::filesystem::path copy =
@@ -189,14 +235,42 @@ TEST(StockTemplates, MarksPutIntoATextTrainWhatThePublishedMarkedCopyTrains) {
   EXPECT_GE(compared, 8);
 }
 
-TEST(StockTemplates, TheFingerprintIsOfTheTextAsJinjaReadsIt) {
+TEST(TemplateFamilies, TheFingerprintIsOfTheTextAsJinjaReadsIt) {
   EXPECT_EQ(template_fingerprint("a\r\nb\rc\n"), template_fingerprint("a\nb\nc"));
   EXPECT_NE(template_fingerprint("a\nb\n\n"), template_fingerprint("a\nb\n"));
   EXPECT_NE(template_fingerprint("{{ 'a b' }}"), template_fingerprint("{{ 'a  b' }}"));
 }
 
-TEST(StockTemplates, AnUnknownTextHasNoFamily) { EXPECT_EQ(stock_family("{{ messages }}"), ""); }
+TEST(TemplateFamilies, AnUnknownTextHasNoFamily) { EXPECT_EQ(stock_family("{{ messages }}"), ""); }
+
+TEST(TemplateFamilies, MistralsAnswersAreMarkedWithTheirEndOfTurn) {
+  const std::optional<MarkedSource> marked = mark_source(kMistralLike);
+  ASSERT_TRUE(marked.has_value());
+  EXPECT_EQ(marked->family, "mistral");
+  EXPECT_EQ(
+      trained_of(*marked,
+                 messages({{"user", "q"}, {"assistant", "a"}, {"tool", "t"}, {"assistant", "b"}})),
+      "<a</s>><b</s>>");
+}
+
+TEST(TemplateFamilies, NemotronsAnswersAreMarkedWithAndWithoutCalls) {
+  const std::optional<MarkedSource> marked = mark_source(kNemotronLike);
+  ASSERT_TRUE(marked.has_value());
+  EXPECT_EQ(marked->family, "nemotron-3");
+  Json conversation = messages({{"assistant", "a"}, {"user", "q"}, {"assistant", " b "}});
+  Json call = Json(Json::Object{
+      {"role", "assistant"}, {"content", "c"}, {"tool_calls", Json(Json::Array{Json::object()})}});
+  conversation.push_back(std::move(call));
+  EXPECT_EQ(trained_of(*marked, conversation), "<a<|im_end|>><b<|im_end|>><c<|im_end|>>");
+  EXPECT_EQ(jinja_of(marked->text)->render(conversation, {}).text,
+            jinja_of(kNemotronLike)->render(conversation, {}).text);
+}
+
+TEST(TemplateFamilies, AnEditThatAppliesTwiceMarksNothing) {
+  const std::string twice = std::string(kMistralLike) + kMistralLike;
+  EXPECT_FALSE(mark_source(twice).has_value());
+}
 
 }  // namespace
 
-}  // namespace xrun::stock_templates_test
+}  // namespace xrun::template_families_test
