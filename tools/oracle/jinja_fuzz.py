@@ -256,17 +256,17 @@ class PinnedDate(datetime.datetime):
 
 
 def render(source):
-    """The text and the turns, or None and None where Jinja fails."""
+    """Returns the text and the turns, or two Nones if Jinja fails."""
     try:
         texts, turns = chat_template_utils.render_jinja_template(
             [MESSAGES], chat_template=source, return_assistant_tokens_mask=True, **VARIABLES)
         return texts[0], turns[0]
-    except Exception:  # whatever fails, fails
+    except Exception:  # any failure counts
         return None, None
 
 
 def is_comparable(text):
-    """No address, no integer beyond 64 bits, no text that only Python's own libraries write."""
+    """False for texts with an address or an integer beyond 64 bits."""
     return text is None or (" at 0x" not in text.lower() and len(text) < 2000 and
                             not any(int(number) > 2 ** 63 - 1 for number in re.findall(r"\d{19,}", text)[:50]))
 
@@ -292,7 +292,7 @@ def main():
     while len(cases) < arguments.cases:
         source = grammar.body(3) if len(cases) % 3 else "{{ %s }}" % grammar.expression(4)
         text, turns = render(source)
-        # Most of what is thrown together fails; a few of those are enough.
+        # Most random templates fail; a tenth of those is enough.
         if is_comparable(text) and (text is not None or grammar.random.random() < 0.1):
             cases.append((source, text, turns))
     print(len(cases), "cases,", sum(text is None for _, text, _ in cases), "of them fail in Jinja")

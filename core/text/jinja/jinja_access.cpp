@@ -1,6 +1,5 @@
-// `a.b` looks for Python's attribute first and for the key second; `a["b"]` the other way round.
-// What a sandbox would refuse (names with an underscore, methods that change a list or dict) is
-// undefined.
+// `a.b` tries Python's attribute first, then the key; `a["b"]` the reverse. Attributes that Jinja's
+// sandbox refuses (names with an underscore, methods that change a list or dict) are undefined.
 
 #include "core/base/utf8.h"
 #include "core/text/jinja/jinja_builtins.h"
@@ -12,7 +11,7 @@ namespace xrun::jinja {
 
 namespace {
 
-// A constant text.
+// Returns a string constant.
 std::string_view object_name(const Value& object) {
   switch (object.kind()) {
     case Kind::kNone: return "None";
@@ -38,7 +37,7 @@ Value no_attribute(const Value& object, std::string_view name) {
   return Value::no_attribute(object_name(object), name);
 }
 
-// Whether a dict has a Python attribute of this name, which `.name` finds before the key.
+// True if dicts have a Python attribute of this name, which `.name` finds before the key.
 bool is_dict_attribute(std::string_view name) {
   switch (name.empty() ? 0 : name[0]) {
     case 'c': return name == "copy" || name == "clear";
@@ -98,7 +97,7 @@ Value loop_attribute(const Value& object, std::string_view name) {
   }
   if (name == "cycle" || name == "changed") {
     auto method = std::make_shared<LoopMethod>();
-    // The loop outlives its body, where alone a template can reach it.
+    // Keeps the loop alive as long as the method.
     method->loop = std::shared_ptr<Loop>(&object.loop(), [keep = object](Loop*) {});
     method->cycles = name == "cycle";
     method->depth = loop.nesting + 1;
@@ -108,7 +107,7 @@ Value loop_attribute(const Value& object, std::string_view name) {
   return Value::undefined(loop_attribute_error(name));
 }
 
-// The element of a list or text at an index; null if it is out of range.
+// Gets the element of a list or text at an index; false if it is out of range.
 bool element(const Value& object, int64_t index, Value& out, Budget& budget) {
   if (object.is_text()) {
     const Text& text = object.text();

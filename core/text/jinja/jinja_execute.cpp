@@ -1,5 +1,5 @@
-// Statements. Loops, macros, set blocks, with and generation blocks are scopes of their own: what
-// they set is gone behind them. `if` is none.
+// Statements and macros. Loops, macros, set blocks, with and generation blocks are scopes: their
+// variables end with them. `if` is not a scope.
 
 #include <algorithm>
 #include <utility>
@@ -71,7 +71,7 @@ std::shared_ptr<Namespace> Interpreter::make_namespace() {
   return namespaces_.back();
 }
 
-// Runs a body into a text of its own.
+// Executes a body and returns its output.
 TextPtr Interpreter::captured_text(const Body& body) {
   TextBuilder builder;
   TextBuilder* const outer = std::exchange(out_, &builder);
@@ -106,7 +106,7 @@ Interpreter::Flow Interpreter::execute(const Node& node) {
     case NodeKind::kGeneration: execute_generation(node); break;
     case NodeKind::kBreak: return Flow::kBreak;
     case NodeKind::kContinue: return Flow::kContinue;
-    default: throw Fault("this is no statement");
+    default: throw Fault("not a statement");
   }
   return Flow::kNormal;
 }
@@ -120,14 +120,14 @@ Interpreter::Flow Interpreter::execute_if(const Node& node) {
 
 namespace {
 
-// `loop(...)` of a recursive loop: runs it again over other items and returns the text.
+// `loop(...)` of a recursive loop: runs it over other items and returns the text.
 struct LoopAgain : Function {
   const Node* node = nullptr;
   int depth = 1;
 
   Value call(Interpreter& interpreter, Arguments& arguments) override {
     XRUN_JINJA_CHECK(arguments.positional.size() == 1 && arguments.named.empty(),
-                     "loop() takes one argument, what to loop over");
+                     "loop() takes one argument, the items to loop over");
     return interpreter.run_loop_again(*node, arguments.positional[0], depth + 1);
   }
   std::string repr() const override { return "<function loop>"; }
@@ -144,13 +144,13 @@ Value Interpreter::run_loop_again(const Node& node, const Value& iterable, int d
 }
 
 std::vector<Value> Interpreter::filtered(const Node& node, std::vector<Value> items) {
-  std::vector<Value> kept;
+  std::vector<Value> out;
   for (Value& item : items) {
     const ScopeGuard guard(*this);
     assign(*node.a, item);
-    if (is_truthy(evaluate(*node.c))) kept.push_back(std::move(item));
+    if (is_truthy(evaluate(*node.c))) out.push_back(std::move(item));
   }
-  return kept;
+  return out;
 }
 
 void Interpreter::execute_for(const Node& node, std::vector<Value> items, int depth) {
@@ -165,9 +165,9 @@ void Interpreter::execute_for(const Node& node, std::vector<Value> items, int de
     again->depth = depth;
     loop->body = Value::function(std::move(again));
   }
-  // What changed() saw may hold the loop itself.
+  // The arguments of changed() may hold the loop itself: break the cycle.
   const std::shared_ptr<void> forget(nullptr, [&](void*) { loop->last_seen = Value(); });
-  bool completed = false;  // a body came to its end: as in Jinja, `else` runs unless one did
+  bool completed = false;  // some iteration finished; as in Jinja, `else` runs otherwise
   for (; loop->index < loop->items.size(); ++loop->index) {
     const ScopeGuard guard(*this);
     if (loop_ >= 0) scope_->set(loop_, Value::loop(loop));
@@ -246,10 +246,10 @@ void Interpreter::execute_generation(const Node& node) {
 
 namespace {
 
-// The macro's closure is the scope in which it was defined.
+// A macro's closure is the scope in which it was defined.
 struct Macro : Function {
   const Node* node = nullptr;
-  Scope* scope = nullptr;  // the interpreter keeps it
+  Scope* scope = nullptr;  // owned by the interpreter
 
   Value call(Interpreter& interpreter, Arguments& arguments) override {
     return interpreter.call_macro(*node, scope, arguments);
@@ -302,7 +302,8 @@ Value Interpreter::call_macro(const Node& macro, Scope* scope, Arguments& argume
   return Value::text(captured_text(macro.bodies[0]));
 }
 
-// Parameters take arguments by place, then by name, then their default, which sees those before it.
+// Parameters take arguments by position, then by name, then their default, which sees the
+// parameters before it.
 void Interpreter::bind_parameters(const Node& macro, Scope& scope, Arguments& arguments) {
   std::vector<bool> used(arguments.named.size());
   for (size_t i = 0; i < macro.parameters.size(); ++i) {
@@ -315,8 +316,8 @@ void Interpreter::bind_parameters(const Node& macro, Scope& scope, Arguments& ar
     }
     if (given != nullptr) {
       scope.set(parameter.symbol, *given);
-    } else if (parameter.otherwise != nullptr) {
-      scope.set(parameter.symbol, evaluate(*parameter.otherwise));
+    } else if (parameter.default_value != nullptr) {
+      scope.set(parameter.symbol, evaluate(*parameter.default_value));
     } else {
       scope.set(parameter.symbol,
                 Value::undefined(fmt::format("parameter '{}' was not provided", parameter.name)));
@@ -339,8 +340,7 @@ void Interpreter::bind_surplus(const Node& macro, Scope& scope, Arguments& argum
     return true;
   });
   XRUN_JINJA_CHECK(varargs_ >= 0 || arguments.positional.empty(),
-                   "macro '{}' takes not more than {} argument(s)", macro.name,
-                   macro.parameters.size());
+                   "macro '{}' takes at most {} argument(s)", macro.name, macro.parameters.size());
   XRUN_JINJA_CHECK(kwargs_ >= 0 || arguments.named.empty(),
                    "macro '{}' takes no keyword argument '{}'", macro.name,
                    arguments.named.empty() ? "" : arguments.named[0].first);

@@ -46,7 +46,7 @@ Value list(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   return Value::list(iterate(input, interpreter.budget()), ListStyle::kList, origin);
 }
 
-// A character of a text that has one, without a value for each of the others.
+// Returns one character of a non-empty text without building a list of all characters.
 std::optional<Value> one_point(const Value& input, int64_t index, Budget& budget) {
   if (!input.is_text() || input.bytes().empty()) return {};
   const Value end = index == -1 ? Value::none() : Value::integer(index + 1);
@@ -100,7 +100,7 @@ Value join(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   return Value::text(join_list(*between, parts, budget));
 }
 
-Value otherwise(Interpreter&, const Value& input, Arguments& arguments) {
+Value default_filter(Interpreter&, const Value& input, Arguments& arguments) {
   ArgumentReader reader("default", arguments);
   const Value* value = reader.next("default_value");
   const bool boolean = reader.boolean("boolean", false);
@@ -146,8 +146,8 @@ Value dict_sort(Interpreter& interpreter, const Value& input, Arguments& argumen
   return Value::list(std::move(pairs));
 }
 
-// Several attributes, between commas, sort by the first that differs. Keys that are equal are never
-// asked which is less, so that what is undefined may be everywhere.
+// Comma-separated attributes sort by the first that differs. Equal keys are never ordered, so an
+// attribute may be undefined everywhere.
 Value attribute_key(Interpreter& interpreter, const Value& item, const Value& attribute,
                     bool case_sensitive) {
   std::vector<Value> keys;
@@ -194,7 +194,7 @@ Value unique(Interpreter& interpreter, const Value& input, Arguments& arguments)
   const Value* attribute = reader.next("attribute");
   reader.finish();
   std::vector<Value> seen;
-  std::vector<Value> kept;
+  std::vector<Value> out;
   for (const Value& item : iterate(input, interpreter.budget())) {
     const Value whole = attribute == nullptr ? item : path_attribute(interpreter, item, *attribute);
     const Value key = sort_key(whole, case_sensitive);
@@ -204,9 +204,9 @@ Value unique(Interpreter& interpreter, const Value& input, Arguments& arguments)
     });
     if (known) continue;
     seen.push_back(key);
-    kept.push_back(item);
+    out.push_back(item);
   }
-  return Value::generator(std::move(kept));
+  return Value::generator(std::move(out));
 }
 
 template <bool largest>
@@ -233,7 +233,7 @@ Value extreme(Interpreter& interpreter, const Value& input, Arguments& arguments
 
 // map(attribute=..., default=...), or map("filter", its arguments).
 Value map(Interpreter& interpreter, const Value& input, Arguments& arguments) {
-  if (!is_truthy(input)) return Value::generator({});  // whatever it is
+  if (!is_truthy(input)) return Value::generator({});  // of any type
   std::vector<Value> out;
   const auto named = [&](std::string_view name) -> const Value* {
     for (const auto& [key, value] : arguments.named) {
@@ -262,7 +262,7 @@ Value map(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   return Value::generator(std::move(out));
 }
 
-// select, reject, selectattr, rejectattr: by a test, or by truth.
+// select, reject, selectattr, rejectattr: by a test, or by truth without one.
 template <bool wanted, bool by_attribute>
 Value pick(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   if (!is_truthy(input)) return Value::generator({});
@@ -277,7 +277,7 @@ Value pick(Interpreter& interpreter, const Value& input, Arguments& arguments) {
     XRUN_JINJA_CHECK(arguments.positional[used].is_text(), "the name of a test must be a str");
     test = arguments.positional[used++].bytes();
   }
-  std::vector<Value> kept;
+  std::vector<Value> out;
   for (Value& item : iterate(input, interpreter.budget())) {
     const Value value = by_attribute ? path_attribute(interpreter, item, attribute) : item;
     Arguments rest = arguments;
@@ -285,9 +285,9 @@ Value pick(Interpreter& interpreter, const Value& input, Arguments& arguments) {
                           rest.positional.begin() + static_cast<ptrdiff_t>(used));
     interpreter.budget().charge(2);
     const bool passed = test.empty() ? is_truthy(value) : interpreter.apply_test(test, value, rest);
-    if (passed == wanted) kept.push_back(std::move(item));
+    if (passed == wanted) out.push_back(std::move(item));
   }
-  return Value::generator(std::move(kept));
+  return Value::generator(std::move(out));
 }
 
 }  // namespace
@@ -295,8 +295,8 @@ Value pick(Interpreter& interpreter, const Value& input, Arguments& arguments) {
 const FilterTable& list_filters() {
   static const FilterTable table = {
       {"count", length},
-      {"d", otherwise},
-      {"default", otherwise},
+      {"d", default_filter},
+      {"default", default_filter},
       {"dictsort", dict_sort},
       {"first", first},
       {"items", items},

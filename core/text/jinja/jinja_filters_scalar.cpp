@@ -17,7 +17,7 @@ namespace xrun::jinja {
 
 namespace {
 
-// Most filters take str(value), which keeps what `safe` said.
+// Returns str(value); a text keeps its markup.
 Value soft_text(Interpreter& interpreter, const Value& input) {
   if (input.is_text()) return input;
   return Value::text(to_text(input, interpreter.budget()));
@@ -79,7 +79,7 @@ Value indent(Interpreter& interpreter, const Value& input, Arguments& arguments)
           ? width->as_text()
           : make_text(std::string(static_cast<size_t>(std::max<int64_t>(spaces, 0)), ' '));
   const TextPtr text = input.as_text();
-  // A newline is added for the split, so that the last line counts even when it is empty.
+  // With a newline appended, the last line counts even if it is empty.
   Budget& budget = interpreter.budget();
   const auto lines = split_lines(join_texts(*text, *make_text("\n")), budget);
   charge_copies(budget, static_cast<int64_t>(lines.size()), *margin, text->bytes.size());
@@ -102,8 +102,8 @@ Value tojson(Interpreter& interpreter, const Value& input, Arguments& arguments)
   style.sort_keys = reader.boolean("sort_keys", false);
   reader.finish();
   if (indent != nullptr && !indent->is_none()) {
-    XRUN_JINJA_CHECK(indent->is_integral() || indent->is_text(), "tojson(): indent is a {}",
-                     type_name(*indent));
+    XRUN_JINJA_CHECK(indent->is_integral() || indent->is_text(),
+                     "tojson(): indent must be an integer or a str, not {}", type_name(*indent));
     const int64_t width =
         indent->is_integral() ? std::clamp<int64_t>(indent->as_int(), 0, 1000) : 0;
     style.indent =
@@ -113,7 +113,7 @@ Value tojson(Interpreter& interpreter, const Value& input, Arguments& arguments)
   if (separators != nullptr && !separators->is_none()) {
     const std::vector<Value> parts = iterate(*separators, interpreter.budget());
     XRUN_JINJA_CHECK(parts.size() == 2 && parts[0].is_text() && parts[1].is_text(),
-                     "tojson(): separators are two strs");
+                     "tojson(): separators must be two strs");
     style.item_separator = parts[0].bytes();
     style.key_separator = parts[1].bytes();
   }
@@ -123,12 +123,11 @@ Value tojson(Interpreter& interpreter, const Value& input, Arguments& arguments)
   return Value::text(out.take());
 }
 
-// Returns a number as C spells it: without the white space around it, with the digits of any script
-// as ASCII, without a plus sign, and without underscores where each stands between two digits. ""
-// if the text is none.
+// Returns a number in C's spelling: surrounding white space and a plus sign removed, digits of any
+// script as ASCII. "" if the text is not a number.
 std::string plain_number(std::string_view text) {
   std::string out;
-  bool blank = false;  // behind the number
+  bool blank = false;  // after the number
   for (size_t at = 0; at < text.size();) {
     const CodePoint point = read_utf8(text, at);
     at += point.size;
@@ -147,7 +146,7 @@ std::string plain_number(std::string_view text) {
   return out;
 }
 
-// Takes out the underscores; false if one does not stand between two digits.
+// Removes underscores; false if one is not between two digits.
 bool join_digits(std::string& number) {
   const auto digit = [&](size_t at) {
     return at < number.size() && number[at] >= '0' && number[at] <= '9';
@@ -159,7 +158,6 @@ bool join_digits(std::string& number) {
   return true;
 }
 
-// Reads a number with blanks around it; false if the text is something else.
 bool read_float(std::string_view text, double& out) {
   std::string number = plain_number(text);
   if (!join_digits(number)) return false;
@@ -178,7 +176,7 @@ bool read_integer(std::string_view text, int64_t& out) {
 
 Value to_integer(Interpreter&, const Value& input, Arguments& arguments) {
   ArgumentReader reader("int", arguments);
-  const Value* otherwise = reader.next("default");
+  const Value* default_value = reader.next("default");
   reader.finish();
   XRUN_JINJA_CHECK(!input.is_undefined(), "{}", input.undefined_message());
   int64_t whole = 0;
@@ -190,21 +188,21 @@ Value to_integer(Interpreter&, const Value& input, Arguments& arguments) {
       input.is(Kind::kFloat) || (input.is_text() && read_float(input.bytes(), real));
   if (input.is(Kind::kFloat)) real = input.as_double();
   XRUN_JINJA_CHECK(!number || !(std::abs(real) >= 9e18) || std::isinf(real),
-                   "an integer leaves the range of 64 bits");
+                   "an integer overflows 64 bits");
   if (number && std::abs(real) < 9e18) return Value::integer(static_cast<int64_t>(real));
-  return otherwise == nullptr ? Value::integer(0) : *otherwise;
+  return default_value == nullptr ? Value::integer(0) : *default_value;
 }
 
 Value to_float(Interpreter&, const Value& input, Arguments& arguments) {
   ArgumentReader reader("float", arguments);
-  const Value* otherwise = reader.next("default");
+  const Value* default_value = reader.next("default");
   reader.finish();
   XRUN_JINJA_CHECK(!input.is_undefined(), "{}", input.undefined_message());
   double real = 0;
   if (input.is_number()) return Value::number(input.as_double());
   if (input.is(Kind::kBigInt) && read_float(input.bytes(), real)) return Value::number(real);
   if (input.is_text() && read_float(input.bytes(), real)) return Value::number(real);
-  return otherwise == nullptr ? Value::number(0) : *otherwise;
+  return default_value == nullptr ? Value::number(0) : *default_value;
 }
 
 Value round(Interpreter&, const Value& input, Arguments& arguments) {
@@ -230,7 +228,7 @@ Value round(Interpreter&, const Value& input, Arguments& arguments) {
     const bool whole = input.is_integral() && std::abs(rounded) < 9e18;
     return whole ? Value::integer(static_cast<int64_t>(rounded)) : Value::number(rounded);
   }
-  // Decimal digits round half to even on the exact value, as Python's round does.
+  // printf rounds the exact value half to even, as Python's round does.
   char digits[800];
   std::snprintf(digits, sizeof(digits), "%.*f", static_cast<int>(precision), value);
   return Value::number(std::strtod(digits, nullptr));

@@ -9,7 +9,7 @@ namespace xrun::jinja {
 
 namespace {
 
-constexpr int64_t kMaxRange = 100'000;  // as the sandbox of Jinja
+constexpr int64_t kMaxRange = 100'000;  // the limit of Jinja's sandbox
 
 using Implementation = Value (*)(Interpreter&, Arguments&);
 
@@ -46,7 +46,7 @@ Value make_range(Interpreter& interpreter, Arguments& arguments) {
   return Value::list(std::move(items), ListStyle::kRange);
 }
 
-// The pairs of dict(...) and namespace(...): a mapping or pairs, then keywords.
+// Returns the members of dict(...) and namespace(...): a mapping or pairs, then keywords.
 std::shared_ptr<Dict> make_members(Interpreter& interpreter, Arguments& arguments) {
   auto dict = std::make_shared<Dict>();
   Budget& budget = interpreter.budget();
@@ -58,8 +58,7 @@ std::shared_ptr<Dict> make_members(Interpreter& interpreter, Arguments& argument
     for (const Value& pair : iterate(arguments.positional[0], budget)) {
       std::vector<Value> parts = iterate(pair, budget);
       XRUN_JINJA_CHECK(parts.size() == 2,
-                       "dictionary update sequence element has length {}; 2 is "
-                       "required",
+                       "dictionary update sequence element has length {}; 2 is required",
                        parts.size());
       dict->set(parts[0], parts[1], budget);
     }
@@ -73,12 +72,12 @@ Value make_dict(Interpreter& interpreter, Arguments& arguments) {
 }
 
 Value make_space(Interpreter& interpreter, Arguments& arguments) {
-  interpreter.budget().charge(50);  // namespaces live as long as the rendering
+  interpreter.budget().charge(50);  // a namespace lives as long as the rendering
   std::shared_ptr<Namespace> space = interpreter.make_namespace();
   const std::shared_ptr<Dict> dict = make_members(interpreter, arguments);
   for (const Member& member : dict->members) {
     XRUN_JINJA_CHECK(member.first.is_text() && !member.first.bytes().starts_with('_'),
-                     "a namespace's attributes are names that do not begin with an underscore");
+                     "a namespace's attributes must be names without a leading underscore");
     space->set(member.first.bytes(), member.second);
   }
   return Value::space(std::move(space));
@@ -98,7 +97,7 @@ Value strftime_now(Interpreter& interpreter, Arguments& arguments) {
                    type_name(format));
   XRUN_JINJA_CHECK(format.bytes().size() <= 1000, "the format of strftime_now is too long");
   char buffer[16384];
-  // The clock has no zone, as Python's datetime.now(): its offset and name print as nothing.
+  // Like Python's datetime.now() the clock has no time zone: %z and %Z print nothing.
   std::string plain;
   for (size_t i = 0; i < format.bytes().size(); ++i) {
     const std::string_view two = std::string_view(format.bytes()).substr(i, 2);
@@ -122,7 +121,7 @@ Value global_function(std::string_view name) {
       {"raise_exception", raise_exception},
       {"range", make_range},
       {"strftime_now", strftime_now},
-      // Jinja's, not supported:
+      // functions of Jinja that are not supported:
       {"cycler", nullptr},
       {"joiner", nullptr},
       {"lipsum", nullptr},

@@ -28,9 +28,8 @@ struct Token {
   int line;
 };
 
-// Throws SyntaxFault with the line on what is no template. One trailing newline of the source is
-// dropped, newlines become "\n", trim_blocks and lstrip_blocks are on; comments and raw are
-// resolved.
+// Drops one trailing newline, converts newlines to "\n", applies trim_blocks and lstrip_blocks, and
+// resolves comments and raw blocks. Throws SyntaxFault with the line.
 std::vector<Token> tokenize_template(std::string_view source);
 
 }  // namespace xrun::jinja

@@ -1,5 +1,5 @@
-// Methods that public chat templates call, bound to their object: str, list and dict. Those that
-// would change their object are refused, as Jinja's immutable sandbox does.
+// Methods of str and dict that public chat templates call. Methods that change their object are
+// refused, as in Jinja's immutable sandbox.
 
 #include <algorithm>
 
@@ -20,7 +20,7 @@ using MethodTable = std::map<std::string_view, MethodBody>;
 struct BoundMethod : Function {
   Value self;
   std::string name;
-  MethodBody body = nullptr;  // null: a method of Python that is not supported
+  MethodBody body = nullptr;  // null: not supported
 
   Value call(Interpreter& interpreter, Arguments& arguments) override {
     XRUN_JINJA_CHECK(body != nullptr, "the method {}.{}() is not supported in chat templates",

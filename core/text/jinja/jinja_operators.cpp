@@ -12,15 +12,15 @@ namespace xrun::jinja {
 
 namespace {
 
-// A number's whole part in digits. Beyond 64 bits every double is whole, and within them it is the
-// sign of the other number that tells.
+// Returns the digits of a number's integral part. That is enough: a double beyond 64 bits is
+// integral, and a smaller one differs from a big integer in sign or length.
 std::string digits_of(const Value& value) {
   if (value.is(Kind::kBigInt)) return value.bytes();
   return value.is(Kind::kFloat) ? fmt::format("{:.0f}", std::floor(value.as_double()))
                                 : std::to_string(value.as_int());
 }
 
-// Returns a - b's sign where one of them is an integer beyond 64 bits and the other no NaN.
+// Returns the sign of a - b if one of them is an integer beyond 64 bits and the other is not NaN.
 int order_big(const Value& a, const Value& b) {
   for (const Value* side : {&a, &b}) {
     if (!side->is(Kind::kFloat) || !std::isinf(side->as_double())) continue;
@@ -162,9 +162,9 @@ namespace {
                           type_name(b)));
 }
 
-// Takes the value by reference: it is written while the first argument is evaluated.
+// Takes the value by reference because evaluating the first argument writes it.
 int64_t checked(bool overflow, const int64_t& value) {
-  XRUN_JINJA_CHECK(!overflow, "an integer leaves the range of 64 bits");
+  XRUN_JINJA_CHECK(!overflow, "an integer overflows 64 bits");
   return value;
 }
 
@@ -252,7 +252,7 @@ Value add_texts(const Value& a, const Value& b, Budget& budget) {
   const bool markup = a.markup() || b.markup();
   for (const Value* side : {&a, &b}) {
     budget.charge_bytes(side->bytes().size());
-    // Markup escapes whatever plain text it meets.
+    // Markup escapes the plain text it is joined with.
     if (markup && !side->markup()) {
       append_escaped(out, side->text());
     } else {
@@ -319,7 +319,7 @@ bool compare(std::string_view op, const Value& a, const Value& b, Budget& budget
 
 namespace {
 
-// A slice resolved against a length: first index, step and how many.
+// A slice resolved against a length.
 struct Stride {
   int64_t first;
   int64_t step;
@@ -336,7 +336,7 @@ int64_t bound(const Value& value, int64_t length, int64_t low, int64_t high, int
 
 Stride resolve(const Value& start, const Value& stop, const Value& step, int64_t length) {
   XRUN_JINJA_CHECK(step.is_none() || step.is_integral(), "slice indices must be integers or None");
-  // A step longer than any list takes one item, as would a larger one that could overflow.
+  // A step longer than any list takes one item; clamping it avoids overflow.
   const int64_t by =
       step.is_none() ? 1 : std::clamp(step.as_int(), -(int64_t{1} << 40), int64_t{1} << 40);
   XRUN_JINJA_CHECK(by != 0, "slice step cannot be zero");

@@ -14,10 +14,10 @@ bool Parser::tuple_ends(Words ends) const {
          is_any_word(ends);
 }
 
-// One expression, or a tuple of those that commas part.
+// One expression, or a tuple of comma-separated ones.
 NodePtr Parser::tuple(bool with_condition, Words ends) {
   NodePtr node = make(NodeKind::kTuple);
-  bool commas = false;  // one makes a tuple even of a single item
+  bool commas = false;  // a trailing comma makes a tuple of one item
   while (!tuple_ends(ends)) {
     node->items.push_back(with_condition ? expression() : or_expression());
     if (!skip_operator(",")) break;
@@ -178,7 +178,7 @@ NodePtr Parser::primary() {
     case TokenKind::kString: {
       std::string text;
       NodePtr node = make(NodeKind::kConst);
-      while (is(TokenKind::kString)) text += next().text;  // neighbours are one string
+      while (is(TokenKind::kString)) text += next().text;  // adjacent literals are one string
       node->constant = Value::text(text);
       return node;
     }
@@ -205,7 +205,7 @@ NodePtr Parser::number() {
   int64_t value = 0;
   const auto result = std::from_chars(begin, end, value, base);
   if (result.ec != std::errc() || result.ptr != end) {
-    throw SyntaxFault(fmt::format("'{}' is no integer of 64 bits", token.text.substr(0, 40)),
+    throw SyntaxFault(fmt::format("'{}' is not a 64-bit integer", token.text.substr(0, 40)),
                       token.line);
   }
   return constant(Value::integer(value));
@@ -302,8 +302,8 @@ NodePtr Parser::test(NodePtr node) {
     out->arguments = call_arguments();
   } else if (value && !is_any_word({"else", "or", "and"})) {
     if (is_word("is")) fail("You cannot chain multiple tests with is");
-    // As in Jinja the argument of a test is a primary: `x is divisibleby 3`, never an operation;
-    // and whatever name follows is one, so that `x is string if y` does not parse.
+    // As in Jinja the argument of a test is a primary (`x is eq 3`), never an operation. Any name
+    // that follows is one, so `x is string if y` does not parse.
     out->arguments.push_back({ArgumentForm::kPlain, "", postfix(primary())});
   }
   out = finish(std::move(out));
@@ -362,7 +362,7 @@ NodePtr Parser::subscript(NodePtr node) {
   return finish(std::move(out));
 }
 
-// What stands in brackets: an index, a slice, or a tuple of indices.
+// Parses the contents of brackets: an index, a slice, or a tuple of indices.
 NodePtr Parser::subscribed(NodePtr node) {
   NodePtr out = make(NodeKind::kItem);
   out->a = std::move(node);

@@ -109,7 +109,7 @@ NodePtr Parser::finish(NodePtr node) const {
   for (const NodePtr& item : node->items) see(item);
   for (const Body& part : node->bodies) std::for_each(part.begin(), part.end(), see);
   for (const Argument& argument : node->arguments) see(argument.value);
-  for (const Parameter& parameter : node->parameters) see(parameter.otherwise);
+  for (const Parameter& parameter : node->parameters) see(parameter.default_value);
   node->depth = depth + 1;
   if (node->depth > kMaxTreeDepth) fail("the template nests too deeply");
   return node;
@@ -149,8 +149,8 @@ Body Parser::body(Words ends) {
   return out;
 }
 
-// A statement from its word up to, but without, the end of its last tag; `skipped` says that this
-// end is already behind.
+// Parses a statement from its word up to, but excluding, the end of its last tag; `skipped` is set
+// if that end was consumed.
 NodePtr Parser::statement(bool& skipped) {
   if (!is(TokenKind::kName)) fail("tag name expected");
   const std::string word = peek().text;
@@ -171,7 +171,7 @@ NodePtr Parser::statement(bool& skipped) {
   fail(fmt::format("Encountered unknown tag '{}'.", word));
 }
 
-// The word behind a body; the end of its tag is left.
+// Consumes the word after a body but not the end of its tag.
 void Parser::end_block(std::string_view word) {
   if (!skip_word(word)) fail(fmt::format("expected '{}'", word));
 }
@@ -238,8 +238,8 @@ std::vector<Parameter> Parser::signature() {
     parameter.name = expect_name();
     parameter.symbol = symbol(parameter.name);
     if (skip_operator("=")) {
-      parameter.otherwise = expression();
-    } else if (!parameters.empty() && parameters.back().otherwise != nullptr) {
+      parameter.default_value = expression();
+    } else if (!parameters.empty() && parameters.back().default_value != nullptr) {
       fail("non-default argument follows default argument");
     }
     parameters.push_back(std::move(parameter));
@@ -306,7 +306,7 @@ NodePtr Parser::generation_statement() {
   NodePtr node = make(NodeKind::kGeneration);
   next();
   expect(TokenKind::kBlockEnd);
-  // The block is a scope of its own, as the call block that it is in transformers.
+  // A scope, as in transformers, where it is a call block.
   const int loops = std::exchange(loops_, 0);
   node->bodies.push_back(body({"endgeneration"}));
   loops_ = loops;

@@ -1,4 +1,4 @@
-// The tests behind `is`.
+// The tests of `is`, select and reject.
 
 #include "core/text/jinja/jinja_builtins.h"
 #include "core/text/jinja/jinja_interpreter.h"
@@ -29,7 +29,7 @@ bool is_iterable(const Value& value) {
   return value.is_list() || value.is_dict() || value.is_text() || value.is_undefined() ||
          value.is(Kind::kLoop);
 }
-// Whatever has len() and [], even if [] fails: a dict, and what is undefined, too.
+// Jinja accepts whatever has len() and [], even if [] fails: dicts and undefined values too.
 bool is_sequence(const Value& value) {
   if (value.is_list()) return value.list().style <= ListStyle::kRange;
   return value.is_dict() || value.is_text() || value.is_undefined();
@@ -42,7 +42,7 @@ bool has_rest(Interpreter& interpreter, const Value& input, Arguments& arguments
   return equal(remainder, Value::integer(rest), interpreter.budget());
 }
 
-// The comparisons by name; the template strings are static so that they can be parameters.
+// Operators as template parameters, which need static storage.
 constexpr char kEqual[] = "==", kUnequal[] = "!=", kLess[] = "<",
                kLessEqual[] = "<=", kGreater[] = ">", kGreaterEqual[] = ">=", kIn[] = "in";
 

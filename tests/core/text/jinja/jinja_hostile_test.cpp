@@ -36,7 +36,7 @@ std::string short_failure(const std::string& source) {
 TEST(JinjaHostile, EndlessWorkIsCutOffSlow) {
   const std::string loops =
       "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}";
-  EXPECT_NE(failure(loops).find("line 1: the template does not come to an end"), std::string::npos);
+  EXPECT_NE(failure(loops).find("line 1: the template does not terminate"), std::string::npos);
   const std::string loop = "{% for a in range(99999) %}";
   for (const std::string& source : {
            loop + "{% set x = range(99999)|list|sort %}{% endfor %}",
@@ -49,7 +49,7 @@ TEST(JinjaHostile, EndlessWorkIsCutOffSlow) {
            "{% set s = 'a b ' * 100000 %}" + loop +
                "{% set x = s.split()|map('upper')|list %}{% endfor %}",
        }) {
-    EXPECT_NE(short_failure(source).find("does not come to an end"), std::string::npos) << source;
+    EXPECT_NE(short_failure(source).find("does not terminate"), std::string::npos) << source;
   }
 }
 
@@ -74,7 +74,7 @@ TEST(JinjaHostile, AKeyOfSharedPartsIsNotWalkedForever) {
         "{% set ns = namespace(s=(1,)) %}{% for a in range(40) %}{% set ns.s = (ns.s, ns.s) %}"
         "{% endfor %}{{ {ns.s: 1}|length }}");
   });
-  EXPECT_NE(message.find("a key has more than 100000 parts"), std::string::npos) << message;
+  EXPECT_NE(message.find("a key has more than 100000 items"), std::string::npos) << message;
 }
 
 TEST(JinjaHostile, RecursionIsCutOff) {
