@@ -30,7 +30,7 @@ bool is_iterable(const Value& value) {
          value.is(Kind::kLoop);
 }
 // Jinja accepts whatever has len() and [], even if [] fails: dicts and undefined values too.
-bool is_sequence(const Value& value) {
+bool has_items(const Value& value) {
   if (value.is_list()) return value.list().style <= ListStyle::kRange;
   return value.is_dict() || value.is_text() || value.is_undefined();
 }
@@ -71,7 +71,7 @@ const TestTable& tests() {
       {"string", plain<is_string>},
       {"mapping", plain<is_mapping>},
       {"iterable", plain<is_iterable>},
-      {"sequence", plain<is_sequence>},
+      {"sequence", plain<has_items>},
       {"odd", has_rest<2, 1>},
       {"even", has_rest<2, 0>},
       {"eq", compares<kEqual>},
