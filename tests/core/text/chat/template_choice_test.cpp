@@ -103,7 +103,7 @@ TEST_F(TemplateChoice, APublishedTextWithAnExtraBlankIsComparedRowByRow) {
   const Json tools(Json::Object{{"builtin_tools", Json(Json::Array{"brave_search"})}});
   EXPECT_NE(error_of([&] {
               chosen->render(messages({{"user", "q"}}), tools);
-            }).find("renders this row otherwise"),
+            }).find("renders this row differently"),
             std::string::npos);
 }
 
@@ -239,8 +239,8 @@ TEST_F(TemplateChoice, NamedTemplatesWithoutADefaultAreListed) {
   const auto two = load(R"({"rag": "R", "plain": "P"})");
   EXPECT_EQ(
       error_of([&] { resolve_template(*two); }),
-      "the tokenizer has the chat templates \"rag\", \"plain\" and none named \"default\" for "
-      "a row without tools; name one of them as the template");
+      "the tokenizer has the chat templates \"rag\", \"plain\" but none named \"default\" for "
+      "rows without tools; name one of them as the template");
   const auto tool = load(R"({"tool_use": "T{% generation %}{% endgeneration %}"})");
   const auto chosen = resolve_template(*tool).chat_template;
   EXPECT_EQ(chosen->render(messages({{"user", "q"}}), parse_json(R"({"tools": []})", "k")).text,

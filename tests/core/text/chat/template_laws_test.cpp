@@ -145,7 +145,7 @@ TEST(TemplateLaws, TheLastTurnIsExemptIfTheNextHeadEndsTurns) {
   // Nothing ends a single answer.
   const LawBreach breach = only_breach(*tiny(), source, pair());
   EXPECT_EQ(breach.law, "eot_trained");
-  EXPECT_NE(breach.message.find("say laws = { eot_trained = false } if other rows teach it"),
+  EXPECT_NE(breach.message.find("set laws = { eot_trained = false } if other rows teach it"),
             std::string::npos)
       << breach.message;
 }
