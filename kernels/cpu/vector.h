@@ -1,13 +1,32 @@
-// Vectors of kBytes bytes through the compiler's vector extension. Included by each instruction
-// set's source inside a namespace of its own, so that no function of one set can be linked into
-// another; nothing here may include a header with inline functions.
+#pragma once
+// Vectors of XRUN_VECTOR_BYTES bytes through the compiler's vector extension, and the arithmetic
+// that the kernels share.
+//
+// A kernel file has two halves: its arguments, which every includer sees, and its code, which only
+// instruction_set.cpp compiles, once for each instruction set (XRUN_VECTOR_BYTES is defined there
+// alone). The code has internal linkage, so no function of one instruction set can be linked into
+// another; for the same reason it includes no header with inline functions.
+
+#include <cstdint>
+
+namespace xrun::kernels {
+
+using Bf16 = uint16_t;  // the bits of a bf16: a float32 without its lower half
+
+}  // namespace xrun::kernels
+
+#ifdef XRUN_VECTOR_BYTES
+
+namespace xrun::kernels {
+
+namespace {
 
 template <class E, int N>
 struct VectorOf {
   typedef E type __attribute__((vector_size(sizeof(E) * N)));
 };
 
-constexpr int kLanes = kBytes / 4;
+constexpr int kLanes = XRUN_VECTOR_BYTES / 4;
 using VF = VectorOf<float, kLanes>::type;
 using VI = VectorOf<int32_t, kLanes>::type;
 using VU = VectorOf<uint32_t, kLanes>::type;
@@ -112,3 +131,9 @@ XRUN_INLINE VF exp_of(VF x) {
   p = x > top ? splat(__builtin_inff()) : p;
   return x != x ? x : p;
 }
+
+}  // namespace
+
+}  // namespace xrun::kernels
+
+#endif
