@@ -9,9 +9,9 @@
 #include <cstdlib>
 
 #include "core/base/error.h"
-#include "core/model/init_model.h"
-#include "core/model/ops/memory_count.h"
 #include "core/model/memory_limit.h"
+#include "core/model/ops/allocator.h"
+#include "core/model/weights/init_model.h"
 #include "tests/device/device_train.h"
 #include "tests/pretend/pretend_memory.h"
 

@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/model/generate.h"
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "core/model/weights/safetensors.h"
 #include "core/train/evaluate.h"
 #include "core/train/policy_head.h"

@@ -4,7 +4,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "core/model/ops/dropout_mask.h"
+#include "core/model/ops/dropout.h"
 #include "tests/gpu/plugin.h"
 
 namespace xrun::dropout_cuda_test {

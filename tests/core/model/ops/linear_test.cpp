@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/model/ops/op_call.h"
+#include "core/model/ops/op.h"
 #include "tests/gradient_check.h"
 
 namespace xrun::linear_test {

@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/model/ops/expert_rows.h"
 #include "core/model/moe.h"
 #include "tests/gradient_check.h"
 #include "tests/tensor_difference.h"

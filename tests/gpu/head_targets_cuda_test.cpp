@@ -1,4 +1,4 @@
-// The head's log-probs on a GPU against the CPU's: compiled always, skipped where no driver is.
+// Targets alone on a GPU against the CPU: always compiled, skipped where there is no driver.
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
@@ -7,7 +7,7 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
-#include "core/model/ops/linear_logprob.h"
+#include "core/model/ops/linear_head.h"
 #include "tests/gpu/plugin.h"
 #include "tests/tensor_difference.h"
 
@@ -22,12 +22,13 @@ Result run(at::Tensor hidden, at::Tensor weight, const at::Tensor& index, const 
            const at::Tensor& grad, int64_t head_mb) {
   hidden = hidden.detach().requires_grad_();
   weight = weight.detach().requires_grad_();
-  const at::Tensor logprob = linear_logprob(hidden, weight, index, target, head_mb);
+  const at::Tensor logprob =
+      linear_head(hidden, weight, index, target, {.head_mb = head_mb}).logprob;
   logprob.backward(grad);
   return {logprob.detach(), hidden.grad(), weight.grad()};
 }
 
-TEST(LogprobCuda, AgreesWithTheCpuKeptAndRecomputed) {
+TEST(HeadTargetsCuda, AgreesWithTheCpuKeptAndRecomputed) {
   if (cuda_plugin() == nullptr) GTEST_SKIP() << "no CUDA driver";
   const at::Tensor hidden = at::randn({37, 64}), weight = at::randn({1003, 64}).mul(0.1);
   const at::Tensor index = at::randint(37, {29}, at::kLong);

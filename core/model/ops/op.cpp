@@ -1,4 +1,4 @@
-#include "core/model/ops/op_check.h"
+#include "core/model/ops/op.h"
 
 #include <ATen/core/grad_mode.h>
 #include <fmt/ranges.h>
@@ -12,7 +12,7 @@ namespace {
 void check_dense(const char* op, const char* name, const at::Tensor& x,
                  c10::Device device = c10::kCPU) {
   XRUN_CHECK(x.defined() && x.layout() == at::kStrided && x.device() == device,
-             "{}: {} is no dense tensor of {}", op, name,
+             "{}: {} is not a dense tensor of {}", op, name,
              device.is_cpu() ? "the CPU" : device.str());
 }
 
@@ -36,12 +36,6 @@ void check_type(const char* op, const char* name, const at::Tensor& x, at::Scala
   check_dense(op, name, x, device);
   XRUN_CHECK(x.scalar_type() == wanted, "{}: {} is {}, wanted {}", op, name,
              c10::toString(x.scalar_type()), c10::toString(wanted));
-}
-
-void check_kernel_type(const char* op, const char* name, const at::Tensor& x) {
-  check_dense(op, name, x);
-  XRUN_CHECK(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16,
-             "{}: {} is {}, wanted Float or BFloat16", op, name, c10::toString(x.scalar_type()));
 }
 
 void refuse_second_derivative(const char* op) {

@@ -1,6 +1,5 @@
-// The head: values and gradients against fp64, kept and recomputed rows, bad ids.
-
-#include "core/model/ops/linear_logprob.h"
+// The head asked for one target a row only: values and gradients against fp64, kept and recomputed
+// rows, bad ids.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
@@ -8,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/model/ops/head_chunk.h"
+#include "core/model/ops/linear_head.h"
 #include "tests/head_oracle.h"
 
 namespace xrun::linear_logprob_test {
@@ -45,12 +45,11 @@ Gradients run(const Problem& p, F f) {
 
 }  // namespace
 
-TEST(LinearLogprob, AgreesWithDoublePrecisionInValueAndGradient) {
-  for (const auto& [T, R, V, D] :
-       {std::tuple{5, 7, 33, 8}, {40, 300, 517, 24}, {3, 1, 2, 1}}) {
+TEST(TargetsAlone, AgreesWithDoublePrecisionInValueAndGradient) {
+  for (const auto& [T, R, V, D] : {std::tuple{5, 7, 33, 8}, {40, 300, 517, 24}, {3, 1, 2, 1}}) {
     const Problem p = make_problem(T, R, V, D);
     const Gradients got = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
-      return linear_logprob(h, w, p.index, p.target);
+      return linear_head(h, w, p.index, p.target).logprob;
     });
     const Gradients want = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
       return reference(h, w, p.index, p.target);
@@ -62,21 +61,21 @@ TEST(LinearLogprob, AgreesWithDoublePrecisionInValueAndGradient) {
   }
 }
 
-TEST(LinearLogprob, AgreesWithFiniteDifferences) {
+TEST(TargetsAlone, AgreesWithFiniteDifferences) {
   const Problem p = make_problem(6, 9, 21, 5);
   expect_gradients(
       [&](const std::vector<at::Tensor>& in) {
-        return linear_logprob(in[0], in[1], p.index, p.target);
+        return linear_head(in[0], in[1], p.index, p.target).logprob;
       },
       {p.hidden, p.weight});
 }
 
-TEST(LinearLogprob, RowsBeyondTheMemoryAreRecomputedWithTheSameResult) {
+TEST(TargetsAlone, RowsBeyondTheMemoryAreRecomputedWithTheSameResult) {
   // 1 MiB holds 524 rows of 500 logits, of which two chunks of 256 are kept
   const Problem p = make_problem(30, 700, 500, 12);
   const auto with_mb = [&](int64_t mb) {
     return run(p, [&](const at::Tensor& h, const at::Tensor& w) {
-      return linear_logprob(h, w, p.index, p.target, mb);
+      return linear_head(h, w, p.index, p.target, {.head_mb = mb}).logprob;
     });
   };
   const HeadCounts start = head_counts();
@@ -95,11 +94,11 @@ TEST(LinearLogprob, RowsBeyondTheMemoryAreRecomputedWithTheSameResult) {
   }
 }
 
-TEST(LinearLogprob, GivesTheSameBitsAgain) {
+TEST(TargetsAlone, GivesTheSameBitsAgain) {
   const Problem p = make_problem(50, 400, 301, 16);
   const auto once = [&] {
     return run(p, [&](const at::Tensor& h, const at::Tensor& w) {
-      return linear_logprob(h, w, p.index, p.target);
+      return linear_head(h, w, p.index, p.target).logprob;
     });
   };
   const Gradients a = once(), b = once();
@@ -108,46 +107,46 @@ TEST(LinearLogprob, GivesTheSameBitsAgain) {
   EXPECT_TRUE(a.weight.equal(b.weight));
 }
 
-TEST(LinearLogprob, GradientsOfTwoCallsInFlightDoNotShareRows) {
+TEST(TargetsAlone, GradientsOfTwoCallsInFlightDoNotShareRows) {
   const Problem p = make_problem(10, 20, 64, 8), q = make_problem(12, 25, 64, 8);
   const at::Tensor h = p.hidden.clone().set_requires_grad(true);
-  const at::Tensor first = linear_logprob(h, p.weight, p.index, p.target);
-  const at::Tensor second = linear_logprob(h, p.weight, q.index.remainder(10), q.target);
+  const at::Tensor first = linear_head(h, p.weight, p.index, p.target).logprob;
+  const at::Tensor second = linear_head(h, p.weight, q.index.remainder(10), q.target).logprob;
   second.sum().backward();
   const at::Tensor after_second = h.grad().clone();
   first.backward(p.coefficient);
   const at::Tensor alone = p.hidden.clone().set_requires_grad(true);
-  linear_logprob(alone, p.weight, p.index, p.target).backward(p.coefficient);
+  linear_head(alone, p.weight, p.index, p.target).logprob.backward(p.coefficient);
   EXPECT_LT(largest_difference(h.grad() - after_second, alone.grad()), 1e-5);
 }
 
-TEST(LinearLogprob, NoRowsGiveAnEmptyResultAndZeroGradients) {
+TEST(TargetsAlone, NoRowsGiveAnEmptyResultAndZeroGradients) {
   const Problem p = make_problem(4, 0, 10, 3);
   const Gradients g = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
-    return linear_logprob(h, w, p.index, p.target);
+    return linear_head(h, w, p.index, p.target).logprob;
   });
   EXPECT_EQ(g.value.sizes(), at::IntArrayRef({0}));
   EXPECT_EQ(g.hidden.abs().sum().item<double>(), 0);
   EXPECT_EQ(g.weight.abs().sum().item<double>(), 0);
 }
 
-TEST(LinearLogprob, OnlyWhatNeedsAGradientGetsOne) {
+TEST(TargetsAlone, OnlyWhatNeedsAGradientGetsOne) {
   const Problem p = make_problem(6, 5, 11, 4);
   const at::Tensor h = p.hidden.clone().set_requires_grad(true);
-  linear_logprob(h, p.weight, p.index, p.target).sum().backward();
+  linear_head(h, p.weight, p.index, p.target).logprob.sum().backward();
   EXPECT_TRUE(h.grad().defined());
   EXPECT_FALSE(p.weight.grad().defined());
   const at::NoGradGuard no_grad;
-  EXPECT_FALSE(linear_logprob(h, p.weight, p.index, p.target).requires_grad());
+  EXPECT_FALSE(linear_head(h, p.weight, p.index, p.target).logprob.requires_grad());
 }
 
-TEST(LinearLogprob, NarrowInputsStillMeetAnFp32Softmax) {
+TEST(TargetsAlone, NarrowInputsStillMeetAnFp32Softmax) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     Problem p = make_problem(9, 30, 77, 16);
     p.hidden = p.hidden.to(type);
     p.weight = p.weight.to(type);
     const Gradients got = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
-      return linear_logprob(h, w, p.index, p.target);
+      return linear_head(h, w, p.index, p.target).logprob;
     });
     const Gradients want = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
       return reference(h, w, p.index, p.target);
@@ -159,24 +158,25 @@ TEST(LinearLogprob, NarrowInputsStillMeetAnFp32Softmax) {
   }
 }
 
-TEST(LinearLogprob, NamesAnIdThatIsOutOfRange) {
+TEST(TargetsAlone, NamesAnIdThatIsOutOfRange) {
   const Problem p = make_problem(4, 2, 10, 3);
   const auto message = [&](const at::Tensor& index, const at::Tensor& target) -> std::string {
     try {
-      linear_logprob(p.hidden, p.weight, index, target);
+      linear_head(p.hidden, p.weight, index, target).logprob;
     } catch (const Error& error) {
       return error.what();
     }
     return "no error";
   };
   EXPECT_EQ(message(ids({0, 1}), ids({3, 10})),
-            "linear_logprob: target[1] is 10, outside the vocabulary of 10");
+            "linear_head: target[1] is 10, outside the vocabulary of 10");
   EXPECT_EQ(message(ids({0, 1}), ids({-1, 2})),
-            "linear_logprob: target[0] is -1, outside the vocabulary of 10");
+            "linear_head: target[0] is -1, outside the vocabulary of 10");
   EXPECT_EQ(message(ids({0, 4}), ids({3, 2})),
-            "linear_logprob: index[1] is 4, outside the hidden rows, a number of 4");
+            "linear_head: index[1] is 4, outside the hidden rows, a number of 4");
   EXPECT_EQ(message(ids({0}), ids({3, 2})),
-            "linear_logprob: index is [1], target is [2]; wanted two lists of the same length");
+            "linear_head: index is [1], target is [2]; wanted a list, and a list or "
+            "rows of the same length");
 }
 
 }  // namespace xrun::linear_logprob_test

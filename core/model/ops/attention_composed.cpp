@@ -1,8 +1,6 @@
 // With p = exp(scale q k^T - lse), masked:  out = p v;  dv = p^T g;
 // ds = p (g v^T - sum(g out));  dq = scale ds k;  dk = scale ds^T q.
 
-#include "kernels/cuda/segment_attention.h"
-
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
@@ -10,12 +8,16 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <limits>
 #include <vector>
 
-namespace xrun::kernels {
+#include "core/model/ops/attention_op.h"
+#include "core/model/ops/device.h"
+
+namespace xrun {
 
 namespace {
 
@@ -27,7 +29,7 @@ at::Tensor heads_first(const at::Tensor& x, int64_t begin, int64_t n) {
   return x.narrow(0, begin, n).permute({1, 0, 2}).to(at::kFloat);
 }
 
-// True where query i may not see key j: after it, or `window` and more before it.
+// True where query i may not see key j: after it, or `window` or more before it.
 at::Tensor unseen(int64_t n, int64_t window, c10::Device device) {
   const at::Tensor all = at::ones({n, n}, at::TensorOptions().dtype(at::kBool).device(device));
   const at::Tensor later = all.triu(1);
@@ -49,10 +51,6 @@ void each_segment(at::IntArrayRef cu_seqlens, F f) {
   }
 }
 
-at::Tensor to_device(const at::Tensor& host, c10::Device device) {
-  return device.is_cpu() ? host : host.pin_memory().to(device, /*non_blocking=*/true);
-}
-
 PackBorders make_borders(at::IntArrayRef cu_seqlens, c10::Device device) {
   PackBorders borders;
   std::vector<int> starts = {0};
@@ -62,41 +60,25 @@ PackBorders make_borders(at::IntArrayRef cu_seqlens, c10::Device device) {
   });
   borders.count = static_cast<int64_t>(starts.size()) - 1;
   borders.padded = (borders.longest + kPadding - 1) / kPadding * kPadding;
-  std::vector<int64_t> place;
+  std::vector<int64_t> padded_row;
   int64_t segment = 0;
   each_segment(cu_seqlens, [&](int64_t, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) place.push_back(segment * borders.padded + i);
+    for (int64_t i = 0; i < n; ++i) padded_row.push_back(segment * borders.padded + i);
     ++segment;
   });
-  borders.cu_seqlens = to_device(at::tensor(starts, at::dtype(at::kInt)), device);
-  borders.place = to_device(at::tensor(place, at::dtype(at::kLong)), device);
+  borders.cu_seqlens = on_device(at::tensor(starts, at::dtype(at::kInt)), device);
+  borders.padded_row = on_device(at::tensor(padded_row, at::dtype(at::kLong)), device);
   return borders;
 }
 
 }  // namespace
 
-void check_pack(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                at::IntArrayRef cu_seqlens, int64_t window) {
-  TORCH_CHECK(window >= 0, "varlen_attention: window is ", window, ", wanted 0 (all) or more");
-  TORCH_CHECK(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes() && q.size(0) == k.size(0) &&
-                  q.size(2) == k.size(2) && k.size(1) > 0 && q.size(1) > 0 && q.size(2) > 0 &&
-                  q.size(1) % k.size(1) == 0,
-              "varlen_attention: q is ", q.sizes(), ", k ", k.sizes(), ", v ", v.sizes(),
-              "; wanted q [T, H, K] and k, v [T, G, K] with G dividing H and K above 0");
-  TORCH_CHECK(q.is_floating_point() && k.scalar_type() == q.scalar_type() &&
-                  v.scalar_type() == q.scalar_type(),
-              "varlen_attention: q, k and v must be of one floating-point type");
-  TORCH_CHECK(!cu_seqlens.empty() && cu_seqlens.front() == 0 && cu_seqlens.back() == q.size(0) &&
-                  q.size(0) <= std::numeric_limits<int>::max() &&
-                  std::is_sorted(cu_seqlens.begin(), cu_seqlens.end()),
-              "varlen_attention: cu_seqlens must rise from 0 to ", q.size(0));
-}
-
-std::tuple<at::Tensor, at::Tensor> attention_forward(const at::Tensor& q, const at::Tensor& k,
-                                                     const at::Tensor& v,
-                                                     at::IntArrayRef cu_seqlens, double scale,
-                                                     int64_t window) {
-  check_pack(q, k, v, cu_seqlens, window);
+std::tuple<at::Tensor, at::Tensor> attention_forward_composed(const at::Tensor& q,
+                                                              const at::Tensor& k,
+                                                              const at::Tensor& v,
+                                                              at::IntArrayRef cu_seqlens,
+                                                              double scale, int64_t window) {
+  check_attention(q, k, v, cu_seqlens, window);
   const int64_t heads = q.size(1);
   const at::Tensor all_k = head_copies(k, heads), all_v = head_copies(v, heads);
   const at::Tensor out = at::empty(q.sizes(), q.options());
@@ -112,16 +94,13 @@ std::tuple<at::Tensor, at::Tensor> attention_forward(const at::Tensor& q, const 
   return {out, lse};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
+std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_composed(
     const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
     const at::Tensor& out, const at::Tensor& lse, at::IntArrayRef cu_seqlens, double scale,
     int64_t window) {
-  check_pack(q, k, v, cu_seqlens, window);
+  check_attention(q, k, v, cu_seqlens, window);
   const int64_t heads = q.size(1), groups = k.size(1);
-  TORCH_CHECK(grad.sizes() == q.sizes() && out.sizes() == q.sizes() && lse.dim() == 2 &&
-                  lse.size(0) == heads && lse.size(1) == q.size(0),
-              "varlen_attention: grad is ", grad.sizes(), ", out ", out.sizes(), ", lse ",
-              lse.sizes(), "; wanted those of q ", q.sizes(), " and [H, T]");
+  check_attention_backward(grad, q, out, lse);
   const at::Tensor all_k = head_copies(k, heads), all_v = head_copies(v, heads);
   const at::Tensor dq = at::empty(q.sizes(), q.options().dtype(at::kFloat));
   const at::Tensor dk = at::empty_like(dq), dv = at::empty_like(dq);
@@ -142,13 +121,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
 }
 
 PackBorders pack_borders(at::IntArrayRef cu_seqlens, c10::Device device) {
-  struct Last {
+  struct LastPack {
     std::vector<int64_t> cu_seqlens;
     c10::Device device = c10::kCPU;
     PackBorders borders;
   };
   // Never destroyed: the device may be gone before the thread is.
-  static thread_local Last* const last = new Last;
+  static thread_local LastPack* const last = new LastPack;
   if (last->cu_seqlens.empty() || at::IntArrayRef(last->cu_seqlens) != cu_seqlens ||
       last->device != device) {
     last->borders = make_borders(cu_seqlens, device);
@@ -167,13 +146,13 @@ at::Tensor unpadded_lse(const at::Tensor& padded, const PackBorders& borders) {
   const int64_t heads = padded.size(1);
   return padded.permute({1, 0, 2})
       .reshape({heads, borders.count * borders.padded})
-      .index_select(1, borders.place);
+      .index_select(1, borders.padded_row);
 }
 
 at::Tensor padded_lse(const at::Tensor& lse, const PackBorders& borders) {
   const int64_t heads = lse.size(0);
   return at::full({heads, borders.count * borders.padded}, kInfinity, lse.options())
-      .index_copy(1, borders.place, lse)
+      .index_copy(1, borders.padded_row, lse)
       .view({heads, borders.count, borders.padded})
       .permute({1, 0, 2})
       .contiguous();
@@ -191,4 +170,9 @@ at::Tensor sum_of_copies(const at::Tensor& dk, int64_t groups) {
   return dk.view({dk.size(0), groups, heads / groups, dk.size(2)}).sum(2);
 }
 
-}  // namespace xrun::kernels
+TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {
+  m.impl("varlen_attention_forward", attention_forward_composed);
+  m.impl("varlen_attention_backward", attention_backward_composed);
+}
+
+}  // namespace xrun

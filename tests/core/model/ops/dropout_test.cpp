@@ -1,6 +1,6 @@
 // Masks: their share, their values, and what they depend on.
 
-#include "core/model/ops/dropout_mask.h"
+#include "core/model/ops/dropout.h"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
