@@ -12,8 +12,8 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/model/export.h"
 #include "core/model/model.h"
+#include "core/model/weights/export.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/model/golden_pack.h"
@@ -70,7 +70,7 @@ TEST_P(AdapterGoldenTest, LogitsAndGradientsArePefts) {
 
 TEST_P(AdapterGoldenTest, AMergedExportHasTheLogitsOfPeftsMerge) {
   const ScratchFolder scratch;
-  export_model(*load(), base(), scratch.path() / "hf");
+  export_model(load()->exported(), base(), scratch.path() / "hf");
   const auto merged = Model::load(scratch.path() / "hf", at::kFloat, false);
   const at::Tensor logits =
       merged->forward(golden_input(SafetensorsFile(base() / "golden.safetensors")))

@@ -181,14 +181,15 @@ TEST_F(Gguf, RefusesTensorsThatDoNotFit) {
   const std::string data(256, '\0');
   expect_error(Bytes::header(1, 0).tensor("a", {64}, 14, 0).raw(data),
                "tensor a is Q6_K, which is not read; take a file of F32, F16, BF16, Q8_0");
-  expect_error(Bytes::header(1, 0).tensor("a", {33}, 8, 0).raw(data), "no whole Q8_0 blocks of 32");
+  expect_error(Bytes::header(1, 0).tensor("a", {33}, 8, 0).raw(data),
+               "not whole Q8_0 blocks of 32");
   expect_error(Bytes::header(1, 0).tensor("a", {1ull << 40, 1ull << 40}, 0, 0).raw(data),
                "more bytes than any file");
   expect_error(Bytes::header(1, 0).tensor("a", {0}, 0, 0).raw(data), "a dimension of 0");
   expect_error(Bytes::header(1, 0).tensor("a", {1ull << 63}, 0, 0).raw(data), "a dimension of");
   expect_error(Bytes::header(1, 0).tensor("a", {1, 1, 1, 1, 1}, 0, 0).raw(data), "5 dimensions");
   expect_error(Bytes::header(1, 0).tensor("a", {64}, 0, 1).raw(data),
-               "no multiple of the alignment");
+               "not a multiple of the alignment");
   expect_error(Bytes::header(1, 0).tensor("a", {64}, 0, UINT64_MAX - 31).raw(data),
                "tensor a needs 256 bytes");
   expect_error(Bytes::header(2, 0).tensor("a", {16}, 0, 0).tensor("a", {16}, 0, 64).raw(data),

@@ -134,7 +134,7 @@ TEST_F(WeightLayout, AFolderWithBothFormsOfExpertsIsRefused) {
   write(all, "qwen3_moe");
   EXPECT_EQ(load_message(),
             dir_.string() +
-                ": experts lie in both forms, model.layers.1.mlp.experts.gate_up_proj and "
+                ": experts are stored in both forms, model.layers.1.mlp.experts.gate_up_proj and "
                 "model.layers.1.mlp.experts.0.down_proj.weight; keep one of them");
 }
 
