@@ -6,24 +6,24 @@
 
 #include "core/base/work_interrupt.h"
 #include "core/model/block.h"
-#include "core/model/ops/device.h"
 #include "core/model/kv_cache.h"
 #include "core/model/model.h"
 #include "core/model/moe.h"
+#include "core/model/ops/device.h"
 #include "core/model/recompute.h"
 
 namespace xrun {
 
 namespace {
 
-// What the block's router saw comes out beside the hidden states, so that its graph is kept.
-at::Tensor recomputed_block(const Pass& pass, const BlockPlaces& places, int64_t layer,
+// Router statistics are outputs beside the hidden states, so that their graph is kept.
+at::Tensor recomputed_block(const Pass& pass, const BlockIndex& index, int64_t layer,
                             const at::Tensor& x) {
-  const auto run = [pass, &places, layer](const at::Tensor& in) {
+  const auto run = [pass, &index, layer](const at::Tensor& in) {
     Pass inner = pass;
     RouterRecord seen;
     if (pass.router != nullptr) inner.router = &seen;
-    std::vector<at::Tensor> out{block(inner, places, layer, in)};
+    std::vector<at::Tensor> out{block(inner, index, layer, in)};
     for (const RouterRecord::Layer& one : seen.layers) {
       out.insert(out.end(), {one.prob_sum, one.count});
     }
@@ -44,14 +44,14 @@ Decoder::Decoder(const ModelConfig& config, const std::vector<Parameter>& parame
                  const LoadOptions& options)
     : config_(config),
       weights_(parameters, options.dtype),
-      places_(weight_places(config, parameters)),
+      index_(decoder_index(config, parameters)),
       options_(options) {}
 
 at::Tensor Decoder::embed(const Pass& pass, const PackInput& input) const {
-  const at::Tensor x = at::embedding(pass.weight(places_.embedding.weight),
-                                     on_device(input.tokens, options_.device));
+  const at::Tensor x =
+      at::embedding(pass.weight(index_.embedding.weight), on_device(input.tokens, options_.device));
   if (config_.positions != Positions::kLearned) return x;
-  return x.add(at::embedding(pass.weight(places_.positions.weight),
+  return x.add(at::embedding(pass.weight(index_.positions.weight),
                              on_device(input.position_ids, options_.device)));
 }
 
@@ -72,18 +72,18 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
   }
   at::Tensor x = embed(pass, input);
   const bool recompute = options_.recompute && options_.trainable;
-  for (size_t i = 0; i < places_.blocks.size(); ++i) {
-    const BlockPlaces& places = places_.blocks[i];
+  for (size_t i = 0; i < index_.blocks.size(); ++i) {
+    const BlockIndex& index = index_.blocks[i];
     const auto layer = static_cast<int64_t>(i);
     check_work_interrupt();
-    x = recompute ? recomputed_block(pass, places, layer, x) : block(pass, places, layer, x);
+    x = recompute ? recomputed_block(pass, index, layer, x) : block(pass, index, layer, x);
   }
   if (cache != nullptr) cache->advance(pass.cu_seqlens);
-  return pass.norm(places_.final_norm, x);
+  return pass.norm(index_.final_norm, x);
 }
 
 at::Tensor Decoder::head_weight(int64_t update_count) {
-  return weights_.get(static_cast<size_t>(places_.head.weight), update_count);
+  return weights_.get(static_cast<size_t>(index_.head.weight), update_count);
 }
 
 }  // namespace xrun

@@ -13,8 +13,8 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/model/init_model.h"
 #include "core/model/model.h"
+#include "core/model/weights/init_model.h"
 
 namespace xrun::generate_test {
 

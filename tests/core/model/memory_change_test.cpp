@@ -10,9 +10,9 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/model/init_model.h"
 #include "core/model/memory_limit.h"
 #include "core/model/memory_plan.h"
+#include "core/model/weights/init_model.h"
 
 namespace xrun::memory_change_test {
 namespace {

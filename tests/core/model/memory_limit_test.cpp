@@ -11,10 +11,9 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/model/ops/allocator.h"
-#include "core/model/init_model.h"
-#include "core/model/ops/memory_count.h"
 #include "core/model/model.h"
+#include "core/model/ops/allocator.h"
+#include "core/model/weights/init_model.h"
 
 namespace xrun::memory_limit_test {
 namespace {

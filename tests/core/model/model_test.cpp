@@ -15,7 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "core/model/weights/safetensors.h"
 
 namespace xrun::model_test {

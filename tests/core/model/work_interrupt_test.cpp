@@ -12,8 +12,8 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "core/model/init_model.h"
 #include "core/model/model.h"
+#include "core/model/weights/init_model.h"
 
 namespace xrun::work_interrupt_test {
 namespace {

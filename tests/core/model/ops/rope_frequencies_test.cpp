@@ -11,6 +11,7 @@
 
 #include "core/base/json.h"
 #include "core/model/ops/rope.h"
+#include "core/model/weights/hf_config.h"
 #include "tests/tree.h"
 
 namespace xrun {
