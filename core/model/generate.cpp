@@ -66,7 +66,7 @@ class Decoding {
     return static_cast<int64_t>(prompt.size()) + std::min(left, options_.max_new_tokens);
   }
 
-  // Whether there is a slot and memory for the next sequence.
+  // True if there is a slot and memory for the next sequence.
   bool has_room() const {
     if (next_ == results_.size() || free_.empty()) return false;
     if (free_.size() == sequence_of_.size()) return true;
@@ -120,7 +120,7 @@ class Decoding {
     }
   }
 
-  // Whether the next token moves a sequence to the long frequencies (longrope). All of its keys are
+  // True if the next token moves a sequence to the long frequencies (longrope). All of its keys are
   // then computed again, as in the training forward.
   bool crosses(int64_t slot) const {
     const RopeConfig& rope = model_.config().rope;

@@ -134,7 +134,7 @@ class StepMemory {
     trained_ = trains_base_ ? base_ : layers.sum([&](const ModelConfig& model) {
       return adapter_elements_of(model, *shape.adapter);
     });
-    // A vocabulary projection of its own takes no part in scores.
+    // Scores do not use an untied vocabulary projection.
     moved_ = trained_ - (trains_base_ && s_.scores && !c_.tied ? w_.vocab * w_.hidden : 0);
     for (const LayerKind& kind : layers.all()) {
       const double saved = tokens_ * block_saves(kind.model, s_);
@@ -183,9 +183,9 @@ class StepMemory {
     const int64_t kept = head_rows_within(s_.head_mb, loss_rows_, c_.vocab);
     const int64_t spare = std::min(loss_rows_ - kept, kHeadChunkRows);
     // A reference is evaluated while the policy's own softmax waits for its backward.
-    const int64_t twin = s_.references > 0 ? std::min(loss_rows_, kHeadChunkRows) : 0;
+    const int64_t reference = s_.references > 0 ? std::min(loss_rows_, kHeadChunkRows) : 0;
     return pages(static_cast<double>(kept) * row) +
-           pages(static_cast<double>(std::max(spare, twin)) * row);
+           pages(static_cast<double>(std::max(spare, reference)) * row);
   }
 
   PeakBytes head_backward() const {
@@ -270,8 +270,8 @@ std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models) {
     join(turns[model.turn], step.fullest());
   }
   PeakBytes most;
-  for (const auto& [turn, moment] : turns) {
-    if (moment.total() > most.total()) most = moment;
+  for (const auto& [turn, peak] : turns) {
+    if (peak.total() > most.total()) most = peak;
   }
   std::vector<MemoryKind> all{
       {"weights", whole(held.weights)},     {"copies", whole(held.copies)},

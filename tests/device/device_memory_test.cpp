@@ -1,4 +1,4 @@
-// Memory of another device than the host: what is asked of its allocator, and who asks.
+// Memory of a device other than the host: the numbers of its allocator and the code that uses them.
 
 #include "core/model/device_memory.h"
 
@@ -79,7 +79,7 @@ TEST_F(DeviceMemoryTest, AModelThatItHasNoRoomForIsRefused) {
   EXPECT_NO_THROW(policy->model());
 }
 
-// Merged and rounded weights are made one at a time.
+// Merged and rounded weights exist one at a time.
 TEST_F(DeviceMemoryTest, AnExportTakesTheRoomOfAFewWeights) {
   const TinyFolder folder;
   const std::filesystem::path dir = folder.path() / "deep";

@@ -1,5 +1,4 @@
-// Training on another device than the CPU: the same numbers, and everything that is saved on the
-// host.
+// Training on a device other than the CPU: the same numbers, and everything saved is on the host.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>

@@ -1,4 +1,4 @@
-// Dropout masks that a GPU draws: bit for bit those of the CPU.
+// Dropout masks of a GPU have the bits of the CPU's.
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>

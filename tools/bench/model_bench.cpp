@@ -1,7 +1,7 @@
 // Times the head and a training step of a small Llama; checks the head's output before it does.
-//   model_bench [head] [step] [sample]     (all of them if none is named)
-// In OMP_NUM_THREADS threads. Runs alternate with those of the peer, eager PyTorch for the head and
-// a plain fp32 GEMM for the step; median (lowest to highest), and the ratio of each pair.
+//   model_bench [head] [step] [sample]     (default: all)
+// Uses OMP_NUM_THREADS threads. Runs alternate with those of a peer, eager PyTorch for the head and
+// a plain fp32 GEMM for the step; prints the median (lowest to highest) and the ratio of each pair.
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -22,11 +22,11 @@
 #include <cstdio>
 #include <cstring>
 
-#include "core/model/ops/allocator.h"
 #include "core/model/generate.h"
-#include "core/model/weights/init_model.h"
-#include "core/model/ops/linear_head.h"
 #include "core/model/model.h"
+#include "core/model/ops/allocator.h"
+#include "core/model/ops/linear_head.h"
+#include "core/model/weights/init_model.h"
 #include "tools/bench/spread.h"
 
 namespace xrun {
@@ -49,7 +49,7 @@ class PlainGemm {
              c_ = at::empty({1024, 1024});
 };
 
-// Prints a work of `gflop` as rates, and as the share of the machine's peak that each pair shows.
+// Prints the rates of `gflop` of work, and its share of the machine's peak in each pair.
 void print_share(const Pairs& against_gemm, double gflop) {
   std::vector<double> rates, shares;
   for (const double ms : against_gemm.a_ms) rates.push_back(gflop / ms * 1e3);
@@ -84,7 +84,7 @@ struct Head {
   }
 };
 
-// All must give the same gradients, and those of a row without a loss be zero.
+// All must give the same gradients.
 void check_head(Head& head) {
   head.eager();
   const at::Tensor hidden = head.hidden.grad().clone(), weight = head.weight.grad().clone();

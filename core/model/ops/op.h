@@ -1,10 +1,10 @@
 #pragma once
-// What the operators of this folder share: calling them through the dispatcher, handing tensors to
-// kernels, and checking arguments.
+// Shared by the operators of this folder: calls through the dispatcher, access to kernels, checks
+// of arguments.
 //
 // An operator is one file: schema, CPU form, `_composed` form and backward. The composed form uses
-// ATen operations only and serves every device that registers no form of its own. X_cuda.cpp, where
-// there is one, launches the kernels of kernels/cuda and belongs to the plug-in.
+// ATen operations only and serves every device without a specific form. X_cuda.cpp, if there is
+// one, launches the kernels of kernels/cuda and belongs to the plug-in.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -20,7 +20,7 @@ auto find_op(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").template typed<Signature>();
 }
 
-// Whether our CPU kernels compute in the type of x.
+// True if our CPU kernels take the type of x.
 inline bool has_kernel_type(const at::Tensor& x) {
   return x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
 }

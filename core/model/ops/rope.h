@@ -28,7 +28,7 @@ struct RopeAngles {
   at::Tensor cos, sin;  // [T, K/2] fp32, rounded to `type` if that is narrower
 };
 
-// Whether frequencies depend on the length of the segment: dynamic and longrope.
+// True if frequencies depend on the length of the segment: dynamic and longrope.
 bool rope_by_length(const RopeConfig& rope);
 
 // Returns the inverse frequencies of a segment of `length` tokens, [K/2] fp32, as in transformers.

@@ -37,7 +37,7 @@ std::vector<LinearModule> linear_modules(const ModelConfig& config);
 // Returns the role of a module, the last part of its name: "q_proj".
 std::string module_role(const std::string& module);
 
-// Whether the options adapt a linear map.
+// True if the options adapt this linear map.
 bool is_adapter_target(const AdapterOptions& options, const LinearModule& module);
 
 // The factors of one linear map.

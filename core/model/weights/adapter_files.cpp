@@ -32,7 +32,7 @@ std::string factor_name(const std::string& module, char factor) {
   return kPrefix + (factor == 'A' ? factor_a_name(module) : factor_b_name(module));
 }
 
-// Whether a value asks for something: not null, false, "", "none" or empty.
+// True for a value that requests something: not null, false, "", "none" or empty.
 bool is_requested(const Json& value) {
   if (value.is_null()) return false;
   if (value.is_bool()) return value.as_bool();

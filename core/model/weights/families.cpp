@@ -1,5 +1,5 @@
-// What config.json means for each model_type. kFamilies is the list; a reader fills the fields of
-// ModelConfig whose default is not right for its family.
+// One reader of config.json per model_type, listed in kFamilies. A reader sets the fields of
+// ModelConfig whose defaults are not right for its family.
 
 #include "core/model/weights/families.h"
 

@@ -109,7 +109,7 @@ fs::path hugging_face_cache() {
   return home.empty() ? home : home / ".cache/huggingface/hub";
 }
 
-// Whether a name can be ORG/NAME or NAME, and cannot leave a folder.
+// True if a name can be ORG/NAME or NAME, and cannot leave a folder.
 bool is_repository_name(const std::string& name) {
   const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/';

@@ -1,4 +1,4 @@
-// What memory there is by the system's files.
+// The available memory according to the system's files.
 
 #include "core/model/memory_limit.h"
 
@@ -120,7 +120,7 @@ TEST_F(MemoryLimit, WhatTensorsHoldIsTakenOffAVariable) {
   EXPECT_EQ(available_bytes(), 1) << "0 would be unknown";
 }
 
-// As between two phases of a run: the system says that the heap is in use.
+// As between two phases of a run: the system counts the heap as used.
 TEST_F(MemoryLimit, WhatTheHeapHasFreeIsThereForASecondPlan) {
   tune_allocator();
   system(100);
@@ -131,7 +131,7 @@ TEST_F(MemoryLimit, WhatTheHeapHasFreeIsThereForASecondPlan) {
 
 TEST_F(MemoryLimit, WeightsBeyondItAreRefusedBeforeTheyAreRead) {
   EXPECT_EQ(load_error(), "");
-  // Not even a byte of them is looked at.
+  // No byte of the weights is read.
   std::filesystem::resize_file(folder_ / "model" / "model.safetensors", 100);
   setenv("XRUN_MEMORY_MB", std::to_string(20 + memory_count().held / 1'000'000).c_str(), 1);
   const std::string error = load_error();

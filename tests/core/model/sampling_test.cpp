@@ -1,4 +1,4 @@
-// Draws: what is kept against transformers (sampling_goldens.py), frequencies, names of draws.
+// Draws: kept tokens against transformers (sampling_goldens.py), frequencies, draw keys.
 
 #include "core/model/sampling.h"
 
@@ -81,7 +81,7 @@ TEST(Sampling, TheOrderIsTemperatureTopKTopPMinP) {
   EXPECT_EQ(kept_tokens(row, {.temperature = 1, .top_k = 2, .top_p = 0.55}),
             std::vector<int32_t>({0}));
   EXPECT_EQ(kept_tokens(row, {.temperature = 1, .top_p = 0.55}), std::vector<int32_t>({0, 1}));
-  // a high temperature comes first and makes them alike
+  // The temperature is applied first; a high one makes them alike.
   EXPECT_EQ(kept_tokens(row, {.temperature = 10, .top_p = 0.55}).size(), 3u);
   EXPECT_EQ(kept_tokens(row, {.temperature = 1, .min_p = 0.6}), std::vector<int32_t>({0, 1}));
   EXPECT_EQ(kept_tokens(row, {.temperature = 10, .min_p = 0.6}).size(), 4u);

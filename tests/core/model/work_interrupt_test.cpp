@@ -1,5 +1,4 @@
-// A signal stops a model's pass within, where a poll lets it; an unfinished backward pass throws
-// on.
+// A signal stops a pass of the model at its next poll; an unfinished backward pass rethrows.
 
 #include "core/base/work_interrupt.h"
 

@@ -1,4 +1,4 @@
-// Masks: their share, their values, and what they depend on.
+// Dropout masks: the rate, the values, and the dependence on key and element.
 
 #include "core/model/ops/dropout.h"
 

@@ -1,4 +1,4 @@
-// Products in fp32 of operands that are stored in less: one rounding, the right gradients.
+// Products in fp32 of narrower operands: one rounding, correct gradients.
 
 #include "core/model/ops/linear.h"
 

@@ -19,7 +19,7 @@ using Arguments = std::vector<c10::IValue>;
 
 at::Tensor floats(at::IntArrayRef sizes) { return at::ones(sizes, at::kFloat); }
 
-// Good arguments of every op, which the tests then spoil.
+// Valid arguments of every op, which the tests then spoil.
 std::map<std::string, Arguments> good_calls() {
   const at::Tensor ids = at::arange(3, at::kLong);
   const at::Tensor hidden = floats({4, 6}), head = floats({5, 6});
@@ -67,7 +67,7 @@ bool call(const std::string& op, Arguments arguments) {
   }
 }
 
-// Small pseudo-random numbers, a function of the seed alone.
+// Small pseudo-random numbers, a function of the seed only.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : seed_(seed) {}

@@ -1,4 +1,4 @@
-// Folders that PEFT wrote, with its logits and gradients (adapter_goldens.py).
+// Folders written by PEFT, with its logits and gradients (adapter_goldens.py).
 
 #include "core/model/weights/adapter_files.h"
 
@@ -97,7 +97,7 @@ TEST_P(AdapterGoldenTest, AWrittenFolderIsTheSameAdapter) {
   EXPECT_EQ(adapter_base(scratch.path() / "adapter"), "base");
 }
 
-// A map of one layer alone: the last part of its name would mean it in every layer.
+// A map of one layer only: its role would match the map in every layer.
 TEST(AdapterFiles, TargetsAreWholeNamesWherePartsWouldMeanMore) {
   const ScratchFolder scratch;
   const ModelConfig config = read_model_config(kGolden / "models/tied_gqa");

@@ -161,8 +161,8 @@ TEST(LowRank, GradientsAreThoseOfDifferences) {
       {random_tensor({6, 5}, 1), random_tensor({3, 5}, 2), random_tensor({4, 3}, 3)});
 }
 
-// Bits of values and of gradients, with adapters (whose first block reads frozen embeddings), with
-// dropout, and where all weights are trained.
+// Bits of values and gradients: with adapters (the first block reads frozen embeddings), with
+// dropout, and with all weights trained.
 TEST(Recompute, HasTheBitsOfAPlainRun) {
   const auto gradients = [](Model& model, const ForwardOptions& options) {
     std::vector<at::Tensor> all{model.forward(three_sequences(), options)};

@@ -1,4 +1,4 @@
-// An export holds what transformers wrote: the same names, shapes and numbers.
+// An export of a golden folder has the names, shapes and values that transformers wrote.
 
 #include "core/model/weights/export.h"
 
@@ -22,7 +22,7 @@ class Export : public testing::TestWithParam<const char*> {
   }
   void TearDown() override { std::filesystem::remove_all(out_); }
 
-  // Exports a golden folder as it was loaded.
+  // Exports an unchanged golden folder.
   SafetensorsFolder exported(const std::filesystem::path& source) const {
     export_model(Model::load(source, at::kFloat, true)->exported(), source, out_);
     return SafetensorsFolder(out_);

@@ -1,4 +1,4 @@
-// config.json in both spellings, and what is refused by name.
+// config.json in both spellings, and refusals that name the key.
 
 #include "core/model/weights/hf_config.h"
 

@@ -1,4 +1,4 @@
-// Random-init folders: a function of their options; exports: the same model again.
+// New models are a function of their options; an export loads as the same model.
 
 #include "core/model/weights/init_model.h"
 

@@ -1,4 +1,4 @@
-// The format as hostile input: every header that lies is refused, no flipped byte crashes.
+// The format as hostile input: every false header is refused, and no flipped byte crashes.
 
 #include "core/model/weights/safetensors.h"
 

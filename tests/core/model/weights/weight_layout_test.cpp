@@ -1,4 +1,4 @@
-// What of a checkpoint may be missing, extra or turned round.
+// Tensors of a checkpoint that may be missing, extra or transposed.
 
 #include "core/model/weights/weight_layout.h"
 
