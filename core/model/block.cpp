@@ -28,22 +28,23 @@ namespace xrun {
 namespace {
 
 // q [T, H, K], k and v [T, G, K].
-std::array<at::Tensor, 3> project(const Pass& pass, const BlockIndex& index, const at::Tensor& x) {
-  const ModelConfig& c = pass.config;
+std::array<at::Tensor, 3> project(const ForwardState& state, const BlockIndex& index,
+                                  const at::Tensor& x) {
+  const ModelConfig& c = state.config;
   const int64_t T = x.size(0), K = c.head_dim;
   std::array<at::Tensor, 3> qkv;
   if (index.qkv.weight >= 0) {
-    const at::Tensor all = pass.linear(index.qkv, x).view({T, c.heads + 2 * c.kv_heads, K});
+    const at::Tensor all = state.linear(index.qkv, x).view({T, c.heads + 2 * c.kv_heads, K});
     qkv = {all.narrow(1, 0, c.heads), all.narrow(1, c.heads, c.kv_heads),
            all.narrow(1, c.heads + c.kv_heads, c.kv_heads)};
   } else {
-    qkv = {pass.linear(index.q, x).view({T, c.heads, K}),
-           pass.linear(index.k, x).view({T, c.kv_heads, K}),
-           pass.linear(index.v, x).view({T, c.kv_heads, K})};
+    qkv = {state.linear(index.q, x).view({T, c.heads, K}),
+           state.linear(index.k, x).view({T, c.kv_heads, K}),
+           state.linear(index.v, x).view({T, c.kv_heads, K})};
   }
   if (c.qk_norm) {
-    qkv[0] = rms_norm(qkv[0], pass.weight(index.q_norm.weight), c.norm_eps);
-    qkv[1] = rms_norm(qkv[1], pass.weight(index.k_norm.weight), c.norm_eps);
+    qkv[0] = rms_norm(qkv[0], state.weight(index.q_norm.weight), c.norm_eps);
+    qkv[1] = rms_norm(qkv[1], state.weight(index.k_norm.weight), c.norm_eps);
   }
   return qkv;
 }
@@ -54,28 +55,28 @@ double score_scale(const ModelConfig& c, int64_t layer) {
   return c.score_by_layer ? scale / static_cast<double>(layer + 1) : scale;
 }
 
-at::Tensor attention(const Pass& pass, const BlockIndex& index, int64_t layer,
+at::Tensor attention(const ForwardState& state, const BlockIndex& index, int64_t layer,
                      const at::Tensor& x) {
-  const ModelConfig& c = pass.config;
-  auto [q, k, v] = project(pass, index, x);
+  const ModelConfig& c = state.config;
+  auto [q, k, v] = project(state, index, x);
   if (c.positions == Positions::kRotary) {
-    q = rope(q, pass.angles);
-    k = rope(k, pass.angles);
+    q = rope(q, state.angles);
+    k = rope(k, state.angles);
   }
   const double scale = score_scale(c, layer);
   const int64_t window = c.window(layer);
-  const at::Tensor y = pass.cache != nullptr
-                           ? pass.cache->attend(layer, q, k, v, pass.cu_seqlens, scale, window)
-                           : varlen_attention(q, k, v, pass.cu_seqlens, scale, window);
-  return pass.linear(index.o, y.view({x.size(0), c.heads * c.head_dim}));
+  const at::Tensor y = state.cache != nullptr
+                           ? state.cache->attend(layer, q, k, v, state.cu_seqlens, scale, window)
+                           : varlen_attention(q, k, v, state.cu_seqlens, scale, window);
+  return state.linear(index.o, y.view({x.size(0), c.heads * c.head_dim}));
 }
 
-at::Tensor mixture(const Pass& pass, const BlockIndex& index, const at::Tensor& x) {
-  const MoeConfig& moe = pass.config.moe;
-  const Routing routing = route(pass.linear(index.router, x), moe.top_k, moe.renormalise);
-  if (pass.router != nullptr) pass.router->add_layer(routing);
-  return moe_experts(x, routing.index, routing.weight, pass.weight(index.expert_gate_up),
-                     pass.weight(index.expert_down), pass.gemm);
+at::Tensor mixture(const ForwardState& state, const BlockIndex& index, const at::Tensor& x) {
+  const MoeConfig& moe = state.config.moe;
+  const Routing routing = route(state.linear(index.router, x), moe.top_k, moe.renormalise);
+  if (state.router != nullptr) state.router->add_layer(routing);
+  return moe_experts(x, routing.index, routing.weight, state.weight(index.expert_gate_up),
+                     state.weight(index.expert_down), state.gemm);
 }
 
 at::Tensor activate(Activation activation, const at::Tensor& x) {
@@ -88,23 +89,23 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
   throw Error("unknown activation");
 }
 
-at::Tensor feed_forward(const Pass& pass, const BlockIndex& index, const at::Tensor& x) {
-  if (index.router.weight >= 0) return mixture(pass, index, x);
-  const ModelConfig& c = pass.config;
-  const at::Tensor up = pass.linear(index.up, x);
-  if (!c.gated) return pass.linear(index.down, activate(c.activation, up));
-  const at::Tensor gate = pass.linear(index.gate, x);
+at::Tensor feed_forward(const ForwardState& state, const BlockIndex& index, const at::Tensor& x) {
+  if (index.router.weight >= 0) return mixture(state, index, x);
+  const ModelConfig& c = state.config;
+  const at::Tensor up = state.linear(index.up, x);
+  if (!c.gated) return state.linear(index.down, activate(c.activation, up));
+  const at::Tensor gate = state.linear(index.gate, x);
   const bool fused = c.activation == Activation::kSilu;
-  return pass.linear(index.down, fused ? swiglu(gate, up) : activate(c.activation, gate).mul(up));
+  return state.linear(index.down, fused ? swiglu(gate, up) : activate(c.activation, gate).mul(up));
 }
 
 }  // namespace
 
-at::Tensor Pass::weight(int64_t parameter) const {
+at::Tensor ForwardState::weight(int64_t parameter) const {
   return weights.get(static_cast<size_t>(parameter), update_count);
 }
 
-at::Tensor Pass::linear(const WeightIndex& index, const at::Tensor& x) const {
+at::Tensor ForwardState::linear(const WeightIndex& index, const at::Tensor& x) const {
   const at::Tensor bias = index.bias < 0 ? at::Tensor() : weight(index.bias);
   const at::Tensor y = xrun::linear(x, weight(index.weight), bias, gemm);
   if (adapter == nullptr || index.low_a < 0) return y;
@@ -113,14 +114,15 @@ at::Tensor Pass::linear(const WeightIndex& index, const at::Tensor& x) const {
   return y.add(low_rank(read, weight(index.low_a), weight(index.low_b), adapter->scale(), gemm));
 }
 
-at::Tensor Pass::norm(const WeightIndex& index, const at::Tensor& x) const {
+at::Tensor ForwardState::norm(const WeightIndex& index, const at::Tensor& x) const {
   if (config.norm == Norm::kRms) return rms_norm(x, weight(index.weight), config.norm_eps);
   return at::layer_norm(x, {x.size(-1)}, weight(index.weight), weight(index.bias), config.norm_eps);
 }
 
-at::Tensor block(const Pass& pass, const BlockIndex& index, int64_t layer, const at::Tensor& x) {
-  const at::Tensor y = x.add(attention(pass, index, layer, pass.norm(index.input_norm, x)));
-  return y.add(feed_forward(pass, index, pass.norm(index.post_norm, y)));
+at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t layer,
+                 const at::Tensor& x) {
+  const at::Tensor y = x.add(attention(state, index, layer, state.norm(index.input_norm, x)));
+  return y.add(feed_forward(state, index, state.norm(index.post_norm, y)));
 }
 
 namespace {

@@ -22,7 +22,7 @@ struct ModelConfig;
 struct RouterRecord;
 
 // State shared by the blocks of one forward. Refers to the model's config and weights.
-struct Pass {
+struct ForwardState {
   const ModelConfig& config;
   ComputeWeights& weights;
   int64_t update_count = 0;
@@ -45,7 +45,8 @@ struct Pass {
 // Returns the block's output, [T, D].
 //   x      [T, D] in the compute type
 //   layer  from 0; selects the cache layer and the score scale
-at::Tensor block(const Pass& pass, const BlockIndex& index, int64_t layer, const at::Tensor& x);
+at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t layer,
+                 const at::Tensor& x);
 
 // Returns the bytes a token that the block of a model of one layer saves for its backward: the
 // tensors that its operators declare, each once.

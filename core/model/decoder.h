@@ -17,7 +17,7 @@ class KvCache;
 struct ForwardOptions;
 struct LoadOptions;
 struct PackInput;
-struct Pass;
+struct ForwardState;
 
 // Refers to the config and the parameters of its model. Independent of the family.
 class Decoder {
@@ -32,7 +32,7 @@ class Decoder {
   at::Tensor head_weight(int64_t update_count);
 
  private:
-  at::Tensor embed(const Pass& pass, const PackInput& input) const;
+  at::Tensor embed(const ForwardState& pass, const PackInput& input) const;
 
   const ModelConfig& config_;
   ComputeWeights weights_;

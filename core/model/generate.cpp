@@ -182,12 +182,12 @@ class Decoding {
     const int64_t n = last.size(0), vocab = head_.size(0);
     at::Tensor logits = scratch_floats(n * vocab).view({n, vocab});
     at::mm_out(logits, last, head_.t());
-    const std::vector<Draw> draws = draw_tokens(logits, keys, options_.sampling);
+    const std::vector<DrawnToken> draws = draw_tokens(logits, keys, options_.sampling);
     made_ += n;
     for (size_t s = 0; s < segments.size(); ++s) take(segments[s].slot, draws[s]);
   }
 
-  void take(int64_t slot, const Draw& draw) {
+  void take(int64_t slot, const DrawnToken& draw) {
     const size_t sequence = sequence_of_[static_cast<size_t>(slot)];
     Generation& result = results_[sequence];
     result.ids.push_back(draw.id);

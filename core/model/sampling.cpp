@@ -92,7 +92,7 @@ class DrawRow {
     return width() - 1 - (last - e_.rbegin());
   }
 
-  Draw draw(int64_t id) const {
+  DrawnToken draw(int64_t id) const {
     const double distance = static_cast<double>(x_[static_cast<size_t>(id)]) - most_;
     return {static_cast<int32_t>(id), static_cast<float>(distance - std::log(sum_)),
             static_cast<float>(distance - std::log(kept_))};
@@ -187,15 +187,15 @@ void check_sampling(const SamplingOptions& o, const char* name) {
   }
 }
 
-std::vector<Draw> draw_tokens(const at::Tensor& logits, std::span<const DrawKey> keys,
-                              const SamplingOptions& options) {
+std::vector<DrawnToken> draw_tokens(const at::Tensor& logits, std::span<const DrawKey> keys,
+                                    const SamplingOptions& options) {
   check_sampling(options);
   const int64_t n = logits.size(0), width = logits.size(1);
   XRUN_CHECK(n == static_cast<int64_t>(keys.size()) && width > 0 && logits.is_contiguous(),
              "{} draws need as many contiguous rows of logits, got {} of {}", keys.size(), n,
              width);
   float* const x = logits.mutable_data_ptr<float>();
-  std::vector<Draw> draws(keys.size());
+  std::vector<DrawnToken> draws(keys.size());
   at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch;
     for (int64_t r = begin; r < end; ++r) {

@@ -32,7 +32,7 @@ struct DrawKey {
   uint64_t position = 0;  // of the new token in its sequence
 };
 
-struct Draw {
+struct DrawnToken {
   int32_t id = 0;
   // log softmax(logits / T) over the whole vocabulary (T = 1 where temperature is 0)
   float logprob = 0;
@@ -47,8 +47,8 @@ struct Draw {
 //   keys    [n]
 // Throws UsageError for an option out of range, and Error with the row number if its logits have a
 // NaN, +inf, or no finite value. -inf is legal: a token that is never drawn.
-std::vector<Draw> draw_tokens(const at::Tensor& logits, std::span<const DrawKey> keys,
-                              const SamplingOptions& options);
+std::vector<DrawnToken> draw_tokens(const at::Tensor& logits, std::span<const DrawKey> keys,
+                                    const SamplingOptions& options);
 
 // Returns the ids that the options keep of one row of logits [V], ascending. Throws as draw_tokens.
 std::vector<int32_t> kept_tokens(const at::Tensor& logits, const SamplingOptions& options);

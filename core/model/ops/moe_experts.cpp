@@ -286,6 +286,7 @@ void moe_experts_saves(SavedTensors& saved, const std::string& x, double width, 
   saved.add("expert_up", top_k * inner);
 }
 
+// A counting sort by expert, stable in the slots, so a token's rows are in the order of its experts.
 ExpertRows expert_rows(const at::Tensor& index, int64_t experts) {
   const at::Tensor dense = index.contiguous();
   const int64_t T = index.size(0), k = index.size(1), slots = T * k;
