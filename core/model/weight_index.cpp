@@ -19,7 +19,7 @@ class ParameterNames {
  public:
   explicit ParameterNames(const std::vector<Parameter>& parameters) {
     for (const Parameter& parameter : parameters) {
-      index_.emnumber(parameter.name, static_cast<int64_t>(index_.size()));
+      index_.emplace(parameter.name, static_cast<int64_t>(index_.size()));
     }
   }
   // `before` is the prefix of the role's name; a role without a name has no weight.
@@ -68,7 +68,7 @@ DecoderIndex decoder_index(const ModelConfig& config, const std::vector<Paramete
   index.embedding = names_of.find("", names.embedding);
   index.positions = names_of.find("", names.positions);
   index.final_norm = names_of.find("", names.final_norm);
-  index.head = config.tied ? index.embedding : index.find("", names.head);
+  index.head = config.tied ? index.embedding : names_of.find("", names.head);
   for (int64_t i = 0; i < config.layers; ++i) {
     const std::string at = fmt::format(fmt::runtime(names.layer), i);
     index.blocks.push_back(block_index(names_of, at, names));

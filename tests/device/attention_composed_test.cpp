@@ -12,7 +12,7 @@
 #include "core/model/ops/attention_op.h"
 #include "tests/tensor_difference.h"
 
-namespace xrun::segment_attention_test {
+namespace xrun::attention_composed_test {
 namespace {
 
 const std::vector<int64_t> kBorders = {0, 7, 7, 8, 27};  // one is empty, one a token
@@ -84,4 +84,4 @@ TEST(AttentionComposed, RefusesWhatIsNoPack) {
 }
 
 }  // namespace
-}  // namespace xrun::segment_attention_test
+}  // namespace xrun::attention_composed_test

@@ -9,7 +9,7 @@
 #include "tests/pretend/pretend_device.h"
 #include "tests/tensor_difference.h"
 
-namespace xrun {
+namespace xrun::composed_ops_test {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
@@ -135,4 +135,4 @@ TEST(ComposedOpsCheck, ShapesThatOnlyBroadcastAreRefused) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::composed_ops_test

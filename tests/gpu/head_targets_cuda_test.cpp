@@ -11,7 +11,7 @@
 #include "tests/gpu/plugin.h"
 #include "tests/tensor_difference.h"
 
-namespace xrun::logprob_cuda_test {
+namespace xrun::head_targets_cuda_test {
 namespace {
 
 struct Result {
@@ -44,4 +44,4 @@ TEST(HeadTargetsCuda, AgreesWithTheCpuKeptAndRecomputed) {
 }
 
 }  // namespace
-}  // namespace xrun::logprob_cuda_test
+}  // namespace xrun::head_targets_cuda_test

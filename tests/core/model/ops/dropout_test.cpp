@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 
-namespace xrun::dropout_mask_test {
+namespace xrun::dropout_test {
 
 TEST(DropoutMask, DropsItsShareAndScalesTheRest) {
   const at::Tensor mask = dropout_mask(at::zeros({1000, 37}), 5, 0.25);
@@ -41,4 +41,4 @@ TEST(DropoutMask, RefusesWhatIsNoRateAndNoNumber) {
   EXPECT_THROW(dropout_mask(at::zeros({3}, at::kLong), 5, 0.5), Error);
 }
 
-}  // namespace xrun::dropout_mask_test
+}  // namespace xrun::dropout_test

@@ -10,7 +10,7 @@
 #include "core/model/ops/linear_head.h"
 #include "tests/head_oracle.h"
 
-namespace xrun::linear_logprob_test {
+namespace xrun::linear_head_targets_test {
 
 namespace {
 
@@ -179,4 +179,4 @@ TEST(TargetsAlone, NamesAnIdThatIsOutOfRange) {
             "rows of the same length");
 }
 
-}  // namespace xrun::linear_logprob_test
+}  // namespace xrun::linear_head_targets_test

@@ -14,7 +14,7 @@
 #include "core/model/weights/hf_config.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::rope_frequencies_test {
 
 namespace {
 
@@ -83,4 +83,4 @@ TEST(Rope, TheAttentionFactorScalesBothTables) {
   EXPECT_NEAR(angles.sin[1][0].item<float>(), 1.25 * std::sin(1.0), 1e-6);
 }
 
-}  // namespace xrun
+}  // namespace xrun::rope_frequencies_test

@@ -10,7 +10,7 @@
 #include "core/model/weights/safetensors.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::export_test {
 
 namespace {
 
@@ -63,4 +63,4 @@ TEST_P(ExportPrefix, AnExportHasThePrefixThatItsSourceLeftOut) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::export_test

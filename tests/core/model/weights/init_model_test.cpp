@@ -13,7 +13,7 @@
 #include "core/model/weights/export.h"
 #include "core/model/weights/safetensors.h"
 
-namespace xrun {
+namespace xrun::init_model_test {
 
 namespace {
 
@@ -185,4 +185,4 @@ TEST_F(InitModelTest, AFailedExportKeepsTheEarlierOne) {
   }
 }
 
-}  // namespace xrun
+}  // namespace xrun::init_model_test
