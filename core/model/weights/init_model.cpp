@@ -183,7 +183,7 @@ InitOptions init_preset(const std::string& name) {
 void check_init_options(const InitOptions& options) {
   parse_model_config(init_config(options), Json::object(), kShape);
   XRUN_CHECK(options.head_dim != 0 || options.hidden % options.heads == 0,
-             "{}: hidden_size ({}) is no multiple of num_attention_heads ({})", kShape,
+             "{}: hidden_size ({}) is not a multiple of num_attention_heads ({})", kShape,
              options.hidden, options.heads);
 }
 
