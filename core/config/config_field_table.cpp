@@ -169,9 +169,8 @@ std::vector<ConfigField> of_model() {
               "every one of the blocks."),
       flag("lora.rslora", false, "Whether it counts alpha / sqrt(rank) times."),
       text(
-          "lora.zero", "a",
-          "The factor that starts at zero: \"a\" (step 0 is exact, the first gradients are A's) or "
-          "\"b\", as PEFT has it.",
+          "lora.zero", "b",
+          "The factor that starts at zero: \"b\" as in the paper and PEFT, or \"a\".",
           {"a", "b"}),
   };
 }

@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/head_chunk.h"
-#include "core/model/ops/linear_logprob.h"
+#include "core/model/ops/linear_head.h"
 #include "core/model/moe.h"
 #include "core/train/grouping.h"
 #include "core/train/pack_tensor.h"
@@ -140,7 +140,8 @@ at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
   if (!made.logprob.defined()) {
     const at::Tensor weight = model.head_weight();
     if (made.gradient) head_mb = take_head_mb(head_mb, row_count(), weight.size(0));
-    made.logprob = linear_logprob(made.hidden, weight, row_hidden_, row_target_, head_mb);
+    made.logprob =
+        linear_head(made.hidden, weight, row_hidden_, row_target_, {.head_mb = head_mb}).logprob;
     if (!made.gradient && !made.wants_hidden) made.hidden.reset();
   }
   return made.logprob;

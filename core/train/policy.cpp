@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/model/weights/adapter_files.h"
-#include "core/model/export.h"
+#include "core/model/weights/export.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/model_registry.h"
 #include "core/text/chat/chat_template.h"
@@ -94,14 +94,14 @@ std::string Policy::exported_template() const {
 }
 
 void Policy::export_to(const std::filesystem::path& out, c10::ScalarType dtype) {
-  export_model(model(), dir_, out, dtype, exported_template());
+  export_model(model().exported(dtype), dir_, out, exported_template());
   if (model().adapter()) {
     write_adapter(*model().adapter(), model().config(), dir_.string(), out / kAdapterFolder);
   }
 }
 
 void Policy::export_classifier_to(const std::filesystem::path& out, const at::Tensor& score) {
-  export_classifier(model(), score, dir_, out, at::kFloat, exported_template());
+  export_classifier(model().exported(), score, dir_, out, exported_template());
 }
 
 std::shared_ptr<Model> Policy::load_trained() const {

@@ -87,7 +87,7 @@ const DocEntry* find_words(const std::string& name) {
   return nullptr;
 }
 
-// "log_sigmoid", "Tensor:log_sigmoid", "xrun.ops.xrun.linear_logprob": the overloads that Lua can
+// "log_sigmoid", "Tensor:log_sigmoid", "xrun.ops.xrun.linear_head": the overloads that Lua can
 // call; "" if it is no operator.
 std::string explain_operator(const std::string& name) {
   const std::string last = name.substr(name.find_last_of(".:") + 1);

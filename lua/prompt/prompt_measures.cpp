@@ -8,7 +8,7 @@
 #include "core/base/steady_clock.h"
 #include "core/console/terminal/table.h"
 #include "core/model/device_memory.h"
-#include "core/model/ops/memory_count.h"
+#include "core/model/ops/allocator.h"
 #include "lua/state/line_profile.h"
 #include "lua/prompt/prompt_commands.h"
 #include "lua/bind/recipe.h"

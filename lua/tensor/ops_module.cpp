@@ -1,4 +1,4 @@
-// xrun.ops.aten.add, xrun.ops.xrun.linear_logprob: an operator is found at its first use and then a
+// xrun.ops.aten.add, xrun.ops.xrun.linear_head: an operator is found at its first use and then a
 // plain field of its table. xrun.cat is xrun.ops.aten.cat unless xrun has its own.
 
 #include "core/base/error.h"
@@ -89,7 +89,7 @@ void open_ops(LuaState& state) {
   lua_setmetatable(L, -2);
   state.value("ops", "table",
               "Every operator of every library that is loaded: xrun.ops.aten.add(a, b), "
-              "xrun.ops.xrun.linear_logprob(...).");
+              "xrun.ops.xrun.linear_head(...).");
   state.push_module(L);
   lua_newtable(L);
   push_binding(L, internal_binding("xrun.__index", index_module));

@@ -1,4 +1,4 @@
-// What makes the host wait for a device: one read a step and a body, and no copy to it.
+// Waits of the host for a device: one read per step and body, and no copy to the device.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
@@ -14,7 +14,7 @@
 namespace xrun::waits_test {
 namespace {
 
-// What waited since it was made.
+// Waits since construction.
 struct WaitsSince {
   WaitsSince() { describe_waits(); }
   int64_t reads() const { return device_waits().reads - before.reads; }
@@ -22,8 +22,8 @@ struct WaitsSince {
   DeviceWaits before = device_waits();
 };
 
-// The first step loads the weights, the second those of the reference, whose column is filled by
-// the third and read by the next.
+// The first step loads the weights, the second those of the reference, whose column the third fills
+// and the next reads.
 TEST_F(DeviceTrain, ReadsTheDeviceOnceAStep) {
   const Trained t = open(device_);
   t.step(0);
@@ -39,7 +39,7 @@ TEST_F(DeviceTrain, ReadsTheDeviceOnceAStep) {
   EXPECT_GT(t.reference->counts().cached, 0);
 }
 
-// Each body has pairs of its own, as those of a first epoch.
+// Each body has new pairs, as in a first epoch.
 TEST_F(DeviceTrain, ABodyWhoseReferenceComputesReadsTheDeviceOnce) {
   const Trained t = open(device_);
   t.step(0);
@@ -56,7 +56,7 @@ TEST_F(DeviceTrain, ABodyWhoseReferenceComputesReadsTheDeviceOnce) {
   t.reference->flush();
   const LogprobColumn column(columns_dir(), t.reference->column_key("data"));
   EXPECT_EQ(column.size(), 8u) << "two sides of four pairs, of the last body";
-  // The policy of the host is as the reference was.
+  // The host policy equals the reference.
   const Trained host = open(c10::kCPU);
   const at::Tensor wanted = host.policy->logprob(*host.batch(2, "", kBodies - 1));
   const int64_t computed = t.reference->counts().computed;
@@ -112,7 +112,7 @@ TEST_F(DeviceTrain, ACopyToTheHostHasNoValueBeforeItArrives) {
   EXPECT_TRUE(HostCopy(at::ones({1})).arrived());
 }
 
-// As an evaluation does, no body ends meanwhile.
+// As in an evaluation, no body ends meanwhile.
 TEST_F(DeviceTrain, SlowManyValuesOfAReferenceAreStoredAlongTheWay) {
   const Trained t = open(device_);
   t.step(0);

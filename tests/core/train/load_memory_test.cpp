@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "core/model/init_model.h"
-#include "core/model/ops/memory_count.h"
+#include "core/model/weights/init_model.h"
+#include "core/model/ops/allocator.h"
 #include "tests/core/train/step_fixture.h"
 
 namespace xrun::load_memory_test {

@@ -11,8 +11,7 @@
 
 #include "core/model/ops/allocator.h"
 #include "core/model/weights/hf_config.h"
-#include "core/model/init_model.h"
-#include "core/model/ops/memory_count.h"
+#include "core/model/weights/init_model.h"
 #include "core/model/memory_plan.h"
 #include "core/model/ops/scratch.h"
 #include "tests/core/train/trained.h"

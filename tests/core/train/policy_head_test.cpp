@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/model/ops/head_chunk.h"
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "core/train/pack_tensor.h"
 #include "tests/core/train/step_fixture.h"
 #include "tests/head_oracle.h"

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "core/model/weights/safetensors.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"

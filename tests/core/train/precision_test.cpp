@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "tests/core/train/step_fixture.h"

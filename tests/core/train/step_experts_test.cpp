@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "tests/core/train/step_fixture.h"
 
 namespace xrun::step_experts_test {

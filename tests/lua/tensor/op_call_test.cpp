@@ -189,7 +189,7 @@ TEST_F(OpCall, AttentionTellsARecipeItsLogSumExp) {
 }
 
 TEST_F(OpCall, TheHalvesThatAutogradCallsAreNotForRecipes) {
-  for (const char* name : {"rms_norm_backward", "swiglu_forward", "linear_logprob_backward",
+  for (const char* name : {"rms_norm_backward", "swiglu_forward", "linear_head_backward",
                            "linear_head_forward", "varlen_attention_backward", "rope_rotate"}) {
     error_has("xrun.ops.xrun." + std::string(name) + "()",
               "there is no operator xrun::" + std::string(name));

@@ -6,7 +6,6 @@
 
 #include "core/base/error.h"
 #include "core/model/ops/allocator.h"
-#include "core/model/ops/memory_count.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/engine/engine_commands.h"
 

@@ -1,6 +1,6 @@
 // xrun init-model: a model folder with random weights.
 
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 
 #include <fmt/core.h>
 

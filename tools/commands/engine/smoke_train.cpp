@@ -16,7 +16,7 @@
 #include "core/base/json.h"
 #include "core/base/steady_clock.h"
 #include "core/base/temporary_dir.h"
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "core/run/record/metrics_file.h"
 #include "core/text/chat/bytes_tokenizer.h"
 #include "core/text/tokenizer/tokenizer.h"
