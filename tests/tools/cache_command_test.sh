@@ -30,10 +30,10 @@ segment=store/data/$key/segment_000000.bin
 printf '\377' | dd of="$segment" bs=1 seek=$(($(stat -c %s "$segment") - 100)) conv=notrunc 2>/dev/null
 wants 1 'segment_000000.bin: page 0 (bytes' "$xrun" cache verify
 wants 1 'is damaged' "$xrun" cache verify "store/data/$key"
-wants 2 'name caches by their keys, or say --unfinished or --all' "$xrun" cache rm
-wants 2 'have a key that begins so' "$xrun" cache rm zebra
+wants 2 'give keys of caches, or --unfinished or --all' "$xrun" cache rm
+wants 2 'have a key with this beginning' "$xrun" cache rm zebra
 touch "store/data/$key/mine"
-wants 1 'holds mine, which no cache has' "$xrun" cache rm "$key"
+wants 1 'contains mine, which is not part of a cache' "$xrun" cache rm "$key"
 rm "store/data/$key/mine"
 "$xrun" cache rm --unfinished
 [ -d "store/data/$key" ] || fail "--unfinished removed a finished cache"

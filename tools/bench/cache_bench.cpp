@@ -23,7 +23,7 @@
 #include "core/data/packs/data_set.h"
 #include "core/data/cache/row_cache.h"
 #include "core/data/cache/row_columns.h"
-#include "core/data/cache/segment_commit.h"
+#include "core/data/cache/shard_file.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "tools/bench/spread.h"
@@ -141,11 +141,11 @@ void make_cache(const fs::path& dir, int64_t rows) {
   manifest.row_type = row_kind_name(RowKind::kPreference);
   manifest.columns = columns.columns();
   make_dirs(dir);
-  SegmentData segment(manifest.columns);
-  PackedRow packed;
+  ShardData shard(manifest.columns);
+  StoredRow packed;
   const auto commit = [&] {
-    append_segment(dir, segment, {}, manifest);
-    segment = SegmentData(manifest.columns);
+    append_shard(dir, shard, {}, manifest);
+    shard = ShardData(manifest.columns);
   };
   for (int64_t r = 0; r < rows; ++r) {
     EncodedRow row;
@@ -155,12 +155,12 @@ void make_cache(const fs::path& dir, int64_t rows) {
       stream.trained.assign(length, 1);
     }
     row.prompt_hash = static_cast<uint64_t>(r);
-    pack_row(std::move(row), id_type(columns.schema()), packed);
-    columns.append(packed, {0, r + 1}, segment);
-    segment.end_row();
-    if (segment.bytes() >= kSegmentBytes) commit();
+    store_row(std::move(row), id_type(columns.schema()), packed);
+    columns.append(packed, {0, r + 1}, shard);
+    shard.end_row();
+    if (shard.bytes() >= kShardBytes) commit();
   }
-  if (segment.rows() > 0) commit();
+  if (shard.rows() > 0) commit();
   manifest.summary = columns.summary();
   write_file_atomic(dir / kManifestName, encode_manifest(manifest));
 }

@@ -15,7 +15,6 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/data/packs/pack.h"
-#include "core/data/packs/pack_share.h"
 #include "tools/bench/spread.h"
 
 namespace xrun {

@@ -1,5 +1,3 @@
-#include "core/data/packs/block_shuffle.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/data/packs/shuffle.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
 namespace xrun::block_shuffle_test {
@@ -77,7 +76,7 @@ TEST(BlockShuffle, OpensOneWindowOfWholeBlocksAtATime) {
 
 // Over many seeds every place of one window sees every row alike: 24 rows, 4,800 seeds, 200 a cell
 // expected; chi-square over 23 x 23 degrees of freedom has mean 529 and deviation 32.5.
-TEST(BlockShuffle, GivesEveryPlaceEveryRowAlike) {
+TEST(BlockShuffle, PutsEveryRowInEveryPositionEquallyOften) {
   std::vector<int> counts(24 * 24, 0);
   int fixed = 0;
   for (uint64_t seed = 0; seed < 4800; ++seed) {

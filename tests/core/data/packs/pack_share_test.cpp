@@ -1,5 +1,3 @@
-#include "core/data/packs/pack_share.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <numeric>
 
 #include "core/base/philox.h"
+#include "core/data/packs/pack.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
 namespace xrun::pack_share_test {
@@ -52,7 +51,7 @@ TEST(PackCost, CountsTokensOrTheSquaresOfSegments) {
   EXPECT_EQ(pack_cost(PackCost::kTokens, {}), 0);
 }
 
-TEST(PackCost, StaysAtItsLargestBeyondInt64) {
+TEST(PackCost, SaturatesBeyondInt64) {
   const std::vector<int64_t> lengths = {int64_t{1} << 40, 5};
   EXPECT_EQ(pack_cost(PackCost::kTokensSquared, lengths), std::numeric_limits<int64_t>::max());
   EXPECT_NE(error_of([] { pack_cost(PackCost::kTokens, std::vector<int64_t>{-1}); }), "");
@@ -106,7 +105,7 @@ TEST(ShareOut, IsWithinAThirdOfTheBestPossible) {
   }
 }
 
-TEST(ShareOut, RefusesNoRankAndCostsBelowZero) {
+TEST(ShareOut, RefusesZeroRanksAndNegativeCosts) {
   EXPECT_EQ(error_of([] { share_out(std::vector<int64_t>{1}, 0); }),
             "sharing packs out: 0 ranks, wanted at least 1");
   EXPECT_EQ(error_of([] {

@@ -1,13 +1,12 @@
-#include "core/data/packs/row_order.h"
-
 #include <gtest/gtest.h>
 
+#include "core/data/packs/shuffle.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
 namespace xrun::row_order_test {
 namespace {
 
-TEST(EpochOrder, IsTheFilesOrTheShuffleAskedFor) {
+TEST(EpochOrder, IsFileOrderOrTheChosenShuffle) {
   const EpochOrder file({.kind = RowOrder::Kind::kFile}, 100, 1, 2, 3);
   const EpochOrder full({}, 100, 1, 2, 3);
   const EpochOrder blocks({RowOrder::Kind::kBlock, 8, 2}, 100, 1, 2, 3);
@@ -19,7 +18,7 @@ TEST(EpochOrder, IsTheFilesOrTheShuffleAskedFor) {
   }
 }
 
-TEST(EpochOrder, RefusesWhatIsNoBlockWindowOrIndex) {
+TEST(EpochOrder, RefusesAnEmptyBlockOrWindowAndAnIndexOutOfRange) {
   const auto order = [](int64_t block, int64_t window, int64_t index) {
     return error_of([&] { EpochOrder({RowOrder::Kind::kBlock, block, window}, 10, 0, 0)(index); });
   };

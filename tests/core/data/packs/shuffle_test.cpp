@@ -64,7 +64,7 @@ TEST(Shuffle, IsAFunctionOfSeedAndEpoch) {
 
 // Over many seeds each row comes to each place about equally often: 6 rows, 6,000 seeds, 1,000
 // expected a cell with a standard deviation of 29; 150 is five of them.
-TEST(Shuffle, GivesEveryPlaceEveryRowAlike) {
+TEST(Shuffle, PutsEveryRowInEveryPositionEquallyOften) {
   std::vector<int> counts(36, 0);
   for (uint64_t seed = 0; seed < 6000; ++seed) {
     const std::vector<uint64_t> order = order_of(6, seed, 0);

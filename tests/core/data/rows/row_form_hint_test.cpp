@@ -1,7 +1,6 @@
-#include "core/data/rows/row_form_hint.h"
-
 #include <gtest/gtest.h>
 
+#include "core/data/rows/row_parse.h"
 #include "tests/core/data/rows/compressed_bytes.h"
 #include "tests/core/data/rows/scratch_folder.h"
 

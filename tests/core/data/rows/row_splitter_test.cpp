@@ -128,12 +128,12 @@ TEST_F(RowSplitterTest, ARowLongerThanABlockIsWhole) {
   EXPECT_EQ(file.rows[0].text.size(), text.size() + 2);
 }
 
-TEST_F(RowSplitterTest, AnArrayWhoseElementsCannotBeToldApartIsNamedAtThePlace) {
+TEST_F(RowSplitterTest, AnArrayWhoseElementsCannotBeToldApartIsNamedAtTheFault) {
   const std::pair<const char*, const char*> cases[] = {
       {"[1 2]", "rows:1:4: is not valid JSON: wanted a comma or ]"},
       {"[1,\n,2]", "rows:2:1: is not valid JSON: wanted a value"},
       {"[1,2,]", "rows:1:6: is not valid JSON: wanted a value"},
-      {"[1]\n x", "rows:2:2: is not valid JSON: something stands behind the array"},
+      {"[1]\n x", "rows:2:2: is not valid JSON: there is text after the array"},
       {"[1, {\"a\": \"", "rows:1:12: is not valid JSON: the file ends inside the array"},
       {"[1", "the file ends inside the array"},
       {"[1,", "the file ends inside the array"},
