@@ -28,7 +28,9 @@ class ReferencePacks : public testing::Test {
     const auto policy = Policy::open(source_path("tests/golden/tiny_dpo"), options);
     const auto reference = policy->reference();
     AdamW adamw({policy}, {.lr = 1e-2});
-    train_step(*data_batch(set(), {0}, kMaxTokens), dpo(policy, reference, 0.1), adamw);
+    BatchInfo info;
+    info.total_steps = 10;
+    train_step(*data_batch(set(), {0}, kMaxTokens, info), dpo(policy, reference, 0.1), adamw);
     return reference;
   }
   const DataSet& set() {
