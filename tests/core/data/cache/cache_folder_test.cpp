@@ -101,8 +101,9 @@ TEST_F(CacheFolderTest, AFolderThatIsNotACacheIsNotRemoved) {
             std::string::npos);
   EXPECT_NE(error_of([&] { remove_cache(folder_.path()); }).find("is not a cache folder"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { remove_cache(store_ / std::string(32, 'a')); }).find("is no folder"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { remove_cache(store_ / std::string(32, 'a')); }).find("is not a cache folder"),
+      std::string::npos);
   CacheReader(dir).verify();
 }
 

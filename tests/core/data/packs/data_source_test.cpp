@@ -159,7 +159,7 @@ TEST_F(DataSources, RowsThatCannotBeRenderedRaiseOrAreDropped) {
   const std::string long_answer(kMaxConversationBytes, 'y');
   DataOptions some = options(pair_row("q", "yes", "no") + pair_row("q", long_answer, "no"));
   const std::string message = error_of([&] { open(some); });
-  EXPECT_NE(message.find("pairs.jsonl:2: the conversation and its tools have 25,165,825 bytes of "
+  EXPECT_NE(message.find("pairs.jsonl:2: the conversation and its tools have 25,165,838 bytes of "
                          "text, at most 25,165,824 are rendered; shorten the row or set "
                          "over_length = \"drop\""),
             std::string::npos)
