@@ -13,7 +13,7 @@
 #include "tests/core/train/trained.h"
 #include "tests/tree.h"
 
-namespace xrun {
+namespace xrun::reference_pack_test {
 namespace {
 
 constexpr int64_t kMaxTokens = 512;
@@ -94,4 +94,4 @@ TEST_F(ReferencePacks, InFloat32APackGivesTheBitsOfEachPairAlone) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::reference_pack_test

@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 
-namespace xrun::packed_row_test {
+namespace xrun::stored_row_test {
 namespace {
 
 // Lengths around words and bytes, one behind the other, so that bits begin at every place of a
@@ -77,4 +77,4 @@ TEST(StoredRow, AStreamWithoutAFlagPerTokenIsRefused) {
 }
 
 }  // namespace
-}  // namespace xrun::packed_row_test
+}  // namespace xrun::stored_row_test

@@ -5,7 +5,7 @@
 #include "tests/core/data/rows/compressed_bytes.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
-namespace xrun {
+namespace xrun::row_parse_test {
 namespace {
 
 TEST(RowParse, MalformedJsonIsARefusalThatNamesFileLineAndColumn) {
@@ -91,4 +91,4 @@ TEST(RowFormHint, AFileThatCannotBeReadHasNone) {
 }
 
 }  // namespace
-}  // namespace xrun
+}  // namespace xrun::row_parse_test
