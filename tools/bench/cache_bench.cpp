@@ -1,9 +1,9 @@
 // Times caching a file of rows, with 1 and with 2 workers in turn, after checking that both give
 // the same bytes; and opening a cache of many rows that it makes itself.
 //   cache_bench build TOKENIZER_DIR KIND ROWS [RUNS [FOLDER]]   KIND: preference, chat, text, ...;
-//     the cache stays in FOLDER if that is given
-//   cache_bench open FOLDER [ROWS] [RUNS]              makes FOLDER if it is not there
-//   cache_bench repeat IN.jsonl OUT.jsonl MB           rows again and again, each time numbered
+//     the cache is left in FOLDER if given
+//   cache_bench open FOLDER [ROWS] [RUNS]              makes FOLDER if it is missing
+//   cache_bench repeat IN.jsonl OUT.jsonl MB           repeats the rows, numbered
 // CPU time is user and system time of all threads; cache_peer.py measures the same of `datasets`.
 
 #include <fmt/core.h>
@@ -62,7 +62,7 @@ RowKind kind_named(const std::string& name) {
   throw Error("there is no kind of rows called " + name);
 }
 
-// The digest of all files of a folder but its lock.
+// The digest of all files of a folder except its lock.
 std::string digest_of(const fs::path& dir) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(dir)) {
@@ -178,7 +178,7 @@ void bench_open(const fs::path& folder, int64_t rows, int runs) {
     const auto cache = RowCache::open(dir, RowKind::kPreference);
     open_ms.push_back(watch.lap_ms());
     TokenStream stream;
-    for (int i = 0; i < kBatch; ++i) {  // scattered over the whole cache, others each run
+    for (int i = 0; i < kBatch; ++i) {  // scattered over the whole cache, different ones in each run
       const int64_t row = (i * 7'919'317LL + run * 1'000'003LL) % rows;
       for (size_t s = 0; s < 2; ++s) {
         cache->read(row, s, stream);
@@ -199,7 +199,7 @@ void bench_open(const fs::path& folder, int64_t rows, int runs) {
              spread_of(batch_ms, "ms"), spread_of(both_ms, "ms"));
 }
 
-// Numbers the first content of each row, so that no row comes twice.
+// Numbers the first content of each row, so that no row is repeated.
 void repeat_rows(const std::string& from, const std::string& to, int64_t mb) {
   const std::string bytes = read_file(from);
   const std::string mark = "\"content\": \"";
