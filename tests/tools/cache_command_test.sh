@@ -20,14 +20,15 @@ key=$(sed 's/.*"key":"\([0-9a-f]*\)".*/\1/' list)
 wants 0 "${key:0:12}  finished  preference" "$xrun" cache ls
 wants 0 'whole' "$xrun" cache verify
 wants 0 '"ok":true' "$xrun" cache verify --json "${key:0:8}"
-column=store/data/$key/columns/${key::-1}0 # an added column
-mkdir -p "$column"
-echo junk >"$column/manifest.json"
-wants 1 'manifest.json: is damaged' "$xrun" cache verify
-rm -r "store/data/$key/columns"
-wants 0 'whole' "$xrun" cache verify
-segment=store/data/$key/segment_000000.bin
-printf '\377' | dd of="$segment" bs=1 seek=$(($(stat -c %s "$segment") - 100)) conv=notrunc 2>/dev/null
+sidecar=$(echo store/columns/*/values.bin) # what the reference computed
+cp "$sidecar" values
+printf '\377' | dd of="$sidecar" bs=1 seek=50 conv=notrunc 2>/dev/null
+wants 1 'values.bin: is damaged at byte 40' "$xrun" cache verify
+wants 1 '"name":"reference_logprobs","ok":false' "$xrun" cache verify --json
+mv values "$sidecar"
+wants 0 'values of reference_logprobs, whole' "$xrun" cache verify
+shard=store/data/$key/segment_000000.bin
+printf '\377' | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") - 100)) conv=notrunc 2>/dev/null
 wants 1 'segment_000000.bin: page 0 (bytes' "$xrun" cache verify
 wants 1 'is damaged' "$xrun" cache verify "store/data/$key"
 wants 2 'give keys of caches, or --unfinished or --all' "$xrun" cache rm
