@@ -41,7 +41,7 @@ class Batch {
   // A field in batch order: an assigned one as it was given, otherwise as View::field.
   at::Tensor field(std::string_view name) const;
   bool has_field(std::string_view name) const;
-  // A kept column of strings in batch order; nullopt if there is none of this name.
+  // An extra column of strings in batch order; nullopt if there is none of this name.
   std::optional<std::vector<std::string>> strings(std::string_view name) const;
   std::vector<std::string> field_names() const;  // sorted
 

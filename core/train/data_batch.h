@@ -6,19 +6,19 @@
 #include <string>
 #include <vector>
 
-#include "core/data/rows/row_kind.h"
+#include "core/data/rows/row.h"
 #include "core/train/batch.h"
 
 namespace xrun {
 
 class DataSet;
 
-// The kept columns of a set as fields of its batches: strings as they are, numbers as int64 if
+// The extra columns of a set as fields of its batches: strings as they are, numbers as int64 if
 // every row of the whole set (both sides of a split) has a whole number, else as float32. Looks at
 // every row once; keep it as long as the set is used.
-class KeptColumns {
+class ExtraColumns {
  public:
-  explicit KeptColumns(const DataSet& set);
+  explicit ExtraColumns(const DataSet& set);
   // Adds the columns, and the label of feedback rows.
   void add_to(Batch& batch) const;
 
@@ -36,9 +36,9 @@ class KeptColumns {
 Unit unit_of_rows(RowKind kind);
 
 // Packs units of a set (rows, or windows of text) into a batch whose order is that of `units`.
-// Fills info's unit, max_tokens, data_key and row_name; kept columns become fields, and the label
+// Fills info's unit, max_tokens, data_key and row_name; extra columns become fields, and the label
 // of feedback rows. Throws Error that names a row that is longer than max_tokens.
-std::shared_ptr<Batch> data_batch(const DataSet& set, const KeptColumns& kept,
+std::shared_ptr<Batch> data_batch(const DataSet& set, const ExtraColumns& extra,
                                   const std::vector<int64_t>& units, int64_t max_tokens,
                                   BatchInfo info = {});
 // The same for a single batch.

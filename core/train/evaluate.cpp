@@ -94,8 +94,8 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
 Metrics evaluate(const DataSet& set, int64_t max_tokens, const Objective& objective,
                  const EvaluateOptions& options) {
   int64_t done = 0;
-  std::optional<KeptColumns> own;
-  const KeptColumns& kept = options.kept != nullptr ? *options.kept : own.emplace(set);
+  std::optional<ExtraColumns> own;
+  const ExtraColumns& extra = options.extra != nullptr ? *options.extra : own.emplace(set);
   const BatchStream next = [&]() -> std::shared_ptr<Batch> {
     if (done >= set.size()) return nullptr;
     std::vector<int64_t> rows;
@@ -106,7 +106,7 @@ Metrics evaluate(const DataSet& set, int64_t max_tokens, const Objective& object
     info.step = options.step;
     info.seed = options.seed;
     info.device = options.device;
-    return data_batch(set, kept, rows, max_tokens, std::move(info));
+    return data_batch(set, extra, rows, max_tokens, std::move(info));
   };
   return evaluate(next, objective, options);
 }

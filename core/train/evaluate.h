@@ -10,7 +10,7 @@
 namespace xrun {
 
 class Batch;
-class KeptColumns;
+class ExtraColumns;
 class LogprobSource;
 class DataSet;
 
@@ -21,7 +21,7 @@ struct EvaluateOptions {
   int64_t step = 0;                       // bodies of the run done before it
   int64_t number = 0;                     // of this evaluation among those of its step
   c10::Device device = c10::kCPU;         // of the batches that it makes
-  const KeptColumns* kept = nullptr;      // of the set, if they are at hand; null: made here
+  const ExtraColumns* extra = nullptr;    // of the set, if they are at hand; null: made here
 };
 
 // Gives the next batch, or null at the end.

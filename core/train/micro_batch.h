@@ -30,6 +30,9 @@ struct BatchInfo {
   int64_t max_tokens = 0;     // of a pack; 0: not known
   int64_t max_length = 0;     // of one sequence; 0: not known
   std::string data_key = {};  // content key of the token cache; "" for a batch made by hand
+  // The pack in which a reference computes a row, of at most `tokens` tokens or one row
+  // (DataSet::canonical_pack); empty: the row is computed alone.
+  std::function<PackedBatch(int64_t row, int64_t tokens)> canonical_pack = {};
   std::function<std::string(int64_t row)> row_name =
       {};                          // "pairs.jsonl:17" of a row id; may be empty
   c10::Device device = c10::kCPU;  // of fields, rows and forwards
@@ -104,7 +107,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // A field that was assigned to the batch and sliced for this micro-batch: [n] or [R]; it is
   // brought to the device.
   void set_field(const std::string& name, at::Tensor value, bool by_row);
-  // A kept column of strings, one a segment; no tensor holds them. nullptr if there is none.
+  // An extra column of strings, one a segment; no tensor holds them. nullptr if there is none.
   void set_strings(const std::string& name, std::vector<std::string> values);
   const std::vector<std::string>* strings(std::string_view name) const;
   // Fields as View::field; [n] or [R] of the whole micro-batch. *by_row says which.

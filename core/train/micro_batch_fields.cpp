@@ -1,4 +1,4 @@
-// Fields of a micro-batch by name: those of its data, those that a recipe assigned, kept columns.
+// Fields of a micro-batch by name: those of its data, those that a recipe assigned, extra columns.
 
 #include <algorithm>
 

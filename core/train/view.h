@@ -41,11 +41,11 @@ class View {
 
   // A field by name, [n] or [R]: length (trained tokens), tokens (all), row, source, pair, group,
   // weight ([n] float32, the loss weight of a segment, 1 unless the data say otherwise), every
-  // kept column of numbers, and what was assigned to the batch. Counts and ids are int64.
+  // extra column of numbers, and what was assigned to the batch. Counts and ids are int64.
   // Throws Error with the nearest name if there is none.
   at::Tensor field(std::string_view name) const;
   bool has_field(std::string_view name) const;
-  // A kept column of strings, one a segment; nullopt if there is none of this name.
+  // An extra column of strings, one a segment; nullopt if there is none of this name.
   std::optional<std::vector<std::string>> strings(std::string_view name) const;
   std::vector<std::string> field_names() const;  // sorted
 

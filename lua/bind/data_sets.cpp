@@ -115,14 +115,14 @@ int verify_caches(DataHandle& self, lua_State*) {
 }
 
 int row_place(DataHandle& self, lua_State* L) {
-  push(L, self.set.place(self.set.unit(arg<int64_t>(L, 2, "i"))));
+  push(L, self.set.location(self.set.unit(arg<int64_t>(L, 2, "i"))));
   return 1;
 }
 
 // The i-th row as its cache holds it.
 int row_of(DataHandle& self, lua_State* L) {
   const int64_t row = self.set.unit(arg<int64_t>(L, 2, "i"));
-  Json table(Json::Object{{"place", self.set.place(row)}, {"weight", self.set.weight(row)}});
+  Json table(Json::Object{{"place", self.set.location(row)}, {"weight", self.set.weight(row)}});
   const std::vector<std::string> names = stream_names(self.set.kind());
   for (size_t s = 0; s < names.size(); ++s) {
     const TokenStream tokens = self.set.stream(row, s);

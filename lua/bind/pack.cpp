@@ -3,7 +3,6 @@
 #include "core/data/packs/pack.h"
 
 #include "core/base/error.h"
-#include "core/data/packs/pack_share.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
 #include "lua/tensor/token_tensors.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/rows/row_transform.h"
+#include "core/data/rows/row.h"
 #include "lua/state/worker_function.h"
 
 namespace xrun {

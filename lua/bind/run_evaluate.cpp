@@ -61,7 +61,7 @@ int push_measured(RunLoop& loop, lua_State* L, const std::string& what, const Me
   const std::vector<PackedBatch> packs = set.pack(error.rows(), longest);
   std::vector<const PackedBatch*> views;
   for (const PackedBatch& pack : packs) views.push_back(&pack);
-  run.throw_with_batch(error, views, [&](int64_t row) { return set.place(row); });
+  run.throw_with_batch(error, views, [&](int64_t row) { return set.location(row); });
 }
 
 // What the score function of run:sample is given.
@@ -85,7 +85,7 @@ double score_sample(lua_State* L, const LuaRef& function, const Sample& sample) 
 struct SampleSettings {
   int64_t shown = 3;
   TextOptions text;
-  // A sample's score: of a function, or whether the text holds what a kept column says.
+  // A sample's score: of a function, or whether the text holds what an extra column says.
   std::optional<LuaRef> function;
   std::string column;
 
@@ -107,7 +107,7 @@ double score_of(lua_State* L, const SampleSettings& settings, const Sample& samp
 // is scored.
 bool keeps(RunLoop& run, const DataHandle& data, const std::string& column) {
   std::vector<std::string> kept;
-  for (const DataSet::Kept& one : data.set.kept_columns()) kept.push_back(one.name);
+  for (const ExtraColumn& one : data.set.extra_columns()) kept.push_back(one.name);
   if (std::find(kept.begin(), kept.end(), column) != kept.end()) return true;
   run.session().console->say(fmt::format(
       "{}: answers are not scored; no row has the column \"{}\" that `score` names, or `keep` of "
@@ -206,7 +206,7 @@ Metrics measure(RunLoop& run, lua_State* L, const DataHandle& data, const Object
   options.seed = run.seed();
   options.step = run.run().step();
   options.number = number;
-  options.kept = data.kept.get();
+  options.extra = data.extra.get();
   options.device = run.device();
   const BatchSizes sizes = run.sizes().value_or(config_sizes(L));
   const DataSet set = cuts_windows(data.set.kind(), sizes) ? windows_of(data, sizes) : data.set;
@@ -226,7 +226,7 @@ void say_unmeasured(RunLoop& run, const DataHandle& data, const std::string& pre
       "{}: nothing was measured, no metrics: no trained token of its {} row{} ({}{}) has a weight "
       "above 0; prompts without answers, labels of -100 and rows of weight 0 are not trained",
       prefix.substr(0, prefix.size() - 1), count_text(rows), rows == 1 ? "" : "s",
-      data.set.place(data.set.unit(0)), rows == 1 ? "" : ", ..."));
+      data.set.location(data.set.unit(0)), rows == 1 ? "" : ", ..."));
 }
 
 }  // namespace

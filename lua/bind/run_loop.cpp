@@ -27,7 +27,7 @@ std::shared_ptr<Batch> next_batch(const StepSource& source, const Body& body, in
   info.seed = source.plan.seed;
   info.max_length = data.max_length;
   info.device = device;
-  return data_batch(data.set, *data.kept, data.set.step_units(source.plan, body.phase_step),
+  return data_batch(data.set, *data.extra, data.set.step_units(source.plan, body.phase_step),
                     max_tokens, std::move(info));
 }
 

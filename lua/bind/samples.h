@@ -21,7 +21,7 @@ struct Sample {
   std::string text;    // the answer, special tokens left out
   int64_t length = 0;  // its tokens, the stop token included
   std::string finish;  // "stop", "stop_string" or "length"
-  Json kept;           // the row's kept columns, an object
+  Json kept;           // the row's extra columns, an object
 };
 
 // Answers every prompt of the set, in its order, one sample each. Rows are the names of their

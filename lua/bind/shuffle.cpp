@@ -1,7 +1,7 @@
 // xrun.shuffle: the order of one epoch, alone.
 
 #include "core/base/error.h"
-#include "core/data/packs/row_order.h"
+#include "core/data/packs/shuffle.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
 

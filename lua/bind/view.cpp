@@ -17,12 +17,12 @@ namespace xrun {
 namespace {
 
 // What the objective's argument stands for: pairs are seen through their chosen side, whose fields
-// (row, weight, kept columns) are the pair's own.
+// (row, weight, extra columns) are the pair's own.
 View unit_view(MicroBatch& micro) {
   return micro.unit() == Unit::kPair ? micro.chosen() : micro.all();
 }
 
-// A view's or a batch's field: a list of strings for a kept column of them, else a tensor.
+// A view's or a batch's field: a list of strings for an extra column of them, else a tensor.
 template <typename Fields>
 int push_field(const Fields& fields, const std::string& name, lua_State* L) {
   if (const auto strings = fields.strings(name)) {
@@ -98,7 +98,7 @@ void open_view(LuaState& state) {
   lua_State* L = state;
   Class<View>(L, "View",
               "Some sequences of a micro-batch. Fields by name: length, tokens, row, source, pair, "
-              "group, weight, kept columns (strings as a list, whole numbers as i64, others as "
+              "group, weight, extra columns (strings as a list, whole numbers as i64, others as "
               "f32), and what was assigned to the batch.")
       .method("sum", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kSumDoc, view_reduce<&View::sum>)
       .method("mean", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kMeanDoc, view_reduce<&View::mean>)

@@ -50,7 +50,7 @@ int rows_verb(lua_State* L) {
   evaluation.step = at.step;
   evaluation.device = at.run->device();
   if (options.has("of")) {
-    evaluation.kept = data->kept.get();
+    evaluation.extra = data->extra.get();
     data->set.check_fits(at.loop->max_tokens);
     evaluate(data->set, at.loop->max_tokens, listing, evaluation);
   } else {

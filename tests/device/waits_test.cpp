@@ -7,8 +7,8 @@
 
 #include <filesystem>
 
+#include "core/data/cache/sidecar.h"
 #include "core/model/ops/device.h"
-#include "core/train/logprob_column.h"
 #include "tests/device/device_train.h"
 
 namespace xrun::waits_test {
@@ -54,8 +54,8 @@ TEST_F(DeviceTrain, ABodyWhoseReferenceComputesReadsTheDeviceOnce) {
     EXPECT_EQ(since.writes(), 0) << describe_waits();
   }
   t.reference->flush();
-  const LogprobColumn column(columns_dir(), t.reference->column_key("data"));
-  EXPECT_EQ(column.size(), 8u) << "two sides of four pairs, of the last body";
+  const Sidecar column(sidecar_root(), t.reference->column_key("data"));
+  EXPECT_EQ(column.size(), 8u * kBodies) << "two sides of four pairs in each body";
   // The host policy equals the reference.
   const Trained host = open(c10::kCPU);
   const at::Tensor wanted = host.policy->logprob(*host.batch(2, "", kBodies - 1));
@@ -127,8 +127,8 @@ TEST_F(DeviceTrain, SlowManyValuesOfAReferenceAreStoredAlongTheWay) {
   score(1);
   score(2);
   size_t bytes = 0;
-  for (const auto& file : std::filesystem::recursive_directory_iterator(columns_dir())) {
-    if (file.path().filename() == "column.bin") bytes += std::filesystem::file_size(file.path());
+  for (const auto& file : std::filesystem::recursive_directory_iterator(sidecar_root())) {
+    if (file.path().filename() == "values.bin") bytes += std::filesystem::file_size(file.path());
   }
   EXPECT_GE(bytes / 40, 1024u) << "of 2080 values";
 }

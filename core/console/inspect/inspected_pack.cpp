@@ -49,7 +49,7 @@ TokenOrigin origin_of(const Rendering& rendering, ByteRange bytes) {
 }
 
 // Roles, origins and the cut, from the stream behind the segment.
-void add_trace(InspectedSegment& segment, const StreamTrace& trace) {
+void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
   size_t range = 0;
   for (size_t i = 0; i < segment.tokens.size(); ++i) {
     const ByteRange bytes = trace.offsets[i];
@@ -117,7 +117,7 @@ InspectedSegment start_segment(const InspectedSource& source, const PackedBatch&
   segment.pair = pack.pair_id[s] < 0 ? -1 : pack.pair_id[s] + source.first_pair;
   segment.side = pack.side[s];
   segment.weight = pack.weight[s];
-  const std::string place = source.set.place(segment.row);
+  const std::string place = source.set.location(segment.row);
   const size_t colon = place.rfind(':');
   segment.file = place.substr(0, colon);
   segment.line = std::stoll(place.substr(colon + 1));

@@ -13,7 +13,7 @@ constexpr size_t kBefore = 20;  // of them, before the first difference
 
 std::string text_of(const Json* value) { return value ? dump_json(*value) : "(absent)"; }
 
-// Part of a text around byte `at`; whole characters are no matter in a hash or a path.
+// The text around byte `at`. It may split a character, which does not matter in a hash or a path.
 std::string window(const std::string& text, size_t at) {
   if (text.size() <= kShown) return text;
   const size_t begin = std::min(at < kBefore ? 0 : at - kBefore, text.size() - kShown);
@@ -27,8 +27,8 @@ class Difference {
     const std::string a = text_of(saved);
     const std::string b = text_of(now);
     if (a == b) return;
-    const auto part = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
-    const size_t at = static_cast<size_t>(part - a.begin());
+    const auto first = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
+    const size_t at = static_cast<size_t>(first - a.begin());
     out_ +=
         fmt::format("{}{}: {} -> {}", out_.empty() ? "" : "\n", name, window(a, at), window(b, at));
   }

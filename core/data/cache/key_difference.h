@@ -1,5 +1,5 @@
 #pragma once
-// What a resume says when its data is not the data of the saved run.
+// The difference that a resume reports if its data is not the data of the saved run.
 
 #include <string>
 
@@ -7,9 +7,9 @@
 
 namespace xrun {
 
-// Compares two results of DataSet::key_documents(): that of the saved run and today's.
-// Returns the fields in which they differ, "data[2].max_length: 512 -> 1024", one a line without a
-// last newline; "" if nothing differs. Long values are cut to where they part.
+// Compares two results of DataSet::key_documents(), that of the saved run and the present one.
+// Returns the fields that differ, "data[2].max_length: 512 -> 1024", one per line without a last
+// newline; "" if none does. Long values are cut to the text around their first difference.
 std::string key_difference(const Json& saved, const Json& now);
 
 }  // namespace xrun

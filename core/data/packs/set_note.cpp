@@ -79,7 +79,7 @@ Json options_json(const DataOptions& options) {
                            {"stop", static_cast<int64_t>(options.stop)},
                            {"stages", std::move(stages)},
                            {"cache_root", options.cache_root.string()},
-                           {"segment_bytes", static_cast<int64_t>(options.segment_bytes)}});
+                           {"segment_bytes", static_cast<int64_t>(options.shard_bytes)}});
 }
 
 // A number that stands for a value of an enumeration whose last one is `last`.
@@ -118,7 +118,7 @@ DataOptions read_options(const Json& value) {
     }
   }
   options.cache_root = value.at("cache_root").as_string();
-  options.segment_bytes =
+  options.shard_bytes =
       static_cast<uint64_t>(read_number(value.at("segment_bytes"), 1, int64_t{1} << 62));
   return options;
 }

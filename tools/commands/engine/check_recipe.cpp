@@ -76,7 +76,7 @@ std::vector<std::string> reason_lines(const SourceLedger& source) {
   for (const BadRow& row : source.bad) {
     if (lines.size() == kListed) break;
     if (!reasons.insert(row.reason).second) continue;
-    lines.push_back(fmt::format("{}  {}: {}", source.place(row.at), row.reason, row.detail));
+    lines.push_back(fmt::format("{}  {}: {}", source.location(row.at), row.reason, row.detail));
   }
   return lines;
 }

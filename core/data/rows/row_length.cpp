@@ -1,6 +1,6 @@
-// Streams of a pair are cut at the same place, so that their prompts stay the same.
+// Both streams of a pair are cut at the same token, so that their prompts stay equal.
 
-#include "core/data/rows/fit_length.h"
+#include "core/data/rows/row_length.h"
 
 #include <algorithm>
 
@@ -42,11 +42,28 @@ std::string lengths_text(const EncodedRow& row, std::initializer_list<std::strin
   return text + ", max_length is " + count_text(max_length);
 }
 
+[[noreturn]] void refuse_stretch(size_t begin, size_t end, const Tokenizer& tokenizer) {
+  const SplitKinds kinds = tokenizer.safe_splits();
+  const std::string most = count_text(static_cast<int64_t>(tokenizer.max_stretch()));
+  if (!kinds.space && !kinds.line) {
+    throw RowRefusal(kTooLongReason,
+                     fmt::format("the text has {} bytes, and this tokenizer cannot split a text: "
+                                 "at most {} bytes; make several rows of it",
+                                 count_text(static_cast<int64_t>(end)), most));
+  }
+  throw RowRefusal(kTooLongReason,
+                   fmt::format("bytes {} to {} of the text have {}{}{}; at most {} such bytes are "
+                               "tokenised",
+                               begin, end, kinds.space ? "no space between letters" : "",
+                               kinds.space && kinds.line ? " and " : "",
+                               kinds.line ? "no line that begins with one" : "", most));
+}
+
 }  // namespace
 
-void fit_length(const EncoderParts& parts, const std::string& place,
+void fit_length(const RowEncoding& encoding, const std::string& location,
                 std::initializer_list<std::string_view> names, EncodedRow& out) {
-  const RowSettings& settings = parts.settings;
+  const RowSettings& settings = encoding.settings;
   const auto is_longer = [&](const TokenStream& stream) {
     return length_of(stream) > settings.max_length;
   };
@@ -55,17 +72,29 @@ void fit_length(const EncoderParts& parts, const std::string& place,
     return;
   }
   const std::string lengths = lengths_text(out, names, settings.max_length);
-  if (settings.over_length == OverLength::kDrop) throw RowRefusal("too_long", lengths);
+  if (settings.over_length == OverLength::kDrop) throw RowRefusal(kTooLongReason, lengths);
   XRUN_CHECK(settings.over_length == OverLength::kCut,
-             "{}: {}; raise max_length or set over_length = \"drop\" or \"cut\"", place, lengths);
+             "{}: {}; raise max_length or set over_length = \"drop\" or \"cut\"", location,
+             lengths);
   for (size_t s = 0; s < names.size(); ++s) {
     TokenStream& stream = out.streams[s];
     const bool trained = is_trained(stream);
-    cut_stream(parts.tokenizer, settings.max_length, stream, out);
+    cut_stream(*encoding.tokenizer, settings.max_length, stream, out);
     XRUN_CHECK(!trained || is_trained(stream),
                "{}: cut to max_length = {}, {} has no trained token left: its prompt alone is as "
                "long; raise max_length or set over_length = \"drop\"",
-               place, count_text(settings.max_length), names.begin()[s]);
+               location, count_text(settings.max_length), names.begin()[s]);
+  }
+}
+
+void require_borders(std::string_view text, const Tokenizer& tokenizer) {
+  const size_t most = tokenizer.max_stretch();
+  const SplitKinds kinds = tokenizer.safe_splits();
+  for (size_t at = 0; text.size() - at > most;) {
+    const bool none = !kinds.space && !kinds.line;
+    const size_t end = none ? text.size() : find_safe_split(text, at, at + most, kinds);
+    if (end - at > most) refuse_stretch(at, end, tokenizer);
+    at = end;
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A segment of a token cache: some rows as columns in one file, aligned so that it can be mapped.
+// A shard of a token cache: consecutive rows as columns of one file, aligned for mapping.
 
 #include <cstdint>
 #include <functional>
@@ -22,11 +22,12 @@ enum class ColumnType : uint32_t {
   kU64 = 6,
   kF32 = 7,
   kF64 = 8,
-  kBits = 9,  // one bit an element, the lowest bit of a byte first
+  kBits = 9,  // one bit per element, lowest bit of a byte first
 };
 
-// A flat column has one element a row. A jagged one has those from offsets[row] to offsets[row + 1]
-// of its offsets column, which has rows + 1 elements of kI64 and may serve several columns.
+// A flat column has one element per row. Row r of a jagged column has the elements offsets[r] to
+// offsets[r + 1] of its offsets column, which has rows + 1 elements of kI64 and may serve several
+// columns.
 struct Column {
   std::string name;  // at most 31 bytes
   ColumnType type;
@@ -34,23 +35,23 @@ struct Column {
   bool operator==(const Column&) const = default;
 };
 
-const char* column_type_name(ColumnType type);  // "u16"; "" if unknown
+const char* column_type_name(ColumnType type);       // "u16"; "" if unknown
+ColumnType column_type_of(const std::string& name);  // throws Error if unknown
 uint64_t column_bytes(ColumnType type, uint64_t elements);
 bool is_offsets_column(std::span<const Column> columns, size_t index);
 
-constexpr uint32_t kSegmentVersion = 2;
-constexpr uint64_t kSegmentAlignment = 64;
-// Of a checksum. A scattered row touches some seven pages, which are hashed whole: 32 rows are
-// 14 MB with these pages, and would be 220 MB with pages of 1 MiB.
+constexpr uint32_t kShardVersion = 2;
+constexpr uint64_t kShardAlignment = 64;
+// Bytes under one checksum. Reading a scattered row hashes some seven whole pages: 32 rows are 14
+// MB with these pages and would be 220 MB with pages of 1 MiB.
 constexpr uint64_t kPageBytes = 1 << 16;
 
-// Where a column lies in a file.
 struct ColumnSpan {
   uint64_t begin = 0;  // bytes
   uint64_t elements = 0;
 };
 
-struct SegmentHeader {
+struct ShardHeader {
   uint64_t rows = 0;
   uint64_t first_row = 0;
   uint64_t file_bytes = 0;
@@ -59,20 +60,20 @@ struct SegmentHeader {
   std::string key;  // of the cache
   std::vector<ColumnSpan> columns;
 
-  uint64_t head_bytes() const;  // of header, column table and page checksums; the pages follow
+  uint64_t head_bytes() const;  // header, column table and page checksums; the pages follow
   uint64_t column_table_end() const;
 };
 
-// Reads and checks the head of a file, all of whose bytes are `bytes`. Throws Error that begins
-// with `name` if it is no segment, of another format, of other columns than `columns`, or places a
-// column outside the pages; no length in it is trusted unchecked.
-SegmentHeader read_segment_header(std::string_view bytes, std::span<const Column> columns,
-                                  const std::string& name);
+// Reads and checks the head of a shard whose whole file is `bytes`. Throws Error that begins with
+// `name` if it is not a shard, has another version or other columns than `columns`, or places a
+// column outside the pages. No length is trusted unchecked.
+ShardHeader read_shard_header(std::string_view bytes, std::span<const Column> columns,
+                              const std::string& name);
 
-// Rows being gathered for one segment.
-class SegmentData {
+// Rows gathered for one shard.
+class ShardData {
  public:
-  explicit SegmentData(std::vector<Column> columns);
+  explicit ShardData(std::vector<Column> columns);
 
   // Appends elements to a column; T is the column's type exactly.
   template <typename T>
@@ -81,11 +82,12 @@ class SegmentData {
     columns_[column].bytes.append(&value, sizeof(value));
     ++columns_[column].elements;
   }
-  // The bytes of whole elements of a column that is not kBits.
+  // Appends the bytes of whole elements to a column other than kBits.
   void push_elements(size_t column, std::string_view bytes);
-  // The first `count` bits of `words` to a kBits column; those behind them are 0.
+  // Appends the first `count` bits of `words` to a kBits column. Requires the bits after them to be
+  // 0.
   void push_bits(size_t column, std::span<const uint64_t> words, size_t count);
-  // Ends a row in an offsets column, at the present end of the jagged column `of`.
+  // Ends a row in an offsets column at the present end of the jagged column `of`.
   void push_offset(size_t offsets, size_t of);
   void end_row() { ++rows_; }
 
@@ -93,8 +95,8 @@ class SegmentData {
   uint64_t bytes() const;  // of the columns
   uint64_t elements(size_t column) const { return columns_[column].elements; }
   const std::vector<Column>& columns() const { return schema_; }
-  // The file is head() and then what body() writes, piece by piece. Throws Error if a column's
-  // length does not fit the rows.
+  // The file is head() followed by the pieces that body() writes. Throws Error if a column's length
+  // does not match the rows.
   std::string head(uint64_t index, uint64_t first_row, const std::string& key) const;
   void body(const std::function<void(std::string_view)>& write) const;
 

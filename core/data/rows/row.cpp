@@ -1,4 +1,4 @@
-#include "core/data/rows/row_kind.h"
+#include "core/data/rows/row.h"
 
 namespace xrun {
 
@@ -8,5 +8,7 @@ const char* row_kind_name(RowKind kind) {
 }
 
 std::string row_reader_name(RowKind kind) { return std::string("xrun.") + row_kind_name(kind); }
+
+bool uses_template(RowKind kind) { return kind != RowKind::kText && kind != RowKind::kTokens; }
 
 }  // namespace xrun

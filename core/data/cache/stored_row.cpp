@@ -1,4 +1,4 @@
-#include "core/data/cache/packed_row.h"
+#include "core/data/cache/stored_row.h"
 
 #include <algorithm>
 #include <bit>
@@ -13,10 +13,10 @@ namespace xrun {
 namespace {
 
 constexpr int64_t kNarrowVocabulary = 65536;  // ids below fit 16 bits
-constexpr size_t kWord = 64;                  // flags of a word of bits
+constexpr size_t kWord = 64;                  // flags per word
 
 template <typename T>
-void pack_ids(std::span<const int32_t> ids, PackedStream& out) {
+void pack_ids(std::span<const int32_t> ids, StoredStream& out) {
   out.ids.resize(ids.size() * sizeof(T));
   char* at = out.ids.data();
   int32_t largest = -1;
@@ -29,10 +29,10 @@ void pack_ids(std::span<const int32_t> ids, PackedStream& out) {
   out.largest_id = largest;
 }
 
-// Eight bytes of 0 or 1, the first the lowest, as eight bits.
+// Packs eight bytes of 0 or 1 into eight bits, the first byte into the lowest.
 uint64_t bits_of(uint64_t flags) { return (flags * 0x0102040810204080ULL) >> 56; }
 
-void pack_bits(std::span<const uint8_t> flags, PackedStream& out) {
+void pack_bits(std::span<const uint8_t> flags, StoredStream& out) {
   out.bits.resize((flags.size() + kWord - 1) / kWord);
   out.trained = 0;
   for (size_t w = 0; w < out.bits.size(); ++w) {
@@ -56,12 +56,12 @@ ColumnType id_type(const RowSchema& schema) {
   return schema.vocab_size <= kNarrowVocabulary ? ColumnType::kU16 : ColumnType::kU32;
 }
 
-void pack_row(EncodedRow&& row, ColumnType ids, PackedRow& out) {
+void store_row(EncodedRow&& row, ColumnType ids, StoredRow& out) {
   for (size_t s = 0; s < row.streams.size(); ++s) {
     TokenStream& from = row.streams[s];
-    PackedStream& to = out.streams[s];
-    XRUN_CHECK(from.trained.size() == from.ids.size(), "a stream has {} tokens and {} flags",
-               from.ids.size(), from.trained.size());
+    StoredStream& to = out.streams[s];
+    XRUN_CHECK(from.trained.size() == from.ids.size(),
+               "a stream has {} tokens and {} trained flags", from.ids.size(), from.trained.size());
     if (ids == ColumnType::kU16) {
       pack_ids<uint16_t>(from.ids, to);
     } else {

@@ -1,15 +1,17 @@
-// A file is its head (a header of 64 bytes, 64 bytes a column, 8 bytes a page, zeros up to a
-// multiple of 64) and its pages, in which the columns lie, each at a multiple of 64, zeros between
-// them; everything little-endian. docs/cache-format.md has the fields.
+// A file is its head (a header of 64 bytes, 64 bytes per column, 8 bytes per page, zeros up to a
+// multiple of 64) and its pages, which hold the columns, each at a multiple of 64 with zeros
+// between them. Little-endian. docs/cache-format.md has the fields.
 
-#include "core/data/cache/segment.h"
+#include "core/data/cache/shard.h"
+
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "core/base/error.h"
-#include "core/data/cache/page_hasher.h"
 
 namespace xrun {
 
@@ -49,7 +51,7 @@ constexpr const char* kTypeNames[] = {"",    "u8",  "u16", "u32", "i32",
 constexpr size_t kTypes = std::size(kTypeBits);
 
 uint64_t aligned(uint64_t at) {
-  return (at + kSegmentAlignment - 1) / kSegmentAlignment * kSegmentAlignment;
+  return (at + kShardAlignment - 1) / kShardAlignment * kShardAlignment;
 }
 
 void key_to_bytes(const std::string& key, uint8_t (&out)[16]) {
@@ -72,7 +74,7 @@ uint64_t wanted_elements(std::span<const Column> columns, size_t c, uint64_t row
 }
 
 void check_column(const FileColumn& got, std::span<const Column> columns, size_t c,
-                  const SegmentHeader& header, const std::string& name) {
+                  const ShardHeader& header, const std::string& name) {
   const Column& want = columns[c];
   char padded[kNameBytes] = {};
   std::memcpy(padded, want.name.data(), std::min(want.name.size(), kNameBytes - 1));
@@ -81,21 +83,60 @@ void check_column(const FileColumn& got, std::span<const Column> columns, size_t
              "{}: column {} is not \"{}\" of type {}, as the manifest says", name, c, want.name,
              column_type_name(want.type));
   const uint64_t end = header.file_bytes;
-  XRUN_CHECK(got.begin % kSegmentAlignment == 0 && got.begin >= header.head_bytes() &&
+  XRUN_CHECK(got.begin % kShardAlignment == 0 && got.begin >= header.head_bytes() &&
                  got.begin <= end && got.elements <= end * 8 &&
                  got.bytes == column_bytes(want.type, got.elements) && got.bytes <= end - got.begin,
              "{}: column \"{}\" ({} elements, {} bytes at {}) does not lie in the file of {} bytes",
              name, want.name, got.elements, got.bytes, got.begin, end);
   XRUN_CHECK(got.elements == wanted_elements(columns, c, header.rows, got.elements),
-             "{}: column \"{}\" has {} elements, the segment has {} rows", name, want.name,
+             "{}: column \"{}\" has {} elements, the shard has {} rows", name, want.name,
              got.elements, header.rows);
 }
+
+// The XXH3-64 of each page of a file that is written in pieces; the last page may be shorter.
+class PageHasher {
+ public:
+  PageHasher() { XXH3_64bits_reset(&state_); }
+
+  void bytes(std::string_view piece) {
+    while (!piece.empty()) {
+      const size_t n = std::min<uint64_t>(piece.size(), kPageBytes - filled_);
+      XXH3_64bits_update(&state_, piece.data(), n);
+      filled_ += n;
+      piece.remove_prefix(n);
+      if (filled_ == kPageBytes) end_page();
+    }
+  }
+  // Ends the last page and returns the checksums of all.
+  std::vector<uint64_t> finish() {
+    if (filled_ > 0) end_page();
+    return std::move(pages_);
+  }
+
+ private:
+  void end_page() {
+    pages_.push_back(XXH3_64bits_digest(&state_));
+    XXH3_64bits_reset(&state_);
+    filled_ = 0;
+  }
+
+  XXH3_state_t state_;
+  uint64_t filled_ = 0;  // bytes of the present page
+  std::vector<uint64_t> pages_;
+};
 
 }  // namespace
 
 const char* column_type_name(ColumnType type) {
   const size_t index = static_cast<size_t>(type);
   return index < kTypes ? kTypeNames[index] : "";
+}
+
+ColumnType column_type_of(const std::string& name) {
+  for (size_t t = 1; t < kTypes; ++t) {
+    if (name == kTypeNames[t]) return static_cast<ColumnType>(t);
+  }
+  throw Error(fmt::format("\"{}\" is not a type of columns", name));
 }
 
 uint64_t column_bytes(ColumnType type, uint64_t elements) {
@@ -108,25 +149,25 @@ bool is_offsets_column(std::span<const Column> columns, size_t index) {
   });
 }
 
-uint64_t SegmentHeader::column_table_end() const {
+uint64_t ShardHeader::column_table_end() const {
   return sizeof(FileHeader) + columns.size() * sizeof(FileColumn);
 }
 
-uint64_t SegmentHeader::head_bytes() const { return aligned(column_table_end() + 8 * pages); }
+uint64_t ShardHeader::head_bytes() const { return aligned(column_table_end() + 8 * pages); }
 
-SegmentHeader read_segment_header(std::string_view bytes, std::span<const Column> columns,
-                                  const std::string& name) {
+ShardHeader read_shard_header(std::string_view bytes, std::span<const Column> columns,
+                              const std::string& name) {
   FileHeader file{};
-  SegmentHeader header;
+  ShardHeader header;
   header.columns.resize(columns.size());
   XRUN_CHECK(bytes.size() >= header.column_table_end(),
              "{}: is cut short: {} bytes, its header has {}", name, bytes.size(),
              header.column_table_end());
   std::memcpy(&file, bytes.data(), sizeof(file));
-  XRUN_CHECK(std::memcmp(file.magic, kMagic, sizeof(kMagic)) == 0, "{}: is no segment of a cache",
+  XRUN_CHECK(std::memcmp(file.magic, kMagic, sizeof(kMagic)) == 0, "{}: is not a shard of a cache",
              name);
-  XRUN_CHECK(file.version == kSegmentVersion, "{}: is of format {}, this xrun reads {}", name,
-             file.version, kSegmentVersion);
+  XRUN_CHECK(file.version == kShardVersion, "{}: is of format {}, this xrun reads {}", name,
+             file.version, kShardVersion);
   header.rows = file.rows;
   header.first_row = file.first_row;
   header.file_bytes = file.file_bytes;
@@ -154,7 +195,7 @@ SegmentHeader read_segment_header(std::string_view bytes, std::span<const Column
   return header;
 }
 
-SegmentData::SegmentData(std::vector<Column> columns)
+ShardData::ShardData(std::vector<Column> columns)
     : schema_(std::move(columns)), columns_(schema_.size()) {
   for (size_t c = 0; c < schema_.size(); ++c) {
     XRUN_CHECK(schema_[c].name.size() < kNameBytes, "a column's name has at most 31 bytes: {}",
@@ -163,12 +204,12 @@ SegmentData::SegmentData(std::vector<Column> columns)
   }
 }
 
-void SegmentData::push_elements(size_t column, std::string_view bytes) {
+void ShardData::push_elements(size_t column, std::string_view bytes) {
   columns_[column].bytes.append(bytes.data(), bytes.size());
   columns_[column].elements += bytes.size() / column_bytes(schema_[column].type, 1);
 }
 
-void SegmentData::push_bits(size_t column, std::span<const uint64_t> words, size_t count) {
+void ShardData::push_bits(size_t column, std::span<const uint64_t> words, size_t count) {
   ColumnData& data = columns_[column];
   const size_t shift = data.elements % 8;
   size_t at = data.elements / 8;
@@ -186,34 +227,34 @@ void SegmentData::push_bits(size_t column, std::span<const uint64_t> words, size
   if (at < end) data.bytes[at] = static_cast<char>(carry);
 }
 
-void SegmentData::push_offset(size_t offsets, size_t of) {
+void ShardData::push_offset(size_t offsets, size_t of) {
   push(offsets, static_cast<int64_t>(columns_[of].elements));
 }
 
-uint64_t SegmentData::bytes() const {
+uint64_t ShardData::bytes() const {
   uint64_t total = 0;
   for (const ColumnData& column : columns_) total += column.bytes.size();
   return total;
 }
 
-void SegmentData::body(const std::function<void(std::string_view)>& write) const {
-  constexpr char kZeros[kSegmentAlignment] = {};
+void ShardData::body(const std::function<void(std::string_view)>& write) const {
+  constexpr char kZeros[kShardAlignment] = {};
   for (const ColumnData& column : columns_) {
     write(column.bytes.view());
     write({kZeros, aligned(column.bytes.size()) - column.bytes.size()});
   }
 }
 
-std::string SegmentData::head(uint64_t index, uint64_t first_row, const std::string& key) const {
-  PageHasher hasher(kPageBytes);
+std::string ShardData::head(uint64_t index, uint64_t first_row, const std::string& key) const {
+  PageHasher hasher;
   body([&](std::string_view piece) { hasher.bytes(piece); });
   const std::vector<uint64_t> pages = hasher.finish();
-  SegmentHeader sizes;
+  ShardHeader sizes;
   sizes.columns.resize(schema_.size());
   sizes.pages = pages.size();
   FileHeader header{};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
-  header.version = kSegmentVersion;
+  header.version = kShardVersion;
   header.columns = static_cast<uint32_t>(schema_.size());
   header.rows = rows_;
   header.first_row = first_row;
