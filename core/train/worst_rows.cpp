@@ -1,4 +1,4 @@
-#include "core/train/extreme_rows.h"
+#include "core/train/worst_rows.h"
 
 #include <ATen/core/Tensor.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,6 @@
 
 #include "core/base/suggest.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "core/train/metric_sums.h"
 #include "core/train/micro_batch.h"
 
 namespace xrun {
@@ -17,30 +16,24 @@ namespace {
 
 constexpr int64_t kShownTokens = 24;  // of an answer
 
-// The value of each unit and what the unit is.
-struct Values {
-  Unit unit;
-  at::Tensor values;  // float64 on the host
-};
-
-Values values_of(const ObjectiveResult& result, const MicroBatch& micro, const std::string& by) {
+// Returns the values of a metric or of the first loss, float64 on the host.
+at::Tensor values_by(const ObjectiveResult& result, const std::string& by) {
   const auto host = [](const at::Tensor& value) {
     return value.detach().to(at::kCPU, at::kDouble).contiguous();
   };
-  const Unit first = result.losses.front().first;
   std::vector<std::string> known = {"loss"};
   for (const auto& [name, value] : result.metrics) {
     known.push_back(name);
     if (name != by) continue;
-    XRUN_CHECK(value.dim() == 1, "the metric \"{}\" is a single number, not one for each row", by);
-    return {unit_of_metric(name, value, first, micro), host(value)};
+    XRUN_CHECK(value.dim() == 1, "the metric \"{}\" is a single number, not one per row", by);
+    return host(value);
   }
   XRUN_CHECK(by == "loss", "the objective gives no \"{}\"{}; it gives {}", by,
              did_you_mean(by, known), fmt::join(known, ", "));
-  return {first, host(result.losses.front().second)};
+  return host(result.losses.front().second);
 }
 
-// Tokens that a segment trains, the first few of them.
+// The text of the first tokens that a segment trains.
 std::string answer_of(const MicroBatch& micro, size_t segment, const Tokenizer& tokenizer) {
   const LossRows& rows = micro.pack().rows;
   std::vector<int32_t> ids;
@@ -54,10 +47,10 @@ std::string answer_of(const MicroBatch& micro, size_t segment, const Tokenizer& 
 
 }  // namespace
 
-ExtremeRows::ExtremeRows(std::string by, int64_t most, bool highest, const Tokenizer* tokenizer)
+WorstRows::WorstRows(std::string by, int64_t most, bool highest, const Tokenizer* tokenizer)
     : by_(std::move(by)), most_(most), highest_(highest), tokenizer_(tokenizer) {}
 
-void ExtremeRows::set_texts(const MicroBatch& micro, Unit unit, int64_t i, ExtremeRow& row) const {
+void WorstRows::set_texts(const MicroBatch& micro, Unit unit, int64_t i, WorstRow& row) const {
   if (tokenizer_ == nullptr) return;
   const PackedBatch& pack = micro.pack();
   if (unit == Unit::kToken) {
@@ -75,26 +68,34 @@ void ExtremeRows::set_texts(const MicroBatch& micro, Unit unit, int64_t i, Extre
   }
 }
 
-void ExtremeRows::add(const ObjectiveResult& result, const MicroBatch& micro) {
-  const Values of = values_of(result, micro, by_);
-  const double* values = of.values.const_data_ptr<double>();
+void WorstRows::add(const ObjectiveResult& result, const MicroBatch& micro) {
+  const at::Tensor of = values_by(result, by_);
+  unit_.narrow(by_, of, result.losses.front().first, micro);
+  const double* values = of.const_data_ptr<double>();
   const auto before = [this](double a, double b) {
     if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && !std::isnan(b);
     return highest_ ? a > b : a < b;
   };
-  for (int64_t i = 0; i < of.values.numel(); ++i) {
+  for (int64_t i = 0; i < of.numel(); ++i) {
     ++seen_;
-    const auto place = std::upper_bound(
-        kept_.begin(), kept_.end(), values[i],
-        [&](double value, const ExtremeRow& row) { return before(value, row.value); });
-    if (place == kept_.end() && std::ssize(kept_) >= most_) continue;
-    ExtremeRow row{values[i], micro.row_name(micro.unit_row(of.unit, i)), ""};
-    set_texts(micro, of.unit, i, row);
-    kept_.insert(place, std::move(row));
-    if (std::ssize(kept_) > most_) kept_.pop_back();
+    const auto rank =
+        std::upper_bound(ranked_.begin(), ranked_.end(), values[i],
+                         [&](double value, const Ranked& row) { return before(value, row.value); });
+    if (rank == ranked_.end() && std::ssize(ranked_) >= most_) continue;
+    ranked_.insert(rank, {values[i], micro.shared_from_this(), i});
+    if (std::ssize(ranked_) > most_) ranked_.pop_back();
   }
 }
 
-std::vector<ExtremeRow> ExtremeRows::rows() const { return kept_; }
+std::vector<WorstRow> WorstRows::rows() const {
+  std::vector<WorstRow> out;
+  for (const auto& [value, micro, index] : ranked_) {
+    const Unit unit = unit_.candidates().front();
+    WorstRow& row =
+        out.emplace_back(WorstRow{value, micro->row_name(micro->unit_row(unit, index)), ""});
+    set_texts(*micro, unit, index, row);
+  }
+  return out;
+}
 
 }  // namespace xrun
