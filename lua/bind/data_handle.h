@@ -10,7 +10,7 @@
 
 namespace xrun {
 
-class KeptColumns;
+class ExtraColumns;
 class Policy;
 struct SetNote;
 
@@ -18,7 +18,7 @@ struct DataHandle {
   DataSet set;
   std::shared_ptr<Policy> policy;  // whose tokenizer and vocabulary it was made for
   std::string name;                // of its first source, for messages
-  std::shared_ptr<const KeptColumns> kept = nullptr;  // of the whole set
+  std::shared_ptr<const ExtraColumns> kept = nullptr;  // of the whole set
   Json options = {};  // those it was opened with, for a set that split{ data } opens
   DataFunctions functions = {};
   int64_t max_length = 0;  // tokens of one sequence: asked for, or the model's limit

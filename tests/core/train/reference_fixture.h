@@ -27,7 +27,7 @@ class ReferenceTest : public testing::Test {
   TinyFolder folder_;
 };
 
-// What a checkpoint would hold of a policy and its optimizer.
+// The state that a checkpoint would hold of a policy and its optimizer.
 struct Saved {
   std::map<std::string, at::Tensor> policy, adamw;
   Json policy_state, adamw_state;

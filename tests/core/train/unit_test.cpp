@@ -1,6 +1,6 @@
 // Losses per group and per chunk: how they are numbered, weighed and summed.
 
-#include "core/train/grouping.h"
+#include "core/train/unit.h"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones_like.h>
@@ -8,7 +8,7 @@
 
 #include "tests/core/train/step_fixture.h"
 
-namespace xrun::grouping_test {
+namespace xrun::unit_test {
 namespace {
 
 template <class F>
@@ -89,7 +89,7 @@ TEST_F(GroupStep, AGroupIsOneUnit) {
   const double a = l[0].add(l[1]).add(l[3]).div(3).item().toDouble();
   const double b = l[2].add(l[5]).div(2).item().toDouble(), c = l[4].item().toDouble();
   for (const auto& batch : {whole, pieces}) {
-    const Metrics metrics = train_step(*batch, by_group(), *adamw_, still);
+    const Metrics metrics = train_step({{batch.get(), by_group()}}, adamw_.get(), still);
     EXPECT_NEAR(value(metrics, "loss"), (a * a + b * b + c * c) / 3, 1e-3);
     EXPECT_NEAR(value(metrics, "mean"), (a + b + c) / 3, 1e-4);
   }
@@ -107,7 +107,7 @@ TEST_F(GroupStep, AGroupWeighsTheMeanOfItsSequences) {
 
 TEST_F(GroupStep, AGroupInTwoMicroBatchesIsRefused) {
   const auto batch = batch_of(kSequences, {{0, 1}, {3, 4}, {2, 5}});
-  const auto message = message_of([&] { train_step(*batch, by_group(), *adamw_); });
+  const auto message = message_of([&] { train_step({{batch.get(), by_group()}}, adamw_.get()); });
   EXPECT_NE(message.find("a loss per group: the group of row 0 lies in more than one micro-batch; "
                          "raise batch.max_tokens"),
             std::string::npos)
@@ -163,7 +163,7 @@ TEST_F(ChunkStep, AChunkWeighsItsTokens) {
     result.losses.emplace_back(Unit::kChunk, all.chunk_sum(policy->token_logprob(all)).neg());
     return result;
   };
-  const double loss = value(train_step(batch, chunks, *adamw_), "loss");
+  const double loss = value(train_step({{&batch, chunks}}, adamw_.get()), "loss");
   const double one = l[0].item().toDouble();
   const double two = l.slice(0, 1, 3).sum().item().toDouble();
   const double three = l.slice(0, 4, 7).sum().item().toDouble();
@@ -184,4 +184,4 @@ TEST_F(ChunkStep, AChunkLiesInOneSegment) {
 }
 
 }  // namespace
-}  // namespace xrun::grouping_test
+}  // namespace xrun::unit_test

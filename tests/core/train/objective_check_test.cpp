@@ -1,20 +1,22 @@
-#include "core/train/unit_coupling.h"
+#include "core/train/objective_check.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/log_sigmoid.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "core/base/error.h"
 #include "core/train/batch.h"
 #include "core/train/logprob_stand_in.h"
 
-namespace xrun::unit_coupling_test {
+namespace xrun::objective_check_test {
 namespace {
 
 // Three pairs of four and three trained tokens a side, in one micro-batch.
-class CoupledRow : public testing::Test {
+class NonSeparableRow : public testing::Test {
  protected:
-  CoupledRow() : stand_in_(LogprobStandIn::seeded(3), at::kDouble) {
+  NonSeparableRow() : stand_in_(LogprobStandIn::seeded(3), at::kDouble) {
     PackedBatch pack;
     for (int64_t pair = 0; pair < 3; ++pair) {
       for (const int8_t side : {int8_t{1}, int8_t{-1}}) {
@@ -37,22 +39,22 @@ class CoupledRow : public testing::Test {
     const Objective objective = [&](MicroBatch& micro) {
       return ObjectiveResult{{{unit, loss(micro)}}, {}};
     };
-    return coupled_row(*batch_->micros().front(), objective,
-                       [&](MicroBatch& micro) { return stand_in_.leaves_of(micro); });
+    return non_separable_row(*batch_->micros().front(), objective,
+                             [&](MicroBatch& micro) { return stand_in_.leaves_of(micro); });
   }
 
   LogprobStandIn stand_in_;
   std::unique_ptr<Batch> batch_;
 };
 
-TEST_F(CoupledRow, IsNoneOfASumOverUnits) {
+TEST_F(NonSeparableRow, IsNoneOfASumOverUnits) {
   EXPECT_EQ(row([&](MicroBatch& m) { return -at::log_sigmoid(margin(m)); }), "");
   EXPECT_EQ(row([&](MicroBatch& m) { return stand_in_.token_logprob(m.all(), "policy", true); },
                 Unit::kToken),
             "");
 }
 
-TEST_F(CoupledRow, IsTheFirstWhoseLossLeansOnAnother) {
+TEST_F(NonSeparableRow, IsTheFirstWhoseLossLeansOnAnother) {
   EXPECT_EQ(row([&](MicroBatch& m) {
               const at::Tensor h = margin(m);
               return -at::log_sigmoid(h - 0.5 * h.mean());
@@ -60,7 +62,7 @@ TEST_F(CoupledRow, IsTheFirstWhoseLossLeansOnAnother) {
             "pairs.jsonl:10");
 }
 
-TEST_F(CoupledRow, LeavesTheLogprobsAsTheyWere) {
+TEST_F(NonSeparableRow, LeavesTheLogprobsAsTheyWere) {
   MicroBatch& micro = *batch_->micros().front();
   const at::Tensor before = margin(micro).detach().clone();
   row([&](MicroBatch& m) { return -at::log_sigmoid(margin(m)); });
@@ -74,5 +76,20 @@ TEST_F(CoupledRow, LeavesTheLogprobsAsTheyWere) {
   EXPECT_TRUE(before.allclose(margin(micro).detach(), 1e-12, 1e-12));
 }
 
+TEST(LogprobCheck, AllowsMoreErrorWhereTheLossIsNarrow) {
+  LogprobCheck check;
+  EXPECT_TRUE(check.agrees({.error = 1e-6}));
+  EXPECT_FALSE(check.agrees({.error = 1e-4}));
+  check.narrow = true;
+  EXPECT_TRUE(check.agrees({.error = 1e-4}));
+  EXPECT_FALSE(check.agrees({.error = 0.1}));
+}
+
+TEST(LogprobCheck, NeverAgreesWithANonFiniteError) {
+  const LogprobCheck check;
+  EXPECT_FALSE(check.agrees({.error = std::numeric_limits<double>::quiet_NaN()}));
+  EXPECT_FALSE(check.agrees({.error = std::numeric_limits<double>::infinity()}));
+}
+
 }  // namespace
-}  // namespace xrun::unit_coupling_test
+}  // namespace xrun::objective_check_test
