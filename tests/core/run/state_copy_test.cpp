@@ -1,4 +1,4 @@
-#include "core/run/kept_state.h"
+#include "core/run/state_copy.h"
 
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/train/saveable.h"
 
-namespace xrun::kept_state_test {
+namespace xrun::state_copy_test {
 namespace {
 
 class Counter : public Saveable {
@@ -27,15 +27,15 @@ class Counter : public Saveable {
   }
 };
 
-TEST(KeptState, GivesBackWhatWasThere) {
+TEST(StateCopy, GivesBackWhatWasThere) {
   const auto counter = std::make_shared<Counter>();
   const SavedObjects objects = {{"counter", counter}};
-  KeptState kept;
+  StateCopy kept;
   EXPECT_TRUE(kept.empty());
   kept.keep(objects);
   EXPECT_EQ(kept.bytes(), 0);
   counter->count = 1;
-  EXPECT_EQ(KeptState::bytes_of(objects), 12);
+  EXPECT_EQ(StateCopy::bytes_of(objects), 12);
   kept.keep(objects);
   EXPECT_EQ(kept.bytes(), 12);
   counter->values.fill_(5);
@@ -53,10 +53,10 @@ class Broken : public Counter {
   std::vector<NamedTensor> tensors() const override { throw std::bad_alloc(); }
 };
 
-TEST(KeptState, HoldsNothingAfterACopyThatFailed) {
+TEST(StateCopy, HoldsNothingAfterACopyThatFailed) {
   const auto counter = std::make_shared<Counter>();
   counter->count = 1;
-  KeptState kept;
+  StateCopy kept;
   kept.keep({{"counter", counter}});
   EXPECT_THROW(kept.keep({{"counter", counter}, {"z", std::make_shared<Broken>()}}),
                std::bad_alloc);
@@ -64,4 +64,4 @@ TEST(KeptState, HoldsNothingAfterACopyThatFailed) {
 }
 
 }  // namespace
-}  // namespace xrun::kept_state_test
+}  // namespace xrun::state_copy_test

@@ -1,4 +1,6 @@
-#include "core/run/kept_state.h"
+// copy = the tensors() and state() of each object, by name; restore() hands them back to it.
+
+#include "core/run/state_copy.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
@@ -12,7 +14,7 @@ namespace xrun {
 
 namespace {
 
-at::Tensor copy_of(const at::Tensor& source, at::Tensor old) {
+at::Tensor copy_into(const at::Tensor& source, at::Tensor old) {
   if (!old.defined() || old.sizes() != source.sizes() || old.dtype() != source.dtype()) {
     old = at::empty_like(source, source.options().device(at::kCPU));
   }
@@ -21,7 +23,7 @@ at::Tensor copy_of(const at::Tensor& source, at::Tensor old) {
 
 }  // namespace
 
-int64_t KeptState::bytes_of(const SavedObjects& objects) {
+int64_t StateCopy::bytes_of(const SavedObjects& objects) {
   int64_t bytes = 0;
   for (const auto& [name, object] : objects) {
     for (const NamedTensor& one : object->tensors()) {
@@ -31,9 +33,9 @@ int64_t KeptState::bytes_of(const SavedObjects& objects) {
   return bytes;
 }
 
-int64_t KeptState::bytes() const {
+int64_t StateCopy::bytes() const {
   int64_t bytes = 0;
-  for (const auto& [name, one] : kept_) {
+  for (const auto& [name, one] : copies_) {
     for (const auto& [tensor_name, tensor] : one.tensors) {
       bytes += static_cast<int64_t>(tensor.nbytes());
     }
@@ -41,30 +43,30 @@ int64_t KeptState::bytes() const {
   return bytes;
 }
 
-void KeptState::keep(const SavedObjects& objects) {
+void StateCopy::keep(const SavedObjects& objects) {
   const at::NoGradGuard no_grad;
-  std::map<std::string, One> before = std::exchange(kept_, {}), now;
+  std::map<std::string, ObjectCopy> before = std::exchange(copies_, {}), now;
   for (const auto& [name, object] : objects) {
-    One& one = now[name];
+    ObjectCopy& one = now[name];
     std::map<std::string, at::Tensor>& old = before[name].tensors;
     for (const NamedTensor& tensor : object->tensors()) {
-      one.tensors[tensor.name] = copy_of(tensor.tensor, std::move(old[tensor.name]));
+      one.tensors[tensor.name] = copy_into(tensor.tensor, std::move(old[tensor.name]));
     }
     one.state = object->state();
   }
-  kept_ = std::move(now);
+  copies_ = std::move(now);
 }
 
-void KeptState::restore(const SavedObjects& objects) const {
+void StateCopy::restore(const SavedObjects& objects) const {
   for (const auto& [name, object] : objects) {
-    XRUN_CHECK(kept_.contains(name), "{} was not kept", name);
+    XRUN_CHECK(copies_.contains(name), "{} is not in the copy", name);
   }
   for (const auto& [name, object] : objects) {
-    const auto found = kept_.find(name);
+    const auto found = copies_.find(name);
     const auto tensor = [&, &name = name](const std::string& which) {
-      const auto kept = found->second.tensors.find(which);
-      XRUN_CHECK(kept != found->second.tensors.end(), "{} of {} was not kept", which, name);
-      return kept->second;
+      const auto copied = found->second.tensors.find(which);
+      XRUN_CHECK(copied != found->second.tensors.end(), "{} of {} is not in the copy", which, name);
+      return copied->second;
     };
     object->restore(tensor, found->second.state);
   }
