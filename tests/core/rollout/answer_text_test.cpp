@@ -1,22 +1,46 @@
 // Stop strings: the same text however it was cut, nothing given away that may begin one.
 
-#include "core/rollout/stop_text.h"
+#include "core/rollout/answer_text.h"
 
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
 
-namespace xrun::stop_text_test {
+namespace xrun::answer_text_test {
 
 namespace {
 
-// What comes of a text that arrives in pieces of `size` bytes.
+// Returns the text that passes when it arrives in pieces of `size` bytes.
 std::string scanned(const std::string& text, const std::vector<std::string>& stops, size_t size) {
   StopText scan(stops);
   std::string out;
   for (size_t at = 0; at < text.size(); at += size) out += scan.push(text.substr(at, size));
   return out + scan.finish();
+}
+
+TEST(HoldsAnswer, AnAnswerIsFoundInEitherCaseAsWholeWords) {
+  EXPECT_TRUE(holds_answer("The capital is PARIS.", "Paris"));
+  EXPECT_TRUE(holds_answer("paris", "Paris"));
+  EXPECT_TRUE(holds_answer("in New York, of course", "new york"));
+  EXPECT_FALSE(holds_answer("a Parisian", "Paris"));
+  EXPECT_FALSE(holds_answer("comParis", "Paris"));
+  EXPECT_TRUE(holds_answer("comparison or Paris", "paris")) << "a later place counts";
+  EXPECT_FALSE(holds_answer("", "Paris"));
+  EXPECT_FALSE(holds_answer("anything", ""));
+}
+
+TEST(HoldsAnswer, NumbersStandAlone) {
+  EXPECT_TRUE(holds_answer("it is 42.", "42"));
+  EXPECT_FALSE(holds_answer("it is 142", "42"));
+  EXPECT_FALSE(holds_answer("it is 42nd", "42"));
+  EXPECT_TRUE(holds_answer("答案是42。", "42"));
+}
+
+TEST(HoldsAnswer, AnEdgeThatIsNoLetterMayTouchAWord) {
+  EXPECT_TRUE(holds_answer("x-5", "-5"));
+  EXPECT_TRUE(holds_answer("C++20", "C++"));
+  EXPECT_FALSE(holds_answer("a%w+", "[a-z]")) << "an answer is no pattern";
 }
 
 }  // namespace
@@ -63,4 +87,4 @@ TEST(StopText, AnEmptyStopAndOneThatIsNotUtf8AreRefused) {
   EXPECT_NO_THROW(check_stop_strings({"é", "\n"}));
 }
 
-}  // namespace xrun::stop_text_test
+}  // namespace xrun::answer_text_test

@@ -1,7 +1,7 @@
-// Held back is the longest end of the text that is the beginning of a stop string, so a complete
-// one always lies in what is held and the piece behind it.
+// StopText holds back the longest end of the text that begins a stop string, so a complete stop
+// string always lies in the held text and the next piece.
 
-#include "core/rollout/stop_text.h"
+#include "core/rollout/answer_text.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,7 +13,7 @@ namespace xrun {
 
 namespace {
 
-// How many bytes at the end of a text may begin one of the stops.
+// The number of bytes at the end of a text that may begin a stop string.
 size_t open_end(std::string_view text, const std::vector<std::string>& stops) {
   size_t longest = 0;
   for (const std::string& stop : stops) {
@@ -22,6 +22,13 @@ size_t open_end(std::string_view text, const std::vector<std::string>& stops) {
     }
   }
   return longest;
+}
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool is_word(char c) {
+  const char low = lower(c);
+  return (low >= 'a' && low <= 'z') || (c >= '0' && c <= '9');
 }
 
 }  // namespace
@@ -55,6 +62,19 @@ void check_stop_strings(const std::vector<std::string>& stops) {
     if (stop.empty()) throw UsageError("a stop string is empty; it would end every answer at once");
     if (!is_valid_utf8(stop))
       throw UsageError(fmt::format("the stop string \"{}\" is not UTF-8", repair_utf8(stop)));
+  }
+}
+
+bool holds_answer(std::string_view text, std::string_view answer) {
+  if (answer.empty()) return false;
+  const auto same = [](char a, char b) { return lower(a) == lower(b); };
+  for (auto at = text.begin();; ++at) {
+    at = std::search(at, text.end(), answer.begin(), answer.end(), same);
+    if (at == text.end()) return false;
+    const auto behind = at + static_cast<std::string_view::difference_type>(answer.size());
+    const bool begins = at == text.begin() || !is_word(at[-1]) || !is_word(answer.front());
+    const bool ends = behind == text.end() || !is_word(*behind) || !is_word(answer.back());
+    if (begins && ends) return true;
   }
 }
 
