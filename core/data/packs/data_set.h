@@ -53,7 +53,7 @@ class DataSet {
   const std::string& fingerprint() const;
   std::vector<std::filesystem::path> cache_dirs() const;
   // A list of what each source's cache was asked for. A run keeps it; where the fingerprint of a
-  // resume is another one, key_difference(saved, today's) names the fields.
+  // resume is another one, the fields that differ are reported (core/run/resume.h).
   Json key_documents() const;
 
   // By row: the last int(n * fraction) rows of each source, at least 1, at most n - 1; none if

@@ -1,9 +1,13 @@
-// The length of a run is no part of its identity: what is compared and hashed has no steps and
-// epochs. Whether a phase became shorter is looked at when it begins (Run::begin_phase).
-#include "core/run/run_identity.h"
+// The length of a run is not part of its identity: steps and epochs are neither compared nor
+// hashed. Each loop's number of steps is compared when the loop begins.
+#include "core/run/resume.h"
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
+
+#include "core/base/error.h"
 #include "core/base/hash.h"
 
 namespace xrun {
@@ -35,12 +39,12 @@ Json length_of(const Json& config, std::string_view key) {
   return value == nullptr ? Json() : *value;
 }
 
-struct LineOfText {
+struct RecipeLine {
   std::string_view text;
   bool exists;
 };
 
-LineOfText take_line(std::string_view& text) {
+RecipeLine take_line(std::string_view& text) {
   if (text.empty()) return {"", false};
   const size_t end = text.find('\n');
   const std::string_view line = text.substr(0, end);
@@ -48,7 +52,7 @@ LineOfText take_line(std::string_view& text) {
   return {line, true};
 }
 
-std::string quote(const LineOfText& line) {
+std::string quoted(const RecipeLine& line) {
   if (!line.exists) return "absent";
   const size_t from = skip_blanks(line.text, 0);
   return fmt::format("`{}`", line.text.substr(from, 80));
@@ -57,12 +61,30 @@ std::string quote(const LineOfText& line) {
 // Requires that the texts differ without their lengths.
 Difference first_differing_line(std::string_view before, std::string_view now) {
   for (int number = 1;; ++number) {
-    const LineOfText a = take_line(before);
-    const LineOfText b = take_line(now);
+    const RecipeLine a = take_line(before);
+    const RecipeLine b = take_line(now);
     const bool same = a.exists == b.exists && without_lengths(a.text) == without_lengths(b.text);
-    if (!same || !a.exists) return {fmt::format("recipe.lua:{}", number), quote(a), quote(b)};
+    if (!same || !a.exists) return {fmt::format("recipe.lua:{}", number), quoted(a), quoted(b)};
   }
 }
+
+// The table: what each difference does and says, before its list of fields.
+struct ResumeRule {
+  ResumeItem item;
+  bool refuses;  // unless --force; otherwise it is only reported
+  const char* text;
+};
+
+constexpr ResumeRule kResumeRules[] = {
+    {ResumeItem::kIdentity, true, "the recipe, its configuration or xrun has changed"},
+    {ResumeItem::kMachine, false,
+     "the machine or its settings have changed, so the last digits may differ"},
+    {ResumeItem::kInput, true, "{} has changed since the run began"},
+    {ResumeItem::kLoopData, true, "the data of {} has changed since it was trained on"},
+    {ResumeItem::kLoopShrank, true, "{}: a loop may grow, not shrink"},
+    {ResumeItem::kLoopRegrown, true,
+     "{}, and a later loop has begun since: a loop that is done cannot grow"},
+};
 
 }  // namespace
 
@@ -120,6 +142,28 @@ bool lengths_differ(const RunIdentity& before, const RunIdentity& now) {
   }
   return before.recipe_text != now.recipe_text &&
          without_lengths(before.recipe_text) == without_lengths(now.recipe_text);
+}
+
+std::vector<Difference> input_differences(const Json& before, const Json& now) {
+  const Json* from = before.find("keys");
+  const Json* to = now.find("keys");
+  std::vector<Difference> out;
+  if (from != nullptr && to != nullptr) out = find_differences(*from, *to, "data");
+  return out.empty() ? find_differences(before.at("digest"), now.at("digest"), "digest") : out;
+}
+
+std::string resume_notice(ResumeItem item, const std::string& subject,
+                          const std::vector<Difference>& differences,
+                          const std::filesystem::path& dir, bool force) {
+  const ResumeRule& rule = *std::find_if(std::begin(kResumeRules), std::end(kResumeRules),
+                                         [&](const ResumeRule& one) { return one.item == item; });
+  const std::string text = fmt::format(fmt::runtime(rule.text), subject) +
+                           (differences.empty() ? "" : ":") + "\n" +
+                           describe_differences(differences);
+  XRUN_CHECK(force || !rule.refuses,
+             "{}: cannot resume: {}--run DIR starts a new run, --force resumes with the changes",
+             dir.string(), text);
+  return rule.refuses ? "resuming by --force: " + text : text;
 }
 
 }  // namespace xrun

@@ -1,18 +1,23 @@
-#include "core/run/environment.h"
+// Sources: /proc/cpuinfo, sysconf, uname, statvfs.
+
+#include "core/run/machine.h"
 
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <cstdint>
 #include <fstream>
 #include <string>
 #include <thread>
+
+#include "core/base/count_text.h"
+#include "core/base/error.h"
+#include "core/base/folder_list.h"
 
 namespace xrun {
 
 namespace {
 
-// What /proc/cpuinfo calls the first processor; "" where it does not.
+// The model name of the first processor in /proc/cpuinfo, or "".
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -39,6 +44,17 @@ Json run_environment() {
     out.set("system", std::string(system.sysname) + " " + system.release + " " + system.machine);
   }
   return out;
+}
+
+void check_disk_space(const std::filesystem::path& dir, int64_t wanted) {
+  std::error_code code;
+  const std::filesystem::space_info space = std::filesystem::space(nearest_existing(dir), code);
+  if (code || space.available == static_cast<uintmax_t>(-1)) return;
+  XRUN_CHECK(static_cast<double>(space.available) >= static_cast<double>(wanted),
+             "{}: {} are free on this disk, the checkpoints of this run take {}; free some space, "
+             "keep fewer (save.keep), or give --run a folder on another disk",
+             dir.string(), format_bytes(static_cast<double>(space.available)),
+             format_bytes(static_cast<double>(wanted)));
 }
 
 }  // namespace xrun

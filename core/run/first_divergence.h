@@ -1,5 +1,5 @@
 #pragma once
-// Whether two runs of one recipe went the same way, and where they part if they did not.
+// The first divergence of two runs of one recipe: metrics, and checkpoints bit for bit.
 
 #include <filesystem>
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace xrun {
 
-// One thing that was compared.
-struct RunParting {
+// The result for one object: metrics, a saved object, or run.state.
+struct FirstDivergence {
   std::string what;  // "metrics", "policy", "run.state"
   std::string text;  // "8 lines of 12 metrics, equal", or the first difference
   bool same = true;
@@ -17,7 +17,8 @@ struct RunParting {
 // Compares the metrics of two run folders (perf/* aside), and, bit for bit, every object and the
 // state of their newest checkpoints. `one` and `other` are what messages call the two. Throws Error
 // if a folder has no metrics or no checkpoint, or a file cannot be read.
-std::vector<RunParting> run_partings(const std::filesystem::path& a, const std::filesystem::path& b,
-                                     const std::string& one, const std::string& other);
+std::vector<FirstDivergence> first_divergences(const std::filesystem::path& a,
+                                               const std::filesystem::path& b,
+                                               const std::string& one, const std::string& other);
 
 }  // namespace xrun

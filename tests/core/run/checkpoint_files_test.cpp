@@ -1,11 +1,11 @@
-#include "core/run/run_state.h"
+#include "core/run/checkpoint_files.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-namespace xrun::run_state_test {
+namespace xrun::checkpoint_files_test {
 namespace {
 
 TEST(RunState, WhatJsonCannotHoldComesBack) {
@@ -25,4 +25,4 @@ TEST(RunState, WhatJsonCannotHoldComesBack) {
 }
 
 }  // namespace
-}  // namespace xrun::run_state_test
+}  // namespace xrun::checkpoint_files_test

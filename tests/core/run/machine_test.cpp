@@ -1,4 +1,4 @@
-#include "core/run/disk_space.h"
+#include "core/run/machine.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace xrun::disk_space_test {
+namespace xrun::machine_test {
 namespace {
 
 TEST(DiskSpace, SaysWhatIsFreeAndWhatIsWanted) {
@@ -26,4 +26,4 @@ TEST(DiskSpace, SaysWhatIsFreeAndWhatIsWanted) {
 }
 
 }  // namespace
-}  // namespace xrun::disk_space_test
+}  // namespace xrun::machine_test

@@ -1,6 +1,7 @@
-// Equal files of weights are equal weights; of others the first tensor and element are looked for.
+// Equal files hold equal weights; of different ones the first differing tensor and element are
+// found.
 
-#include "core/run/run_parting.h"
+#include "core/run/first_divergence.h"
 
 #include <ATen/ops/ne.h>
 #include <ATen/ops/nonzero.h>
@@ -19,7 +20,6 @@
 #include "core/run/checkpoint_files.h"
 #include "core/run/record/difference.h"
 #include "core/run/record/metrics_file.h"
-#include "core/run/record/step_values.h"
 
 namespace xrun {
 
@@ -27,13 +27,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Names {
+struct RunNames {
   const std::string& one;
   const std::string& other;
 };
 
-// Where two series of a metric part, in words.
-std::string parting_text(const std::string& metric, const StepValues& at, const Names& names) {
+// Describes the first step at which two series of a metric differ.
+std::string divergence_text(const std::string& metric, const StepValues& at,
+                            const RunNames& names) {
   if (!at.a || !at.b) {
     return fmt::format("step {}: {} logged {}, {} did not", at.step, at.a ? names.one : names.other,
                        metric, at.a ? names.other : names.one);
@@ -42,15 +43,15 @@ std::string parting_text(const std::string& metric, const StepValues& at, const 
                      names.other);
 }
 
-RunParting compare_metrics(const RunMetrics& a, const RunMetrics& b, const Names& names) {
+FirstDivergence compare_metrics(const RunMetrics& a, const RunMetrics& b, const RunNames& names) {
   std::set<std::string> all;
   for (const RunMetrics* metrics : {&a, &b}) {
     for (const MetricSeries& series : metrics->series) {
       if (is_result(series)) all.insert(series.name);
     }
   }
-  RunParting parting{"metrics", fmt::format("{} lines of {} metrics, equal", a.objects, all.size()),
-                     true};
+  FirstDivergence found{"metrics",
+                        fmt::format("{} lines of {} metrics, equal", a.objects, all.size()), true};
   int64_t first = std::numeric_limits<int64_t>::max();
   for (const std::string& name : all) {
     const MetricSeries none{name, {}, {}};
@@ -61,14 +62,14 @@ RunParting compare_metrics(const RunMetrics& a, const RunMetrics& b, const Names
         [](const StepValues& at) { return !at.a || !at.b || !same_value(*at.a, *at.b); });
     if (!apart || apart->step >= first) continue;
     first = apart->step;
-    parting.text = parting_text(name, *apart, names);
-    parting.same = false;
+    found.text = divergence_text(name, *apart, names);
+    found.same = false;
   }
-  return parting;
+  return found;
 }
 
 // The first element that differs, of tensors of one shape and type.
-std::string element_text(const at::Tensor& a, const at::Tensor& b, const Names& names) {
+std::string element_text(const at::Tensor& a, const at::Tensor& b, const RunNames& names) {
   const at::Tensor where = at::nonzero(at::ne(a.flatten(), b.flatten()));
   if (where.numel() == 0) return "the bits of a zero or NaN";
   const int64_t first = where[0].item<int64_t>();
@@ -78,13 +79,13 @@ std::string element_text(const at::Tensor& a, const at::Tensor& b, const Names& 
                      b.flatten()[first].item<double>(), names.other);
 }
 
-std::string tensors_text(const fs::path& a, const fs::path& b, const Names& names) {
+std::string tensors_text(const fs::path& a, const fs::path& b, const RunNames& names) {
   const SafetensorsFile in_a(a), in_b(b);
   for (const SafetensorsEntry& entry : in_a.entries()) {
     if (!in_b.has(entry.name)) return fmt::format("{} is in {} alone", entry.name, names.one);
     const at::Tensor x = in_a.read(entry.name), y = in_b.read(entry.name);
     if (x.sizes() != y.sizes() || x.scalar_type() != y.scalar_type()) {
-      return fmt::format("{} has another shape or type", entry.name);
+      return fmt::format("{} has a different shape or type", entry.name);
     }
     if (std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0) continue;
     return fmt::format("{} differs in {}", entry.name, element_text(x, y, names));
@@ -100,8 +101,8 @@ bool same_bytes(const fs::path& a, const fs::path& b) {
   return in_a.bytes() == in_b.bytes();
 }
 
-RunParting compare_json(const std::string& what, const fs::path& a, const fs::path& b,
-                        const Names& names) {
+FirstDivergence compare_json(const std::string& what, const fs::path& a, const fs::path& b,
+                             const RunNames& names) {
   const std::vector<Difference> found = find_differences(
       parse_json(read_file(a), a.string()), parse_json(read_file(b), b.string()), what);
   if (found.empty()) return {what, "equal", true};
@@ -111,14 +112,14 @@ RunParting compare_json(const std::string& what, const fs::path& a, const fs::pa
           false};
 }
 
-RunParting compare_object(const std::string& name, const fs::path& a, const fs::path& b,
-                          const Names& names) {
+FirstDivergence compare_object(const std::string& name, const fs::path& a, const fs::path& b,
+                               const RunNames& names) {
   const std::string file = name + ".safetensors";
   if (!same_bytes(a / file, b / file)) {
     return {name, tensors_text(a / file, b / file, names), false};
   }
-  RunParting parting = compare_json(name, a / (name + ".json"), b / (name + ".json"), names);
-  if (!parting.same) return parting;
+  FirstDivergence found = compare_json(name, a / (name + ".json"), b / (name + ".json"), names);
+  if (!found.same) return found;
   int64_t values = 0;
   const SafetensorsFile opened(a / file);
   for (const SafetensorsEntry& entry : opened.entries()) {
@@ -137,27 +138,27 @@ fs::path newest_of(const fs::path& run, const std::string& name) {
 
 }  // namespace
 
-std::vector<RunParting> run_partings(const fs::path& a, const fs::path& b, const std::string& one,
-                                     const std::string& other) {
-  const Names names{one, other};
-  std::vector<RunParting> partings = {
+std::vector<FirstDivergence> first_divergences(const fs::path& a, const fs::path& b,
+                                               const std::string& one, const std::string& other) {
+  const RunNames names{one, other};
+  std::vector<FirstDivergence> divergences = {
       compare_metrics(read_metrics(a / "metrics.jsonl"), read_metrics(b / "metrics.jsonl"), names)};
   const fs::path in_a = newest_of(a, one), in_b = newest_of(b, other);
   if (in_a.filename() != in_b.filename()) {
-    partings.push_back({"checkpoint",
-                        fmt::format("the newest is {} in {}, {} in {}", in_a.filename().string(),
-                                    one, in_b.filename().string(), other),
-                        false});
-    return partings;
+    divergences.push_back({"checkpoint",
+                           fmt::format("the newest is {} in {}, {} in {}", in_a.filename().string(),
+                                       one, in_b.filename().string(), other),
+                           false});
+    return divergences;
   }
   const Json manifest =
       parse_json(read_file(in_a / kCheckpointManifest), (in_a / kCheckpointManifest).string());
   for (const Json& object : manifest.at("objects").as_array()) {
-    partings.push_back(compare_object(object.as_string(), in_a, in_b, names));
+    divergences.push_back(compare_object(object.as_string(), in_a, in_b, names));
   }
-  partings.push_back(
+  divergences.push_back(
       compare_json("run.state", in_a / kCheckpointRun, in_b / kCheckpointRun, names));
-  return partings;
+  return divergences;
 }
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-#include "core/run/run_parting.h"
+#include "core/run/first_divergence.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
 
-namespace xrun::run_parting_test {
+namespace xrun::first_divergence_test {
 namespace {
 
 constexpr const char* kMetrics =
@@ -30,9 +30,9 @@ class ComparedRuns : public testing::Test {
     CheckpointStore(dir / "checkpoints", 2).save(step, run, {{"weights", weights}});
     return dir;
   }
-  // What differs: "what: text" of the first, "" if nothing does.
+  // Returns "what: text" of the first difference, "" if there is none.
   std::string difference(const std::string& a, const std::string& b) {
-    for (const RunParting& parting : run_partings(a, b, "one", "other")) {
+    for (const FirstDivergence& parting : first_divergences(a, b, "one", "other")) {
       if (!parting.same) return parting.what + ": " + parting.text;
     }
     return "";
@@ -45,7 +45,7 @@ TEST_F(ComparedRuns, IsNowhereOfEqualRuns) {
   const std::string b = make(
       "b", "{\"step\":0,\"train/loss\":0.5,\"perf/step_s\":9}\n{\"step\":1,\"train/loss\":0.25}\n");
   EXPECT_EQ(difference(a, b), "");
-  const std::vector<RunParting> all = run_partings(a, b, "one", "other");
+  const std::vector<FirstDivergence> all = first_divergences(a, b, "one", "other");
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0].text, "2 lines of 1 metrics, equal");
   EXPECT_EQ(all[1].what, "weights");
@@ -85,9 +85,9 @@ TEST_F(ComparedRuns, IsSeenInTheNewestCheckpoint) {
 TEST_F(ComparedRuns, NeedsCheckpoints) {
   const std::string a = make("a"), b = make("b");
   std::filesystem::remove_all((folder_ / "b") / "checkpoints");
-  EXPECT_THROW(run_partings(a, b, "one", "other"), Error);
-  EXPECT_THROW(run_partings(a, "nowhere", "one", "other"), Error);
+  EXPECT_THROW(first_divergences(a, b, "one", "other"), Error);
+  EXPECT_THROW(first_divergences(a, "nowhere", "one", "other"), Error);
 }
 
 }  // namespace
-}  // namespace xrun::run_parting_test
+}  // namespace xrun::first_divergence_test
