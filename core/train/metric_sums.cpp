@@ -89,11 +89,14 @@ void MetricSums::WeightedSum::add(const at::Tensor& value, const at::Tensor& wei
 }
 
 std::vector<const MetricSums::WeightedSum*> MetricSums::Metric::chosen() const {
-  if (!unit.known()) return {&plain};
-  return {&plain, &by_unit.at(unit.candidates().front())};
+  std::vector<const WeightedSum*> sums = {&plain};
+  for (const auto& [term, own] : by_term) {
+    sums.push_back(&own.by_unit.at(own.unit.candidates().front()));
+  }
+  return sums;
 }
 
-void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& micro) {
+void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& micro, int64_t term) {
   const Unit first = result.losses.front().first;
   for (const auto& [name, value] : result.metrics) {
     XRUN_CHECK(value.defined(), "the metric \"{}\" is not a tensor", name);
@@ -104,9 +107,10 @@ void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& mi
       own.plain.weight += weight;
       continue;
     }
-    own.unit.narrow(name, value, first, micro);
-    for (const Unit unit : own.unit.candidates()) {
-      own.by_unit[unit].add(value, micro.unit_weight(unit));
+    Metric::OfTerm& of_term = own.by_term[term];
+    of_term.unit.narrow(name, value, first, micro);
+    for (const Unit unit : of_term.unit.candidates()) {
+      of_term.by_unit[unit].add(value, micro.unit_weight(unit));
     }
   }
 }

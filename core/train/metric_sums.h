@@ -28,7 +28,6 @@ class MetricUnit {
   void narrow(const std::string& name, const at::Tensor& value, Unit first,
               const MicroBatch& micro);
   const std::vector<Unit>& candidates() const { return candidates_; }  // the preferred one first
-  bool known() const { return !candidates_.empty(); }
 
  private:
   std::vector<Unit> candidates_;  // empty before the first micro-batch
@@ -41,8 +40,9 @@ void add_unit_weights(UnitTotals& totals, const MicroBatch& micro);
 class MetricSums {
  public:
   // Adds what an objective returned: each metric as (sum of value x weight, sum of weight), in
-  // double. Throws Error as MetricUnit::narrow does.
-  void add_metrics(const ObjectiveResult& result, const MicroBatch& micro);
+  // double. Two terms of a step may use one name in different units. Throws Error as
+  // MetricUnit::narrow does.
+  void add_metrics(const ObjectiveResult& result, const MicroBatch& micro, int64_t term = 0);
 
   // Adds logprob_<view> and length_<view> of the views that one of `sources` scored; null stands
   // for the first source that was asked. Weighted by the segments' loss weights.
@@ -70,8 +70,11 @@ class MetricSums {
   struct Metric {
     std::string name;
     WeightedSum plain = {};  // of numbers, and of values whose weights are known
-    MetricUnit unit = {};
-    std::map<Unit, WeightedSum> by_unit = {};  // as if the unit were this one
+    struct OfTerm {
+      MetricUnit unit = {};
+      std::map<Unit, WeightedSum> by_unit = {};  // as if the unit were this one
+    };
+    std::map<int64_t, OfTerm> by_term = {};
     std::vector<const WeightedSum*> chosen() const;
   };
   Metric& metric(const std::string& name);

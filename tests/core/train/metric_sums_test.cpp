@@ -86,5 +86,14 @@ TEST(MetricSums, RefusesAMetricThatChangesItsUnit) {
   }
 }
 
+TEST(MetricSums, TermsMayUseOneNameInDifferentUnits) {
+  Batch batch = batch_of_segments({{{2, 1}}, {{3, 1}, {1, 1}}});
+  MetricSums sums;
+  MicroBatch &one = *batch.micros()[0], &two = *batch.micros()[1];
+  sums.add_metrics(with_metric(one, Unit::kToken, at::ones({2})), one, 0);
+  sums.add_metrics(with_metric(two, Unit::kSequence, at::zeros({2})), two, 1);
+  EXPECT_DOUBLE_EQ(*find_metric(sums.read(nullptr).metrics, "share"), 0.5);
+}
+
 }  // namespace
 }  // namespace xrun::metric_sums_test
