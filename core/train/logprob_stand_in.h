@@ -53,7 +53,7 @@ class LogprobStandIn {
   void clear();
 
   // Called with the parts of each adamw:step before its dry run; may be empty.
-  std::function<void(std::span<const StepPart>)> on_step;
+  std::function<void(std::span<const StepTerm>)> on_step;
 
  private:
   at::Tensor values(MicroBatch& micro, const std::string& model);

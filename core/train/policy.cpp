@@ -1,3 +1,5 @@
+// Weights load at the first forward; a digest identifies them from then on.
+
 #include "core/train/policy.h"
 
 #include <ATen/core/grad_mode.h>
@@ -120,7 +122,7 @@ std::shared_ptr<Model> Policy::load_trained() const {
 Model& Policy::model() {
   if (!model_) {
     std::shared_ptr<Model> model = load_trained();
-    // What a fresh adapter adds is exactly nothing.
+    // A fresh adapter adds exactly 0.
     folder_digest_ =
         options_.lora ? Model::with_adapter(*model, nullptr)->digest() : model->digest();
     const bool as_loaded = model->adapter() || model->compute_type() == at::kFloat;

@@ -61,8 +61,8 @@ int make_adamw(lua_State* L) {
 }
 
 // step(batch, f) or step({ { batch, f, weight = 1 }, ... }).
-std::vector<StepPart> read_parts(lua_State* L, int* next) {
-  std::vector<StepPart> parts;
+std::vector<StepTerm> read_parts(lua_State* L, int* next) {
+  std::vector<StepTerm> parts;
   if (class_of(L, 2) == &class_info<Batch>) {
     parts.push_back({&arg<Batch&>(L, 2, "batch"), lua_objective(L, 3)});
     *next = 4;
@@ -80,7 +80,7 @@ std::vector<StepPart> read_parts(lua_State* L, int* next) {
     lua_rawgeti(L, entry, 1);
     lua_rawgeti(L, entry, 2);
     const std::string name = fmt::format("part {} of the step: ", k);
-    StepPart part{&arg<Batch&>(L, entry + 1, (name + "batch").c_str()),
+    StepTerm part{&arg<Batch&>(L, entry + 1, (name + "batch").c_str()),
                   lua_objective(L, entry + 2, (name + "objective").c_str())};
     lua_getfield(L, entry, "weight");
     if (!lua_isnil(L, -1)) {
@@ -96,10 +96,10 @@ std::vector<StepPart> read_parts(lua_State* L, int* next) {
 
 // Keeps the batch of a loss that is not finite, and says where.
 [[noreturn]] void save_and_rethrow(lua_State* L, const NonFiniteLoss& error,
-                                   const std::vector<StepPart>& parts) {
+                                   const std::vector<StepTerm>& parts) {
   const auto& run = session_of(L).run;
   if (run == nullptr) throw Error(error.what());
-  const Batch& batch = *parts.at(static_cast<size_t>(error.part())).batch;
+  const Batch& batch = *parts.at(static_cast<size_t>(error.term())).batch;
   std::vector<const PackedBatch*> packs;
   for (const auto& micro : batch.micros()) packs.push_back(&micro->pack());
   run->throw_with_batch(error, packs, batch.info().row_name);
@@ -119,11 +119,11 @@ void say_skipped(Session& session, const Batch& batch) {
 }
 
 // A dry run of the step's objectives where models have a stand-in.
-int step_dry(lua_State* L, LogprobStandIn& stand_in, const std::vector<StepPart>& parts) {
+int step_dry(lua_State* L, LogprobStandIn& stand_in, const std::vector<StepTerm>& parts) {
   StepOptions options;
   options.poll = [L] { check_interrupt(L); };
   if (stand_in.on_step) stand_in.on_step(parts);
-  push(L, std::make_shared<MetricTable>(with_prefix(dry_step(parts, options), "train/")));
+  push(L, std::make_shared<MetricTable>(with_prefix(train_step(parts, nullptr, options), "train/")));
   return 1;
 }
 
@@ -149,16 +149,17 @@ void note_step(lua_State* L, int64_t step) {
 
 int step(AdamW& adamw, lua_State* L) {
   int next = 0;
-  const std::vector<StepPart> parts = read_parts(L, &next);
+  const std::vector<StepTerm> parts = read_parts(L, &next);
   note_step(L, parts.front().batch->step());
   const Options table(L, next, {"lr"});
   if (const auto& stand_in = session_of(L).stand_in) return step_dry(L, *stand_in, parts);
   StepOptions options;
   options.lr = table.find<double>("lr");
   options.poll = [L] { check_interrupt(L); };
+  if (const auto& run = session_of(L).run) run->run().begin_update();
   Metrics values;
   try {
-    values = train_step(parts, adamw, options);
+    values = train_step(parts, &adamw, options);
   } catch (const NonFiniteLoss& error) {
     save_and_rethrow(L, error, parts);
   }
@@ -166,7 +167,7 @@ int step(AdamW& adamw, lua_State* L) {
     say_skipped(session_of(L), *parts.front().batch);
   } else if (const auto& run = session_of(L).run) {
     int64_t tokens = 0;
-    for (const StepPart& part : parts) tokens += part.batch->token_count();
+    for (const StepTerm& part : parts) tokens += part.batch->token_count();
     run->note_update(tokens);
     const Session& session = session_of(L);
     if (session.note_touch && L != recipe_context(L).thread) session.note_touch("adamw:step");

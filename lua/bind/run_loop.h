@@ -79,9 +79,9 @@ class RunLoop {
   bool settle(StepLoop& loop, const Json& state);
   // Ends the body before and gives the next one, with a batch of each set; null where the loop
   // ends.
-  std::optional<Body> next(StepLoop& loop, const Json& state);
+  std::optional<LoopBody> next(StepLoop& loop, const Json& state);
   // The body that next() would give, also of a loop that has not begun; null where the loop ends.
-  std::optional<Body> upcoming(const StepLoop& loop) const;
+  std::optional<LoopBody> upcoming(const StepLoop& loop) const;
   // Ends a loop between two bodies for good, without those that are left.
   void pass(StepLoop& loop);
   // The packs that step `step` of the run would train of a source of the loop: a pure function of
@@ -124,6 +124,7 @@ class RunLoop {
   void check_disk(const StepLoop& loop) const;
   void load_weights();
   void measure_memory();
+  void report_body_copy();
   void show_progress(int64_t done, int64_t total);
   void show_evaluation(const Metrics& metrics, const std::string& loss);
 
@@ -139,6 +140,7 @@ class RunLoop {
   size_t ledger_sources_ = 0;       // of this process that ledger.json has
   const StepLoop* open_ = nullptr;  // the loop of the last body
   int64_t body_tokens_ = 0;
+  bool copy_reported_ = false;
   int64_t evaluated_step_ = -1, evaluations_ = 0;
   Metrics last_train_;
   std::optional<MemoryReport> memory_, fullest_;  // of the latest loop, and of the fullest one

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "core/run/disk_space.h"
+#include "core/run/machine.h"
 #include "core/train/adamw.h"
 #include "lua/bind/run_loop.h"
 

@@ -61,7 +61,8 @@ int end_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
 // Opens the next body. One batch a set.
 int next_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
   RunLoop& run = *session_of(L).run;
-  const std::optional<Body> body = loop->passed ? std::nullopt : run.next(*loop, run.read_state());
+  const std::optional<LoopBody> body =
+      loop->passed ? std::nullopt : run.next(*loop, run.read_state());
   // Part 1 is what follows the loop: whether its bodies ran or were skipped by a resume.
   run.seed_random(L, body ? 0 : 1);
   if (!body) {

@@ -14,9 +14,10 @@
 #include "core/model/memory_limit.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
+#include "core/train/objective_check.h"
 #include "core/train/objective_gradient.h"
 #include "core/train/policy.h"
-#include "core/train/random_scope.h"
+#include "core/train/evaluate.h"
 #include "core/train/reference.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
@@ -97,8 +98,7 @@ int compare_verb(lua_State* L) {
   StepOptions options;
   options.poll = [L] { check_interrupt(L); };
   const auto gradient = [&](const Objective& objective) {
-    const StepPart part{batch.get(), objective};
-    return objective_gradient(std::span(&part, 1), adamw, options);
+    return objective_gradient({{batch.get(), objective}}, adamw, options);
   };
   const ObjectiveGradient a = gradient(first), b = gradient(second);
   const std::vector<GradientAngle> angles = compare_gradients(a, b);
@@ -151,7 +151,7 @@ class StandInScope {
 };
 
 struct PlacedUnit {
-  LogprobCheck::Unit unit;
+  LogprobCheck::RowSlope unit;
   std::string place;
 };
 
@@ -207,12 +207,12 @@ int gradcheck_verb(lua_State* L) {
     all.without += check.without;
     all.unsure += check.unsure;
     all.narrow = all.narrow || check.narrow;
-    for (const LogprobCheck::Unit& unit : check.units) {
+    for (const LogprobCheck::RowSlope& unit : check.rows) {
       units.push_back({unit, micro->row_name(unit.row)});
     }
   }
   std::stable_sort(units.begin(), units.end(), [](const PlacedUnit& a, const PlacedUnit& b) {
-    return parts_more(a.unit, b.unit);
+    return larger_error(a.unit, b.unit);
   });
   lua_createtable(L, 0, 4);
   push(L, all.unsure);

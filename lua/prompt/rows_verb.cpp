@@ -5,7 +5,7 @@
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/batch.h"
 #include "core/train/evaluate.h"
-#include "core/train/extreme_rows.h"
+#include "core/train/worst_rows.h"
 #include "core/train/policy.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
@@ -33,7 +33,7 @@ int rows_verb(lua_State* L) {
   if (options.has("of")) data = options.get<std::shared_ptr<DataHandle>>("of");
   const Tokenizer* tokenizer = data->policy == nullptr ? nullptr : data->policy->tokenizer().get();
   // Of losses the high ones are suspicious, of margins and the like the low ones.
-  ExtremeRows rows(by, most, options.get<bool>("highest", by == "loss"), tokenizer);
+  WorstRows rows(by, most, options.get<bool>("highest", by == "loss"), tokenizer);
   const Objective listing = [&](MicroBatch& micro) {
     ObjectiveResult result = objective(micro);
     check_result(result, micro);

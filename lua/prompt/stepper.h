@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/run/kept_state.h"
+#include "core/run/state_copy.h"
 #include "lua/bind/frame_names.h"
 #include "lua/bind/loop_pause.h"
 #include "lua/bind/metrics.h"
@@ -85,7 +85,7 @@ class Stepper {
  private:
   // What a reload takes over.
   struct Carried {
-    KeptState objects;
+    StateCopy objects;
     Json state;  // run.state
     Json config;
     int64_t step = 0;
@@ -102,7 +102,7 @@ class Stepper {
   Recipe& recipe_;
   SavedObjects changed_objects();
 
-  KeptState kept_;
+  StateCopy kept_;
   SavedObjects kept_objects_;        // those that kept_ is a copy of
   int64_t kept_step_ = -1;           // the body that kept_ stands before
   int64_t trained_step_ = -1;        // of the last body that ran here

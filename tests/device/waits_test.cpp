@@ -27,12 +27,12 @@ struct WaitsSince {
 TEST_F(DeviceTrain, ReadsTheDeviceOnceAStep) {
   const Trained t = open(device_);
   t.step(0);
-  train_step(*t.batch(1, ""), t.objective(), *t.adamw);
+  train_step({{t.batch(1, "").get(), t.objective()}}, t.adamw.get());
   for (int64_t k = 2; k < 5; ++k) {
     if (k == 4) t.reference->flush();
     const std::shared_ptr<Batch> batch = t.batch(k);
     const WaitsSince since;
-    train_step(*batch, t.objective(), *t.adamw);
+    train_step({{batch.get(), t.objective()}}, t.adamw.get());
     EXPECT_EQ(since.reads(), 1) << describe_waits();
     EXPECT_EQ(since.writes(), 0) << describe_waits();
   }
@@ -43,12 +43,12 @@ TEST_F(DeviceTrain, ReadsTheDeviceOnceAStep) {
 TEST_F(DeviceTrain, ABodyWhoseReferenceComputesReadsTheDeviceOnce) {
   const Trained t = open(device_);
   t.step(0);
-  train_step(*t.batch(1, ""), t.objective(), *t.adamw);
+  train_step({{t.batch(1, "").get(), t.objective()}}, t.adamw.get());
   constexpr uint64_t kBodies = 4;
   for (uint64_t k = 0; k < kBodies; ++k) {
     const std::shared_ptr<Batch> batch = t.batch(2, "data", k);
     const WaitsSince since;
-    train_step(*batch, t.objective(), *t.adamw);
+    train_step({{batch.get(), t.objective()}}, t.adamw.get());
     t.reference->flush_arrived();
     EXPECT_EQ(since.reads(), 1) << k << "\n" << describe_waits();
     EXPECT_EQ(since.writes(), 0) << describe_waits();
@@ -74,7 +74,7 @@ TEST_F(DeviceTrain, AStepThatWaitsIsSeen) {
     result.losses[0].second.sum().item();
     return result;
   };
-  train_step(*t.batch(1, ""), reads, *t.adamw);
+  train_step({{t.batch(1, "").get(), reads}}, t.adamw.get());
   EXPECT_GT(since.reads(), 1);
 }
 
@@ -116,7 +116,7 @@ TEST_F(DeviceTrain, ACopyToTheHostHasNoValueBeforeItArrives) {
 TEST_F(DeviceTrain, SlowManyValuesOfAReferenceAreStoredAlongTheWay) {
   const Trained t = open(device_);
   t.step(0);
-  train_step(*t.batch(1, ""), t.objective(), *t.adamw);
+  train_step({{t.batch(1, "").get(), t.objective()}}, t.adamw.get());
   const at::NoGradGuard no_grad;
   const auto score = [&](uint64_t seed) {
     BatchInfo info;

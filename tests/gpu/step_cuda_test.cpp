@@ -70,7 +70,7 @@ TEST_F(StepCuda, OneHostSyncABody) {
         return tiny_batch(is_long ? long_pairs(seed) : tiny_pairs(4, seed), 2, info);
       };
       const auto body = [&](Batch& batch) {
-        train_step(batch, t.objective(), *t.adamw);
+        train_step({{&batch, t.objective()}}, t.adamw.get());
         t.reference->flush_arrived();
       };
       for (uint64_t k = 0; k < 2; ++k) body(*batch_of(k));

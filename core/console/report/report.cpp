@@ -11,7 +11,7 @@
 #include "core/console/page/plot_axis.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/report/report_parts.h"
-#include "core/run/record/hand_changes.h"
+#include "core/run/record/run_record.h"
 
 namespace xrun {
 

@@ -11,7 +11,7 @@
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/quantile.h"
 #include "core/console/report/report_parts.h"
-#include "core/run/record/settings.h"
+#include "core/run/record/run_record.h"
 
 namespace xrun {
 

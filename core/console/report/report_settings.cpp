@@ -8,7 +8,7 @@
 #include "core/console/page/html_page.h"
 #include "core/console/page/html_table.h"
 #include "core/console/report/report_parts.h"
-#include "core/run/record/settings.h"
+#include "core/run/record/run_record.h"
 
 namespace xrun {
 

@@ -52,8 +52,8 @@ class DataSet {
   // folder.
   const std::string& fingerprint() const;
   std::vector<std::filesystem::path> cache_dirs() const;
-  // The key document of each source's cache. A run stores the list; if the fingerprint of a resume
-  // differs, key_difference(saved, present) names the fields.
+  // A list of what each source's cache was asked for. A run keeps it; where the fingerprint of a
+  // resume is another one, the fields that differ are reported (core/run/resume.h).
   Json key_documents() const;
 
   // Returns (training, validation). By row: holds out the last int(n * fraction) rows of each

@@ -21,7 +21,7 @@ namespace xrun {
 
 constexpr int64_t kSegmentTokens = 128;
 
-// What DPO reads of its reference: nothing (another objective), values that the frozen twin
+// The reference values that DPO reads: none (another objective), values that the frozen twin
 // computes, or those that an earlier run left in the column.
 enum class ReferenceColumn { kNone, kCold, kWarm };
 
@@ -94,7 +94,7 @@ class Steps {
       result.losses.emplace_back(Unit::kSequence, policy_->logprob(p.all()).neg());
       return result;
     };
-    train_step(batch, reference_ ? dpo(policy_, reference_, 0.1) : likelihood, *adamw_);
+    train_step({{&batch, reference_ ? dpo(policy_, reference_, 0.1) : likelihood}}, adamw_.get());
   }
   bool has_twin() const { return reference_ != nullptr && reference_->loaded(); }
 

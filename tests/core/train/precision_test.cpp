@@ -1,4 +1,4 @@
-// What weights are stored in and what their products compute in are two choices.
+// The storage type of weights and the compute type of products are independent.
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>

@@ -16,7 +16,7 @@ using ReferenceResume = ReferenceTest;
 
 TEST_F(ReferenceResume, AResumedRunGoesOnWithTheSameBitsFromTheColumn) {
   const auto one_step = [&](Trained& t) {
-    train_step(*batch(tiny_pairs(6), 3), dpo(t.policy, t.reference, 0.1), *t.adamw);
+    train_step({{batch(tiny_pairs(6), 3).get(), dpo(t.policy, t.reference, 0.1)}}, t.adamw.get());
   };
   Trained whole = open();
   Saved saved;

@@ -62,7 +62,7 @@ TEST_F(ReferenceTest, AWarmCacheChangesNoBitOfTheRun) {
   const auto run = [&] {
     Trained t = open();
     for (int k = 0; k < 4; ++k) {
-      train_step(*batch(tiny_pairs(6), 3), dpo(t.policy, t.reference, 0.1), *t.adamw);
+      train_step({{batch(tiny_pairs(6), 3).get(), dpo(t.policy, t.reference, 0.1)}}, t.adamw.get());
     }
     return std::pair(t.policy->digest(), t.reference->counts().computed);
   };

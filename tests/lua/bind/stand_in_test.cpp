@@ -52,7 +52,7 @@ for step, batch in run:steps(train, cfg.batch) do
 end
 )" + kExport);
   int steps = 0;
-  stand_in_->on_step = [&](std::span<const StepPart> parts) {
+  stand_in_->on_step = [&](std::span<const StepTerm> parts) {
     ++steps;
     EXPECT_EQ(parts.size(), 1u);
   };

@@ -19,7 +19,7 @@
 #include "core/base/temporary_dir.h"
 #include "core/model/memory_limit.h"
 #include "core/model/weights/model_registry.h"
-#include "core/run/environment.h"
+#include "core/run/machine.h"
 #include "kernels/cpu/kernels.h"
 #include "tools/commands/engine/cuda_driver.h"
 #include "tools/commands/engine/cuda_plugin.h"

@@ -13,7 +13,7 @@
 #include "core/train/logprob_stand_in.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
-#include "core/train/token_scores.h"
+#include "core/train/evaluate.h"
 #include "lua/prompt/inspect_loop.h"
 #include "lua/prompt/look.h"
 #include "lua/bind/run_loop.h"

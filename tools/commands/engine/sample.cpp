@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/steady_clock.h"
 #include "core/console/terminal/progress.h"
-#include "core/rollout/stop_text.h"
+#include "core/rollout/answer_text.h"
 #include "core/rollout/text_sampler.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/chat.h"
