@@ -14,7 +14,7 @@
 #include "core/data/rows/row_length.h"
 #include "core/data/rows/tool_calls.h"
 #include "core/data/rows/turn_flags.h"
-#include "core/text/chat/message_role.h"
+#include "core/text/chat/message_ranges.h"
 
 namespace xrun {
 

@@ -11,7 +11,6 @@
 
 #include "core/model/memory_plan.h"
 #include "core/model/ops/allocator.h"
-#include "core/model/ops/memory_count.h"
 #include "core/model/ops/scratch.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/init_model.h"
