@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "core/base/error.h"
-#include "core/console/inspect/pack_text.h"
+#include "core/console/inspect/inspected_pack.h"
 #include "core/train/policy.h"
 #include "lua/bind/run_loop.h"
 

@@ -1,19 +1,19 @@
 #pragma once
-// The commands of xrun: one file each, commands/NAME.cpp in the executable, which starts at once,
-// and commands/engine/NAME.cpp in libxrun_engine.so, which computes.
+// The commands of xrun, one file each: commands/NAME.cpp in the executable, which starts fast, and
+// commands/engine/NAME.cpp in libxrun_engine.so, which computes.
 
 #include <optional>
 
 namespace xrun {
 
-// Each gets its own arguments, argv[0] being the command's name, and returns the exit status:
+// Each takes its own arguments, argv[0] is its name, and returns the exit status:
 // 0 done, 1 the data failed, 2 bad usage. They throw Error and UsageError; main prints those.
 int command_tokenize(int argc, char** argv);
 int command_render(int argc, char** argv);
 int command_cache(int argc, char** argv);
 int command_report(int argc, char** argv);
 int command_diff(int argc, char** argv);
-// Nothing if the engine is needed.
+// Returns nothing if the engine is needed.
 std::optional<int> command_inspect_noted(int argc, char** argv);
 
 }  // namespace xrun

@@ -9,9 +9,7 @@
 
 #include "core/base/file.h"
 #include "core/base/hash.h"
-#include "core/console/inspect/pack_json.h"
-#include "core/console/inspect/pack_page.h"
-#include "core/console/inspect/pack_text.h"
+#include "core/console/inspect/inspected_pack.h"
 #include "core/console/terminal/shown_text.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/recipe_options.h"

@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// Where they are put.
+// Their values.
 struct RecipeOptionFields {
   std::string& recipe;
   std::vector<std::string>& sets;

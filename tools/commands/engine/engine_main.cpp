@@ -1,4 +1,4 @@
-// The engine's entry: picks the command and hands it its arguments.
+// The engine's entry: dispatches to a command.
 
 #include <c10/util/Exception.h>
 

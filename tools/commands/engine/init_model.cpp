@@ -39,8 +39,8 @@ CLI::Validator tokenizer_choice() {
       "");
 }
 
-// The preset, changed by what was given; sizes that follow from another one follow it. `folder` is
-// the tokenizer's, "": none.
+// Returns the preset with the given options; dependent sizes follow. `folder` is the tokenizer's,
+// or "".
 InitOptions options_of(const InitArguments& a, const std::filesystem::path& folder) {
   InitOptions o = init_preset(a.preset);
   if (a.hidden) {
