@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/config/config_field.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
@@ -17,33 +18,26 @@
 #include "lua/bind/session.h"
 #include "lua/bind/stand_in.h"
 #include "lua/state/args.h"
-#include "lua/state/field_check.h"
 
 namespace xrun {
 
 namespace {
 
 AdamWOptions read_options(lua_State* L, int i) {
-  const Options table(L, i, {"lr", "schedule", "warmup", "betas", "eps", "weight_decay", "clip"});
-  AdamWOptions options;
-  XRUN_CHECK(table.has("lr"),
+  XRUN_CHECK(Options(L, i).has("lr"),
              "optim.lr is missing; it has no default: write optim = {{ lr = 2e-5 }}");
-  check_fields(to_json(L, i), "optim");
-  options.lr = table.get<double>("lr");
-  options.schedule = schedule_of(table.get<std::string>("schedule", "linear"));
-  options.warmup = table.get<double>("warmup", options.warmup);
-  if (table.has("betas")) {
-    table.push_value("betas");
-    const Json betas = to_json(L, lua_gettop(L));
-    lua_pop(L, 1);
-    XRUN_CHECK(betas.is_array() && betas.size() == 2,
-               "optim.betas: wanted two numbers: {{ 0.9, 0.999 }}");
-    options.beta1 = betas.as_array()[0].as_double();
-    options.beta2 = betas.as_array()[1].as_double();
-  }
-  options.eps = table.get<double>("eps", options.eps);
-  options.weight_decay = table.get<double>("weight_decay", options.weight_decay);
-  options.clip = table.get<double>("clip", options.clip);
+  Json optim = to_json(L, i);
+  check_fields(optim, "optim");
+  add_defaults(optim, "optim");
+  AdamWOptions options;
+  options.lr = optim.at("lr").as_double();
+  options.schedule = schedule_of(optim.at("schedule").as_string());
+  options.warmup = optim.at("warmup").as_double();
+  options.beta1 = optim.at("betas").as_array()[0].as_double();
+  options.beta2 = optim.at("betas").as_array()[1].as_double();
+  options.eps = optim.at("eps").as_double();
+  options.weight_decay = optim.at("weight_decay").as_double();
+  options.clip = optim.at("clip").as_double();
   return options;
 }
 
@@ -151,7 +145,7 @@ int step(AdamW& adamw, lua_State* L) {
   int next = 0;
   const std::vector<StepPart> parts = read_parts(L, &next);
   note_step(L, parts.front().batch->step());
-  const Options table(L, next, {"lr"});
+  const Options table(L, next);
   if (const auto& stand_in = session_of(L).stand_in) return step_dry(L, *stand_in, parts);
   StepOptions options;
   options.lr = table.find<double>("lr");

@@ -7,10 +7,10 @@
 #include "core/train/policy.h"
 #include "core/train/policy_head.h"
 #include "core/train/reference.h"
-#include "lua/state/args.h"
 #include "lua/bind/session.h"
 #include "lua/bind/stand_in.h"
 #include "lua/bind/view.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 
@@ -35,7 +35,7 @@ void set_field(lua_State* L, const char* name, const at::Tensor& value) {
 // `head` is policy_head or reference_head of a view with targets, or of a batch.
 template <typename Model, typename Head>
 int push_head(const Model& model, lua_State* L, const Head& head) {
-  const Options given(L, 3, {"entropy", "lse", "top_k", "temperature", "columns", "targets"});
+  const Options given(L, 3);
   const HeadOptions options = read_head_options(given);
   const auto targets = given.find<at::Tensor>("targets");
   HeadResult result;

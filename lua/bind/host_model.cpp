@@ -7,8 +7,8 @@
 #include "core/model/memory_plan.h"
 #include "core/model/model.h"
 #include "core/train/policy.h"
-#include "lua/bind/gemm_setting.h"
 #include "lua/bind/session.h"
+#include "lua/bind/type_settings.h"
 
 namespace xrun {
 

@@ -3,11 +3,11 @@
 #include "core/data/packs/mixture.h"
 
 #include "core/base/error.h"
+#include "core/config/config_field.h"
 #include "core/data/packs/row_stream.h"
 #include "lua/bind/data_settings.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
-#include "lua/state/field_check.h"
 
 namespace xrun {
 
@@ -55,8 +55,7 @@ void find_length(LuaMixture& mixture, RowStream::Plan plan, const std::vector<do
 }
 
 int make_mixture(lua_State* L) {
-  const Options options(L, 2,
-                        {"seed", "shuffle", "block", "stages", "batch", "sizes", "stop", "epochs"});
+  const Options options(L, 2);
   RowStream::Plan plan;
   plan.stages = stages_of(L, options);
   plan.seed = static_cast<uint64_t>(options.get<int64_t>("seed", 0));
@@ -108,7 +107,12 @@ void open_mixture(LuaState& state) {
           push_draw)
       .property("length", "integer|nil",
                 "Rows of the stream by `stop` and `sizes`; nil: without end.", push_length);
-  state.function("mixture", {{"weights", "number[]|nil"}, {"options?", "table"}}, {"Mixture"},
+  state.function("mixture",
+                 {{"weights", "number[]|nil"},
+                  {"options?",
+                   "table",
+                   {"seed", "shuffle", "block", "stages", "batch", "sizes", "stop", "epochs"}}},
+                 {"Mixture"},
                  "Mixes sources by weight, exactly in every block of rows. Options: seed (0), "
                  "shuffle (true), block (2048); sizes (rows of each source), epochs (1) and stop "
                  "(\"all\", \"first\", \"restart\") decide the length; stages = { { start = 0, "

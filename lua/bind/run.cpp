@@ -6,13 +6,12 @@
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
-#include "lua/bind/dtype_setting.h"
-#include "lua/bind/gemm_setting.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/retried.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/run_methods.h"
+#include "lua/bind/type_settings.h"
 #include "lua/state/args.h"
 
 namespace xrun {
@@ -103,8 +102,8 @@ void fill_state(lua_State* L, int i, const Json& saved) {
 
 RunSettings read_settings(lua_State* L) {
   RunSettings settings;
-  settings.save_every = config_whole(L, "save.every", settings.save_every);
-  settings.save_keep = config_whole(L, "save.keep", settings.save_keep);
+  settings.save_every = config_whole(L, "save.every");
+  settings.save_keep = config_whole(L, "save.keep");
   settings.steps_limit = recipe_context(L).options.steps.value_or(-1);
   settings.saves = recipe_context(L).options.purpose != RecipePurpose::kLook;
   return settings;
@@ -152,7 +151,7 @@ int make_run(lua_State* L) {
   keep_dtype(L, dir);
   keep_measured(L, dir);
   auto loop = std::make_shared<RunLoop>(
-      session, recipe_context(L).options.recipe, config_whole(L, "seed", 0),
+      session, recipe_context(L).options.recipe, config_whole(L, "seed"),
       std::make_unique<Run>(std::move(dir), read_settings(L), std::move(saved)),
       std::move(models.policies));
   loop->optimizers = std::move(models.optimizers);
@@ -206,7 +205,7 @@ void open_run(LuaState& state) {
   Class<StepLoop>(state, "StepLoop", "What `for step, batch in run:steps(...)` walks over.");
   Class<RunLoop>(state, "Run", "A run: its loops, metrics, checkpoints and exports.")
       .method(
-          "steps", {{"data", "DataSet|table"}, {"batch", "xrun.Config.batch"}},
+          "steps", {{"data", "DataSet|table"}, {"batch", "xrun.Config.batch", {"steps", "epochs"}}},
           {"fun(): integer, Batch"},
           "The training loop: batches of the shuffled stream; cfg.batch, or a table like it, is "
           "{ pairs, max_tokens } and may override steps and epochs. A list of sets gives a "
@@ -226,17 +225,21 @@ void open_run(LuaState& state) {
               "Loss and metrics over every row of a set, each weighted once, without gradient; "
               "valid/loss, or valid/<name>/loss.",
               run_evaluate)
-      .method(
-          "sample",
-          {{"policy", "Policy"}, {"set", "DataSet"}, {"shown?", "integer"}, {"options?", "table"}},
-          {"Metrics"},
-          "Answers to every prompt of a set; shows the first `shown` (3) beside the run's "
-          "earliest ones and keeps all of them in samples/. Options: max_tokens (128; 0 makes "
-          "none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a text "
-          "or a list of texts that end an answer, and score: a function of a sample "
-          "{ text, length, finish, prompt_text, kept columns }, or the name of a kept column, "
-          "which scores 1 where the text has it in it as whole words, in either case.",
-          run_sample)
+      .method("sample",
+              {{"policy", "Policy"},
+               {"set", "DataSet"},
+               {"shown?", "integer"},
+               {"options?",
+                "table",
+                {"max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "score"}}},
+              {"Metrics"},
+              "Answers to every prompt of a set; shows the first `shown` (3) beside the run's "
+              "earliest ones and keeps all of them in samples/. Options: max_tokens (128; 0 makes "
+              "none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a text "
+              "or a list of texts that end an answer, and score: a function of a sample "
+              "{ text, length, finish, prompt_text, kept columns }, or the name of a kept column, "
+              "which scores 1 where the text has it in it as whole words, in either case.",
+              run_sample)
       .method(
           "export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},
           "Writes the policy alone as a Hugging Face folder, a scorer as a sequence classifier "

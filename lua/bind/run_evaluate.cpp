@@ -13,13 +13,13 @@
 #include "core/rollout/stop_text.h"
 #include "core/train/evaluate.h"
 #include "core/train/random_scope.h"
-#include "lua/state/args.h"
-#include "lua/bind/batch_sizes.h"
+#include "lua/bind/data_settings.h"
 #include "lua/bind/host_model.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/run_methods.h"
 #include "lua/bind/samples.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 
@@ -142,8 +142,7 @@ GenerateOptions read_generation(const Options& options, uint64_t seed) {
 SampleSettings read_sample_settings(RunLoop& run, lua_State* L, const DataHandle& data) {
   SampleSettings settings;
   settings.shown = std::max<int64_t>(opt_arg<int64_t>(L, 4, "shown").value_or(3), 0);
-  const Options options(
-      L, 5, {"max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "score"});
+  const Options options(L, 5);
   settings.text.generate = read_generation(options, run.seed());
   if (is_text(L, options, "stop")) {
     settings.text.stop = {options.get<std::string>("stop")};

@@ -13,12 +13,12 @@
 #include "core/run/run.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
-#include "lua/bind/batch_sizes.h"
 #include "lua/bind/data_handle.h"
-#include "lua/state/lua_state.h"
+#include "lua/bind/data_settings.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/metrics.h"
 #include "lua/bind/session.h"
+#include "lua/state/lua_state.h"
 
 namespace xrun {
 

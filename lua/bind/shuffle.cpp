@@ -11,7 +11,7 @@ namespace {
 
 int make_shuffle(lua_State* L) {
   const int64_t rows = arg<int64_t>(L, 1, "n");
-  const Options options(L, 2, {"seed", "epoch", "block", "window"});
+  const Options options(L, 2);
   RowOrder order;
   if (options.has("block") || options.has("window")) order.kind = RowOrder::Kind::kBlock;
   order.block = options.get<int64_t>("block", order.block);
@@ -42,7 +42,9 @@ void open_shuffle(LuaState& state) {
       .metamethod("__call", {{"i", "integer"}}, {"integer"},
                   "The row of the i-th draw, both from 0.", push_row)
       .metamethod("__len", {}, {"integer"}, "How many rows there are.", push_size);
-  state.function("shuffle", {{"n", "integer"}, {"options?", "table"}}, {"Shuffle"},
+  state.function("shuffle",
+                 {{"n", "integer"}, {"options?", "table", {"seed", "epoch", "block", "window"}}},
+                 {"Shuffle"},
                  "The order in which an epoch visits n rows, a pure function of seed and epoch "
                  "(both 0). With block (256) or window (512) blocks of that many rows move whole, "
                  "then rows move inside a window of that many blocks.",

@@ -20,7 +20,7 @@ namespace {
 // rows{ by = "margin", n = 10, of = valid, objective = dpo, highest = false }
 int rows_verb(lua_State* L) {
   Stepper& stepper = stepper_of(L);
-  const Options options(L, 1, {"by", "n", "of", "objective", "highest"});
+  const Options options(L, 1);
   const std::string by = options.get<std::string>("by", "loss");
   const int64_t most = options.get<int64_t>("n", 10);
   XRUN_CHECK(most > 0, "n is {}, wanted a number of rows above 0", most);

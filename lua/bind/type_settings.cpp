@@ -1,12 +1,16 @@
-// In run.json: {"measured": {"gemm": {"512 x 576 x 1536": {"gemm", "fp32_ms", "storage_ms"}}}}, an
-// entry for each shape that the run's models have.
+// In run.json: {"dtype": "bf16"}, and for each shape of the run's models {"measured": {"gemm":
+// {"512 x 576 x 1536": {"gemm", "fp32_ms", "storage_ms"}}}}. A run of a version that wrote no dtype
+// began in the default type of machine.device.
 
-#include "lua/bind/gemm_setting.h"
+#include "lua/bind/type_settings.h"
+
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/model/gemm_choice.h"
 #include "core/model/weights/hf_config.h"
 #include "core/run/run.h"
+#include "core/run/run_dir.h"
 #include "lua/bind/recipe.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/session.h"
@@ -15,9 +19,39 @@ namespace xrun {
 
 namespace {
 
+constexpr const char* kDtype = "dtype";
+
+std::optional<c10::ScalarType> configured(lua_State* L) {
+  const Json* value = recipe_context(L).config.find(kDtype);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  return dtype_from_name(value->as_string());
+}
+
+c10::ScalarType default_type(const std::string& device) {
+  return device == "cpu" ? c10::ScalarType::Float : c10::ScalarType::BFloat16;
+}
+
+// The type of the resumed run; nullopt if none is resumed or it had not begun.
+std::optional<c10::ScalarType> type_of_run(const RunDir* dir) {
+  if (dir == nullptr || !dir->resuming()) return std::nullopt;
+  const Json& record = dir->record();
+  if (record.find(kDtype) == nullptr && record.find("machine") == nullptr) return std::nullopt;
+  try {
+    if (const Json* kept = record.find(kDtype)) return dtype_from_name(kept->as_string());
+    return default_type(record.at("machine").at("device").as_string());
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: the type that the run began in cannot be read: {}; set dtype",
+                            dir->file("run.json").string(), error.what()));
+  }
+}
+
+c10::ScalarType type_without_setting(lua_State* L, const RunDir* dir) {
+  return type_of_run(dir).value_or(default_type(recipe_context(L).options.device));
+}
+
 constexpr const char* kGemm = "gemm";
 
-// What this recipe's models chose, as run.json has it.
+// The choices of this recipe's models, as run.json holds them.
 struct Measured {
   Json json;
 };
@@ -42,29 +76,28 @@ void set_choice(Json& measured, const std::string& shape, const Json& choice) {
   measured.set(kGemm, std::move(all));
 }
 
-// What the run that is resumed computed in; nothing if this is none or its record has no sound
-// choice, which is said.
+// The choice of the resumed run; nullopt, with a notice, if its record has no valid one.
 std::optional<GemmChoice> choice_of_run(Session& session, const std::string& shape) {
   const RunDir* dir = run_dir_of(session);
   if (dir == nullptr || !dir->resuming()) return std::nullopt;
   const Json* measured = dir->record().find("measured");
   const Json* all = measured == nullptr ? nullptr : measured->find(kGemm);
   if (all == nullptr || !all->is_object()) {
-    add_notice(
-        session,
-        fmt::format("{}: measured.gemm is {}; products are chosen anew, so the last "
-                    "digits may differ",
-                    dir->file("run.json").string(), all == nullptr ? "missing" : "no object"));
+    add_notice(session, fmt::format("{}: measured.gemm is {}; products are measured again, so the "
+                                    "last digits may differ",
+                                    dir->file("run.json").string(),
+                                    all == nullptr ? "missing" : "no object"));
     return std::nullopt;
   }
   const Json* choice = all->find(shape);
-  if (choice == nullptr) return std::nullopt;  // of a model that the run had not come to
+  if (choice == nullptr) return std::nullopt;  // of a model that the run had not reached
   try {
     return gemm_from_json(*choice);
   } catch (const Error& error) {
-    add_notice(session, fmt::format("{}: measured.gemm cannot be used: {}; it is chosen anew, so "
-                                    "the last digits may differ",
-                                    dir->file("run.json").string(), error.what()));
+    add_notice(session,
+               fmt::format("{}: measured.gemm cannot be used: {}; it is measured again, so "
+                           "the last digits may differ",
+                           dir->file("run.json").string(), error.what()));
     return std::nullopt;
   }
 }
@@ -90,6 +123,24 @@ GemmType choose(lua_State* L, const ModelConfig& config, c10::ScalarType dtype) 
 
 }  // namespace
 
+c10::ScalarType read_dtype(lua_State* L) {
+  if (const auto set = configured(L)) return *set;
+  Session& session = session_of(L);
+  const std::string& device = recipe_context(L).options.device;
+  const c10::ScalarType type = type_without_setting(L, run_dir_of(session));
+  if (type != default_type(device)) {
+    add_notice(session, fmt::format("dtype stays {}, in which the run began; one that begins on {} "
+                                    "without the setting takes {}",
+                                    dtype_name(type), device, dtype_name(default_type(device))));
+  }
+  return type;
+}
+
+void keep_dtype(lua_State* L, RunDir& dir) {
+  if (configured(L)) return;
+  dir.record().set(kDtype, dtype_name(type_without_setting(L, &dir)));
+}
+
 GemmType read_gemm(lua_State* L, const ModelConfig& config, c10::ScalarType dtype,
                    c10::Device device) {
   const RecipeContext& context = recipe_context(L);
@@ -105,7 +156,7 @@ GemmType read_gemm(lua_State* L, const ModelConfig& config, c10::ScalarType dtyp
     return GemmType::kStorage;
   }
   if (wanted != "auto") return narrow ? GemmType::kStorage : GemmType::kFloat;
-  // What is measured is the CPU; a GPU multiplies what it is given.
+  // Only CPUs are measured.
   if (!device.is_cpu()) return GemmType::kStorage;
   // Caches of data need no products.
   if (context.options.purpose == RecipePurpose::kCache) return GemmType::kStorage;
@@ -123,8 +174,8 @@ void keep_measured(lua_State* L, RunDir& dir) {
     const Json* known = dir.resuming() ? find_choice(measured, shape) : nullptr;
     if (known != nullptr && *known != choice) {
       dir.add_notice(
-          fmt::format("products of {} compute otherwise than when the run began, so the "
-                      "last digits may differ; set gemm to have them alike",
+          fmt::format("products of {} compute differently than when the run began, so the "
+                      "last digits may differ; set gemm to keep them equal",
                       shape));
     }
     set_choice(measured, shape, choice);

@@ -2,7 +2,7 @@
 
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun::gemm_setting_test {
+namespace xrun::type_settings_test {
 
 class GemmSetting : public SessionTest {
  protected:
@@ -82,7 +82,7 @@ TEST_F(GemmSetting, ARecordWithoutAnyChoiceIsSaidToo) {
     all.set("measured", parse_json(measured, "measured"));
     write_file_atomic(dir + "/run.json", dump_json(all));
     ASSERT_EQ(run(text, dir, true, 2), "") << measured;
-    has(output_, "products are chosen anew, so the last digits may differ");
+    has(output_, "products are measured again, so the last digits may differ");
     EXPECT_TRUE(choice(dir).is_object()) << measured;
   }
 }
@@ -117,4 +117,4 @@ TEST_F(GemmSetting, FullPrecisionWeightsAreNotRoundedForAProduct) {
   has(run(recipe("dtype = 'bf16', gemm = 'fp8'"), "a"), "\"auto\"");
 }
 
-}  // namespace xrun::gemm_setting_test
+}  // namespace xrun::type_settings_test
