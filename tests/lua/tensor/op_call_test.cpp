@@ -1,5 +1,6 @@
 // The schema bridge: every pitfall of choosing an overload is a test.
 
+#include "lua/tensor/op_table.h"
 #include "tests/lua/state/lua_fixture.h"
 
 namespace xrun::op_call_test {
@@ -122,8 +123,16 @@ TEST_F(OpCall, WhatReplacesStorageIsNoMethod) {
   for (const char* name : {"set_", "resize_", "resize_as_", "_softmax", "rename"}) {
     error_has(fmt::format("return xrun.ones(2).{}", name), "Tensor has no method or property");
   }
-  EXPECT_EQ(run("return xrun.ops.aten._softmax(xrun.zeros(2), 0, false)"),
-            "f32[2] cpu\n [0.5, 0.5]");
+}
+
+TEST_F(OpCall, OperatorsThatTrustTheirCallerAreRefused) {
+  for (const char* name :
+       {"_sparse_coo_tensor_unsafe", "_softmax", "tanh_backward", "from_file", "fbgemm_pack"}) {
+    EXPECT_EQ(find_op("aten", name), nullptr) << name;
+  }
+  error_has("return xrun.ops.aten._sparse_coo_tensor_unsafe",
+            "there is no operator aten::_sparse_coo_tensor_unsafe for recipes: it trusts its");
+  error_has("return xrun.ops.quantized.add", "there is no xrun.ops.quantized");
 }
 
 TEST_F(OpCall, MethodsPutTheObjectWhereTheSchemaSaysSelf) {
