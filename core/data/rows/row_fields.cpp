@@ -21,10 +21,10 @@ constexpr int64_t kExactInteger = int64_t{1} << 53;  // numbers are kept as doub
 // Fields that batches and views have of their own, and names that they have in Lua: a column of
 // that name would stand in for the former and be hidden by the latter.
 const std::vector<std::string> kBatchFields = {
-    "advantage", "all",    "chosen", "chunk_sum",   "close",      "group",       "group_sum",
-    "label",     "length", "mean",   "micro_count", "mismatched", "old_logprob", "pair",
-    "rejected",  "reward", "row",    "row_count",   "size",       "source",      "spread",
-    "step",      "sum",    "tokens", "total_steps", "weight"};
+    "advantage", "all",    "chosen", "chunk_sum",   "close",       "group",       "group_sum",
+    "label",     "length", "mean",   "micro_count", "mismatched",  "old_logprob", "pair",
+    "rejected",  "reward", "row",    "row_count",   "set_field",   "size",        "source",
+    "spread",    "step",   "sum",    "tokens",      "total_steps", "weight"};
 constexpr size_t kColumnsText = 150;  // of column names in a row's refusal
 
 // Whether a number is whole and not exact as a double.
