@@ -237,11 +237,7 @@ void open_run(LuaState& state) {
               "earliest ones and keeps all of them in samples/. Options: max_tokens (128; 0 makes "
               "none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a text "
               "or a list of texts that end an answer, and score: a function of a sample "
-<<<<<<< HEAD
               "{ text, length, finish, prompt_text, extra columns }, or the name of an extra column, "
-=======
-              "{ text, length, finish, prompt_text, kept columns }, or the name of a kept column, "
->>>>>>> conf
               "which scores 1 where the text has it in it as whole words, in either case.",
               run_sample)
       .method(
