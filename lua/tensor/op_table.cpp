@@ -49,8 +49,8 @@ bool in(const List& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-// ATen's operators that crash on arguments they should refuse; each was found by a call that ended
-// the process. Those for one library's packed weights take tensors for pointers.
+// ATen's operators that trust their arguments: heads of those that take another library's packed
+// weights as tensors, and names.
 constexpr std::array kUnchecked = {"from_file"};  // maps and may grow a file by its name
 constexpr std::array kUncheckedHeads = {"cudnn_", "fbgemm_", "miopen_", "mkldnn_", "quantized_"};
 
