@@ -12,7 +12,6 @@ namespace xrun {
 
 class KeptColumns;
 class Policy;
-struct SetNote;
 
 struct DataHandle {
   DataSet set;
@@ -24,8 +23,6 @@ struct DataHandle {
   int64_t max_length = 0;  // tokens of one sequence: asked for, or the model's limit
   uint64_t seed = 0;
   RowOrder order = {};
-  // How it was opened; null for a set with functions of the recipe.
-  std::shared_ptr<const SetNote> note = nullptr;
 };
 
 }  // namespace xrun

@@ -2,7 +2,6 @@
 
 #include "core/base/error.h"
 #include "core/data/cache/row_columns.h"
-#include "core/data/packs/set_note.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/policy.h"
 #include "lua/bind/data_handle.h"
@@ -46,15 +45,9 @@ int open_rows(lua_State* L) {
   return 1;
 }
 
-std::shared_ptr<DataHandle> part_of(const DataHandle& whole, DataSet set,
-                                    std::optional<SetNote::Part> cut = {}) {
+std::shared_ptr<DataHandle> part_of(const DataHandle& whole, DataSet set) {
   DataHandle part = whole;
   part.set = std::move(set);
-  if (part.note && cut) {
-    SetNote note = *part.note;
-    note.parts.push_back(*cut);
-    part.note = std::make_shared<const SetNote>(std::move(note));
-  }
   return std::make_shared<DataHandle>(std::move(part));
 }
 
@@ -90,8 +83,8 @@ int split_set(DataHandle& self, lua_State* L) {
         "are parted by blank lines); valid.data = {{ {{ path = ... }} }} takes other files",
         fraction, self.name));
   }
-  push(L, part_of(self, std::move(train), SetNote::Part{fraction, by, false}));
-  push(L, part_of(self, std::move(valid_set), SetNote::Part{fraction, by, true}));
+  push(L, part_of(self, std::move(train)));
+  push(L, part_of(self, std::move(valid_set)));
   return 2;
 }
 

@@ -3,7 +3,6 @@
 #include "core/base/error.h"
 #include "core/console/terminal/progress.h"
 #include "core/data/rows/row_encoder.h"
-#include "core/data/packs/set_note.h"
 #include "core/model/weights/hf_config.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
@@ -78,21 +77,6 @@ void add_ledger(Session& session, const DataSet& set) {
   for (const std::filesystem::path& dir : set.cache_dirs()) session.cache_dirs.push_back(dir);
 }
 
-// What opens the set again; null where the recipe's functions decide its rows or their text.
-std::shared_ptr<const SetNote> note_of(lua_State* L, DataOptions options, const Json& setting) {
-  for (const DataSource& source : options.sources) {
-    if (source.transform || source.chat_template) return nullptr;
-  }
-  options.progress = nullptr;
-  options.notice = nullptr;
-  SetNote note{std::move(options)};
-  if (uses_template(note.options.kind)) {
-    note.chat_template = setting.is_string() ? setting.as_string() : "auto";
-    note.date = template_date(session_of(L));
-  }
-  return std::make_shared<const SetNote>(std::move(note));
-}
-
 }  // namespace
 
 std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
@@ -107,10 +91,10 @@ std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
   add_notice(session, policy->tokenizer()->notice());
   BuildLines lines{{*session.console, "reading " + name, "%"},
                    {*session.console, "caching " + name, "rows"}};
-  const DataOptions asked = options_for(L, kind, *policy, data, options, functions, lines);
   auto result = std::make_shared<DataHandle>(
-      DataHandle{DataSet::open(asked, *policy->tokenizer(), chat_template), policy, name});
-  result->note = note_of(L, asked, option_or_config(options, L, "template"));
+      DataHandle{DataSet::open(options_for(L, kind, *policy, data, options, functions, lines),
+                               *policy->tokenizer(), chat_template),
+                 policy, name});
   result->options = options;
   result->functions = functions;
   result->kept = std::make_shared<const KeptColumns>(result->set);

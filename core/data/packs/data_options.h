@@ -50,7 +50,6 @@ struct DataOptions {
       stages;  // in place of the sources' weights; empty: these hold all along
   std::filesystem::path cache_root;        // "": $XRUN_CACHE, else ~/.cache/xrun
   uint64_t segment_bytes = kSegmentBytes;  // of a cache file; what a kill during a build may lose
-  bool only_cached = false;                // throw Error where a cache would have to be built
   int workers = 0;                         // threads that build a cache; 0: one a core
   // Called at most every 0.2 s of a build, and after each MiB that is hashed; may throw.
   std::function<void(const BuildProgress&)> progress;

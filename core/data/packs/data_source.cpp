@@ -184,7 +184,6 @@ std::shared_ptr<const RowCache> open_data_source(
   CacheSource build = cache_source(options, source, store);
   build.key_document = key_of_files(options, source, build.files, parts);
   if (!is_cached(root, build)) {
-    XRUN_CHECK(!options.only_cached, "{}: is not cached", source.path);
     tokenizer.finish_loading();
     const std::unique_ptr<RowTransform> transform =
         source.transform ? source.transform->make() : nullptr;

@@ -1,32 +1,109 @@
 // xrun inspect RECIPE.lua: the packs of a step as they will train. The recipe runs up to its loop
-// and no further; weights load for --logprobs alone. What its first loop draws from is remembered.
+// and no further; only --logprobs loads weights.
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
 
-#include "core/base/cache_root.h"
 #include "core/base/file.h"
-#include "core/base/hash.h"
-#include "core/data/packs/loop_note.h"
-#include "core/text/tokenizer/tokenizer.h"
+#include "core/console/inspect/inspected_pack.h"
+#include "core/console/inspect/pack_json.h"
+#include "core/console/inspect/pack_page.h"
+#include "core/console/inspect/pack_text.h"
+#include "core/console/terminal/shown_text.h"
 #include "core/train/data_batch.h"
 #include "core/train/logprob_stand_in.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/token_scores.h"
+#include "lua/bind/run_loop.h"
 #include "lua/prompt/inspect_loop.h"
 #include "lua/prompt/look.h"
-#include "lua/bind/run_loop.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
-#include "tools/commands/inspect_arguments.h"
+#include "tools/commands/recipe_options.h"
 
 namespace xrun {
 
 namespace {
 
 constexpr uint64_t kSeed = 1;  // of log-probs that nobody sees
+
+struct InspectArguments {
+  std::string recipe;
+  std::vector<std::string> sets;
+  std::string run_dir;
+  std::string device = "cpu";
+  int threads = 0;
+  int64_t step = 0;
+  int64_t rows = -1;  // all
+  std::string html;   // a file; "": no page
+  bool json = false;
+  bool logprobs = false;
+  std::string color = "auto";
+  int width = 0;  // 0: the terminal's
+};
+
+PackTextStyle text_style(const InspectArguments& arguments) {
+  const ConsoleTraits traits = console_traits(STDOUT_FILENO);
+  PackTextStyle style{traits.colors, arguments.width > 0 ? arguments.width : traits.width};
+  if (arguments.color == "always") style.colors = terminal_colors();
+  if (arguments.color == "never") style.colors = ColorDepth::kNone;
+  return style;
+}
+
+void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+void add_inspect_arguments(CLI::App& app, InspectArguments& arguments) {
+  add_recipe_options(app, {arguments.recipe, arguments.sets, arguments.run_dir, arguments.device,
+                           arguments.threads});
+  app.add_option("--step", arguments.step, "which step, counted from 0 (0)")
+      ->check(whole_number(0));
+  app.add_option("--rows", arguments.rows, "only the first rows of the step (all)")
+      ->check(whole_number(1));
+  app.add_option("--html", arguments.html,
+                 "write one self-contained page to this file; - is standard output");
+  app.add_flag("--json", arguments.json, "one object a pack");
+  app.add_flag("--logprobs", arguments.logprobs,
+               "log-probs of every token under the policy and its reference; loads the weights");
+  app.add_option("--color", arguments.color, "auto, always or never (auto: on a terminal)")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_option("--width", arguments.width, "columns of a line (the terminal's)")
+      ->check(whole_number(1));
+}
+
+void write_inspected(const InspectArguments& arguments, const std::vector<InspectedStep>& sets) {
+  if (!arguments.html.empty()) {
+    const std::string page = pack_page(sets);
+    if (arguments.html == "-") {
+      put(page);
+    } else {
+      write_file_atomic(arguments.html, page);
+      std::fprintf(stderr, "%s: written; open it in a browser\n",
+                   shown_text(arguments.html).c_str());
+    }
+  }
+  for (const InspectedStep& step : sets) {
+    if (arguments.json) {
+      for (const InspectedPack& pack : step.packs) put(dump_json(pack_json(step, pack)) + "\n");
+    } else if (arguments.html.empty()) {
+      if (&step != &sets.front()) put("\n");
+      put(step_text(step, text_style(arguments)));
+    }
+  }
+}
+
+[[noreturn]] void throw_beyond(int64_t step, int64_t steps) {
+  throw UsageError(fmt::format("--step {} is beyond the data: the recipe has {} step{}, 0 to {}",
+                               step, steps, steps == 1 ? "" : "s", steps - 1));
+}
 
 // Throws what ended the recipe, or that it ended without a loop.
 void require_pause(LookSession& look) {
@@ -98,68 +175,6 @@ std::vector<InspectedStep> inspect_sets(LookSession& look, const InspectArgument
   return sets;
 }
 
-// Notes what the name of a policy's model stands for; false if that may change unseen.
-bool note_model(LoopNote& note, const Policy& policy, const Json* name) {
-  if (name == nullptr || !name->is_string()) return false;
-  const std::string model = name->as_string();
-  // The name of a model is no folder, and a folder is no adapter's.
-  const std::string adapter = model + "/adapter_config.json";
-  if (std::filesystem::exists(adapter)) return false;
-  note.absent = {adapter};
-  if (std::filesystem::exists(model)) return true;
-  note.absent.push_back(model);
-  // A name of `xrun models` is one folder; what a repository's name stands for may move on.
-  return policy.dir().parent_path() == cache_root() / "models";
-}
-
-// What the packs of the first loop depend on, if that can be told: the text of the recipe and its
-// modules, the model's folder, and its sets.
-std::optional<LoopNote> note_of(LookSession& look) {
-  const LoopPause& pause = *look.pause();
-  const RecipeContext& context = look.recipe().context();
-  const std::shared_ptr<Policy> policy = look.policy();
-  LoopNote note;
-  note.notices = look.session().notices;
-  note.steps = pause.loop->steps;
-  note.max_tokens = pause.loop->max_tokens;
-  note.model = policy->dir();
-  note.tokenizer = policy->tokenizer()->digest();
-  bool whole = !policy->loaded() && pause.loop->first_step == 0;
-  note.files = {{context.options.recipe, hash_hex(context.text.text)}};
-  for (const LoadedModule& module : context.modules) {
-    if (module.path != "xrun") note.files.emplace_back(module.path, module.hash);
-  }
-  for (const auto& [file, hash] : note.files) {
-    const std::string text = read_file(file);
-    whole = whole && hash_hex(text) == hash && depends_on_itself(text);
-  }
-  const std::string config = policy->dir() / "config.json";
-  note.files.emplace_back(config, hash_hex(read_file(config)));
-  if (!whole || !note_model(note, *policy, context.config.find("model"))) return std::nullopt;
-  for (const StepSource& source : pause.loop->sources) {
-    whole = whole && source.data->note != nullptr && source.data->policy == policy;
-    if (!whole) return std::nullopt;
-    SetNote set = *source.data->note;
-    set.window = source.data->set.window_length();
-    note.sources.push_back(
-        {source.data->name, std::move(set), source.plan, source.data->set.fingerprint()});
-  }
-  return note;
-}
-
-// Remembers the loop for the next time; that it cannot be is no matter.
-void remember(LookSession& look, const InspectArguments& arguments) {
-  try {
-    if (const auto note = note_of(look)) {
-      keep_loop_note(cache_root(), loop_note_key(arguments), *note);
-    }
-  } catch (const Interrupted&) {
-    throw;
-  } catch (const std::exception&) {
-    return;
-  }
-}
-
 RecipeOptions recipe_options(const InspectArguments& arguments) {
   RecipeOptions options;
   options.recipe = arguments.recipe;
@@ -174,14 +189,17 @@ RecipeOptions recipe_options(const InspectArguments& arguments) {
 
 int command_inspect(int argc, char** argv) {
   InspectArguments arguments;
-  CLI::App app("", "xrun inspect");  // its help is the light way's
+  CLI::App app("Shows the packs of a step as they will train: tokens, weights, roles, rows.",
+               "xrun inspect");
   add_inspect_arguments(app, arguments);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  if (arguments.html == "-" && arguments.json) {
+    throw UsageError("--html - and --json both write to standard output; give --html a file");
+  }
   if (arguments.device == "cuda") load_cuda_plugin();
   warn_of_threads(arguments.threads);
   const auto look = start_look(recipe_options(arguments), console_on(stderr));
   require_pause(*look);
-  remember(*look, arguments);
   if (!arguments.logprobs) {  // what lies between two loops evaluates and samples without weights
     look->session().stand_in =
         std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kSeed), at::kDouble);
