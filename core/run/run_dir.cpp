@@ -12,7 +12,6 @@
 #include "core/base/error.h"
 #include "core/run/checkpoint.h"
 #include "core/run/environment.h"
-#include "core/run/record/hand_changes.h"
 #include "core/run/metrics_log.h"
 #include "core/run/record/run_files.h"
 
@@ -203,12 +202,10 @@ void RunDir::compare(const RunIdentity& before) {
                path_.string(), list);
     notices_.push_back(fmt::format("resuming by --force with changes:\n{}", list));
   }
-  if (const std::string by_hand = hand_changes_text(record_); !by_hand.empty() && !finished()) {
+  if (is_interactive(record_) && !finished()) {
     notices_.push_back(
-        fmt::format("this run was changed by hand at a prompt {}; what was changed is not in the "
-                    "recipe, so from here on the recipe's own values train (log.txt has what was "
-                    "typed)\n",
-                    by_hand));
+        "a prompt was opened in this run: what was typed there is in log.txt and not in the "
+        "recipe, so from here on the recipe's own values train\n");
   }
   const auto machine = find_differences(before.machine, identity_.machine, "machine");
   if (!machine.empty()) {

@@ -21,6 +21,7 @@ namespace xrun {
 
 class LogprobColumn;
 class Model;
+class ModelStandIn;
 class Policy;
 
 // A reference. Until the policy's next update it shares the policy's storage and forward
@@ -51,6 +52,10 @@ class Reference : public LogprobSource {
   // From the column, computing what is missing. Never has a gradient. Throws Error if the folder's
   // weights are no longer those that the policy started from.
   at::Tensor logprob(const View& view) override;
+
+  // As Policy::set_stand_in.
+  void set_stand_in(std::shared_ptr<ModelStandIn> source) { stand_in_ = std::move(source); }
+  const std::shared_ptr<ModelStandIn>& stand_in() const { return stand_in_; }
 
   // The weights that answer now: the policy's own while they are the same, else the frozen ones,
   // which load if they are not there yet. Throws Error as logprob does.
@@ -98,6 +103,7 @@ class Reference : public LogprobSource {
   at::Tensor column_values(const View& view);
 
   std::shared_ptr<Policy> policy_;
+  std::shared_ptr<ModelStandIn> stand_in_;
   std::filesystem::path weights_;
   std::string digest_;
   int64_t updates_;

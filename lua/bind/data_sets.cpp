@@ -77,7 +77,7 @@ int split_set(DataHandle& self, lua_State* L) {
   const SplitBy by = parse_split_by(options.get<std::string>("by", "row"));
   auto [train, valid_set] = self.set.split(fraction, by);
   if (fraction > 0 && valid_set.size() == 0) {
-    session_of(L).notices.push_back(fmt::format(
+    session_of(L).notices.add(fmt::format(
         "valid.fraction = {} holds out nothing: {} has 1 row, which is trained (rows of a .txt "
         "file "
         "are parted by blank lines); valid.data = {{ {{ path = ... }} }} takes other files",

@@ -3,7 +3,7 @@
 #include "core/base/error.h"
 #include "core/data/packs/mixture.h"
 #include "core/data/rows/row_encoder.h"
-#include "lua/bind/batch_sizes.h"
+#include "lua/bind/data_handle.h"
 #include "lua/state/field_check.h"
 #include "lua/bind/recipe.h"
 

@@ -6,13 +6,11 @@
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
-#include "lua/bind/dtype_setting.h"
-#include "lua/bind/gemm_setting.h"
+#include "lua/bind/compute_type.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/modules.h"
-#include "lua/bind/retried.h"
+#include "lua/bind/run_hooks.h"
 #include "lua/bind/run_loop.h"
-#include "lua/bind/run_methods.h"
 #include "lua/state/args.h"
 
 namespace xrun {
@@ -106,7 +104,7 @@ RunSettings read_settings(lua_State* L) {
   settings.save_every = config_whole(L, "save.every", settings.save_every);
   settings.save_keep = config_whole(L, "save.keep", settings.save_keep);
   settings.steps_limit = recipe_context(L).options.steps.value_or(-1);
-  settings.saves = recipe_context(L).options.purpose != RecipePurpose::kLook;
+  settings.saves = recipe_context(L).options.purpose != RecipePurpose::kPreview;
   return settings;
 }
 
@@ -128,27 +126,24 @@ void tie_state(lua_State* L, RunLoop& loop) {
 
 int make_run(lua_State* L) {
   Session& session = session_of(L);
-  if (recipe_context(L).options.purpose == RecipePurpose::kCache) {
-    session.already_finished = true;
-    throw Error("cached");
-  }
+  const RecipePurpose purpose = recipe_context(L).options.purpose;
+  if (purpose == RecipePurpose::kCache) return end_recipe(L);
   RunModels models;
   SavedObjects saved = read_objects(L, 2, models);
-  RunDir dir = session.run_dir ? std::move(*session.run_dir) : open_run_dir(L);
-  session.run_dir.reset();
+  RunDir dir = session.folder.dir ? std::move(*session.folder.dir) : open_run_dir(L);
+  session.folder.dir.reset();
   if (dir.finished()) {
-    session.already_finished = true;
-    session.console->say(
-        fmt::format("{} is finished; there is nothing to resume (a larger steps or epochs goes on)",
-                    dir.path().string()));
-    throw Error("finished");
+    session.console->say(fmt::format(
+        "{} is finished; there is nothing to resume (larger steps or epochs continue it)",
+        dir.path().string()));
+    return end_recipe(L);
   }
-  // Weights that do not load are an error before the folder holds a run; to look needs none.
-  if (recipe_context(L).options.purpose != RecipePurpose::kLook) {
+  // Weights that do not load are an error before the folder holds a run; a preview needs none.
+  if (purpose != RecipePurpose::kPreview) {
     if (!models.optimizers.empty()) check_before_load(models);
     for (const auto& policy : models.policies) policy->model();
   }
-  if (!session.date.empty()) dir.record().set("date", session.date);
+  if (!session.data.date.empty()) dir.record().set("date", session.data.date);
   keep_dtype(L, dir);
   keep_measured(L, dir);
   auto loop = std::make_shared<RunLoop>(
@@ -158,7 +153,7 @@ int make_run(lua_State* L) {
   loop->optimizers = std::move(models.optimizers);
   tie_state(L, *loop);
   session.run = loop;
-  for (const Session::Input& input : session.inputs) loop->check(input);
+  for (const SessionInputs::Input& input : session.data.inputs) loop->check(input);
   LuaState::of(L).may_interrupt = [loop = loop.get()] { return loop->run().may_interrupt_now(); };
   push(L, loop);
   return 1;
@@ -189,9 +184,9 @@ int push_export(RunLoop& loop, lua_State* L) {
   const auto policy = is_scorer ? nullptr : arg<std::shared_ptr<Policy>>(L, 2, "policy");
   Run& run = loop.run();
   const std::filesystem::path out = name ? run.dir().path() / *name : run.dir().hf();
-  // While a resume replays what is saved the weights are those of later: what was written stands. A
-  // run that is looked at leaves nothing.
-  const bool writes = !run.replaying() && loop.session().scratch == nullptr;
+  // While a resume replays saved steps the weights are those of a later step, so what was written
+  // stands. A preview leaves nothing.
+  const bool writes = !run.replaying() && !loop.session().previews();
   if (writes) is_scorer ? scorer->export_to(out) : policy->export_to(out);
   if (writes || run.replaying()) run.add_exported(out);
   push(L, out.string());
@@ -273,8 +268,8 @@ void open_run(LuaState& state) {
                   return 1;
                 })
       .tostring(describe_run);
-  make_retried(state, &class_info<RunLoop>, "evaluate");
-  make_retried(state, &class_info<RunLoop>, "sample");
+  make_waiting(state, &class_info<RunLoop>, "evaluate");
+  make_waiting(state, &class_info<RunLoop>, "sample");
   state.function("run", {{"cfg", "xrun.Config"}, {"objects", "table"}}, {"Run"},
                  "Opens the run's folder and restores `objects`, by name, when resuming: { policy "
                  "= policy, adamw = adamw }.",

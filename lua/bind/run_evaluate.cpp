@@ -14,12 +14,10 @@
 #include "core/train/evaluate.h"
 #include "core/train/random_scope.h"
 #include "lua/state/args.h"
-#include "lua/bind/batch_sizes.h"
-#include "lua/bind/host_model.h"
+#include "lua/bind/data_handle.h"
+#include "lua/bind/samples.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
-#include "lua/bind/run_methods.h"
-#include "lua/bind/samples.h"
 
 namespace xrun {
 
@@ -167,7 +165,7 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
                const SampleSettings& settings) {
   TextOptions text = settings.text;
   // A dry run has no model to answer with.
-  if (text.generate.max_new_tokens < 1 || run.session().stand_in != nullptr) return {};
+  if (text.generate.max_new_tokens < 1 || policy.stand_in() != nullptr) return {};
   const std::shared_ptr<Model> copy = host_model(L, policy);
   const int64_t most = text.generate.max_new_tokens * data.set.size();
   TaskProgress progress(*run.session().console, "answering " + data.name, "tokens");

@@ -2,6 +2,7 @@
 // The run behind a recipe's loop: reports, progress, phases and evaluation around core's Run.
 
 #include <functional>
+#include <lua.hpp>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,7 +14,6 @@
 #include "core/run/run.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
-#include "lua/bind/batch_sizes.h"
 #include "lua/bind/data_handle.h"
 #include "lua/state/lua_state.h"
 #include "lua/bind/memory_report.h"
@@ -27,7 +27,6 @@ struct StepSource {
   std::shared_ptr<DataHandle> data;
   StepPlan plan;
   std::shared_ptr<Batch> batch = nullptr;
-  std::shared_ptr<Batch> trained = nullptr;  // of the body before, where a prompt is in charge
 };
 
 // One `run:steps` loop over one or more sets. The first decides how many steps there are; the
@@ -66,7 +65,7 @@ class RunLoop {
   int64_t next_evaluation();
   void forget_evaluation() { --evaluations_; }  // the last one failed, and will be made again
   // Compares something that the run reads with what it was when the run began.
-  void check(const Session::Input& input);
+  void check(const SessionInputs::Input& input);
   // Keeps the batch of a loss that is not finite; throws the error with the place of both.
   [[noreturn]] void throw_with_batch(const NonFiniteLoss& error,
                                      std::span<const PackedBatch* const> packs,
@@ -92,7 +91,7 @@ class RunLoop {
   std::shared_ptr<Batch> make_batch(const StepLoop& loop, int64_t step, size_t source = 0) const;
   // The run, run.state too, is where it was before its last body, which next() opens again; what
   // the objects hold is the caller's to put back (Run::take_back).
-  void take_back(StepLoop& loop);
+  void take_back();
   // The loop whose body is open; null outside bodies.
   const StepLoop* open_loop() const { return run_->in_body() ? open_ : nullptr; }
   // Ends the open body and its loop for good.
@@ -143,5 +142,20 @@ class RunLoop {
   Metrics last_train_;
   std::optional<MemoryReport> memory_, fullest_;  // of the latest loop, and of the fullest one
 };
+
+// The plan of a loop's phase: its steps, and of each of its sets the fingerprint and how the loop
+// draws from it.
+PhasePlan phase_plan_of(const StepLoop& loop);
+
+// Ends the loop that a `break` has left, if one has: Lua does not say so, but no `for` walks over
+// it any more. Every method of a run that depends on the step calls it first.
+void leave_broken_loop(RunLoop& run, lua_State* L);
+
+// run:steps, what `for` walks over: pushes the iterator and its StepLoop.
+int run_steps(RunLoop& run, lua_State* L);
+// run:evaluate and run:sample: push Metrics. While a resume replays what is saved, those of the
+// first time.
+int run_evaluate(RunLoop& run, lua_State* L);
+int run_sample(RunLoop& run, lua_State* L);
 
 }  // namespace xrun

@@ -5,9 +5,8 @@
 #include "core/base/error.h"
 #include "core/config/config_field.h"
 #include "core/data/rows/ledger.h"
-#include "lua/bind/loop_pause.h"
+#include "lua/bind/run_hooks.h"
 #include "lua/bind/run_loop.h"
-#include "lua/bind/run_methods.h"
 #include "lua/state/args.h"
 #include "lua/state/field_check.h"
 
@@ -50,11 +49,10 @@ int end_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
              "of {{ batch, objective }}");
   lua_gc(L, LUA_GCCOLLECT, 0);  // handles of the body before; outside the step's hot part
   loop->thread = L;
-  pause_if_interrupted(L);
   if (!loop->begun) loop->first_step = run.run().step();
-  const bool waits = loop->passed || (!loop->begun && pauses_before_loops(L));
-  const bool ended = !waits && run.settle(*loop, run.read_state());
-  push(L, take_pause(L, loop, ended));
+  RunHooks* const hooks = run_hooks(L);
+  if (hooks == nullptr && !loop->passed) run.settle(*loop, run.read_state());
+  push(L, hooks != nullptr && hooks->between_bodies(L, loop));
   return 1;
 }
 
@@ -108,7 +106,7 @@ void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
     first.plan.epochs = 0;
     const std::string origin = recipe_context(L).config.origin("epochs");
     if (!origin.empty() && origin != "default") {
-      session_of(L).notices.push_back(
+      session_of(L).notices.add(
           fmt::format("steps = {} decides the length; epochs ({}) is not used", limit, origin));
     }
   }
@@ -128,7 +126,7 @@ void read_windows(lua_State* L, const BatchSizes& sizes, StepSource& source) {
   const int64_t window = source.data->set.window_length();
   source.plan.units = sizes.tokens / window;
   if (sizes.tokens % window == 0) return;
-  session_of(L).notices.push_back(fmt::format("batch.tokens = {} is {} windows of {} tokens",
+  session_of(L).notices.add(fmt::format("batch.tokens = {} is {} windows of {} tokens",
                                               count_text(sizes.tokens), source.plan.units,
                                               count_text(window)));
 }

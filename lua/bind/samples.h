@@ -2,6 +2,8 @@
 // Answers of a model to the prompts of a data set: made, kept in the run, shown before and after.
 
 #include <filesystem>
+#include <lua.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,5 +35,14 @@ std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, con
 // of them, each beside the answer of the earliest file there, if that is another step's.
 std::string keep_and_show(const std::filesystem::path& dir, int64_t step,
                           const std::vector<Sample>& samples, size_t count);
+
+class Model;
+class Policy;
+
+// A frozen copy on the host of a policy that lies on another device, with an adapter merged; null
+// of a policy of the CPU, whose own model decodes. Its products compute as `gemm` says for the CPU
+// (gemm_setting.h). The first copy of a session is said, with its size. Throws Error if the host
+// lacks the memory for it.
+std::shared_ptr<Model> host_model(lua_State* L, Policy& policy);
 
 }  // namespace xrun

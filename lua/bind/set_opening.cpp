@@ -16,9 +16,9 @@ namespace xrun {
 namespace {
 
 // What a resume compares: the content of the caches, and the settings that made them.
-Session::Input identity_of(const Session& session, const DataHandle& data) {
+SessionInputs::Input identity_of(const Session& session, const DataHandle& data) {
   size_t number = 1;
-  for (const Session::Input& input : session.inputs) number += input.kind == "data" ? 1 : 0;
+  for (const SessionInputs::Input& input : session.data.inputs) number += input.kind == "data" ? 1 : 0;
   Json identity(Json::Object{
       {"name", data.name}, {"digest", data.set.fingerprint()}, {"keys", data.set.key_documents()}});
   return {"data", std::to_string(number), fmt::format("data set {} ({})", number, data.name),
@@ -67,14 +67,14 @@ std::shared_ptr<const ChatTemplate> choose_template(lua_State* L, RowKind kind, 
       resolve_template(*policy.tokenizer(), setting.is_string() ? setting.as_string() : "auto",
                        template_date(session), allow_unmarked);
   policy.use_template(chosen.chat_template);  // an export carries it
-  add_notice(session, chosen.notice);
+  session.notices.add(chosen.notice);
   return chosen.chat_template;
 }
 
 void add_ledger(Session& session, const DataSet& set) {
-  session.ledger_text += set.ledger().text();
-  for (const SourceLedger& source : set.ledger().sources) session.ledger.sources.push_back(source);
-  for (const std::filesystem::path& dir : set.cache_dirs()) session.cache_dirs.push_back(dir);
+  session.data.ledger_text += set.ledger().text();
+  for (const SourceLedger& source : set.ledger().sources) session.data.ledger.sources.push_back(source);
+  for (const std::filesystem::path& dir : set.cache_dirs()) session.data.cache_dirs.push_back(dir);
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
                                ? sources[0].path
                                : fmt::format("{} and {} more", sources[0].path, sources.size() - 1);
   const auto chat_template = choose_template(L, kind, *policy, options, functions);
-  add_notice(session, policy->tokenizer()->notice());
+  session.notices.add(policy->tokenizer()->notice());
   BuildLines lines{{*session.console, "reading " + name, "%"},
                    {*session.console, "caching " + name, "rows"}};
   auto result = std::make_shared<DataHandle>(

@@ -1,5 +1,5 @@
 #pragma once
-// The prompt: reads chunks of Lua in a world of names, prints what they give, obeys colon commands.
+// The prompt: reads chunks of Lua in a environment of names, prints what they give, obeys colon commands.
 //
 // Names are looked for in this order: the suspended frame (PromptNames), what the prompt itself
 // defined, the verbs, the globals; but a verb hides the frame's name, such as the loop's own
@@ -20,7 +20,7 @@
 namespace xrun {
 
 class Prompt;
-struct PromptWorld;
+struct PromptEnvironment;
 
 // An input that begins with a colon: ":time CHUNK". `name` is spelt without the colon, `arguments`
 // as help shows it ("CHUNK", "[PATTERN]", "" none). `run` gets what follows the name, without
@@ -107,9 +107,7 @@ class Prompt {
   // Inputs that were evaluated without an error, in order; of the colon commands those that are
   // kept.
   const std::vector<std::string>& kept_inputs() const { return kept_inputs_; }
-  // Called with each input before it is evaluated, and afterwards with whether it failed: the log
-  // of a run under control. May be empty.
-  std::function<void(std::string_view input)> before_input;
+  // Called after each input with whether it failed; may be empty.
   std::function<void(std::string_view input, bool failed)> on_input;
 
  private:
@@ -124,7 +122,7 @@ class Prompt {
 
   LuaState& state_;
   std::shared_ptr<Console> console_;
-  PromptWorld& world_;
+  PromptEnvironment& environment_;
   std::vector<PromptCommand> commands_;
   std::vector<std::string> verb_names_;
   std::string script_;  // what a script has given so far, for excerpts

@@ -9,7 +9,7 @@
 #include "core/config/config_field.h"
 #include "core/config/lua_lexer.h"
 #include "core/config/lua_words.h"
-#include "lua/prompt/completion_ways.h"
+#include "lua/prompt/candidates.h"
 #include "lua/tensor/op_table.h"
 #include "lua/prompt/prompt.h"
 
@@ -103,7 +103,7 @@ Completions complete_command(const std::vector<PromptCommand>& commands, std::st
 }
 
 // Names that ":doc" and ":set" take and that are no Lua.
-void add_words(CompletionWays& completer, std::string_view command, std::string_view word) {
+void add_words(Candidates& completer, std::string_view command, std::string_view word) {
   if (command == ":doc" || command == ":help" || command == ":set") {
     for (const ConfigField& field : config_fields()) {
       if (field.path.starts_with(word)) completer.add(field.path, "config key");
@@ -117,7 +117,7 @@ void add_words(CompletionWays& completer, std::string_view command, std::string_
 }
 
 // What `word`, which begins at `begin` of the input, may become behind the chunk.
-Completions complete_word(CompletionWays& completer, std::string_view chunk, std::string_view word,
+Completions complete_word(Candidates& completer, std::string_view chunk, std::string_view word,
                           size_t begin) {
   const std::vector<LuaToken> tokens = lex_lua(chunk);
   const size_t end = tokens.size() - 1;  // without kEnd
@@ -145,7 +145,7 @@ Completions Prompt::complete(std::string_view text, size_t cursor) {
   const StackGuard guard(state_);
   const size_t blank = before.find(' ');
   if (before.starts_with(':') && blank == before.npos) return complete_command(commands_, before);
-  CompletionWays completer(state_, world_);
+  Candidates completer(state_, environment_);
   if (const auto string = open_string(before)) {
     completer.files(before.substr(*string));
     return {*string, completer.take()};

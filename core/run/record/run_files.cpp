@@ -175,6 +175,11 @@ void check_run_format(const Json& record, const fs::path& dir) {
                   dir.string(), format->as_int(), kRunFormat));
 }
 
+bool is_interactive(const Json& record) {
+  const Json* mark = record.find("interactive");
+  return mark != nullptr && mark->is_bool() && mark->as_bool();
+}
+
 int64_t steps_done(const RunFiles& run) {
   const Json* steps = run.record.find("steps");
   return steps != nullptr && steps->is_int() ? steps->as_int() : run.metrics.last_step + 1;

@@ -39,6 +39,9 @@ struct RunFiles {
   std::vector<std::string> notices;  // what is missing, damaged or was left out, a sentence each
 };
 
+// Whether a prompt was opened in the run: what was typed, which log.txt has, is in no recipe.
+bool is_interactive(const Json& record);
+
 // Bodies done: what run.json says of a run that ended, else one more than the last step logged.
 int64_t steps_done(const RunFiles& run);
 

@@ -10,9 +10,8 @@
 #include "core/train/batch.h"
 #include "core/train/objective_gradient.h"
 #include "core/train/unit_coupling.h"
-#include "lua/prompt/look.h"
+#include "lua/prompt/preview.h"
 #include "lua/bind/run_loop.h"
-#include "lua/bind/stand_in.h"
 #include "tools/commands/engine/check_recipe.h"
 
 namespace xrun {
@@ -178,16 +177,16 @@ bool takes_gradients_out(const std::string& recipe) {
 
 }  // namespace
 
-std::vector<Finding> dry_step_findings(LookSession& look) {
+std::vector<Finding> dry_step_findings(Preview& preview) {
   std::vector<Finding> findings;
-  const LoopPause pause = *look.pause();
-  const bool detaches = takes_gradients_out(look.recipe().context().text.text);
+  const LoopPause pause = *preview.pause();
+  const bool detaches = takes_gradients_out(preview.recipe().context().text.text);
   // It stays when the step is done: what follows a loop evaluates too.
   const auto stand_in =
       std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kSeed), at::kDouble);
-  look.session().stand_in = stand_in;
+  preview.session().models.stand_in(stand_in);
   bool stepped = false;
-  stand_in->on_step = [&](std::span<const StepPart> parts) {
+  preview.hooks().on_dry_step = [&](const std::vector<StepPart>& parts) {
     if (stepped) return;  // a second step of the body is of the same kind
     stepped = true;
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -200,11 +199,11 @@ std::vector<Finding> dry_step_findings(LookSession& look) {
       stand_in->clear();
     }
   };
-  look.state().service<PausePlan>().bodies = 1;
-  look.resume();
-  stand_in->on_step = {};
-  if (look.error() != nullptr) {
-    findings.push_back(error_finding("dry step", *look.error()));
+  preview.hooks().plan.bodies = 1;
+  preview.resume();
+  preview.hooks().on_dry_step = {};
+  if (preview.error() != nullptr) {
+    findings.push_back(error_finding("dry step", *preview.error()));
   } else {
     findings.insert(findings.begin(), step_finding(*pause.run, pause.step, stepped));
   }

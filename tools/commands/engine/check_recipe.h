@@ -9,7 +9,7 @@
 namespace xrun {
 
 class Config;
-class LookSession;
+class Preview;
 struct ErrorReport;
 struct LoopPause;
 struct Session;
@@ -25,7 +25,7 @@ Finding config_finding(const Config& config, bool all);
 std::vector<Finding> ledger_findings(const Session& session);
 
 // The template laws: held, or switched off; and what opening the data and the policy had to say.
-std::vector<Finding> template_findings(LookSession& look);
+std::vector<Finding> template_findings(Preview& preview);
 
 // The steps of the loop, the packs of its next one, and rows that fit into no micro-batch.
 std::vector<Finding> loop_findings(const LoopPause& pause);
@@ -35,6 +35,6 @@ Finding memory_finding(const LoopPause& pause);
 
 // One body of the loop on seeded stand-ins, and the gradient of each objective that it steps with.
 // The recipe is paused again afterwards, or failed.
-std::vector<Finding> dry_step_findings(LookSession& look);
+std::vector<Finding> dry_step_findings(Preview& preview);
 
 }  // namespace xrun

@@ -24,11 +24,11 @@
 #include "core/train/token_scores.h"
 #include "lua/bind/run_loop.h"
 #include "lua/prompt/inspect_loop.h"
-#include "lua/prompt/look.h"
+#include "lua/prompt/preview.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
-#include "tools/commands/recipe_options.h"
+#include "tools/commands/engine/recipe_arguments.h"
 
 namespace xrun {
 
@@ -37,11 +37,7 @@ namespace {
 constexpr uint64_t kSeed = 1;  // of log-probs that nobody sees
 
 struct InspectArguments {
-  std::string recipe;
-  std::vector<std::string> sets;
-  std::string run_dir;
-  std::string device = "cpu";
-  int threads = 0;
+  RecipeOptions recipe;
   int64_t step = 0;
   int64_t rows = -1;  // all
   std::string html;   // a file; "": no page
@@ -62,8 +58,7 @@ PackTextStyle text_style(const InspectArguments& arguments) {
 void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 void add_inspect_arguments(CLI::App& app, InspectArguments& arguments) {
-  add_recipe_options(app, {arguments.recipe, arguments.sets, arguments.run_dir, arguments.device,
-                           arguments.threads});
+  add_recipe_arguments(app, arguments.recipe);
   app.add_option("--step", arguments.step, "which step, counted from 0 (0)")
       ->check(whole_number(0));
   app.add_option("--rows", arguments.rows, "only the first rows of the step (all)")
@@ -106,21 +101,21 @@ void write_inspected(const InspectArguments& arguments, const std::vector<Inspec
 }
 
 // Throws what ended the recipe, or that it ended without a loop.
-void require_pause(LookSession& look) {
-  if (look.pause() != nullptr) return;
-  if (look.error() == nullptr) throw UsageError(look.no_loop_text());
-  if (look.error()->usage) throw UsageError(look.error()->text());
-  throw Error(look.error()->text());
+void require_pause(Preview& preview) {
+  if (preview.pause() != nullptr) return;
+  if (preview.error() == nullptr) throw UsageError(preview.no_loop_text());
+  if (preview.error()->usage) throw UsageError(preview.error()->text());
+  throw Error(preview.error()->text());
 }
 
 // Leaves loops until the one that has the step.
-const LoopPause& find_step(LookSession& look, int64_t step) {
+const LoopPause& find_step(Preview& preview, int64_t step) {
   for (;;) {
-    const LoopPause& pause = *look.pause();
+    const LoopPause& pause = *preview.pause();
     const int64_t end = pause.loop->first_step + pause.loop->steps;
     if (step < end) return pause;
-    if (look.next_loop()) continue;
-    if (look.error() != nullptr) require_pause(look);
+    if (preview.next_loop()) continue;
+    if (preview.error() != nullptr) require_pause(preview);
     throw_beyond(step, end);
   }
 }
@@ -144,7 +139,7 @@ void add_scores(InspectedPack& shown, const PackedBatch& pack, const std::vector
 }
 
 // Log-probs of the policy, and of its reference if the recipe has one.
-void score(LookSession& look, const StepSource& source, const LoopPause& pause, int64_t step,
+void score(Preview& preview, const StepSource& source, const LoopPause& pause, int64_t step,
            const std::vector<PackedBatch>& packs, InspectedStep& shown) {
   Policy& policy = *source.data->policy;
   BatchInfo info;
@@ -155,7 +150,7 @@ void score(LookSession& look, const StepSource& source, const LoopPause& pause, 
   for (InspectedPack& pack : shown.packs) {
     const PackedBatch& packed = packs[static_cast<size_t>(pack.index)];
     add_scores(pack, packed, token_scores(policy, packed, info), &InspectedToken::policy);
-    for (const auto& reference : look.session().references) {
+    for (const auto& reference : preview.session().models.references()) {
       if (reference->policy().get() != &policy) continue;
       add_scores(pack, packed, token_scores(*reference, packed, info), &InspectedToken::reference);
       break;
@@ -164,25 +159,15 @@ void score(LookSession& look, const StepSource& source, const LoopPause& pause, 
 }
 
 // The step's share of each set of the loop that has it.
-std::vector<InspectedStep> inspect_sets(LookSession& look, const InspectArguments& arguments) {
-  const LoopPause& pause = find_step(look, arguments.step);
+std::vector<InspectedStep> inspect_sets(Preview& preview, const InspectArguments& arguments) {
+  const LoopPause& pause = find_step(preview, arguments.step);
   std::vector<InspectedStep> sets =
-      inspect_loop(pause, arguments.recipe, arguments.step, arguments.rows);
+      inspect_loop(pause, arguments.recipe.recipe, arguments.step, arguments.rows);
   for (size_t i = 0; arguments.logprobs && i < sets.size(); ++i) {
-    score(look, pause.loop->sources[i], pause, arguments.step,
+    score(preview, pause.loop->sources[i], pause, arguments.step,
           pause.run->packs(*pause.loop, arguments.step, i), sets[i]);
   }
   return sets;
-}
-
-RecipeOptions recipe_options(const InspectArguments& arguments) {
-  RecipeOptions options;
-  options.recipe = arguments.recipe;
-  options.sets = arguments.sets;
-  options.run_dir = arguments.run_dir;
-  options.device = arguments.device;
-  options.threads = arguments.threads;
-  return options;
 }
 
 }  // namespace
@@ -196,17 +181,17 @@ int command_inspect(int argc, char** argv) {
   if (arguments.html == "-" && arguments.json) {
     throw UsageError("--html - and --json both write to standard output; give --html a file");
   }
-  if (arguments.device == "cuda") load_cuda_plugin();
-  warn_of_threads(arguments.threads);
-  const auto look = start_look(recipe_options(arguments), console_on(stderr));
-  require_pause(*look);
+  if (arguments.recipe.device == "cuda") load_cuda_plugin();
+  warn_of_threads(arguments.recipe.threads);
+  const auto preview = open_preview(arguments.recipe, console_on(stderr));
+  require_pause(*preview);
   if (!arguments.logprobs) {  // what lies between two loops evaluates and samples without weights
-    look->session().stand_in =
-        std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kSeed), at::kDouble);
+    preview->session().models.stand_in(
+        std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kSeed), at::kDouble));
   }
-  const std::vector<InspectedStep> sets = inspect_sets(*look, arguments);
-  for (const std::string& notice : look->session().notices) {
-    look->session().console->say(notice);
+  const std::vector<InspectedStep> sets = inspect_sets(*preview, arguments);
+  for (const std::string& notice : preview->session().notices.lines) {
+    preview->session().console->say(notice);
   }
   write_inspected(arguments, sets);
   return 0;
