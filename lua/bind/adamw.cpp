@@ -93,7 +93,7 @@ std::vector<StepPart> read_parts(lua_State* L, int* next) {
   return parts;
 }
 
-// Keeps the batch of a loss that is not finite, and says where.
+// Saves the batch of a non-finite loss and reports the file.
 [[noreturn]] void save_and_rethrow(lua_State* L, const NonFiniteLoss& error,
                                    const std::vector<StepPart>& parts) {
   const auto& run = session_of(L).run;

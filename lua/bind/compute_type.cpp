@@ -27,7 +27,7 @@ c10::ScalarType own_type(const std::string& device) {
   return device == "cpu" ? c10::ScalarType::Float : c10::ScalarType::BFloat16;
 }
 
-// Nothing if no run is resumed, or one that had not begun.
+// Returns nothing without a resumed run, or if it had not begun.
 std::optional<c10::ScalarType> type_of_run(const RunDir* dir) {
   if (dir == nullptr || !dir->resuming()) return std::nullopt;
   const Json& record = dir->record();
@@ -69,7 +69,7 @@ namespace {
 
 constexpr const char* kGemm = "gemm";
 
-// What this recipe's models chose, as run.json has it.
+// The choices of this recipe's models, in the form of run.json.
 struct Measured {
   Json json;
 };
@@ -94,15 +94,15 @@ void set_choice(Json& measured, const std::string& shape, const Json& choice) {
   measured.set(kGemm, std::move(all));
 }
 
-// What the run that is resumed computed in; nothing if this is none or its record has no sound
-// choice, which is said.
+// The type that the resumed run computed in; nothing without one, or with a notice if its record has no
+// valid choice.
 std::optional<GemmChoice> choice_of_run(Session& session, const std::string& shape) {
   const RunDir* dir = run_dir_of(session);
   if (dir == nullptr || !dir->resuming()) return std::nullopt;
   const Json* measured = dir->record().find("measured");
   const Json* all = measured == nullptr ? nullptr : measured->find(kGemm);
   if (all == nullptr || !all->is_object()) {
-    session.notices.add(fmt::format("{}: measured.gemm is {}; products are chosen anew, so the last "
+    session.notices.add(fmt::format("{}: measured.gemm is {}; products are chosen again, so the last "
                     "digits may differ",
                     dir->file("run.json").string(), all == nullptr ? "missing" : "no object"));
     return std::nullopt;
@@ -112,7 +112,7 @@ std::optional<GemmChoice> choice_of_run(Session& session, const std::string& sha
   try {
     return gemm_from_json(*choice);
   } catch (const Error& error) {
-    session.notices.add(fmt::format("{}: measured.gemm cannot be used: {}; it is chosen anew, so "
+    session.notices.add(fmt::format("{}: measured.gemm cannot be used: {}; it is chosen again, so "
                                     "the last digits may differ",
                                     dir->file("run.json").string(), error.what()));
     return std::nullopt;
@@ -155,7 +155,7 @@ GemmType read_gemm(lua_State* L, const ModelConfig& config, c10::ScalarType dtyp
     return GemmType::kStorage;
   }
   if (wanted != "auto") return narrow ? GemmType::kStorage : GemmType::kFloat;
-  // What is measured is the CPU; a GPU multiplies what it is given.
+  // Only the CPU is measured; a GPU multiplies in the storage type.
   if (!device.is_cpu()) return GemmType::kStorage;
   // Caches of data need no products.
   if (context.options.purpose == RecipePurpose::kCache) return GemmType::kStorage;

@@ -11,25 +11,25 @@ namespace xrun {
 
 class RunDir;
 
-// Reads `dtype`. Where it is not set, the run that is resumed keeps the type it began in, whatever
-// device it goes on on, with a notice where that is not the device's own: fp32 of the CPU, bf16 of
-// a GPU. Throws Error where run.json says no type.
+// Reads `dtype`. If it is not set, a resumed run keeps the type it began in on any device, with a
+// notice if that is not the device's default: fp32 on the CPU, bf16 on a GPU. Throws Error if run.json
+// has no type.
 c10::ScalarType read_dtype(lua_State* L);
 
-// Writes the type into the record of a folder's run, unless the configuration says it.
+// Writes the type into the run's record, unless the configuration sets it.
 void keep_dtype(lua_State* L, RunDir& dir);
 
 class RunDir;
 struct ModelConfig;
 
-// Reads `gemm` for a model on a device. "auto" of bf16 weights on the CPU takes what run.json has
-// of a run that is resumed, else chooses (gemm_choice.h), notes it for run.json and for the report
-// before step 0. Throws UsageError if products are to be bf16 and weights fp32.
+// Reads `gemm` for a model on a device. For bf16 weights on the CPU "auto" takes the choice that
+// run.json has of a resumed run, else measures (gemm_choice.h) and records the choice for run.json and
+// the report before step 0. Throws UsageError for bf16 products of fp32 weights.
 GemmType read_gemm(lua_State* L, const ModelConfig& config, c10::ScalarType dtype,
                    c10::Device device);
 
-// Writes what was measured into the record of a folder's run; a notice says where a run that is
-// resumed had other values.
+// Writes the measured choices into the run's record; a notice names those that differ from a resumed
+// run's.
 void keep_measured(lua_State* L, RunDir& dir);
 
 }  // namespace xrun

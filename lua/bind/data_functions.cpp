@@ -94,8 +94,8 @@ namespace {
 
 constexpr const char* kFunctionOptions[] = {"filter", "map", "template"};
 
-// Whether the option on top of the stack is read here: any filter or map, a template that is no
-// name.
+// Returns true if the option on top of the stack holds functions: any filter or map, or a template that
+// is not a name.
 bool holds_functions(lua_State* L, std::string_view option) {
   return option == "template" ? lua_isfunction(L, -1) || lua_istable(L, -1) : !lua_isnil(L, -1);
 }

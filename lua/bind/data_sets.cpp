@@ -16,7 +16,7 @@ namespace xrun {
 
 namespace {
 
-// What is set for each source, so that it is no option of the whole.
+// Settings of a source are not options of the set.
 void refuse_source_options(lua_State* L, int i) {
   if (!lua_istable(L, i)) return;
   for (const char* name : {"path", "fields", "keep", "weight", "name"}) {
@@ -51,8 +51,8 @@ std::shared_ptr<DataHandle> part_of(const DataHandle& whole, DataSet set) {
   return std::make_shared<DataHandle>(std::move(part));
 }
 
-// Opens another set by the settings of this one. How its sources are mixed is of no account: an
-// evaluation takes every row once.
+// Opens another set with the settings of this one. Its mixture is ignored: an evaluation takes every
+// row once.
 std::shared_ptr<DataHandle> open_valid(const DataHandle& self, lua_State* L, const Json& data) {
   Json options = self.options;
   options.set("mixture", Json::object());

@@ -130,7 +130,7 @@ int open_policy(lua_State* L) {
   return 1;
 }
 
-// A batch is scored whole and without gradient; a view is scored in the step's forward.
+// A batch is scored whole and without gradient; a view in the step's forward.
 template <class Source>
 int score(Source& source, lua_State* L, bool by_token) {
   at::Tensor result;
@@ -145,7 +145,7 @@ int score(Source& source, lua_State* L, bool by_token) {
   return 1;
 }
 
-// Prototyping: every logit of the view's loss rows, said with its memory each time it grows.
+// For prototyping: every logit of the view's loss rows. The memory is reported whenever it grows.
 int push_logits(Policy& policy, lua_State* L) {
   const View view = read_view(L, 2);
   Model& model = policy.model();

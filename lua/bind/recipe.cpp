@@ -1,5 +1,5 @@
-// A recipe runs as a coroutine, so that a command may look at it between steps. An error leaves the
-// coroutine's stack standing; the report is made from there.
+// A recipe runs as a coroutine, so that it can be paused between steps. An error leaves the stack of
+// the coroutine intact; the report is made from it.
 
 #include "lua/bind/recipe.h"
 
@@ -25,8 +25,8 @@ struct ContextSlot {
   throw LuaError(std::move(report));
 }
 
-// What stands behind the text of a recipe that is looked at: at its end it is paused once more, so
-// that its names can be read. It does not fit behind a `return`.
+// Appended to the text of a preview, which pauses once more at its end so that its names can be read.
+// Not valid after a `return`.
 constexpr const char* kAtEnd = "\ndo (...)() end";
 
 int wait_at_end(lua_State* L) {

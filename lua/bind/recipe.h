@@ -16,8 +16,8 @@
 
 namespace xrun {
 
-// How far a recipe runs: to its end; to its xrun.run, with its data cached; or under control of a
-// prompt or command, with its run in a temporary folder (lua/prompt/preview.h).
+// A recipe runs to its end; to its xrun.run, with its data cached; or under the control of a prompt or
+// command, with its run in a temporary folder (lua/prompt/preview.h).
 enum class RecipePurpose { kTrain, kCache, kPreview };
 
 // The name of a recipe for a prompt without one.
@@ -47,7 +47,7 @@ struct LoadedModule {
   std::string hash;  // of its bytes
 };
 
-// What bindings may ask about the recipe that runs in their state.
+// The recipe that runs in a state, for bindings.
 struct RecipeContext {
   RecipeOptions options;
   RecipeText text;
@@ -88,7 +88,7 @@ class Recipe {
   // that is bad usage), Interrupted.
   bool resume();
   bool done() const { return done_; }  // it has ended, by itself or by an error
-  // What it ended by, if that was an error; null otherwise.
+  // The error that ended it, or null.
   const std::exception_ptr& failure() const { return failure_; }
   // Whether a preview is suspended behind its last line, where its names can still be read.
   bool at_end();

@@ -1,4 +1,4 @@
-// xrun.run: the loop of a recipe, what it logs, evaluates, shows, exports.
+// xrun.run and the Run class: the loop of a recipe, its log, evaluations, samples and exports.
 
 #include <algorithm>
 
@@ -57,15 +57,15 @@ SavedObjects read_objects(lua_State* L, int i, RunModels& models) {
   return saved;
 }
 
-// A bad value is refused at the line that sets a new name; an old name's new value and nested
-// tables are looked at when the body ends.
+// A bad value is rejected at the line that sets a new name; new values of old names and nested tables
+// are checked when the body ends.
 int set_state(lua_State* L) {
   check_state_value(L, 3, lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "");
   lua_rawset(L, 1);
   return 0;
 }
 
-// run.state: a plain table, as it was saved.
+// run.state: a plain table with the saved values.
 std::shared_ptr<LuaRef> push_state(lua_State* L, const Json& saved) {
   const StackGuard guard(L);
   push(L, saved.is_object() ? saved : Json::object());
@@ -82,7 +82,7 @@ std::shared_ptr<LuaRef> push_state(lua_State* L, const Json& saved) {
   return std::make_shared<LuaRef>(L, lua_gettop(L));
 }
 
-// Makes the table at index i hold what was saved and nothing else.
+// Replaces the contents of the table at index i by the saved values.
 void fill_state(lua_State* L, int i, const Json& saved) {
   push(L, saved.is_object() ? saved : Json::object());
   const int source = lua_gettop(L);
@@ -108,7 +108,7 @@ RunSettings read_settings(lua_State* L) {
   return settings;
 }
 
-// run.state is a table of the recipe, read at a checkpoint and filled when the run goes on.
+// run.state is a table of the recipe: read at a checkpoint, filled when a run is resumed.
 void tie_state(lua_State* L, RunLoop& loop) {
   LuaState& owner = LuaState::of(L);
   loop.state_ref = push_state(L, loop.run().state());
@@ -159,7 +159,7 @@ int make_run(lua_State* L) {
   return 1;
 }
 
-// The run's folders that hold something else; hf is where an export without a name goes.
+// Folders of the run that hold something else; an export without a name goes to hf.
 constexpr const char* kOwnFolders[] = {"checkpoints", "reference", "samples", "tb"};
 
 void check_export_name(const std::string& name) {

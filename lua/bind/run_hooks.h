@@ -1,5 +1,5 @@
 #pragma once
-// Where a prompt attaches to a run. A run without hooks trains straight through.
+// The interface by which a prompt attaches to a run. A run without hooks trains straight through.
 
 #include <lua.hpp>
 #include <memory>

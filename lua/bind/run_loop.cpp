@@ -81,7 +81,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   for (const StepSource& source : loop.sources) source.data->set.check_fits(loop.max_tokens);
   const StepSource& first = loop.sources.front();
   const DataSet& set = first.data->set;
-  // Of a loop by steps the stream goes on behind the last one.
+  // With a given number of steps the stream continues past the last one.
   const int64_t last = first.plan.epochs == 0 || loop.steps == 0
                            ? first.plan.units
                            : std::ssize(set.step_units(first.plan, loop.steps - 1));
@@ -181,7 +181,7 @@ std::shared_ptr<Batch> RunLoop::make_batch(const StepLoop& loop, int64_t step,
 std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
   settle(loop, state);
   const std::optional<Body> body = run_->begin_body(state);
-  // A look saves nothing, and its own text says so.
+  // A preview saves nothing and has its own text.
   if (!session_.previews()) set_stopping_text(body ? kStoppingStep : kStopping);
   if (!body) {
     progress_->finish();

@@ -14,7 +14,7 @@ namespace xrun {
 
 namespace {
 
-// What a resume compares of a set and of how a loop draws from it.
+// A resume compares the set and the way in which a loop draws from it.
 Json identity_of(const StepSource& source) {
   const DataSet& set = source.data->set;
   const StepPlan& plan = source.plan;
@@ -43,8 +43,8 @@ PhasePlan phase_plan_of(const StepLoop& loop) {
 
 namespace {
 
-// A checkpoint holds what is trained and the moments of it. When one is written those that are kept
-// are still there.
+// A checkpoint holds the trained weights and their moments. Those that are kept are still there while
+// the next one is written.
 int64_t checkpoint_bytes(const RunModels& models) {
   int64_t bytes = 0;
   for (const auto& policy : models.policies) {
@@ -69,8 +69,7 @@ int64_t checkpoints_at_once(int64_t steps, int64_t every, int64_t keep) {
 
 }  // namespace
 
-// A resumed run has its kept checkpoints already, so that one more must fit. One that is looked at
-// keeps nothing.
+// A resumed run has its checkpoints already, so only one more must fit. A preview keeps none.
 void RunLoop::check_disk(const StepLoop& loop) const {
   if (session_.previews()) return;
   if (optimizers.empty() || loop.steps <= run_->resume_step() - run_->step()) return;
@@ -82,7 +81,7 @@ void RunLoop::check_disk(const StepLoop& loop) const {
   check_disk_space(run_->dir().path(), count * checkpoint_bytes({policies_, optimizers}));
 }
 
-// A loop that a resume skips whole takes nothing.
+// A loop that a resume skips entirely needs no memory.
 void RunLoop::plan_memory(const StepLoop& loop) {
   measure_memory();
   memory_.reset();
@@ -97,7 +96,7 @@ MemoryReport RunLoop::plan_of(const StepLoop& loop) const {
   return MemoryReport::plan({policies_, optimizers, session_.models.references()}, loop);
 }
 
-// xrun.run has loaded them, but of a recipe that is looked at; a dry run needs none.
+// xrun.run has loaded them, except in a preview; a dry run needs none.
 void RunLoop::load_weights() {
   const bool loaded = std::all_of(policies_.begin(), policies_.end(),
                                   [](const auto& policy) { return policy->loaded(); });
@@ -119,7 +118,7 @@ void RunLoop::keep_memory_after_error() noexcept {
     measure_memory();
     run_->dir().write_record();
   } catch (const std::exception&) {
-    // The figures are lost, as the error that ended the run is said already.
+    // The figures are lost; the error that ended the run is reported already.
   }
 }
 

@@ -24,7 +24,7 @@ namespace xrun {
 
 namespace {
 
-// Which steps a failed save leaves behind.
+// The steps that a failed save loses.
 std::string unsaved_text(const Run& run) {
   if (run.last_checkpoint().empty()) {
     return "nothing is saved; --resume starts from the beginning";
@@ -33,7 +33,7 @@ std::string unsaved_text(const Run& run) {
                      run.last_checkpoint().string());
 }
 
-// run.state as it is, or as it was when the body began if it holds what cannot be saved.
+// run.state now, or when the body began if a value in it cannot be saved.
 Json state_to_save(const RunLoop& loop, Console& console) {
   try {
     return loop.read_state();
@@ -43,13 +43,13 @@ Json state_to_save(const RunLoop& loop, Console& console) {
   }
 }
 
-// Where an interruption met the recipe: " at dpo.lua:37", or "".
+// The position of an interruption in the recipe: " at dpo.lua:37", or "".
 std::string place_text(lua_State* L) {
   const std::string place = interrupted_at(L);
   return place.empty() ? "" : " at " + place;
 }
 
-// Saves what there is and says so. `interrupted`: by a signal, so that the user need not edit.
+// Saves what it can and reports it. `interrupted`: by a signal, so the user need not edit the recipe.
 void save_after_error(lua_State* L, bool interrupted) {
   Session& session = session_of(L);
   Console& console = *session.console;
@@ -76,7 +76,7 @@ void save_after_error(lua_State* L, bool interrupted) {
   }
 }
 
-// The first error is what the user needs; a save that fails for another reason is said beside it.
+// The user needs the first error; a save that fails for another reason is reported beside it.
 [[noreturn]] void save_and_rethrow(lua_State* L) {
   const std::exception_ptr first = std::current_exception();
   std::string first_text;
@@ -103,8 +103,7 @@ void save_after_error(lua_State* L, bool interrupted) {
   std::rethrow_exception(first);
 }
 
-// The caches that a recipe's data are in: their folders, byte for byte unless on a terminal, or an
-// object each.
+// Prints the cache of each source: its folder, byte for byte unless on a terminal, or an object.
 void print_caches(const Session& session, bool json) {
   for (size_t s = 0; s < session.data.cache_dirs.size(); ++s) {
     const SourceLedger& source = session.data.ledger.sources[s];
@@ -126,7 +125,7 @@ int finish_caching(const Session& session, bool json) {
   return 0;
 }
 
-// A profile with what the processes before a resume counted; one that cannot be read begins anew.
+// The profile added to that of earlier processes of a resumed run; an unreadable one is replaced.
 Json whole_profile(const LineProfile& profile, const RunDir& dir, const std::filesystem::path& file,
                    Console& console) {
   Json now = profile.to_json();
@@ -134,12 +133,12 @@ Json whole_profile(const LineProfile& profile, const RunDir& dir, const std::fil
   try {
     return joined_profiles(read_json(file.string()), now);
   } catch (const Error& error) {
-    console.say(fmt::format("{}: {}; the profile begins anew", file.string(), error.what()));
+    console.say(fmt::format("{}: {}; the profile starts over", file.string(), error.what()));
     return now;
   }
 }
 
-// Writes what was counted so far into the run's folder, if a profile is taken.
+// Writes the profile so far into the run's folder, if one is taken.
 void keep_profile(const std::optional<LineProfile>& profile, Session& session) {
   const RunDir* dir = run_dir_of(session);
   if (!profile || dir == nullptr) return;

@@ -1,5 +1,4 @@
-// run:steps: the loop of a recipe. One loop is walked at a time; a loop that was left by `break` is
-// over, one that is still being walked may not hold another.
+// run:steps, the loop of a recipe. Loops do not nest: one that was left by `break` is over.
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
@@ -14,9 +13,8 @@ namespace xrun {
 
 namespace {
 
-// Calls `each` with the name and the loop of every local that holds one. What a `for` walks over is
-// a local, "(for state)", of its function while, and only while, its body runs. Returns whether one
-// call returned true.
+// Calls `each` with the name and the loop of every local that holds one, until it returns true; returns
+// that. The loop of a `for` is the local "(for state)" of its function exactly while its body runs.
 template <typename Each>
 bool any_local_loop(lua_State* L, const Each& each) {
   const StackGuard guard(L);

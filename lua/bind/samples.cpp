@@ -39,8 +39,7 @@ std::string one_line(std::string text) {
   return text.substr(0, end) + "...";
 }
 
-// What is asked: the row's own `prompt` column where it was kept, else the end of the prompt's
-// text.
+// The question: the row's `prompt` column if it is an extra column, else the end of the prompt's text.
 std::string question(const Sample& sample) {
   if (const Json* prompt = sample.kept.find("prompt"); prompt && prompt->is_string()) {
     return one_line(prompt->as_string());
@@ -123,7 +122,7 @@ std::string keep_and_show(const std::filesystem::path& dir, int64_t step,
 
 namespace {
 
-// The report that says notices may be over.
+// The opening report, which prints notices, may have been printed already.
 void say_since(Session& session, size_t notices) {
   for (size_t i = notices; i < session.notices.lines.size(); ++i) {
     session.console->say(session.notices.lines[i]);

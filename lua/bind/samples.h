@@ -1,5 +1,6 @@
 #pragma once
-// Answers of a model to the prompts of a data set: made, kept in the run, shown before and after.
+// Answers of a model to the prompts of a data set: sampled, written to the run, shown beside the
+// earliest ones.
 
 #include <filesystem>
 #include <lua.hpp>
@@ -23,11 +24,11 @@ struct Sample {
   std::string text;    // the answer, special tokens left out
   int64_t length = 0;  // its tokens, the stop token included
   std::string finish;  // "stop", "stop_string" or "length"
-  Json kept;           // the row's kept columns, an object
+  Json kept;           // the row's extra columns, an object
 };
 
-// Answers every prompt of the set, in its order, one sample each. Rows are the names of their
-// draws, so that an answer depends on its row and on the seed alone. Stop ids are the model's own.
+// Answers every prompt of the set, in its order, one sample each. The row keys the random numbers, so
+// an answer depends on its row and the seed only. Stop ids are the model's.
 std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
                                    TextOptions options);
 
@@ -39,10 +40,10 @@ std::string keep_and_show(const std::filesystem::path& dir, int64_t step,
 class Model;
 class Policy;
 
-// A frozen copy on the host of a policy that lies on another device, with an adapter merged; null
-// of a policy of the CPU, whose own model decodes. Its products compute as `gemm` says for the CPU
-// (gemm_setting.h). The first copy of a session is said, with its size. Throws Error if the host
-// lacks the memory for it.
+// Returns a frozen copy on the host of a policy that is on another device, with an adapter merged;
+// null for a policy on the CPU, whose own model decodes. Its products compute as `gemm` says for the
+// CPU (compute_type.h). The first copy of a session is reported with its size. Throws Error if the
+// host lacks the memory.
 std::shared_ptr<Model> host_model(lua_State* L, Policy& policy);
 
 }  // namespace xrun

@@ -1,6 +1,6 @@
 #pragma once
-// What the bindings of one recipe share, by owner: what is printed, what was opened, the models,
-// the run's folder and the run.
+// State shared by the bindings of one recipe, split by owner: notices, inputs, models, the run's folder
+// and the run.
 
 #include <cstdio>
 #include <filesystem>
@@ -45,7 +45,7 @@ struct SessionInputs {
   std::string date;  // the day that templates see, fixed when the run began; "" until one asks
 };
 
-// Where the run's files go.
+// The folder of the run, before and after xrun.run opens it.
 struct RunFolder {
   bool opens_early = false;               // at xrun.config, before any work
   std::unique_ptr<TemporaryDir> scratch;  // of a preview: its run lies there

@@ -15,7 +15,7 @@ namespace xrun {
 
 namespace {
 
-// What a resume compares: the content of the caches, and the settings that made them.
+// A resume compares the content of the caches and the settings that made them.
 SessionInputs::Input identity_of(const Session& session, const DataHandle& data) {
   size_t number = 1;
   for (const SessionInputs::Input& input : session.data.inputs) number += input.kind == "data" ? 1 : 0;
@@ -31,7 +31,7 @@ struct BuildLines {
   TaskProgress caching;
 };
 
-// What a set needs besides its rows.
+// The options of a set besides its rows.
 DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const Json& data,
                         const Json& options, const DataFunctions& functions, BuildLines& lines) {
   DataOptions result = read_data_options(L, kind, options, data);

@@ -1,4 +1,6 @@
-// xrun.template: messages to text and tokens, alone.
+// Chat templates as Lua functions, and xrun.template: messages to text and tokens, alone.
+
+#include "lua/bind/template.h"
 
 #include <atomic>
 #include <unordered_map>
@@ -18,7 +20,7 @@ namespace xrun {
 
 namespace {
 
-// What a function has spelled out so far.
+// The pieces that a function has written so far.
 struct Spelling {
   Rendering rendering;
 
@@ -64,7 +66,7 @@ void push_speller(lua_State* L) {
   method("train", "Data that is trained.", add_text<Origin::kMessage, true>);
   method("train_special", "The template's own text that is trained: the end of a turn.",
          add_text<Origin::kTemplate, true>);
-  // Nothing of one row may stay for the next: what is given is an empty table that reads from this.
+  // No state may pass from one row to the next: the function gets an empty table that reads this one.
   lua_newtable(L);
   lua_newtable(L);
   lua_pushvalue(L, -3);
@@ -97,9 +99,9 @@ struct Renderer {
   LuaRef function, speller;
 };
 
-class LuaTemplate : public ChatTemplate {
+class FunctionTemplate : public ChatTemplate {
  public:
-  explicit LuaTemplate(std::shared_ptr<const WorkerFunction> function)
+  explicit FunctionTemplate(std::shared_ptr<const WorkerFunction> function)
       : function_(std::move(function)) {
     static std::atomic<uint64_t> next{0};
     serial_ = next++;
@@ -144,7 +146,7 @@ class LuaTemplate : public ChatTemplate {
 
 std::shared_ptr<const ChatTemplate> make_lua_template(
     std::shared_ptr<const WorkerFunction> function) {
-  return std::make_shared<LuaTemplate>(std::move(function));
+  return std::make_shared<FunctionTemplate>(std::move(function));
 }
 
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-// A chat template written in Lua: a recipe's function that spells a conversation out.
+// A chat template as a Lua function of the recipe.
 
 #include <memory>
 

@@ -16,13 +16,13 @@ namespace xrun {
 
 namespace {
 
-// What the objective's argument stands for: pairs are seen through their chosen side, whose fields
-// (row, weight, kept columns) are the pair's own.
+// The view that stands for a micro-batch: for pairs the chosen side, whose fields (row, weight, extra
+// columns) are the pair's.
 View unit_view(MicroBatch& micro) {
   return micro.unit() == Unit::kPair ? micro.chosen() : micro.all();
 }
 
-// A view's or a batch's field: a list of strings for a kept column of them, else a tensor.
+// Pushes a field of a view or batch: a list for an extra column of strings, else a tensor.
 template <typename Fields>
 int push_field(const Fields& fields, const std::string& name, lua_State* L) {
   if (const auto strings = fields.strings(name)) {

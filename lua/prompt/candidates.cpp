@@ -104,7 +104,7 @@ void Candidates::files(std::string_view path) {
        !failed && at != end && seen < kMostFiles; at.increment(failed), ++seen) {
     std::string name = at->path().filename().string();
     const bool hidden = name.starts_with('.') && !word.starts_with('.');
-    // A name that a terminal could not show as it is cannot be typed either.
+    // A name that a terminal cannot show verbatim cannot be typed either.
     if (!name.starts_with(word) || hidden || shown_text(name) != name) continue;
     std::error_code unknown;
     if (at->is_directory(unknown)) name += '/';

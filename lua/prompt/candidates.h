@@ -1,5 +1,5 @@
 #pragma once
-// The ways to go on that a place in an input has, collected by what stands there.
+// Collects the candidates that may complete a word of an input.
 
 #include <lua.hpp>
 #include <optional>
@@ -38,7 +38,7 @@ class Candidates {
   std::vector<Completion> take();
 
  private:
-  // What a chain stands for: a value on the Lua stack (0: none), a class ("" unknown), "Tensor",
+  // The meaning of a chain: a value on the Lua stack (0: none), a class ("" unknown), "Tensor",
   // the module "xrun", "xrun.ops" and the namespaces in it.
   struct Meaning {
     int value = 0;

@@ -110,7 +110,7 @@ PromptEnvironment& prompt_environment(LuaState& state) {
 
 bool push_environment_name(lua_State* L, PromptEnvironment& environment, const std::string& name) {
   luaL_checkstack(L, 4, "no room for a name");
-  // Within a body the frame has a `step` and a `batch` of its own: the verbs stay what they are.
+  // Inside a body the frame has its own `step` and `batch`; the verbs keep their names.
   if (!is_verb(L, environment, name) && environment.names != nullptr && environment.names->read(L, name)) return true;
   return push_field(L, environment.own, name) || push_field(L, environment.verbs, name) || push_global(L, name);
 }

@@ -20,7 +20,7 @@ bool is_of_file(lua_State* L, lua_Debug& frame) {
 
 bool is_name(const char* name) { return name[0] != '\0' && name[0] != '('; }
 
-// Whether the `for` of a frame walks over a loop.
+// True if the `for` of a frame iterates over the loop.
 bool walks_over(lua_State* L, lua_Debug& frame, const StepLoop* loop) {
   const StackGuard guard(L);
   for (int n = 1; const char* name = lua_getlocal(L, &frame, n); ++n) {

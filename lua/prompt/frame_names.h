@@ -1,6 +1,6 @@
 #pragma once
 // The names that a suspended recipe's code sees: locals and upvalues of the function whose loop is
-// paused. What is assigned here the loop sees in its next body.
+// paused. The loop sees assignments in its next body.
 
 #include <lua.hpp>
 #include <string>
@@ -10,7 +10,7 @@ namespace xrun {
 
 struct StepLoop;
 
-// One name; of two locals of one name only the inner one is seen.
+// One name; an inner local hides an outer one.
 struct FrameName {
   enum class Kind { kLocal, kUpvalue, kKept };  // kept: of a frame that an error has ended
   std::string name;
@@ -19,7 +19,7 @@ struct FrameName {
 };
 
 // The names of one frame of a coroutine that is suspended (or that runs the caller). Valid until
-// the coroutine goes on. Holds nothing: read it anew after each resume.
+// the coroutine is resumed.
 class FrameNames {
  public:
   // No frame: no names.
@@ -27,7 +27,7 @@ class FrameNames {
   // The frame whose `for` walks over `loop`; with null, or if none does, the main chunk, or else
   // the first frame of a file.
   FrameNames(lua_State* thread, const StepLoop* loop);
-  // Those that keep_frame_names kept; none if it was not called.
+  // The names that keep_names_and_report kept; none if no error did.
   static FrameNames kept(lua_State* L);
 
   bool empty() const { return names_.empty(); }

@@ -18,7 +18,7 @@ namespace xrun {
 std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::string& recipe,
                                         int64_t step, int64_t rows = -1);
 
-// The rows that `:batch N` asks for. Throws Error if that is no number above 0.
+// Parses N of `:batch N`. Throws Error if it is not a number above 0.
 int64_t batch_rows(std::string_view text);
 
 // The same as text for a console (pack_text.h).
@@ -27,7 +27,7 @@ std::string loop_text(const LoopPause& pause, const std::string& recipe, int64_t
 
 class PausedRun;
 
-// A line a segment: where it comes from and how much of it is trained; of each set of the loop.
+// One line for each segment of each set of the loop: its row, tokens and trained tokens.
 std::string batch_text(PausedRun& paused);
 
 }  // namespace xrun

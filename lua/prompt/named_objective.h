@@ -1,5 +1,5 @@
 #pragma once
-// The objective that a recipe trains, found for a verb that was not given one.
+// Finds the objective that a recipe trains, for a verb without one.
 
 #include <lua.hpp>
 #include <string>
@@ -19,7 +19,7 @@ std::string objective_name(std::string_view recipe_text, int from_line = 1);
 // the name. Throws Error if there is neither.
 void push_objective(lua_State* L, PausedRun& paused, std::string* name);
 
-// The paused of a state. Throws Error if no recipe is paused at a prompt.
+// The paused run of a state. Throws Error if no recipe is paused at a prompt.
 PausedRun& paused_run_of(lua_State* L);
 
 }  // namespace xrun

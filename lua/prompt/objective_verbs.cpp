@@ -48,7 +48,7 @@ int rows_verb(lua_State* L) {
   auto data = at.loop->sources.front().data;
   if (options.has("of")) data = options.get<std::shared_ptr<DataHandle>>("of");
   const Tokenizer* tokenizer = data->policy == nullptr ? nullptr : data->policy->tokenizer().get();
-  // Of losses the high ones are suspicious, of margins and the like the low ones.
+  // High losses are suspicious, and low margins and rewards.
   ExtremeRows rows(by, most, options.get<bool>("highest", by == "loss"), tokenizer);
   const Objective listing = [&](MicroBatch& micro) {
     ObjectiveResult result = objective(micro);

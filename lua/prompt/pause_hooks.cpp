@@ -17,7 +17,7 @@ namespace xrun {
 
 namespace {
 
-// How long an interruption waits for a C function to return: no coroutine can be suspended in one.
+// Time that an interruption gives a C function to return: no coroutine can be suspended in one.
 constexpr double kCallbackPatienceS = 2;
 
 std::shared_ptr<const ErrorReport> interruption_report(lua_State* L) {

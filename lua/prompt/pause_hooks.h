@@ -18,8 +18,8 @@ namespace xrun {
 class Batch;
 class RunLoop;
 
-// Where a recipe is paused: its loop after the last body ended and before the next one begins; at
-// the end of the loop too. In a preview the first pause is before the loop begins
+// A pause of a recipe in its loop, after a body has ended and before the next one begins; at the end of
+// the loop too. In a preview the first pause is before the loop begins
 // (StepLoop::begun), so that no weights are loaded.
 struct LoopPause {
   std::shared_ptr<StepLoop> loop;
@@ -54,21 +54,21 @@ class PauseHooks : public RunHooks {
 
   Recipe& recipe() const { return recipe_; }
   Session& session() const { return session_of(recipe_.state()); }
-  // Where the recipe is paused; null while it runs, when it is done, or if it never reached a loop.
+  // The pause; null while the recipe runs, when it is done, or if it never reached a loop.
   const LoopPause* pause() const { return pause_.get(); }
   PausePlan plan;
 
   // Recipe::resume and Recipe::restart.
   bool resume();
   void restart(const std::string& text);
-  // Whether the recipe is a preview, not a run of the user's.
+  // True for a preview, false for a run of the user's.
   bool previews() const;
 
   // While a prompt is in charge, failed and interrupted calls wait, and the latest step and batch
   // are remembered.
   void take_charge();
   void leave_charge();
-  // What the latest adamw:step of the recipe was given.
+  // The arguments of the latest adamw:step of the recipe.
   struct LastStep {
     std::vector<std::shared_ptr<LuaRef>> objectives;
     int64_t step = -1;  // of its batch

@@ -68,7 +68,7 @@ void PausedRun::begin_loop() {
   if (!at.loop->begun) at.run->settle(*at.loop, at.run->read_state());
 }
 
-// What a step changes: what the run saves, and what else an optimizer of the recipe trains.
+// Everything a step changes: the objects that the run saves and whatever else an optimizer trains.
 SavedObjects PausedRun::changed_objects() {
   SavedObjects all = pause().run->run().saved();
   const auto add = [&all](const std::shared_ptr<Saveable>& object) {

@@ -26,7 +26,7 @@ class PausedRun {
   PauseHooks& hooks() { return hooks_; }
   Recipe& recipe() { return hooks_.recipe(); }
   Session& session() { return hooks_.session(); }
-  // Where the recipe is paused. Throws Error, with the way out, if it is not.
+  // The pause. Throws Error, with the fix, if the recipe is not paused.
   const LoopPause& pause();
   // Begins the loop where it has not begun: its report, plan and weights.
   void begin_loop();
@@ -43,14 +43,12 @@ class PausedRun {
   // Runs n bodies, or as many as there are; progress is shown. Returns what the last one logged.
   MetricTable go_on(int64_t n);
   bool stopped() const { return stopped_; }  // the last verb, by Ctrl-C between two bodies
-  // Whether the recipe has ended.
   bool done() { return recipe().done() || recipe().at_end(); }
 
   // Reads the recipe's file and modules again and begins it again, with weights, optimizer and
   // run.state as they are and paused at the same step if its configuration is the same; says what
-  // it did. Only of a recipe that is looked at. Throws, with nothing changed, what its text or
-  // configuration is refused for; what it threw on the way to its loop, and then the next reload
-  // goes on from there.
+  // it did. Previews only. Throws, with nothing changed, if its text or configuration is rejected; also
+  // throws an error of the recipe before its loop, after which the next reload continues from there.
   std::string reload();
 
   // Runs on to the recipe's end, or until it waits at a failed call; progress is shown.
@@ -69,7 +67,7 @@ class PausedRun {
   void note(const std::string& text);
 
  private:
-  // What a reload takes over.
+  // Carried over by a reload.
   struct Carried {
     KeptState objects;
     Json state;  // run.state

@@ -1,5 +1,5 @@
 #pragma once
-// A recipe run up to its loop and paused there: what inspect, check and the prompt look at.
+// A recipe run up to its loop and paused there, for inspect, check and the prompt.
 
 #include <memory>
 #include <string>
@@ -26,19 +26,19 @@ class Preview {
   LuaState& state() { return recipe_->state(); }
   Session& session();
 
-  // Where the recipe is paused; null if it failed, is done, or never reaches a loop.
+  // The pause; null if the recipe failed, is done, or never reaches a loop.
   const LoopPause* pause() const { return hooks_->pause(); }
-  // What ended the recipe; null: nothing did. The state stays usable.
+  // The error that ended the recipe, or null. The state stays usable.
   const std::shared_ptr<const ErrorReport>& error() const { return error_; }
-  // Whether the recipe's text was read and its configuration resolved; if not, recipe() is empty.
+  // False if its text or configuration is wrong; recipe() is then empty.
   bool resolved() const { return resolved_; }
-  // Why there is no loop, with file and line; "" if the recipe is paused at one.
+  // The reason why there is no loop, with file and line; "" if the recipe is paused at one.
   std::string no_loop_text();
 
   // Goes on. True if the recipe pauses again; false if it is done or failed (error()).
   bool resume();
-  // Leaves the loop without its bodies and goes on to the next one, so that a later phase can be
-  // looked at: its data, not the weights that it would begin with. True if there is one.
+  // Skips the bodies of the loop and runs to the next one: a later phase with its data, not with the
+  // weights that it would begin with. False if there is none.
   bool next_loop();
 
   // The names at the pause or at the recipe's end; after an error those that its main chunk had
@@ -48,7 +48,7 @@ class Preview {
   // The data sets that the names hold, in the order of declaration. Those of the loop are its
   // sources'.
   std::vector<std::pair<std::string, std::shared_ptr<DataHandle>>> data_sets();
-  // Of the loop's first set, or the first among the names; null if there is none.
+  // The policy of the loop's first set, or the first among the names; null if there is none.
   std::shared_ptr<Policy> policy();
 
  private:

@@ -34,7 +34,7 @@ int load_text(lua_State* L, const std::string& text, const std::string& chunk) {
   return luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(), "t");
 }
 
-// Whether a text is a chunk; if it is none, `unfinished` says whether the parser met its end.
+// True if a text is a chunk; if not, `unfinished` becomes true if the parser met the end.
 bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
   const StackGuard guard(L);
   if (load_text(L, text, "=prompt") == 0) return true;
@@ -47,7 +47,7 @@ bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
   return false;
 }
 
-// With a nil in front, or a call would be one in tail position, which no error could place.
+// The nil keeps a call out of tail position, where errors have no line.
 std::string as_expression(std::string_view input) {
   if (input.starts_with('=')) input.remove_prefix(1);
   return "return nil, " + std::string(input);

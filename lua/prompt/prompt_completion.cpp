@@ -46,7 +46,7 @@ size_t chain_begin(const std::vector<LuaToken>& tokens, size_t end) {
   return at;
 }
 
-// Where the call begins whose last table is open before the end: the index of its bracket.
+// The index of the bracket of the call whose last table is open at the end.
 std::optional<size_t> open_call(const std::vector<LuaToken>& tokens, size_t end) {
   int depth = 0;
   bool in_table = false;
@@ -116,7 +116,7 @@ void add_words(Candidates& completer, std::string_view command, std::string_view
   }
 }
 
-// What `word`, which begins at `begin` of the input, may become behind the chunk.
+// The candidates for `word`, which begins at `begin` of the input, after the chunk.
 Completions complete_word(Candidates& completer, std::string_view chunk, std::string_view word,
                           size_t begin) {
   const std::vector<LuaToken> tokens = lex_lua(chunk);

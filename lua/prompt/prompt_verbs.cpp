@@ -1,5 +1,4 @@
-// Each verb asks the paused of its state; results that are more than a number are tables that show
-// themselves as text.
+// Each verb uses the paused run of its state; results other than numbers are tables that print as text.
 
 #include "lua/prompt/prompt_verbs.h"
 
@@ -55,7 +54,7 @@ void push_metrics(lua_State* L, MetricTable table) {
   push(L, std::make_shared<MetricTable>(std::move(table)));
 }
 
-// What is said after a verb that may have ended the recipe.
+// Reports a stop or the end of the recipe after a verb.
 void say_where(PausedRun& paused) {
   Console& console = *paused.session().console;
   if (paused.stopped()) console.print(fmt::format("stopped before step {}", paused.pause().step));

@@ -1,6 +1,6 @@
 #pragma once
-// What a prompt over a paused recipe adds to one without: step, again, batch, continue, compare,
-// gradcheck, rows, :batch and :reload.
+// The verbs of a prompt over a paused recipe: step, again, batch, continue, compare, gradcheck, rows;
+// and :batch and :reload.
 
 #include <functional>
 #include <lua.hpp>
@@ -22,7 +22,7 @@ struct PromptVerb {
   lua_CFunction function;
 };
 
-// Adds them to a prompt over the paused's recipe, makes the names of its pause those of the prompt
+// Adds them to a prompt over the recipe of a paused run, makes the names of its pause those of the prompt
 // and keeps the run's log of inputs and of names that change. A verb that is called after the
 // paused's end is an error.
 //   reload  begins the recipe again from its file and pauses at the same step; empty: it cannot

@@ -51,7 +51,7 @@ std::string PausedRun::reload() {
       "a running recipe is not read again; stop it (Ctrl-C) and go on with --resume --force");
   const std::string text = read_file(file, 16 << 20);
   const std::shared_ptr<RunLoop> old = session().run;
-  // Of a recipe that has ended nothing is left to go on with.
+  // A recipe that has ended leaves nothing to continue.
   if (old != nullptr && !done()) {
     const Run& run = old->run();
     carried_ = Carried{.objects = {},

@@ -1,4 +1,4 @@
-// Steps of a paused recipe: forth, back and again, with an objective that is changed meanwhile.
+// A paused run steps on, back and again, with an objective that changes meanwhile.
 
 #include "lua/prompt/paused_run.h"
 

@@ -1,4 +1,4 @@
-// What is typed at the prompt over a paused recipe, and what it answers.
+// Inputs at a prompt over a paused recipe, and its answers.
 
 #include "lua/prompt/prompt_verbs.h"
 

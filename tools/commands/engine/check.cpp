@@ -1,5 +1,4 @@
-// xrun check: whether a recipe would train, found out in seconds: nothing is trained and no weights
-// are loaded.
+// xrun check: finds out in seconds whether a recipe would train, without weights or training.
 
 #include <fmt/core.h>
 

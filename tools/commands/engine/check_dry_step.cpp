@@ -70,7 +70,7 @@ std::string sides_text(const std::vector<Side>& sides) {
   return out;
 }
 
-// What is odd about the sides of pairs, as a sentence; "" if nothing is.
+// An oddity of the sides of pairs as a sentence, or "".
 std::string odd_sides(const std::vector<Side>& sides) {
   for (const Side& side : sides) {
     if (side.name == "all") continue;
@@ -82,7 +82,7 @@ std::string odd_sides(const std::vector<Side>& sides) {
   return "";
 }
 
-// Of rows whose gradient and differences part; nothing if there are none.
+// A row whose gradient differs from finite differences; nothing if all agree.
 std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBatch& micro,
                                         const std::string& subject, bool detaches) {
   if (check.units.empty() && check.unsure > 0) {
@@ -144,7 +144,7 @@ Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobS
   return finding;
 }
 
-// What the body logged, from the scratch run's own file.
+// The metrics that the body logged, from the temporary run's file.
 Finding step_finding(const RunLoop& run, int64_t step, bool stepped) {
   const std::filesystem::path file = run.run().dir().path() / "metrics.jsonl";
   RunMetrics metrics;

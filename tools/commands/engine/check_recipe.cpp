@@ -100,7 +100,7 @@ Finding source_finding(const SourceLedger& source) {
   return finding;
 }
 
-// What is too long for a micro-batch is an error that names the row.
+// A row that is too long for a micro-batch is an error that names it.
 std::optional<Finding> fit_finding(const StepLoop& loop) {
   for (const StepSource& source : loop.sources) {
     try {

@@ -1,5 +1,5 @@
 #pragma once
-// What `xrun check` finds out about a recipe that is paused at a loop, a section a function.
+// The findings of `xrun check` about a recipe paused at a loop, one function a section.
 
 #include <string>
 #include <vector>
@@ -14,11 +14,11 @@ struct ErrorReport;
 struct LoopPause;
 struct Session;
 
-// An error of the recipe, with its place and the way out.
+// An error of the recipe, with its position and the fix.
 Finding error_finding(const std::string& subject, const ErrorReport& report);
 
-// How many values there are, and each that is not at its default (`all`: those too) with its
-// origin, as lines below it.
+// The number of values, and a line for each that is not at its default (`all`: every one) with its
+// origin.
 Finding config_finding(const Config& config, bool all);
 
 // One for each source of rows: kept, dropped by reason, cut, repaired.

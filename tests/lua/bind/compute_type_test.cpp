@@ -82,7 +82,7 @@ TEST_F(GemmSetting, ARecordWithoutAnyChoiceIsSaidToo) {
     all.set("measured", parse_json(measured, "measured"));
     write_file_atomic(dir + "/run.json", dump_json(all));
     ASSERT_EQ(run(text, dir, true, 2), "") << measured;
-    has(output_, "products are chosen anew, so the last digits may differ");
+    has(output_, "products are chosen again, so the last digits may differ");
     EXPECT_TRUE(choice(dir).is_object()) << measured;
   }
 }
