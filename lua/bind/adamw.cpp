@@ -154,8 +154,8 @@ void open_adamw(LuaState& state) {
               {{"batch", "Batch|table"}, {"objective?", "function"}, {"options?", "table", {"lr"}}},
               {"Metrics"},
               "One update: forward, objective and backward per micro-batch, one global weight, "
-              "clip, update. Options: lr. In place of batch and objective, parts are a list of "
-              "{ batch, objective, weight = 1 }: several sources in one update.",
+              "clip, update. Options: lr. A list of { batch, objective, weight = 1 } in place of "
+              "batch and objective updates from several sources at once.",
               step)
       .property("update_count", "number", "Updates so far.", [](AdamW& self, lua_State* L) {
         push(L, self.update_count());

@@ -133,7 +133,7 @@ int row_of(DataHandle& self, lua_State* L) {
 }
 
 constexpr const char* kOptionsDoc =
-    "What the third argument of xrun.chat and its like may hold. template, max_length, "
+    "The third argument of xrun.chat and the other readers. template, max_length, "
     "over_length, "
     "train_on, strict, max_bad, laws, mixture, seed, shuffle and end_of_text stand in place of the "
     "configuration's. template_kwargs = { enable_thinking = false } gives the template arguments "
@@ -187,7 +187,7 @@ void open_data_sets(LuaState& state) {
       state,
       "Opens plain text: documents, ended by the tokenizer's EOS unless end_of_text = "
       "false. With batch.tokens they are read as windows of max_length tokens.");
-  add_reader<RowKind::kPrompts>(state, "Opens prompts that a model is to answer.");
+  add_reader<RowKind::kPrompts>(state, "Opens prompts for a model to answer.");
   add_reader<RowKind::kTokens>(state,
                                "Opens rows of token ids: input_ids, with labels, mask or weights.");
   add_reader<RowKind::kFeedback>(

@@ -188,7 +188,7 @@ void open_policy(LuaState& state) {
           {{"view", "View|Batch"},
            {"options?", "table", {"entropy", "lse", "top_k", "temperature", "columns", "targets"}}},
           {"table"},
-          "What the vocabulary's distribution is at each trained token, from one product: "
+          "The vocabulary's distribution at each trained token, from one product: "
           "logprob [R], and entropy [R] (nats), lse [R] (log-sum-exp of the logits), "
           "top_logprob and top_id [R, top_k] (ids from 0) as they are asked for, all but "
           "top_id with gradients. Logits are divided by temperature (1); only the first "

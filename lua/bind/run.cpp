@@ -198,7 +198,7 @@ std::string describe_run(const RunLoop& run) { return "Run " + run.run().dir().p
 }  // namespace
 
 void open_run(LuaState& state) {
-  Class<StepLoop>(state, "StepLoop", "What `for step, batch in run:steps(...)` walks over.");
+  Class<StepLoop>(state, "StepLoop", "The state of `for step, batch in run:steps(...)`.");
   Class<RunLoop>(state, "Run", "A run: its loops, metrics, checkpoints and exports.")
       .method(
           "steps", {{"data", "DataSet|table"}, {"batch", "xrun.Config.batch"}},
@@ -225,12 +225,12 @@ void open_run(LuaState& state) {
           "sample",
           {{"policy", "Policy"}, {"set", "DataSet"}, {"shown?", "integer"}, {"options?", "table"}},
           {"Metrics"},
-          "Answers to every prompt of a set; shows the first `shown` (3) beside the run's "
-          "earliest ones and keeps all of them in samples/. Options: max_tokens (128; 0 makes "
-          "none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a text "
-          "or a list of texts that end an answer, and score: a function of a sample "
-          "{ text, length, finish, prompt_text, kept columns }, or the name of a kept column, "
-          "which scores 1 where the text has it in it as whole words, in either case.",
+          "Samples an answer to every prompt of a set; prints the first `shown` (3) beside the "
+          "run's earliest answers and writes all of them to samples/. Options: max_tokens (128; 0 "
+          "makes none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a "
+          "text or a list of texts that end an answer, and score: a function of a sample "
+          "{ text, length, finish, prompt_text, extra columns }, or the name of an extra column, "
+          "which scores 1 if the answer contains its value as whole words, in either case.",
           run_sample)
       .method(
           "export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},
@@ -239,7 +239,7 @@ void open_run(LuaState& state) {
           "run:export(policy, \"best\") keeps the weights as they are now beside the last ones.",
           push_export)
       .method("stop", {{"reason?", "string"}}, {},
-              "Ends the loop after this body; the reason is logged.",
+              "Ends the loop after this body and logs the reason.",
               [](RunLoop& self, lua_State* L) {
                 self.run().stop(
                     opt_arg<std::string>(L, 2, "reason").value_or("the recipe asked to stop"));
@@ -251,7 +251,7 @@ void open_run(LuaState& state) {
                 lua_settop(L, 2);
                 return 1;
               })
-      .property("state", "table", "A plain table that is saved with the run: best loss, patience.",
+      .property("state", "table", "A plain table saved with the run: best loss, patience.",
                 [](RunLoop& self, lua_State* L) {
                   self.state_ref->push(L);
                   return 1;

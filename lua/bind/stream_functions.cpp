@@ -148,8 +148,8 @@ void open_mixture(LuaState& state) {
   Class<LuaMixture>(state, "Mixture", "Weighted sources as one stream that needs no state.")
       .metamethod(
           "__call", {{"i", "integer"}}, {{"integer", "source"}, {"integer", "draw"}},
-          "Which source gives row i of the stream (i from 0, sources from 1, as the list of "
-          "weights), and which of its rows, counted from 0 without end.",
+          "The source of row i of the stream (i from 0, sources from 1, as in the list of "
+          "weights), and the row of that source, counted from 0 without end.",
           push_draw)
       .property("length", "integer|nil",
                 "Rows of the stream by `stop` and `sizes`; nil: without end.", push_length);
@@ -201,7 +201,7 @@ void open_pack(LuaState& state) {
                  "`lengths`, a list or a tensor [n]. Always the same for the same lengths.",
                  pack_lengths);
   state.function("pack_cost", {{"lengths", "integer[]|Tensor"}, {"by?", "string"}}, {"number"},
-                 "What a pack of sequences of these lengths costs: \"tokens\" (the default), their "
+                 "The cost of a pack of sequences of these lengths: \"tokens\" (the default), their "
                  "sum, or \"tokens_squared\", the sum of their squares, which attention takes.",
                  cost_of_pack);
   state.function("share_out", {{"costs", "number[]|Tensor"}, {"ranks", "integer"}}, {"integer[][]"},

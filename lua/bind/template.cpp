@@ -209,7 +209,7 @@ void open_template(LuaState& state) {
       .method("render", {{"messages", "table"}, {"kwargs?", "table"}},
               {{"string", "text"}, {"table", "spans"}},
               "The text, and the spans that tile it: { begin, end, origin = \"template\" or "
-              "\"message\", generation }, in bytes from 0, end not in.",
+              "\"message\", generation }, in bytes from 0, end excluded.",
               render)
       .method("encode", {{"messages", "table"}, {"kwargs?", "table"}},
               {{"Tensor", "[T]"}, {"Tensor", "[T]"}},
@@ -221,7 +221,7 @@ void open_template(LuaState& state) {
                   push(L, self.resolved.chat_template->name());
                   return 1;
                 })
-      .property("notice", "string", "Which template it is and why, in a sentence.",
+      .property("notice", "string", "One sentence: the chosen template and why.",
                 [](LuaTemplate& self, lua_State* L) {
                   push(L, self.resolved.notice);
                   return 1;

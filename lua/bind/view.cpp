@@ -98,7 +98,7 @@ void open_view(LuaState& state) {
   lua_State* L = state;
   Class<View>(L, "View",
               "Some sequences of a micro-batch. Fields by name: length, tokens, row, source, pair, "
-              "group, weight, kept columns (strings as a list, whole numbers as i64, others as "
+              "group, weight, extra columns (strings as a list, whole numbers as i64, others as "
               "f32), and what was assigned to the batch.")
       .method("sum", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kSumDoc, view_reduce<&View::sum>)
       .method("mean", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kMeanDoc, view_reduce<&View::mean>)
@@ -124,7 +124,7 @@ void open_view(LuaState& state) {
       .tostring(describe_view);
 
   Class<MicroBatch>(L, "Micro",
-                    "What an objective is given: one packed micro-batch. For pairs, p.chosen "
+                    "The argument of an objective: one packed micro-batch. For pairs, p.chosen "
                     "and p.rejected are its two views and fields have one value a pair.")
       .property("chosen", "View", "The chosen side of each pair.",
                 [](MicroBatch& self, lua_State* L) { return push_side(self.chosen(), L); })
@@ -179,7 +179,7 @@ void open_view(LuaState& state) {
                 push(L, mismatched_batch(self));
                 return 1;
               })
-      .method("close", {}, {}, "Frees what was computed on the batch.",
+      .method("close", {}, {}, "Frees everything computed on the batch.",
               [](Batch& self, lua_State*) {
                 self.close();
                 return 0;

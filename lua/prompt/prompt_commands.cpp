@@ -73,13 +73,13 @@ std::string memory(Prompt& prompt, std::string_view) {
 }  // namespace
 
 void add_measure_commands(Prompt& prompt) {
-  prompt.add({"time", "CHUNK", "How long a chunk takes and what it allocates.", time_chunk, true});
+  prompt.add({"time", "CHUNK", "Time and allocations of a chunk.", time_chunk, true});
   prompt.add(
       {"prof", "CHUNK",
        "Time and bytes by line of the recipe (or of inputs) while a chunk runs: :prof step(). "
-       "Work of a GPU counts where the host waits for it.",
+       "GPU work counts at the line that waits for it.",
        profile_chunk, true});
-  prompt.add({"mem", "", "What Lua, tensors and the process hold, and what is left.", memory});
+  prompt.add({"mem", "", "Memory held by Lua, tensors and the process, and what is free.", memory});
 }
 
 namespace {
@@ -171,7 +171,7 @@ std::string quit(Prompt& prompt, std::string_view) {
 }
 
 std::string wants_paused_recipe(Prompt&, std::string_view) {
-  throw Error("this wants a recipe that is paused at its loop: xrun repl RECIPE.lua");
+  throw Error("this needs a recipe paused at its loop: xrun repl RECIPE.lua");
 }
 
 }  // namespace
@@ -181,7 +181,7 @@ void add_prompt_commands(Prompt& prompt) {
   add_measure_commands(prompt);
   prompt.add({.name = "set",
               .arguments = "KEY VALUE",
-              .doc = "Changes a value of the recipe's config, for the lines that read it.",
+              .doc = "Changes a value of the recipe's config for lines that read it later.",
               .run = set_key,
               .kept = true,
               .of_recipe = true});

@@ -20,8 +20,8 @@ namespace xrun {
 namespace {
 
 constexpr const char* kKeys[] = {
-    "An expression shows its value, which _ then holds; names last, also top-level locals.",
-    "Tab completes. Up and Down walk the history, of what begins as you did; Ctrl-R searches it.",
+    "An expression prints its value and sets _ to it; names persist, top-level locals too.",
+    "Tab completes. Up and Down walk the history of inputs that begin alike; Ctrl-R searches it.",
     "Ctrl-C stops a computation or forgets an input; Ctrl-D leaves; Alt-Enter begins another line.",
 };
 
@@ -219,14 +219,14 @@ void add_word_commands(Prompt& prompt) {
   const auto helped = [](Prompt& prompt, std::string_view rest) {
     return rest.empty() ? help(prompt, rest) : doc(prompt, rest);
   };
-  prompt.add({"help", "[NAME]", "Lists commands and verbs, or says what a name is.", helped});
+  prompt.add({"help", "[NAME]", "Lists commands and verbs, or explains a name.", helped});
   prompt.add(
       {"doc", "NAME",
-       "What a config key, a function, a method, an operator or a command is: :doc optim.lr, "
+       "Explains a config key, a function, a method, an operator or a command: :doc optim.lr, "
        ":doc policy:logprob, :doc sum.",
        doc});
-  prompt.add({"ops", "PATTERN", "Operators whose name holds a text; * stands for any.", ops});
-  prompt.add({"type", "EXPRESSION", "What an expression gives, without its values.", type, true});
+  prompt.add({"ops", "PATTERN", "Operators whose name contains a text; * stands for any.", ops});
+  prompt.add({"type", "EXPRESSION", "The type of an expression's value.", type, true});
   prompt.add({"src", "FUNCTION", "The source of a function.", source, true});
 }
 

@@ -93,8 +93,8 @@ TEST_F(PromptTest, SaveWritesTheInputsThatWorked) {
 }
 
 TEST_F(PromptTest, WhatWantsARecipeSaysSo) {
-  EXPECT_TRUE(says(":batch", "failed: this wants a recipe that is paused at its loop"));
-  EXPECT_TRUE(says(":reload", "failed: this wants a recipe that is paused at its loop"));
+  EXPECT_TRUE(says(":batch", "failed: this needs a recipe paused at its loop"));
+  EXPECT_TRUE(says(":reload", "failed: this needs a recipe paused at its loop"));
   EXPECT_TRUE(says(":set beta 1", "failed: there is no config"));
 }
 
