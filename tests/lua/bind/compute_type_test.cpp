@@ -2,7 +2,7 @@
 
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun::gemm_setting_test {
+namespace xrun::compute_type_test {
 
 class GemmSetting : public SessionTest {
  protected:
@@ -117,4 +117,4 @@ TEST_F(GemmSetting, FullPrecisionWeightsAreNotRoundedForAProduct) {
   has(run(recipe("dtype = 'bf16', gemm = 'fp8'"), "a"), "\"auto\"");
 }
 
-}  // namespace xrun::gemm_setting_test
+}  // namespace xrun::compute_type_test

@@ -5,7 +5,7 @@
 
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun::kept_column_test {
+namespace xrun::extra_column_test {
 
 class KeptColumn : public SessionTest {
  protected:
@@ -58,4 +58,4 @@ TEST_F(KeptColumn, WeighsTheLoss) {
   EXPECT_NEAR(first_loss("(p.gap - 0.5) * loss"), std::numbers::ln2 / 2, 1e-6);
 }
 
-}  // namespace xrun::kept_column_test
+}  // namespace xrun::extra_column_test

@@ -9,7 +9,7 @@
 #include "lua/bind/run_loop.h"
 #include "tests/lua/bind/session_fixture.h"
 
-namespace xrun::stepper_test {
+namespace xrun::paused_run_test {
 namespace {
 
 class Steps : public SessionTest {
@@ -282,4 +282,4 @@ TEST_F(Steps, TheBatchInHandIsTheNextThenTheLast) {
 }
 
 }  // namespace
-}  // namespace xrun::stepper_test
+}  // namespace xrun::paused_run_test

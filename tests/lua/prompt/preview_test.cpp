@@ -6,7 +6,7 @@
 #include "lua/bind/run_loop.h"
 #include "tests/lua/bind/two_phases.h"
 
-namespace xrun::look_test {
+namespace xrun::preview_test {
 namespace {
 
 class PreviewTest : public TwoPhases {
@@ -188,4 +188,4 @@ TEST_F(PreviewTest, ALoopInACoroutineOfTheRecipesOwnIsAnError) {
 }
 
 }  // namespace
-}  // namespace xrun::look_test
+}  // namespace xrun::preview_test
