@@ -187,6 +187,7 @@ void open_require(LuaState& state) {
   lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
   state.push_module(L);
   lua_setfield(L, -2, "xrun");
+  open_sorted_pairs(state);
 }
 
 }  // namespace xrun

@@ -252,7 +252,7 @@ TEST_F(Steps, ACallAfterTheLoopWaitsOutsideOfBodies) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_TRUE(has(error.what(),
-                    "has left its loop and waits where a call failed, at test.lua:21; "
+                    "has left its loop and waits where a call failed, at test.lua:22; "
                     "step() goes on from there"));
   }
   assign("side", "'chosen'");

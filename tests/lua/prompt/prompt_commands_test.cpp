@@ -65,7 +65,7 @@ TEST_F(PromptTest, SrcShowsAFunctionAsItWasTyped) {
   say("function f(x)\n  return x + 1\nend");
   EXPECT_EQ(say(":src f"), "input 1:1\n    1 | function f(x)\n    2 |   return x + 1\n    3 | end");
   EXPECT_TRUE(says(":src xrun.tensor", "function xrun.tensor(values: table|number|boolean"));
-  EXPECT_TRUE(says(":src 1", "1 is no function"));
+  EXPECT_TRUE(says(":src 1", "1 is not a function"));
 }
 
 TEST_F(PromptTest, TimeSaysSecondsAndBytes) {
