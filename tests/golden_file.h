@@ -1,6 +1,5 @@
 #pragma once
-// Pictures of our own making that are kept as files: a change is looked at, then written with
-// XRUN_WRITE_GOLDEN=1.
+// Golden texts of our own output: review a change, then write it with XRUN_WRITE_GOLDEN=1.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The vocabulary head in fp64 from plain operations of torch, gradients by its autograd.
+// The vocabulary head in fp64 from plain torch operations, with gradients by autograd.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,8 @@
 
 namespace xrun {
 
-// Every output, whatever the options ask for; top_* only for top_k > 0. target is [R] or [R, M].
+// Returns every output whatever the options want; top_* only for top_k > 0. target is [R] or [R,
+// M].
 inline HeadResult head_oracle(const at::Tensor& hidden, const at::Tensor& weight,
                               const at::Tensor& index, const at::Tensor& target,
                               const HeadOptions& options = {}) {
@@ -40,8 +41,8 @@ inline HeadResult head_oracle(const at::Tensor& hidden, const at::Tensor& weight
   return all;
 }
 
-// R loss rows over T hidden states of width D, some of them twice, with M targets each below
-// `columns` of V; [R] for M = 0.
+// R loss rows over T hidden states of width D, some repeated, with M targets each below `columns`
+// of V; target is [R] for M = 0.
 struct HeadProblem {
   at::Tensor hidden, weight, index, target;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// An environment variable that has another value for as long as a test needs it.
+// An environment variable with another value while a test needs it.
 
 #include <cstdlib>
 #include <optional>

@@ -1,5 +1,5 @@
 #pragma once
-// How far two tensors are apart.
+// The difference of two tensors.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@ inline double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return (x - y).abs().max().item<double>();
 }
 
-// The same over the largest absolute value that is wanted. Shapes and types must be the same.
+// The same divided by the largest absolute value wanted. Shapes and types must be equal.
 inline double relative_difference(const at::Tensor& got, const at::Tensor& wanted) {
   EXPECT_EQ(got.sizes(), wanted.sizes());
   EXPECT_EQ(got.scalar_type(), wanted.scalar_type());

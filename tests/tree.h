@@ -4,9 +4,9 @@
 
 namespace xrun {
 
-// A path in the tree that the tests belong to, or in the folder of its programs; without an argument
-// the folder itself. Only tree.cpp is compiled with them, so that every other object of the tests is
-// the same in each checkout and a compiler cache serves them all.
+// A path in the source tree of the tests, or in the folder of its programs; without an argument the
+// folder itself. Only tree.cpp is compiled with these paths, so that a compiler cache serves the
+// other test objects in every checkout.
 std::string source_path(const std::string& path = {});
 std::string binary_path(const std::string& path = {});
 

@@ -4,43 +4,12 @@
 
 #include <algorithm>
 
+#include "core/base/error.h"
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/config/config_set.h"
-#include "core/base/error.h"
 
 namespace xrun {
-namespace {
-
-// Adds the defaults of one table's fields that are missing.
-void add_defaults(Json& table, const std::string& path,
-                  std::map<std::string, std::string>& origins) {
-  if (table.is_array()) table = Json::object();  // an empty { }
-  for (const std::string& name : config_field_names(path)) {
-    const std::string inner = path.empty() ? name : path + "." + name;
-    const ConfigField& field = *find_config_field(inner);
-    if (table.find(name) == nullptr) {
-      if (field.otherwise.is_null()) continue;
-      table.set(name, field.otherwise);
-      if (field.kind != FieldKind::kTable) origins[inner] = "default";
-    }
-    Json& value = *table.find(name);
-    const bool table = field.kind == FieldKind::kTable ||
-                       (field.kind == FieldKind::kFlagOrTable && !value.is_bool());
-    if (table && !config_field_names(inner).empty()) {
-      add_defaults(value, inner, origins);
-    } else if (takes_free_names(field) && value.is_array()) {
-      value = Json::object();
-    } else if (!config_field_names(inner + ".1").empty() && value.is_array()) {
-      for (size_t i = 0; i < value.size(); ++i) {
-        add_defaults(value.as_array()[i], fmt::format("{}.{}", inner, i + 1), origins);
-      }
-    }
-  }
-}
-
-}  // namespace
-
 Config Config::resolve(const RecipeText& recipe, const std::vector<std::string>& sets) {
   const Literal root = check_config(recipe, sets);
   Config config;
@@ -57,7 +26,9 @@ Config Config::resolve(const RecipeText& recipe, const std::vector<std::string>&
   for (const Literal::Entry& entry : root.entries) {
     config.values_.set(entry.key, literal_json(entry.value));
   }
-  add_defaults(config.values_, "", config.origins_);
+  for (const std::string& path : add_defaults(config.values_, "")) {
+    config.origins_[path] = "default";
+  }
   return config;
 }
 

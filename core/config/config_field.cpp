@@ -1,4 +1,4 @@
-// Fields by path, and whether values fit them; the fields themselves: config_field_table.cpp.
+// Looks fields up by path and checks values against them; config_field_table.cpp declares them.
 
 #include "core/config/config_field.h"
 
@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+
+#include "core/base/error.h"
+#include "core/base/suggest.h"
 
 namespace xrun {
 namespace {
@@ -70,6 +73,49 @@ std::vector<std::string> config_field_names(std::string_view path) {
     if (!rest.empty() && rest.find('.') == std::string::npos) names.push_back(rest);
   }
   return names;
+}
+
+std::vector<std::string> data_set_field_names() {
+  std::vector<std::string> names;
+  for (const ConfigField& field : config_fields()) {
+    if (field.of_data_set) names.push_back(field.path);
+  }
+  return names;
+}
+
+Json default_value(std::string_view path) {
+  const ConfigField* field = find_config_field(path);
+  return field == nullptr ? Json() : field->default_value;
+}
+
+std::vector<std::string> add_defaults(Json& table, const std::string& path) {
+  std::vector<std::string> added;
+  const auto add_inside = [&added](Json& inner, const std::string& at) {
+    for (std::string& one : add_defaults(inner, at)) added.push_back(std::move(one));
+  };
+  if (table.is_array()) table = Json::object();  // an empty { }
+  for (const std::string& name : config_field_names(path)) {
+    const std::string inner = path.empty() ? name : path + "." + name;
+    const ConfigField& field = *find_config_field(inner);
+    if (table.find(name) == nullptr) {
+      if (field.default_value.is_null()) continue;
+      table.set(name, field.default_value);
+      if (field.kind != FieldKind::kTable) added.push_back(inner);
+    }
+    Json& value = *table.find(name);
+    const bool table = field.kind == FieldKind::kTable ||
+                       (field.kind == FieldKind::kFlagOrTable && !value.is_bool());
+    if (table && !config_field_names(inner).empty()) {
+      add_inside(value, inner);
+    } else if (takes_free_names(field) && value.is_array()) {
+      value = Json::object();
+    } else if (!config_field_names(inner + ".1").empty() && value.is_array()) {
+      for (size_t i = 0; i < value.size(); ++i) {
+        add_inside(value.as_array()[i], fmt::format("{}.{}", inner, i + 1));
+      }
+    }
+  }
+  return added;
 }
 
 const std::vector<std::string>& batch_counts() {
@@ -150,6 +196,56 @@ bool fits(const ConfigField& field, const Json& value) {
     case K::kFlags: return is_named(value, [](const Json& element) { return element.is_bool(); });
   }
   return false;
+}
+
+namespace {
+
+// Checks the members of a table against the fields inside `path`.
+void check_names(const Json& table, const std::string& path,
+                 const std::vector<std::string>& names) {
+  for (const auto& [key, value] : table.as_object()) {
+    if (std::find(names.begin(), names.end(), key) == names.end()) {
+      const std::string near = nearest_name(key, names);
+      throw Error(fmt::format("{} has no `{}`{}", path, key,
+                              near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
+    }
+    check_fields(value, path + "." + key);
+  }
+  for (const std::string& name : names) {
+    const ConfigField* field = find_config_field(path + "." + name);
+    XRUN_CHECK(field == nullptr || !field->required || table.find(name) != nullptr,
+               "{}.{} is missing: {}", path, name, field->doc);
+  }
+}
+
+}  // namespace
+
+void check_fields(const Json& value, const std::string& path) {
+  if (const ConfigField* field = find_config_field(path)) {
+    XRUN_CHECK(fits(*field, value), "{}: got {}, wanted {}", path, dump_json(value),
+               wanted_text(*field));
+  }
+  if (value.is_object()) {
+    const std::vector<std::string> names = config_field_names(path);
+    if (!names.empty()) check_names(value, path, names);  // none: a table of free names
+  } else if (value.is_array()) {
+    int64_t number = 0;
+    for (const Json& element : value.as_array()) {
+      const std::string inner = fmt::format("{}.{}", path, ++number);
+      const bool table = !config_field_names(inner).empty();
+      XRUN_CHECK(!table || element.is_object(), "{}: got {}, wanted a table, {}", inner,
+                 dump_json(element), element_example(inner));
+      check_fields(element, inner);
+    }
+  }
+}
+
+void check_batch_fields(const Json& batch) {
+  if (!batch.is_object()) return;
+  for (const auto& [key, value] : batch.as_object()) {
+    const bool length = key == "steps" || key == "epochs";
+    check_fields(value, length ? key : "batch." + key);
+  }
 }
 
 }  // namespace xrun

@@ -1,5 +1,6 @@
 #pragma once
-// The engine's own config keys: each declared once, with type, default, range and doc.
+// The engine's config keys, each declared once with type, default, range and doc. The checks, the
+// defaults, `xrun explain`, docs/lua-api.md and the editors' stubs come from this declaration.
 
 #include <limits>
 #include <string>
@@ -27,7 +28,7 @@ enum class FieldKind {
 struct ConfigField {
   std::string path;  // "optim.lr"; "data[].path" for every element of data
   FieldKind kind = FieldKind::kText;
-  Json otherwise;  // the default; null: none, the key is then absent
+  Json default_value;  // null: none, the key is then absent
   std::string doc;
   double least = -std::numeric_limits<double>::infinity();  // of a list: of its elements
   double most = std::numeric_limits<double>::infinity();
@@ -36,6 +37,7 @@ struct ConfigField {
   std::vector<std::string> choices = {};  // of kText; empty: any
   bool required = false;                  // if the table around it is given or read
   size_t elements = 0;                    // of a list: how many there must be; 0: any number
+  bool of_data_set = false;               // also an option of xrun.chat and its like
 };
 
 // All fields, tables before what they hold.
@@ -48,21 +50,38 @@ const ConfigField* find_config_field(std::string_view path);
 // Names of the fields directly inside `path` ("" for the top level), for did-you-mean.
 std::vector<std::string> config_field_names(std::string_view path);
 
-// The keys of `batch` that say how much a step takes: one for a set, by what its rows are counted
-// in.
+// The fields that xrun.chat and its like take as options, in place of the config's values.
+std::vector<std::string> data_set_field_names();
+
+// The default of the field at `path`; null if it has none.
+Json default_value(std::string_view path);
+
+// Adds the defaults of the fields inside the table at `path` that it leaves out, at every depth.
+// Returns the paths of the scalars and lists it added.
+std::vector<std::string> add_defaults(Json& table, const std::string& path);
+
+// The keys of `batch` that count what a step takes: a set has one, by the unit of its rows.
 const std::vector<std::string>& batch_counts();
 
-// Whether the names inside the field are the user's: { bos = false }, { prompt = "question" }.
+// True if the names inside the field are the user's: { bos = false }, { prompt = "question" }.
 bool takes_free_names(const ConfigField& field);
 
-// "a number above 0", "\"raise\", \"drop\" or \"cut\"": what a field wants.
+// The values that a field accepts: "a number above 0", "\"raise\", \"drop\" or \"cut\"".
 std::string wanted_text(const ConfigField& field);
 
-// What an element of the list at `path` must hold at least: "{ path = \"...\" }"; "" if elements
-// are no tables of the engine's.
+// The required members of an element of the list at `path`: "path = \"...\"" in braces; "" if its
+// elements are not tables of the engine's.
 std::string element_example(std::string_view path);
 
-// Whether a value fits the field (type, range, choices).
+// True if a value fits the field: type, range, choices.
 bool fits(const ConfigField& field, const Json& value);
+
+// Checks a value that would stand at `path` of the configuration ("data", "optim") and everything
+// in it: names, types, ranges, required members. Throws Error "data.1.weight: got -1, wanted a
+// number above 0", with did-you-mean for a name.
+void check_fields(const Json& value, const std::string& path);
+
+// The same for the table of run:steps: batch, with steps and epochs beside it.
+void check_batch_fields(const Json& batch);
 
 }  // namespace xrun

@@ -11,22 +11,22 @@ namespace {
 
 using K = FieldKind;
 
-ConfigField of_kind(K kind, std::string path, Json otherwise, std::string doc) {
+ConfigField of_kind(K kind, std::string path, Json default_value, std::string doc) {
   return {.path = std::move(path),
           .kind = kind,
-          .otherwise = std::move(otherwise),
+          .default_value = std::move(default_value),
           .doc = std::move(doc)};
 }
 
-ConfigField text(std::string path, Json otherwise, std::string doc,
+ConfigField text(std::string path, Json default_value, std::string doc,
                  std::vector<std::string> choices = {}) {
-  ConfigField field = of_kind(K::kText, std::move(path), std::move(otherwise), std::move(doc));
+  ConfigField field = of_kind(K::kText, std::move(path), std::move(default_value), std::move(doc));
   field.choices = std::move(choices);
   return field;
 }
 
-ConfigField flag(std::string path, bool otherwise, std::string doc) {
-  return of_kind(K::kFlag, std::move(path), Json(otherwise), std::move(doc));
+ConfigField flag(std::string path, bool default_value, std::string doc) {
+  return of_kind(K::kFlag, std::move(path), Json(default_value), std::move(doc));
 }
 
 ConfigField at_least(double least, ConfigField field) {
@@ -34,24 +34,24 @@ ConfigField at_least(double least, ConfigField field) {
   return field;
 }
 
-ConfigField whole(std::string path, Json otherwise, double least, std::string doc) {
-  return at_least(least, of_kind(K::kWhole, std::move(path), std::move(otherwise), std::move(doc)));
+ConfigField whole(std::string path, Json default_value, double least, std::string doc) {
+  return at_least(least, of_kind(K::kWhole, std::move(path), std::move(default_value), std::move(doc)));
 }
 
-ConfigField number(std::string path, Json otherwise, double least, double most, std::string doc) {
-  ConfigField field = of_kind(K::kNumber, std::move(path), std::move(otherwise), std::move(doc));
+ConfigField number(std::string path, Json default_value, double least, double most, std::string doc) {
+  ConfigField field = of_kind(K::kNumber, std::move(path), std::move(default_value), std::move(doc));
   field.most = most;
   return at_least(least, std::move(field));
 }
 
 // Any number of them.
-ConfigField numbers(std::string path, Json otherwise, double least, std::string doc) {
+ConfigField numbers(std::string path, Json default_value, double least, std::string doc) {
   return at_least(least,
-                  of_kind(K::kNumbers, std::move(path), std::move(otherwise), std::move(doc)));
+                  of_kind(K::kNumbers, std::move(path), std::move(default_value), std::move(doc)));
 }
 
-ConfigField above_zero(std::string path, Json otherwise, std::string doc) {
-  ConfigField field = of_kind(K::kNumber, std::move(path), std::move(otherwise), std::move(doc));
+ConfigField above_zero(std::string path, Json default_value, std::string doc) {
+  ConfigField field = of_kind(K::kNumber, std::move(path), std::move(default_value), std::move(doc));
   field.above_least = true;
   return at_least(0, std::move(field));
 }
@@ -61,14 +61,19 @@ ConfigField required(ConfigField field) {
   return field;
 }
 
+ConfigField of_data_set(ConfigField field) {
+  field.of_data_set = true;
+  return field;
+}
+
 ConfigField below(ConfigField field) {
   field.below_most = true;
   return field;
 }
 
 // Two numbers from 0 to below 1.
-ConfigField betas(std::string path, Json otherwise, std::string doc) {
-  ConfigField field = numbers(std::move(path), std::move(otherwise), 0, std::move(doc));
+ConfigField betas(std::string path, Json default_value, std::string doc) {
+  ConfigField field = numbers(std::move(path), std::move(default_value), 0, std::move(doc));
   field.most = 1;
   field.elements = 2;
   return below(std::move(field));
@@ -82,9 +87,10 @@ std::vector<ConfigField> of_rows() {
   return {
       required(
           text("model", kNone, "A folder in Hugging Face form, or a name from `xrun models`.")),
-      text("template", "auto",
-           "The chat template: \"auto\" is the tokenizer's own (or our tagged variant of it), else "
-           "a file, a built-in name such as \"chatml\", or one of the tokenizer's own by name."),
+      of_data_set(text(
+          "template", "auto",
+          "The chat template: \"auto\" is the tokenizer's own (or our tagged variant of it), else "
+          "a file, a built-in name such as \"chatml\", or one of the tokenizer's own by name.")),
       required(of_kind(K::kList, "data", kNone, "The sources of rows, mixed by weight.")),
       required(
           text("data[].path", kNone,
@@ -95,16 +101,20 @@ std::vector<ConfigField> of_rows() {
       of_kind(K::kTexts, "data[].keep", Json::array(),
               "Columns that stay with the row and are fields of batches and views."),
       text("data[].name", kNone, "What ledger and metrics call this source."),
-      whole("max_length", kNone, 1, "Tokens of one sequence; by default the model's limit."),
-      text("over_length", "raise",
-           "What happens to a row beyond max_length: an error, dropped and counted, or cut (keeps "
-           "the prompt and the head of the response).",
-           {"raise", "drop", "cut"}),
-      text("train_on", kNone,
-           "Which tokens are trained: \"assistant\" (the default; of pairs, the assistant turns "
-           "after the shared prompt), the \"last\" turn, or \"all\".",
-           {"assistant", "last", "all"}),
-      flag("end_of_text", true, "Whether a text row ends with the tokenizer's end-of-text token."),
+      of_data_set(
+          whole("max_length", kNone, 1, "Tokens of one sequence; by default the model's limit.")),
+      of_data_set(text(
+          "over_length", "raise",
+          "What happens to a row beyond max_length: an error, dropped and counted, or cut (keeps "
+          "the prompt and the head of the response).",
+          {"raise", "drop", "cut"})),
+      of_data_set(text(
+          "train_on", kNone,
+          "Which tokens are trained: \"assistant\" (the default; of pairs, the assistant turns "
+          "after the shared prompt), the \"last\" turn, or \"all\".",
+          {"assistant", "last", "all"})),
+      of_data_set(flag("end_of_text", true,
+                       "Whether a text row ends with the tokenizer's end-of-text token.")),
   };
 }
 
@@ -118,7 +128,7 @@ std::vector<ConfigField> of_order() {
            "Hold out the last rows, or whole prompts so that none is on both sides.",
            {"row", "prompt"}),
       of_kind(K::kList, "valid.data", kNone, "Sources of their own for validation."),
-      of_kind(K::kTable, "mixture", Json::object(), "How several sources are mixed."),
+      of_data_set(of_kind(K::kTable, "mixture", Json::object(), "How several sources are mixed.")),
       text("mixture.stop", "all",
            "When the mixture ends: a source restarts, the first one ends, all "
            "have ended.",
@@ -129,10 +139,11 @@ std::vector<ConfigField> of_order() {
                      "The step from which the stage's weights hold; 0 for the first.")),
       required(numbers("mixture.stages[].weights", kNone, 0,
                        "A weight for each source, in the order of data; 0: not drawn.")),
-      whole("seed", 0, 0, "Every random number of the run follows from it."),
-      of_kind(K::kFlagOrTable, "shuffle", true,
-              "Whether each epoch is shuffled; false keeps the files' order, { block = 256, "
-              "window = 512 } moves blocks of rows and then rows among neighbouring blocks."),
+      of_data_set(whole("seed", 0, 0, "Every random number of the run follows from it.")),
+      of_data_set(
+          of_kind(K::kFlagOrTable, "shuffle", true,
+                  "Whether each epoch is shuffled; false keeps the files' order, { block = 256, "
+                  "window = 512 } moves blocks of rows and then rows among neighbouring blocks.")),
       whole("shuffle.block", 256, 1, "Consecutive rows that stay close together."),
       whole("shuffle.window", 512, 1, "Blocks whose rows are mixed with each other."),
       whole("epochs", 1, 1, "How often the data is seen; one stream, each epoch reshuffled."),
@@ -169,9 +180,8 @@ std::vector<ConfigField> of_model() {
               "every one of the blocks."),
       flag("lora.rslora", false, "Whether it counts alpha / sqrt(rank) times."),
       text(
-          "lora.zero", "a",
-          "The factor that starts at zero: \"a\" (step 0 is exact, the first gradients are A's) or "
-          "\"b\", as PEFT has it.",
+          "lora.zero", "b",
+          "The factor that starts at zero: \"b\" as in the paper and PEFT, or \"a\".",
           {"a", "b"}),
   };
 }
@@ -205,13 +215,13 @@ std::vector<ConfigField> of_steps() {
       of_kind(K::kTable, "save", Json::object(), "When checkpoints are taken."),
       whole("save.every", 0, 0, "Steps between checkpoints; the last step is always saved."),
       whole("save.keep", 2, 1, "How many checkpoints stay."),
-      of_kind(K::kFlags, "laws", Json::object(),
-              "Template laws: { bos = false } switches one off."),
-      flag("strict", false, "The first dropped, cut or repaired row is an error."),
-      number(
+      of_data_set(of_kind(K::kFlags, "laws", Json::object(),
+                          "Template laws: { bos = false } switches one off.")),
+      of_data_set(flag("strict", false, "The first dropped, cut or repaired row is an error.")),
+      of_data_set(number(
           "max_bad", kMaxBadShare, 0, 1,
           "Share of bad rows above which a source is refused; those that a filter or over_length "
-          "leaves out do not count."),
+          "leaves out do not count.")),
       whole("head_mb", 1024, 1,
             "MiB a micro-batch for kept softmax rows and logits; others are computed again."),
   };

@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/config/config_field.h"
 #include "core/base/error.h"
 #include "core/base/suggest.h"
+#include "core/config/config_field.h"
 
 namespace xrun {
 namespace {
 
 // The elements of a default, so that one of them can be set alone.
-void fill(Literal& list, const Json& otherwise) {
+void fill(Literal& list, const Json& default_value) {
   list.is_table = true;
-  for (const Json& element : otherwise.as_array()) {
+  for (const Json& element : default_value.as_array()) {
     const std::string key = std::to_string(list.entries.size() + 1);
     list.entries.push_back({.key = key, .element = true, .value = {}});
     list.entries.back().value.scalar = element;
@@ -50,7 +50,7 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
   table.entries.push_back({.key = part, .element = element, .value = {}});
   Literal& made = table.entries.back().value;
   made.line = kSetLine;
-  if (field != nullptr && field->kind == FieldKind::kNumbers) fill(made, field->otherwise);
+  if (field != nullptr && field->kind == FieldKind::kNumbers) fill(made, field->default_value);
   return made;
 }
 

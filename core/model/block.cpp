@@ -1,40 +1,50 @@
+// x += O attention(norm(x)), then x += feed_forward(norm(x)); and, function by function, what each
+// half saves for its backward.
+
 #include "core/model/block.h"
 
+#include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/silu.h>
 
 #include <array>
 #include <cmath>
 
-#include "core/model/weights/adapter.h"
-#include "core/model/ops/attention.h"
+#include "core/base/error.h"
 #include "core/model/compute_weights.h"
-#include "core/model/feed_forward.h"
-#include "core/model/weights/hf_config.h"
 #include "core/model/kv_cache.h"
+#include "core/model/memory_plan.h"
+#include "core/model/moe.h"
+#include "core/model/ops/attention.h"
+#include "core/model/ops/moe_experts.h"
 #include "core/model/ops/rms_norm.h"
+#include "core/model/ops/swiglu.h"
+#include "core/model/weights/adapter.h"
+#include "core/model/weights/hf_config.h"
 
 namespace xrun {
 
 namespace {
 
 // q [T, H, K], k and v [T, G, K].
-std::array<at::Tensor, 3> project(const Pass& pass, const BlockPlaces& places,
+std::array<at::Tensor, 3> project(const ForwardState& state, const BlockIndex& index,
                                   const at::Tensor& x) {
-  const ModelConfig& c = pass.config;
+  const ModelConfig& c = state.config;
   const int64_t T = x.size(0), K = c.head_dim;
   std::array<at::Tensor, 3> qkv;
-  if (places.qkv.weight >= 0) {
-    const at::Tensor all = pass.linear(places.qkv, x).view({T, c.heads + 2 * c.kv_heads, K});
+  if (index.qkv.weight >= 0) {
+    const at::Tensor all = state.linear(index.qkv, x).view({T, c.heads + 2 * c.kv_heads, K});
     qkv = {all.narrow(1, 0, c.heads), all.narrow(1, c.heads, c.kv_heads),
            all.narrow(1, c.heads + c.kv_heads, c.kv_heads)};
   } else {
-    qkv = {pass.linear(places.q, x).view({T, c.heads, K}),
-           pass.linear(places.k, x).view({T, c.kv_heads, K}),
-           pass.linear(places.v, x).view({T, c.kv_heads, K})};
+    qkv = {state.linear(index.q, x).view({T, c.heads, K}),
+           state.linear(index.k, x).view({T, c.kv_heads, K}),
+           state.linear(index.v, x).view({T, c.kv_heads, K})};
   }
   if (c.qk_norm) {
-    qkv[0] = rms_norm(qkv[0], pass.weight(places.q_norm.weight), c.norm_eps);
-    qkv[1] = rms_norm(qkv[1], pass.weight(places.k_norm.weight), c.norm_eps);
+    qkv[0] = rms_norm(qkv[0], state.weight(index.q_norm.weight), c.norm_eps);
+    qkv[1] = rms_norm(qkv[1], state.weight(index.k_norm.weight), c.norm_eps);
   }
   return qkv;
 }
@@ -45,45 +55,168 @@ double score_scale(const ModelConfig& c, int64_t layer) {
   return c.score_by_layer ? scale / static_cast<double>(layer + 1) : scale;
 }
 
-at::Tensor attention(const Pass& pass, const BlockPlaces& places, int64_t layer,
+at::Tensor attention(const ForwardState& state, const BlockIndex& index, int64_t layer,
                      const at::Tensor& x) {
-  const ModelConfig& c = pass.config;
-  auto [q, k, v] = project(pass, places, x);
+  const ModelConfig& c = state.config;
+  auto [q, k, v] = project(state, index, x);
   if (c.positions == Positions::kRotary) {
-    q = rope(q, pass.angles);
-    k = rope(k, pass.angles);
+    q = rope(q, state.angles);
+    k = rope(k, state.angles);
   }
   const double scale = score_scale(c, layer);
   const int64_t window = c.window(layer);
-  const at::Tensor y = pass.cache != nullptr
-                           ? pass.cache->attend(layer, q, k, v, pass.cu_seqlens, scale, window)
-                           : varlen_attention(q, k, v, pass.cu_seqlens, scale, window);
-  return pass.linear(places.o, y.view({x.size(0), c.heads * c.head_dim}));
+  const at::Tensor y = state.cache != nullptr
+                           ? state.cache->attend(layer, q, k, v, state.cu_seqlens, scale, window)
+                           : varlen_attention(q, k, v, state.cu_seqlens, scale, window);
+  return state.linear(index.o, y.view({x.size(0), c.heads * c.head_dim}));
+}
+
+at::Tensor mixture(const ForwardState& state, const BlockIndex& index, const at::Tensor& x) {
+  const MoeConfig& moe = state.config.moe;
+  const Routing routing = route(state.linear(index.router, x), moe.top_k, moe.renormalise);
+  if (state.router != nullptr) state.router->add_layer(routing);
+  return moe_experts(x, routing.index, routing.weight, state.weight(index.expert_gate_up),
+                     state.weight(index.expert_down), state.gemm);
+}
+
+at::Tensor activate(Activation activation, const at::Tensor& x) {
+  switch (activation) {
+    case Activation::kSilu: return at::silu(x);
+    case Activation::kGeluTanh: return at::gelu(x, "tanh");
+    case Activation::kGelu: return at::gelu(x);
+    case Activation::kRelu: return at::relu(x);
+  }
+  throw Error("unknown activation");
+}
+
+at::Tensor feed_forward(const ForwardState& state, const BlockIndex& index, const at::Tensor& x) {
+  if (index.router.weight >= 0) return mixture(state, index, x);
+  const ModelConfig& c = state.config;
+  const at::Tensor up = state.linear(index.up, x);
+  if (!c.gated) return state.linear(index.down, activate(c.activation, up));
+  const at::Tensor gate = state.linear(index.gate, x);
+  const bool fused = c.activation == Activation::kSilu;
+  return state.linear(index.down, fused ? swiglu(gate, up) : activate(c.activation, gate).mul(up));
 }
 
 }  // namespace
 
-at::Tensor Pass::weight(int64_t place) const {
-  return weights.get(static_cast<size_t>(place), update_count);
+at::Tensor ForwardState::weight(int64_t parameter) const {
+  return weights.get(static_cast<size_t>(parameter), update_count);
 }
 
-at::Tensor Pass::linear(const WeightPlace& place, const at::Tensor& x) const {
-  const at::Tensor bias = place.bias < 0 ? at::Tensor() : weight(place.bias);
-  const at::Tensor y = xrun::linear(x, weight(place.weight), bias, gemm);
-  if (adapter == nullptr || place.low_a < 0) return y;
+at::Tensor ForwardState::linear(const WeightIndex& index, const at::Tensor& x) const {
+  const at::Tensor bias = index.bias < 0 ? at::Tensor() : weight(index.bias);
+  const at::Tensor y = xrun::linear(x, weight(index.weight), bias, gemm);
+  if (adapter == nullptr || index.low_a < 0) return y;
   const double rate = dropout ? adapter->options.dropout : 0;
-  const at::Tensor read = rate > 0 ? dropped(x, rate, *dropout, place.low_a) : x;
-  return y.add(low_rank(read, weight(place.low_a), weight(place.low_b), adapter->scale(), gemm));
+  const at::Tensor read = rate > 0 ? dropped(x, rate, *dropout, index.low_a) : x;
+  return y.add(low_rank(read, weight(index.low_a), weight(index.low_b), adapter->scale(), gemm));
 }
 
-at::Tensor Pass::norm(const WeightPlace& place, const at::Tensor& x) const {
-  if (config.norm == Norm::kRms) return rms_norm(x, weight(place.weight), config.norm_eps);
-  return at::layer_norm(x, {x.size(-1)}, weight(place.weight), weight(place.bias), config.norm_eps);
+at::Tensor ForwardState::norm(const WeightIndex& index, const at::Tensor& x) const {
+  if (config.norm == Norm::kRms) return rms_norm(x, weight(index.weight), config.norm_eps);
+  return at::layer_norm(x, {x.size(-1)}, weight(index.weight), weight(index.bias), config.norm_eps);
 }
 
-at::Tensor block(const Pass& pass, const BlockPlaces& places, int64_t layer, const at::Tensor& x) {
-  const at::Tensor y = x.add(attention(pass, places, layer, pass.norm(places.input_norm, x)));
-  return y.add(feed_forward(pass, places, pass.norm(places.post_norm, y)));
+at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t layer,
+                 const at::Tensor& x) {
+  const at::Tensor y = x.add(attention(state, index, layer, state.norm(index.input_norm, x)));
+  return y.add(feed_forward(state, index, state.norm(index.post_norm, y)));
+}
+
+namespace {
+
+// The saved tensors of one block, collected in the order of the functions above.
+class BlockSaves {
+ public:
+  BlockSaves(const ModelConfig& config, const MemoryShape& shape)
+      : c_(config),
+        shape_(shape),
+        saved_(static_cast<double>(elementSize(shape.dtype))),
+        hidden_(static_cast<double>(config.hidden)) {}
+
+  double bytes_a_token() {
+    norm("x");
+    attention();
+    norm("y");
+    if (c_.is_moe(0)) {
+      route_saves(saved_, static_cast<double>(c_.moe.experts), static_cast<double>(c_.moe.top_k));
+      moe_experts_saves(saved_, "y.normed", hidden_, static_cast<double>(c_.moe.ffn),
+                        static_cast<double>(c_.moe.top_k));
+    } else {
+      feed_forward();
+    }
+    for (const LinearModule& module : linear_modules(c_)) adapter(module);
+    return saved_.bytes();
+  }
+
+ private:
+  void norm(const std::string& x) {
+    if (c_.norm == Norm::kRms) return rms_norm_saves(saved_, x, hidden_);
+    saved_.add(x, hidden_);
+    saved_.add_bytes(x + ".mean_and_rstd", 8);
+  }
+
+  // The input of a linear map called `role`; an adapter on it reads the input, or with dropout a
+  // masked copy.
+  void linear(const std::string& role, const std::string& x, double width) {
+    if (role.empty()) return;
+    const bool trained = !shape_.adapter || (shape_.adapter->dropout == 0 &&
+                                             is_adapter_target(*shape_.adapter, {.name = role}));
+    linear_saves(saved_, x, width, trained, shape_.gemm);
+  }
+
+  void adapter(const LinearModule& module) {
+    if (!shape_.adapter || !is_adapter_target(*shape_.adapter, module)) return;
+    const auto width = static_cast<double>(module.in);
+    saved_.add(module.name + ".a_x", static_cast<double>(shape_.adapter->rank));
+    if (shape_.adapter->dropout == 0) return;
+    dropped_saves(saved_, module.name, width);
+    saved_.add(module.name + ".dropped", width);
+  }
+
+  void attention() {
+    const auto heads = static_cast<double>(c_.heads), kv_heads = static_cast<double>(c_.kv_heads);
+    const auto head_dim = static_cast<double>(c_.head_dim);
+    for (const std::string& role : {c_.names.qkv, c_.names.q, c_.names.k, c_.names.v}) {
+      if (role != c_.names.qkv && !c_.names.qkv.empty()) continue;
+      linear(role, "x.normed", hidden_);
+    }
+    if (c_.qk_norm) {
+      rms_norm_saves(saved_, "q.projected", head_dim, heads);
+      rms_norm_saves(saved_, "k.projected", head_dim, kv_heads);
+    }
+    attention_saves(saved_, heads, kv_heads, head_dim);
+    linear(c_.names.o, "attention_out", heads * head_dim);
+  }
+
+  void feed_forward() {
+    const auto width = static_cast<double>(c_.ffn);
+    linear(c_.names.up, "y.normed", hidden_);
+    linear(c_.names.gate, "y.normed", hidden_);
+    swiglu_or_activation(width);
+    linear(c_.names.down, "activated", width);
+  }
+
+  void swiglu_or_activation(double width) {
+    if (c_.gated && c_.activation == Activation::kSilu) return swiglu_saves(saved_, width);
+    saved_.add("up", width);
+    if (!c_.gated) return;
+    saved_.add("gate", width);
+    saved_.add("activated_gate", width);
+  }
+
+  const ModelConfig& c_;
+  const MemoryShape& shape_;
+  SavedTensors saved_;
+  double hidden_;
+};
+
+}  // namespace
+
+double block_saves(const ModelConfig& config, const MemoryShape& shape) {
+  return BlockSaves(config, shape).bytes_a_token();
 }
 
 }  // namespace xrun

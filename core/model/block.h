@@ -7,21 +7,22 @@
 #include <optional>
 #include <vector>
 
+#include "core/model/ops/dropout.h"
 #include "core/model/ops/linear.h"
-#include "core/model/ops/low_rank.h"
 #include "core/model/ops/rope.h"
-#include "core/model/weight_places.h"
+#include "core/model/weight_index.h"
 
 namespace xrun {
 
 class ComputeWeights;
 class KvCache;
 struct Adapter;
+struct MemoryShape;
 struct ModelConfig;
 struct RouterRecord;
 
-// What the blocks of one forward share. Refers to the model's config and weights.
-struct Pass {
+// State shared by the blocks of one forward. Refers to the model's config and weights.
+struct ForwardState {
   const ModelConfig& config;
   ComputeWeights& weights;
   int64_t update_count = 0;
@@ -29,21 +30,26 @@ struct Pass {
   RopeAngles angles = {};    // undefined where positions are learned
   KvCache* cache = nullptr;  // segments are appended to its slots; null: none
   GemmType gemm = GemmType::kStorage;
-  RouterRecord* router = nullptr;  // what MoE layers chose is added to it; null: not wanted
-  const Adapter* adapter = nullptr;                  // what stands on linear maps; null: nothing
-  std::optional<DropoutKey> dropout = std::nullopt;  // of what adapters read; nullopt: none
+  RouterRecord* router = nullptr;                    // collects MoE routing; null: not wanted
+  const Adapter* adapter = nullptr;                  // of the linear maps; null: none
+  std::optional<DropoutKey> dropout = std::nullopt;  // of adapter inputs; nullopt: none
 
-  // A weight in the compute type, with its graph if gradients are enabled.
-  at::Tensor weight(int64_t place) const;
-  // x W^T + b and what an adapter adds, [T, out].
-  at::Tensor linear(const WeightPlace& place, const at::Tensor& x) const;
-  // The family's norm over the last dimension.
-  at::Tensor norm(const WeightPlace& place, const at::Tensor& x) const;
+  // Returns a weight in the compute type, with its graph if gradients are enabled.
+  at::Tensor weight(int64_t parameter) const;
+  // Returns x W^T + b plus the adapter's share, [T, out].
+  at::Tensor linear(const WeightIndex& index, const at::Tensor& x) const;
+  // Returns the family's norm over the last dimension.
+  at::Tensor norm(const WeightIndex& index, const at::Tensor& x) const;
 };
 
 // Returns the block's output, [T, D].
 //   x      [T, D] in the compute type
-//   layer  from 0; the cache and the score scale know it
-at::Tensor block(const Pass& pass, const BlockPlaces& places, int64_t layer, const at::Tensor& x);
+//   layer  from 0; selects the cache layer and the score scale
+at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t layer,
+                 const at::Tensor& x);
+
+// Returns the bytes a token that the block of a model of one layer saves for its backward: the
+// tensors that its operators declare, each once.
+double block_saves(const ModelConfig& config, const MemoryShape& shape);
 
 }  // namespace xrun

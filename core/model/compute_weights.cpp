@@ -1,3 +1,5 @@
+// A copy is stale once the update count has changed.
+
 #include "core/model/compute_weights.h"
 
 #include <torch/csrc/autograd/custom_function.h>
@@ -8,8 +10,8 @@ namespace xrun {
 
 namespace {
 
-// Forward: the ready copy. Backward: the gradient in the master's type.
-class CopyFunction : public torch::autograd::Function<CopyFunction> {
+// Forward: the existing copy. Backward: the gradient in the master's type.
+class WeightCopyFunction : public torch::autograd::Function<WeightCopyFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& master,
                             const at::Tensor& copy) {
@@ -29,17 +31,17 @@ class CopyFunction : public torch::autograd::Function<CopyFunction> {
 ComputeWeights::ComputeWeights(const std::vector<Parameter>& masters, at::ScalarType compute)
     : masters_(masters), compute_(compute), copies_(masters.size()) {}
 
-at::Tensor ComputeWeights::get(size_t place, int64_t update_count) {
-  const at::Tensor& master = masters_[place].master;
+at::Tensor ComputeWeights::get(size_t index, int64_t update_count) {
+  const at::Tensor& master = masters_[index].master;
   if (master.scalar_type() == compute_) return master;
-  Copy& copy = copies_[place];
+  WeightCopy& copy = copies_[index];
   if (copy.update_count != update_count || !copy.tensor.defined()) {
-    // a new tensor: a graph that still holds the old copy must not see it change
+    // a new tensor, since a graph may still hold the old copy
     copy.tensor = master.detach().to(compute_);
     copy.update_count = update_count;
   }
   if (!at::GradMode::is_enabled() || !master.requires_grad()) return copy.tensor;
-  return CopyFunction::apply(master, copy.tensor);
+  return WeightCopyFunction::apply(master, copy.tensor);
 }
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
 #pragma once
-// The weights in the compute type: the masters themselves, or copies made once per update.
+// The weights in the compute type: the masters, or copies made once per update.
 
 #include <ATen/core/Tensor.h>
 
@@ -15,18 +15,18 @@ class ComputeWeights {
  public:
   ComputeWeights(const std::vector<Parameter>& masters, at::ScalarType compute);
 
-  // Returns the weight with the given place in the masters. If it is a copy and gradients are
-  // enabled, its backward hands the gradient to the master, in the master's type.
-  at::Tensor get(size_t place, int64_t update_count);
+  // Returns the weight of the master with this index. If it is a copy and gradients are enabled,
+  // its backward passes the gradient to the master, in the master's type.
+  at::Tensor get(size_t index, int64_t update_count);
 
  private:
-  struct Copy {
+  struct WeightCopy {
     at::Tensor tensor;
     int64_t update_count = -1;
   };
   const std::vector<Parameter>& masters_;
   at::ScalarType compute_;
-  std::vector<Copy> copies_;
+  std::vector<WeightCopy> copies_;
 };
 
 }  // namespace xrun

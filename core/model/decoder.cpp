@@ -6,24 +6,24 @@
 
 #include "core/base/work_interrupt.h"
 #include "core/model/block.h"
-#include "core/model/ops/device.h"
 #include "core/model/kv_cache.h"
 #include "core/model/model.h"
 #include "core/model/moe.h"
+#include "core/model/ops/device.h"
 #include "core/model/recompute.h"
 
 namespace xrun {
 
 namespace {
 
-// What the block's router saw comes out beside the hidden states, so that its graph is kept.
-at::Tensor recomputed_block(const Pass& pass, const BlockPlaces& places, int64_t layer,
+// Router statistics are outputs beside the hidden states, so that their graph is kept.
+at::Tensor recomputed_block(const ForwardState& state, const BlockIndex& index, int64_t layer,
                             const at::Tensor& x) {
-  const auto run = [pass, &places, layer](const at::Tensor& in) {
-    Pass inner = pass;
+  const auto run = [state, &index, layer](const at::Tensor& in) {
+    ForwardState inner = state;
     RouterRecord seen;
-    if (pass.router != nullptr) inner.router = &seen;
-    std::vector<at::Tensor> out{block(inner, places, layer, in)};
+    if (state.router != nullptr) inner.router = &seen;
+    std::vector<at::Tensor> out{block(inner, index, layer, in)};
     for (const RouterRecord::Layer& one : seen.layers) {
       out.insert(out.end(), {one.prob_sum, one.count});
     }
@@ -31,9 +31,9 @@ at::Tensor recomputed_block(const Pass& pass, const BlockPlaces& places, int64_t
   };
   const std::vector<at::Tensor> out = recomputed(run, x);
   if (out.size() > 1) {
-    pass.router->layers.push_back({.count = out[2].detach(), .prob_sum = out[1]});
-    pass.router->tokens = x.size(0);
-    pass.router->top_k = pass.config.moe.top_k;
+    state.router->layers.push_back({.count = out[2].detach(), .prob_sum = out[1]});
+    state.router->tokens = x.size(0);
+    state.router->top_k = state.config.moe.top_k;
   }
   return out[0];
 }
@@ -44,46 +44,46 @@ Decoder::Decoder(const ModelConfig& config, const std::vector<Parameter>& parame
                  const LoadOptions& options)
     : config_(config),
       weights_(parameters, options.dtype),
-      places_(weight_places(config, parameters)),
+      index_(decoder_index(config, parameters)),
       options_(options) {}
 
-at::Tensor Decoder::embed(const Pass& pass, const PackInput& input) const {
-  const at::Tensor x = at::embedding(pass.weight(places_.embedding.weight),
+at::Tensor Decoder::embed(const ForwardState& state, const PackInput& input) const {
+  const at::Tensor x = at::embedding(state.weight(index_.embedding.weight),
                                      on_device(input.tokens, options_.device));
   if (config_.positions != Positions::kLearned) return x;
-  return x.add(at::embedding(pass.weight(places_.positions.weight),
+  return x.add(at::embedding(state.weight(index_.positions.weight),
                              on_device(input.position_ids, options_.device)));
 }
 
 at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
                             const ForwardOptions& options, KvCache* cache) {
-  Pass pass{.config = config_,
-            .weights = weights_,
-            .update_count = update_count,
-            .cu_seqlens = {input.cu_seqlens.begin(), input.cu_seqlens.end()},
-            .cache = cache,
-            .gemm = options_.gemm,
-            .router = options.router,
-            .adapter = options_.adapter.get(),
-            .dropout = options.dropout};
+  ForwardState state{.config = config_,
+                     .weights = weights_,
+                     .update_count = update_count,
+                     .cu_seqlens = {input.cu_seqlens.begin(), input.cu_seqlens.end()},
+                     .cache = cache,
+                     .gemm = options_.gemm,
+                     .router = options.router,
+                     .adapter = options_.adapter.get(),
+                     .dropout = options.dropout};
   if (config_.positions == Positions::kRotary) {
-    pass.angles = rope_angles(config_.rope, config_.head_dim, input.position_ids, pass.cu_seqlens,
-                              options_.dtype, options_.device);
+    state.angles = rope_angles(config_.rope, config_.head_dim, input.position_ids, state.cu_seqlens,
+                               options_.dtype, options_.device);
   }
-  at::Tensor x = embed(pass, input);
+  at::Tensor x = embed(state, input);
   const bool recompute = options_.recompute && options_.trainable;
-  for (size_t i = 0; i < places_.blocks.size(); ++i) {
-    const BlockPlaces& places = places_.blocks[i];
+  for (size_t i = 0; i < index_.blocks.size(); ++i) {
+    const BlockIndex& index = index_.blocks[i];
     const auto layer = static_cast<int64_t>(i);
     check_work_interrupt();
-    x = recompute ? recomputed_block(pass, places, layer, x) : block(pass, places, layer, x);
+    x = recompute ? recomputed_block(state, index, layer, x) : block(state, index, layer, x);
   }
-  if (cache != nullptr) cache->advance(pass.cu_seqlens);
-  return pass.norm(places_.final_norm, x);
+  if (cache != nullptr) cache->advance(state.cu_seqlens);
+  return state.norm(index_.final_norm, x);
 }
 
 at::Tensor Decoder::head_weight(int64_t update_count) {
-  return weights_.get(static_cast<size_t>(places_.head.weight), update_count);
+  return weights_.get(static_cast<size_t>(index_.head.weight), update_count);
 }
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
 #pragma once
-// The forward of a decoder, as its config describes it.
+// The forward of a decoder as described by its config.
 
 #include <ATen/core/Tensor.h>
 
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/model/compute_weights.h"
-#include "core/model/weights/hf_config.h"
 #include "core/model/ops/linear.h"
-#include "core/model/weight_places.h"
+#include "core/model/weight_index.h"
+#include "core/model/weights/hf_config.h"
 
 namespace xrun {
 
@@ -17,25 +17,26 @@ class KvCache;
 struct ForwardOptions;
 struct LoadOptions;
 struct PackInput;
-struct Pass;
+struct ForwardState;
 
-// Refers to the config and the parameters of its model. Knows roles only, no family.
+// Refers to the config and the parameters of its model. Independent of the family.
 class Decoder {
  public:
   Decoder(const ModelConfig& config, const std::vector<Parameter>& parameters,
           const LoadOptions& options);
 
-  // Hidden states after the last norm, [T, D]. With a cache, segments are appended to its slots.
+  // Returns the hidden states after the last norm, [T, D]. With a cache, segments are appended to
+  // its slots.
   at::Tensor forward(const PackInput& input, int64_t update_count, const ForwardOptions& options,
                      KvCache* cache);
   at::Tensor head_weight(int64_t update_count);
 
  private:
-  at::Tensor embed(const Pass& pass, const PackInput& input) const;
+  at::Tensor embed(const ForwardState& pass, const PackInput& input) const;
 
   const ModelConfig& config_;
   ComputeWeights weights_;
-  DecoderPlaces places_;
+  DecoderIndex index_;
   const LoadOptions& options_;
 };
 

@@ -1,4 +1,4 @@
-// A device's allocator keeps freed blocks: they are free for tensors, and taken for the driver.
+// A device's allocator caches freed blocks: free for tensors, but in use for the driver.
 
 #include "core/model/device_memory.h"
 
@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "core/model/ops/memory_count.h"
 #include "core/model/memory_limit.h"
+#include "core/model/ops/allocator.h"
 
 namespace xrun {
 

@@ -1,5 +1,5 @@
-// One file a key, replaced whole: processes that measure at the same time do not disturb each
-// other, and a damaged file costs one measurement.
+// One file per key, replaced atomically: processes that measure at the same time do not disturb
+// each other, and a damaged file costs one measurement.
 
 #include "core/model/gemm_choice.h"
 
@@ -20,21 +20,21 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
-#include "core/model/weights/hf_config.h"
 #include "core/model/ops/scratch.h"
+#include "core/model/weights/hf_config.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr int64_t kRows = 512, kMostIn = 1024, kMostOut = 3072;
+constexpr int64_t kRows = 512, kMaxIn = 1024, kMaxOut = 3072;
 constexpr int kRounds = 3;
-constexpr uint64_t kMostBytes = 1 << 16;  // of a file that keeps times
-constexpr double kMostMs = 1e6;
+constexpr uint64_t kMaxFileBytes = 1 << 16;
+constexpr double kMaxMs = 1e6;
 
 using Clock = std::chrono::steady_clock;
 
-// Values like a model's, not zeros, which multiply faster.
+// Values like those of a model: zeros would multiply faster.
 at::Tensor wave(int64_t rows, int64_t columns, c10::ScalarType dtype) {
   return at::arange(rows * columns, at::kFloat).mul_(0.37).sin_().view({rows, columns}).to(dtype);
 }
@@ -84,7 +84,7 @@ Json key_of(const GemmShape& shape, c10::ScalarType dtype) {
 
 double time_from(const Json& json, const char* name) {
   const double ms = json.at(name).as_double();
-  XRUN_CHECK(ms > 0 && ms < kMostMs, "{} is {}, which is no time in ms", name, ms);
+  XRUN_CHECK(ms > 0 && ms < kMaxMs, "{} is {}, which is not a time in ms", name, ms);
   return ms;
 }
 
@@ -92,11 +92,11 @@ GemmType faster(const GemmTimes& times) {
   return times.float_ms < times.storage_ms ? GemmType::kFloat : GemmType::kStorage;
 }
 
-// What a file keeps for the key; nothing if there is none.
-std::optional<GemmChoice> recall(const std::filesystem::path& file, const Json& key) {
+// The stored choice for the key; none if there is no file.
+std::optional<GemmChoice> read_choice(const std::filesystem::path& file, const Json& key) {
   if (!path_exists(file)) return std::nullopt;
-  const Json json = parse_json(read_file(file, kMostBytes), file.string());
-  XRUN_CHECK(json.is_object() && json.at("key") == key, "{}: is of another machine or model",
+  const Json json = parse_json(read_file(file, kMaxFileBytes), file.string());
+  XRUN_CHECK(json.is_object() && json.at("key") == key, "{}: belongs to another machine or model",
              file.string());
   GemmChoice choice = gemm_from_json(json.at("choice"));
   XRUN_CHECK(choice.gemm == faster(*choice.times), "{}: the choice is not the faster one",
@@ -104,14 +104,14 @@ std::optional<GemmChoice> recall(const std::filesystem::path& file, const Json& 
   return choice;
 }
 
-void remember(const std::filesystem::path& file, const Json& key, const GemmChoice& choice) {
+void write_choice(const std::filesystem::path& file, const Json& key, const GemmChoice& choice) {
   try {
     make_dirs(file.parent_path());
     write_file_atomic(file, dump_json(Json(Json::Object{{"key", key}, {"choice", to_json(choice)}}),
                                       {.indent = 2}) +
                                 "\n");
   } catch (const Error&) {
-    // The next process measures again; nothing else depends on the file.
+    // The next process measures again.
   }
 }
 
@@ -119,7 +119,7 @@ void remember(const std::filesystem::path& file, const Json& key, const GemmChoi
 
 GemmShape gemm_shape(const ModelConfig& config) {
   const int64_t inner = config.moe.experts > 0 ? config.moe.ffn : config.ffn;
-  return {kRows, std::min(config.hidden, kMostIn), std::min(inner, kMostOut)};
+  return {kRows, std::min(config.hidden, kMaxIn), std::min(inner, kMaxOut)};
 }
 
 GemmTimes time_gemm(const GemmShape& shape, c10::ScalarType dtype) {
@@ -128,14 +128,14 @@ GemmTimes time_gemm(const GemmShape& shape, c10::ScalarType dtype) {
   const at::Tensor weight = wave(shape.out, shape.in, dtype).set_requires_grad(true);
   const at::Tensor grad = wave(shape.rows, shape.out, dtype);
   std::array<double, kRounds> storage{}, wide{};
-  for (int round = -1; round < kRounds; ++round) {  // the first one only warms up
+  for (int round = -1; round < kRounds; ++round) {  // the first round warms up
     const double a = product_ms(x, weight, grad, GemmType::kStorage);
     const double b = product_ms(x, weight, grad, GemmType::kFloat);
     if (round < 0) continue;
     storage[static_cast<size_t>(round)] = a;
     wide[static_cast<size_t>(round)] = b;
   }
-  free_scratch();  // of this shape alone
+  free_scratch();  // buffers of this shape
   return {median(storage), median(wide)};
 }
 
@@ -147,25 +147,25 @@ GemmChoice choose_gemm(const ModelConfig& config, c10::ScalarType dtype, const G
   const std::filesystem::path file =
       cache_root() / "measured" / "gemm" / (hash_hex(dump_json(key)) + ".json");
   try {
-    if (auto kept = recall(file, key)) return *kept;
+    if (auto stored = read_choice(file, key)) return *stored;
   } catch (const Error& error) {
     choice.notice = fmt::format("{}; products are timed again", error.what());
   }
   choice.times = clock(shape, dtype);
   choice.gemm = faster(*choice.times);
-  remember(file, key, choice);
+  write_choice(file, key, choice);
   return choice;
 }
 
 Json to_json(const GemmChoice& choice) {
-  XRUN_CHECK(choice.times, "a choice without times is not kept");
+  XRUN_CHECK(choice.times, "a choice without times cannot be stored");
   return Json(Json::Object{{"gemm", gemm_name(choice.gemm)},
                            {"fp32_ms", choice.times->float_ms},
                            {"storage_ms", choice.times->storage_ms}});
 }
 
 GemmChoice gemm_from_json(const Json& json) {
-  XRUN_CHECK(json.is_object(), "what is kept of products is {}, wanted an object",
+  XRUN_CHECK(json.is_object(), "the stored choice of gemm is {}, wanted an object",
              json.kind_name());
   const std::string& name = json.at("gemm").as_string();
   GemmChoice choice;
@@ -179,7 +179,7 @@ GemmChoice gemm_from_json(const Json& json) {
 
 std::string describe(const GemmChoice& choice) {
   const bool wide = choice.gemm == GemmType::kFloat;
-  if (!choice.times) return wide ? "fp32" : "in the type that weights are stored in";
+  if (!choice.times) return wide ? "fp32" : "in the storage type of the weights";
   const GemmTimes& t = *choice.times;
   return fmt::format("{}: {:.1f} ms a product with its gradients, {:.1f} in {}, {}",
                      wide ? "fp32" : "bf16", wide ? t.float_ms : t.storage_ms,

@@ -20,7 +20,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kPrefillTokens = 4096;  // of one forward, bounds its activations
+constexpr int64_t kPrefillTokens = 4096;  // of one forward: bounds its activations
 constexpr int64_t kMegabyte = 1 << 20;
 
 using Prompts = std::vector<std::vector<int32_t>>;
@@ -50,8 +50,8 @@ class Decoding {
   }
 
  private:
-  // A sequence that draws, by its slot, and the row of the pack whose hidden state it draws from.
-  struct Segment {
+  // The slot of a sequence, and the row of the pack whose hidden state gives its next token.
+  struct SlotRow {
     int64_t slot;
     int64_t row;
   };
@@ -66,7 +66,7 @@ class Decoding {
     return static_cast<int64_t>(prompt.size()) + std::min(left, options_.max_new_tokens);
   }
 
-  // Whether there is a slot and memory for the next sequence.
+  // True if there is a slot and memory for the next sequence.
   bool has_room() const {
     if (next_ == results_.size() || free_.empty()) return false;
     if (free_.size() == sequence_of_.size()) return true;
@@ -82,12 +82,12 @@ class Decoding {
     return slot;
   }
 
-  // Prefills the next prompts, one pack, each once for all of its samples that have a slot. False
-  // if nothing could begin.
+  // Prefills the next prompts as one pack, each once for all of its samples that have a slot.
+  // Returns false if none was admitted.
   bool admit() {
     Prompts pack;
     std::vector<int64_t> firsts;
-    std::vector<Segment> segments;
+    std::vector<SlotRow> segments;
     int64_t tokens = 0;
     while (has_room()) {
       const std::vector<int32_t>& prompt = prompt_of(next_);
@@ -108,10 +108,10 @@ class Decoding {
     return true;
   }
 
-  // Samples beyond a prompt's first begin with a copy of its keys.
-  void fork(const std::vector<int64_t>& firsts, const std::vector<Segment>& segments) {
+  // Further samples of a prompt start from a copy of its keys.
+  void fork(const std::vector<int64_t>& firsts, const std::vector<SlotRow>& segments) {
     size_t prompt = 0;
-    for (const Segment& segment : segments) {
+    for (const SlotRow& segment : segments) {
       if (prompt < firsts.size() && segment.slot == firsts[prompt]) {
         ++prompt;
       } else {
@@ -120,8 +120,8 @@ class Decoding {
     }
   }
 
-  // Whether the next token takes a sequence to other frequencies (longrope); all of its keys are
-  // made again then, as the training forward has them.
+  // True if the next token moves a sequence to the long frequencies (longrope). All of its keys are
+  // then computed again, as in the training forward.
   bool crosses(int64_t slot) const {
     const RopeConfig& rope = model_.config().rope;
     return rope.type == RopeConfig::Type::kLongrope &&
@@ -140,7 +140,7 @@ class Decoding {
 
   void decode() {
     std::vector<int64_t> slots, tokens, positions;
-    std::vector<Segment> segments;
+    std::vector<SlotRow> segments;
     PackInput input;
     input.cu_seqlens.push_back(0);
     for (const int64_t slot : std::exchange(live_, {})) {
@@ -165,11 +165,11 @@ class Decoding {
     return model_.forward_cached(input, cache_);
   }
 
-  // Gives every segment its next token, from the hidden state of its row.
-  void draw(const at::Tensor& hidden, const std::vector<Segment>& segments) {
+  // Draws the next token of every segment from the hidden state of its row.
+  void draw(const at::Tensor& hidden, const std::vector<SlotRow>& segments) {
     std::vector<int64_t> rows;
     std::vector<DrawKey> keys;
-    for (const Segment& segment : segments) {
+    for (const SlotRow& segment : segments) {
       const size_t sequence = sequence_of_[static_cast<size_t>(segment.slot)];
       const auto samples = static_cast<size_t>(options_.samples);
       const size_t prompt = sequence / samples;
@@ -182,12 +182,12 @@ class Decoding {
     const int64_t n = last.size(0), vocab = head_.size(0);
     at::Tensor logits = scratch_floats(n * vocab).view({n, vocab});
     at::mm_out(logits, last, head_.t());
-    const std::vector<Draw> draws = draw_tokens(logits, keys, options_.sampling);
+    const std::vector<DrawnToken> draws = draw_tokens(logits, keys, options_.sampling);
     made_ += n;
     for (size_t s = 0; s < segments.size(); ++s) take(segments[s].slot, draws[s]);
   }
 
-  void take(int64_t slot, const Draw& draw) {
+  void take(int64_t slot, const DrawnToken& draw) {
     const size_t sequence = sequence_of_[static_cast<size_t>(slot)];
     Generation& result = results_[sequence];
     result.ids.push_back(draw.id);
@@ -222,7 +222,7 @@ class Decoding {
   KvCache cache_;
   std::vector<size_t> sequence_of_;  // by slot
   std::vector<int64_t> live_, free_;
-  size_t next_ = 0;  // the first sequence that has not begun
+  size_t next_ = 0;  // the first sequence that is not admitted yet
   int64_t made_ = 0;
 };
 
@@ -242,11 +242,11 @@ void check_prompts(const Model& model, const Prompts& prompts) {
 }
 
 void check_options(const GenerateOptions& options, size_t prompts) {
-  constexpr int64_t kMostSamples = 1 << 20;  // a draw's name has 20 bits for them
+  constexpr int64_t kMaxSamples = 1 << 20;  // a draw key has 20 bits for them
   check_sampling(options.sampling);
   XRUN_CHECK(options.batch >= 1, "batch is {}, it must be at least 1", options.batch);
-  XRUN_CHECK(options.samples >= 1 && options.samples <= kMostSamples,
-             "samples is {}, wanted 1 to {}", options.samples, kMostSamples);
+  XRUN_CHECK(options.samples >= 1 && options.samples <= kMaxSamples,
+             "samples is {}, wanted 1 to {}", options.samples, kMaxSamples);
   XRUN_CHECK(options.prompt_names.empty() || options.prompt_names.size() == prompts,
              "{} prompts have {} names", prompts, options.prompt_names.size());
 }

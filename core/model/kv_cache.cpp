@@ -1,3 +1,5 @@
+// A prefill copies whole segments; a decoding step appends one row per slot and runs the kernel.
+
 #include "core/model/kv_cache.h"
 
 #include <ATen/Parallel.h>
@@ -9,20 +11,11 @@
 
 #include "core/base/error.h"
 #include "core/model/ops/attention.h"
-#include "kernels/cpu/kernels.h"
+#include "core/model/ops/op.h"
 
 namespace xrun {
 
-namespace {
-
-template <class T>
-T* data(const at::Tensor& x) {
-  return static_cast<T*>(x.mutable_data_ptr());
-}
-
-}  // namespace
-
-// fp16 has no kernel: its keys and values are kept in fp32.
+// fp16 has no kernel, so its keys and values are stored in fp32.
 KvCache::KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slots)
     : type_(compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat),
       layers_(config.layers),
@@ -68,7 +61,7 @@ int64_t KvCache::bytes() const {
 void KvCache::use_slots(std::vector<int64_t> slots) {
   for (const int64_t slot : slots) {
     XRUN_CHECK(slot >= 0 && slot < static_cast<int64_t>(slots_.size()),
-               "the cache has {} slots, slot {} was asked for", slots_.size(), slot);
+               "the cache has {} slots, slot {} does not exist", slots_.size(), slot);
   }
   used_ = std::move(slots);
 }
@@ -84,7 +77,7 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
     single &= n == 1;
     fresh &= length(used_[s]) == 0;
     XRUN_CHECK(length(used_[s]) + n <= capacity(used_[s]),
-               "a sequence of {} tokens is beyond the slot's {}", length(used_[s]) + n,
+               "a sequence of {} tokens exceeds the slot's capacity of {}", length(used_[s]) + n,
                capacity(used_[s]));
   }
   XRUN_CHECK(single || fresh, "the cache takes whole prompts or single tokens, not both at once");
@@ -100,11 +93,11 @@ at::Tensor KvCache::prefill(int64_t layer, const at::Tensor& q, const at::Tensor
   for (size_t s = 0; s < used_.size(); ++s) {
     const int64_t begin = cu_seqlens[s], n = cu_seqlens[s + 1] - begin;
     const at::Tensor held = slots_[static_cast<size_t>(used_[s])].select(0, layer);
-    const auto place = [&](int64_t which) {
+    const auto target = [&](int64_t which) {
       return held.select(0, which).narrow(1, 0, n).permute({1, 0, 2});
     };
-    place(0).copy_(k.narrow(0, begin, n));
-    place(1).copy_(v.narrow(0, begin, n));
+    target(0).copy_(k.narrow(0, begin, n));
+    target(1).copy_(v.narrow(0, begin, n));
   }
   return varlen_attention(q, k, v, cu_seqlens, scale, window);
 }
@@ -113,34 +106,29 @@ at::Tensor KvCache::decode(int64_t layer, const at::Tensor& q, const at::Tensor&
                            const at::Tensor& v, double scale, int64_t window) {
   const int64_t heads = q.size(1);
   at::Tensor y = at::empty_like(q);
-  const auto run = [&](auto kernel, auto* unit) {
-    using T = std::remove_pointer_t<decltype(unit)>;
+  with_kernel_type(y, [&](auto unit) {
+    using T = decltype(unit);
     at::parallel_for(0, static_cast<int64_t>(used_.size()), 1, [&](int64_t from, int64_t to) {
       std::vector<float> scratch;
       for (int64_t s = from; s < to; ++s) {
         const int64_t slot = used_[static_cast<size_t>(s)], n = length(slot), room = capacity(slot);
         T* const keys =
-            data<T>(slots_[static_cast<size_t>(slot)]) + layer * 2 * groups_ * room * width_;
+            kernel_data<T>(slots_[static_cast<size_t>(slot)]) + layer * 2 * groups_ * room * width_;
         T* const values = keys + groups_ * room * width_;
         for (int64_t g = 0; g < groups_; ++g) {
           const int64_t to_row = (g * room + n) * width_, from_row = (s * groups_ + g) * width_;
-          std::copy_n(data<T>(k) + from_row, width_, keys + to_row);
-          std::copy_n(data<T>(v) + from_row, width_, values + to_row);
+          std::copy_n(kernel_data<T>(k) + from_row, width_, keys + to_row);
+          std::copy_n(kernel_data<T>(v) + from_row, width_, values + to_row);
         }
         const int64_t first = window > 0 ? std::max<int64_t>(0, n + 1 - window) : 0;
         scratch.resize(static_cast<size_t>(n + 1 - first));
-        kernel({data<T>(q) + s * heads * width_, keys + first * width_, values + first * width_,
-                data<T>(y) + s * heads * width_, scratch.data(), n + 1 - first, room, heads,
-                groups_, width_, static_cast<float>(scale)});
+        kernels::cpu_kernels().run(kernels::DecodeAttention<T>{
+            kernel_data<T>(q) + s * heads * width_, keys + first * width_, values + first * width_,
+            kernel_data<T>(y) + s * heads * width_, scratch.data(), n + 1 - first, room, heads,
+            groups_, width_, static_cast<float>(scale)});
       }
     });
-  };
-  const kernels::CpuKernels& table = kernels::cpu_kernels();
-  if (type_ == at::kFloat) {
-    run(table.decode_attention_f32, static_cast<float*>(nullptr));
-  } else {
-    run(table.decode_attention_bf16, static_cast<kernels::Bf16*>(nullptr));
-  }
+  });
   return y;
 }
 

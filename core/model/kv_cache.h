@@ -15,24 +15,24 @@ class KvCache {
  public:
   KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slots);
 
-  // Gives an empty slot room for `capacity` tokens; gives it up with all that it holds.
+  // Allocates `capacity` tokens for an empty slot; frees the slot.
   void open(int64_t slot, int64_t capacity);
   void close(int64_t slot);
-  // Forgets the tokens of a slot that stays open.
+  // Drops the tokens of a slot, which stays open.
   void clear(int64_t slot) { lengths_[static_cast<size_t>(slot)] = 0; }
-  // Copies all tokens of a slot into an open one, which has room for them.
+  // Copies all tokens of a slot into an open one with enough capacity.
   void fork(int64_t from, int64_t to);
   int64_t length(int64_t slot) const { return lengths_[static_cast<size_t>(slot)]; }
   int64_t slot_bytes(int64_t capacity) const;  // of one slot
   int64_t bytes() const;                       // of all open ones
 
-  // The slot of each segment of the next forward.
+  // Sets the slot of each segment of the next forward.
   void use_slots(std::vector<int64_t> slots);
-  // Appends one layer's keys and values and attends to the segment's last `window`, [T, H, K];
-  // 0: to all. Either every segment is one token, or every slot in use is empty.
+  // Appends one layer's keys and values and returns the attention over the segment's last `window`
+  // tokens (0: all), [T, H, K]. Either every segment is one token, or every slot in use is empty.
   at::Tensor attend(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                     const std::vector<int64_t>& cu_seqlens, double scale, int64_t window = 0);
-  // Makes the appended tokens count, after the last layer.
+  // Adds the appended tokens to the lengths, after the last layer.
   void advance(const std::vector<int64_t>& cu_seqlens);
 
  private:

@@ -1,3 +1,6 @@
+// Candidate changes in order of their cost; the plan of each is computed and the first that fits
+// wins.
+
 #include "core/model/memory_change.h"
 
 #include <fmt/format.h>
@@ -9,10 +12,10 @@ namespace xrun {
 namespace {
 
 constexpr int64_t kSmallHeadMb = 64;
-constexpr int64_t kTokenStep = 64;  // of a batch.max_tokens that is proposed
+constexpr int64_t kTokenStep = 64;  // granularity of a proposed batch.max_tokens
 
-// What may be changed together, where it is not so already.
-struct Change {
+// Settings that change together, unless they have the value already.
+struct CandidateChange {
   bool little_head = false, recompute = false, fewer_tokens = false, adapter = false,
        narrow = false;
 };
@@ -27,16 +30,16 @@ void with_tokens(MemoryShape& shape, int64_t tokens) {
   shape.tokens = tokens;
 }
 
-class Search {
+class ChangeSearch {
  public:
-  Search(const std::vector<PlannedModel>& models, int64_t longest,
-         const std::function<bool(int64_t)>& fits)
+  ChangeSearch(const std::vector<PlannedModel>& models, int64_t longest,
+               const std::function<bool(int64_t)>& fits)
       : models_(models), longest_(longest), fits_(fits) {
     for (const PlannedModel& model : models) tokens_ = std::max(tokens_, model.shape.tokens);
   }
 
-  // Of `change` with the largest micro-batch that fits, if it has one.
-  std::optional<MemoryChange> first(const Change& change) const {
+  // Returns `change` with the largest micro-batch that fits, if there is one.
+  std::optional<MemoryChange> first(const CandidateChange& change) const {
     if (!change.fewer_tokens) return fitting(change, tokens_);
     const int64_t least = (longest_ + kTokenStep - 1) / kTokenStep * kTokenStep;
     for (int64_t tokens = (tokens_ - 1) / kTokenStep * kTokenStep;
@@ -48,20 +51,20 @@ class Search {
   }
 
  private:
-  std::optional<MemoryChange> fitting(const Change& change, int64_t tokens) const {
+  std::optional<MemoryChange> fitting(const CandidateChange& change, int64_t tokens) const {
     std::string text = text_of(change);
     if (change.fewer_tokens) {
       text += fmt::format("{}batch.max_tokens = {}", text.empty() ? "" : ", ", tokens);
     }
     if (text.empty()) return std::nullopt;
-    // Weights in bf16 may be multiplied either way, as is faster here.
+    // bf16 weights may be multiplied in either type, whichever is faster here.
     const int64_t bytes =
         std::max(need(change, tokens, GemmType::kStorage), need(change, tokens, GemmType::kFloat));
     if (!fits_(bytes)) return std::nullopt;
     return MemoryChange{std::move(text), bytes};
   }
 
-  int64_t need(const Change& change, int64_t tokens, GemmType gemm) const {
+  int64_t need(const CandidateChange& change, int64_t tokens, GemmType gemm) const {
     std::vector<PlannedModel> changed = models_;
     for (PlannedModel& model : changed) {
       MemoryShape& shape = model.shape;
@@ -77,7 +80,7 @@ class Search {
     return total_bytes(memory_plan(changed));
   }
 
-  std::string text_of(const Change& change) const {
+  std::string text_of(const CandidateChange& change) const {
     std::string text;
     const auto say = [&](bool wanted, const std::string& setting, const auto& differs) {
       const bool any = std::any_of(models_.begin(), models_.end(),
@@ -105,14 +108,15 @@ class Search {
 std::optional<MemoryChange> smallest_change(const std::vector<PlannedModel>& models,
                                             int64_t longest,
                                             const std::function<bool(int64_t)>& fits) {
-  const Search search(models, longest, fits);
-  for (const Change& change :
-       {Change{.little_head = true}, Change{.recompute = true},
-        Change{.little_head = true, .recompute = true}, Change{.fewer_tokens = true},
-        Change{.little_head = true, .recompute = true, .fewer_tokens = true},
-        Change{.adapter = true}, Change{.adapter = true, .narrow = true},
-        Change{.recompute = true, .adapter = true, .narrow = true},
-        Change{.little_head = true,
+  const ChangeSearch search(models, longest, fits);
+  for (const CandidateChange& change :
+       {CandidateChange{.little_head = true}, CandidateChange{.recompute = true},
+        CandidateChange{.little_head = true, .recompute = true},
+        CandidateChange{.fewer_tokens = true},
+        CandidateChange{.little_head = true, .recompute = true, .fewer_tokens = true},
+        CandidateChange{.adapter = true}, CandidateChange{.adapter = true, .narrow = true},
+        CandidateChange{.recompute = true, .adapter = true, .narrow = true},
+        CandidateChange{.little_head = true,
         .recompute = true,
         .fewer_tokens = true,
         .adapter = true,

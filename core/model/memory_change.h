@@ -1,5 +1,5 @@
 #pragma once
-// The smallest change of a configuration with which a run fits into memory.
+// The smallest change of a configuration that makes a run fit into memory.
 
 #include <cstdint>
 #include <functional>
@@ -12,14 +12,14 @@
 namespace xrun {
 
 struct MemoryChange {
-  std::string text;   // "recompute = true, head_mb = 64": keys that have other values now, no other
-  int64_t bytes = 0;  // what the run takes with it, at most
+  std::string text;   // "recompute = true, head_mb = 64": only keys whose values change
+  int64_t bytes = 0;  // upper bound of the run with the change
 };
 
-// Returns the first change that fits, from what costs a little time to what trains something else;
-// none if none does.
-//   longest  tokens of the longest unit, which no micro-batch can be smaller than
-//   fits     whether a run of so many bytes does
+// Returns the first change that fits, in order from changes that cost a little time to changes that
+// train something else; none if none fits.
+//   longest  tokens of the longest unit, the lower limit of a micro-batch
+//   fits     whether a run of so many bytes fits
 std::optional<MemoryChange> smallest_change(const std::vector<PlannedModel>& models,
                                             int64_t longest,
                                             const std::function<bool(int64_t)>& fits);

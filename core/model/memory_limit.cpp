@@ -1,3 +1,5 @@
+// The minimum of MemAvailable and of what each control group of the process leaves.
+
 #include "core/model/memory_limit.h"
 
 #include <algorithm>
@@ -11,16 +13,16 @@
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/model/weights/hf_config.h"
 #include "core/model/memory_change.h"
-#include "core/model/ops/memory_count.h"
 #include "core/model/memory_plan.h"
+#include "core/model/ops/allocator.h"
+#include "core/model/weights/hf_config.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMb = 1'000'000;
 
 std::string text_of(int64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
@@ -32,7 +34,7 @@ std::optional<int64_t> number_from(const std::string& text) {
   return value;
 }
 
-// The number behind a name at the beginning of a line: "MemAvailable: 123 kB", "inactive_file 123".
+// The number after a name at the start of a line: "MemAvailable: 123 kB", "inactive_file 123".
 std::optional<int64_t> named_number(const std::filesystem::path& file, const std::string& name) {
   std::ifstream in(file);
   for (std::string word; in >> word;) {
@@ -47,10 +49,10 @@ std::optional<int64_t> number_in(const std::filesystem::path& file) {
   std::ifstream in(file);
   std::string word;
   if (!(in >> word)) return std::nullopt;
-  return number_from(word);  // "max" is none
+  return number_from(word);  // none for "max"
 }
 
-// What one version of control groups calls its files.
+// The file names of one version of control groups.
 struct GroupFiles {
   const char *limit, *usage;
   const char* cache[2];
@@ -59,10 +61,10 @@ constexpr GroupFiles kVersion1{
     "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
 constexpr GroupFiles kVersion2{"memory.max", "memory.current", {"inactive_file", "active_file"}};
 
-// What a group and those above it leave; pages of files are given back when memory is short.
+// The memory left by a group and its parents; the page cache counts as free.
 int64_t left_in_group(const std::filesystem::path& mount, const std::string& group,
                       const GroupFiles& files) {
-  int64_t left = kMost;
+  int64_t left = kUnlimited;
   std::filesystem::path path = group;
   while (true) {
     const std::filesystem::path dir = mount / path.relative_path();
@@ -83,7 +85,7 @@ int64_t left_in_group(const std::filesystem::path& mount, const std::string& gro
 int64_t left_in_groups(const std::filesystem::path& root) {
   const std::filesystem::path mount = root / "sys/fs/cgroup";
   std::ifstream in(root / "proc/self/cgroup");
-  int64_t left = kMost;
+  int64_t left = kUnlimited;
   for (std::string line; std::getline(in, line);) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
@@ -99,16 +101,16 @@ int64_t left_in_groups(const std::filesystem::path& root) {
 
 int64_t system_bytes(const std::filesystem::path& root) {
   const auto kib = named_number(root / "proc/meminfo", "MemAvailable:");
-  const int64_t system = kib && *kib < (kMost >> 10) ? *kib << 10 : kMost;
+  const int64_t system = kib && *kib < (kUnlimited >> 10) ? *kib << 10 : kUnlimited;
   const int64_t left = std::min(system, left_in_groups(root));
-  return left == kMost ? 0 : std::max<int64_t>(left, 1);
+  return left == kUnlimited ? 0 : std::max<int64_t>(left, 1);
 }
 
 std::optional<int64_t> memory_setting() {
   const char* const own = std::getenv("XRUN_MEMORY_MB");
   if (own == nullptr || own[0] == '\0') return std::nullopt;
   const auto mb = number_from(own);
-  XRUN_CHECK(mb && *mb > 0 && *mb < kMost / kMb,
+  XRUN_CHECK(mb && *mb > 0 && *mb < kUnlimited / kMb,
              "XRUN_MEMORY_MB is \"{}\", wanted a whole number of MB above 0", own);
   return *mb * kMb;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What memory there is, and whether a model or a run fits into it.
+// The available memory, and whether a model or a run fits into it.
 
 #include <c10/core/ScalarType.h>
 
@@ -14,31 +14,30 @@ namespace xrun {
 struct ModelConfig;
 struct PlannedModel;
 
-// Bytes that the system can give without swapping, within the limits of the control groups that the
-// process is in (versions 1 and 2). 0: nobody can tell.
+// Returns the bytes that the system can give without swapping, within the limits of the process's
+// control groups (versions 1 and 2). 0: unknown.
 //   root  of /proc and /sys, for tests
 int64_t system_bytes(const std::filesystem::path& root = "/");
 
-// What $XRUN_MEMORY_MB (10^6 bytes each) lets tensors hold, in bytes; nullopt: it is not set.
-// Throws Error where it is no number above 0.
+// Returns the limit $XRUN_MEMORY_MB (10^6 bytes each) of what tensors may hold, in bytes; nullopt
+// if it is not set. Throws Error unless it is a number above 0.
 std::optional<int64_t> memory_setting();
 
-// Bytes that tensors of this process may still take: those of the system, and what the heap has
-// free already, since it gives nothing back. $XRUN_MEMORY_MB, if it is set, stands for all that
-// tensors may hold: what they hold is taken off. At least 1; 0: nobody can tell. Throws Error as
-// memory_setting does.
+// Returns the bytes that tensors of this process may still take: system_bytes plus the free part of
+// the heap, which is never returned to the system. If $XRUN_MEMORY_MB is set: its limit minus what
+// tensors hold. At least 1; 0: unknown. Throws Error as memory_setting.
 int64_t available_bytes(const std::filesystem::path& root = "/");
 
-// Throws Error, with `where` in front, if weights in a type are more than there is.
+// Throws Error, with `where` in front, if the weights in a type exceed the available memory.
 void check_weights_fit(const ModelConfig& config, c10::ScalarType dtype, int64_t available,
                        const std::string& where);
 
-// Throws Error if the models of a run need more (memory_plan.h) than is held and available: what
-// they need by kind, what there is, and the smallest change of the configuration that fits, or that
-// none does.
-//   longest    tokens of the longest pair or sequence, which no micro-batch can be smaller than
-//   held       of it already
-//   available  0: nobody can tell, and nothing is refused
+// Throws Error if the models of a run need more (memory_plan.h) than held + available. The message
+// has the need by kind, the available memory, and the smallest change of the configuration that
+// fits, if any.
+//   longest    tokens of the longest pair or sequence, the lower limit of a micro-batch
+//   held       bytes of the plan that are allocated already
+//   available  0: unknown, nothing is refused
 void check_memory(const std::vector<PlannedModel>& models, int64_t longest, int64_t held,
                   int64_t available);
 

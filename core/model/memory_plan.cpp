@@ -1,6 +1,6 @@
-// Three moments of a step may be the fullest. Backward of the head: every activation, the softmax,
-// and the gradient of the vocabulary projection. Backward of the last block: the same activations
-// and what a block's backward takes. End: every gradient, no activation.
+// A step peaks at one of three points. Backward of the head: all activations, the softmax, and the
+// gradient of the vocabulary projection. Backward of the last block: the same activations and the
+// temporaries of a block's backward. End: all gradients, no activation.
 
 #include "core/model/memory_plan.h"
 
@@ -10,7 +10,7 @@
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/model/block_memory.h"
+#include "core/model/block.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/model/ops/scratch.h"
 #include "core/model/weights/weight_layout.h"
@@ -19,13 +19,13 @@ namespace xrun {
 
 namespace {
 
-constexpr double kMostBytes = double(int64_t{1} << 56);  // of a kind: their sum fits 64 bits
+constexpr double kMaxBytes = double(int64_t{1} << 56);  // of a kind, so that a sum fits 64 bits
 
-int64_t whole(double bytes) { return static_cast<int64_t>(std::clamp(bytes, 0.0, kMostBytes)); }
+int64_t whole(double bytes) { return static_cast<int64_t>(std::clamp(bytes, 0.0, kMaxBytes)); }
 
 double pages(double bytes) { return std::ceil(bytes / kScratchPage) * kScratchPage; }
 
-// The model with one layer of a kind, or none: layers of a kind are alike, and there may be many.
+// The model with one layer of a kind, or none: layers of a kind are alike and may be many.
 ModelConfig with_layer(const ModelConfig& config, int64_t layers, bool is_moe) {
   ModelConfig one = config;
   one.layers = layers;
@@ -59,7 +59,7 @@ struct LayerKind {
   double count;
 };
 
-// The kinds of layers that a model has, without what only its files tell.
+// The kinds of layers that a model has.
 class LayerKinds {
  public:
   explicit LayerKinds(const ModelConfig& config) {
@@ -91,20 +91,35 @@ class LayerKinds {
 
 double base_elements(const LayerKinds& layers) { return layers.sum(base_elements_of); }
 
-// What comes on top of weights, copies, optimizer and reference.
-struct Moment {
+// Bytes on top of weights, copies, optimizer and reference.
+struct PeakBytes {
   double gradients = 0, activations = 0, head = 0, working = 0;
   double total() const { return gradients + activations + head + working; }
 };
 
-// What stays from step to step.
-struct Held {
+// Bytes that stay from step to step.
+struct ResidentBytes {
   double weights = 0, copies = 0, optimizer = 0, reference = 0;
 };
 
-class Step {
+// A model's sizes as doubles, so that products of a hostile file's sizes do not wrap.
+struct WideSizes {
+  explicit WideSizes(const ModelConfig& config)
+      : hidden(static_cast<double>(config.hidden)),
+        heads(static_cast<double>(config.heads)),
+        kv_heads(static_cast<double>(config.kv_heads)),
+        head_dim(static_cast<double>(config.head_dim)),
+        ffn(static_cast<double>(config.ffn)),
+        vocab(static_cast<double>(config.vocab)),
+        experts(static_cast<double>(config.moe.experts)),
+        top_k(static_cast<double>(config.moe.top_k)),
+        expert_ffn(static_cast<double>(config.moe.ffn)) {}
+  double hidden, heads, kv_heads, head_dim, ffn, vocab, experts, top_k, expert_ffn;
+};
+
+class StepMemory {
  public:
-  Step(const ModelConfig& config, const MemoryShape& shape)
+  StepMemory(const ModelConfig& config, const MemoryShape& shape)
       : c_(config),
         w_(config),
         s_(shape),
@@ -119,21 +134,21 @@ class Step {
     trained_ = trains_base_ ? base_ : layers.sum([&](const ModelConfig& model) {
       return adapter_elements_of(model, *shape.adapter);
     });
-    // A vocabulary projection of its own takes no part in scores.
+    // Scores do not use an untied vocabulary projection.
     moved_ = trained_ - (trains_base_ && s_.scores && !c_.tied ? w_.vocab * w_.hidden : 0);
     for (const LayerKind& kind : layers.all()) {
-      const BlockMemory block = block_memory(kind.model, s_);
-      kept_ += kind.count * (s_.recompute ? tokens_ * size_ * w_.hidden : block.kept);
-      block_.kept = std::max(block_.kept, block.kept);
-      block_.backward = std::max(block_.backward, block.backward);
+      const double saved = tokens_ * block_saves(kind.model, s_);
+      saved_ += kind.count * (s_.recompute ? tokens_ * size_ * w_.hidden : saved);
+      block_saved_ = std::max(block_saved_, saved);
+      block_temporaries_ = std::max(block_temporaries_, temporaries(kind.model.is_moe(0)));
     }
     // input and output of the last norm; cos and sin
-    kept_ += tokens_ * (2 * size_ * w_.hidden + 4);
-    if (c_.positions == Positions::kRotary) kept_ += tokens_ * 4 * w_.head_dim;
+    saved_ += tokens_ * (2 * size_ * w_.hidden + 4);
+    if (c_.positions == Positions::kRotary) saved_ += tokens_ * 4 * w_.head_dim;
   }
 
-  Held held() const {
-    Held held;
+  ResidentBytes held() const {
+    ResidentBytes held;
     held.weights = (trains_base_ ? 0 : base_ * size_) + 4 * trained_;
     if (s_.dtype != c10::ScalarType::Float) held.copies = trained_ * size_;
     if (s_.trains) held.optimizer = 2 * 4 * moved_ * static_cast<double>(s_.optimizers);
@@ -141,10 +156,10 @@ class Step {
     return held;
   }
 
-  Moment fullest() const {
+  PeakBytes fullest() const {
     if (!s_.trains) return {};
-    Moment most = head_backward();
-    for (const Moment& other : {block_backward(), end()}) {
+    PeakBytes most = head_backward();
+    for (const PeakBytes& other : {block_backward(), end()}) {
       if (other.total() > most.total()) most = other;
     }
     return most;
@@ -153,43 +168,52 @@ class Step {
  private:
   double gradients() const { return 4 * moved_; }
 
+  // The peak of a block's backward, without gradients of weights.
+  double temporaries(bool is_moe) const {
+    const double heads = (4 * w_.heads + 4 * w_.kv_heads) * w_.head_dim;
+    // The gradient of the last map's input takes the memory of the input itself.
+    double inner = c_.gated ? 2 * w_.ffn : w_.ffn;
+    if (is_moe) inner = w_.top_k * (2 * w_.hidden + 6 * w_.expert_ffn);
+    return tokens_ * size_ * (2 * w_.hidden + std::max(heads, inner));
+  }
+
   // Softmax rows that stay in scratch memory from step to step.
   double softmax() const {
     const double row = 4 * w_.vocab;
     const int64_t kept = head_rows_within(s_.head_mb, loss_rows_, c_.vocab);
     const int64_t spare = std::min(loss_rows_ - kept, kHeadChunkRows);
-    // A twin is asked while the policy's own softmax waits for its backward.
-    const int64_t twin = s_.references > 0 ? std::min(loss_rows_, kHeadChunkRows) : 0;
+    // A reference is evaluated while the policy's own softmax waits for its backward.
+    const int64_t reference = s_.references > 0 ? std::min(loss_rows_, kHeadChunkRows) : 0;
     return pages(static_cast<double>(kept) * row) +
-           pages(static_cast<double>(std::max(spare, twin)) * row);
+           pages(static_cast<double>(std::max(spare, reference)) * row);
   }
 
-  Moment head_backward() const {
+  PeakBytes head_backward() const {
     const double rows = 4 * static_cast<double>(loss_rows_) * w_.hidden;
-    Moment m{.activations = kept_, .head = softmax() + rows, .working = 2 * rows};
+    PeakBytes m{.activations = saved_, .head = softmax() + rows, .working = 2 * rows};
     m.gradients = s_.several ? gradients() : 0;
     m.working += 4 * tokens_ * w_.hidden;
     if (trains_base_) m.working += head_bytes_;
     if (size_ != 4) m.working += head_bytes_;  // the projection in fp32
-    m.working += widened();
+    m.working += upcasts();
     return m;
   }
 
-  Moment block_backward() const {
-    Moment m{.activations = kept_, .head = softmax()};
-    // One block is whole again, with its output and the gradient of that.
-    if (s_.recompute) m.activations += block_.kept + 2 * tokens_ * size_ * w_.hidden;
+  PeakBytes block_backward() const {
+    PeakBytes m{.activations = saved_, .head = softmax()};
+    // One block is recomputed, with its output and the gradient of that.
+    if (s_.recompute) m.activations += block_saved_ + 2 * tokens_ * size_ * w_.hidden;
     m.gradients = s_.several ? gradients() : 0;
-    m.working = block_.backward + widened();
+    m.working = block_temporaries_ + upcasts();
     if (trains_base_ && !s_.several) m.gradients += head_bytes_ + block_gradient();
     if (trains_base_ && s_.several) m.working += (c_.tied ? head_bytes_ : 0) + block_gradient();
     return m;
   }
 
-  Moment end() const {
-    Moment m{.gradients = gradients(), .head = softmax()};
+  PeakBytes end() const {
+    PeakBytes m{.gradients = gradients(), .head = softmax()};
     m.activations = 2 * tokens_ * size_ * w_.hidden;
-    m.working = widened();
+    m.working = upcasts();
     if (trains_base_) {
       m.working += (c_.tied ? head_bytes_ : 0) + (s_.several ? vocab_bytes_ : 0);
       if (size_ != 4) m.working += w_.vocab * w_.hidden * size_;
@@ -197,14 +221,14 @@ class Step {
     return m;
   }
 
-  // Gradients of the largest part of a block that are made at one time.
+  // The largest gradients of a block that exist at one time.
   double block_gradient() const {
     if (c_.moe.experts > 0) return 4 * 3 * w_.experts * w_.expert_ffn * w_.hidden;
     return 4 * w_.ffn * w_.hidden;
   }
 
   // Operands and results in fp32, which stay in scratch memory.
-  double widened() const {
+  double upcasts() const {
     if (s_.gemm != GemmType::kFloat || size_ == 4) return 0;
     const double inner = c_.moe.experts > 0 ? w_.expert_ffn : w_.ffn;
     const double wide = 4 * tokens_ * std::max(inner, w_.hidden);
@@ -218,13 +242,13 @@ class Step {
   int64_t loss_rows_;  // of the vocabulary
   double vocab_bytes_, head_bytes_;
   bool trains_base_;
-  double base_ = 0, trained_ = 0, moved_ = 0;  // elements; moved: those that get gradients
-  double kept_ = 0;                            // activations
-  BlockMemory block_;                          // the largest of each
+  double base_ = 0, trained_ = 0, moved_ = 0;       // elements; moved: those that get gradients
+  double saved_ = 0;                                // activations
+  double block_saved_ = 0, block_temporaries_ = 0;  // of the largest block
 };
 
-// What models that one loss reads keep beside each other; each frees what it works in.
-void join(Moment& all, const Moment& more) {
+// Models of one loss: saved memory adds up, working memory is freed between them.
+void join(PeakBytes& all, const PeakBytes& more) {
   all.gradients += more.gradients;
   all.activations += more.activations;
   all.head += more.head;
@@ -234,20 +258,20 @@ void join(Moment& all, const Moment& more) {
 }  // namespace
 
 std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models) {
-  Held held;
-  std::map<int64_t, Moment> turns;
+  ResidentBytes held;
+  std::map<int64_t, PeakBytes> turns;
   for (const PlannedModel& model : models) {
-    const Step step(model.config, model.shape);
-    const Held own = step.held();
+    const StepMemory step(model.config, model.shape);
+    const ResidentBytes own = step.held();
     held.weights += own.weights;
     held.copies += own.copies;
     held.optimizer += own.optimizer;
     held.reference += own.reference;
     join(turns[model.turn], step.fullest());
   }
-  Moment most;
-  for (const auto& [turn, moment] : turns) {
-    if (moment.total() > most.total()) most = moment;
+  PeakBytes most;
+  for (const auto& [turn, peak] : turns) {
+    if (peak.total() > most.total()) most = peak;
   }
   std::vector<MemoryKind> all{
       {"weights", whole(held.weights)},     {"copies", whole(held.copies)},

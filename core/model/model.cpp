@@ -8,11 +8,13 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/model/weights/adapter.h"
 #include "core/model/decoder.h"
 #include "core/model/device_memory.h"
-#include "core/model/ops/linear_logprob.h"
 #include "core/model/memory_limit.h"
+#include "core/model/ops/device.h"
+#include "core/model/ops/linear_head.h"
+#include "core/model/weights/adapter.h"
+#include "core/model/weights/export.h"
 #include "core/model/weights/weight_check.h"
 #include "core/model/weights/weight_layout.h"
 
@@ -20,15 +22,14 @@ namespace xrun {
 
 namespace {
 
-// Whether the base weights are trained.
 bool trains_base(const LoadOptions& options) { return options.trainable && !options.adapter; }
 
-// The type in which a base weight is held: fp32 to be trained, else as it is stored.
+// Base weights are held in fp32 if trained, else in the storage type.
 at::ScalarType master_type(const LoadOptions& options) {
   return trains_base(options) ? at::kFloat : options.dtype;
 }
 
-// The adapter with its factors on a device; itself if they are there.
+// The adapter with its factors on a device; the adapter itself if they are there already.
 std::shared_ptr<const Adapter> adapter_on(std::shared_ptr<const Adapter> adapter,
                                           c10::Device device) {
   if (!adapter || adapter->factors.empty() ||
@@ -81,7 +82,7 @@ void check_input(const PackInput& input, const ModelConfig& config) {
   }
 }
 
-// A file may hold the head beside the embedding that it is tied to.
+// A file may hold the head beside the embedding it is tied to.
 void check_tied_head(const SafetensorsFolder& files, const ModelConfig& config,
                      const FileForm& form, const std::string& where) {
   const std::string head = config.names.head + ".weight";
@@ -195,11 +196,25 @@ at::Tensor Model::merged(const Parameter& parameter) const {
   return parameter.master.detach();
 }
 
+ExportedModel Model::exported(at::ScalarType dtype) const {
+  ExportedModel result{config_, dtype, {}};
+  const std::vector<WeightSpec> specs = weight_specs(config_);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    for (NamedTensor& one : stored_form(specs[i], merged(parameters_[i]).to(dtype))) {
+      // A copy moves to the host at once, so that the device holds one such weight at a time.
+      const bool copied = !one.tensor.is_alias_of(parameters_[i].master);
+      if (copied) one.tensor = on_device(one.tensor, c10::kCPU);
+      result.tensors.push_back(std::move(one));
+    }
+  }
+  return result;
+}
+
 std::shared_ptr<Model> Model::clone(bool trainable) const {
   LoadOptions options = options_;
   options.trainable = trainable;
   options.adapter = nullptr;
-  // An own copy even where the type is right already: nobody else may hold a master's storage.
+  // Copied even where the type is right already: nothing else may share a master's storage.
   std::vector<Parameter> parameters;
   for (int64_t i = 0; i < base_count(); ++i) {
     const Parameter& parameter = parameters_[static_cast<size_t>(i)];
@@ -244,7 +259,9 @@ at::Tensor Model::head_weight() { return decoder_->head_weight(update_count); }
 at::Tensor Model::token_logprob(const PackInput& input, const at::Tensor& row_hidden,
                                 const at::Tensor& row_target, int64_t head_mb,
                                 const ForwardOptions& options) {
-  return linear_logprob(forward(input, options), head_weight(), row_hidden, row_target, head_mb);
+  return linear_head(forward(input, options), head_weight(), row_hidden, row_target,
+                     {.head_mb = head_mb})
+      .logprob;
 }
 
 std::string Model::digest() const {

@@ -10,49 +10,50 @@
 #include <string>
 #include <vector>
 
-#include "core/model/weights/hf_config.h"
+#include "core/model/ops/dropout.h"
 #include "core/model/ops/linear.h"
-#include "core/model/ops/low_rank.h"
+#include "core/model/weights/hf_config.h"
 
 namespace xrun {
 
 class Decoder;
 class KvCache;
 struct Adapter;
+struct ExportedModel;
 struct RouterRecord;
 
-// A pack of S segments without padding. Segment s is tokens [cu_seqlens[s], cu_seqlens[s+1]). It
-// lies on the host, where it is checked, whatever the model's device.
+// A pack of S segments without padding. Segment s is tokens [cu_seqlens[s], cu_seqlens[s+1]). Its
+// tensors are on the host, where they are checked, whatever the model's device.
 struct PackInput {
   at::Tensor tokens;                // [T] int64
-  at::Tensor position_ids;          // [T] int64, from 0 in each segment unless said otherwise
+  at::Tensor position_ids;          // [T] int64, usually from 0 in each segment
   std::vector<int32_t> cu_seqlens;  // [S+1], from 0 to T
 };
 
-// A copy of the values, [n] int64.
+// Returns a copy of the values, [n] int64.
 at::Tensor int64_tensor(const std::vector<int64_t>& values);
 
-// Makes the input of sequences laid end to end, positions from 0.
+// Returns the pack of sequences laid end to end, positions from 0.
 PackInput pack_sequences(const std::vector<std::vector<int32_t>>& sequences);
 
 struct Parameter {
   std::string name;   // as in the checkpoint: "model.layers.0.mlp.up_proj.weight"
-  at::Tensor master;  // fp32 leaf that requires grad if it is trained; otherwise in the storage
-                      // type, the only copy (of an adapter's factors fp32)
+  at::Tensor master;  // trained: an fp32 leaf that requires grad; frozen: the only copy, in the
+                      // storage type (an adapter's factors fp32)
 };
 
 struct LoadOptions {
-  // storage: activations, copies, frozen weights; kFloat, kBFloat16, kHalf (not if trained)
+  // of activations, copies and frozen weights; kFloat, kBFloat16, or kHalf if not trained
   at::ScalarType dtype = at::kFloat;
   GemmType gemm = GemmType::kStorage;  // what products compute in (linear.h)
   bool trainable = false;  // all weights, or the adapter's factors alone if there is one
-  bool recompute = false;  // blocks keep their input alone for the backward (recompute.h)
+  bool recompute = false;  // blocks keep only their input for the backward (recompute.h)
   std::shared_ptr<const Adapter> adapter = nullptr;  // null: none
   c10::Device device = c10::kCPU;                    // of weights, activations, gradients
 };
 
 struct ForwardOptions {
-  RouterRecord* router = nullptr;  // out: what experts were chosen (moe.h); null: not wanted
+  RouterRecord* router = nullptr;  // out: the experts chosen (moe.h); null: not wanted
   std::optional<DropoutKey> dropout = std::nullopt;  // of an adapter; nullopt: none
 };
 
@@ -60,13 +61,13 @@ struct ForwardOptions {
 // backward must not if blocks are recomputed.
 class Model {
  public:
-  // Loads a Hugging Face folder. Throws one Error that lists all missing, unexpected and misshapen
-  // tensors; one that lists those that hold NaN or infinity, or become infinite in the storage
-  // type; one, before any is read, if they are more than the memory that there is.
+  // Loads a Hugging Face folder. Throws Error that lists all missing, unexpected and misshapen
+  // tensors, or all that hold NaN or infinity or overflow in the storage type; and Error, before
+  // any is read, if they do not fit into memory.
   static std::shared_ptr<Model> load(const std::filesystem::path& dir, const LoadOptions& options);
   static std::shared_ptr<Model> load(const std::filesystem::path& dir, at::ScalarType dtype,
                                      bool trainable);
-  // A frozen model on the same base weights, which it shares, under another adapter or none. Throws
+  // Returns a frozen model that shares the base weights, under another adapter or none. Throws
   // Error if the base weights of `model` are trained.
   static std::shared_ptr<Model> with_adapter(const Model& model,
                                              std::shared_ptr<const Adapter> adapter);
@@ -83,8 +84,11 @@ class Model {
   std::vector<Parameter>& trained_parameters() { return trained_; }
   const std::vector<Parameter>& trained_parameters() const { return trained_; }
   const std::shared_ptr<const Adapter>& adapter() const { return options_.adapter; }
-  // The base weight with its adapter merged, fp32; without one the weight itself.
+  // Returns the base weight with its adapter merged, fp32; without an adapter the weight itself.
   at::Tensor merged(const Parameter& parameter) const;
+  // The base weights, merged, in the form of a checkpoint: the model's own storage where that is
+  // what is written, else copies on the host. Refers to the model (core/model/weights/export.h).
+  ExportedModel exported(at::ScalarType dtype = at::kFloat) const;
 
   // Returns the hidden states after the last norm, [T, D] in the storage type; row t predicts
   // token t+1. With a trainable model and gradients enabled the result carries the graph;
@@ -96,23 +100,23 @@ class Model {
   // gradients are enabled.
   at::Tensor head_weight();
 
-  // Returns the log-probability of each loss row, [R] fp32: linear_logprob over forward.
+  // Returns the log-probability of each loss row, [R] fp32: linear_head over forward.
   //   row_hidden  [R] int64, rows of the pack whose hidden state predicts the target
   //   row_target  [R] int64, token ids
   at::Tensor token_logprob(const PackInput& input, const at::Tensor& row_hidden,
                            const at::Tensor& row_target, int64_t head_mb = 1024,
                            const ForwardOptions& options = {});
 
-  // Counts changes of the masters; whoever changes them in place adds one, or bf16 copies go stale.
+  // Counts changes of the masters. Code that changes them in place adds one, or copies go stale.
   int64_t update_count = 0;
 
   // Returns the XXH3-128 over names, shapes, types and bytes of the masters, in parameter order.
   std::string digest() const;
 
-  // A copy with storage of its own, without the adapter.
+  // Returns a copy that shares no storage, without the adapter.
   std::shared_ptr<Model> clone(bool trainable) const;
-  // A frozen copy on the host in the storage type, an adapter merged; one weight at a time leaves
-  // the device.
+  // Returns a frozen copy on the host in the storage type, with the adapter merged; one weight at a
+  // time leaves the device.
   std::shared_ptr<Model> host_copy(GemmType gemm = GemmType::kStorage) const;
 
   // For generate.h: as forward, and appends keys and values of every segment to `cache`; with
@@ -129,7 +133,7 @@ class Model {
   ModelConfig config_;
   LoadOptions options_;
   std::vector<Parameter> parameters_;
-  std::vector<Parameter> trained_;  // handles of those that require a gradient
+  std::vector<Parameter> trained_;  // those that require a gradient
   std::unique_ptr<Decoder> decoder_;
 };
 

@@ -16,11 +16,11 @@ namespace xrun {
 
 Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise) {
   XRUN_CHECK(logits.dim() == 2 && top_k >= 1 && top_k <= logits.size(1),
-             "route: {} of {} experts are wanted a token; it must be 1 to all of them", top_k,
+             "route: top_k is {}, wanted 1 to the {} experts", top_k,
              logits.dim() == 2 ? logits.size(1) : 0);
   Routing routing;
   routing.prob = at::softmax(logits, -1, at::kFloat);
-  // A stable sort keeps equal ones in order of index; topk does not.
+  // A stable sort keeps equal probabilities in order of index; topk does not.
   const at::Tensor order = std::get<1>(
       at::sort(routing.prob.detach(), /*stable=*/true, /*dim=*/-1, /*descending=*/true));
   routing.index = order.narrow(1, 0, top_k).contiguous();
@@ -28,6 +28,12 @@ Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise) {
   if (renormalise) weight = weight.div(weight.sum(-1, /*keepdim=*/true));
   routing.weight = weight.to(logits.scalar_type());
   return routing;
+}
+
+void route_saves(SavedTensors& saved, double experts, double top_k) {
+  saved.add_bytes("router_prob", 4 * experts);
+  saved.add_bytes("router_index", 8 * top_k);
+  saved.add_bytes("router_weight", 8 * top_k);
 }
 
 void RouterRecord::add_layer(const Routing& routing) {
@@ -40,7 +46,8 @@ void RouterRecord::add_layer(const Routing& routing) {
 
 void RouterTotals::add(const RouterRecord& record) {
   XRUN_CHECK(count.empty() || record.layers.empty() || count.size() == record.layers.size(),
-             "a record of {} MoE layers cannot join one of {}", record.layers.size(), count.size());
+             "a record of {} MoE layers cannot be added to totals of {}", record.layers.size(),
+             count.size());
   for (size_t i = 0; i < record.layers.size(); ++i) {
     const RouterRecord::Layer& layer = record.layers[i];
     const at::Tensor prob = layer.prob_sum.detach().to(at::kDouble);

@@ -6,23 +6,29 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/model/ops/saved_tensors.h"
+
 namespace xrun {
 
-// Which experts each token goes to.
+// The experts of each token.
 struct Routing {
-  at::Tensor index;   // [T, k] int64, by falling probability; of equal ones the lowest index first
+  at::Tensor
+      index;  // [T, k] int64, by descending probability; of equal ones the lowest index first
   at::Tensor weight;  // [T, k] in the logits' type, with its graph
   at::Tensor prob;    // [T, E] fp32 softmax over all experts, with its graph
 };
 
 // Routes by raw logits as Qwen3-MoE does: softmax over all experts in fp32, top k, divided by their
-// sum if `renormalise`, rounded to the logits' type. The same in sampler and trainer. T = 0 is
+// sum if `renormalise`, rounded to the logits' type. The sampler and the trainer share it. T = 0 is
 // legal.
 //   logits  [T, E] fp32, bf16 or fp16
 // Throws Error unless 1 <= top_k <= E.
 Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise);
 
-// What one forward saw of its MoE layers, in layer order.
+// Its backward saves a token's probabilities, the index, and weights before and after the division.
+void route_saves(SavedTensors& saved, double experts, double top_k);
+
+// Routing statistics of one forward, a layer at a time.
 struct RouterRecord {
   struct Layer {
     at::Tensor count;     // [E] float64, slots that chose each expert; no gradient
@@ -44,19 +50,19 @@ struct RouterTotals {
   void add(const RouterRecord& record);
 };
 
-// Mean over layers of E sum_e f_e P_e, f_e = count_e / tokens, P_e = prob_sum_e / tokens: the
-// balance loss of Switch (Fedus et al. 2021, eq. 4) per layer; top_k when balanced. 0 without
-// tokens or layers.
+// Returns the mean over layers of E sum_e f_e P_e, f_e = count_e / tokens, P_e = prob_sum_e /
+// tokens: the balance loss of Switch (Fedus et al. 2021, eq. 4) per layer; top_k when balanced. 0
+// without tokens or layers.
 double balance(const RouterTotals& totals);
 
-// One micro-batch's share of the balance loss, a 0-dim fp32 tensor with its graph: the counts are
-// the step's, the probabilities the record's. The shares of a step add up to balance().
+// Returns one micro-batch's share of the balance loss, a 0-dim fp32 tensor with its graph: counts
+// of the step, probabilities of the record. The shares of a step add up to balance().
 at::Tensor balance_share(const RouterRecord& record, const RouterTotals& step);
 
-// How evenly tokens fell on experts, as multiples of an even share: count_e E / (tokens top_k).
+// The spread of tokens over experts, in multiples of an even share: count_e E / (tokens top_k).
 struct ExpertLoad {
   double largest = 0, smallest = 0;  // over all layers and experts
-  double idle = 0;                   // share of (layer, expert) that no token chose
+  double idle = 0;                   // share of the (layer, expert) pairs that no token chose
 };
 
 // All 0 without tokens or layers.

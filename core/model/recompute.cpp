@@ -1,3 +1,5 @@
+// The forward runs without a graph; the backward builds the graph of the block and runs it at once.
+
 #include "core/model/recompute.h"
 
 #include <ATen/core/grad_mode.h>
@@ -6,40 +8,40 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 
-#include "core/model/ops/op_check.h"
+#include "core/model/ops/op.h"
 
 namespace xrun {
 
 namespace {
 
-struct KeptBlock : torch::CustomClassHolder {
-  explicit KeptBlock(TensorBlock b) : block(std::move(b)) {}
+struct HeldBlock : torch::CustomClassHolder {
+  explicit HeldBlock(TensorBlock b) : block(std::move(b)) {}
   TensorBlock block;
 };
 
 using torch::autograd::variable_list;
 
-// `node` requires a gradient, so that there is a backward even where x needs none: the first block
-// over a frozen embedding.
+// `node` requires a gradient, so that there is a backward even if x needs none, as in the first
+// block over a frozen embedding.
 class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
  public:
   static variable_list forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
                                const at::Tensor& /*node*/, const TensorBlock& block) {
     ctx->save_for_backward({x});
     ctx->set_materialize_grads(false);
-    ctx->saved_data["block"] = c10::IValue::make_capsule(c10::make_intrusive<KeptBlock>(block));
+    ctx->saved_data["block"] = c10::IValue::make_capsule(c10::make_intrusive<HeldBlock>(block));
     ctx->saved_data["x_wanted"] = x.requires_grad();
     const at::NoGradGuard no_grad;
     return block(x);
   }
 
   static variable_list backward(torch::autograd::AutogradContext* ctx, variable_list grads) {
-    refuse_second_derivative("a block that is computed again");
+    refuse_second_derivative("a recomputed block");
     const bool x_wanted = ctx->saved_data["x_wanted"].toBool();
-    const auto kept = ctx->saved_data["block"].toCapsule();
+    const auto held = ctx->saved_data["block"].toCapsule();
     const at::AutoGradMode with_gradients(true);
     const at::Tensor x = ctx->get_saved_variables()[0].detach().set_requires_grad(x_wanted);
-    const variable_list outputs = static_cast<KeptBlock*>(kept.get())->block(x);
+    const variable_list outputs = static_cast<HeldBlock*>(held.get())->block(x);
     variable_list roots, root_grads;
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!grads[i].defined() || !outputs[i].requires_grad()) continue;

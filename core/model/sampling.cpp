@@ -1,5 +1,5 @@
-// A row becomes e = exp((x - max) / T), and each stage puts 0 where it takes a token away; the draw
-// is an inverse of the cumulative sum of what is left.
+// A row becomes e = exp((x - max) / T), and each stage sets removed tokens to 0; the draw inverts
+// the cumulative sum of the rest.
 
 #include "core/model/sampling.h"
 
@@ -19,10 +19,10 @@ namespace xrun {
 namespace {
 
 constexpr double kLowestTemperature = 1e-3, kHighestTemperature = 1e3;
-constexpr int kSampleBits = 20;  // of a draw's name; the prompt has the rest
+constexpr int kSampleBits = 20;  // of a draw key; the prompt has the rest
 
-// The sum of a stretch in double: eight lanes, then these.
-double sum_of(const float* e, int64_t n) {
+// The sum of n numbers in double: eight lanes, then their sum.
+double lane_sum(const float* e, int64_t n) {
   std::array<double, 8> lanes{};
   int64_t i = 0;
   for (; i + 8 <= n; i += 8) {
@@ -33,14 +33,15 @@ double sum_of(const float* e, int64_t n) {
          ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
 }
 
-// One row on its way to a token.
+// The state of one row between its logits and its token.
 class DrawRow {
  public:
   DrawRow(std::span<float> x, std::vector<float>& scratch, double temperature, int64_t row)
       : x_(x), e_(scratch) {
     e_.resize(x.size());
-    kernels::cpu_kernels().exp_row({x.data(), e_.data(), &most_, &sum_, width(),
-                                    static_cast<float>(temperature > 0 ? temperature : 1.0)});
+    kernels::cpu_kernels().run(
+        kernels::ExpRow{x.data(), e_.data(), &most_, &sum_, width(),
+                        static_cast<float>(temperature > 0 ? temperature : 1.0)});
     XRUN_CHECK(std::isfinite(most_) && std::isfinite(sum_) && sum_ > 0,
                "row {} of the logits has a NaN or an infinity, or no finite value; the weights or "
                "activations of the model are damaged",
@@ -57,7 +58,7 @@ class DrawRow {
   }
   void keep_above(double share) {
     for (float& e : e_) e = static_cast<double>(e) < share ? 0.0f : e;  // the largest e is 1
-    kept_ = sum_of(e_.data(), width());
+    kept_ = lane_sum(e_.data(), width());
   }
 
   void truncate(const SamplingOptions& options) {
@@ -69,14 +70,14 @@ class DrawRow {
   bool kept(size_t id) const { return e_[id] > 0; }
   int64_t likeliest() const { return std::find(x_.begin(), x_.end(), most_) - x_.begin(); }
 
-  // The token at `share` in [0, 1) of the kept mass.
+  // Returns the token at `share` in [0, 1) of the kept mass.
   int64_t token_at(double share) const {
     constexpr int64_t kStretch = 512;
     const double wanted = share * kept_;
     double before = 0;
     for (int64_t begin = 0; begin < width(); begin += kStretch) {
       const int64_t end = std::min(begin + kStretch, width());
-      const double mass = sum_of(e_.data() + begin, end - begin);
+      const double mass = lane_sum(e_.data() + begin, end - begin);
       if (before + mass <= wanted) {
         before += mass;
         continue;
@@ -86,12 +87,12 @@ class DrawRow {
         if (before > wanted) return i;
       }
     }
-    // the stretches' sums rounded below kept_: the last that is kept
+    // rounding of the partial sums left them below `wanted`: the last kept token
     const auto last = std::find_if(e_.rbegin(), e_.rend(), [](float e) { return e > 0; });
     return width() - 1 - (last - e_.rbegin());
   }
 
-  Draw draw(int64_t id) const {
+  DrawnToken draw(int64_t id) const {
     const double distance = static_cast<double>(x_[static_cast<size_t>(id)]) - most_;
     return {static_cast<int32_t>(id), static_cast<float>(distance - std::log(sum_)),
             static_cast<float>(distance - std::log(kept_))};
@@ -100,22 +101,21 @@ class DrawRow {
  private:
   int64_t width() const { return static_cast<int64_t>(x_.size()); }
 
-  // Before another: the larger logit, the lower id among equals.
+  // Order of tokens: the larger logit first, the lower id among equals.
   bool before(int32_t a, int32_t b) const {
     const float xa = x_[static_cast<size_t>(a)], xb = x_[static_cast<size_t>(b)];
     return xa > xb || (xa == xb && a < b);
   }
 
-  // A power of two that e lies in; falls as the logit falls.
+  // The power of two of e, monotonic in the logit.
   static size_t octave(float e) {
     uint32_t bits = 0;
     std::memcpy(&bits, &e, sizeof bits);
     return bits >> 23;
   }
 
-  // Keeps the shortest prefix of the order above whose weights add up to `wanted`, everything if
-  // none does. Only one octave of probabilities needs that order: most of the vocabulary is decided
-  // by a sum for each.
+  // Keeps the shortest prefix of this order whose weights reach `wanted`, or everything. Only one
+  // octave of probabilities has to be ordered: sums per octave decide the rest of the vocabulary.
   template <typename Weight>
   void keep_prefix(const Weight& weight, double wanted) {
     std::array<double, 256> sums{};
@@ -134,10 +134,10 @@ class DrawRow {
       if (octave(e_[i]) < edge || (octave(e_[i]) == edge && before(last, static_cast<int32_t>(i))))
         e_[i] = 0;
     }
-    kept_ = sum_of(e_.data(), width());
+    kept_ = lane_sum(e_.data(), width());
   }
 
-  // The last of the shortest prefix of `ids`, ordered, whose weights reach `wanted`; by halves.
+  // The last of the shortest ordered prefix of `ids` whose weights reach `wanted`, by bisection.
   template <typename Weight>
   int32_t last_of_prefix(std::vector<int32_t>& ids, const Weight& weight, double wanted) const {
     const auto rank = [this](int32_t a, int32_t b) { return before(a, b); };
@@ -160,7 +160,7 @@ class DrawRow {
   std::span<float> x_;
   std::vector<float>& e_;
   float most_ = 0;
-  double sum_ = 0, kept_ = 0;  // of all e, and of what is left
+  double sum_ = 0, kept_ = 0;  // of all e, and of those kept
 };
 
 }  // namespace
@@ -187,15 +187,15 @@ void check_sampling(const SamplingOptions& o, const char* name) {
   }
 }
 
-std::vector<Draw> draw_tokens(const at::Tensor& logits, std::span<const DrawKey> keys,
-                              const SamplingOptions& options) {
+std::vector<DrawnToken> draw_tokens(const at::Tensor& logits, std::span<const DrawKey> keys,
+                                    const SamplingOptions& options) {
   check_sampling(options);
   const int64_t n = logits.size(0), width = logits.size(1);
   XRUN_CHECK(n == static_cast<int64_t>(keys.size()) && width > 0 && logits.is_contiguous(),
              "{} draws need as many contiguous rows of logits, got {} of {}", keys.size(), n,
              width);
   float* const x = logits.mutable_data_ptr<float>();
-  std::vector<Draw> draws(keys.size());
+  std::vector<DrawnToken> draws(keys.size());
   at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch;
     for (int64_t r = begin; r < end; ++r) {

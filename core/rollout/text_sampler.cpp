@@ -1,5 +1,4 @@
-// Each sequence decodes its own tokens as they come; what the decoder gives passes the scan for
-// stop strings and only then becomes text.
+// tokens -> DecodeStream -> StopText -> text, one chain per sequence.
 
 #include "core/rollout/text_sampler.h"
 
@@ -9,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/model/model.h"
-#include "core/rollout/stop_text.h"
+#include "core/rollout/answer_text.h"
 #include "core/text/chat/chat_tokens.h"
 #include "core/text/tokenizer/decode_stream.h"
 
@@ -100,7 +99,7 @@ std::optional<int32_t> turn_end_of(const Tokenizer& tokenizer, const ChatTemplat
   } catch (const Interrupted&) {
     throw;
   } catch (const Error&) {
-    return std::nullopt;  // a template that wants other messages says nothing about its end
+    return std::nullopt;  // the template rejects such messages
   }
   uint32_t answered = 0;
   for (const RenderSpan& span : chat.rendering.spans) {

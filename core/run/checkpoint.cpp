@@ -1,6 +1,6 @@
 // Commit order: files (each synced) -> manifest.json -> folder synced -> rename -> `latest` flipped
-// -> older ones renamed aside and removed. A folder named step_* is whole; .tmp_* and .old_* are
-// what a kill may leave, and the next start removes them.
+// -> older ones renamed aside and removed. A folder named step_* is whole; a kill may leave .tmp_*
+// and .old_*, which the next start removes.
 #include "core/run/checkpoint.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// Removes a folder and all in it; what cannot be removed stays for the next start.
+// Removes a folder with its files; the next start removes the rest if that fails.
 void remove_folder(const std::filesystem::path& dir) {
   std::error_code ignored;
   std::filesystem::remove_all(dir, ignored);
@@ -49,8 +49,8 @@ std::vector<int64_t> steps_in(const std::filesystem::path& dir) {
   return found;
 }
 
-// Returns the step that `latest` names if its folder stands; who removed a damaged one wants the
-// one before.
+// Returns the step that `latest` names if its folder exists. If the user deleted a damaged
+// checkpoint, the previous one is used.
 std::optional<int64_t> marked_step(const std::filesystem::path& dir) {
   if (!std::filesystem::exists(dir / "latest")) return std::nullopt;
   std::string name = read_file(dir / "latest", 4096);
@@ -131,7 +131,7 @@ std::filesystem::path CheckpointStore::save(int64_t step, const Json& run,
     for (const auto& [object_name, object] : objects) writing.add(object_name, *object);
     writing.add_json(kCheckpointRun, run);
     writing.finish(step);
-    // A later history of the run left this step behind; `latest` does not name it any more.
+    // The run went back before this step; `latest` no longer names it.
     if (std::filesystem::exists(target)) set_aside(name);
     rename_durable(temporary, target);
   } catch (...) {
@@ -152,7 +152,7 @@ void CheckpointStore::set_aside(const std::string& name) {
   remove_folder(aside);
 }
 
-// Checkpoints of later steps belong to a history that a resume cut off: they go too.
+// Later steps belong to a history that a resume cut off, so they are removed too.
 void CheckpointStore::remove_old(int64_t newest) {
   auto all = steps();
   const auto last = std::find(all.begin(), all.end(), newest);
@@ -174,11 +174,10 @@ std::optional<Checkpoint> CheckpointStore::load_latest() {
   if (!manifest.damage.empty()) {
     const std::vector<int64_t> whole = steps();
     const auto it = std::lower_bound(whole.begin(), whole.end(), step);
-    const std::string way_out = it == whole.begin()
-                                    ? "start from the beginning"
-                                    : fmt::format("continue from step {}", *(it - 1));
+    const std::string fix = it == whole.begin() ? "start from the beginning"
+                                                : fmt::format("continue from step {}", *(it - 1));
     throw Error(fmt::format("{}; the checkpoint is damaged: remove {} to {}", manifest.damage,
-                            checkpoint.path_.string(), way_out));
+                            checkpoint.path_.string(), fix));
   }
   checkpoint.step_ = step;
   checkpoint.run_ = read_json((checkpoint.path_ / kCheckpointRun).string());

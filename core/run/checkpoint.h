@@ -1,7 +1,7 @@
 #pragma once
-// Checkpoints: folders that are whole or absent, with checksums, and a mark of the latest.
+// Checkpoints: folders that are whole or absent, with checksums and a mark of the latest.
 //
-//   checkpoints/latest             the name of the newest whole one
+//   checkpoints/latest             the name of the newest whole folder
 //   checkpoints/step_0000100/      NAME.safetensors NAME.json (of each Saveable)
 //                                  run.json (step, phases, run.state)  manifest.json (written last)
 
@@ -19,11 +19,11 @@ namespace xrun {
 
 class Saveable;
 
-// What a run was given, by name. Names are letters, digits and underscores, not "run" or
+// The objects of a run by name. Names are letters, digits and underscores, not "run" or
 // "manifest".
 using SavedObjects = std::vector<std::pair<std::string, std::shared_ptr<Saveable>>>;
 
-// Throws Error that names the first name that cannot be saved under, or that occurs twice.
+// Throws Error for the first name that is invalid or occurs twice.
 void check_saved_names(const SavedObjects& objects);
 
 // A whole, verified checkpoint.
@@ -50,8 +50,8 @@ class Checkpoint {
 // previous checkpoint or the new one is whole and marked.
 class CheckpointStore {
  public:
-  // Makes the folder if it is missing and removes what a killed process left half-written or
-  // half-removed. Throws Error if it cannot be written.
+  // Makes the folder if it is missing and removes the half-written and half-removed folders of a
+  // killed process. Throws Error if it cannot be written.
   CheckpointStore(std::filesystem::path dir, int64_t keep);
 
   // Returns the folder of the new checkpoint. Tensors are written from their own storage. A
@@ -59,7 +59,7 @@ class CheckpointStore {
   // Throws Error (a full disk): the previous checkpoint stands, the temporary folder is removed.
   std::filesystem::path save(int64_t step, const Json& run, const SavedObjects& objects);
 
-  // A checkpoint of this step is written anew by the next save of it: the run went back before it.
+  // Makes the next save of this step write it again: the run went back before it.
   void forget(int64_t step) {
     if (last_step_ == step) last_step_ = -1;
   }
@@ -81,8 +81,8 @@ class CheckpointStore {
   int64_t last_step_ = -1;  // saved or loaded here last; -1 if none
 };
 
-// The step that a resume from this folder of checkpoints would begin at; nullopt if none is whole,
-// or if the folder does not exist. Reads names only.
+// Returns the step at which a resume from this folder of checkpoints would begin, nullopt if none
+// is whole or the folder does not exist. Reads names only.
 std::optional<int64_t> newest_checkpoint(const std::filesystem::path& checkpoints);
 
 // "step_0000100".

@@ -2,6 +2,9 @@
 // {"bytes":...,"xxh3":...},"policy.json":...,"run.json":...}}
 #include "core/run/checkpoint_files.h"
 
+#include <cmath>
+#include <limits>
+
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
@@ -50,6 +53,37 @@ void check_manifest(const Json& manifest, int64_t step) {
   for (const std::string& file : wanted) {
     XRUN_CHECK(files.find(file) != nullptr, "does not list {}", file);
   }
+}
+
+constexpr const char* kNumber = "$number";
+
+Json encode_number(double value) {
+  const char* name = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  return Json(Json::Object{{kNumber, name}});
+}
+
+// NaN or an infinity if this is what encode_number made, else 0.
+double special_number(const Json& value) {
+  const Json* name = value.size() == 1 ? value.find(kNumber) : nullptr;
+  if (name == nullptr || !name->is_string()) return 0;
+  if (name->as_string() == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (name->as_string() == "inf") return std::numeric_limits<double>::infinity();
+  if (name->as_string() == "-inf") return -std::numeric_limits<double>::infinity();
+  return 0;
+}
+
+template <typename Leaf>
+Json rebuild(const Json& value, const Leaf& leaf) {
+  if (const Json replaced = leaf(value); !replaced.is_null()) return replaced;
+  if (value.is_array()) {
+    Json out = Json::array();
+    for (const Json& element : value.as_array()) out.push_back(rebuild(element, leaf));
+    return out;
+  }
+  if (!value.is_object()) return value;
+  Json out = Json::object();
+  for (const auto& [key, member] : value.as_object()) out.set(key, rebuild(member, leaf));
+  return out;
 }
 
 }  // namespace
@@ -108,6 +142,20 @@ CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& dir, in
     }
   }
   return manifest;
+}
+
+Json encode_state(const Json& state) {
+  return rebuild(state, [](const Json& value) {
+    const bool special = value.is_number() && !std::isfinite(value.as_double());
+    return special ? encode_number(value.as_double()) : Json();
+  });
+}
+
+Json decode_state(const Json& encoded) {
+  return rebuild(encoded, [](const Json& value) {
+    const double special = value.is_object() ? special_number(value) : 0;
+    return special != 0 ? Json(special) : Json();
+  });
 }
 
 }  // namespace xrun

@@ -1,5 +1,6 @@
 #pragma once
-// The files inside one checkpoint: written with their checksums, the manifest last, and verified.
+// The files inside one checkpoint: written with their checksums, the manifest last, and verified;
+// run.state as JSON.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,9 +18,9 @@ class Saveable;
 constexpr const char* kCheckpointManifest = "manifest.json";
 constexpr const char* kCheckpointRun = "run.json";
 
-// Writes a checkpoint into a folder that exists. A tensor file is hashed from the page cache by a
-// second thread while the next one is written, so that the hash costs no time of its own. Every
-// function throws Error; the folder is then not whole.
+// Writes a checkpoint into a folder that exists. A second thread hashes each tensor file from the
+// page cache while the next one is written. Every function throws Error; the folder is then not
+// whole.
 class CheckpointWriter {
  public:
   explicit CheckpointWriter(std::filesystem::path dir) : dir_(std::move(dir)) {}
@@ -37,10 +38,17 @@ class CheckpointWriter {
 
 struct CheckpointManifest {
   Json value;
-  std::string damage;  // "" if the manifest fits and every file is as it says
+  std::string damage;  // "" if the manifest and every file are valid
 };
 
-// Reads and checks format, step, that every object's files are listed, sizes and checksums.
+// Reads a manifest and checks format, step, the list of files, their sizes and checksums.
 CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& dir, int64_t step);
+
+// Returns run.state with every NaN and infinity, which JSON lacks, as
+// {"$number": "nan" | "inf" | "-inf"}.
+Json encode_state(const Json& state);
+
+// The inverse.
+Json decode_state(const Json& encoded);
 
 }  // namespace xrun

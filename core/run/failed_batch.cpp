@@ -1,3 +1,6 @@
+// failed_batch.json:
+// {"step","packs":[{"pack","rows":[{"row","source","pair","side","tokens",...}]}]}
+
 #include "core/run/failed_batch.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #pragma once
-// The batch behind a non-finite loss, kept so that it can be looked at and run again.
+// The batch behind a non-finite loss, written to a file so that it can be read and run again.
 
 #include <cstdint>
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace xrun {
 
 struct PackedBatch;
 
-// Names a row of the data for people: "pairs.jsonl:17".
+// Returns the name of a data row, "pairs.jsonl:17".
 using RowName = std::function<std::string(int64_t row_id)>;
 
 // Returns {"step","packs":[{"pack","rows":[{"row","source","pair","side","tokens","targets":

@@ -1,5 +1,5 @@
-// Invariant: metrics.jsonl holds whole lines of growing steps, but for a last line that a kill may
-// have torn; opening for a resume cuts that and every step from first_step on.
+// Invariant: metrics.jsonl holds whole lines of ascending steps, except for a last line that a kill
+// tore; opening for a resume cuts that line and every step from first_step on.
 #include "core/run/metrics_log.h"
 
 #include <algorithm>
@@ -9,20 +9,20 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/run/record/missing_steps.h"
+#include "core/run/record/metrics_file.h"
 
 namespace xrun {
 
 namespace {
 
-// The place of a key's group: train/, valid/, others, perf/.
+// The rank of a key's group: train/, valid/, others, perf/.
 int group_of(std::string_view key) {
   if (key.starts_with("train/")) return 0;
   if (key.starts_with("valid/")) return 1;
   return key.starts_with("perf/") ? 3 : 2;
 }
 
-// Returns the step of a line, or nothing if it is no object with one.
+// Returns the step of a line, nullopt if it is not an object with a step.
 std::optional<int64_t> line_step(std::string_view line) {
   try {
     const Json object = parse_json(line, "metrics.jsonl");
@@ -34,11 +34,7 @@ std::optional<int64_t> line_step(std::string_view line) {
   return std::nullopt;
 }
 
-}  // namespace
-
-namespace {
-
-// The bytes that a resume at `step` keeps; `keeps` is given the step of each line in them.
+// Returns the bytes that a resume at `step` keeps; calls `keeps` with the step of each line.
 size_t kept_bytes(std::string_view bytes, int64_t step, const std::function<void(int64_t)>& keeps) {
   size_t kept = 0;
   while (kept < bytes.size()) {

@@ -20,14 +20,14 @@ namespace xrun {
 using MetricList = std::vector<std::pair<std::string, double>>;
 using MetricSpan = std::span<const std::pair<std::string, double>>;
 
-// Collects what is logged and writes it as one object a step:
+// Collects metrics and writes one object a step:
 //   {"step":0,"train/loss":0.6931,...,"valid/loss":...,"perf/step_s":...,"nonfinite":1}
-// `step` is the number of loop bodies done before it. Whatever is logged after body k-1 ended and
-// before body k ends belongs to the object of step k: logs before the first loop stand with step 0,
-// those between two loops with the next body, those after the last loop under their own step.
-// Keys come in the order train/, valid/, others, perf/, and inside each in the order first logged;
-// a key logged again takes the later value. NaN and infinities are null and counted in "nonfinite"
-// (absent when 0). Doubles take the shortest form that reads back equal. Not thread-safe.
+// `step` is the number of loop bodies done before it. Metrics logged between the end of body k-1
+// and the end of body k belong to step k: those before the first loop to step 0, those between two
+// loops to the next body, those after the last loop to a step of their own. Keys come in the order
+// train/, valid/, others, perf/, and inside each in the order first logged; a key logged again
+// takes the later value. NaN and infinities are null and counted in "nonfinite" (absent when 0).
+// Doubles take the shortest form that reads back equal. Not thread-safe.
 class MetricsLog {
  public:
   // Opens `dir`/metrics.jsonl and `dir`/tb, keeping the objects of steps below first_step and
@@ -35,13 +35,13 @@ class MetricsLog {
   MetricsLog(const std::filesystem::path& dir, int64_t first_step);
 
   void log(MetricSpan metrics);
-  bool empty() const;  // nothing was logged since the last write
+  bool empty() const;  // true if nothing was logged since the last write
   const MetricList& pending() const { return pending_; }
   // Writes and flushes the object of `step`; returns it. Steps must grow. An empty object is
   // written too: every body has its line. After a failure the same step may be written again.
   Json write(int64_t step);
-  // Takes back the object written last, of `step`: its line is cut off, TensorBoard is told to
-  // forget it, its nulls no longer count. `pending` is what was logged when its body began.
+  // Undoes the last write, of `step`: cuts its line, makes TensorBoard forget it and takes its
+  // nulls out of the count. `pending` is what had been logged when its body began.
   void take_back(int64_t step, MetricList pending);
   // Makes everything written durable; a checkpoint does so before it commits.
   void sync();
@@ -64,7 +64,7 @@ class MetricsLog {
 // stay. A missing file stays missing. Throws Error if the file cannot be changed.
 int64_t cut_metrics(const std::filesystem::path& path, int64_t step);
 
-// What cut_metrics would leave without a line, below `step`: as MissingSteps::text says it.
+// Returns MissingSteps::text of the steps below `step` that cut_metrics would leave without a line.
 std::string missing_metrics(const std::filesystem::path& path, int64_t step);
 
 }  // namespace xrun

@@ -1,18 +1,20 @@
-// Invariants: step_ counts the bodies done, and is the sum of the phases' `done`; the object of
+// Invariants: step_ counts the bodies done and is the sum of the phases' `done`; the object of
 // step k in metrics.jsonl is written when body k ends; a checkpoint of step k holds every object's
-// state after k bodies, run.state of that moment, and `done` of each phase.
+// state and run.state after k bodies, and `done` of each phase.
 //
 // On a resume the recipe runs again from its first line. step_ counts up from 0 through the saved
-// phases, and what is logged below resume_step_ is dropped because metrics.jsonl has it.
+// phases, and metrics below resume_step_ are dropped because metrics.jsonl has them.
 #include "core/run/run.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/interrupt.h"
 #include "core/base/process_memory.h"
 #include "core/base/steady_clock.h"
-#include "core/run/run_state.h"
-#include "core/run/signals.h"
+#include "core/model/memory_limit.h"
+#include "core/run/checkpoint_files.h"
 #include "core/train/saveable.h"
 
 namespace xrun {
@@ -63,14 +65,103 @@ Json Run::position(const Json& state) const {
   run.set("stopped", stopped_);
   run.set("state", encode_state(state));
   Json outside = Json::array();
-  for (const Outside& one : outside_) outside.push_back(one.to_json());
+  for (const SavedEvaluation& one : evaluations_) outside.push_back(one.to_json());
   run.set("outside", std::move(outside));
   return run;
+}
+
+Json Run::SavedEvaluation::to_json() const {
+  Json values = Json::object();
+  for (const auto& [name, value] : metrics) values.set(name, value);
+  return Json(Json::Object{{"step", step}, {"what", what}, {"metrics", encode_state(values)}});
+}
+
+Run::SavedEvaluation Run::SavedEvaluation::from_json(const Json& json) {
+  SavedEvaluation out{json.at("step").as_int(), json.at("what").as_string(), {}};
+  const Json metrics = decode_state(json.at("metrics"));
+  for (const auto& [name, value] : metrics.as_object()) {
+    out.metrics.emplace_back(name, value.as_double());
+  }
+  return out;
+}
+
+void Run::restore() {
+  const std::optional<Checkpoint> checkpoint = checkpoints_.load_latest();
+  if (!checkpoint) return;
+  checkpoint->restore(saved_);
+  try {
+    restore_position(checkpoint->run(), checkpoint->step());
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}; the checkpoint is damaged",
+                            (checkpoint->path() / "run.json").string(), error.what()));
+  }
+  resume_step_ = checkpoint->step();
+  last_checkpoint_ = checkpoint->path();
+}
+
+void Run::restore_position(const Json& run, int64_t step) {
+  for (const Json& saved : run.at("phases").as_array()) {
+    phases_.push_back({saved.at("done").as_int(), saved.at("total").as_int(),
+                       saved.at("left").as_bool(), saved.at("data")});
+  }
+  stopped_ = run.at("stopped").as_string();
+  state_ = decode_state(run.at("state"));
+  if (const Json* outside = run.find("outside")) {
+    for (const Json& one : outside->as_array())
+      evaluations_.push_back(SavedEvaluation::from_json(one));
+  }
+  // The recipe repeats the evaluations at the checkpoint's own step.
+  std::erase_if(evaluations_, [&](const SavedEvaluation& one) { return one.step >= step; });
+}
+
+void Run::remember(const std::string& what, MetricSpan metrics) {
+  if (!in_body_) evaluations_.push_back({step_, what, {metrics.begin(), metrics.end()}});
+}
+
+MetricList Run::recall(const std::string& what) {
+  const size_t next = recalled_++;
+  const bool same = next < evaluations_.size() && evaluations_[next].step == step_ &&
+                    evaluations_[next].what == what;
+  if (same) return evaluations_[next].metrics;
+  return {};  // another recipe, under --force
+}
+
+void Run::check_input(std::string_view kind, const std::string& key, const std::string& what,
+                      const Json& identity) {
+  Json inputs = Json::object();
+  if (const Json* known = dir_.record().find("inputs")) inputs = *known;
+  if (inputs.find(kind) == nullptr) inputs.set(kind, Json::object());
+  const Json* before = inputs.find(kind)->find(key);
+  if (before != nullptr && *before == identity) return;
+  if (before != nullptr && resumed() && !(before->at("digest") == identity.at("digest"))) {
+    dir_.note_difference(ResumeItem::kInput, what, input_differences(*before, identity));
+  }
+  inputs.find(kind)->set(key, identity);
+  dir_.record().set("inputs", std::move(inputs));
+  dir_.write_record();
+}
+
+// Compares a loop with the saved one.
+void Run::check_phase(size_t index, const PhasePlan& plan) {
+  const Phase& saved = phases_[index];
+  const std::string loop = fmt::format("loop {}", index + 1);
+  const auto changed = find_differences(saved.data, plan.data, "data");
+  if (!changed.empty()) dir_.note_difference(ResumeItem::kLoopData, loop, changed);
+  const bool another_follows = index + 1 < phases_.size();
+  const std::string steps =
+      fmt::format("{} has {} steps and had {}", loop, plan.steps, saved.total);
+  if (plan.steps < saved.total && !saved.left) {
+    dir_.note_difference(ResumeItem::kLoopShrank, steps, {});
+  } else if (plan.steps > saved.total && another_follows) {
+    dir_.note_difference(ResumeItem::kLoopRegrown, steps, {});
+  }
 }
 
 void Run::begin_phase(const PhasePlan& plan, const Json& state) {
   if (in_body_) leave_loop(state);
   ended_body_ = false;
+  several_updates_ = false;
+  body_copy_.forget();
   const size_t index = phases_begun_++;
   if (index < phases_.size()) {
     check_phase(index, plan);
@@ -80,7 +171,7 @@ void Run::begin_phase(const PhasePlan& plan, const Json& state) {
   }
   Phase& phase = phases_[index];
   const bool past = index + 1 < phases_.size();
-  if (!past) phase.total = plan.steps;  // of a past loop the steps that it had stand
+  if (!past) phase.total = plan.steps;  // a past loop keeps its number of steps
   phase.data = plan.data;
   Json data = Json::array();
   for (const Phase& known : phases_) data.push_back(known.data);
@@ -103,26 +194,27 @@ bool Run::cut_by_limit() const {
                      [](const Phase& phase) { return !phase.left && phase.done < phase.total; });
 }
 
-std::optional<Body> Run::begin_body(const Json& state) {
+std::optional<LoopBody> Run::begin_body(const Json& state) {
   XRUN_CHECK(phases_begun_ > 0, "a body begins outside a loop; call begin_phase first");
   if (in_body_) end_body(state);
-  const std::optional<Body> body = upcoming();
+  const std::optional<LoopBody> body = upcoming();
   if (!body) return std::nullopt;
   check_interrupt();
   body_state_ = state;
   before_body_ = metrics_ == nullptr ? MetricList() : metrics_->pending();
   stopped_before_ = stopped_;
   ended_body_ = false;
+  copy_state();
   in_body_ = true;
-  updated_ = false;
+  updates_ = 0;
   body_began_ = SteadyClock::now();
   return body;
 }
 
-std::optional<Body> Run::upcoming() const {
+std::optional<LoopBody> Run::upcoming() const {
   if (phases_begun_ == 0 || phase_is_over() || limit_reached()) return std::nullopt;
   const Phase& phase = phases_[phases_begun_ - 1];
-  return Body{step_, phase.done, phase.total};
+  return LoopBody{step_, phase.done, phase.total};
 }
 
 int64_t Run::phase_step() const { return phases_begun_ == 0 ? 0 : phases_[phases_begun_ - 1].done; }
@@ -134,7 +226,7 @@ void Run::take_back() {
   phases_[phases_begun_ - 1].left = false;
   --step_;
   stopped_ = stopped_before_;
-  std::erase_if(outside_, [&](const Outside& one) { return one.step > step_; });
+  std::erase_if(evaluations_, [&](const SavedEvaluation& one) { return one.step > step_; });
   checkpoints_.forget(step_ + 1);
   metrics().take_back(step_, before_body_);
 }
@@ -150,7 +242,20 @@ void Run::pass_phase(const PhasePlan& plan) {
   step_ += plan.steps;
 }
 
-void Run::mark_updated() { updated_ = true; }
+// The memory of the copy is reused from body to body.
+void Run::copy_state() {
+  if (!several_updates_ || !settings_.saves) return;
+  const int64_t more = StateCopy::bytes_of(saved_) - body_copy_.bytes();
+  const int64_t available = available_bytes();
+  if (available > 0 && more > available) return body_copy_.forget();
+  body_copy_.keep(saved_);
+}
+
+void Run::begin_update() {
+  if (in_body_ && updates_ > 0) several_updates_ = true;
+}
+
+void Run::mark_updated() { ++updates_; }
 
 MetricsLog& Run::metrics() {
   if (metrics_ == nullptr) metrics_ = std::make_unique<MetricsLog>(dir_.path(), step_);
@@ -205,16 +310,22 @@ void Run::stop(std::string reason) {
 }
 
 bool Run::may_interrupt_now() {
-  if (!in_body_ || !updated_) return true;
+  if (!in_body_ || updates_ == 0) return true;
   if (!waiting_since_) waiting_since_ = SteadyClock::now();
   return seconds_since(*waiting_since_) >= kInterruptPatienceS;
 }
 
 std::filesystem::path Run::save_after_error(const Json& state) {
   if (replaying()) return last_checkpoint_;
-  const bool before_update = in_body_ && !updated_;
+  const bool half_done = in_body_ && updates_ > 0 && several_updates_;
+  const bool before_update = in_body_ && (updates_ == 0 || half_done);
+  if (half_done && body_copy_.empty()) {
+    in_body_ = false;
+    return last_checkpoint_;
+  }
+  if (half_done) body_copy_.restore(saved_);
   if (before_update) {
-    in_body_ = false;  // its step was not done, so what it logged is not written
+    in_body_ = false;  // the body is undone, so what it logged is not written
   } else if (in_body_) {
     close_body();
   } else if (metrics_ != nullptr && !metrics_->empty()) {

@@ -1,12 +1,11 @@
 #pragma once
-// A run: the phases and bodies of a recipe's loops, what they log, when they are saved, and how
-// they resume.
+// A run: the phases and bodies of a recipe's loops, their metrics and checkpoints, and the resume.
 //
 // One caller drives it, in this order (a `run:steps` loop is a phase, one turn of it a body):
 //   Run run(RunDir::open(...), settings, saved);    // restores the objects when resuming
 //   run.begin_phase(plan, state);
 //   while (auto body = run.begin_body(state)) {      // nullopt: the loop is over, or skipped
-//     ... run.count_tokens(n); update; run.mark_updated(); run.log(metrics) ...
+//     ... run.begin_update(); update; run.mark_updated(); run.log(metrics) ...
 //     run.end_body(state);                           // writes, saves, throws Interrupted
 //   }
 //   run.finish(state);                               // when the recipe has returned
@@ -27,6 +26,7 @@
 #include "core/run/metrics_log.h"
 #include "core/run/record/run_summary.h"
 #include "core/run/run_dir.h"
+#include "core/run/state_copy.h"
 
 namespace xrun {
 
@@ -34,7 +34,7 @@ struct RunSettings {
   int64_t save_every = 0;  // bodies between checkpoints; 0: only at the end of each phase
   int64_t save_keep = 2;
   int64_t steps_limit = -1;  // --steps: bodies of the whole run; -1: no limit
-  bool saves = true;         // false: no checkpoints, of a run that is only looked into
+  bool saves = true;         // false: a preview, which writes no checkpoints
 };
 
 // One loop, known before it starts.
@@ -44,7 +44,7 @@ struct PhasePlan {
 };
 
 // One turn of a loop.
-struct Body {
+struct LoopBody {
   int64_t step = 0;         // bodies of the run before it; the recipe's `step`, metrics' "step"
   int64_t phase_step = 0;   // bodies of its phase done before it; the index into its data
   int64_t phase_steps = 0;  // bodies of the whole phase, whatever --steps says
@@ -68,39 +68,44 @@ class Run {
   // True while the recipe runs again through what the checkpoint already holds: what is logged is
   // dropped, and an evaluation may be skipped.
   bool replaying() const { return step_ < resume_step_; }
-  // What an evaluation outside bodies gave is saved with the run, so that a recipe that decides by
-  // it decides alike when it is replayed: remember() keeps it, recall() gives the next one back
-  // while replaying (nothing if it was of another step or name: a recipe changed under --force).
+  // The results of evaluations outside bodies are saved with the run, so that a recipe that decides
+  // by them decides alike when it is replayed. remember() adds one; recall() returns the next one
+  // while replaying, or nothing if that was of another step or name (a recipe changed under
+  // --force).
   void remember(const std::string& what, MetricSpan metrics);
   MetricList recall(const std::string& what);
 
   // Notes in run.json what the run reads (`kind` "data" or "modules", `key` its name there):
   // identity has a "digest" and, for data, the "keys" behind it (DataSet::key_documents).
-  // Throws Error on a resume if the digest was another one: "`what` is not what it was", with the
-  // fields of the keys that differ; --force says so in notices instead.
+  // On a resume another digest is a difference of `what` (resume.h).
   void check_input(std::string_view kind, const std::string& key, const std::string& what,
                    const Json& identity);
 
   // Starts the next loop. A body still open (a `break` in Lua) is ended, and its loop with it for
   // good, with run.state `state`. A phase that the checkpoint holds whole is skipped: begin_body
-  // returns nullopt at once. Throws Error if the data differs from what the checkpoint was trained
-  // on, if the phase is now shorter, or if it grew and a later one has begun; --force says so in
-  // notices instead.
+  // returns nullopt at once. Another plan of data, fewer steps, or more steps of a phase that a
+  // later one follows are differences (resume.h).
   void begin_phase(const PhasePlan& plan, const Json& state);
   // Ends an open body, then opens the next one, or returns nullopt where the loop ends: the phase
   // is done, stop() was called, or --steps is reached. `state` is run.state as of now; it is what
   // an error before this body's update saves.
-  std::optional<Body> begin_body(const Json& state);
-  // What begin_body would return now, between two bodies.
-  std::optional<Body> upcoming() const;
+  std::optional<LoopBody> begin_body(const Json& state);
+  // Returns what begin_body would return now, between two bodies.
+  std::optional<LoopBody> upcoming() const;
   int64_t phase_step() const;  // bodies done of the phase begun last
-  // Counts a phase as done without its bodies, in place of begin_phase: of a run that is only
-  // looked into.
+  // Counts a phase as done without its bodies, in place of begin_phase; for previews.
   void pass_phase(const PhasePlan& plan);
-  // Counts bodies of the phase begun last as done, in the same way.
+  // Counts bodies of the phase begun last as done; for previews.
   void pass_bodies(int64_t count);
-  // The update of this body is done: from here an error saves the state after it.
+  // Called before and after each update of a body. A body is a unit of saving: after its update an
+  // error saves the state behind it. From the second begin_update of a body on, the bodies of its
+  // loop count as bodies of several updates: each begins with a copy of the saved objects in the
+  // host's memory, if there is room, and an error after the first update restores it. Without a
+  // copy, as in the body that is the first to show several, the last checkpoint stands.
+  void begin_update();
   void mark_updated();
+  // Host memory of the copy; 0 if there is none.
+  int64_t body_copy_bytes() const { return body_copy_.bytes(); }
   void count_tokens(int64_t tokens) { tokens_ += tokens; }
   // Merges into the object of the current step (metrics_log.h).
   void log(MetricSpan metrics);
@@ -111,12 +116,12 @@ class Run {
   // Ends the open body, and its loop with it for good: a `break` left it.
   void leave_loop(const Json& state);
 
-  // Whether the last body can be taken back: no other one is open, and it was of this loop and of
+  // True if the last body can be taken back: no other one is open, and it was of this loop and of
   // this process.
   bool can_take_back() const { return !in_body_ && ended_body_; }
-  // The run is where it was before its last body: the next begin_body opens that body again, and
-  // its line of metrics is replaced. What the objects hold is the caller's to put back, run.state
-  // too (body_state()). Once for each body. Throws Error if it cannot be.
+  // Goes back before the last body: the next begin_body opens it again and its line of metrics is
+  // replaced. The caller restores the objects and run.state (body_state()). Once per body. Throws
+  // Error if it cannot be done.
   void take_back();
   const SavedObjects& saved() const { return saved_; }
   // The line of metrics written last, null before.
@@ -128,8 +133,9 @@ class Run {
   // open or its update is not done. After 2 s of waiting it is true anyway.
   bool may_interrupt_now();
 
-  // After an error or an interrupt inside a body: saves the state before the body's update with
-  // run.state as of its beginning, or the state after it with `state` if the update was done.
+  // After an error or an interrupt inside a body: saves the state before the body with run.state as
+  // of its beginning if the body had no update yet or has several, or the state after it with
+  // `state` if its only update was done.
   // Returns the folder of the last checkpoint, an empty path if nothing is saved: before the first
   // update there is nothing that a new start would not make again. Throws Error if saving fails.
   std::filesystem::path save_after_error(const Json& state);
@@ -154,17 +160,17 @@ class Run {
   };
 
   // The values of one evaluation outside bodies.
-  struct Outside {
+  struct SavedEvaluation {
     int64_t step;
     std::string what;
     MetricList metrics;
     Json to_json() const;
-    static Outside from_json(const Json& json);
+    static SavedEvaluation from_json(const Json& json);
   };
 
   void restore();
   void restore_position(const Json& run, int64_t step);
-  void refuse(const std::string& what);
+  void copy_state();
   void check_phase(size_t index, const PhasePlan& plan);
   bool phase_is_over() const;
   bool limit_reached() const;
@@ -187,9 +193,11 @@ class Run {
   Json state_;
   Json body_state_;  // run.state at the body's beginning
   bool in_body_ = false;
-  bool updated_ = false;
+  int64_t updates_ = 0;           // of the open body
+  bool several_updates_ = false;  // a body of this loop has had more than one
+  StateCopy body_copy_;           // at the body's beginning; empty if none was taken
   std::string stopped_;
-  std::vector<Outside> outside_;
+  std::vector<SavedEvaluation> evaluations_;
   size_t recalled_ = 0;
   std::filesystem::path last_checkpoint_;
   std::vector<std::filesystem::path> exported_;

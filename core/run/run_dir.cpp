@@ -11,9 +11,10 @@
 
 #include "core/base/error.h"
 #include "core/run/checkpoint.h"
-#include "core/run/environment.h"
+#include "core/run/machine.h"
 #include "core/run/metrics_log.h"
 #include "core/run/record/run_files.h"
+#include "core/run/record/run_record.h"
 
 namespace xrun {
 
@@ -24,7 +25,7 @@ constexpr const char* kDateTime = "%Y-%m-%dT%H:%M:%S%z";
 constexpr std::array<std::string_view, 5> kBeforeBegin = {"lock", "log.txt", "ledger.json",
                                                           "recipe.lua", "config.json"};
 
-// True for what a process that was killed before begin() may have left.
+// True for files that a process killed before begin() may have left.
 bool stands_before_begin(const std::string& name) {
   return std::any_of(kBeforeBegin.begin(), kBeforeBegin.end(),
                      [&](std::string_view own) {
@@ -62,7 +63,7 @@ RunIdentity read_identity(const std::filesystem::path& dir) {
   return identity;
 }
 
-// The mark of the newest checkpoint among the runs of a recipe beside `own`.
+// The `latest` file of the newest checkpoint among a recipe's runs beside `own`.
 std::optional<std::filesystem::path> newest_run_of(const std::string& recipe,
                                                    const std::filesystem::path& own) {
   std::optional<std::filesystem::path> newest;
@@ -156,25 +157,26 @@ void RunDir::read_run(const RunDirOptions& options) {
     if (!missing.empty()) notices_.push_back(missing + ": cut off, or damaged");
     return;
   }
-  // Nothing was trained there that another recipe could not make as well.
+  // Nothing was saved there, so another recipe may start over.
   changed_ = identity_differences(before, identity_);
   if (!changed_.empty()) {
-    notices_.push_back(fmt::format("it begins with changes:\n{}", describe_differences(changed_)));
+    notices_.push_back(
+        fmt::format("starting over with changes:\n{}", describe_differences(changed_)));
   }
   forget_inputs();
 }
 
-// Of a run that starts over, the date and the fingerprints are taken anew.
+// A run that starts over takes a new date and new fingerprints.
 void RunDir::forget_inputs() {
-  Json kept = Json::object();
+  Json record = Json::object();
   for (const auto& [key, value] : record_.as_object()) {
-    if (key == "started" || key == "resumes") kept.set(key, value);
+    if (key == "started" || key == "resumes") record.set(key, value);
   }
-  record_ = std::move(kept);
+  record_ = std::move(record);
 }
 
-// A recipe or configuration that was edited has another folder by default: says where its earlier
-// run stands and how to go on with it, rather than start over in silence.
+// An edited recipe or configuration has another default folder: a notice names the earlier run and
+// how to continue it.
 void RunDir::point_to_earlier_run() {
   const auto earlier = newest_run_of(identity_.recipe_name, path_);
   if (!earlier) return;
@@ -194,29 +196,23 @@ void RunDir::point_to_earlier_run() {
 void RunDir::compare(const RunIdentity& before) {
   changed_ = identity_differences(before, identity_);
   longer_ = lengths_differ(before, identity_);
-  if (!changed_.empty()) {
-    const std::string list = describe_differences(changed_);
-    XRUN_CHECK(force_,
-               "{}: cannot resume, this is not the run that was saved there:\n{}--run DIR starts a "
-               "new run, --force resumes with these changes",
-               path_.string(), list);
-    notices_.push_back(fmt::format("resuming by --force with changes:\n{}", list));
-  }
+  if (!changed_.empty()) note_difference(ResumeItem::kIdentity, "", changed_);
   if (is_interactive(record_) && !finished()) {
     notices_.push_back(
         "a prompt was opened in this run: what was typed there is in log.txt and not in the "
         "recipe, so from here on the recipe's own values train\n");
   }
   const auto machine = find_differences(before.machine, identity_.machine, "machine");
-  if (!machine.empty()) {
-    notices_.push_back(
-        fmt::format("the machine or its settings changed, so the last digits may differ:\n{}",
-                    describe_differences(machine)));
-  }
+  if (!machine.empty()) note_difference(ResumeItem::kMachine, "", machine);
+}
+
+void RunDir::note_difference(ResumeItem item, const std::string& subject,
+                             const std::vector<Difference>& differences) {
+  notices_.push_back(resume_notice(item, subject, differences, path_, force_));
 }
 
 void RunDir::leave() noexcept {
-  // Without the lock the folder may be another process's, made at the same moment.
+  // Without the lock the folder may belong to another process that made it just now.
   if (begun_ || !made_folder_ || lock_ == nullptr || !lock_->held()) return;
   // begin() may have failed after run.json was in place (the sync of a full disk).
   std::error_code ignored;

@@ -1,5 +1,5 @@
 #pragma once
-// The folder of one run: what stands in it, who may write it, and what may resume in it.
+// The folder of one run: its files, its lock, and the run that may be resumed in it.
 //
 //   runs/<recipe>-<short hash>/
 //     recipe.lua config.json run.json ledger.json log.txt metrics.jsonl failed_batch.json
@@ -15,7 +15,7 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/data/rows/ledger.h"
-#include "core/run/run_identity.h"
+#include "core/run/resume.h"
 
 namespace xrun {
 
@@ -27,19 +27,18 @@ struct RunDirOptions {
 
 // An opened and locked run folder. Move-only; the lock lasts as long as the object.
 //
-// Opening makes the folder, so that an unwritable place is an error before any work. Until begin()
-// nothing ran there: the destructor removes what opening made. A folder without a checkpoint and
-// without metrics (a kill before begin(), an error in the first body) is taken over without
+// Opening makes the folder, so that an unwritable path is an error before any work. Until begin()
+// nothing ran there, and the destructor removes what opening made. A folder without a checkpoint
+// and without metrics (a kill before begin(), an error in the first body) is reused without
 // --resume.
 class RunDir {
  public:
-  // Throws UsageError, naming the way out, if the folder holds a run and resume is false, or holds
-  // other files; Error if it cannot be written, is in use by another process, or if resume finds
-  // another recipe, configuration or binary and force is false (the message lists each field), and
-  // UsageError that names the format if a newer xrun made the run.
+  // Throws UsageError with the fix if the folder holds a run and resume is false, or holds other
+  // files, or a newer xrun made the run; Error if it cannot be written, is in use by another
+  // process, or if the resume is refused (resume.h).
   // With resume, a folder that does not exist, holds no begun run or no checkpoint starts from the
-  // beginning (of another recipe too; a notice says so). If the folder is the default one and new,
-  // a notice names the newest other run of this recipe and how to go on with it.
+  // beginning (of another recipe too, with a notice). If the folder is the default one and new, a
+  // notice names the newest other run of this recipe and how to continue it.
   static RunDir open(RunIdentity identity, RunDirOptions options);
   ~RunDir();
   RunDir(RunDir&&) noexcept;
@@ -51,12 +50,14 @@ class RunDir {
   std::filesystem::path tb() const { return path_ / "tb"; }
 
   bool resuming() const { return resuming_; }  // a begun run is being continued
-  bool force() const { return force_; }
-  // The run ended, and neither `steps` nor `epochs` asks for more: the caller says so and exits 0.
+  // The run ended, and neither `steps` nor `epochs` asks for more: nothing is left to do.
   bool finished() const;
-  // What differs though it does not refuse (machine, or anything under --force); to be said aloud.
+  // Texts to report before the first step, such as differences that do not refuse the resume.
   const std::vector<std::string>& notices() const { return notices_; }
   void add_notice(std::string notice) { notices_.push_back(std::move(notice)); }
+  // Refuses the resume or adds a notice, as resume_notice says.
+  void note_difference(ResumeItem item, const std::string& subject,
+                       const std::vector<Difference>& differences);
   const RunIdentity& identity() const { return identity_; }
 
   // Writes recipe.lua, config.json and run.json. Called by Run before its first step; idempotent.
@@ -72,8 +73,8 @@ class RunDir {
 
   // ledger.json, indented.
   void write_ledger(const Json& ledger);
-  // What ledger.json holds of a run that is resumed; empty if there is none. Throws Error that
-  // names the file and the way out if it cannot be read.
+  // Returns ledger.json of a run that is resumed, empty if there is none. Throws Error that names
+  // the file and the fix if it cannot be read.
   Ledger earlier_ledger() const;
   // Appends a line to log.txt with the time of day before it; the newline is added.
   void log_line(std::string_view text);
@@ -98,7 +99,7 @@ class RunDir {
   bool resuming_ = false;
   bool force_ = false;
   bool longer_ = false;    // steps or epochs are other numbers than before
-  bool begun_ = false;     // run.json stands there
+  bool begun_ = false;     // run.json exists
   bool recorded_ = false;  // by this object
   bool made_folder_ = false;
 };

@@ -17,7 +17,7 @@ namespace xrun {
 
 namespace {
 
-// Long enough that one Ctrl-C delivered twice (to a process group and by a parent) counts once.
+// One Ctrl-C may arrive twice, through the process group and from a parent; it counts once.
 constexpr int64_t kSecondSignalAfterMs = 300;
 constexpr unsigned kStillStoppingAfterS = 3;
 constexpr char kStoppingAtOnce[] =
@@ -42,11 +42,11 @@ int64_t now_ms() {
 
 void say(const char* text) {
   if (write(STDERR_FILENO, text, strlen(text)) < 0) {
-    // nobody reads stderr; the process ends all the same
+    // stderr has no reader; the process ends anyway
   }
 }
 
-// Whether the process stays behind this signal.
+// True if the process survives this signal.
 bool stays(int signal_number) { return signal_number == SIGINT && manner == SignalManner::kPrompt; }
 
 void on_signal(int signal_number) {
@@ -83,7 +83,7 @@ void on_pause(int) {
   errno = saved_errno;
 }
 
-// One that the process was started to ignore (nohup) stays ignored.
+// A signal that the process inherited as ignored (nohup) stays ignored.
 void handle(int signal_number, const struct sigaction& action) {
   struct sigaction before {};
   sigaction(signal_number, nullptr, &before);

@@ -9,32 +9,32 @@ namespace xrun {
 // async-signal-safe (lua_sethook is).
 using SignalHook = void (*)(int signal_number);
 
-// Makes SIGINT, SIGTERM and SIGHUP (unless it is ignored, as under nohup) raise the interrupt flag
-// and call the hook. A second signal at least 0.3 s after the first says so on stderr and ends the
+// Makes SIGINT, SIGTERM and SIGHUP (unless ignored, as under nohup) raise the interrupt flag and
+// call the hook. A second signal at least 0.3 s after the first says so on stderr and ends the
 // process at once with 128 + its number: a checkpoint is whole at every moment, so nothing but the
 // steps since the last one is lost. If the first is pending after 3 s, stderr is told so (SIGALRM).
 // SIGPIPE is ignored; a write to a closed pipe is then an error like any other.
 void install_signal_handlers();
 
-// Makes SIGUSR1 ask for a pause (interrupt.h) and say so on stderr; without it the signal ends the
+// Makes SIGUSR1 request a pause (interrupt.h) and print so on stderr; by default it ends the
 // process. For a run that has a prompt to pause in.
 void install_pause_handler();
 
-// Sets what a signal calls besides raising the flag; nullptr is nothing. The hook outlives its use.
+// Sets the hook of the signal handlers; nullptr for none. The hook must outlive its use.
 void set_signal_hook(SignalHook hook);
 
-// Sets what the first signal writes to stderr at once; nullptr is nothing. A literal.
+// Sets the literal that the first signal writes to stderr at once; nullptr for none.
 void set_stopping_text(const char* text);
 
-// What a Ctrl-C means.
+// The meaning of Ctrl-C.
 enum class SignalManner {
   kRun,     // stop after saving; a second one ends the process
   kPrompt,  // stop what is computed; the process stays, however many come
 };
 
-// Sets the manner and returns the one before. SIGTERM and SIGHUP mean the same in both: at a prompt
-// one takes the place of a Ctrl-C that is pending, and counts as the first; a Ctrl-C behind it is
-// its second.
+// Sets the manner and returns the previous one. SIGTERM and SIGHUP mean the same in both: at a
+// prompt one replaces a pending Ctrl-C and counts as the first signal; a later Ctrl-C is the
+// second.
 SignalManner set_signal_manner(SignalManner manner);
 
 // The exit status of a process stopped by a signal: 129 for SIGHUP, 130 for SIGINT, 143 for

@@ -28,16 +28,15 @@ std::string scalar_event(double wall_time, int64_t step,
 // Appends events to a new file in a folder. Not thread-safe.
 class TensorBoardWriter {
  public:
-  // Cuts the folder's earlier files at first_step, then starts a file of its own that sorts after
-  // them; with first_step > 0 that file opens with a START mark, at which TensorBoard forgets
-  // what it had already read of later steps. Throws Error if the folder cannot be written.
+  // Cuts the folder's earlier files at first_step, then starts a new file that sorts after them.
+  // With first_step > 0 it opens with a START mark, at which TensorBoard forgets later steps that
+  // it has read. Throws Error if the folder cannot be written.
   TensorBoardWriter(const std::filesystem::path& dir, int64_t first_step);
 
   // Writes and flushes one event; NaN and infinities are left out. A failure leaves a torn record,
   // so nothing more is written after it; the next start cuts it off.
   void write(int64_t step, std::span<const std::pair<std::string, double>> scalars);
-  // Makes TensorBoard forget what it read of steps from `step` on: in the same file, where a reader
-  // may be ahead.
+  // Makes TensorBoard forget the steps from `step` on, in the same file.
   void forget(int64_t step);
   void sync();
 

@@ -12,15 +12,18 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "core/base/error.h"
+#include "core/model/model.h"
 #include "kernels/cpu/adamw.h"
 
 namespace xrun {
 namespace {
 
-// Elements a task: sums of squares are split here, so that threads do not change the norm.
+// Elements per task: a fixed split, so that the number of threads does not change the norm.
 constexpr int64_t kChunk = 1 << 16;
 
 void check_options(const AdamWOptions& o) {
@@ -95,6 +98,35 @@ double cpu_sum_of_squares(const at::Tensor& gradient) {
 
 }  // namespace
 
+Schedule schedule_of(std::string_view name) {
+  if (name == "constant") return Schedule::kConstant;
+  if (name == "linear") return Schedule::kLinear;
+  if (name == "cosine") return Schedule::kCosine;
+  throw UsageError(
+      fmt::format("\"{}\" is not a schedule; the schedules are constant, linear and cosine", name));
+}
+
+int64_t warmup_steps(double warmup, int64_t total_steps) {
+  if (warmup >= 1.0) return static_cast<int64_t>(warmup);
+  return static_cast<int64_t>(std::ceil(static_cast<double>(total_steps) * warmup));
+}
+
+double schedule_factor(Schedule schedule, int64_t k, int64_t warmup, int64_t total_steps) {
+  auto part = [](int64_t a, int64_t b) {
+    return static_cast<double>(a) / static_cast<double>(std::max<int64_t>(1, b));
+  };
+  if (k < warmup) return part(k, warmup);
+  switch (schedule) {
+    case Schedule::kConstant: return 1.0;
+    case Schedule::kLinear: return std::max(0.0, part(total_steps - k, total_steps - warmup));
+    case Schedule::kCosine: {
+      const double done = part(k - warmup, total_steps - warmup);
+      return std::max(0.0, 0.5 * (1.0 + std::cos(std::numbers::pi * done)));
+    }
+  }
+  return 1.0;
+}
+
 AdamW::AdamW(std::vector<std::shared_ptr<Trainable>> trainables, AdamWOptions options)
     : trainables_(std::move(trainables)), options_(options) {
   check_options(options_);
@@ -112,7 +144,7 @@ double AdamW::lr(int64_t step, int64_t total_steps) const {
 void AdamW::make_moments() {
   if (!moments_.empty()) return;
   for (size_t i = 0; i < trainables_.size(); ++i) {
-    // Several trained things may use one name; the first alone keeps the checkpoint's own.
+    // Several trained objects may use one name; the first has the names of the checkpoint.
     const std::string prefix = i == 0 ? std::string() : fmt::format("{}/", i);
     for (const Parameter& parameter : trainables_[i]->parameters()) {
       const at::Tensor& master = parameter.master;

@@ -6,13 +6,26 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/train/saveable.h"
-#include "core/train/schedule.h"
-#include "core/train/trainable.h"
 
 namespace xrun {
+
+enum class Schedule { kConstant, kLinear, kCosine };
+
+// Returns the schedule of a name. Throws Error with the names otherwise.
+Schedule schedule_of(std::string_view name);
+
+// Returns the number of warm-up steps: `warmup` itself if it is at least 1, otherwise that share of
+// the steps, rounded up (as warmup_ratio of the Hugging Face trainer).
+int64_t warmup_steps(double warmup, int64_t total_steps);
+
+// Returns the factor of update k = 0, 1, ..., total_steps - 1, as in transformers'
+// get_{constant,linear,cosine}_schedule_with_warmup: k / warm-up steps during the warm-up (its
+// first update has factor 0), then 1, or falling to 0 at total_steps.
+double schedule_factor(Schedule schedule, int64_t k, int64_t warmup, int64_t total_steps);
 
 struct AdamWOptions {
   double lr = 0.0;  // required, > 0
@@ -24,9 +37,9 @@ struct AdamWOptions {
   double clip = 1.0;          // largest global gradient norm; 0 is off
 };
 
-// The optimizer of some trained weights: two fp32 moments and a count for each. The arithmetic is
-// torch.optim.AdamW's, the clipping torch.nn.utils.clip_grad_norm_'s. A weight whose gradient is
-// undefined is skipped whole, as there: no decay, no moment, no count. Not thread-safe.
+// Two fp32 moments and a count for each trained weight. The arithmetic is torch.optim.AdamW's, the
+// clipping torch.nn.utils.clip_grad_norm_'s. As there, a weight without a gradient is skipped: no
+// decay, no moment, no count. Not thread-safe.
 class AdamW : public Saveable {
  public:
   // Loads nothing. Throws Error that names an option out of range.
@@ -36,21 +49,21 @@ class AdamW : public Saveable {
   const std::vector<std::shared_ptr<Trainable>>& trainables() const { return trainables_; }
   int64_t update_count() const { return update_count_; }
 
-  // The learning rate of update `step` of `total_steps`.
+  // Returns the learning rate of update `step` of `total_steps`.
   double lr(int64_t step, int64_t total_steps) const;
 
-  // Returns the global 2-norm of the gradients as a 0-dim float64 tensor: no host sync.
+  // Returns the global 2-norm of the gradients, a 0-dim float64 tensor, without a host sync.
   at::Tensor grad_norm() const;
 
-  // Clips by `norm` (what grad_norm gave), updates every weight, counts, frees the gradients.
+  // Clips by `norm` (the value of grad_norm), updates every weight, counts, frees the gradients.
   void update(double lr, double norm);
 
   // Frees every gradient.
   void clear_gradients();
-  // Every defined gradient, in a fixed order.
+  // Returns every defined gradient, in a fixed order.
   std::vector<at::Tensor> gradients() const;
 
-  // exp_avg.<name>, exp_avg_sq.<name>; counts. Empty before the first update.
+  // exp_avg.<name> and exp_avg_sq.<name>; empty before the first update.
   std::vector<NamedTensor> tensors() const override;
   Json state() const override;
   void restore(const TensorSource& tensor, const Json& state) override;

@@ -1,4 +1,5 @@
-// A permutation brings what micro-batches give, concatenated, into the order of the step's stream.
+// batch[i] = concatenation[order[i]]: one permutation for segments and one for loss rows brings
+// micro-batches into the order of the step's stream.
 
 #include "core/train/batch.h"
 
@@ -16,8 +17,8 @@
 namespace xrun {
 namespace {
 
-// Where a segment lies: its key in the stream, its place in the concatenation, its loss rows there.
-struct Place {
+// A segment: its key in the stream, its index in the concatenation, its loss rows there.
+struct SegmentRows {
   int64_t key;
   int64_t segment;
   int64_t row_begin, row_end;
@@ -28,8 +29,8 @@ int64_t stream_key(const PackedBatch& pack, size_t s) {
   return pair < 0 ? pack.sample_id[s] : 2 * pair + (pack.side[s] < 0 ? 1 : 0);
 }
 
-std::vector<Place> find_places(const std::vector<std::shared_ptr<MicroBatch>>& micros) {
-  std::vector<Place> places;
+std::vector<SegmentRows> segments_in_order(const std::vector<std::shared_ptr<MicroBatch>>& micros) {
+  std::vector<SegmentRows> segments;
   int64_t row = 0;
   for (const auto& micro : micros) {
     const PackedBatch& pack = micro->pack();
@@ -37,23 +38,23 @@ std::vector<Place> find_places(const std::vector<std::shared_ptr<MicroBatch>>& m
     for (size_t s = 0; s < static_cast<size_t>(pack.segment_count()); ++s) {
       const size_t first = r;
       while (r < pack.rows.segment.size() && static_cast<size_t>(pack.rows.segment[r]) == s) ++r;
-      places.push_back({stream_key(pack, s), static_cast<int64_t>(places.size()),
-                        row + static_cast<int64_t>(first), row + static_cast<int64_t>(r)});
+      segments.push_back({stream_key(pack, s), static_cast<int64_t>(segments.size()),
+                          row + static_cast<int64_t>(first), row + static_cast<int64_t>(r)});
     }
     row += pack.rows.size();
   }
-  std::stable_sort(places.begin(), places.end(),
-                   [](const Place& a, const Place& b) { return a.key < b.key; });
-  for (size_t i = 1; i < places.size(); ++i) {
-    XRUN_CHECK(places[i].key != places[i - 1].key,
-               "segment {} of a batch stands in it twice: pair_id and sample_id must be unique in "
+  std::stable_sort(segments.begin(), segments.end(),
+                   [](const SegmentRows& a, const SegmentRows& b) { return a.key < b.key; });
+  for (size_t i = 1; i < segments.size(); ++i) {
+    XRUN_CHECK(segments[i].key != segments[i - 1].key,
+               "segment {} occurs twice in a batch: pair_id and sample_id must be unique in "
                "a step",
-               places[i].key);
+               segments[i].key);
   }
-  return places;
+  return segments;
 }
 
-// Tells micro-batches of groups whose segments lie in several of them.
+// Tells micro-batches which groups have segments in several of them.
 void note_split_groups(const std::vector<std::shared_ptr<MicroBatch>>& micros) {
   struct Seen {
     size_t micro;
@@ -63,10 +64,10 @@ void note_split_groups(const std::vector<std::shared_ptr<MicroBatch>>& micros) {
   for (size_t m = 0; m < micros.size(); ++m) {
     const std::vector<int64_t>& groups = micros[m]->pack().group_id;
     for (size_t s = 0; s < groups.size(); ++s) {
-      const auto place = static_cast<int64_t>(s);
-      const Seen seen = first.emplace(groups[s], Seen{m, place}).first->second;
+      const auto segment = static_cast<int64_t>(s);
+      const Seen seen = first.emplace(groups[s], Seen{m, segment}).first->second;
       if (seen.micro == m || groups[s] < 0) continue;
-      micros[m]->note_split_group(place);
+      micros[m]->note_split_group(segment);
       micros[seen.micro]->note_split_group(seen.segment);
     }
   }
@@ -95,9 +96,9 @@ Batch::Batch(BatchInfo info, std::vector<PackedBatch> packs)
         std::make_shared<MicroBatch>(std::move(pack), info_, static_cast<int64_t>(micros_.size())));
   }
   note_split_groups(micros_);
-  for (const Place& place : find_places(micros_)) {
-    segment_order_.push_back(place.segment);
-    for (int64_t r = place.row_begin; r < place.row_end; ++r) row_order_.push_back(r);
+  for (const SegmentRows& one : segments_in_order(micros_)) {
+    segment_order_.push_back(one.segment);
+    for (int64_t r = one.row_begin; r < one.row_end; ++r) row_order_.push_back(r);
   }
 }
 
@@ -107,37 +108,88 @@ int64_t Batch::token_count() const {
   return tokens;
 }
 
-void Batch::set_field(const std::string& name, const at::Tensor& value) {
+int64_t Batch::pair_count() const {
+  int64_t pairs = 0;
+  for (const auto& micro : micros_) pairs += micro->pair_count();
+  return pairs;
+}
+
+std::vector<Unit> Batch::units_of_length(int64_t length) const {
+  const int64_t pairs = pair_count();
+  std::vector<Unit> units;
+  if (length == size()) units.push_back(Unit::kSequence);
+  // Both sides of a pair are neighbours in batch order.
+  if (pairs > 0 && length == pairs && 2 * pairs == size()) units.push_back(Unit::kPair);
+  if (length == row_count()) units.push_back(Unit::kToken);
+  return units;
+}
+
+bool Batch::one_row_per_segment() const {
+  return std::all_of(micros_.begin(), micros_.end(), [](const auto& micro) {
+    const std::vector<int32_t>& segment = micro->pack().rows.segment;
+    for (size_t r = 0; r < segment.size(); ++r) {
+      if (segment[r] != static_cast<int32_t>(r)) return false;
+    }
+    return std::ssize(segment) == micro->segment_count();
+  });
+}
+
+std::optional<Unit> Batch::made_as(const at::Tensor& value) const {
+  for (const MadeTensor& made : made_) {
+    const auto held = made.tensor.lock();
+    if (held.get() == value.unsafeGetTensorImpl()) return made.unit;
+  }
+  return std::nullopt;
+}
+
+void Batch::note_made(const at::Tensor& value, Unit unit) const {
+  std::erase_if(made_, [](const MadeTensor& made) { return made.tensor.expired(); });
+  made_.push_back({c10::weak_intrusive_ptr<c10::TensorImpl>(value.getIntrusivePtr()), unit});
+}
+
+Unit Batch::assigned_unit(const std::string& name, const at::Tensor& value,
+                          std::optional<Unit> unit) const {
+  std::vector<Unit> units;
+  if (value.dim() == 1) units = units_of_length(value.size(0));
+  if (!unit) unit = made_as(value);
+  if (unit) std::erase_if(units, [&](Unit one) { return one != *unit; });
+  const int64_t pairs = pair_count();
+  XRUN_CHECK(!units.empty(),
+             "batch.{} has shape [{}], wanted [{}] (one per sequence){} or [{}] (one per trained "
+             "token){}",
+             name, fmt::join(value.sizes(), ", "), size(),
+             pairs > 0 ? fmt::format(", [{}] (one per pair)", pairs) : std::string(), row_count(),
+             unit ? fmt::format("; it is given per {}", unit_name(*unit)) : "");
+  const bool same_slices = units.front() == Unit::kSequence && one_row_per_segment();
+  XRUN_CHECK(units.size() == 1 || same_slices,
+             "batch.{0} has {1} values, and this batch has {1} {2}s and {1} trained tokens: write "
+             "batch:set_field(\"{0}\", x, \"{2}\") or batch:set_field(\"{0}\", x, \"token\")",
+             name, value.size(0), unit_name(units.front()));
+  return units.front();
+}
+
+void Batch::set_field(const std::string& name, const at::Tensor& value, std::optional<Unit> unit) {
   static const std::vector<std::string> own = MicroBatch::own_field_names();
   XRUN_CHECK(std::find(own.begin(), own.end(), name) == own.end(),
              "batch.{} belongs to the data and cannot be assigned; choose another name", name);
-  int64_t pairs = 0;
-  for (const auto& micro : micros_) pairs += micro->pair_count();
-  const bool one_dimension = value.dim() == 1;
-  const int64_t length = one_dimension ? value.size(0) : -1;
-  // A pair's value goes to both of its sides, which are neighbours in batch order.
-  const bool by_pair = pairs > 0 && length == pairs && 2 * pairs == size();
-  const bool by_segment = length == size() || by_pair;
-  XRUN_CHECK(one_dimension && (by_segment || length == row_count()),
-             "batch.{} has shape [{}], wanted [{}] (one per sequence){} or [{}] (one per trained "
-             "token)",
-             name, fmt::join(value.sizes(), ", "), size(),
-             pairs > 0 ? fmt::format(", [{}] (one per pair)", pairs) : std::string(), row_count());
+  const Unit of = assigned_unit(name, value, unit);
+  const bool by_row = of == Unit::kToken;
   const at::Tensor given = value.detach();
-  at::Tensor ordered = by_pair ? given.repeat_interleave(2) : given;
-  const auto& order = by_segment ? segment_order_ : row_order_;
+  at::Tensor ordered = of == Unit::kPair ? given.repeat_interleave(2) : given;
+  const auto& order = by_row ? row_order_ : segment_order_;
   ordered = at::index_select(ordered, 0, index_of(inverse(order), ordered.device()));
   int64_t begin = 0;
   for (const auto& micro : micros_) {
-    const int64_t count = by_segment ? micro->segment_count() : micro->row_count();
-    micro->set_field(name, ordered.slice(0, begin, begin + count), !by_segment);
+    const int64_t count = by_row ? micro->row_count() : micro->segment_count();
+    micro->set_field(name, ordered.slice(0, begin, begin + count), by_row);
     begin += count;
   }
+  note_made(given, of);
   assigned_[name] = given;
 }
 
 at::Tensor Batch::field(std::string_view name) const {
-  if (auto found = assigned_.find(name); found != assigned_.end()) return found->second;
+  if (const auto found = assigned_.find(name); found != assigned_.end()) return found->second;
   XRUN_CHECK(!micros_.empty(), "this batch is empty: it has no field \"{}\"", name);
   std::vector<at::Tensor> parts;
   bool by_row = false;
@@ -159,7 +211,7 @@ std::optional<std::vector<std::string>> Batch::strings(std::string_view name) co
   }
   if (packed.empty()) return std::nullopt;
   std::vector<std::string> out;
-  for (int64_t place : segment_order_) out.push_back(packed[static_cast<size_t>(place)]);
+  for (const int64_t s : segment_order_) out.push_back(packed[static_cast<size_t>(s)]);
   return out;
 }
 
@@ -169,8 +221,10 @@ std::vector<std::string> Batch::field_names() const {
 
 at::Tensor Batch::in_batch_order(const std::vector<at::Tensor>& parts, bool by_row) const {
   if (parts.empty()) return at::empty({0}, at::TensorOptions().dtype(at::kFloat));
-  return at::index_select(at::cat(parts), 0,
-                          index_of(by_row ? row_order_ : segment_order_, parts.front().device()));
+  const at::Tensor ordered = at::index_select(
+      at::cat(parts), 0, index_of(by_row ? row_order_ : segment_order_, parts.front().device()));
+  note_made(ordered, by_row ? Unit::kToken : Unit::kSequence);
+  return ordered;
 }
 
 void Batch::close() {

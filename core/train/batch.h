@@ -15,8 +15,8 @@
 
 namespace xrun {
 
-// A step's data. Batch order is the order of the step's stream, whatever the packing: pairs by
-// pair_id, chosen before rejected; otherwise sequences by sample_id. Not thread-safe.
+// The data of one step. Batch order is the order of the step's stream, whatever the packing: pairs
+// by pair_id, chosen before rejected; otherwise sequences by sample_id. Not thread-safe.
 class Batch {
  public:
   // Takes packs whose pair_id (or sample_id) is unique in the step and rises in stream order.
@@ -34,31 +34,50 @@ class Batch {
   const std::vector<std::shared_ptr<MicroBatch>>& micros() const { return micros_; }
 
   // Assigns a field, [n] or [R] in batch order ([P] for pairs: both sides get their pair's value);
-  // views of the micro-batches see their slice. Detached. Throws Error that names the sizes it
-  // could have, or if the name is one of the batch's own.
-  void set_field(const std::string& name, const at::Tensor& value);
+  // views of the micro-batches see their slice. Detached.
+  //   unit  kPair, kSequence or kToken: what the values are of. Without it the unit is that of the
+  //         tensor if this batch made it (logprob, token_logprob, a field), else the length tells.
+  // Throws Error that names the sizes it could have, if the length fits two units and nothing tells
+  // which, or if the name is one of the batch's own.
+  void set_field(const std::string& name, const at::Tensor& value,
+                 std::optional<Unit> unit = std::nullopt);
 
-  // A field in batch order: an assigned one as it was given, otherwise as View::field.
+  // Returns a field in batch order: an assigned one as it was given, otherwise as View::field.
   at::Tensor field(std::string_view name) const;
   bool has_field(std::string_view name) const;
-  // A kept column of strings in batch order; nullopt if there is none of this name.
+  // An extra column of strings in batch order; nullopt if there is none of this name.
   std::optional<std::vector<std::string>> strings(std::string_view name) const;
   std::vector<std::string> field_names() const;  // sorted
 
-  // Place of the i-th segment of the batch in the concatenation over micro-batches.
+  // Index of the batch's i-th segment in the concatenation over micro-batches.
   const std::vector<int64_t>& segment_order() const { return segment_order_; }
-  // Brings tensors, one a micro-batch and concatenated over them, into batch order.
+  // Concatenates one tensor per micro-batch and brings it into batch order: [R] if by_row, else
+  // [n]. The batch remembers the unit of the result for set_field.
   at::Tensor in_batch_order(const std::vector<at::Tensor>& parts, bool by_row) const;
 
   // Closes every micro-batch.
   void close();
 
  private:
+  // The unit of a tensor that this batch made, as long as somebody holds it.
+  struct MadeTensor {
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
+    Unit unit;
+  };
+  int64_t pair_count() const;
+  std::vector<Unit> units_of_length(int64_t length) const;
+  std::optional<Unit> made_as(const at::Tensor& value) const;
+  void note_made(const at::Tensor& value, Unit unit) const;
+  bool one_row_per_segment() const;
+  Unit assigned_unit(const std::string& name, const at::Tensor& value,
+                     std::optional<Unit> unit) const;
+
   std::shared_ptr<const BatchInfo> info_;
   std::vector<std::shared_ptr<MicroBatch>> micros_;
-  // Place in the concatenation over micro-batches of the i-th segment and loss row of the batch.
+  // Index in the concatenation over micro-batches of the i-th segment and loss row of the batch.
   std::vector<int64_t> segment_order_, row_order_;
   std::map<std::string, at::Tensor, std::less<>> assigned_;
+  mutable std::vector<MadeTensor> made_;
 };
 
 }  // namespace xrun

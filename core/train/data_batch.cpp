@@ -1,8 +1,15 @@
+// mismatched sequence i = prompt of sequence i + answer of sequence i - 1.
+
 #include "core/train/data_batch.h"
 
 #include <ATen/ops/tensor.h>
 
+#include <algorithm>
+#include <limits>
+
+#include "core/base/error.h"
 #include "core/data/packs/data_set.h"
+#include "core/data/packs/pack.h"
 
 namespace xrun {
 namespace {
@@ -11,20 +18,99 @@ template <typename T>
 at::Tensor numbers(const DataSet& set, const std::string& name, const std::vector<int64_t>& rows,
                    at::ScalarType type) {
   std::vector<T> values;
-  for (int64_t row : rows) values.push_back(static_cast<T>(set.kept_number(row, name)));
+  for (int64_t row : rows) values.push_back(static_cast<T>(set.extra_number(row, name)));
   return at::tensor(values, type);
+}
+
+constexpr int64_t kNoLimit = std::numeric_limits<int32_t>::max();
+
+// A sequence cut where its answer begins.
+struct Halves {
+  SegmentTokens prompt, answer;
+  float weight;
+  int32_t source;
+};
+
+SegmentTokens part_of(const SegmentTokens& whole, std::ptrdiff_t begin, std::ptrdiff_t end) {
+  return {{whole.ids.begin() + begin, whole.ids.begin() + end},
+          {whole.trained.begin() + begin, whole.trained.begin() + end}};
+}
+
+// The sequences of a batch in its order.
+std::vector<Halves> cut_sequences(const Batch& batch) {
+  std::vector<Halves> packed;
+  for (const auto& micro : batch.micros()) {
+    const PackedBatch& pack = micro->pack();
+    for (int64_t s = 0; s < pack.segment_count(); ++s) {
+      const SegmentTokens whole = pack.segment_tokens(s);
+      const auto answer = std::find(whole.trained.begin(), whole.trained.end(), 1);
+      const auto begin = answer - whole.trained.begin(), end = std::ssize(whole.ids);
+      const auto at = static_cast<size_t>(s);
+      packed.push_back(
+          {part_of(whole, 0, begin), part_of(whole, begin, end), pack.weight[at], pack.source[at]});
+    }
+  }
+  std::vector<Halves> ordered;
+  for (const int64_t place : batch.segment_order()) {
+    ordered.push_back(std::move(packed[static_cast<size_t>(place)]));
+  }
+  return ordered;
+}
+
+int64_t longest_pack(const Batch& batch) {
+  int64_t longest = 0;
+  for (const auto& micro : batch.micros()) longest = std::max(longest, micro->token_count());
+  return longest;
+}
+
+SegmentTokens joined(SegmentTokens prompt, const SegmentTokens& answer, int64_t most) {
+  const auto room = std::max<int64_t>(0, most - std::ssize(prompt.ids));
+  const auto taken = std::min<std::ptrdiff_t>(room, std::ssize(answer.ids));
+  prompt.ids.insert(prompt.ids.end(), answer.ids.begin(), answer.ids.begin() + taken);
+  prompt.trained.insert(prompt.trained.end(), answer.trained.begin(),
+                        answer.trained.begin() + taken);
+  return prompt;
+}
+
+// Throws unless the batch has answers to take from.
+void check_answers(const Batch& batch) {
+  for (const auto& micro : batch.micros()) {
+    XRUN_CHECK(micro->unit() != Unit::kPair && micro->pair_count() == 0,
+               "mismatched prompts and answers are those of single answers, and this batch is made "
+               "of pairs; read the rows by xrun.feedback or xrun.chat");
+  }
+  XRUN_CHECK(batch.size() >= 2,
+             "mismatched prompts and answers need two sequences, this batch has {}; skip it "
+             "(batch.size), or raise batch.sequences",
+             batch.size());
+}
+
+struct Mismatched {
+  std::vector<SegmentTokens> tokens;
+  std::vector<int64_t> sizes;
+};
+
+// `most` tokens at most in each.
+Mismatched mismatch(const std::vector<Halves>& halves, int64_t most) {
+  Mismatched out;
+  for (size_t i = 0; i < halves.size(); ++i) {
+    const Halves& before = halves[i == 0 ? halves.size() - 1 : i - 1];
+    out.tokens.push_back(joined(halves[i].prompt, before.answer, most));
+    out.sizes.push_back(std::ssize(out.tokens.back().ids));
+  }
+  return out;
 }
 
 }  // namespace
 
-KeptColumns::KeptColumns(const DataSet& set) : set_(std::make_shared<const DataSet>(set)) {
-  for (const DataSet::Kept& column : set.kept_columns()) {
-    const Kind number = column.is_whole ? Kind::kWhole : Kind::kReal;
-    columns_.push_back({column.name, column.is_number ? number : Kind::kString});
+ExtraColumns::ExtraColumns(const DataSet& set) : set_(std::make_shared<const DataSet>(set)) {
+  for (const ExtraColumn& column : set.extra_columns()) {
+    const ColumnType number = column.is_whole ? ColumnType::kWhole : ColumnType::kReal;
+    columns_.push_back({column.name, column.is_number ? number : ColumnType::kString});
   }
 }
 
-void KeptColumns::add_to(Batch& batch) const {
+void ExtraColumns::add_to(Batch& batch) const {
   for (const auto& micro : batch.micros()) {
     const std::vector<int64_t>& rows = micro->pack().row_id;
     if (set_->kind() == RowKind::kFeedback) {
@@ -32,12 +118,12 @@ void KeptColumns::add_to(Batch& batch) const {
       for (int64_t row : rows) labels.push_back(set_->label(row));
       micro->set_field("label", at::tensor(labels, at::kLong), false);
     }
-    for (const auto& [name, kind] : columns_) {
-      if (kind == Kind::kString) {
+    for (const auto& [name, type] : columns_) {
+      if (type == ColumnType::kString) {
         std::vector<std::string> texts;
-        for (int64_t row : rows) texts.push_back(set_->kept_string(row, name));
+        for (int64_t row : rows) texts.push_back(set_->extra_string(row, name));
         micro->set_strings(name, std::move(texts));
-      } else if (kind == Kind::kWhole) {
+      } else if (type == ColumnType::kWhole) {
         micro->set_field(name, numbers<int64_t>(*set_, name, rows, at::kLong), false);
       } else {
         micro->set_field(name, numbers<float>(*set_, name, rows, at::kFloat), false);
@@ -50,21 +136,54 @@ Unit unit_of_rows(RowKind kind) {
   return kind == RowKind::kPreference ? Unit::kPair : Unit::kToken;
 }
 
-std::shared_ptr<Batch> data_batch(const DataSet& set, const KeptColumns& kept,
+std::shared_ptr<Batch> data_batch(const DataSet& set, const ExtraColumns& extra,
                                   const std::vector<int64_t>& units, int64_t max_tokens,
                                   BatchInfo info) {
   info.unit = unit_of_rows(set.kind());
   info.max_tokens = max_tokens;
   info.data_key = set.fingerprint();
-  info.row_name = [set](int64_t row) { return set.place(row); };
+  if (set.window_length() == 0) {  // a window's segments are parts of rows
+    info.canonical_pack = [set](int64_t row, int64_t tokens) {
+      return set.canonical_pack(row, tokens);
+    };
+  }
+  info.row_name = [set](int64_t row) { return set.location(row); };
   auto batch = std::make_shared<Batch>(std::move(info), set.pack(units, max_tokens));
-  kept.add_to(*batch);
+  extra.add_to(*batch);
   return batch;
 }
 
 std::shared_ptr<Batch> data_batch(const DataSet& set, const std::vector<int64_t>& units,
                                   int64_t max_tokens, BatchInfo info) {
-  return data_batch(set, KeptColumns(set), units, max_tokens, std::move(info));
+  return data_batch(set, ExtraColumns(set), units, max_tokens, std::move(info));
+}
+
+std::shared_ptr<Batch> mismatched_batch(const Batch& batch) {
+  check_answers(batch);
+  const BatchInfo& from = batch.info();
+  const std::vector<Halves> halves = cut_sequences(batch);
+  const Mismatched sequences =
+      mismatch(halves, std::min(from.max_tokens > 0 ? from.max_tokens : kNoLimit,
+                                from.max_length > 0 ? from.max_length : kNoLimit));
+  const int64_t longest = *std::max_element(sequences.sizes.begin(), sequences.sizes.end());
+  const int64_t capacity =
+      std::max(from.max_tokens > 0 ? from.max_tokens : longest_pack(batch), longest);
+  std::vector<PackedBatch> packs;
+  for (const std::vector<int64_t>& pack : best_fit_decreasing(sequences.sizes, capacity)) {
+    PackedBatch& out = packs.emplace_back();
+    for (const int64_t i : pack) {
+      const auto at = static_cast<size_t>(i);
+      PackedBatch::Segment segment{.group_id = i, .sample_id = i};
+      segment.weight = halves[at].weight;
+      segment.source = halves[at].source;
+      out.append(segment, sequences.tokens[at].ids, sequences.tokens[at].trained);
+    }
+  }
+  BatchInfo info = from;
+  info.unit = Unit::kToken;
+  info.data_key.clear();
+  info.row_name = nullptr;
+  return std::make_shared<Batch>(std::move(info), std::move(packs));
 }
 
 }  // namespace xrun

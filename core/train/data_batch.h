@@ -1,48 +1,56 @@
 #pragma once
-// Batches of the rows of a data set.
+// Batches of the rows of a data set, and batches that mismatch their prompts and answers.
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "core/data/rows/row_kind.h"
+#include "core/data/rows/row.h"
 #include "core/train/batch.h"
 
 namespace xrun {
 
 class DataSet;
 
-// The kept columns of a set as fields of its batches: strings as they are, numbers as int64 if
-// every row of the whole set (both sides of a split) has a whole number, else as float32. Looks at
-// every row once; keep it as long as the set is used.
-class KeptColumns {
+// The extra columns of a set as fields of its batches: strings, int64 if every row of the whole set
+// (both sides of a split) has a whole number, else float32. The constructor reads every row; keep
+// the object as long as the set is used.
+class ExtraColumns {
  public:
-  explicit KeptColumns(const DataSet& set);
+  explicit ExtraColumns(const DataSet& set);
   // Adds the columns, and the label of feedback rows.
   void add_to(Batch& batch) const;
 
  private:
-  enum class Kind { kString, kWhole, kReal };
-  struct Column {
+  enum class ColumnType { kString, kWhole, kReal };
+  struct ExtraColumn {
     std::string name;
-    Kind kind;
+    ColumnType type;
   };
   std::shared_ptr<const DataSet> set_;
-  std::vector<Column> columns_;
+  std::vector<ExtraColumn> columns_;
 };
 
-// Returns the unit of a plain loss tensor over rows of a kind: pairs for preferences, else tokens.
+// Returns the unit of a plain loss tensor: pairs for preference rows, else tokens.
 Unit unit_of_rows(RowKind kind);
 
 // Packs units of a set (rows, or windows of text) into a batch whose order is that of `units`.
-// Fills info's unit, max_tokens, data_key and row_name; kept columns become fields, and the label
-// of feedback rows. Throws Error that names a row that is longer than max_tokens.
-std::shared_ptr<Batch> data_batch(const DataSet& set, const KeptColumns& kept,
+// Fills info's unit, max_tokens, data_key and row_name; extra columns and the label of feedback
+// rows become fields. Throws Error that names a row longer than max_tokens.
+std::shared_ptr<Batch> data_batch(const DataSet& set, const ExtraColumns& extra,
                                   const std::vector<int64_t>& units, int64_t max_tokens,
                                   BatchInfo info = {});
 // The same for a single batch.
 std::shared_ptr<Batch> data_batch(const DataSet& set, const std::vector<int64_t>& units,
                                   int64_t max_tokens, BatchInfo info = {});
+
+// Returns a batch of as many sequences: the prompt of sequence i (its tokens before the first
+// trained one) with the answer of sequence i - 1 (its tokens from there on, trained as they were),
+// the first with the last one's. In batch order, each with the weight of its prompt's row; rows
+// have the id -1, so that nothing of it is cached. Packs take as many tokens as the batch's own; an
+// answer is cut at its end where the sequence would be longer than they or the data's max_length.
+// Throws Error for pairs and for a batch of fewer than two sequences.
+std::shared_ptr<Batch> mismatched_batch(const Batch& batch);
 
 }  // namespace xrun

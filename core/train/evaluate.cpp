@@ -1,3 +1,5 @@
+// metric = sum_i w_i x_i / sum_i w_i over the whole set, in double.
+
 #include "core/train/evaluate.h"
 
 #include <ATen/Context.h>
@@ -5,22 +7,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <mutex>
 #include <optional>
 
 #include "core/base/philox.h"
 #include "core/data/packs/data_set.h"
 #include "core/train/batch.h"
 #include "core/train/data_batch.h"
+#include "core/train/logprob_source.h"
 #include "core/train/metric_sums.h"
-#include "core/train/random_scope.h"
 
 namespace xrun {
 namespace {
 
-// Rows packed at once: bounds the memory, and is part of the result's bits.
+// Rows packed at once: bounds the memory; the bits of the result depend on it.
 constexpr int64_t kRowsAtOnce = 1024;
 
-// Weighted losses stay undivided until the last batch has told its weight.
+// Losses are divided once the weight of the last batch is known.
 struct UnitLosses {
   std::vector<std::pair<Unit, MetricSums>> by_unit;
 
@@ -55,6 +59,27 @@ bool all_finite(const ObjectiveResult& result) {
   return true;
 }
 
+PackedBatch with_every_target(const PackedBatch& pack) {
+  PackedBatch all;
+  for (int64_t s = 0; s < pack.segment_count(); ++s) {
+    const auto at = static_cast<size_t>(s);
+    const PackedBatch::Segment segment{pack.row_id[at],    pack.pair_id[at], pack.group_id[at],
+                                       pack.sample_id[at], pack.source[at],  pack.side[at]};
+    const std::vector<int32_t> ids = pack.segment_tokens(s).ids;
+    all.append(segment, ids, std::vector<uint8_t>(ids.size(), 1));
+  }
+  return all;
+}
+
+// A run takes the first device of its kind.
+std::vector<at::Generator> generators() {
+  std::vector<at::Generator> all = {at::globalContext().defaultGenerator(c10::kCPU)};
+  const auto kind = at::getAccelerator();
+  if (!kind) return all;
+  all.push_back(at::globalContext().defaultGenerator(c10::Device(*kind, 0)));
+  return all;
+}
+
 }  // namespace
 
 Metrics evaluate(const BatchStream& next, const Objective& objective,
@@ -84,7 +109,7 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
     }
   }
   Metrics metrics;
-  if (weights[Unit::kToken] == 0) return metrics;  // what nothing weighs has no mean
+  if (weights[Unit::kToken] == 0) return metrics;  // a mean needs weight
   metrics.emplace_back("loss", losses.total());
   const MetricSums::Read read = sums.read(nullptr);
   metrics.insert(metrics.end(), read.metrics.begin(), read.metrics.end());
@@ -94,8 +119,8 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
 Metrics evaluate(const DataSet& set, int64_t max_tokens, const Objective& objective,
                  const EvaluateOptions& options) {
   int64_t done = 0;
-  std::optional<KeptColumns> own;
-  const KeptColumns& kept = options.kept != nullptr ? *options.kept : own.emplace(set);
+  std::optional<ExtraColumns> own;
+  const ExtraColumns& extra = options.extra != nullptr ? *options.extra : own.emplace(set);
   const BatchStream next = [&]() -> std::shared_ptr<Batch> {
     if (done >= set.size()) return nullptr;
     std::vector<int64_t> rows;
@@ -106,9 +131,39 @@ Metrics evaluate(const DataSet& set, int64_t max_tokens, const Objective& object
     info.step = options.step;
     info.seed = options.seed;
     info.device = options.device;
-    return data_batch(set, kept, rows, max_tokens, std::move(info));
+    return data_batch(set, extra, rows, max_tokens, std::move(info));
   };
   return evaluate(next, objective, options);
+}
+
+std::vector<float> token_scores(LogprobSource& source, const PackedBatch& pack, BatchInfo info) {
+  std::vector<float> scores(pack.tokens.size(), std::numeric_limits<float>::quiet_NaN());
+  if (pack.segment_count() == 0) return scores;
+  Batch batch(std::move(info), {with_every_target(pack)});
+  const at::Tensor values = source.token_logprob(batch).cpu().contiguous();
+  const float* next = values.const_data_ptr<float>();
+  for (const int64_t segment : batch.segment_order()) {
+    const auto s = static_cast<size_t>(segment);
+    for (int32_t t = pack.cu_seqlens[s] + 1; t < pack.cu_seqlens[s + 1]; ++t) {
+      scores[static_cast<size_t>(t)] = *next++;
+    }
+  }
+  batch.close();
+  return scores;
+}
+
+RandomScope::RandomScope() {
+  for (at::Generator& generator : generators()) {
+    const std::lock_guard lock(generator.mutex());
+    states_.emplace_back(generator, generator.get_state());
+  }
+}
+
+RandomScope::~RandomScope() {
+  for (auto& [generator, state] : states_) {
+    const std::lock_guard lock(generator.mutex());
+    generator.set_state(state);
+  }
 }
 
 }  // namespace xrun

@@ -1,46 +1,69 @@
 #pragma once
-// Metrics of an objective over a whole data set, without gradient.
+// Forwards without gradient: metrics over a data set, and log-probs of every token of a pack.
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "core/data/packs/packed_batch.h"
+#include "core/train/micro_batch.h"
 #include "core/train/step.h"
 
 namespace xrun {
 
 class Batch;
-class KeptColumns;
+class ExtraColumns;
 class LogprobSource;
 class DataSet;
 
 struct EvaluateOptions {
   std::function<void()> poll;             // called between micro-batches; may throw
-  const LogprobSource* policy = nullptr;  // whose logprob_<view> is reported; null: the first asked
+  const LogprobSource* policy = nullptr;  // source of logprob_<view>; null: the first one used
   uint64_t seed = 0;                      // of the run
   int64_t step = 0;                       // bodies of the run done before it
   int64_t number = 0;                     // of this evaluation among those of its step
   c10::Device device = c10::kCPU;         // of the batches that it makes
-  const KeptColumns* kept = nullptr;      // of the set, if they are at hand; null: made here
+  const ExtraColumns* extra = nullptr;     // of the set, if they are at hand; null: made here
 };
 
-// Gives the next batch, or null at the end.
+// Returns the next batch, null at the end.
 using BatchStream = std::function<std::shared_ptr<Batch>()>;
 
 // Returns loss, the objective's metrics, logprob_<view> and length_<view> over every unit of the
-// stream: sums and weights in double, divided once at the end. A stream without a
-// trained token, or whose trained tokens all weigh 0, gives no metrics; so does an empty one.
+// stream: sums and weights in double, divided once at the end. Without a trained token of weight
+// above 0 there are no metrics.
 // Throws NonFiniteLoss as a step does.
 //
 // ATen's generator is seeded for each micro-batch from Philox(seed, stream, step, number and
-// micro-batch) and put back at the end: what an objective draws is the same in every run, and the
-// recipe's own draws do not depend on how many evaluations it makes.
+// micro-batch) and restored at the end: an objective draws the same numbers in every run, and the
+// recipe's own draws do not depend on the number of evaluations.
 Metrics evaluate(const BatchStream& next, const Objective& objective,
                  const EvaluateOptions& options = {});
 
-// The same over every row of a set, each weighted once. Packs are made of the rows in cache order
-// by max_tokens alone, so that the number of pairs of a training batch changes no bit.
+// The same over every row of a set, once each. The packs depend on cache order and max_tokens
+// alone, so the size of a training batch changes no bit.
 Metrics evaluate(const DataSet& set, int64_t max_tokens, const Objective& objective,
                  const EvaluateOptions& options = {});
+
+// Returns log p of each token given those before it in its segment, [T]; NaN for the first token of
+// a segment. One forward without gradient. `info` tells whose data it is and the device.
+std::vector<float> token_scores(LogprobSource& source, const PackedBatch& pack, BatchInfo info);
+
+// Puts ATen's generators (the CPU's and that of the GPU in use) back at the end of the scope, so
+// that an evaluation more or less changes no other random number.
+class RandomScope {
+ public:
+  RandomScope();
+  ~RandomScope();
+  RandomScope(const RandomScope&) = delete;
+  RandomScope& operator=(const RandomScope&) = delete;
+
+ private:
+  std::vector<std::pair<at::Generator, at::Tensor>> states_;
+};
 
 }  // namespace xrun

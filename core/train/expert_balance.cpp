@@ -33,13 +33,13 @@ ExpertBalance::ExpertBalance(const AdamW& adamw) {
   }
 }
 
-void ExpertBalance::count(std::span<const StepPart> parts, const std::function<void()>& poll) {
+void ExpertBalance::count(const std::vector<StepTerm>& terms, const std::function<void()>& poll) {
   size_t micros = 0;
-  for (const StepPart& part : parts) micros += part.batch->micros().size();
+  for (const StepTerm& term : terms) micros += term.batch->micros().size();
   if (model_ == nullptr || weight_ == 0 || micros < 2) return;
   const at::NoGradGuard no_grad;
-  for (const StepPart& part : parts) {
-    for (const auto& micro : part.batch->micros()) {
+  for (const StepTerm& term : terms) {
+    for (const auto& micro : term.batch->micros()) {
       if (poll) poll();
       RouterRecord record;
       model_->forward(micro->input(), {.router = &record});

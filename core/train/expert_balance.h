@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
+#include <vector>
 
 #include "core/model/moe.h"
 #include "core/train/step.h"
@@ -16,18 +16,18 @@ class AdamW;
 class MicroBatch;
 class Model;
 
-// Of the first trained policy, or scorer's policy, that is a mixture of experts; without one
-// everything does nothing.
+// Balance of the first trained policy (or scorer's policy) that is a mixture of experts; without
+// one every method does nothing.
 class ExpertBalance {
  public:
-  ExpertBalance() = default;  // of no policy
+  ExpertBalance() = default;  // no policy
   explicit ExpertBalance(const AdamW& adamw);
 
-  // Counts the slots of a whole step, which the term of every micro-batch needs: one forward of
-  // each without gradient and head, where there is a term and more than one micro-batch.
-  void count(std::span<const StepPart> parts, const std::function<void()>& poll);
+  // Counts the slots of a whole step, which every micro-batch's term needs: one forward of each
+  // without gradient and head, if there is a term and more than one micro-batch.
+  void count(const std::vector<StepTerm>& terms, const std::function<void()>& poll);
 
-  // Takes in what a micro-batch routed. Returns its share of moe_aux times the balance loss, a
+  // Adds the routing of a micro-batch. Returns its share of moe_aux times the balance loss, a
   // 0-dim fp32 tensor with its graph; undefined if there is no term or the policy scored nothing.
   at::Tensor share(const MicroBatch& micro);
 

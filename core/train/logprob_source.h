@@ -1,5 +1,5 @@
 #pragma once
-// Whatever gives log-probs of views and batches: a policy, a reference, later a teacher.
+// The interface of models that give log-probs of views and batches: policies, references, teachers.
 
 #include <ATen/core/Tensor.h>
 
@@ -21,7 +21,7 @@ class LogprobSource {
   // a trained token gives 0.
   virtual at::Tensor logprob(const View& view) = 0;
 
-  // The same over a whole batch: all micro-batches, without gradient, in batch order.
+  // The same over all micro-batches of a batch, without gradient, in batch order.
   at::Tensor token_logprob(Batch& batch);  // [R]
   at::Tensor logprob(Batch& batch);        // [n]
 };

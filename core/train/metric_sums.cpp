@@ -11,8 +11,7 @@
 
 #include "core/model/ops/device.h"
 #include "core/train/micro_batch.h"
-#include "core/train/pack_tensor.h"
-#include "core/train/ranks.h"
+#include "core/train/unit.h"
 
 namespace xrun {
 namespace {
@@ -24,7 +23,7 @@ double total(const at::Tensor& weight) {
   return sum;
 }
 
-// The units that this micro-batch has and whose losses could be asked for.
+// The units of this micro-batch.
 std::vector<Unit> units_of(const MicroBatch& micro) {
   std::vector<Unit> units(std::begin(kUnits), std::end(kUnits));
   std::erase_if(units, [&](Unit unit) { return !micro.has_unit(unit); });
@@ -45,49 +44,73 @@ double coefficient(double weight, double sum) { return sum > 0 ? weight / sum : 
 
 }  // namespace
 
-Unit unit_of_metric(const std::string& name, const at::Tensor& value, Unit first,
-                    const MicroBatch& micro) {
+void MetricUnit::narrow(const std::string& name, const at::Tensor& value, Unit first,
+                        const MicroBatch& micro) {
   std::vector<Unit> units = units_of(micro);
   std::stable_partition(units.begin(), units.end(), [&](Unit unit) { return unit == first; });
   std::vector<std::string> sizes;
-  for (Unit unit : units) {
-    if (value.dim() == 1 && value.numel() == micro.unit_count(unit)) return unit;
+  for (const Unit unit : units) {
     sizes.push_back(fmt::format("[{}] (one per {})", micro.unit_count(unit), unit_name(unit)));
   }
-  throw Error(fmt::format("the metric \"{}\" has shape [{}], wanted a single number or {}", name,
-                          fmt::join(value.sizes(), ", "), fmt::join(sizes, ", ")));
+  std::erase_if(units, [&](Unit unit) {
+    return value.dim() != 1 || value.numel() != micro.unit_count(unit);
+  });
+  XRUN_CHECK(!units.empty(), "the metric \"{}\" has shape [{}], wanted a single number or {}", name,
+             fmt::join(value.sizes(), ", "), fmt::join(sizes, ", "));
+  if (candidates_.empty()) {
+    candidates_ = std::move(units);
+    return;
+  }
+  const Unit before = candidates_.front();
+  std::erase_if(candidates_, [&](Unit unit) {
+    return std::find(units.begin(), units.end(), unit) == units.end();
+  });
+  XRUN_CHECK(!candidates_.empty(),
+             "the metric \"{}\" has one value per {} in one micro-batch and one per {} in another; "
+             "return it in one unit",
+             name, unit_name(before), unit_name(units.front()));
 }
 
 void add_unit_weights(UnitTotals& totals, const MicroBatch& micro) {
   for (Unit unit : units_of(micro)) totals[unit] += total(micro.unit_weight(unit));
 }
 
-MetricSums::Entry& MetricSums::entry(const std::string& name) {
-  for (Entry& one : entries_) {
+MetricSums::Metric& MetricSums::metric(const std::string& name) {
+  for (Metric& one : metrics_) {
     if (one.name == name) return one;
   }
-  entries_.push_back({name, {}, 0});
-  return entries_.back();
+  return metrics_.emplace_back(Metric{name});
 }
 
-void MetricSums::add(const std::string& name, const at::Tensor& value, const at::Tensor& weight) {
-  Entry& one = entry(name);
-  const at::Tensor device_weight = on_device(weight.to(at::kDouble), value.device());
-  one.sums.push_back(value.detach().to(at::kDouble).mul(device_weight).sum());
-  one.weight += total(weight);
+void MetricSums::WeightedSum::add(const at::Tensor& value, const at::Tensor& weights) {
+  const at::Tensor device_weights = on_device(weights.to(at::kDouble), value.device());
+  sums.push_back(value.detach().to(at::kDouble).mul(device_weights).sum());
+  weight += total(weights);
 }
 
-void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& micro) {
+std::vector<const MetricSums::WeightedSum*> MetricSums::Metric::chosen() const {
+  std::vector<const WeightedSum*> sums = {&plain};
+  for (const auto& [term, own] : by_term) {
+    sums.push_back(&own.by_unit.at(own.unit.candidates().front()));
+  }
+  return sums;
+}
+
+void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& micro, int64_t term) {
   const Unit first = result.losses.front().first;
   for (const auto& [name, value] : result.metrics) {
-    XRUN_CHECK(value.defined(), "the metric \"{}\" is no tensor", name);
+    XRUN_CHECK(value.defined(), "the metric \"{}\" is not a tensor", name);
+    Metric& own = metric(name);
     if (value.dim() == 0) {
       const double weight = total(micro.unit_weight(first));
-      Entry& one = entry(name);
-      one.sums.push_back(value.detach().to(at::kDouble).mul(weight));
-      one.weight += weight;
-    } else {
-      add(name, value, micro.unit_weight(unit_of_metric(name, value, first, micro)));
+      own.plain.sums.push_back(value.detach().to(at::kDouble).mul(weight));
+      own.plain.weight += weight;
+      continue;
+    }
+    Metric::OfTerm& of_term = own.by_term[term];
+    of_term.unit.narrow(name, value, first, micro);
+    for (const Unit unit : of_term.unit.candidates()) {
+      of_term.by_unit[unit].add(value, micro.unit_weight(unit));
     }
   }
 }
@@ -102,8 +125,8 @@ void MetricSums::add_scored(const MicroBatch& micro,
     };
     if (std::none_of(sources.begin(), sources.end(), wanted)) continue;
     const at::Tensor own = weight.index_select(0, ids(scored.rows->segments));
-    add("logprob_" + scored.rows->name, scored.logprob, own);
-    add("length_" + scored.rows->name, scored.rows->length, own);
+    metric("logprob_" + scored.rows->name).plain.add(scored.logprob, own);
+    metric("length_" + scored.rows->name).plain.add(scored.rows->length, own);
   }
 }
 
@@ -111,7 +134,11 @@ void MetricSums::add_loss(const at::Tensor& loss) { losses_.push_back(loss); }
 
 MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
   std::vector<at::Tensor> all = losses_;
-  for (const Entry& one : entries_) all.insert(all.end(), one.sums.begin(), one.sums.end());
+  for (const Metric& one : metrics_) {
+    for (const WeightedSum* sum : one.chosen()) {
+      all.insert(all.end(), sum->sums.begin(), sum->sums.end());
+    }
+  }
   if (extra.defined()) all.push_back(extra);
   Read out;
   if (all.empty()) return out;
@@ -123,27 +150,30 @@ MetricSums::Read MetricSums::read(Ranks* ranks, const at::Tensor& extra) const {
     out.losses.push_back(*value);
     sums[0] += *value++;
   }
-  for (const Entry& one : entries_) {
-    double sum = 0;
-    for (size_t i = 0; i < one.sums.size(); ++i) sum += *value++;
+  for (const Metric& one : metrics_) {
+    double sum = 0, weight = 0;
+    for (const WeightedSum* given : one.chosen()) {
+      for (size_t i = 0; i < given->sums.size(); ++i) sum += *value++;
+      weight += given->weight;
+    }
     sums.push_back(sum);
-    sums.push_back(one.weight);
+    sums.push_back(weight);
   }
   if (extra.defined()) out.extra = *value;
   if (ranks != nullptr) ranks->sum(sums);
   if (!losses_.empty()) out.metrics.emplace_back("loss", sums[0]);
-  for (size_t i = 0; i < entries_.size(); ++i) {
+  for (size_t i = 0; i < metrics_.size(); ++i) {
     const double weight = sums[2 + 2 * i];
-    if (weight > 0) out.metrics.emplace_back(entries_[i].name, sums[1 + 2 * i] / weight);
+    if (weight > 0) out.metrics.emplace_back(metrics_[i].name, sums[1 + 2 * i] / weight);
   }
   return out;
 }
 
 WeightedLoss weighted_loss(const ObjectiveResult& result, const MicroBatch& micro,
-                           const UnitTotals& totals, double part_weight) {
+                           const UnitTotals& totals, double term_weight) {
   WeightedLoss out;
   for (const auto& [unit, loss] : result.losses) {
-    const double scale = coefficient(part_weight, totals.at(unit));
+    const double scale = coefficient(term_weight, totals.at(unit));
     const at::Tensor weight =
         on_device(micro.unit_weight(unit).to(at::kDouble).mul_(scale), loss.device());
     const at::Tensor graph = loss.mul(weight.to(loss.scalar_type())).sum();
@@ -154,7 +184,7 @@ WeightedLoss weighted_loss(const ObjectiveResult& result, const MicroBatch& micr
   return out;
 }
 
-void check_finite(const ObjectiveResult& result, const MicroBatch& micro, int64_t part,
+void check_finite(const ObjectiveResult& result, const MicroBatch& micro, int64_t term,
                   size_t micro_count) {
   for (const auto& [unit, loss] : result.losses) {
     const at::Tensor host = loss.detach().to(at::kCPU, at::kDouble).contiguous();
@@ -176,7 +206,7 @@ void check_finite(const ObjectiveResult& result, const MicroBatch& micro, int64_
         fmt::format("{}: the loss of this {}{} is {} (step {}, micro-batch {} of {})",
                     micro.row_name(rows.front()), unit_name(unit), more, bad, micro.info().step,
                     micro.index() + 1, micro_count),
-        part, micro.index(), rows);
+        term, micro.index(), rows);
   }
 }
 

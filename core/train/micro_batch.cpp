@@ -1,5 +1,5 @@
-// Views index into the loss rows of the pack; rows lie in the order of their slots, so the rows of
-// a segment are adjacent and the view of everything needs no copy.
+// Loss rows lie in the order of their slots, so the rows of a segment are adjacent and the view of
+// everything needs no copy.
 
 #include "core/train/micro_batch.h"
 
@@ -9,14 +9,20 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/suggest.h"
+#include "core/model/moe.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/head_chunk.h"
-#include "core/model/ops/linear_logprob.h"
-#include "core/model/moe.h"
-#include "core/train/grouping.h"
-#include "core/train/pack_tensor.h"
+#include "core/model/ops/linear_head.h"
 
 namespace xrun {
+
+namespace {
+
+constexpr const char* kOwnFields[] = {"group",  "length", "pair",  "row",
+                                      "source", "tokens", "weight"};
+
+}  // namespace
 
 MicroBatch::MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, int64_t index)
     : pack_(std::move(pack)), info_(std::move(info)), index_(index) {
@@ -140,7 +146,8 @@ at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
   if (!made.logprob.defined()) {
     const at::Tensor weight = model.head_weight();
     if (made.gradient) head_mb = take_head_mb(head_mb, row_count(), weight.size(0));
-    made.logprob = linear_logprob(made.hidden, weight, row_hidden_, row_target_, head_mb);
+    made.logprob =
+        linear_head(made.hidden, weight, row_hidden_, row_target_, {.head_mb = head_mb}).logprob;
     if (!made.gradient && !made.wants_hidden) made.hidden.reset();
   }
   return made.logprob;
@@ -234,6 +241,64 @@ int64_t MicroBatch::unit_row(Unit unit, int64_t i) const {
 std::string MicroBatch::row_name(int64_t row) const {
   if (info_->row_name && row >= 0) return info_->row_name(row);
   return fmt::format("row {}", row);
+}
+
+void MicroBatch::set_field(const std::string& name, at::Tensor value, bool by_row) {
+  strings_.erase(name);
+  fields_[name] = {on_device(value, device()), by_row};
+}
+
+void MicroBatch::set_strings(const std::string& name, std::vector<std::string> values) {
+  strings_[name] = std::move(values);
+}
+
+const std::vector<std::string>* MicroBatch::strings(std::string_view name) const {
+  const auto found = strings_.find(name);
+  return found == strings_.end() ? nullptr : &found->second;
+}
+
+at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
+  *by_row = false;
+  if (auto found = fields_.find(name); found != fields_.end()) {
+    *by_row = found->second.by_row;
+    return found->second.value;
+  }
+  if (const at::Tensor own = own_field(name); own.defined()) return on_device(own, device());
+  XRUN_CHECK(strings(name) == nullptr, "the field \"{}\" holds strings, not numbers", name);
+  const std::string near = nearest_name(name, field_names());
+  throw Error(fmt::format("this batch has no field \"{}\"{}", name,
+                          near.empty() ? std::string("; assign it to the batch first")
+                                       : fmt::format("; did you mean \"{}\"?", near)));
+}
+
+at::Tensor MicroBatch::own_field(std::string_view name) const {
+  if (name == "row") return ids(pack_.row_id);
+  if (name == "pair") return ids(pack_.pair_id);
+  if (name == "group") return ids(pack_.group_id);
+  if (name == "source") return ids(pack_.source);
+  if (name == "weight") return floats(pack_.weight);
+  if (name == "tokens") {
+    const at::Tensor borders = ids(pack_.cu_seqlens);
+    return borders.slice(0, 1).sub(borders.slice(0, 0, borders.size(0) - 1));
+  }
+  if (name == "length") {
+    std::vector<int64_t> length(static_cast<size_t>(segment_count()), 0);
+    for (int32_t s : pack_.rows.segment) ++length[static_cast<size_t>(s)];
+    return ids(length);
+  }
+  return {};
+}
+
+std::vector<std::string> MicroBatch::own_field_names() {
+  return {std::begin(kOwnFields), std::end(kOwnFields)};
+}
+
+std::vector<std::string> MicroBatch::field_names() const {
+  std::vector<std::string> names = own_field_names();
+  for (const auto& [name, field] : fields_) names.push_back(name);
+  for (const auto& [name, values] : strings_) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 void MicroBatch::note_scored(const LogprobSource* source, const View& view,

@@ -19,17 +19,19 @@ namespace xrun {
 
 class LogprobSource;
 
-// What all micro-batches of a batch know about their step and their data.
+// Step and data, shared by all micro-batches of a batch.
 struct BatchInfo {
-  int64_t step = 0;           // loop bodies of the run done before this one; seeds draw on it
-  int64_t phase_step = -1;    // bodies of its loop done before this one, what the schedule reads;
-                              // -1: the same as step
+  int64_t step = 0;           // loop bodies of the run done before this one; enters the seeds
+  int64_t phase_step = -1;    // bodies of its loop done before this one, for the schedule; -1: step
   int64_t total_steps = 0;    // bodies of its loop, the length of the schedule
   uint64_t seed = 0;          // of the run
   Unit unit = Unit::kPair;    // of a plain loss tensor
-  int64_t max_tokens = 0;     // of a pack; 0: not known
-  int64_t max_length = 0;     // of one sequence; 0: not known
+  int64_t max_tokens = 0;     // of a pack; 0: unknown
+  int64_t max_length = 0;     // of one sequence; 0: unknown
   std::string data_key = {};  // content key of the token cache; "" for a batch made by hand
+  // The pack in which a reference computes a row, of at most `tokens` tokens or one row
+  // (DataSet::canonical_pack); empty: the row is computed alone.
+  std::function<PackedBatch(int64_t row, int64_t tokens)> canonical_pack = {};
   std::function<std::string(int64_t row)> row_name =
       {};                          // "pairs.jsonl:17" of a row id; may be empty
   c10::Device device = c10::kCPU;  // of fields, rows and forwards
@@ -38,7 +40,7 @@ struct BatchInfo {
 // A PackedBatch with its tensors. Made through std::make_shared; views hold it. Not thread-safe.
 class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
  public:
-  // Validated by its maker. `index` is its place in the step.
+  // The caller has validated the pack. `index` counts the micro-batches of the step.
   MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, int64_t index);
 
   const PackedBatch& pack() const { return pack_; }
@@ -48,72 +50,71 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   int64_t index() const { return index_; }
   int64_t segment_count() const;  // n
   int64_t row_count() const;      // R
-  int64_t pair_count() const;     // P; 0 if it is not made of pairs
+  int64_t pair_count() const;     // P; 0 without pairs
   int64_t token_count() const;    // T
 
   View all();       // every segment, in the pack's order
-  View chosen();    // one segment a pair, in pair order; Error if this is not made of pairs
+  View chosen();    // one segment per pair, in pair order; Error if the data are not pairs
   View rejected();  // likewise; chosen()[i] and rejected()[i] are one pair
 
-  // Returns the hidden states behind the last norm, [T, D] in the compute type, from one forward of
-  // the whole micro-batch. Kept by (model, its update count, gradient mode) until close() or a
+  // Returns the hidden states after the last norm, [T, D] in the compute type, from one forward of
+  // the whole micro-batch. Cached by (model, its update count, gradient mode) until close() or a
   // later update of the model.
   at::Tensor hidden(Model& model);
-  // Returns log p of every loss row, [R] float32, from the same forward; kept as long. Without
-  // gradient hidden states that nobody asked for are freed.
+  // Returns log p of every loss row, [R] float32, from the same forward, cached likewise. Without
+  // gradient the hidden states are freed unless hidden() was called.
   at::Tensor token_logprob(Model& model, int64_t head_mb);
   // Index and target of every loss row, [R] int64: its hidden state and the token that it predicts.
   const at::Tensor& row_hidden() const { return row_hidden_; }
   const at::Tensor& row_target() const { return row_target_; }
-  // Returns what is left of `head_mb` MiB for the logits or softmax rows of one more product of
-  // `rows` rows with a vocabulary of `vocab`, and takes what it will keep. All products with
-  // gradient share them until close().
+  // Returns the rest of `head_mb` MiB for the logits or softmax rows of one more product of `rows`
+  // rows with a vocabulary of `vocab`, and reserves what it will keep. All products with gradient
+  // share the budget until close().
   int64_t take_head_mb(int64_t head_mb, int64_t rows, int64_t vocab);
 
-  // Frees hidden states that no gradient needs: whole batches are scored micro-batch by
-  // micro-batch.
+  // Frees hidden states that no gradient needs; for scoring whole batches.
   void free_hidden();
 
-  // What the model's forward with gradient chose of experts, while it is kept; null without one,
-  // or of a dense model.
+  // Returns the experts chosen in the cached forward with gradient; null without one, or for a
+  // dense model.
   const RouterRecord* router(const Model& model) const;
 
-  // What the model reads: tokens, positions, boundaries.
+  // The model's input: tokens, positions, boundaries.
   const PackInput& input() const { return input_; }
 
-  // Frees the forwards and their graphs and makes every view given so far raise "closed"; views
-  // asked for later work again (a batch may be stepped twice).
+  // Frees the forwards and their graphs and makes every existing view throw "closed". New views
+  // work (a batch may be stepped twice).
   void close();
   uint64_t generation() const { return generation_; }
 
-  // Whether losses may be given in a unit: pairs where the data have them, groups where every
-  // segment has one that lies in this micro-batch whole, chunks where the rows name them.
+  // True if losses may be given in a unit: pairs if the data have them, groups if every segment has
+  // one that lies in this micro-batch whole, chunks if the rows name them.
   bool has_unit(Unit unit) const;
-  // Weights of the losses of a unit, float32 on the CPU whatever the device: pair [P], sequence
-  // [n], token [R], group (the mean over its segments) and chunk (the sum over its rows) in the
-  // order in which they first appear. Throws Error for a unit that this data does not have.
+  // Returns the weights of a unit's losses, float32 on the CPU: pair [P], sequence [n], token [R],
+  // group (the mean over its segments) and chunk (the sum over its rows) in the order in which they
+  // first appear. Throws Error for a unit that the data do not have.
   at::Tensor unit_weight(Unit unit) const;
   int64_t unit_count(Unit unit) const;
-  // Row ids of the i-th unit's source ("pairs.jsonl:17" where a name is known, else "row 17").
+  // Returns the row id of the i-th unit.
   int64_t unit_row(Unit unit, int64_t i) const;
+  // Returns "pairs.jsonl:17", or "row 17" if the batch has no names.
   std::string row_name(int64_t row) const;
 
-  // Notes that the group of segment s has segments in another micro-batch of the step as well.
+  // Notes that the group of segment s has segments in another micro-batch too.
   void note_split_group(int64_t s) { split_segment_ = s; }
 
-  // A field that was assigned to the batch and sliced for this micro-batch: [n] or [R]; it is
-  // brought to the device.
+  // Sets this micro-batch's slice of a field, [R] if by_row, else [n]; moves it to the device.
   void set_field(const std::string& name, at::Tensor value, bool by_row);
-  // A kept column of strings, one a segment; no tensor holds them. nullptr if there is none.
+  // An extra column of strings, one per segment; nullptr if there is none of this name.
   void set_strings(const std::string& name, std::vector<std::string> values);
   const std::vector<std::string>* strings(std::string_view name) const;
-  // Fields as View::field; [n] or [R] of the whole micro-batch. *by_row says which.
+  // Returns a field (View::field) of the whole micro-batch, [R] if *by_row, else [n].
   at::Tensor field(std::string_view name, bool* by_row) const;
   std::vector<std::string> field_names() const;       // sorted, those of strings too
   static std::vector<std::string> own_field_names();  // those of the data: row, weight, ...
 
-  // Notes that `source` scored a view since the last close, and what it gave; the step turns these
-  // into logprob_<view> and length_<view>.
+  // Notes the log-probs that `source` gave for a view since the last close; the step reports them
+  // as logprob_<view> and length_<view>.
   struct Scored {
     const LogprobSource* source;
     std::shared_ptr<const ViewRows> rows;
@@ -128,12 +129,12 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
     const Model* model;
     int64_t update_count;
     bool gradient;
-    at::Tensor hidden;   // undefined where it was freed
-    at::Tensor logprob;  // undefined until it is asked for
+    at::Tensor hidden;   // undefined once it is freed
+    at::Tensor logprob;  // undefined before the first use
     bool wants_hidden = false;
     std::shared_ptr<RouterRecord> router = {};  // null of a dense model
   };
-  struct Field {
+  struct FieldValue {
     at::Tensor value;
     bool by_row;
   };
@@ -148,7 +149,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   int64_t index_;
   PackInput input_;
   at::Tensor row_hidden_, row_target_;  // [R] int64
-  std::map<std::string, Field, std::less<>> fields_;
+  std::map<std::string, FieldValue, std::less<>> fields_;
   std::map<std::string, std::vector<std::string>, std::less<>> strings_;
   std::map<std::string, std::shared_ptr<const ViewRows>> views_;
   std::vector<Forward> forwards_;

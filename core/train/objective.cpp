@@ -1,3 +1,5 @@
+// Shapes: a loss of unit u is [number of u in the micro-batch].
+
 #include "core/train/objective.h"
 
 #include <fmt/ranges.h>
@@ -8,7 +10,7 @@
 namespace xrun {
 namespace {
 
-// Whether a step or an evaluation writes this name itself: another value would hide its own.
+// True for the names that a step or an evaluation writes itself.
 bool is_reserved(std::string_view name) {
   for (const char* own : {"loss", "grad_norm", "lr"}) {
     if (name == own) return true;
@@ -44,7 +46,7 @@ void check_result(const ObjectiveResult& result, const MicroBatch& micro) {
     for (size_t j = 0; j < i; ++j) {
       XRUN_CHECK(result.losses[j].first != unit, "the objective returned {} twice", what);
     }
-    XRUN_CHECK(loss.defined(), "{} is no tensor", what);
+    XRUN_CHECK(loss.defined(), "{} is not a tensor", what);
     const int64_t wanted = micro.unit_count(unit);
     const std::string per = fmt::format("(one per {} of this micro-batch)", unit_name(unit));
     XRUN_CHECK(loss.dim() != 0,

@@ -15,31 +15,30 @@ namespace xrun {
 
 class MicroBatch;
 
-// What an objective returns for one micro-batch.
+// The return value of an objective for one micro-batch.
 struct ObjectiveResult {
   // Unreduced losses, each [units of this micro-batch]; the parts add. A unit appears once.
   std::vector<std::pair<Unit, at::Tensor>> losses;
-  // Each a scalar, one value a unit of the first loss, or one a pair, sequence or token. Order is
-  // kept; gradients are ignored.
+  // Each a scalar or one value per unit: of the first loss, or pair, sequence or token. The order
+  // is kept; gradients are ignored.
   std::vector<std::pair<std::string, at::Tensor>> metrics;
 };
 
-// Called once a micro-batch, with gradients in a step and without in an evaluation. What it throws
-// passes through unchanged, after the step has put everything back.
+// Called once per micro-batch, with gradients in a step and without in an evaluation. Exceptions
+// pass through unchanged after the step has restored everything.
 using Objective = std::function<ObjectiveResult(MicroBatch& micro)>;
 
-// A loss or a gradient that is not finite. The step has changed nothing: weights, optimizer state
-// and counts are those before it.
+// A loss or a gradient is not finite. Weights, optimizer state and counts are unchanged.
 class NonFiniteLoss : public Error {
  public:
-  NonFiniteLoss(const std::string& message, int64_t part, int64_t micro, std::vector<int64_t> rows)
-      : Error(message), part_(part), micro_(micro), rows_(std::move(rows)) {}
-  int64_t part() const { return part_; }    // which batch of the step, 0 if it had one
+  NonFiniteLoss(const std::string& message, int64_t term, int64_t micro, std::vector<int64_t> rows)
+      : Error(message), term_(term), micro_(micro), rows_(std::move(rows)) {}
+  int64_t term() const { return term_; }    // index of the step's term
   int64_t micro() const { return micro_; }  // which micro-batch; -1 if only the gradient is bad
   const std::vector<int64_t>& rows() const { return rows_; }  // row ids of the bad units
 
  private:
-  int64_t part_, micro_;
+  int64_t term_, micro_;
   std::vector<int64_t> rows_;
 };
 

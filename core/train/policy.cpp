@@ -1,3 +1,5 @@
+// Weights load at the first forward; a digest identifies them from then on.
+
 #include "core/train/policy.h"
 
 #include <ATen/core/grad_mode.h>
@@ -5,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/model/weights/adapter_files.h"
-#include "core/model/export.h"
+#include "core/model/weights/export.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/model_registry.h"
 #include "core/text/chat/chat_template.h"
@@ -95,14 +97,14 @@ std::string Policy::exported_template() const {
 }
 
 void Policy::export_to(const std::filesystem::path& out, c10::ScalarType dtype) {
-  export_model(model(), dir_, out, dtype, exported_template());
+  export_model(model().exported(dtype), dir_, out, exported_template());
   if (model().adapter()) {
     write_adapter(*model().adapter(), model().config(), dir_.string(), out / kAdapterFolder);
   }
 }
 
 void Policy::export_classifier_to(const std::filesystem::path& out, const at::Tensor& score) {
-  export_classifier(model(), score, dir_, out, at::kFloat, exported_template());
+  export_classifier(model().exported(), score, dir_, out, exported_template());
 }
 
 std::shared_ptr<Model> Policy::load_trained() const {
@@ -122,7 +124,7 @@ Model& Policy::model() {
   XRUN_CHECK(!stand_in_, "this needs the model's weights; a dry run has stand-ins for log-probs only");
   if (!model_) {
     std::shared_ptr<Model> model = load_trained();
-    // What a fresh adapter adds is exactly nothing.
+    // A fresh adapter adds exactly 0.
     folder_digest_ =
         options_.lora ? Model::with_adapter(*model, nullptr)->digest() : model->digest();
     const bool as_loaded = model->adapter() || model->compute_type() == at::kFloat;

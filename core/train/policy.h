@@ -10,11 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "core/model/weights/adapter.h"
 #include "core/model/ops/linear.h"
+#include "core/model/weights/adapter.h"
 #include "core/train/logprob_source.h"
 #include "core/train/saveable.h"
-#include "core/train/trainable.h"
 
 namespace xrun {
 
@@ -24,14 +23,14 @@ class Reference;
 class Tokenizer;
 
 struct PolicyOptions {
-  // What activations, copies and frozen weights are stored in; masters are fp32.
+  // Storage type of activations, copies and frozen weights; masters are fp32.
   c10::ScalarType dtype = c10::ScalarType::Float;
-  GemmType gemm = GemmType::kStorage;  // what products compute in
+  GemmType gemm = GemmType::kStorage;  // compute type of products
   int64_t head_mb = 1024;              // MiB of a micro-batch's kept softmax rows and logits
-  double moe_aux = 0;      // weight of the balance loss in a step; of a mixture of experts
-  bool recompute = false;  // blocks are computed again in the backward
+  double moe_aux = 0;      // weight of the balance loss of a mixture of experts in a step
+  bool recompute = false;  // compute blocks again in the backward
   std::optional<AdapterOptions> lora = {};  // trained in place of the weights
-  uint64_t seed = 0;                        // of the adapter's start
+  uint64_t seed = 0;                        // of the adapter's initial values
   c10::Device device = c10::kCPU;           // on which it trains
 };
 
@@ -55,13 +54,13 @@ class Policy : public LogprobSource,
   const std::shared_ptr<const Tokenizer>& tokenizer() const;
 
   bool trains_adapter() const { return options_.lora || !adapter_dir_.empty(); }
-  // What products compute in, from here on. Throws Error once the weights are loaded.
+  // Sets the compute type of products. Throws Error once the weights are loaded.
   void use_gemm(GemmType gemm);
-  // The template that renders the policy's data; the first one stands. An export carries it where
-  // the tokenizer's own template would render otherwise.
+  // Sets the template that renders the policy's data; the first call wins. An export includes it if
+  // the tokenizer's own template would render differently.
   void use_template(std::shared_ptr<const ChatTemplate> chat_template);
-  // Writes the weights as they are now as a Hugging Face folder (core/model/export.h), an adapter
-  // merged and, by itself, in adapter/ of it.
+  // Writes the current weights as a Hugging Face folder (core/model/export.h), with an adapter
+  // merged and also by itself in its adapter/.
   void export_to(const std::filesystem::path& out, c10::ScalarType dtype = c10::ScalarType::Float);
 
   // The same as a classifier of one label: `score` [1, D] in place of the vocabulary projection.
@@ -71,19 +70,19 @@ class Policy : public LogprobSource,
   Model& model();
   bool loaded() const override { return model_ != nullptr; }
   int64_t update_count() const;  // 0 before the weights are loaded
-  // Digest of the weights before any update, as a frozen model of the compute type has it. Loads
-  // the weights.
+  // Returns the digest that a frozen model of the compute type has before any update. Loads the
+  // weights.
   const std::string& initial_digest();
-  std::string digest();  // the same of the weights as they are now
+  std::string digest();  // the same for the current weights
 
-  // Returns a frozen twin of the weights as they are now (reference.h).
+  // Returns a frozen twin of the current weights (reference.h).
   std::shared_ptr<Reference> reference();
-  // Loads what a reference stands for. With an adapter it shares the base weights of this policy:
-  // `weights` is then the folder of an adapter, or of the base model, without any.
+  // Loads the frozen model of a reference. With an adapter it shares this policy's base weights;
+  // `weights` is then the folder of an adapter, or of the base model for none.
   std::shared_ptr<Model> load_frozen(const std::filesystem::path& weights);
-  // Whether a forward in training differs from one without dropout.
+  // True if a training forward has dropout.
   bool has_noise() const;
-  // Where a reference that is taken after training began keeps its weights; the run sets it.
+  // Sets the folder for the weights of references taken after training began.
   void set_snapshot_dir(std::filesystem::path dir) { snapshot_dir_ = std::move(dir); }
 
   // What answers in place of the weights, for a dry run; null: the weights do.
@@ -99,7 +98,7 @@ class Policy : public LogprobSource,
   void count_update() override;
 
   // Masters by name; update count, digest of the folder's weights, compute type, references taken.
-  // A run restored in another compute type takes the digests of its references anew.
+  // A run restored in another compute type computes the digests of its references again.
   std::vector<NamedTensor> tensors() const override;
   Json state() const override;
   void restore(const TensorSource& tensor, const Json& state) override;
@@ -109,8 +108,8 @@ class Policy : public LogprobSource,
   std::string exported_template() const;  // "": the tokenizer's own will do
   std::shared_ptr<Model> load_trained() const;
 
-  // What the k-th reference of this policy stands for; saved, so that a resumed recipe gets the
-  // same one from its k-th call.
+  // The weights of the k-th reference of this policy; saved, so that the k-th call of a resumed
+  // recipe returns the same one.
   struct Taken {
     int64_t updates;     // of the policy when it was taken; 0: the folder's weights
     std::string digest;  // "" for the folder's weights

@@ -1,3 +1,5 @@
+// outputs of a view = rows of linear_head over the hidden states of the micro-batch's one forward.
+
 #include "core/train/policy_head.h"
 
 #include <ATen/core/grad_mode.h>
@@ -23,7 +25,7 @@ void check_target(const at::Tensor& target, int64_t rows) {
              fmt::join(target.sizes(), ", "), rows, rows);
 }
 
-// What a batch without micro-batches gives: outputs of their shapes, options checked as ever.
+// The outputs of a batch without micro-batches: empty, with the options checked.
 HeadResult no_rows(const at::Tensor& weight, const HeadOptions& options) {
   const at::Tensor none = at::empty({0}, weight.options().dtype(at::kLong));
   return linear_head(at::empty({0, weight.size(1)}, weight.options()), weight, none, none, options);

@@ -1,5 +1,5 @@
 #pragma once
-// What the vocabulary's distribution is at trained tokens, of a policy and of its reference:
+// Statistics of the vocabulary distribution at trained tokens, for a policy and its reference:
 // entropy, log-sum-exp, top k, several targets, temperature.
 
 #include <ATen/core/Tensor.h>
@@ -13,11 +13,11 @@ class Policy;
 class Reference;
 class View;
 
-// Returns what linear_head.h says of each trained token of a view, [R] and [R, k], from the
-// hidden states of the step's forward and one product with the vocabulary a call.
+// Returns the outputs of linear_head.h for each trained token of a view, [R] and [R, k], from the
+// hidden states of the step's forward and one product with the vocabulary per call.
 //   target  [R] or [R, M] int64, in place of the trained tokens
-// options.head_mb is of no account: each call keeps what those before it in the micro-batch left of
-// the policy's. Log-probs without target, temperature and columns are reported by the step as those
+// options.head_mb is ignored: each call uses what earlier calls of the micro-batch left of the
+// policy's. Log-probs without target, temperature and columns are reported by the step as those
 // of Policy::token_logprob are. Throws Error for other sizes and for options out of range.
 HeadResult policy_head(Policy& policy, const View& view, HeadOptions options = {},
                        const at::Tensor& target = {});
@@ -25,10 +25,10 @@ HeadResult policy_head(Policy& policy, const View& view, HeadOptions options = {
 // The same over a whole batch: all micro-batches, without gradient, in batch order.
 HeadResult policy_head(Policy& policy, Batch& batch, const HeadOptions& options = {});
 
-// The same of the frozen weights, never with a gradient: the policy's own forward until its next
-// update. Nothing of it is in the column, so the twin loads and runs the whole micro-batch, once
-// for all views; log-probs are those of Reference::token_logprob, and like them differ from the
-// column's in what the other segments of the pack change of the last digits.
+// The same for the frozen weights, without gradient: the policy's own forward until its next
+// update, then the twin's over the whole micro-batch, once for all views, since the column has none
+// of it. Log-probs are those of Reference::token_logprob; their last digits may differ from the
+// column's.
 HeadResult reference_head(Reference& reference, const View& view, const HeadOptions& options = {},
                           const at::Tensor& target = {});
 HeadResult reference_head(Reference& reference, Batch& batch, const HeadOptions& options = {});

@@ -1,6 +1,6 @@
-// Two sources of one number. While the policy has not moved, its own forward; afterwards a forward
-// of the frozen weights over the pair alone, cut out of the micro-batch that asks, so that the
-// value is a function of (weights, tokens, settings) and nothing else.
+// Until the policy moves, the policy's own forward. Afterwards a forward of the frozen weights over
+// the canonical pack of the row, so that a value is a function of (weights, data, settings) and
+// nothing else.
 
 #include "core/train/reference.h"
 
@@ -12,13 +12,14 @@
 #include <ATen/ops/tensor.h>
 #include <torch/version.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/model/weights/hf_config.h"
 #include "core/model/model.h"
-#include "core/train/logprob_column.h"
+#include "core/model/weights/hf_config.h"
 #include "core/train/logprob_stand_in.h"
 #include "core/train/micro_batch.h"
 #include "core/train/policy.h"
@@ -27,15 +28,19 @@
 namespace xrun {
 namespace {
 
-// Counts changes of the records or of the arithmetic behind them.
-constexpr int64_t kFormat = 2;  // 2: the head multiplies by oneDNN
-// Values kept in memory before they are written: what a kill may cost.
+// Raised when the same key gives other values. 2: the head multiplies by oneDNN; 3: canonical
+// packs.
+constexpr int64_t kFormat = 3;
+// Tokens of a canonical pack. Enough that products are efficient, few enough that the first steps
+// of a shuffled run do not wait for many rows that they do not visit.
+constexpr int64_t kCanonicalTokens = 2048;
+// Values held in memory before they are written; a kill may lose as many.
 constexpr size_t kFlushAt = 64;
 // Values that wait on a device before they are copied; an evaluation may make any number.
 constexpr size_t kCopyAt = 1024;
 
-// Segments that form one pack of their own: both sides of a pair, or one sequence.
-std::vector<size_t> canonical_segments(const PackedBatch& pack, size_t segment) {
+// A segment and, if it is a side of a pair, the other side: chosen, then rejected.
+std::vector<size_t> whole_unit(const PackedBatch& pack, size_t segment) {
   if (pack.side[segment] == 0) return {segment};
   std::optional<size_t> chosen, rejected;
   for (size_t s = 0; s < pack.pair_id.size(); ++s) {
@@ -47,24 +52,22 @@ std::vector<size_t> canonical_segments(const PackedBatch& pack, size_t segment) 
   return {*chosen, *rejected};
 }
 
-uint64_t hash_of(const SegmentTokens& cut) {
+// The stamp of a segment: a hash of its tokens and of those that are trained.
+uint64_t stamp_of(const SegmentTokens& cut) {
   const std::string_view masks(reinterpret_cast<const char*>(cut.trained.data()),
                                cut.trained.size());
   const std::string_view bytes(reinterpret_cast<const char*>(cut.ids.data()), 4 * cut.ids.size());
   return hash_u64(fmt::format("{:016x}{:016x}", hash_u64(bytes), hash_u64(masks)));
 }
 
-// Runs the frozen weights over some segments alone and returns each one's sum, on the device.
-at::Tensor compute_alone(Model& model, int64_t head_mb, const MicroBatch& micro,
-                         const std::vector<SegmentTokens>& cuts) {
-  PackedBatch alone;
-  for (const SegmentTokens& cut : cuts) alone.append({}, cut.ids, cut.trained);
-  const auto info = std::make_shared<const BatchInfo>(micro.info());
-  const auto canonical = std::make_shared<MicroBatch>(std::move(alone), info, 0);
-  return canonical->all().sum(canonical->token_logprob(model, head_mb));
+// Runs the frozen weights over a pack and returns the sum of each segment, [S] on the device.
+at::Tensor sums_of(Model& model, int64_t head_mb, const BatchInfo& info, PackedBatch pack) {
+  const auto micro = std::make_shared<MicroBatch>(
+      std::move(pack), std::make_shared<const BatchInfo>(info), /*index=*/0);
+  return micro->all().sum(micro->token_logprob(model, head_mb));
 }
 
-// 0-dim values, some of the host, as one tensor [n] of a device, without a wait.
+// Joins 0-dim values, some on the host, into one tensor [n] on a device without waiting.
 at::Tensor together(const std::vector<at::Tensor>& values, c10::Device device) {
   std::vector<float> host;
   for (const at::Tensor& one : values) host.push_back(one.is_cpu() ? one.item<float>() : 0.0f);
@@ -124,90 +127,139 @@ void Reference::check_digest() {
   if (!model_ && !shares()) return;
   const std::string now = model_ ? model_->digest() : policy_->digest();
   XRUN_CHECK(now == digest(),
-             "the frozen weights of the reference changed in memory (digest {}, wanted {}): what "
-             "was trained against them is not to be trusted",
+             "the frozen weights of the reference changed in memory (digest {}, wanted {}): do not "
+             "trust what was trained against them",
              now, digest());
 }
 
-Json Reference::column_key(const std::string& data_key) {
+int64_t Reference::canonical_tokens(int64_t max_tokens) const {
+  return max_tokens > 0 ? std::min(max_tokens, kCanonicalTokens) : kCanonicalTokens;
+}
+
+SidecarKey Reference::column_key(const std::string& data_key, int64_t max_tokens) {
   const PolicyOptions& options = policy_->options();
-  Json key = Json::object();
-  key.set("format", kFormat);
-  key.set("weights", digest());
-  key.set("data", data_key);
-  key.set("dtype", dtype_name(options.dtype));
-  key.set("gemm", gemm_name(options.gemm));
-  key.set("threads", at::get_num_threads());
-  key.set("device", c10::DeviceTypeName(options.device.type(), /*lower_case=*/true));
-  key.set("processor", fmt::format("{} {}", at::get_cpu_capability(), kernels::cpu_kernels().name));
-  key.set("head_mb", options.head_mb);
-  key.set("torch", TORCH_VERSION);
+  SidecarKey key;
+  key.name = "reference_logprobs";
+  key.made_by.set("format", kFormat);
+  key.made_by.set("weights", digest());
+  key.made_by.set("data", data_key);
+  key.made_by.set("pack_tokens", canonical_tokens(max_tokens));
+  key.made_by.set("dtype", dtype_name(options.dtype));
+  key.made_by.set("gemm", gemm_name(options.gemm));
+  key.made_by.set("threads", at::get_num_threads());
+  key.made_by.set("device", c10::DeviceTypeName(options.device.type(), /*lower_case=*/true));
+  key.made_by.set("processor",
+                  fmt::format("{} {}", at::get_cpu_capability(), kernels::cpu_kernels().name));
+  key.made_by.set("head_mb", options.head_mb);
+  key.made_by.set("torch", TORCH_VERSION);
   return key;
 }
 
-LogprobColumn& Reference::column(const std::string& data_key) {
-  const auto known = columns_.find(data_key);
+Sidecar& Reference::column(const ColumnName& name) {
+  const auto known = columns_.find(name);
   if (known != columns_.end()) return *known->second;
-  // Opened before it is entered: a column that cannot be opened leaves no empty place behind.
-  auto opened = std::make_unique<LogprobColumn>(columns_dir(), column_key(data_key));
-  return *columns_.emplace(data_key, std::move(opened)).first->second;
+  // Opened before it is entered: a column that cannot be opened leaves no empty entry behind.
+  auto opened =
+      std::make_unique<Sidecar>(sidecar_root(), column_key(name.data_key, name.pack_tokens));
+  return *columns_.emplace(name, std::move(opened)).first->second;
 }
 
-const LogprobColumn* Reference::known_column(const std::string& data_key) {
-  const bool known = columns_.contains(data_key) || has_column(columns_dir(), column_key(data_key));
+const Sidecar* Reference::known_column(const std::string& data_key, int64_t max_tokens) {
+  const ColumnName name{data_key, canonical_tokens(max_tokens)};
+  const bool known =
+      columns_.contains(name) || Sidecar::exists(sidecar_root(), column_key(data_key, max_tokens));
   if (!known) return nullptr;
-  const LogprobColumn& found = column(data_key);
+  const Sidecar& found = column(name);
   return found.size() > 0 ? &found : nullptr;
 }
 
-std::optional<at::Tensor> Reference::find(const Place& place) {
-  if (const auto value = column(place.data_key).find(place.row, place.side, place.tokens)) {
-    return at::scalar_tensor(*value, at::TensorOptions().dtype(at::kFloat));
+std::optional<at::Tensor> Reference::find(const ColumnEntry& entry) {
+  if (const auto values = column(entry.column).find<float>(entry.entry)) {
+    return at::scalar_tensor(values->front(), at::TensorOptions().dtype(at::kFloat));
   }
-  const auto waiting = waiting_.find(place);
+  const auto waiting = waiting_.find(entry);
   return waiting == waiting_.end() ? std::nullopt : std::optional(waiting->second);
 }
 
-void Reference::store(const Place& place, const at::Tensor& value) {
+void Reference::store(const ColumnEntry& entry, const at::Tensor& value) {
   if (!value.is_cpu()) {
-    waiting_.insert_or_assign(place, value);
+    waiting_.insert_or_assign(entry, value);
     return;
   }
-  LogprobColumn& known = column(place.data_key);
-  known.add(place.row, place.side, place.tokens, value.item<float>());
+  Sidecar& known = column(entry.column);
+  known.add<float>(entry.entry, std::array{value.item<float>()});
   if (known.unsaved() >= kFlushAt) known.flush();
+}
+
+std::vector<Reference::ColumnEntry> Reference::entries_of(const ColumnName& column,
+                                                          const PackedBatch& pack) {
+  std::vector<ColumnEntry> entries;
+  for (int64_t s = 0; s < pack.segment_count(); ++s) {
+    const auto at = static_cast<size_t>(s);
+    entries.push_back({column, {pack.row_id[at], pack.side[at], stamp_of(pack.segment_tokens(s))}});
+  }
+  return entries;
+}
+
+// Computes the pack that a segment's value comes from and stores what it gives: the canonical pack
+// of its row where the data set has one with these tokens, else the segment's pair or sequence
+// alone.
+std::map<Reference::ColumnEntry, at::Tensor> Reference::compute(const MicroBatch& micro,
+                                                                const ColumnEntry& wanted,
+                                                                size_t segment, bool storable) {
+  const BatchInfo& info = micro.info();
+  PackedBatch pack;
+  std::vector<ColumnEntry> entries;
+  if (storable && info.canonical_pack) {
+    pack = info.canonical_pack(wanted.entry.row, wanted.column.pack_tokens);
+    entries = entries_of(wanted.column, pack);
+  }
+  if (std::find(entries.begin(), entries.end(), wanted) == entries.end()) {
+    pack = PackedBatch();
+    for (const size_t s : whole_unit(micro.pack(), segment)) {
+      const SegmentTokens cut = micro.pack().segment_tokens(static_cast<int64_t>(s));
+      PackedBatch::Segment alone;
+      alone.row_id = micro.pack().row_id[s];
+      alone.side = micro.pack().side[s];
+      pack.append(alone, cut.ids, cut.trained);
+    }
+    entries = entries_of(wanted.column, pack);
+  }
+  counts_.computed += pack.segment_count();
+  const std::vector<at::Tensor> sums =
+      sums_of(frozen(), policy_->options().head_mb, info, std::move(pack)).unbind();
+  std::map<ColumnEntry, at::Tensor> values;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (storable) store(entries[i], sums[i]);
+    values.emplace(entries[i], sums[i]);
+  }
+  return values;
 }
 
 at::Tensor Reference::column_values(const View& view) {
   const MicroBatch& micro = view.micro();
   const PackedBatch& pack = micro.pack();
-  const std::string& key = micro.info().data_key;
-  std::map<size_t, at::Tensor> known;  // 0-dim, by segment of the micro-batch
-  for (int64_t segment : view.rows().segments) {
-    const auto asked = static_cast<size_t>(segment);
-    if (known.count(asked) != 0) continue;
-    const std::vector<size_t> group = canonical_segments(pack, asked);
-    const bool storable = !key.empty() && pack.row_id[asked] >= 0;
-    std::vector<SegmentTokens> cuts;
-    std::vector<Place> places;
-    std::vector<at::Tensor> values;
-    for (size_t s : group) {
-      cuts.push_back(pack.segment_tokens(static_cast<int64_t>(s)));
-      places.push_back({key, pack.row_id[asked], pack.side[s], hash_of(cuts.back())});
-      const auto value = storable ? find(places.back()) : std::nullopt;
-      if (value) values.push_back(*value);
+  const ColumnName name{micro.info().data_key, canonical_tokens(micro.info().max_tokens)};
+  std::map<ColumnEntry, at::Tensor> fresh;  // computed by this call
+  std::vector<at::Tensor> out;
+  for (const int64_t segment : view.rows().segments) {
+    const auto s = static_cast<size_t>(segment);
+    const ColumnEntry entry{name,
+                            {pack.row_id[s], pack.side[s], stamp_of(pack.segment_tokens(segment))}};
+    const bool storable = !name.data_key.empty() && entry.entry.row >= 0;
+    auto known = fresh.find(entry);
+    if (known == fresh.end()) {
+      if (const auto value = storable ? find(entry) : std::nullopt) {
+        ++counts_.cached;
+        out.push_back(*value);
+        continue;
+      }
+      fresh.merge(compute(micro, entry, s, storable));
+      known = fresh.find(entry);
     }
-    const bool hit = values.size() == group.size();
-    if (!hit) {
-      values = compute_alone(frozen(), policy_->options().head_mb, micro, cuts).unbind();
-      for (size_t i = 0; storable && i < group.size(); ++i) store(places[i], values[i]);
-    }
-    for (size_t i = 0; i < group.size(); ++i) known[group[i]] = values[i];
-    (hit ? counts_.cached : counts_.computed) += static_cast<int64_t>(group.size());
+    out.push_back(known->second);
   }
   if (waiting_.size() >= kCopyAt) flush_arrived();
-  std::vector<at::Tensor> out;
-  for (int64_t segment : view.rows().segments) out.push_back(known[static_cast<size_t>(segment)]);
   return together(out, micro.device());
 }
 
@@ -234,20 +286,20 @@ at::Tensor Reference::token_logprob(const View& view) {
 
 void Reference::copy_waiting() {
   if (copied_ || waiting_.empty()) return;
-  std::vector<Place> places;
+  std::vector<ColumnEntry> entries;
   std::vector<at::Tensor> values;
-  for (const auto& [place, value] : waiting_) {
-    places.push_back(place);
+  for (const auto& [entry, value] : waiting_) {
+    entries.push_back(entry);
     values.push_back(value);
   }
-  copied_.emplace(Copied{std::move(places), HostCopy(at::stack(values))});
+  copied_.emplace(Copied{std::move(entries), HostCopy(at::stack(values))});
 }
 
 void Reference::store_copied() {
   const float* value = copied_->values.wait().const_data_ptr<float>();
-  for (const Place& place : copied_->places) {
-    column(place.data_key).add(place.row, place.side, place.tokens, *value++);
-    waiting_.erase(place);
+  for (const ColumnEntry& entry : copied_->entries) {
+    column(entry.column).add<float>(entry.entry, std::array{*value++});
+    waiting_.erase(entry);
   }
   copied_.reset();
 }

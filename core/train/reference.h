@@ -13,23 +13,25 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/data/cache/sidecar.h"
 #include "core/model/ops/device.h"
 #include "core/train/logprob_source.h"
 
 namespace xrun {
 
-class LogprobColumn;
+class MicroBatch;
 class Model;
 class ModelStandIn;
+struct PackedBatch;
 class Policy;
 
-// A reference. Until the policy's next update it shares the policy's storage and forward
-// (detached), so that step 0 is exact: rewards are 0, the DPO loss is ln 2. Afterwards logprob()
-// reads a column that holds, for each pair the run visits, the two sums computed by the frozen
-// weights with the pair alone in a pack: the values depend on neither the batch that asked nor on
-// what was cached. The frozen weights load at the first value that the column lacks; they are never
-// trained, saved or exported. Made by Policy::reference(). Not thread-safe.
+// Until the policy's next update a reference shares the policy's storage and forward (detached), so
+// that step 0 is exact: rewards are 0, the DPO loss is ln 2. Afterwards logprob() reads a sidecar
+// that holds the sums of each row the run visits, computed by the frozen weights in canonical
+// packs: runs of consecutive rows of the cache, whose borders the cache alone fixes
+// (DataSet::canonical_pack). So a value depends neither on the batch that asked nor on what was
+// cached. Rows of no data set are computed alone. The frozen weights load at the first missing
+// value; they are never trained, saved or exported. Made by Policy::reference(). Not thread-safe.
 class Reference : public LogprobSource {
  public:
   // Counts since creation, for tests and summaries.
@@ -39,8 +41,8 @@ class Reference : public LogprobSource {
     int64_t computed = 0;  // segments computed by the frozen weights
   };
 
-  // `weights` is the folder of the frozen weights, `digest` what they must hash to ("": what the
-  // policy had before any update), `updates` the policy's count at which both are the same.
+  // `weights` is the folder of the frozen weights, `digest` their hash ("": the policy's before any
+  // update), `updates` the policy's update count at which both are the same.
   Reference(std::shared_ptr<Policy> policy, std::filesystem::path weights, std::string digest,
             int64_t updates);
   ~Reference() override;  // syncs the columns; never throws
@@ -49,7 +51,7 @@ class Reference : public LogprobSource {
   using LogprobSource::token_logprob;
   // Runs the frozen model on the whole micro-batch (no column). Never has a gradient.
   at::Tensor token_logprob(const View& view) override;
-  // From the column, computing what is missing. Never has a gradient. Throws Error if the folder's
+  // From the column; computes missing values. Never has a gradient. Throws Error if the folder's
   // weights are no longer those that the policy started from.
   at::Tensor logprob(const View& view) override;
 
@@ -57,19 +59,19 @@ class Reference : public LogprobSource {
   void set_stand_in(std::shared_ptr<ModelStandIn> source) { stand_in_ = std::move(source); }
   const std::shared_ptr<ModelStandIn>& stand_in() const { return stand_in_; }
 
-  // The weights that answer now: the policy's own while they are the same, else the frozen ones,
-  // which load if they are not there yet. Throws Error as logprob does.
+  // The weights that answer now: the policy's while they are the same, else the frozen ones, which
+  // are loaded if necessary. Throws Error as logprob does.
   Model& model();
 
-  // Whether the policy's own forward answers now, as in step 0.
+  // True while the policy's own forward answers, as in step 0.
   bool shares() const;
-  // The column of a data set if an earlier run or this one has put values into it, else nullptr.
-  // Lasts as long as this. Throws Error if the folder is damaged.
-  const LogprobColumn* known_column(const std::string& data_key);
+  // Returns the sidecar of a data set under a batch.max_tokens if this run or an earlier one has
+  // put values into it, else nullptr. Valid as long as this object. Throws Error if it is damaged.
+  const Sidecar* known_column(const std::string& data_key, int64_t max_tokens);
 
   // Writes computed values to disk and syncs them; waits for those that a device has.
   void flush();
-  // The same without a wait, between steps: what a device computed is copied to the host meanwhile,
+  // The same without waiting, between steps: values on a device are copied to the host meanwhile
   // and written by a later call.
   void flush_arrived();
 
@@ -77,26 +79,33 @@ class Reference : public LogprobSource {
   void check_digest();
 
   const std::shared_ptr<Policy>& policy() const { return policy_; }
-  bool loaded() const { return model_ != nullptr; }  // the frozen weights take memory of their own
+  bool loaded() const { return model_ != nullptr; }  // the frozen weights take separate memory
   const std::string& digest();                       // of the frozen weights; may load the policy's
   const std::filesystem::path& dir() const { return weights_; }
   const Counts& counts() const { return counts_; }
-  // What names the column of a data set: weights, data, types, threads, device, settings, versions.
-  Json column_key(const std::string& data_key);
+  // The sidecar's key: weights, data, tokens of a canonical pack (at most max_tokens), types,
+  // threads, device, settings, versions.
+  SidecarKey column_key(const std::string& data_key, int64_t max_tokens = 0);
 
  private:
-  Model& frozen();
-  LogprobColumn& column(const std::string& data_key);
-  // Where a value stands in the columns.
-  struct Place {
+  struct ColumnName {
     std::string data_key;
-    int64_t row;
-    int8_t side;
-    uint64_t tokens;  // hash of what was computed
-    auto operator<=>(const Place&) const = default;
+    int64_t pack_tokens;
+    auto operator<=>(const ColumnName&) const = default;
   };
-  std::optional<at::Tensor> find(const Place& place);  // 0-dim
-  void store(const Place& place, const at::Tensor& value);
+  struct ColumnEntry {
+    ColumnName column;
+    SidecarEntry entry;
+    auto operator<=>(const ColumnEntry&) const = default;
+  };
+  Model& frozen();
+  int64_t canonical_tokens(int64_t max_tokens) const;
+  Sidecar& column(const ColumnName& name);
+  std::optional<at::Tensor> find(const ColumnEntry& entry);  // 0-dim
+  void store(const ColumnEntry& entry, const at::Tensor& value);
+  static std::vector<ColumnEntry> entries_of(const ColumnName& column, const PackedBatch& pack);
+  std::map<ColumnEntry, at::Tensor> compute(const MicroBatch& micro, const ColumnEntry& wanted,
+                                            size_t segment, bool storable);
   void copy_waiting();
   void store_copied();
   void flush_columns();
@@ -108,14 +117,14 @@ class Reference : public LogprobSource {
   std::string digest_;
   int64_t updates_;
   std::shared_ptr<Model> model_;
-  std::map<std::string, std::unique_ptr<LogprobColumn>> columns_;
-  // Values that lie on a device and are not in their column yet, so that no step waits for one; and
-  // the copy of some of them, one at a time.
+  std::map<ColumnName, std::unique_ptr<Sidecar>> columns_;
+  // Values on a device that are not in their column yet, so that no step waits for one, and the
+  // copy of some of them, one at a time.
   struct Copied {
-    std::vector<Place> places;
+    std::vector<ColumnEntry> entries;
     HostCopy values;  // [n]
   };
-  std::map<Place, at::Tensor> waiting_;
+  std::map<ColumnEntry, at::Tensor> waiting_;
   std::optional<Copied> copied_;
   Counts counts_;
 };

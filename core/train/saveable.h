@@ -1,5 +1,5 @@
 #pragma once
-// What a run saves by name: tensors and a small JSON state.
+// The interfaces of saved objects (Saveable) and trained weights (Trainable).
 
 #include <ATen/core/Tensor.h>
 
@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/model/model.h"
 #include "core/model/weights/safetensors.h"
 
 namespace xrun {
 
-// Something whose state a checkpoint holds. After restore() from what tensors() and state() gave,
-// the object computes the same bits as the one that was saved.
+// An object whose state a checkpoint holds. Restored from its saved tensors() and state(), it
+// computes the same bits as the object that was saved.
 class Saveable {
  public:
   // Returns a saved tensor by the name that tensors() gave it. Throws Error if it is absent.
@@ -28,9 +29,25 @@ class Saveable {
   // Counts and settings, small enough for a manifest.
   virtual Json state() const = 0;
 
-  // Takes over a saved state, copying every tensor. Throws Error that names the tensor or field
-  // if one is absent or has another shape; the object may then be half restored: discard it.
+  // Copies a saved state into the object. Throws Error that names the tensor or field if one is
+  // absent or has another shape; the object may then be half restored and must be discarded.
   virtual void restore(const TensorSource& tensor, const Json& state) = 0;
+};
+
+// A set of trained weights. An optimizer is made of these alone, so frozen weights have neither
+// gradients nor optimizer state.
+class Trainable {
+ public:
+  virtual ~Trainable() = default;
+
+  // The trained masters, fp32 leaves, in a fixed order. Loads the weights at the first call.
+  virtual std::vector<Parameter>& parameters() = 0;
+
+  // True once parameters() loads nothing.
+  virtual bool loaded() const = 0;
+
+  // Called once after each optimizer update; earlier forwards are stale from then on.
+  virtual void count_update() = 0;
 };
 
 }  // namespace xrun

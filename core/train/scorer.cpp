@@ -1,3 +1,5 @@
+// score = hidden[last token of the sequence] . w
+
 #include "core/train/scorer.h"
 
 #include <ATen/core/grad_mode.h>
@@ -6,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "core/base/error.h"
+#include "core/model/model.h"
 #include "core/model/ops/device.h"
 #include "core/train/batch.h"
 #include "core/train/logprob_stand_in.h"

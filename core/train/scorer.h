@@ -1,5 +1,5 @@
 #pragma once
-// A value head: one number a sequence from its last hidden state.
+// A value head: one number per sequence from its last hidden state.
 
 #include <ATen/core/Tensor.h>
 
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/train/saveable.h"
-#include "core/train/trainable.h"
 
 namespace xrun {
 
@@ -16,16 +15,16 @@ class Batch;
 class Policy;
 class View;
 
-// score(sequence) = w . hidden state of its last token behind the last norm, with w [1, D] fp32 and
-// zero at the start, so that every score is 0 at step 0. Trains the policy's weights and w; the
-// vocabulary projection has no part in a score. Held through shared_ptr. Not thread-safe.
+// score(sequence) = w . hidden state of its last token after the last norm, with w [1, D] fp32 and
+// zero at the start, so every score is 0 at step 0. Trains the policy's weights and w; the
+// vocabulary projection is not used. Held through shared_ptr. Not thread-safe.
 class Scorer : public Trainable, public Saveable {
  public:
   explicit Scorer(std::shared_ptr<Policy> policy);
 
   const std::shared_ptr<Policy>& policy() const { return policy_; }
 
-  // Returns [n] float32 in the view's order, in gradient mode with its graph. One forward a
+  // Returns [n] float32 in the view's order, in gradient mode with its graph. One forward per
   // micro-batch, shared with the policy's log-probs.
   at::Tensor score(const View& view);
   at::Tensor score(Batch& batch);  // all micro-batches, without gradient, in batch order

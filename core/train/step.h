@@ -1,9 +1,10 @@
 #pragma once
-// One optimizer step over a batch: forward, objective, backward per micro-batch, clip, update.
+// One optimizer step: forward, objective and backward per micro-batch, then clip and update.
+
+#include <ATen/core/Tensor.h>
 
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,58 +16,62 @@ namespace xrun {
 
 class AdamW;
 class Batch;
-class Ranks;
 
-// Values to log, in a fixed order. A name without '/' is the step's or the evaluation's own and
+// Values to log, in a fixed order. A name without '/' belongs to the step or the evaluation and
 // gets a prefix ("train/", "valid/<name>/"); one with '/' ("perf/step_s") is final.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-// The value of a full name; nothing if it is not there.
+// Returns the value of a full name, nullopt if it is absent.
 std::optional<double> find_metric(const Metrics& metrics, std::string_view name);
 
-struct StepOptions {
-  std::optional<double> lr;    // instead of the schedule's
-  std::function<void()> poll;  // called between micro-batches and before the update; may throw
-  Ranks* ranks = nullptr;      // data-parallel peers; null is one process
+// The data-parallel processes of a step.
+class Ranks {
+ public:
+  virtual ~Ranks() = default;
+  virtual int64_t rank() const = 0;
+  virtual int64_t size() const = 0;
+  // Replaces each value by its sum over ranks; every rank gets the same bits.
+  virtual void sum(std::vector<double>& values) = 0;
+  virtual void sum(std::vector<at::Tensor>& tensors) = 0;
 };
 
-// One batch of a step with its objective; its loss is multiplied by weight.
-struct StepPart {
+// One term of a step's loss: weight * the weighted mean of the objective over the batch.
+struct StepTerm {
   Batch* batch;
   Objective objective;
   double weight = 1.0;
 };
 
-// Runs one step and returns its metrics: loss, the objective's own, logprob_<view> and
-// length_<view> of every view that a trained policy scored, grad_norm (before clipping), lr,
-// perf/step_s, perf/tokens_per_s. All but perf/* have the same bits each time. Of a mixture of
-// experts also train/moe/aux_loss (balance in moe.h) and train/moe/load_max, load_min and idle
-// (expert_load), over all tokens that this process trained on. With moe_aux > 0 of the policy the
-// gradient is that of loss + moe_aux * aux_loss.
+struct StepOptions {
+  std::optional<double> lr;    // in place of the schedule's
+  std::function<void()> poll;  // called between micro-batches and before the update; may throw
+  Ranks* ranks = nullptr;      // null: a single process
+  // If set, called in place of the update, while the optimizer holds the gradients.
+  std::function<void()> read_gradients;
+};
+
+// Runs one step over the sum of `terms` and returns its metrics: loss, the objectives' own,
+// logprob_<view> and length_<view> of every view that a trained policy scored, grad_norm (before
+// clipping), lr, perf/step_s and perf/tokens_per_s. All but perf/* have the same bits each time.
+// For a mixture of experts also train/moe/aux_loss (balance in moe.h), train/moe/load_max, load_min
+// and idle, over all tokens of this process; with moe_aux > 0 in the policy the gradient is that of
+// loss + moe_aux * aux_loss.
+//   adamw  null: a dry step. The gradients go to whatever leaves the objectives read, no weights
+//          are loaded or updated, and the metrics are loss and the objectives' own.
+// With read_gradients nothing is updated either, and lr and perf/* are left out.
 //
 // Each unit's loss is multiplied by its weight and divided by the sum of that unit's weights over
-// the whole step and all ranks, so that packing and micro-batching do not
-// change the result. Metrics are means weighted the same way, in double; a scalar counts with its
-// micro-batch's weight.
+// the whole step and all ranks, so packing and micro-batching do not change the result. Metrics are
+// means weighted the same way, in double; a scalar counts with its micro-batch's weight.
 //
-// Where the weights of all trained tokens add up to 0 nothing is computed or updated: the metrics
-// are skipped 1 and lr: there is no loss.
+// If the weights of all trained tokens sum to 0, nothing is computed or updated and the metrics
+// are skipped = 1 and lr, without a loss.
 //
 // ATen's generator is seeded for micro-batch m from Philox(seed, stream, step, m). Views are closed
-// and gradients freed at the end, also by an exception; after an exception weights and optimizer
-// state are untouched. Throws NonFiniteLoss, Error for a wrong length or a loss without gradient,
-// and whatever the objective or poll throws. One read from the device a step, at its end.
-Metrics train_step(Batch& batch, const Objective& objective, AdamW& adamw,
+// and gradients freed at the end, after an exception too; weights and optimizer state are then
+// untouched. Throws NonFiniteLoss, Error for a wrong length or a loss without gradient, and
+// whatever an objective or poll throws. Reads from the device once, at the end.
+Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw,
                    const StepOptions& options = {});
-Metrics train_step(std::span<const StepPart> parts, AdamW& adamw, const StepOptions& options = {});
-
-// Everything of a step but its update: `look` may read the gradients (AdamW::gradients) before they
-// are freed. The metrics are loss, the objectives' own and grad_norm.
-Metrics step_without_update(std::span<const StepPart> parts, AdamW& adamw,
-                            const std::function<void()>& look, const StepOptions& options = {});
-
-// A step without weights: objectives and their gradients with respect to whatever leaves they
-// read, then loss and the objectives' metrics. Nothing is updated; options.lr is of no account.
-Metrics dry_step(std::span<const StepPart> parts, const StepOptions& options = {});
 
 }  // namespace xrun

@@ -1,3 +1,5 @@
+// A view indexes into the fields and loss rows of its micro-batch.
+
 #include "core/train/view.h"
 
 #include <ATen/ops/index_add.h>
@@ -9,8 +11,8 @@
 
 #include "core/base/error.h"
 #include "core/base/suggest.h"
-#include "core/train/grouping.h"
 #include "core/train/micro_batch.h"
+#include "core/train/unit.h"
 
 namespace xrun {
 
@@ -61,7 +63,7 @@ std::vector<std::string> View::field_names() const {
   return micro_->field_names();
 }
 
-// Throws unless x has one value for each of `count` members.
+// Throws unless x has shape [count].
 void View::check_members(const char* method, const char* member, int64_t count,
                          const at::Tensor& x) const {
   check_open();

@@ -14,21 +14,22 @@ namespace xrun {
 
 class MicroBatch;
 
-// Which segments and loss rows of a micro-batch a view shows. Immutable; owned by the micro-batch.
+// The segments and loss rows of a view. Immutable; owned by the micro-batch.
 struct ViewRows {
   std::string name;                // "all", "chosen", "rejected": the suffix of its metrics
   std::vector<int64_t> segments;   // [n] segment of the micro-batch, in the view's order
   std::vector<int64_t> loss_rows;  // [R] loss row of the micro-batch
-  // The same and more on the micro-batch's device:
+  // On the micro-batch's device:
   at::Tensor segment;       // [n] int64
   at::Tensor row;           // [R] int64, loss row of the micro-batch
-  at::Tensor row_segment;   // [R] int64, place in the view 0..n-1
-  at::Tensor length;        // [n] int64, loss rows a segment
+  at::Tensor row_segment;   // [R] int64, index in the view 0..n-1
+  at::Tensor length;        // [n] int64, loss rows per segment
   bool everything = false;  // all rows of the micro-batch, in its own order
 };
 
-// A view of n segments with R loss rows between them. Cheap to copy. Every method throws Error with
-// "closed" once the micro-batch ended its step (MicroBatch::close); tensors taken before live on.
+// A view of n segments with R loss rows in total. Cheap to copy. Every method throws Error with
+// "closed" once the micro-batch has ended its step (MicroBatch::close); tensors read before stay
+// valid.
 class View {
  public:
   View(std::shared_ptr<MicroBatch> micro, std::shared_ptr<const ViewRows> rows);
@@ -40,32 +41,32 @@ class View {
   const ViewRows& rows() const;
 
   // A field by name, [n] or [R]: length (trained tokens), tokens (all), row, source, pair, group,
-  // weight ([n] float32, the loss weight of a segment, 1 unless the data say otherwise), every
-  // kept column of numbers, and what was assigned to the batch. Counts and ids are int64.
-  // Throws Error with the nearest name if there is none.
+  // weight ([n] float32, the loss weight of a segment, 1 by default), every extra column of
+  // numbers, and the fields assigned to the batch. Counts and ids are int64. Throws Error with the
+  // nearest name if there is none.
   at::Tensor field(std::string_view name) const;
   bool has_field(std::string_view name) const;
-  // A kept column of strings, one a segment; nullopt if there is none of this name.
+  // An extra column of strings, one per segment; nullopt if there is none of this name.
   std::optional<std::vector<std::string>> strings(std::string_view name) const;
   std::vector<std::string> field_names() const;  // sorted
 
   at::Tensor length() const { return field("length"); }
   at::Tensor tokens() const { return field("tokens"); }
 
-  // [R] -> [n]: sum over a segment's loss rows (empty: 0), or their mean (empty: 0). Deterministic;
+  // [R] -> [n]: sum or mean over a segment's loss rows, 0 if it has none. Deterministic;
   // differentiable. Throws Error if x is not [R].
   at::Tensor sum(const at::Tensor& x) const;
   at::Tensor mean(const at::Tensor& x) const;
   // [n] -> [R]: each loss row gets its segment's value. Throws Error if x is not [n].
   at::Tensor spread(const at::Tensor& x) const;
 
-  // Sums of what shares a unit of the data, units in the order in which they first appear: the
-  // losses of a group from its sequences, [n] -> [groups], those of a chunk from its trained
-  // tokens, [R] -> [chunks]. Differentiable. Throws Error if x has another shape.
+  // Sums over the sequences of each group, [n] -> [groups], or the trained tokens of each chunk,
+  // [R] -> [chunks], units in the order in which they first appear. Differentiable. Throws Error if
+  // x has another shape.
   at::Tensor group_sum(const at::Tensor& x) const;
   at::Tensor chunk_sum(const at::Tensor& x) const;
 
-  // Picks this view's rows of a tensor [R of the micro-batch]; differentiable.
+  // Selects this view's rows of a tensor [R of the micro-batch]; differentiable.
   at::Tensor select_rows(const at::Tensor& micro_rows) const;
 
   // Throws Error with "closed" if the micro-batch has closed since this view was made.

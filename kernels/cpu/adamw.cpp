@@ -1,12 +1,12 @@
-// Both loops are bound by memory; one compilation a vector width, with the vectoriser on
-// (CMakeLists.txt), is worth it for square root and division. No contraction to fused
-// multiply-adds: every width, and the scalar rest of a range, rounds alike.
+// Both loops are bound by memory; compiling them once per vector width, with the vectoriser on
+// (CMakeLists.txt), pays for the square root and the division. Multiply-adds are not fused, so that
+// every width, and the scalar rest of a range, rounds alike.
 
 #include "kernels/cpu/adamw.h"
 
 #include <cmath>
 
-// The widest that the processor runs is chosen when the library is loaded.
+// The loader picks the widest version that the processor runs.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define XRUN_WIDTHS __attribute__((target_clones("avx512f", "avx2", "default")))
 #else

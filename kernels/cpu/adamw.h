@@ -5,7 +5,7 @@
 
 namespace xrun::kernels {
 
-// The factors of one update of one weight (torch.optim.AdamW, single-tensor form).
+// Factors of one update of one weight (torch.optim.AdamW, single-tensor form).
 struct AdamWFactors {
   float decay;       // 1 - lr * weight_decay; 1 without decay
   float beta1_rest;  // 1 - beta1
@@ -19,11 +19,11 @@ struct AdamWFactors {
 
 // Updates n elements in place: p *= decay; m += (g - m) (1 - beta1); v = beta2 v + (1 - beta2) g^2;
 // p -= step m / (sqrt(v) / root + eps), where g is the gradient times clip. Elements are
-// independent, so that any split gives the same bits.
+// independent: any split gives the same bits.
 void adamw_update(float* p, const float* g, float* m, float* v, int64_t n,
                   const AdamWFactors& factors);
 
-// Returns the sum of squares of n elements in fp64. Split at fixed boundaries for fixed bits.
+// Returns the sum of squares of n elements in fp64. Split at fixed boundaries to get fixed bits.
 double sum_of_squares(const float* x, int64_t n);
 
 }  // namespace xrun::kernels

@@ -1,7 +1,9 @@
 #pragma once
-// Attention of one query row against cached keys and values.
+// Attention of one query row per head against cached keys and values: scores, softmax and weighted
+// sum in fp32.
 
-#include <cstdint>
+#include "kernels/cpu/softmax_rows.h"
+#include "kernels/cpu/vector.h"
 
 namespace xrun::kernels {
 
@@ -19,3 +21,43 @@ struct DecodeAttention {
 };
 
 }  // namespace xrun::kernels
+
+#ifdef XRUN_VECTOR_BYTES
+
+namespace xrun::kernels {
+
+namespace {
+
+template <class T>
+void compute(const DecodeAttention<T>& a) {
+  const int64_t group = a.heads / a.kv_heads;
+  for (int64_t h = 0; h < a.heads; ++h) {
+    const int64_t cache = (h / group) * a.capacity * a.head_dim;
+    const T* q = a.q + h * a.head_dim;
+    float most = -__builtin_inff();
+    for (int64_t j = 0; j < a.n; ++j) {
+      const T* k = a.k + cache + j * a.head_dim;
+      VF sum = {};
+      each_vector(a.head_dim,
+                  [&](int64_t i, int n) { sum += load_some(q + i, n) * load_some(k + i, n); });
+      a.scratch[j] = sum_of(sum) * a.scale;
+      most = a.scratch[j] > most ? a.scratch[j] : most;
+    }
+    const double total = sum_exp<true>(a.scratch, a.n, most);
+    const float norm = static_cast<float>(1.0 / total);
+    each_vector(a.head_dim, [&](int64_t i, int n) {
+      const T* v = a.v + cache + i;
+      VF sum = {};
+      for (int64_t j = 0; j < a.n; ++j) {
+        sum += load_some(v + j * a.head_dim, n) * (a.scratch[j] * norm);
+      }
+      store_some(a.y + h * a.head_dim + i, sum, n);
+    });
+  }
+}
+
+}  // namespace
+
+}  // namespace xrun::kernels
+
+#endif

@@ -1,4 +1,4 @@
-// The choice of an instruction set, made once by what the processor says of itself.
+// Chooses the instruction set once, from what the processor reports.
 
 #include "kernels/cpu/kernels.h"
 
@@ -7,20 +7,26 @@
 
 namespace xrun::kernels {
 
-extern const CpuKernels* const kPortableTable;
-extern const CpuKernels* const kAvx2Table;
-extern const CpuKernels* const kAvx512Table;
+namespace portable {
+extern const CpuKernels kTable;
+}
+namespace avx2 {
+extern const CpuKernels kTable;
+}
+namespace avx512 {
+extern const CpuKernels kTable;
+}
 
 const CpuKernels* cpu_kernels_named(const char* name) {
-  if (std::strcmp(name, "portable") == 0) return kPortableTable;
+  if (std::strcmp(name, "portable") == 0) return &portable::kTable;
   if (std::strcmp(name, "avx2") == 0) {
     const bool able = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    return able ? kAvx2Table : nullptr;
+    return able ? &avx2::kTable : nullptr;
   }
   if (std::strcmp(name, "avx512") == 0) {
     const bool able = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return able ? kAvx512Table : nullptr;
+    return able ? &avx512::kTable : nullptr;
   }
   return nullptr;
 }
@@ -33,7 +39,7 @@ const CpuKernels* choose() {
   }
   if (const CpuKernels* table = cpu_kernels_named("avx512")) return table;
   if (const CpuKernels* table = cpu_kernels_named("avx2")) return table;
-  return kPortableTable;
+  return &portable::kTable;
 }
 
 }  // namespace

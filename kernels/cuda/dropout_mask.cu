@@ -1,4 +1,4 @@
-// A thread makes the four elements of one Philox counter.
+// One thread writes the four elements of one Philox counter.
 
 #include <cuda_runtime.h>
 
@@ -10,7 +10,7 @@ namespace xrun::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kWords = 4, kMostBlocks = 65536;
+constexpr int64_t kWords = 4, kMaxBlocks = 65536;
 
 __global__ void dropout_mask_kernel(CudaDropoutMask a) {
   const int64_t groups = (a.count + kWords - 1) / kWords;
@@ -30,7 +30,7 @@ int dropout_mask_cuda(const CudaDropoutMask& a, CUstream_st* stream) {
   if (a.count == 0) return cudaSuccess;
   const int64_t groups = (a.count + kWords - 1) / kWords;
   const int64_t blocks = (groups + kThreads - 1) / kThreads;
-  dropout_mask_kernel<<<static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks),
+  dropout_mask_kernel<<<static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks),
                         kThreads, 0, stream>>>(a);
   return cudaGetLastError();
 }

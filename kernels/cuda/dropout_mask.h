@@ -1,5 +1,5 @@
 #pragma once
-// Dropout masks on a CUDA stream; the CPU's are made in core/model/ops/dropout_mask.cpp.
+// Dropout masks on a CUDA stream; core/model/ops/dropout.cpp makes those of the CPU.
 
 #include <cstdint>
 
@@ -11,12 +11,12 @@ namespace xrun::kernels {
 struct CudaDropoutMask {
   uint64_t key;
   uint64_t limit;  // of 2^32
-  float kept;      // value of an element that stays
+  float kept;      // the value of an element that stays
   float* mask;     // [count] out
   int64_t count;
 };
 
-// Queues the kernel; never synchronises. Returns a cudaError_t, 0 when it was queued.
+// Queues the kernel, never synchronises, and returns a cudaError_t: 0 if it was queued.
 int dropout_mask_cuda(const CudaDropoutMask& a, CUstream_st* stream);
 
 }  // namespace xrun::kernels

@@ -1,5 +1,5 @@
 // One block a row. With s the scaled logits and m = max s, each thread keeps a running
-// (m, sum e^(s - m), sum e^(s - m) (s - m)), and parts merge at the larger of their maxima:
+// (m, sum e^(s - m), sum e^(s - m) (s - m)). Partial sums merge at the larger of their maxima:
 //   with d = m1 - m:  sum = sum1 e^d,  weighted = e^d (weighted1 + d sum1),  and likewise the other.
 // Then lse = m + log sum and entropy = log sum - weighted / sum.
 
@@ -21,7 +21,7 @@ struct Sums {
 };
 
 __device__ Sums shifted(Sums part, float max) {
-  if (part.sum == 0.0f) return {max, 0.0f, 0.0f};  // empty: its maximum is -inf
+  if (part.sum == 0.0f) return {max, 0.0f, 0.0f};  // empty: part.max is -inf
   const float d = part.max - max, factor = expf(d);
   return {max, part.sum * factor, factor * (part.weighted + d * part.sum)};
 }
@@ -46,7 +46,7 @@ __device__ Sums row_sums(const float* z, int64_t columns, float scale) {
   __shared__ Sums parts[kWarps];
   Sums own = {-INFINITY, 0.0f, 0.0f};
   for (int64_t i = threadIdx.x; i < columns; i += kThreads) {
-    const float s = __fmul_rn(z[i], scale);  // as below: no sum is fused with it
+    const float s = __fmul_rn(z[i], scale);  // rounded as below: not fused with a sum
     if (s != -INFINITY) own = merge(own, {s, 1.0f, 0.0f});  // a masked column adds nothing
   }
   own = merge_warp(own);
@@ -91,7 +91,7 @@ __global__ void head_rows_backward_kernel(CudaHeadRowsBackward a) {
     dz[i] = p == 0.0f ? 0.0f : a.scale * p * (lift - c * (d + entropy));
   }
   __syncthreads();
-  if (threadIdx.x != 0) return;  // ids may repeat, and are few
+  if (threadIdx.x != 0) return;  // ids may repeat and are few
   for (int64_t i = 0; i < a.ids; ++i) {
     const int64_t id = a.id[row * a.ids + i];
     if (id >= 0 && id < a.columns) dz[id] += grad[i] * a.scale;

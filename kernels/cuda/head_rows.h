@@ -1,7 +1,7 @@
 #pragma once
 // Log-probabilities of several targets, log-sum-exp and entropy of rows of logits, and the gradient
-// of the logits, on a CUDA stream. The CPU's twin is kernels/cpu/head_rows.h; here the top k are
-// the caller's.
+// of the logits, on a CUDA stream. kernels/cpu/head_rows.h is the CPU's; here the caller finds the
+// top k.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@ struct CUstream_st;
 
 namespace xrun::kernels {
 
-// Below, s = scale * z over a row's first `columns` logits z; the padding behind is not read.
+// Here s = scale * z over the first `columns` logits z of a row; the padding behind is not read.
 struct CudaHeadRows {
   const float* z;  // [rows, width]
   int64_t rows, width, columns;
@@ -28,7 +28,7 @@ struct CudaHeadRowsBackward {
   float* dz;       // [rows, width] out; may be z
   int64_t rows, width, columns;
   float scale;
-  const int64_t* id;  // [rows, ids]; those outside [0, columns) are passed over
+  const int64_t* id;  // [rows, ids]; those outside [0, columns) are skipped
   const float* grad;  // [rows, ids]
   int64_t ids;
   const float* lse;           // [rows]
@@ -37,7 +37,7 @@ struct CudaHeadRowsBackward {
   const float* grad_entropy;  // [rows] or null
 };
 
-// Both queue the kernel and never synchronise. They return a cudaError_t, 0 when it was queued.
+// Both queue the kernel, never synchronise, and return a cudaError_t: 0 if it was queued.
 int head_rows_cuda(const CudaHeadRows& a, CUstream_st* stream);
 int head_rows_backward_cuda(const CudaHeadRowsBackward& a, CUstream_st* stream);
 

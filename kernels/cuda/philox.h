@@ -1,6 +1,6 @@
 #pragma once
-// Philox4x32-10 (Salmon et al. 2011) in a form that device code calls too: the words of
-// core/base/philox.h, which no kernel may include. tests/device/philox_test.cpp holds them equal.
+// Philox4x32-10 (Salmon et al. 2011) for device code: the same words as core/base/philox.h, which
+// kernels may not include. tests/device/philox_test.cpp compares them.
 
 #include <cstdint>
 

@@ -21,7 +21,7 @@ struct MaxSum {
 
 __device__ MaxSum merge(MaxSum a, MaxSum b) {
   const float max = fmaxf(a.max, b.max);
-  // Two empty parts would give inf - inf.
+  // Two empty partial sums would give inf - inf.
   if (max == -INFINITY) return {max, 0.0f};
   return {max, a.sum * expf(a.max - max) + b.sum * expf(b.max - max)};
 }

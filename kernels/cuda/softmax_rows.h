@@ -8,7 +8,7 @@ struct CUstream_st;
 namespace xrun::kernels {
 
 struct CudaSoftmaxRows {
-  float* logits;          // [rows, width] row-major; with keep becomes softmax minus the one-hot
+  float* logits;          // [rows, width] row-major; with keep becomes softmax minus one-hot
   const int64_t* target;  // [rows], in [0, width); another value gives a NaN log-probability
   float* logprob;         // [rows] out: logits[target] - lse
   float* lse;             // [rows] out: log of the sum of exponentials
@@ -16,11 +16,11 @@ struct CudaSoftmaxRows {
   bool keep;  // write the softmax back
 };
 
-// Queues the kernel; never synchronises. Returns a cudaError_t, 0 when it was queued.
+// Both queue the kernel, never synchronise, and return a cudaError_t: 0 if it was queued.
 int softmax_rows_cuda(const CudaSoftmaxRows& a, CUstream_st* stream);
 
-// Rows of logits to softmax minus one-hot, given each row's lse (read) and target. The second
-// computation of rows that were not kept.
+// Turns logits into softmax minus one-hot, given each row's lse and target: recomputes rows that were
+// not kept.
 int softmax_from_lse_cuda(const CudaSoftmaxRows& a, CUstream_st* stream);
 
 }  // namespace xrun::kernels

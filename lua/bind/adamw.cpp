@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/config/config_field.h"
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
@@ -16,33 +17,26 @@
 #include "lua/bind/run_loop.h"
 #include "lua/bind/session.h"
 #include "lua/state/args.h"
-#include "lua/state/field_check.h"
 
 namespace xrun {
 
 namespace {
 
 AdamWOptions read_options(lua_State* L, int i) {
-  const Options table(L, i, {"lr", "schedule", "warmup", "betas", "eps", "weight_decay", "clip"});
-  AdamWOptions options;
-  XRUN_CHECK(table.has("lr"),
+  XRUN_CHECK(Options(L, i).has("lr"),
              "optim.lr is missing; it has no default: write optim = {{ lr = 2e-5 }}");
-  check_fields(to_json(L, i), "optim");
-  options.lr = table.get<double>("lr");
-  options.schedule = schedule_of(table.get<std::string>("schedule", "linear"));
-  options.warmup = table.get<double>("warmup", options.warmup);
-  if (table.has("betas")) {
-    table.push_value("betas");
-    const Json betas = to_json(L, lua_gettop(L));
-    lua_pop(L, 1);
-    XRUN_CHECK(betas.is_array() && betas.size() == 2,
-               "optim.betas: wanted two numbers: {{ 0.9, 0.999 }}");
-    options.beta1 = betas.as_array()[0].as_double();
-    options.beta2 = betas.as_array()[1].as_double();
-  }
-  options.eps = table.get<double>("eps", options.eps);
-  options.weight_decay = table.get<double>("weight_decay", options.weight_decay);
-  options.clip = table.get<double>("clip", options.clip);
+  Json optim = to_json(L, i);
+  check_fields(optim, "optim");
+  add_defaults(optim, "optim");
+  AdamWOptions options;
+  options.lr = optim.at("lr").as_double();
+  options.schedule = schedule_of(optim.at("schedule").as_string());
+  options.warmup = optim.at("warmup").as_double();
+  options.beta1 = optim.at("betas").as_array()[0].as_double();
+  options.beta2 = optim.at("betas").as_array()[1].as_double();
+  options.eps = optim.at("eps").as_double();
+  options.weight_decay = optim.at("weight_decay").as_double();
+  options.clip = optim.at("clip").as_double();
   return options;
 }
 
@@ -60,8 +54,8 @@ int make_adamw(lua_State* L) {
 }
 
 // step(batch, f) or step({ { batch, f, weight = 1 }, ... }).
-std::vector<StepPart> read_parts(lua_State* L, int* next) {
-  std::vector<StepPart> parts;
+std::vector<StepTerm> read_parts(lua_State* L, int* next) {
+  std::vector<StepTerm> parts;
   if (class_of(L, 2) == &class_info<Batch>) {
     parts.push_back({&arg<Batch&>(L, 2, "batch"), lua_objective(L, 3)});
     *next = 4;
@@ -79,7 +73,7 @@ std::vector<StepPart> read_parts(lua_State* L, int* next) {
     lua_rawgeti(L, entry, 1);
     lua_rawgeti(L, entry, 2);
     const std::string name = fmt::format("part {} of the step: ", k);
-    StepPart part{&arg<Batch&>(L, entry + 1, (name + "batch").c_str()),
+    StepTerm part{&arg<Batch&>(L, entry + 1, (name + "batch").c_str()),
                   lua_objective(L, entry + 2, (name + "objective").c_str())};
     lua_getfield(L, entry, "weight");
     if (!lua_isnil(L, -1)) {
@@ -95,10 +89,10 @@ std::vector<StepPart> read_parts(lua_State* L, int* next) {
 
 // Saves the batch of a non-finite loss and reports the file.
 [[noreturn]] void save_and_rethrow(lua_State* L, const NonFiniteLoss& error,
-                                   const std::vector<StepPart>& parts) {
+                                   const std::vector<StepTerm>& parts) {
   const auto& run = session_of(L).run;
   if (run == nullptr) throw Error(error.what());
-  const Batch& batch = *parts.at(static_cast<size_t>(error.part())).batch;
+  const Batch& batch = *parts.at(static_cast<size_t>(error.term())).batch;
   std::vector<const PackedBatch*> packs;
   for (const auto& micro : batch.micros()) packs.push_back(&micro->pack());
   run->throw_with_batch(error, packs, batch.info().row_name);
@@ -119,8 +113,8 @@ void say_skipped(Session& session, const Batch& batch) {
 
 int step(AdamW& adamw, lua_State* L) {
   int next = 0;
-  const std::vector<StepPart> parts = read_parts(L, &next);
-  const Options table(L, next, {"lr"});
+  const std::vector<StepTerm> parts = read_parts(L, &next);
+  const Options table(L, next);
   RunHooks* const hooks = run_hooks(L);
   if (auto taken = hooks == nullptr ? std::nullopt : hooks->before_step(L, parts)) {
     push(L, std::make_shared<MetricTable>(with_prefix(std::move(*taken), "train/")));
@@ -129,9 +123,10 @@ int step(AdamW& adamw, lua_State* L) {
   StepOptions options;
   options.lr = table.find<double>("lr");
   options.poll = [L] { check_interrupt(L); };
+  if (const auto& run = session_of(L).run) run->run().begin_update();
   Metrics values;
   try {
-    values = train_step(parts, adamw, options);
+    values = train_step(parts, &adamw, options);
   } catch (const NonFiniteLoss& error) {
     save_and_rethrow(L, error, parts);
   }
@@ -139,7 +134,7 @@ int step(AdamW& adamw, lua_State* L) {
     say_skipped(session_of(L), *parts.front().batch);
   } else if (const auto& run = session_of(L).run) {
     int64_t tokens = 0;
-    for (const StepPart& part : parts) tokens += part.batch->token_count();
+    for (const StepTerm& part : parts) tokens += part.batch->token_count();
     run->note_update(tokens);
   }
   push(L, std::make_shared<MetricTable>(with_prefix(std::move(values), "train/")));

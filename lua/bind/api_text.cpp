@@ -29,7 +29,8 @@ std::string cell(std::string text) {
 }
 
 std::string field_row(const ConfigField& field) {
-  const std::string otherwise = field.otherwise.is_null() ? "-" : dump_json(field.otherwise);
+  const std::string otherwise =
+      field.default_value.is_null() ? "-" : dump_json(field.default_value);
   return fmt::format("| `{}` | `{}` | {} | {} |\n", field.path, otherwise, cell(wanted_text(field)),
                      cell(field.doc));
 }
@@ -87,7 +88,7 @@ const DocEntry* find_words(const std::string& name) {
   return nullptr;
 }
 
-// "log_sigmoid", "Tensor:log_sigmoid", "xrun.ops.xrun.linear_logprob": the overloads that Lua can
+// "log_sigmoid", "Tensor:log_sigmoid", "xrun.ops.xrun.linear_head": the overloads that Lua can
 // call; "" if it is no operator.
 std::string explain_operator(const std::string& name) {
   const std::string last = name.substr(name.find_last_of(".:") + 1);
@@ -153,7 +154,7 @@ std::string explain(const std::string& name) {
   if (const ConfigField* field = find_config_field(name)) {
     return fmt::format("{}: {}\n  wants {}; default {}\n", field->path, field->doc,
                        wanted_text(*field),
-                       field->otherwise.is_null() ? "none" : dump_json(field->otherwise));
+                       field->default_value.is_null() ? "none" : dump_json(field->default_value));
   }
   const DocEntry* entry = find_words(name);
   if (entry != nullptr && entry->kind == DocKind::kClass) {

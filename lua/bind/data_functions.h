@@ -10,7 +10,7 @@
 
 #include "core/base/json.h"
 #include "core/data/packs/data_options.h"
-#include "core/data/rows/row_transform.h"
+#include "core/data/rows/row.h"
 #include "core/text/chat/chat_template.h"
 #include "lua/state/worker_function.h"
 

@@ -1,6 +1,7 @@
 // xrun.preference, xrun.chat, ...: rows through template, tokenizer and cache, and their splits.
 
 #include "core/base/error.h"
+#include "core/config/config_field.h"
 #include "core/data/cache/row_columns.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/policy.h"
@@ -10,7 +11,6 @@
 #include "lua/bind/set_opening.h"
 #include "lua/state/args.h"
 #include "lua/state/doc.h"
-#include "lua/state/field_check.h"
 
 namespace xrun {
 
@@ -34,10 +34,7 @@ int open_rows(lua_State* L) {
   const Json data = to_json(L, 1);
   const auto policy = arg<std::shared_ptr<Policy>>(L, 2, "policy");
   refuse_source_options(L, 3);
-  const Options known(
-      L, 3,
-      {"template", "max_length", "over_length", "train_on", "strict", "max_bad", "laws", "mixture",
-       "seed", "shuffle", "end_of_text", "template_kwargs", "filter", "map"});
+  const Options known(L, 3);
   const DataFunctions functions = read_data_functions(L, 3);
   const Json options = plain_options(L, 3);
   for (const auto& [name, value] : options.as_object()) check_fields(value, name);
@@ -62,7 +59,7 @@ std::shared_ptr<DataHandle> open_valid(const DataHandle& self, lua_State* L, con
 
 // split{ fraction, by } cuts rows off; split{ data } opens another set by the same settings.
 int split_set(DataHandle& self, lua_State* L) {
-  const Options options(L, 2, {"fraction", "every", "by", "data"});
+  const Options options(L, 2);
   const Json valid = lua_istable(L, 2) ? to_json(L, 2) : Json::object();
   check_fields(valid, "valid");
   const Json* data = valid.find("data");
@@ -108,14 +105,14 @@ int verify_caches(DataHandle& self, lua_State*) {
 }
 
 int row_place(DataHandle& self, lua_State* L) {
-  push(L, self.set.place(self.set.unit(arg<int64_t>(L, 2, "i"))));
+  push(L, self.set.location(self.set.unit(arg<int64_t>(L, 2, "i"))));
   return 1;
 }
 
 // The i-th row as its cache holds it.
 int row_of(DataHandle& self, lua_State* L) {
   const int64_t row = self.set.unit(arg<int64_t>(L, 2, "i"));
-  Json table(Json::Object{{"place", self.set.place(row)}, {"weight", self.set.weight(row)}});
+  Json table(Json::Object{{"place", self.set.location(row)}, {"weight", self.set.weight(row)}});
   const std::vector<std::string> names = stream_names(self.set.kind());
   for (size_t s = 0; s < names.size(); ++s) {
     const TokenStream tokens = self.set.stream(row, s);
@@ -132,20 +129,28 @@ int row_of(DataHandle& self, lua_State* L) {
   return 1;
 }
 
-constexpr const char* kOptionsDoc =
-    "The third argument of xrun.chat and the other readers. template, max_length, "
-    "over_length, "
-    "train_on, strict, max_bad, laws, mixture, seed, shuffle and end_of_text stand in place of the "
-    "configuration's. template_kwargs = { enable_thinking = false } gives the template arguments "
-    "for every row, below the row's own. filter = function(row) -> boolean, map = function(row) -> "
-    "row and template = function(t, messages, kwargs) run on worker threads and see their "
-    "arguments "
-    "alone; a table gives one a source: map = { [2] = f }.";
+std::string options_doc() {
+  return fmt::format(
+      "The third argument of xrun.chat and its like. {} stand in place of the configuration's. "
+      "template_kwargs = {{ enable_thinking = false }} gives the template arguments for every row, "
+      "below the row's own. filter = function(row) -> boolean, map = function(row) -> row and "
+      "template = function(t, messages, kwargs) run on worker threads and see their arguments "
+      "alone; a table gives one a source: map = {{ [2] = f }}.",
+      fmt::join(data_set_field_names(), ", "));
+}
+
+std::vector<std::string> option_names() {
+  std::vector<std::string> names = data_set_field_names();
+  for (const char* own : {"template_kwargs", "filter", "map"}) names.emplace_back(own);
+  return names;
+}
 
 template <RowKind kind>
 void add_reader(LuaState& state, const char* doc) {
   state.function(row_kind_name(kind),
-                 {{"data", "string|table"}, {"policy", "Policy"}, {"options?", "table"}},
+                 {{"data", "string|table"},
+                  {"policy", "Policy"},
+                  {"options?", "DataSetOptions", option_names()}},
                  {"DataSet"}, std::string(doc) + " Options: DataSetOptions.", open_rows<kind>);
 }
 
@@ -175,7 +180,7 @@ void add_class(LuaState& state) {
 }  // namespace
 
 void open_data_sets(LuaState& state) {
-  register_doc({.name = "DataSetOptions", .kind = DocKind::kClass, .doc = kOptionsDoc});
+  register_doc({.name = "DataSetOptions", .kind = DocKind::kClass, .doc = options_doc()});
   add_class(state);
   add_reader<RowKind::kPreference>(
       state, "Opens preference rows: renders, tokenises and caches both sides for the policy.");

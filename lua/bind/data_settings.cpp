@@ -1,10 +1,12 @@
 #include "lua/bind/data_settings.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
+#include "core/config/config_field.h"
 #include "core/data/packs/mixture.h"
 #include "core/data/rows/row_encoder.h"
 #include "lua/bind/data_handle.h"
-#include "lua/state/field_check.h"
 #include "lua/bind/recipe.h"
 
 namespace xrun {
@@ -37,7 +39,7 @@ DataSource read_source(const Json& entry) {
 Json option_or_config(const Json& options, lua_State* L, const char* name) {
   if (const Json* value = options.find(name)) return *value;
   const Json* value = recipe_context(L).config.find(name);
-  return value == nullptr ? Json() : *value;
+  return value == nullptr ? default_value(name) : *value;
 }
 
 std::vector<DataSource> read_data_sources(const Json& data) {
@@ -111,17 +113,15 @@ DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, c
   RowSettings& settings = result.settings;
   const auto value = [&](const char* name) { return option_or_config(options, L, name); };
   if (const Json v = value("max_length"); !v.is_null()) settings.max_length = v.as_int();
-  if (const Json v = value("over_length"); v.is_string()) {
-    settings.over_length = parse_over_length(v.as_string());
-  }
+  settings.over_length = parse_over_length(value("over_length").as_string());
   // "assistant" is the default of conversations; text and tokens have all.
   if (const Json v = value("train_on"); v.is_string()) {
     settings.train_on = parse_train_on(v.as_string());
     settings.train_on_given = true;
   }
-  if (const Json v = value("end_of_text"); v.is_bool()) settings.end_of_text = v.as_bool();
-  if (const Json v = value("strict"); v.is_bool()) result.strict = v.as_bool();
-  if (const Json v = value("max_bad"); v.is_number()) result.max_bad = v.as_double();
+  settings.end_of_text = value("end_of_text").as_bool();
+  result.strict = value("strict").as_bool();
+  result.max_bad = value("max_bad").as_double();
   if (const Json v = value("laws"); v.is_object()) {
     for (const auto& [law, on] : v.as_object()) {
       if (!on.as_bool()) result.disabled_laws.push_back(law);
@@ -134,6 +134,21 @@ DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, c
   // Windows cut documents themselves; what is longer than max_length is no fault.
   if (cuts_windows(kind, config_sizes(L))) settings.max_length = kNoLimit;
   return result;
+}
+
+BatchSizes config_sizes(lua_State* L) {
+  BatchSizes sizes;
+  sizes.tokens = config_whole(L, "batch.tokens");
+  sizes.max_tokens = config_whole(L, "batch.max_tokens");
+  return sizes;
+}
+
+bool cuts_windows(RowKind kind, const BatchSizes& sizes) {
+  return sizes.tokens > 0 && (kind == RowKind::kText || kind == RowKind::kTokens);
+}
+
+DataSet windows_of(const DataHandle& data, const BatchSizes& sizes) {
+  return data.set.in_windows(std::min({data.max_length, sizes.tokens, sizes.max_tokens}));
 }
 
 }  // namespace xrun

@@ -2,18 +2,18 @@
 
 #include "lua/bind/editor_stubs.h"
 
-#include <algorithm>
-#include <fmt/core.h>
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <map>
 #include <set>
 
+#include "core/base/json.h"
 #include "core/config/config_field.h"
 #include "core/config/lua_words.h"
 #include "lua/tensor/op_table.h"
 
 namespace xrun {
-
 namespace {
 
 // The elements of valid.data are those of data.
@@ -50,11 +50,13 @@ std::string field_line(const ConfigField& field, const std::string& name, bool a
                        const std::string& root) {
   return fmt::format(
       "---@field {}{} {} {}{}\n", name, always ? "" : "?", type_of(field, root), field.doc,
-      field.otherwise.is_null() ? "" : fmt::format(" Default {}.", dump_json(field.otherwise)));
+      field.default_value.is_null() ? ""
+                                    : fmt::format(" Default {}.", dump_json(field.default_value)));
 }
 
-}  // namespace
-
+// xrun.Config and a class for each table in it, as a recipe writes them, with nearly every field
+// optional; and xrun.Resolved and its tables, as xrun.config returns them, where fields with a
+// default are always there.
 std::string config_stubs() {
   std::map<std::string, std::string> given, resolved;  // fields by the class that has them
   for (const ConfigField& field : config_fields()) {
@@ -63,8 +65,8 @@ std::string config_stubs() {
     std::string owner = dot == std::string::npos ? "" : "." + field.path.substr(0, dot);
     if (owner.ends_with("[]")) owner.resize(owner.size() - 2);
     given[owner] += field_line(field, name, field.required && !owner.empty(), "xrun.Config");
-    // A required key that is missing is an error when it is read, so it is never nil.
-    const bool always = field.required || !field.otherwise.is_null();
+    // What is required and not given is an error where it is read, so it is never nil.
+    const bool always = field.required || !field.default_value.is_null();
     resolved[owner] += field_line(field, name, always, "xrun.Resolved");
   }
   const std::string own = "---@field [string] any The recipe's own keys.\n";
@@ -78,8 +80,6 @@ std::string config_stubs() {
   }
   return out;
 }
-
-namespace {
 
 class Stubs {
  public:
@@ -127,7 +127,9 @@ class Stubs {
     for (const LuaParameter& one : entry.parameters) {
       names += (names.empty() ? "" : ", ") + one.name;
       out += fmt::format("---@param {}{} {}{}\n", one.name, one.optional ? "?" : "", one.type,
-                         one.keys.empty() ? "" : fmt::format(" {}", fmt::join(one.keys, ", ")));
+                         one.type != "table" || one.keys.empty()
+                             ? ""
+                             : fmt::format(" {}", fmt::join(one.keys, ", ")));
     }
     for (const LuaResult& one : entry.results) out += result_line(one);
     return out + fmt::format("function {}({}) end\n", entry.name, names);

@@ -8,7 +8,6 @@
 #include "core/model/device_memory.h"
 #include "core/model/memory_limit.h"
 #include "core/train/adamw.h"
-#include "core/train/logprob_column.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/scorer.h"
@@ -154,7 +153,7 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
 
 // True if a column has the values of a loop's units; of more than some thousands an even sample is
 // checked. Step 0 reads none while the policy still answers itself.
-bool has_steps(const LogprobColumn& column, const StepLoop& loop, const StepSource& source,
+bool has_steps(const Sidecar& column, const StepLoop& loop, const StepSource& source,
                int64_t first) {
   const DataSet& set = source.data->set;
   if (set.window_length() > 0) return false;  // a row may lie in several windows
@@ -178,7 +177,8 @@ bool needs_no_twin(Reference& reference, const StepLoop& loop) {
   if (!reference.policy()->loaded()) return false;  // what names its column is not known yet
   int64_t known = 0;
   for (const StepSource& source : loop.sources) {
-    const LogprobColumn* column = reference.known_column(source.data->set.fingerprint());
+    const Sidecar* column =
+        reference.known_column(source.data->set.fingerprint(), loop.max_tokens);
     if (column == nullptr) continue;
     if (!has_steps(*column, loop, source, first)) return false;
     ++known;

@@ -4,6 +4,7 @@
 #include <ATen/ops/matmul.h>
 
 #include "core/base/error.h"
+#include "core/config/config_field.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/model_registry.h"
 #include "core/model/weights/weight_check.h"
@@ -13,12 +14,11 @@
 #include "core/train/policy_head.h"
 #include "core/train/reference.h"
 #include "lua/bind/data_settings.h"
-#include "lua/bind/compute_type.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
+#include "lua/bind/type_settings.h"
 #include "lua/bind/view.h"
 #include "lua/state/args.h"
-#include "lua/state/field_check.h"
 
 namespace xrun {
 
@@ -43,7 +43,7 @@ void set_field(lua_State* L, const char* name, const at::Tensor& value) {
 // `head` is policy_head or reference_head of a view with targets, or of a batch.
 template <typename Head>
 int push_head(lua_State* L, const Head& head) {
-  const Options given(L, 3, {"entropy", "lse", "top_k", "temperature", "columns", "targets"});
+  const Options given(L, 3);
   const HeadOptions options = read_head_options(given);
   const auto targets = given.find<at::Tensor>("targets");
   HeadResult result;
@@ -75,39 +75,39 @@ int push_reference_head(Reference& reference, lua_State* L) {
 namespace {
 
 double balance_weight(lua_State* L) {
-  const Json* moe = recipe_context(L).config.find("moe");
-  const Json* value = moe == nullptr ? nullptr : moe->find("aux");
-  return value == nullptr || value->is_null() ? 0.0 : value->as_double();
+  const Json* weight = recipe_context(L).config.find("moe.aux");
+  return (weight == nullptr ? default_value("moe.aux") : *weight).as_double();
 }
 
-std::optional<AdapterOptions> read_lora(const Json& lora) {
+std::optional<AdapterOptions> read_lora(Json lora) {
   if (lora.is_null()) return std::nullopt;
   check_fields(lora, "lora");
+  add_defaults(lora, "lora");
   AdapterOptions options;
-  if (const Json* rank = lora.find("rank")) options.rank = rank->as_int();
-  if (const Json* alpha = lora.find("alpha")) options.alpha = alpha->as_double();
-  if (const Json* dropout = lora.find("dropout")) options.dropout = dropout->as_double();
-  if (const Json* rslora = lora.find("rslora")) options.by_root = rslora->as_bool();
-  if (const Json* zero = lora.find("zero")) options.zero_a = zero->as_string() == "a";
-  if (const Json* targets = lora.find("targets")) {
-    options.targets.clear();
-    for (const Json& target : targets->as_array()) options.targets.push_back(target.as_string());
+  options.rank = lora.at("rank").as_int();
+  options.alpha = lora.at("alpha").as_double();
+  options.dropout = lora.at("dropout").as_double();
+  options.by_root = lora.at("rslora").as_bool();
+  options.zero_a = lora.at("zero").as_string() == "a";
+  options.targets.clear();
+  for (const Json& target : lora.at("targets").as_array()) {
+    options.targets.push_back(target.as_string());
   }
   return options;
 }
 
 int open_policy(lua_State* L) {
   const std::string name = arg<std::string>(L, 1, "model");
-  const Options given(L, 2, {"lora", "recompute"});
+  const Options given(L, 2);
   const Json table = lua_istable(L, 2) ? to_json(L, 2) : Json::object();
   Console& console = *session_of(L).console;
   const auto dir = resolve_model(name, [&](const std::string& text) { console.say(text); });
   PolicyOptions options;
   options.dtype = read_dtype(L);
   options.device = recipe_device(recipe_context(L).options);
-  options.head_mb = config_whole(L, "head_mb", options.head_mb);
+  options.head_mb = config_whole(L, "head_mb");
   options.moe_aux = balance_weight(L);
-  options.seed = static_cast<uint64_t>(config_whole(L, "seed", 0));
+  options.seed = static_cast<uint64_t>(config_whole(L, "seed"));
   options.lora = read_lora(option_or_config(table, L, "lora"));
   const Json recompute = option_or_config(table, L, "recompute");
   if (!recompute.is_null()) {

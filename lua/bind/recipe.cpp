@@ -9,8 +9,9 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
-#include "lua/state/args.h"
+#include "core/config/config_field.h"
 #include "lua/bind/modules.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 namespace {
@@ -86,7 +87,7 @@ Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modu
   for (OpenModule open : modules) open(*state_);
   open_require(*state_);
   open_strict_globals(*state_);
-  seed_recipe(*state_, static_cast<uint64_t>(config_whole(L, "seed", 0)), 0, 0);
+  seed_recipe(*state_, static_cast<uint64_t>(config_whole(L, "seed")), 0, 0);
 
   start_thread();
 }
@@ -126,7 +127,7 @@ void Recipe::restart(const std::string& text) {
   start_thread();
   started_ = done_ = false;
   failure_ = nullptr;
-  seed_recipe(*state_, static_cast<uint64_t>(config_whole(L, "seed", 0)), 0, 0);
+  seed_recipe(*state_, static_cast<uint64_t>(config_whole(L, "seed")), 0, 0);
 }
 
 Recipe::~Recipe() = default;
@@ -171,9 +172,10 @@ c10::Device recipe_device(const RecipeOptions& options) {
   return c10::Device(options.device == "cpu" ? options.device : options.device + ":0");
 }
 
-int64_t config_whole(lua_State* L, const char* path, int64_t otherwise) {
+int64_t config_whole(lua_State* L, const char* path) {
   const Json* value = recipe_context(L).config.find(path);
-  return value == nullptr || value->is_null() ? otherwise : value->as_int();
+  const Json number = value == nullptr ? default_value(path) : *value;
+  return number.is_null() ? 0 : number.as_int();
 }
 
 void seed_recipe(LuaState& state, uint64_t seed, int64_t moment, int64_t part) {

@@ -117,8 +117,9 @@ void set_up_torch(int threads);
 // The device that the command line names, the first of its kind.
 c10::Device recipe_device(const RecipeOptions& options);
 
-// A whole number of the resolved configuration ("save.every"), or `otherwise` if it is absent.
-int64_t config_whole(lua_State* L, const char* path, int64_t otherwise);
+// A whole number of the resolved configuration ("save.every"); the field's default where there is
+// no configuration, 0 if the field has none.
+int64_t config_whole(lua_State* L, const char* path);
 
 // Seeds what a recipe draws itself, ATen's generator and math.random, from (seed, moment, part).
 // Moment 0 is the recipe's first line.

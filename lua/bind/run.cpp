@@ -6,11 +6,11 @@
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
-#include "lua/bind/compute_type.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/run_hooks.h"
 #include "lua/bind/run_loop.h"
+#include "lua/bind/type_settings.h"
 #include "lua/state/args.h"
 
 namespace xrun {
@@ -101,8 +101,8 @@ void fill_state(lua_State* L, int i, const Json& saved) {
 
 RunSettings read_settings(lua_State* L) {
   RunSettings settings;
-  settings.save_every = config_whole(L, "save.every", settings.save_every);
-  settings.save_keep = config_whole(L, "save.keep", settings.save_keep);
+  settings.save_every = config_whole(L, "save.every");
+  settings.save_keep = config_whole(L, "save.keep");
   settings.steps_limit = recipe_context(L).options.steps.value_or(-1);
   settings.saves = recipe_context(L).options.purpose != RecipePurpose::kPreview;
   return settings;
@@ -147,7 +147,7 @@ int make_run(lua_State* L) {
   keep_dtype(L, dir);
   keep_measured(L, dir);
   auto loop = std::make_shared<RunLoop>(
-      session, recipe_context(L).options.recipe, config_whole(L, "seed", 0),
+      session, recipe_context(L).options.recipe, config_whole(L, "seed"),
       std::make_unique<Run>(std::move(dir), read_settings(L), std::move(saved)),
       std::move(models.policies));
   loop->optimizers = std::move(models.optimizers);
@@ -201,7 +201,7 @@ void open_run(LuaState& state) {
   Class<StepLoop>(state, "StepLoop", "The state of `for step, batch in run:steps(...)`.");
   Class<RunLoop>(state, "Run", "A run: its loops, metrics, checkpoints and exports.")
       .method(
-          "steps", {{"data", "DataSet|table"}, {"batch", "xrun.Config.batch"}},
+          "steps", {{"data", "DataSet|table"}, {"batch", "xrun.Config.batch", {"steps", "epochs"}}},
           {"fun(): integer, Batch"},
           "The training loop: batches of the shuffled stream; cfg.batch, or a table like it, is "
           "{ pairs, max_tokens } and may override steps and epochs. A list of sets gives a "
@@ -221,17 +221,21 @@ void open_run(LuaState& state) {
               "Loss and metrics over every row of a set, each weighted once, without gradient; "
               "valid/loss, or valid/<name>/loss.",
               run_evaluate)
-      .method(
-          "sample",
-          {{"policy", "Policy"}, {"set", "DataSet"}, {"shown?", "integer"}, {"options?", "table"}},
-          {"Metrics"},
-          "Samples an answer to every prompt of a set; prints the first `shown` (3) beside the "
-          "run's earliest answers and writes all of them to samples/. Options: max_tokens (128; 0 "
-          "makes none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a "
-          "text or a list of texts that end an answer, and score: a function of a sample "
-          "{ text, length, finish, prompt_text, extra columns }, or the name of an extra column, "
-          "which scores 1 if the answer contains its value as whole words, in either case.",
-          run_sample)
+      .method("sample",
+              {{"policy", "Policy"},
+               {"set", "DataSet"},
+               {"shown?", "integer"},
+               {"options?",
+                "table",
+                {"max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "score"}}},
+              {"Metrics"},
+              "Samples an answer to every prompt of a set; prints the first `shown` (3) beside the run's "
+              "earliest answers and writes all to samples/. Options: max_tokens (128; 0 makes "
+              "none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a text "
+              "or a list of texts that end an answer, and score: a function of a sample "
+              "{ text, length, finish, prompt_text, extra columns }, or the name of an extra column, "
+              "which scores 1 if the answer contains its value as whole words, in either case.",
+              run_sample)
       .method(
           "export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},
           "Writes the policy alone as a Hugging Face folder, a scorer as a sequence classifier "

@@ -9,15 +9,13 @@
 #include "core/base/suggest.h"
 #include "core/console/terminal/progress.h"
 #include "core/model/model.h"
-#include "core/rollout/answer_match.h"
-#include "core/rollout/stop_text.h"
+#include "core/rollout/answer_text.h"
 #include "core/train/evaluate.h"
-#include "core/train/random_scope.h"
-#include "lua/state/args.h"
-#include "lua/bind/data_handle.h"
-#include "lua/bind/samples.h"
+#include "lua/bind/data_settings.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
+#include "lua/bind/samples.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 
@@ -59,7 +57,7 @@ int push_measured(RunLoop& loop, lua_State* L, const std::string& what, const Me
   const std::vector<PackedBatch> packs = set.pack(error.rows(), longest);
   std::vector<const PackedBatch*> views;
   for (const PackedBatch& pack : packs) views.push_back(&pack);
-  run.throw_with_batch(error, views, [&](int64_t row) { return set.place(row); });
+  run.throw_with_batch(error, views, [&](int64_t row) { return set.location(row); });
 }
 
 // The argument of run:sample's score function.
@@ -105,7 +103,7 @@ double score_of(lua_State* L, const SampleSettings& settings, const Sample& samp
 // reported.
 bool keeps(RunLoop& run, const DataHandle& data, const std::string& column) {
   std::vector<std::string> kept;
-  for (const DataSet::Kept& one : data.set.kept_columns()) kept.push_back(one.name);
+  for (const ExtraColumn& one : data.set.extra_columns()) kept.push_back(one.name);
   if (std::find(kept.begin(), kept.end(), column) != kept.end()) return true;
   run.session().console->say(fmt::format(
       "{}: answers are not scored; no row has the column \"{}\" that `score` names, or `keep` of "
@@ -140,8 +138,7 @@ GenerateOptions read_generation(const Options& options, uint64_t seed) {
 SampleSettings read_sample_settings(RunLoop& run, lua_State* L, const DataHandle& data) {
   SampleSettings settings;
   settings.shown = std::max<int64_t>(opt_arg<int64_t>(L, 4, "shown").value_or(3), 0);
-  const Options options(
-      L, 5, {"max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "score"});
+  const Options options(L, 5);
   settings.text.generate = read_generation(options, run.seed());
   if (is_text(L, options, "stop")) {
     settings.text.stop = {options.get<std::string>("stop")};
@@ -204,7 +201,7 @@ Metrics measure(RunLoop& run, lua_State* L, const DataHandle& data, const Object
   options.seed = run.seed();
   options.step = run.run().step();
   options.number = number;
-  options.kept = data.kept.get();
+  options.extra = data.extra.get();
   options.device = run.device();
   const BatchSizes sizes = run.sizes().value_or(config_sizes(L));
   const DataSet set = cuts_windows(data.set.kind(), sizes) ? windows_of(data, sizes) : data.set;
@@ -224,7 +221,7 @@ void say_unmeasured(RunLoop& run, const DataHandle& data, const std::string& pre
       "{}: nothing was measured, no metrics: no trained token of its {} row{} ({}{}) has a weight "
       "above 0; prompts without answers, labels of -100 and rows of weight 0 are not trained",
       prefix.substr(0, prefix.size() - 1), count_text(rows), rows == 1 ? "" : "s",
-      data.set.place(data.set.unit(0)), rows == 1 ? "" : ", ..."));
+      data.set.location(data.set.unit(0)), rows == 1 ? "" : ", ..."));
 }
 
 }  // namespace

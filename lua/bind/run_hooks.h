@@ -27,7 +27,7 @@ class RunHooks {
 
   // Called by adamw:step, whose arguments are on the stack of L. Returns the metrics of a step that
   // was taken in its place, or nothing to let it update.
-  virtual std::optional<Metrics> before_step(lua_State* L, const std::vector<StepPart>& parts) = 0;
+  virtual std::optional<Metrics> before_step(lua_State* L, const std::vector<StepTerm>& parts) = 0;
 
   // Called when adamw:step, run:evaluate or run:sample failed; `failure` is null if Ctrl-C stopped
   // it. Returns true to suspend the recipe at the call, which is made again when it is resumed.

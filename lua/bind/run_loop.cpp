@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/console/terminal/summary.h"
 #include "core/run/signals.h"
@@ -16,7 +17,7 @@ constexpr const char* kStopping = "\nstopping; another Ctrl-C stops at once, wit
 constexpr const char* kStoppingStep =
     "\nstopping after this step; another Ctrl-C stops at once, without saving\n";
 
-std::shared_ptr<Batch> next_batch(const StepSource& source, const Body& body, int64_t max_tokens,
+std::shared_ptr<Batch> next_batch(const StepSource& source, const LoopBody& body, int64_t max_tokens,
                                   c10::Device device) {
   const DataHandle& data = *source.data;
   BatchInfo info;
@@ -26,7 +27,7 @@ std::shared_ptr<Batch> next_batch(const StepSource& source, const Body& body, in
   info.seed = source.plan.seed;
   info.max_length = data.max_length;
   info.device = device;
-  return data_batch(data.set, *data.kept, data.set.step_units(source.plan, body.phase_step),
+  return data_batch(data.set, *data.extra, data.set.step_units(source.plan, body.phase_step),
                     max_tokens, std::move(info));
 }
 
@@ -146,16 +147,16 @@ void RunLoop::pass(StepLoop& loop) {
   loop.begun = true;
 }
 
-std::optional<Body> RunLoop::upcoming(const StepLoop& loop) const {
+std::optional<LoopBody> RunLoop::upcoming(const StepLoop& loop) const {
   if (loop.passed) return std::nullopt;
   if (loop.begun) return run_->upcoming();
   if (loop.steps == 0) return std::nullopt;
-  return Body{loop.first_step, 0, loop.steps};
+  return LoopBody{loop.first_step, 0, loop.steps};
 }
 
 namespace {
 
-Body body_at(const StepLoop& loop, int64_t step) {
+LoopBody body_at(const StepLoop& loop, int64_t step) {
   XRUN_CHECK(step >= loop.first_step && step < loop.first_step + loop.steps,
              "step {} is beyond the data: this loop has {}", step,
              loop.steps == 0 ? "no steps"
@@ -167,7 +168,7 @@ Body body_at(const StepLoop& loop, int64_t step) {
 }  // namespace
 
 std::vector<PackedBatch> RunLoop::packs(const StepLoop& loop, int64_t step, size_t source) const {
-  const Body body = body_at(loop, step);
+  const LoopBody body = body_at(loop, step);
   const StepSource& from = loop.sources.at(source);
   const DataSet& set = from.data->set;
   return set.pack(set.step_units(from.plan, body.phase_step), loop.max_tokens);
@@ -178,9 +179,10 @@ std::shared_ptr<Batch> RunLoop::make_batch(const StepLoop& loop, int64_t step,
   return next_batch(loop.sources.at(source), body_at(loop, step), loop.max_tokens, device());
 }
 
-std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
+std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
   settle(loop, state);
-  const std::optional<Body> body = run_->begin_body(state);
+  const std::optional<LoopBody> body = run_->begin_body(state);
+  report_body_copy();
   // A preview saves nothing and has its own text.
   if (!session_.previews()) set_stopping_text(body ? kStoppingStep : kStopping);
   if (!body) {
@@ -195,6 +197,15 @@ std::optional<Body> RunLoop::next(StepLoop& loop, const Json& state) {
     source.batch = next_batch(source, *body, loop.max_tokens, device());
   }
   return body;
+}
+
+void RunLoop::report_body_copy() {
+  if (copy_reported_ || run_->body_copy_bytes() == 0) return;
+  copy_reported_ = true;
+  session_.console->print(fmt::format(
+      "the bodies of this loop make several updates: each begins with a copy of what the run saves "
+      "({} of the host's memory), which an error inside it restores",
+      format_bytes(static_cast<double>(run_->body_copy_bytes()))));
 }
 
 void RunLoop::show_progress(int64_t done, int64_t total) {

@@ -15,10 +15,12 @@
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 #include "lua/bind/data_handle.h"
-#include "lua/state/lua_state.h"
+#include "lua/bind/data_settings.h"
+#include "lua/bind/data_settings.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/metrics.h"
 #include "lua/bind/session.h"
+#include "lua/state/lua_state.h"
 
 namespace xrun {
 
@@ -78,9 +80,9 @@ class RunLoop {
   bool settle(StepLoop& loop, const Json& state);
   // Ends the body before and returns the next one, with a batch of each set; nothing at the end of the
   // loop.
-  std::optional<Body> next(StepLoop& loop, const Json& state);
+  std::optional<LoopBody> next(StepLoop& loop, const Json& state);
   // The body that next() would return, also for a loop that has not begun; nothing at its end.
-  std::optional<Body> upcoming(const StepLoop& loop) const;
+  std::optional<LoopBody> upcoming(const StepLoop& loop) const;
   // Ends a loop between two bodies for good; the remaining bodies do not run.
   void pass(StepLoop& loop);
   // Returns the packs of a source that step `step` of the run would train: a pure function of the
@@ -122,6 +124,7 @@ class RunLoop {
   void check_disk(const StepLoop& loop) const;
   void load_weights();
   void measure_memory();
+  void report_body_copy();
   void show_progress(int64_t done, int64_t total);
   void show_evaluation(const Metrics& metrics, const std::string& loss);
 
@@ -137,6 +140,7 @@ class RunLoop {
   size_t ledger_sources_ = 0;       // of this process that ledger.json has
   const StepLoop* open_ = nullptr;  // the loop of the last body
   int64_t body_tokens_ = 0;
+  bool copy_reported_ = false;
   int64_t evaluated_step_ = -1, evaluations_ = 0;
   Metrics last_train_;
   std::optional<MemoryReport> memory_, fullest_;  // of the latest loop, and of the fullest one

@@ -6,7 +6,7 @@
 #include "core/base/count_text.h"
 #include "core/console/terminal/summary.h"
 #include "core/model/weights/hf_config.h"
-#include "core/run/disk_space.h"
+#include "core/run/machine.h"
 #include "core/train/adamw.h"
 #include "lua/bind/run_loop.h"
 

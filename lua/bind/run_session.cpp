@@ -13,7 +13,7 @@
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
 #include "core/console/terminal/shown_text.h"
-#include "core/run/kept_profile.h"
+#include "core/run/record/run_record.h"
 #include "core/run/signals.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/run_loop.h"
@@ -131,7 +131,7 @@ Json whole_profile(const LineProfile& profile, const RunDir& dir, const std::fil
   Json now = profile.to_json();
   if (!dir.resuming() || !path_exists(file)) return now;
   try {
-    return joined_profiles(read_json(file.string()), now);
+    return add_profiles(read_json(file.string()), now);
   } catch (const Error& error) {
     console.say(fmt::format("{}: {}; the profile starts over", file.string(), error.what()));
     return now;

@@ -7,7 +7,6 @@
 #include "lua/bind/run_hooks.h"
 #include "lua/bind/run_loop.h"
 #include "lua/state/args.h"
-#include "lua/state/field_check.h"
 
 namespace xrun {
 
@@ -57,7 +56,8 @@ int end_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
 // Opens the next body. One batch a set.
 int next_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
   RunLoop& run = *session_of(L).run;
-  const std::optional<Body> body = loop->passed ? std::nullopt : run.next(*loop, run.read_state());
+  const std::optional<LoopBody> body =
+      loop->passed ? std::nullopt : run.next(*loop, run.read_state());
   // Part 1 is what follows the loop: whether its bodies ran or were skipped by a resume.
   run.seed_random(L, body ? 0 : 1);
   if (!body) {
@@ -98,8 +98,8 @@ void push_iterator(lua_State* L) {
 // Steps of a loop by `steps` or `epochs`, the loop's own or the configuration's.
 void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
   StepSource& first = loop.sources.front();
-  first.plan.epochs = batch.get<int64_t>("epochs", config_whole(L, "epochs", 1));
-  const int64_t limit = batch.get<int64_t>("steps", config_whole(L, "steps", 0));
+  first.plan.epochs = batch.get<int64_t>("epochs", config_whole(L, "epochs"));
+  const int64_t limit = batch.get<int64_t>("steps", config_whole(L, "steps"));
   if (limit > 0) {
     first.plan.epochs = 0;
     const std::string origin = recipe_context(L).config.origin("epochs");
@@ -205,12 +205,11 @@ void leave_broken_loop(RunLoop& run, lua_State* L) {
 int run_steps(RunLoop& run, lua_State* L) {
   auto loop = std::make_shared<StepLoop>();
   read_sources(L, *loop);
-  const Options batch(L, 3,
-                      {"pairs", "sequences", "prompts", "tokens", "max_tokens", "steps", "epochs"});
+  const Options batch(L, 3);
   if (lua_istable(L, 3)) check_batch_fields(to_json(L, 3));
   BatchSizes sizes;
-  sizes.tokens = batch.get<int64_t>("tokens", sizes.tokens);
-  sizes.max_tokens = batch.get<int64_t>("max_tokens", sizes.max_tokens);
+  sizes.tokens = batch.get<int64_t>("tokens", 0);
+  sizes.max_tokens = batch.get<int64_t>("max_tokens", default_value("batch.max_tokens").as_int());
   run.set_sizes(sizes);
   loop->max_tokens = sizes.max_tokens;
   read_all_units(L, batch, sizes, *loop);

@@ -13,7 +13,7 @@
 #include "core/run/checkpoint.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/policy.h"
-#include "lua/bind/compute_type.h"
+#include "lua/bind/type_settings.h"
 #include "lua/bind/session.h"
 
 namespace xrun {
@@ -22,11 +22,11 @@ namespace {
 
 constexpr size_t kShownBytes = 300;  // of one answer; the file has all of it
 
-Json kept_columns(const DataSet& set, int64_t row) {
+Json extra_columns(const DataSet& set, int64_t row) {
   Json kept = Json::object();
-  for (const DataSet::Kept& column : set.kept_columns()) {
-    kept.set(column.name, column.is_number ? Json(set.kept_number(row, column.name))
-                                           : Json(set.kept_string(row, column.name)));
+  for (const ExtraColumn& column : set.extra_columns()) {
+    kept.set(column.name, column.is_number ? Json(set.extra_number(row, column.name))
+                                           : Json(set.extra_string(row, column.name)));
   }
   return kept;
 }
@@ -88,7 +88,7 @@ std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, con
     const int64_t row = data.set.unit(static_cast<int64_t>(i));
     samples.push_back({row, tokenizer.decode(prompts[i], true), answers[i].text,
                        static_cast<int64_t>(answers[i].generation.ids.size()), answers[i].reason,
-                       kept_columns(data.set, row)});
+                       extra_columns(data.set, row)});
   }
   return samples;
 }

@@ -97,7 +97,7 @@ std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
                  policy, name});
   result->options = options;
   result->functions = functions;
-  result->kept = std::make_shared<const KeptColumns>(result->set);
+  result->extra = std::make_shared<const ExtraColumns>(result->set);
   if (const Json seed = option_or_config(options, L, "seed"); !seed.is_null()) {
     result->seed = static_cast<uint64_t>(seed.as_int());
   }

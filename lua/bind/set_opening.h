@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "core/base/json.h"
-#include "core/data/rows/row_kind.h"
+#include "core/data/rows/row.h"
 #include "lua/bind/data_functions.h"
 #include "lua/bind/data_handle.h"
 

@@ -1,15 +1,14 @@
 // xrun.shuffle, xrun.mixture, xrun.pack, xrun.share_out: steps of the data stream on plain lists.
 
 #include "core/base/error.h"
+#include "core/config/config_field.h"
 #include "core/data/packs/mixture.h"
 #include "core/data/packs/pack.h"
-#include "core/data/packs/pack_share.h"
-#include "core/data/packs/row_order.h"
+#include "core/data/packs/shuffle.h"
 #include "core/data/packs/row_stream.h"
 #include "lua/bind/data_settings.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
-#include "lua/state/field_check.h"
 #include "lua/tensor/token_tensors.h"
 
 namespace xrun {
@@ -18,7 +17,7 @@ namespace {
 
 int make_shuffle(lua_State* L) {
   const int64_t rows = arg<int64_t>(L, 1, "n");
-  const Options options(L, 2, {"seed", "epoch", "block", "window"});
+  const Options options(L, 2);
   RowOrder order;
   if (options.has("block") || options.has("window")) order.kind = RowOrder::Kind::kBlock;
   order.block = options.get<int64_t>("block", order.block);
@@ -49,7 +48,9 @@ void open_shuffle(LuaState& state) {
       .metamethod("__call", {{"i", "integer"}}, {"integer"},
                   "The row of the i-th draw, both from 0.", push_row)
       .metamethod("__len", {}, {"integer"}, "How many rows there are.", push_size);
-  state.function("shuffle", {{"n", "integer"}, {"options?", "table"}}, {"Shuffle"},
+  state.function("shuffle",
+                 {{"n", "integer"}, {"options?", "table", {"seed", "epoch", "block", "window"}}},
+                 {"Shuffle"},
                  "The order in which an epoch visits n rows, a pure function of seed and epoch "
                  "(both 0). With block (256) or window (512) blocks of that many rows move whole, "
                  "then rows move inside a window of that many blocks.",
@@ -100,8 +101,7 @@ void find_length(LuaMixture& mixture, RowStream::Plan plan, const std::vector<do
 }
 
 int make_mixture(lua_State* L) {
-  const Options options(L, 2,
-                        {"seed", "shuffle", "block", "stages", "batch", "sizes", "stop", "epochs"});
+  const Options options(L, 2);
   RowStream::Plan plan;
   plan.stages = stages_of(L, options);
   plan.seed = static_cast<uint64_t>(options.get<int64_t>("seed", 0));
@@ -153,7 +153,12 @@ void open_mixture(LuaState& state) {
           push_draw)
       .property("length", "integer|nil",
                 "Rows of the stream by `stop` and `sizes`; nil: without end.", push_length);
-  state.function("mixture", {{"weights", "number[]|nil"}, {"options?", "table"}}, {"Mixture"},
+  state.function("mixture",
+                 {{"weights", "number[]|nil"},
+                  {"options?",
+                   "table",
+                   {"seed", "shuffle", "block", "stages", "batch", "sizes", "stop", "epochs"}}},
+                 {"Mixture"},
                  "Mixes sources by weight, exactly in every block of rows. Options: seed (0), "
                  "shuffle (true), block (2048); sizes (rows of each source), epochs (1) and stop "
                  "(\"all\", \"first\", \"restart\") decide the length; stages = { { start = 0, "

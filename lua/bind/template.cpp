@@ -159,7 +159,7 @@ struct LuaTemplate {
 int make_template(lua_State* L) {
   const LuaTokenizer& tokenizer = arg<LuaTokenizer&>(L, 1, "tokenizer");
   const std::string setting = opt_arg<std::string>(L, 2, "setting").value_or("auto");
-  const Options options(L, 3, {"date", "unmarked"});
+  const Options options(L, 3);
   push(L, std::make_shared<LuaTemplate>(LuaTemplate{
               tokenizer.tokenizer,
               resolve_template(*tokenizer, setting, options.get<std::string>("date", ""),
@@ -231,7 +231,9 @@ void open_template(LuaState& state) {
         return 1;
       });
   state.function("template",
-                 {{"tokenizer", "Tokenizer"}, {"setting?", "string"}, {"options?", "table"}},
+                 {{"tokenizer", "Tokenizer"},
+                  {"setting?", "string"},
+                  {"options?", "table", {"date", "unmarked"}}},
                  {"Template"},
                  "A chat template by the configuration's `template` setting (\"auto\"). Options: "
                  "date (of strftime_now; today), unmarked (true: one without generation marks is "

@@ -30,7 +30,7 @@ int make_tokenizer(lua_State* L) {
 
 int encode(LuaTokenizer& self, lua_State* L) {
   const std::string text = arg<std::string>(L, 2, "text");
-  const Options options(L, 3, {"specials"});
+  const Options options(L, 3);
   EncodeOptions how;
   how.add_post_processor = options.get<bool>("specials", false);
   const Encoding encoding = self->encode(text, how);
@@ -40,14 +40,14 @@ int encode(LuaTokenizer& self, lua_State* L) {
 }
 
 int decode(LuaTokenizer& self, lua_State* L) {
-  const Options options(L, 3, {"specials"});
+  const Options options(L, 3);
   const std::vector<int32_t> ids = read_ids(L, 2, "ids");
   push(L, self->decode(ids, !options.get<bool>("specials", true)));
   return 1;
 }
 
 int open_stream(LuaTokenizer& self, lua_State* L) {
-  const Options options(L, 2, {"specials"});
+  const Options options(L, 2);
   push(L, std::make_shared<LuaStream>(self.tokenizer, !options.get<bool>("specials", true)));
   return 1;
 }
@@ -104,16 +104,17 @@ int push_special(LuaTokenizer& self, lua_State* L) {
 void open_tokenizer(LuaState& state) {
   Class<LuaTokenizer>(state, "Tokenizer",
                       "A model folder's tokenizer, as its own library reads it.")
-      .method("encode", {{"text", "string"}, {"options?", "table"}},
+      .method("encode", {{"text", "string"}, {"options?", "table", {"specials"}}},
               {{"Tensor", "[T]"}, {"Tensor", "[T, 2]"}},
               "Ids, and for each token its bytes of the text, begin and end. Text that spells a "
               "special token stays plain; { specials = true } adds those of the post-processor.",
               encode)
-      .method("decode", {{"ids", "integer[]|Tensor"}, {"options?", "table"}}, {"string"},
+      .method("decode", {{"ids", "integer[]|Tensor"}, {"options?", "table", {"specials"}}},
+              {"string"},
               "The text of ids, a list or a tensor [T]; { specials = false } leaves special "
               "tokens out.",
               decode)
-      .method("stream", {{"options?", "table"}}, {"DecodeStream"},
+      .method("stream", {{"options?", "table", {"specials"}}}, {"DecodeStream"},
               "Decodes id by id; { specials = false } leaves special tokens out.", open_stream)
       .method("id_of", {{"piece", "string"}}, {"integer|nil"},
               "The id of a piece as the vocabulary spells it.", id_of)

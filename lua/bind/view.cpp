@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/suggest.h"
 #include "core/train/batch.h"
-#include "core/train/mismatched_batch.h"
+#include "core/train/data_batch.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
 
@@ -178,6 +178,15 @@ void open_view(LuaState& state) {
               [](Batch& self, lua_State* L) {
                 push(L, mismatched_batch(self));
                 return 1;
+              })
+      .method("set_field", {{"name", "string"}, {"x", "Tensor"}, {"unit?", "string"}}, {},
+              "batch.name = x, with the unit of its values: \"pair\", \"sequence\" or \"token\". It is "
+              "needed only where the length of x fits two of them.",
+              [](Batch& self, lua_State* L) {
+                const auto unit = opt_arg<std::string>(L, 4, "unit");
+                self.set_field(arg<std::string>(L, 2, "name"), arg<at::Tensor>(L, 3, "x"),
+                               unit ? std::optional(unit_of(*unit)) : std::nullopt);
+                return 0;
               })
       .method("close", {}, {}, "Frees everything computed on the batch.",
               [](Batch& self, lua_State*) {

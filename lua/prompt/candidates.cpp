@@ -248,7 +248,7 @@ void Candidates::add_arguments(const OpPacket* packet, std::string_view word) {
 // The keys of its table of options.
 void Candidates::add_options(const DocEntry& entry, std::string_view word) {
   for (const LuaParameter& parameter : entry.parameters) {
-    for (const std::string& key : parameter.keys) {
+    for (const std::string& key : option_keys(parameter)) {
       if (key.starts_with(word)) add(key + " = ", "");
     }
   }

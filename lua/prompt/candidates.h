@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/config/lua_lexer.h"
-#include "core/console/terminal/completion.h"
+#include "core/console/terminal/line_editor.h"
 #include "lua/state/doc.h"
 #include "lua/tensor/op_table.h"
 #include "lua/prompt/environment.h"

@@ -17,11 +17,11 @@
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
 #include "core/train/evaluate.h"
-#include "core/train/extreme_rows.h"
-#include "core/train/objective_gradient.h"
+#include "core/train/objective_check.h"
 #include "core/train/policy.h"
-#include "core/train/random_scope.h"
+#include "core/train/evaluate.h"
 #include "core/train/reference.h"
+#include "core/train/worst_rows.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
 #include "lua/prompt/named_objective.h"
@@ -36,7 +36,7 @@ namespace {
 // rows{ by = "margin", n = 10, of = valid, objective = dpo, highest = false }
 int rows_verb(lua_State* L) {
   PausedRun& paused = paused_run_of(L);
-  const Options options(L, 1, {"by", "n", "of", "objective", "highest"});
+  const Options options(L, 1);
   const std::string by = options.get<std::string>("by", "loss");
   const int64_t most = options.get<int64_t>("n", 10);
   XRUN_CHECK(most > 0, "n is {}, wanted a number of rows above 0", most);
@@ -49,7 +49,7 @@ int rows_verb(lua_State* L) {
   if (options.has("of")) data = options.get<std::shared_ptr<DataHandle>>("of");
   const Tokenizer* tokenizer = data->policy == nullptr ? nullptr : data->policy->tokenizer().get();
   // High losses are suspicious, and low margins and rewards.
-  ExtremeRows rows(by, most, options.get<bool>("highest", by == "loss"), tokenizer);
+  WorstRows rows(by, most, options.get<bool>("highest", by == "loss"), tokenizer);
   const Objective listing = [&](MicroBatch& micro) {
     ObjectiveResult result = objective(micro);
     check_result(result, micro);
@@ -66,7 +66,7 @@ int rows_verb(lua_State* L) {
   evaluation.step = at.step;
   evaluation.device = at.run->device();
   if (options.has("of")) {
-    evaluation.kept = data->kept.get();
+    evaluation.extra = data->extra.get();
     data->set.check_fits(at.loop->max_tokens);
     evaluate(data->set, at.loop->max_tokens, listing, evaluation);
   } else {
@@ -145,8 +145,7 @@ int compare_verb(lua_State* L) {
   StepOptions options;
   options.poll = [L] { check_interrupt(L); };
   const auto gradient = [&](const Objective& objective) {
-    const StepPart part{batch.get(), objective};
-    return objective_gradient(std::span(&part, 1), adamw, options);
+    return objective_gradient({{batch.get(), objective}}, adamw, options);
   };
   const ObjectiveGradient a = gradient(first), b = gradient(second);
   const std::vector<GradientAngle> angles = compare_gradients(a, b);
@@ -200,7 +199,7 @@ LogprobStandIn::Source true_values(PausedRun& paused) {
 }
 
 struct PlacedUnit {
-  LogprobCheck::Unit unit;
+  LogprobCheck::RowSlope unit;
   std::string place;
 };
 
@@ -256,12 +255,12 @@ int gradcheck_verb(lua_State* L) {
     all.without += check.without;
     all.unsure += check.unsure;
     all.narrow = all.narrow || check.narrow;
-    for (const LogprobCheck::Unit& unit : check.units) {
+    for (const LogprobCheck::RowSlope& unit : check.rows) {
       units.push_back({unit, micro->row_name(unit.row)});
     }
   }
   std::stable_sort(units.begin(), units.end(), [](const PlacedUnit& a, const PlacedUnit& b) {
-    return parts_more(a.unit, b.unit);
+    return larger_error(a.unit, b.unit);
   });
   lua_createtable(L, 0, 4);
   push(L, all.unsure);

@@ -157,7 +157,7 @@ bool PauseHooks::take_pause(lua_State* L, const std::shared_ptr<StepLoop>& loop,
   return true;
 }
 
-std::optional<Metrics> PauseHooks::before_step(lua_State* L, const std::vector<StepPart>& parts) {
+std::optional<Metrics> PauseHooks::before_step(lua_State* L, const std::vector<StepTerm>& parts) {
   if (in_charge_) {
     last_step_ = {objectives_on(L), parts.front().batch->step(),
                   arg<std::shared_ptr<AdamW>>(L, 1)};
@@ -166,7 +166,7 @@ std::optional<Metrics> PauseHooks::before_step(lua_State* L, const std::vector<S
   if (on_dry_step) on_dry_step(parts);
   StepOptions options;
   options.poll = [L] { check_interrupt(L); };
-  return dry_step(parts, options);
+  return train_step(parts, nullptr, options);
 }
 
 bool PauseHooks::can_wait(lua_State* L) const {

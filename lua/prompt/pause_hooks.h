@@ -80,10 +80,10 @@ class PauseHooks : public RunHooks {
   void forget_trained() { trained_.clear(); }
 
   // Called with the parts of each step that is taken on stand-ins (SessionModels::stand_in).
-  std::function<void(const std::vector<StepPart>&)> on_dry_step;
+  std::function<void(const std::vector<StepTerm>&)> on_dry_step;
 
   bool between_bodies(lua_State* L, const std::shared_ptr<StepLoop>& loop) override;
-  std::optional<Metrics> before_step(lua_State* L, const std::vector<StepPart>& parts) override;
+  std::optional<Metrics> before_step(lua_State* L, const std::vector<StepTerm>& parts) override;
   bool waits(lua_State* L, std::shared_ptr<const ErrorReport> failure) override;
 
  private:

@@ -89,7 +89,7 @@ void PausedRun::keep_for_again() {
   const LoopPause& at = pause();
   if (at.failure != nullptr) return;
   const SavedObjects saved = changed_objects();
-  const int64_t more = KeptState::bytes_of(saved) - kept_.bytes();
+  const int64_t more = StateCopy::bytes_of(saved) - kept_.bytes();
   const int64_t available = available_bytes();
   Console& console = *session().console;
   kept_step_ = -1;
@@ -97,7 +97,7 @@ void PausedRun::keep_for_again() {
     kept_.forget();
     if (!room_said_) {
       console.print(fmt::format("no copy for again(): it takes {}, and {} are free",
-                                bytes_text(KeptState::bytes_of(saved)), bytes_text(available)));
+                                bytes_text(StateCopy::bytes_of(saved)), bytes_text(available)));
     }
     room_said_ = true;
     return;

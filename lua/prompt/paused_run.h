@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/run/kept_state.h"
+#include "core/run/state_copy.h"
 #include "lua/bind/metrics.h"
 #include "lua/prompt/pause_hooks.h"
 
@@ -69,7 +69,7 @@ class PausedRun {
  private:
   // Carried over by a reload.
   struct Carried {
-    KeptState objects;
+    StateCopy objects;
     Json state;  // run.state
     Json config;
     int64_t step = 0;
@@ -85,7 +85,7 @@ class PausedRun {
 
   PauseHooks& hooks_;
 
-  KeptState kept_;
+  StateCopy kept_;
   SavedObjects kept_objects_;        // those that kept_ is a copy of
   int64_t kept_step_ = -1;           // the body that kept_ stands before
   int64_t trained_step_ = -1;        // of the last body that ran here

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/console/terminal/completion.h"
+#include "core/console/terminal/line_editor.h"
 #include "core/console/terminal/console.h"
 #include "lua/state/lua_state.h"
 

@@ -15,7 +15,7 @@
 #include "core/config/recipe_text.h"
 #include "core/console/terminal/table.h"
 #include "core/model/device_memory.h"
-#include "core/model/ops/memory_count.h"
+#include "core/model/ops/allocator.h"
 #include "lua/bind/recipe.h"
 #include "lua/state/args.h"
 #include "lua/state/line_profile.h"

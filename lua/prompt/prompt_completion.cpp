@@ -90,14 +90,14 @@ std::optional<size_t> open_string(std::string_view text) {
 }
 
 Completions complete_command(const std::vector<PromptCommand>& commands, std::string_view text) {
-  Completions found{.begin = 0, .ways = {}};
+  Completions found{.begin = 0, .candidates = {}};
   for (const PromptCommand& command : commands) {
     const std::string name = ":" + command.name;
     if (name.starts_with(text)) {
-      found.ways.push_back({name + (command.arguments.empty() ? "" : " "), command.doc});
+      found.candidates.push_back({name + (command.arguments.empty() ? "" : " "), command.doc});
     }
   }
-  std::sort(found.ways.begin(), found.ways.end(),
+  std::sort(found.candidates.begin(), found.candidates.end(),
             [](const Completion& a, const Completion& b) { return a.text < b.text; });
   return found;
 }
@@ -132,9 +132,9 @@ Completions complete_word(Candidates& completer, std::string_view chunk, std::st
   const std::optional<size_t> call = key_place ? open_call(tokens, end) : std::nullopt;
   if (call) completer.keywords(tokens, chain_begin(tokens, *call), *call, word);
   Completions found{begin, completer.take()};
-  if (!found.ways.empty()) return found;
+  if (!found.candidates.empty()) return found;
   completer.names(word);
-  found.ways = completer.take();
+  found.candidates = completer.take();
   return found;
 }
 
@@ -162,7 +162,7 @@ Completions Prompt::complete(std::string_view text, size_t cursor) {
     }
     const size_t path = before.rfind(' ') + 1;
     add_words(completer, command, before.substr(path));
-    if (Completions found{path, completer.take()}; !found.ways.empty() && path != begin)
+    if (Completions found{path, completer.take()}; !found.candidates.empty() && path != begin)
       return found;
     add_words(completer, command, word);
     chunk.remove_prefix(blank);

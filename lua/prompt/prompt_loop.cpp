@@ -73,9 +73,9 @@ bool answer_all(Prompt& prompt, InputLines& lines, const std::string& chunk,
   bool failed = false;
   std::string input;
   while (!prompt.leaving()) {
-    const InputLines::Got got = lines.next(input);
-    if (got == InputLines::Got::kStopped) throw Interrupted(interrupt_signal());
-    if (got == InputLines::Got::kEnd) break;
+    const InputLines::Outcome got = lines.next(input);
+    if (got == InputLines::Outcome::kStopped) throw Interrupted(interrupt_signal());
+    if (got == InputLines::Outcome::kEnd) break;
     // A Ctrl-C that came between two inputs was for neither.
     if (!interrupt_requested()) LuaState::clear_interrupt(SIGINT);
     keep(input);

@@ -7,7 +7,7 @@
 #include "core/base/suggest.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/text_width.h"
-#include "core/console/terminal/word_list.h"
+#include "core/console/terminal/table.h"
 #include "lua/bind/api_text.h"
 #include "lua/prompt/prompt_commands.h"
 #include "lua/state/args.h"

@@ -58,7 +58,7 @@ std::string PausedRun::reload() {
                        .state = run.in_body() ? run.body_state() : old->read_state(),
                        .config = recipe().context().config.values(),
                        .step = run.step()};
-    if (KeptState::bytes_of(run.saved()) > 0) carried_->objects.keep(run.saved());
+    if (StateCopy::bytes_of(run.saved()) > 0) carried_->objects.keep(run.saved());
   }
   hooks_.restart(text);
   kept_.forget();

@@ -43,11 +43,11 @@ void show_as(lua_State* L, std::string text) {
   lua_setmetatable(L, -2);
 }
 
-void push_rows(lua_State* L, const std::vector<ExtremeRow>& rows, const std::string& title) {
+void push_rows(lua_State* L, const std::vector<WorstRow>& rows, const std::string& title) {
   lua_createtable(L, static_cast<int>(rows.size()), 0);
   TextTable table({"value", "row", "text"}, {Align::kRight, Align::kLeft, Align::kLeft});
   int i = 0;
-  for (const ExtremeRow& row : rows) {
+  for (const WorstRow& row : rows) {
     lua_createtable(L, 0, 4);
     push(L, row.value);
     lua_setfield(L, -2, "value");

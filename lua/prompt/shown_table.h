@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/train/extreme_rows.h"
+#include "core/train/worst_rows.h"
 
 namespace xrun {
 
@@ -13,6 +13,6 @@ namespace xrun {
 void show_as(lua_State* L, std::string text);
 
 // Pushes a list of { value, row, text, rejected }, shown as a table under a line.
-void push_rows(lua_State* L, const std::vector<ExtremeRow>& rows, const std::string& title);
+void push_rows(lua_State* L, const std::vector<WorstRow>& rows, const std::string& title);
 
 }  // namespace xrun

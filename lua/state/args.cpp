@@ -79,15 +79,27 @@ std::vector<std::string> read_string_list(lua_State* L, int i, const char* what)
 
 void push(lua_State* L, std::string_view value) { lua_pushlstring(L, value.data(), value.size()); }
 
-Options::Options(lua_State* L, int i, std::initializer_list<const char*> known)
-    : state_(L), index_(i) {
+namespace {
+
+// The keys of the table of options among the parameters of the running function.
+std::vector<std::string> documented_keys(lua_State* L) {
+  const auto& entry = static_cast<const Binding*>(lua_touserdata(L, lua_upvalueindex(1)))->entry;
+  for (const LuaParameter& parameter : entry.parameters) {
+    if (std::vector<std::string> keys = option_keys(parameter); !keys.empty()) return keys;
+  }
+  throw Error(fmt::format("{} documents no table of options", entry.name));
+}
+
+}  // namespace
+
+Options::Options(lua_State* L, int i) : state_(L), index_(i) {
   if (lua_isnoneornil(L, i)) {
     index_ = 0;
     return;
   }
   if (lua_type(L, i) != LUA_TTABLE) throw_argument(L, i, "options", "a table of options");
   const StackGuard guard(L);
-  const std::vector<std::string> names(known.begin(), known.end());
+  const std::vector<std::string> names = documented_keys(L);
   lua_pushnil(L);
   while (lua_next(L, i) != 0) {
     lua_pop(L, 1);

@@ -2,7 +2,6 @@
 // Arguments of bindings: typed reads with errors that say what, got, wanted; and pushes.
 
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -78,13 +77,16 @@ requires(!std::is_same_v<T, Json>) void push(lua_State* L, const std::vector<T>&
   }
 }
 
-// A trailing table of options with string keys. The constructor throws Error with did-you-mean on a
-// key that is not among `known`; a missing or nil argument is an empty table.
-//   Options options(L, 3, {"template", "map"});
-//   std::string text = options.get<std::string>("template", "auto");
+// The table of options at argument i of the function that is running. Its keys are those that the
+// function's documentation gives the parameter (doc.h), and for the type "xrun.Config.optim" the
+// config fields of that table. The constructor throws Error with did-you-mean for another key; a
+// missing or nil argument is an empty table.
+//   state.function("policy", {{"model", "string"}, {"options?", "table", {"lora"}}}, ...);
+//   const Options options(L, 2);
+//   const int64_t seed = options.get<int64_t>("seed", 0);
 class Options {
  public:
-  Options(lua_State* L, int i, std::initializer_list<const char*> known);
+  Options(lua_State* L, int i);
 
   bool has(const char* key) const;
   template <class T>

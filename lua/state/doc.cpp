@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "core/base/error.h"
+#include "core/config/config_field.h"
 
 namespace xrun {
 namespace {
@@ -26,11 +27,21 @@ Registry& registry() {
 
 }  // namespace
 
+std::vector<std::string> option_keys(const LuaParameter& parameter) {
+  constexpr std::string_view kConfig = "xrun.Config.";
+  std::vector<std::string> keys;
+  if (parameter.type.starts_with(kConfig)) {
+    keys = config_field_names(parameter.type.substr(kConfig.size()));
+  }
+  keys.insert(keys.end(), parameter.keys.begin(), parameter.keys.end());
+  return keys;
+}
+
 std::string signature_text(const DocEntry& entry) {
   std::string parameters, results;
   for (const LuaParameter& one : entry.parameters) {
     parameters += parameters.empty() ? "" : ", ";
-    if (!one.keys.empty()) {
+    if (one.type == "table" && !one.keys.empty()) {
       parameters += fmt::format("{{{}?}}", fmt::join(one.keys, "?, "));
     } else {
       const bool typed = !one.type.empty() && one.type != "any";

@@ -14,7 +14,8 @@ enum class DocKind { kClass, kMethod, kProperty, kFunction, kValue, kMetamethod 
 // Types are spelt as LuaLS spells them: "Tensor", "View|Batch", "integer[]", "fun(): number".
 
 // A parameter: {"view", "View|Batch"}. "name?" is optional, "..." takes the rest. A table of
-// options lists its keys, which are all optional: {"options?", "table", {"lora", "recompute"}}.
+// options lists the keys that Options (args.h) accepts, all optional: {"options?", "table",
+// {"lora", "recompute"}}.
 struct LuaParameter {
   LuaParameter(std::string_view name_, std::string_view type_, std::vector<std::string> keys_ = {})
       : name(name_), type(type_), keys(std::move(keys_)) {
@@ -46,6 +47,10 @@ struct DocEntry {
   std::vector<LuaResult> results = {};
   std::string doc = {};
 };
+
+// The keys of a table of options: its own and, of the type "xrun.Config.optim", that table's
+// fields.
+std::vector<std::string> option_keys(const LuaParameter& parameter);
 
 // "(view: View|Batch, {lora?, recompute?}) -> Tensor [n]"; the type of a property or value; "" for
 // a class.

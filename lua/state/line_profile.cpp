@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/steady_clock.h"
 #include "core/console/terminal/table.h"
-#include "core/model/ops/memory_count.h"
+#include "core/model/ops/allocator.h"
 #include "lua/state/lua_state.h"
 
 namespace xrun {

@@ -13,6 +13,7 @@
 #include "lua/state/class.h"
 #include "lua/state/interruption.h"
 #include "lua/state/line_profile.h"
+#include "lua/state/stack_guard.h"
 
 namespace xrun {
 namespace {
@@ -87,6 +88,7 @@ LuaState::LuaState(const LuaOptions& options) : main_(luaL_newstate()) {
   lua_rawset(main_, LUA_REGISTRYINDEX);
   open_error_class(main_);
   guard_xpcall(main_);
+  guard_library(main_);
 }
 
 LuaState::~LuaState() {
@@ -144,6 +146,7 @@ int enter_binding(lua_State* L) {
   const auto& binding = *static_cast<const Binding*>(lua_touserdata(L, lua_upvalueindex(1)));
   const int arguments = lua_gettop(L);
   try {
+    check_c_stack();
     if (LuaState::interrupt_pending() != 0 && suspension(L) == Suspension::kNone) [[unlikely]]
       check_interrupt(L);
     const ProfiledCall call(L);

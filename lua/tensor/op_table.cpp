@@ -18,10 +18,9 @@ namespace {
 // PyTorch's should_allow_numbers_as_tensors, which only the Python library has; without `to`, where
 // a bare number would be taken for a tensor whose type is meant.
 constexpr std::array kNumbersAsTensors = {
-    "add",          "add_",          "div",         "div_",         "divide", "divide_",
-    "mul",          "mul_",          "multiply",    "multiply_",    "sub",    "sub_",
-    "subtract",     "subtract_",     "true_divide", "true_divide_", "copy_",  "copy",
-    "floor_divide", "floor_divide_", "_conj"};
+    "add",         "add_",         "div",       "div_", "divide",       "divide_",      "mul",
+    "mul_",        "multiply",     "multiply_", "sub",  "sub_",         "subtract",     "subtract_",
+    "true_divide", "true_divide_", "copy_",     "copy", "floor_divide", "floor_divide_"};
 
 constexpr std::array kNotPublic = {"set_",
                                    "set",
@@ -48,6 +47,23 @@ constexpr std::array kNotPublic = {"set_",
 template <class List>
 bool in(const List& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+// ATen's operators that crash on arguments they should refuse; each was found by a call that ended
+// the process. Those for one library's packed weights take tensors for pointers.
+constexpr std::array kUnchecked = {"from_file"};  // maps and may grow a file by its name
+constexpr std::array kUncheckedHeads = {"cudnn_", "fbgemm_", "miopen_", "mkldnn_", "quantized_"};
+
+// Operators that trust their caller: of ours the halves that autograd calls and parts of other
+// operators, of ATen names with an underscore in front, backward halves and kUnchecked.
+bool is_internal(std::string_view op_namespace, std::string_view name) {
+  if (op_namespace == "xrun") {
+    return name.ends_with("_forward") || name.ends_with("_backward") || name == "rope_rotate" ||
+           name == "dropout_mask";
+  }
+  return name.starts_with('_') || name.find("_backward") != name.npos || in(kUnchecked, name) ||
+         std::any_of(kUncheckedHeads.begin(), kUncheckedHeads.end(),
+                     [&](const char* head) { return name.starts_with(head); });
 }
 
 bool has_dimnames(const std::string& overload_name) {
@@ -83,8 +99,9 @@ bool refresh(Index& index) {
   for (c10::OperatorName& name : all) index.names[name.name].push_back(std::move(name));
   index.public_names.clear();
   for (const auto& [name, overloads] : index.names) {
-    if (!name.starts_with("aten::") || name[6] == '_' || in(kNotPublic, name.substr(6))) continue;
-    index.public_names.push_back(name.substr(6));
+    if (!name.starts_with("aten::")) continue;
+    const std::string own = name.substr(6);
+    if (!is_internal("aten", own) && !in(kNotPublic, own)) index.public_names.push_back(own);
   }
   std::sort(index.public_names.begin(), index.public_names.end());
   return true;
@@ -143,13 +160,6 @@ int invoke_function(lua_State* L, void* packet) {
   return call_op(L, *static_cast<const OpPacket*>(packet), false);
 }
 
-// The halves of our own operators that autograd calls, and a part of an adapter's map: they trust
-// what their caller has checked.
-bool is_internal(std::string_view name) {
-  return name.ends_with("_forward") || name.ends_with("_backward") || name == "rope_rotate" ||
-         name == "dropout_mask";
-}
-
 std::unique_ptr<OpPacket> read_packet(const std::string& name,
                                       const std::vector<c10::OperatorName>& overloads) {
   auto packet = std::make_unique<OpPacket>();
@@ -178,7 +188,8 @@ std::unique_ptr<OpPacket> read_packet(const std::string& name,
 }  // namespace
 
 const OpPacket* find_op(std::string_view op_namespace, std::string_view name) {
-  if (op_namespace == "xrun" && is_internal(name)) return nullptr;
+  const bool offered = op_namespace == "aten" || op_namespace == "xrun";
+  if (!offered || is_internal(op_namespace, name)) return nullptr;
   Index& index = op_index();
   const std::string full = fmt::format("{}::{}", op_namespace, name);
   const std::lock_guard lock(index.mutex);
@@ -196,8 +207,15 @@ const OpPacket* find_op(std::string_view op_namespace, std::string_view name) {
 }
 
 const OpPacket* find_public_op(std::string_view name) {
-  if (name.empty() || name[0] == '_' || in(kNotPublic, name)) return nullptr;
+  if (name.empty() || in(kNotPublic, name)) return nullptr;
   return find_op("aten", name);
+}
+
+bool has_op(std::string_view op_namespace, std::string_view name) {
+  Index& index = op_index();
+  const std::lock_guard lock(index.mutex);
+  refresh(index);
+  return index.names.contains(fmt::format("{}::{}", op_namespace, name));
 }
 
 const std::vector<std::string>& public_op_names() {

@@ -46,12 +46,16 @@ struct OpPacket {
   std::shared_ptr<Cache> cache;  // argument kinds -> overload
 };
 
-// The packet of namespace::name, compiled at first use; nullptr if there is none that Lua can call
-// (only out= or Dimname overloads). Lives as long as the process. Thread-safe.
+// The packet of namespace::name, compiled at first use; nullptr if there is none that Lua can call:
+// another namespace than aten and xrun, only out= or Dimname overloads, or an operator that trusts
+// its caller (a segmentation fault otherwise). Lives as long as the process. Thread-safe.
 const OpPacket* find_op(std::string_view op_namespace, std::string_view name);
 
-// The same for what recipes may call as a method or as xrun.name: no _names, no set_ or resize.
+// The same for what recipes may call as a method or as xrun.name: no set_ or resize.
 const OpPacket* find_public_op(std::string_view name);
+
+// True if the dispatcher has the operator, whether Lua may call it or not.
+bool has_op(std::string_view op_namespace, std::string_view name);
 
 // Public names of ATen, sorted, for did-you-mean.
 const std::vector<std::string>& public_op_names();

@@ -1,4 +1,4 @@
-// xrun.ops.aten.add, xrun.ops.xrun.linear_logprob: an operator is found at its first use and then a
+// xrun.ops.aten.add, xrun.ops.xrun.linear_head: an operator is found at its first use and then a
 // plain field of its table. xrun.cat is xrun.ops.aten.cat unless xrun has its own.
 
 #include "core/base/error.h"
@@ -24,6 +24,9 @@ int index_namespace(lua_State* L) {
   const std::string name = read_string(L, 2, "operator");
   const OpPacket* packet = find_op(home, name);
   XRUN_CHECK(packet != nullptr, "there is no operator {}::{}{}", home, name, [&]() -> std::string {
+    if (has_op(home, name)) {
+      return " for recipes: it trusts its arguments, and wrong ones would crash the process";
+    }
     if (home != "aten") return "";
     const std::string near = nearest_name(name, public_op_names());
     return near.empty() ? "" : "\nhint: did you mean `" + near + "`?";
@@ -46,6 +49,8 @@ const Binding* internal_binding(const char* name, lua_CFunction function) {
 
 int index_ops(lua_State* L) {
   const std::string home = read_string(L, 2, "namespace");
+  XRUN_CHECK(home == "aten" || home == "xrun",
+             "xrun.ops has the operators of aten and xrun; there is no xrun.ops.{}", home);
   lua_newtable(L);
   lua_newtable(L);
   push(L, home);
@@ -88,8 +93,8 @@ void open_ops(LuaState& state) {
   lua_setfield(L, -2, "__index");
   lua_setmetatable(L, -2);
   state.value("ops", "table",
-              "Every operator of every library that is loaded: xrun.ops.aten.add(a, b), "
-              "xrun.ops.xrun.linear_logprob(...).");
+              "Every operator of ATen and of xrun: xrun.ops.aten.add(a, b), "
+              "xrun.ops.xrun.linear_head(...).");
   state.push_module(L);
   lua_newtable(L);
   push_binding(L, internal_binding("xrun.__index", index_module));

@@ -164,8 +164,7 @@ int requires_grad_in_place(lua_State* L) {
 int backward(lua_State* L) {
   const at::Tensor& tensor = self(L);
   const bool gradient_first = tensor_if(L, 2) != nullptr;
-  const Options options(L, gradient_first ? 3 : 2,
-                        {"gradient", "retain_graph", "create_graph", "inputs"});
+  const Options options(L, gradient_first ? 3 : 2);
   std::optional<at::Tensor> gradient = options.find<at::Tensor>("gradient");
   if (gradient_first) gradient = *tensor_if(L, 2);
   std::vector<at::Tensor> inputs;

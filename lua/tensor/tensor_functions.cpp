@@ -85,7 +85,7 @@ at::Tensor tensor_from_list(lua_State* L, int i, std::optional<at::ScalarType> d
 }
 
 int make_tensor(lua_State* L) {
-  const Options options(L, 2, {"dtype", "device", "requires_grad"});
+  const Options options(L, 2);
   const auto options_of = [&](const char* key, auto read) {
     const auto name = options.find<std::string>(key);
     if (!name) return decltype(read(*name)){};

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/count_text.h"
-#include "core/console/terminal/bar_line.h"
+#include "core/console/terminal/table.h"
 #include "core/model/ops/tensor_statistics.h"
 #include "lua/tensor/tensor.h"
 #include "lua/tensor/tensor_values.h"

@@ -263,7 +263,9 @@ std::string function_text(lua_State* L, int i) {
   lua_pushvalue(L, i);
   if (lua_tocfunction(L, -1) == enter_binding && lua_getupvalue(L, -1, 1) != nullptr) {
     const auto& entry = static_cast<const Binding*>(lua_touserdata(L, -1))->entry;
-    return "function " + entry.name + signature_text(entry);
+    // Lua's own ones are bindings too (stack_guard.h).
+    if (entry.kind != DocKind::kMetamethod) return "function " + entry.name + signature_text(entry);
+    return "function of Lua's library";
   }
   if (lua_iscfunction(L, -1) != 0) return "function of Lua's library";
   std::string parameters;

@@ -1,4 +1,4 @@
-// Memory of another device than the host: what is asked of its allocator, and who asks.
+// Memory of a device other than the host: the numbers of its allocator and the code that uses them.
 
 #include "core/model/device_memory.h"
 
@@ -9,9 +9,9 @@
 #include <cstdlib>
 
 #include "core/base/error.h"
-#include "core/model/init_model.h"
-#include "core/model/ops/memory_count.h"
 #include "core/model/memory_limit.h"
+#include "core/model/ops/allocator.h"
+#include "core/model/weights/init_model.h"
 #include "tests/device/device_train.h"
 #include "tests/pretend/pretend_memory.h"
 
@@ -79,7 +79,7 @@ TEST_F(DeviceMemoryTest, AModelThatItHasNoRoomForIsRefused) {
   EXPECT_NO_THROW(policy->model());
 }
 
-// Merged and rounded weights are made one at a time.
+// Merged and rounded weights exist one at a time.
 TEST_F(DeviceMemoryTest, AnExportTakesTheRoomOfAFewWeights) {
   const TinyFolder folder;
   const std::filesystem::path dir = folder.path() / "deep";

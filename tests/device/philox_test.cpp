@@ -1,4 +1,4 @@
-// The words that the plug-in's kernels draw, computed by the host here, are those of a run.
+// The random words of the plug-in's kernels, computed on the host here, are those of a run.
 
 #include "kernels/cuda/philox.h"
 

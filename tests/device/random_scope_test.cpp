@@ -1,6 +1,6 @@
 // The generators of both devices after a scope.
 
-#include "core/train/random_scope.h"
+#include "core/train/evaluate.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/equal.h>

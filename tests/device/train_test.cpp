@@ -1,5 +1,4 @@
-// Training on another device than the CPU: the same numbers, and everything that is saved on the
-// host.
+// Training on a device other than the CPU: the same numbers, and everything saved is on the host.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
@@ -11,7 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/model/generate.h"
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "core/model/weights/safetensors.h"
 #include "core/train/evaluate.h"
 #include "core/train/policy_head.h"
@@ -172,7 +171,7 @@ TEST_F(DeviceTrain, AScorerLearnsThere) {
       return result;
     };
     double loss = 0;
-    for (int64_t k = 0; k < 3; ++k) loss = value(train_step(*t.batch(k), objective, adamw), "loss");
+    for (int64_t k = 0; k < 3; ++k) loss = value(train_step({{t.batch(k).get(), objective}}, &adamw), "loss");
     return loss;
   };
   const double got = train(open(device_));

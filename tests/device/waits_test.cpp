@@ -1,4 +1,4 @@
-// What makes the host wait for a device: one read a step and a body, and no copy to it.
+// Waits of the host for a device: one read per step and body, and no copy to the device.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
@@ -7,14 +7,14 @@
 
 #include <filesystem>
 
+#include "core/data/cache/sidecar.h"
 #include "core/model/ops/device.h"
-#include "core/train/logprob_column.h"
 #include "tests/device/device_train.h"
 
 namespace xrun::waits_test {
 namespace {
 
-// What waited since it was made.
+// Waits since construction.
 struct WaitsSince {
   WaitsSince() { describe_waits(); }
   int64_t reads() const { return device_waits().reads - before.reads; }
@@ -22,41 +22,41 @@ struct WaitsSince {
   DeviceWaits before = device_waits();
 };
 
-// The first step loads the weights, the second those of the reference, whose column is filled by
-// the third and read by the next.
+// The first step loads the weights, the second those of the reference, whose column the third fills
+// and the next reads.
 TEST_F(DeviceTrain, ReadsTheDeviceOnceAStep) {
   const Trained t = open(device_);
   t.step(0);
-  train_step(*t.batch(1, ""), t.objective(), *t.adamw);
+  train_step({{t.batch(1, "").get(), t.objective()}}, t.adamw.get());
   for (int64_t k = 2; k < 5; ++k) {
     if (k == 4) t.reference->flush();
     const std::shared_ptr<Batch> batch = t.batch(k);
     const WaitsSince since;
-    train_step(*batch, t.objective(), *t.adamw);
+    train_step({{batch.get(), t.objective()}}, t.adamw.get());
     EXPECT_EQ(since.reads(), 1) << describe_waits();
     EXPECT_EQ(since.writes(), 0) << describe_waits();
   }
   EXPECT_GT(t.reference->counts().cached, 0);
 }
 
-// Each body has pairs of its own, as those of a first epoch.
+// Each body has new pairs, as in a first epoch.
 TEST_F(DeviceTrain, ABodyWhoseReferenceComputesReadsTheDeviceOnce) {
   const Trained t = open(device_);
   t.step(0);
-  train_step(*t.batch(1, ""), t.objective(), *t.adamw);
+  train_step({{t.batch(1, "").get(), t.objective()}}, t.adamw.get());
   constexpr uint64_t kBodies = 4;
   for (uint64_t k = 0; k < kBodies; ++k) {
     const std::shared_ptr<Batch> batch = t.batch(2, "data", k);
     const WaitsSince since;
-    train_step(*batch, t.objective(), *t.adamw);
+    train_step({{batch.get(), t.objective()}}, t.adamw.get());
     t.reference->flush_arrived();
     EXPECT_EQ(since.reads(), 1) << k << "\n" << describe_waits();
     EXPECT_EQ(since.writes(), 0) << describe_waits();
   }
   t.reference->flush();
-  const LogprobColumn column(columns_dir(), t.reference->column_key("data"));
-  EXPECT_EQ(column.size(), 8u) << "two sides of four pairs, of the last body";
-  // The policy of the host is as the reference was.
+  const Sidecar column(sidecar_root(), t.reference->column_key("data"));
+  EXPECT_EQ(column.size(), 8u * kBodies) << "two sides of four pairs in each body";
+  // The host policy equals the reference.
   const Trained host = open(c10::kCPU);
   const at::Tensor wanted = host.policy->logprob(*host.batch(2, "", kBodies - 1));
   const int64_t computed = t.reference->counts().computed;
@@ -74,7 +74,7 @@ TEST_F(DeviceTrain, AStepThatWaitsIsSeen) {
     result.losses[0].second.sum().item();
     return result;
   };
-  train_step(*t.batch(1, ""), reads, *t.adamw);
+  train_step({{t.batch(1, "").get(), reads}}, t.adamw.get());
   EXPECT_GT(since.reads(), 1);
 }
 
@@ -112,11 +112,11 @@ TEST_F(DeviceTrain, ACopyToTheHostHasNoValueBeforeItArrives) {
   EXPECT_TRUE(HostCopy(at::ones({1})).arrived());
 }
 
-// As an evaluation does, no body ends meanwhile.
+// As in an evaluation, no body ends meanwhile.
 TEST_F(DeviceTrain, SlowManyValuesOfAReferenceAreStoredAlongTheWay) {
   const Trained t = open(device_);
   t.step(0);
-  train_step(*t.batch(1, ""), t.objective(), *t.adamw);
+  train_step({{t.batch(1, "").get(), t.objective()}}, t.adamw.get());
   const at::NoGradGuard no_grad;
   const auto score = [&](uint64_t seed) {
     BatchInfo info;
@@ -127,8 +127,8 @@ TEST_F(DeviceTrain, SlowManyValuesOfAReferenceAreStoredAlongTheWay) {
   score(1);
   score(2);
   size_t bytes = 0;
-  for (const auto& file : std::filesystem::recursive_directory_iterator(columns_dir())) {
-    if (file.path().filename() == "column.bin") bytes += std::filesystem::file_size(file.path());
+  for (const auto& file : std::filesystem::recursive_directory_iterator(sidecar_root())) {
+    if (file.path().filename() == "values.bin") bytes += std::filesystem::file_size(file.path());
   }
   EXPECT_GE(bytes / 40, 1024u) << "of 2080 values";
 }

@@ -1,10 +1,10 @@
-// Dropout masks that a GPU draws: bit for bit those of the CPU.
+// Dropout masks of a GPU have the bits of the CPU's.
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "core/model/ops/dropout_mask.h"
+#include "core/model/ops/dropout.h"
 #include "tests/gpu/plugin.h"
 
 namespace xrun::dropout_cuda_test {

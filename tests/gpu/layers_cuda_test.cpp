@@ -70,13 +70,13 @@ TEST_P(LayersCuda, GatedSilu) {
               {random({37, 50}), random({37, 50})}, tolerance());
 }
 
-TEST_P(LayersCuda, WidenedProduct) {
+TEST_P(LayersCuda, UpcastProduct) {
   expect_same([](const Tensors& x) { return linear(x[0], x[1], x[2], GemmType::kFloat); },
               {random({37, 48}), random({20, 48}), random({20})}, tolerance());
 }
 
 TEST_P(LayersCuda, Attention) {
-  // 64: the library's kernels; 10: plain products where those want a multiple of 8
+  // 64: library kernels; 10: plain products, since those kernels want a multiple of 8
   for (const int64_t width : {64, 10}) {
     for (const int64_t window : {0, 5}) {
       const std::vector<int64_t> borders = {0, 7, 7, 8, 100};
@@ -99,7 +99,7 @@ TEST_P(LayersCuda, AttentionTellsItsLogSumExp) {
   EXPECT_LT(largest_difference(got, wanted), 1e-3);
 }
 
-// Library kernels take other ways where no segment has two tokens.
+// Library kernels behave differently if no segment has two tokens.
 TEST_P(LayersCuda, AttentionOverSingleTokens) {
   const std::vector<int64_t> borders = {0, 1, 2, 3};
   expect_same([&](const Tensors& x) { return varlen_attention(x[0], x[1], x[2], borders, 0.2); },

@@ -83,7 +83,7 @@ TEST_P(LinearHeadCuda, AgreesWithTheCpuInEveryOutputAndGradient) {
     expect_close(got.result.top_logprob, want.result.top_logprob, of_value, "top_logprob");
     expect_close(got.hidden, want.hidden, of_gradient, "hidden");
     expect_close(got.weight, want.weight, of_gradient, "weight");
-    // Logits as good as equal may change places between the devices; each id has its log-prob.
+    // Nearly equal logits may swap order between the devices; each id still has its log-prob.
     Problem chosen = p;
     chosen.target = got.result.top_id.cpu();
     const at::NoGradGuard no_grad;

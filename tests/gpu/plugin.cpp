@@ -1,5 +1,5 @@
-// The plug-in must load before anything asks torch for CUDA, so these tests have an executable of
-// their own.
+// The plug-in must load before anything asks torch for CUDA, so these tests are a separate
+// executable.
 
 #include "tests/gpu/plugin.h"
 

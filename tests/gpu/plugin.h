@@ -3,8 +3,8 @@
 
 namespace xrun {
 
-// Loads libxrun_cuda.so; null where there is no driver or no GPU, and the test then skips itself. A
-// plug-in that was built and does not load fails the test.
+// Loads libxrun_cuda.so. Null without a driver or GPU: the test then skips itself. A plug-in that
+// was built but does not load fails the test.
 void* cuda_plugin();
 
 }  // namespace xrun

@@ -26,7 +26,7 @@ class StepCuda : public testing::Test {
   TinyFolder folder_;
 };
 
-// Counts the waits that LibTorch warns of; those of the autograd's threads come to this one too.
+// Counts the waits that LibTorch warns about, those of autograd's threads included.
 struct WaitCount : c10::WarningHandler {
   void process(const c10::Warning& warning) override {
     if (warning.msg().find("synchronizing") == std::string::npos) return;
@@ -44,8 +44,8 @@ void warn_of_waits(bool on) {
   call(on);
 }
 
-// Pairs whose packs of two have more than 3,072 tokens, from where on LibTorch's backward of an
-// embedding sorts its indices.
+// Pairs whose packs of two exceed 3,072 tokens, above which LibTorch's backward of an embedding
+// sorts its indices.
 std::vector<TinyPair> long_pairs(uint64_t seed) {
   std::vector<TinyPair> pairs = tiny_pairs(4, seed);
   for (TinyPair& pair : pairs) {
@@ -56,8 +56,8 @@ std::vector<TinyPair> long_pairs(uint64_t seed) {
   return pairs;
 }
 
-// The first steps load weights, make moments and choose algorithms. Pairs that a body is the first
-// to see are computed by the reference.
+// The first steps load weights, allocate moments and choose algorithms. The reference computes
+// pairs that a body sees first.
 TEST_F(StepCuda, OneHostSyncABody) {
   for (const auto type : {c10::ScalarType::BFloat16, c10::ScalarType::Float}) {
     for (const bool is_long : {false, true}) {
@@ -70,7 +70,7 @@ TEST_F(StepCuda, OneHostSyncABody) {
         return tiny_batch(is_long ? long_pairs(seed) : tiny_pairs(4, seed), 2, info);
       };
       const auto body = [&](Batch& batch) {
-        train_step(batch, t.objective(), *t.adamw);
+        train_step({{&batch, t.objective()}}, t.adamw.get());
         t.reference->flush_arrived();
       };
       for (uint64_t k = 0; k < 2; ++k) body(*batch_of(k));

@@ -21,8 +21,9 @@ TEST_P(DecodeAttentionTest, AgreesWithDoublePrecisionAndReadsOnlyFilledRows) {
         }
       }
       std::vector<float> y(q.size()), scratch(n);
-      kernels_->decode_attention_f32({q.data(), k.data(), v.data(), y.data(), scratch.data(), n,
-                                      capacity, heads, kv_heads, head_dim, 0.3f});
+      kernels_->run(kernels::DecodeAttention<float>{q.data(), k.data(), v.data(), y.data(),
+                                                    scratch.data(), n, capacity, heads, kv_heads,
+                                                    head_dim, 0.3f});
       for (int64_t h = 0; h < heads; ++h) {
         const int64_t base = (h / 3) * capacity * head_dim;
         std::vector<double> p(n);

@@ -15,7 +15,7 @@ TEST_P(ExpRowTest, AgreesWithDoublePrecision) {
       std::vector<float> e(x.size());
       float most = 0;
       double sum = 0;
-      kernels_->exp_row({x.data(), e.data(), &most, &sum, width, temperature});
+      kernels_->run(kernels::ExpRow{x.data(), e.data(), &most, &sum, width, temperature});
       double want = 0;
       float largest = x[0];
       for (size_t i = 0; i < x.size(); ++i) {

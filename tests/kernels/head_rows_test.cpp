@@ -40,15 +40,16 @@ struct Output {
   std::vector<int64_t> top_id;
 };
 
-Output run(const kernels::CpuKernels& kernels, const std::vector<float>& z, int64_t rows,
+Output run(const kernels::CpuKernels& table, const std::vector<float>& z, int64_t rows,
            int64_t width, int64_t columns, const std::vector<int64_t>& target, int64_t top,
            float scale = kScale) {
   const auto n = static_cast<size_t>(rows);
   Output out{std::vector<float>(target.size()), std::vector<float>(n), std::vector<float>(n),
              std::vector<float>(n * top), std::vector<int64_t>(n * top)};
-  kernels.head_rows({z.data(), rows, width, columns, scale, target.data(),
-                     static_cast<int64_t>(target.size()) / rows, out.logprob.data(), out.lse.data(),
-                     out.entropy.data(), top, out.top_logprob.data(), out.top_id.data()});
+  table.run(kernels::HeadRows{z.data(), rows, width, columns, scale, target.data(),
+                              static_cast<int64_t>(target.size()) / rows, out.logprob.data(),
+                              out.lse.data(), out.entropy.data(), top, out.top_logprob.data(),
+                              out.top_id.data()});
   return out;
 }
 
@@ -88,9 +89,9 @@ TEST_P(HeadRowsTest, TheGradientIsTheFormulaAndNothingInThePadding) {
     const float b = 0.3f, c = -0.7f;
     for (const bool with_entropy : {false, true}) {
       std::vector<float> dz = z;  // in place
-      kernels_->head_rows_backward({dz.data(), dz.data(), 1, width, columns, kScale, id.data(),
-                                    grad.data(), 3, &lse, &b, with_entropy ? &entropy : nullptr,
-                                    with_entropy ? &c : nullptr});
+      kernels_->run(kernels::HeadRowsBackward{
+          dz.data(), dz.data(), 1, width, columns, kScale, id.data(), grad.data(), 3, &lse, &b,
+          with_entropy ? &entropy : nullptr, with_entropy ? &c : nullptr});
       for (int64_t i = 0; i < columns; ++i) {
         double ds = want.p[i] * (b - 1.25);
         for (int m = 0; m < 3; ++m) ds += id[m] == i ? grad[m] : 0;
@@ -115,8 +116,8 @@ TEST_P(HeadRowsTest, NoLogProbIsAboveZeroAtALowTemperature) {
     const int64_t id = 0;
     const float none = 0, one = 1;
     std::vector<float> dz = z;
-    kernels_->head_rows_backward({dz.data(), dz.data(), 1, kColumns, kColumns, scale, &id, &none, 1,
-                                  out.lse.data(), &one, nullptr, nullptr});
+    kernels_->run(kernels::HeadRowsBackward{dz.data(), dz.data(), 1, kColumns, kColumns, scale, &id,
+                                            &none, 1, out.lse.data(), &one, nullptr, nullptr});
     double sum = 0;
     for (const float d : dz) sum += d / scale;
     EXPECT_NEAR(sum, 1.0, 2e-6) << scale;  // the probabilities, as the backward sees them

@@ -1,5 +1,5 @@
 #pragma once
-// What every kernel test shares: the instruction sets of this machine, random rows, bf16 bits.
+// Fixture of the kernel tests: the instruction sets of this machine, random rows, bf16 bits.
 
 #include <gtest/gtest.h>
 

@@ -24,7 +24,8 @@ TEST_P(RmsNormTest, ForwardAgreesWithDoublePrecision) {
     const std::vector<float> x = random_floats(3 * width, 1, 3.0f);
     const std::vector<float> weight = random_floats(width, 2, 2.0f);
     std::vector<float> y(x.size()), rstd(3);
-    kernels_->rms_norm_f32({x.data(), weight.data(), y.data(), rstd.data(), 3, width, 1e-5f});
+    kernels_->run(
+        kernels::RmsNorm<float>{x.data(), weight.data(), y.data(), rstd.data(), 3, width, 1e-5f});
     for (int64_t r = 0; r < 3; ++r) {
       const double want = reference_rstd(x.data() + r * width, width);
       EXPECT_NEAR(rstd[r] / want, 1, 1e-6);
@@ -41,7 +42,8 @@ TEST_P(RmsNormTest, InBf16TheNormalisedValueIsRoundedBeforeTheWeight) {
   const auto weight = from_bf16(to_bf16(random_floats(width, 4, 2.0f)));
   std::vector<kernels::Bf16> y(width);
   float rstd;
-  kernels_->rms_norm_bf16({x.data(), weight.data(), y.data(), &rstd, 1, width, 1e-5f});
+  kernels_->run(
+      kernels::RmsNorm<kernels::Bf16>{x.data(), weight.data(), y.data(), &rstd, 1, width, 1e-5f});
   for (int64_t i = 0; i < width; ++i) {
     const float normed = from_bf16(to_bf16(from_bf16(x[i]) * rstd));
     EXPECT_EQ(y[i], to_bf16(normed * weight[i])) << i;
@@ -54,9 +56,10 @@ TEST_P(RmsNormTest, BackwardAgreesWithDoublePrecisionAndAddsToTheWeightsGradient
     const auto x = random_floats(rows * width, 5, 3.0f), grad = random_floats(rows * width, 6);
     const auto weight = random_floats(width, 7, 2.0f);
     std::vector<float> dx(x.size()), dweight(width, 0.5f), rstd(rows), y(x.size());
-    kernels_->rms_norm_f32({x.data(), weight.data(), y.data(), rstd.data(), rows, width, 1e-5f});
-    kernels_->rms_norm_backward_f32({grad.data(), x.data(), weight.data(), rstd.data(), dx.data(),
-                                     dweight.data(), rows, width});
+    kernels_->run(kernels::RmsNorm<float>{x.data(), weight.data(), y.data(), rstd.data(), rows,
+                                          width, 1e-5f});
+    kernels_->run(kernels::RmsNormBackward<float>{grad.data(), x.data(), weight.data(), rstd.data(),
+                                                  dx.data(), dweight.data(), rows, width});
     std::vector<double> want_dweight(width, 0.5);
     for (int64_t r = 0; r < rows; ++r) {
       const double rs = reference_rstd(x.data() + r * width, width);
@@ -83,10 +86,11 @@ TEST_P(RmsNormTest, BackwardInBf16StaysWithinItsRounding) {
   const float rstd = static_cast<float>(reference_rstd(wide_x.data(), width));
   std::vector<kernels::Bf16> dx(width);
   std::vector<float> wide_dx(width), dweight(width), wide_dweight(width);
-  kernels_->rms_norm_backward_bf16(
-      {grad.data(), x.data(), weight.data(), &rstd, dx.data(), dweight.data(), 1, width});
-  kernels_->rms_norm_backward_f32({wide_grad.data(), wide_x.data(), weight.data(), &rstd,
-                                   wide_dx.data(), wide_dweight.data(), 1, width});
+  kernels_->run(kernels::RmsNormBackward<kernels::Bf16>{grad.data(), x.data(), weight.data(), &rstd,
+                                                        dx.data(), dweight.data(), 1, width});
+  kernels_->run(kernels::RmsNormBackward<float>{wide_grad.data(), wide_x.data(), weight.data(),
+                                                &rstd, wide_dx.data(), wide_dweight.data(), 1,
+                                                width});
   EXPECT_EQ(dweight, wide_dweight);
   for (int64_t i = 0; i < width; ++i) EXPECT_EQ(dx[i], to_bf16(wide_dx[i]));
 }

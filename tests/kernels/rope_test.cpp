@@ -14,7 +14,8 @@ TEST_P(RopeTest, RotatesThePairsThatLieHalfAHeadApart) {
                angle = random_floats(rows * half, 2, 3);
     std::vector<float> c, s, y(x.size());
     for (const float a : angle) c.push_back(std::cos(a)), s.push_back(std::sin(a));
-    kernels_->rope_f32({x.data(), y.data(), c.data(), s.data(), rows, heads, head_dim, false});
+    kernels_->run(
+        kernels::Rope<float>{x.data(), y.data(), c.data(), s.data(), rows, heads, head_dim, false});
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t h = 0; h < heads; ++h) {
         for (int64_t i = 0; i < half; ++i) {
@@ -24,7 +25,8 @@ TEST_P(RopeTest, RotatesThePairsThatLieHalfAHeadApart) {
         }
       }
     }
-    kernels_->rope_f32({y.data(), y.data(), c.data(), s.data(), rows, heads, head_dim, true});
+    kernels_->run(
+        kernels::Rope<float>{y.data(), y.data(), c.data(), s.data(), rows, heads, head_dim, true});
     for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(y[i], x[i], 1e-6);
   }
 }
@@ -34,8 +36,10 @@ TEST_P(RopeTest, InBf16RoundsOnce) {
   const auto wide = from_bf16(x), c = random_floats(20, 4), s = random_floats(20, 5);
   std::vector<kernels::Bf16> y(40);
   std::vector<float> wide_y(40);
-  kernels_->rope_bf16({x.data(), y.data(), c.data(), s.data(), 1, 1, 40, false});
-  kernels_->rope_f32({wide.data(), wide_y.data(), c.data(), s.data(), 1, 1, 40, false});
+  kernels_->run(
+      kernels::Rope<kernels::Bf16>{x.data(), y.data(), c.data(), s.data(), 1, 1, 40, false});
+  kernels_->run(
+      kernels::Rope<float>{wide.data(), wide_y.data(), c.data(), s.data(), 1, 1, 40, false});
   EXPECT_EQ(y, to_bf16(wide_y));
 }
 

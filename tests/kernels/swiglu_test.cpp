@@ -13,9 +13,9 @@ TEST_P(SwiGluTest, ForwardAndBackwardAgreeWithDoublePrecision) {
     gate[0] = -120.0f;  // the logistic underflows to zero, not to NaN
     const auto up = random_floats(n, 2, 2.0f), grad = random_floats(n, 3);
     std::vector<float> y(n), dgate(n), dup(n);
-    kernels_->swiglu_f32({gate.data(), up.data(), y.data(), n});
-    kernels_->swiglu_backward_f32(
-        {grad.data(), gate.data(), up.data(), dgate.data(), dup.data(), n});
+    kernels_->run(kernels::SwiGlu<float>{gate.data(), up.data(), y.data(), n});
+    kernels_->run(kernels::SwiGluBackward<float>{grad.data(), gate.data(), up.data(), dgate.data(),
+                                                 dup.data(), n});
     for (int64_t i = 0; i < n; ++i) {
       const double s = 1 / (1 + std::exp(-double{gate[i]}));
       ASSERT_NEAR(y[i], gate[i] * s * up[i], 5e-6);
@@ -29,7 +29,7 @@ TEST_P(SwiGluTest, InBf16TheActivationIsRoundedBeforeTheProduct) {
   const int64_t n = 29;
   const auto gate = to_bf16(random_floats(n, 4, 5.0f)), up = to_bf16(random_floats(n, 5, 2.0f));
   std::vector<kernels::Bf16> y(n);
-  kernels_->swiglu_bf16({gate.data(), up.data(), y.data(), n});
+  kernels_->run(kernels::SwiGlu<kernels::Bf16>{gate.data(), up.data(), y.data(), n});
   for (int64_t i = 0; i < n; ++i) {
     const double g = from_bf16(gate[i]);
     const float silu = from_bf16(to_bf16(static_cast<float>(g / (1 + std::exp(-g)))));

@@ -1,6 +1,6 @@
-// Memory and copies are our own, views those of LibTorch; every other operation runs through its
+// We implement memory and copies; views are LibTorch's, and every other operation runs through its
 // CPU fallback, which copies operands to the host and results back. Those copies are not waits. A
-// copy to the host that nobody waits for is NaN there until the next wait.
+// copy to the host that is not waited for is NaN until the next wait.
 
 #include "tests/pretend/pretend_device.h"
 
@@ -33,7 +33,7 @@ namespace {
 constexpr auto kType = c10::DeviceType::PrivateUse1;
 const c10::Device kDevice(kType, 0);
 
-// What the host queued and has not waited for.
+// Copies that the host has queued and not waited for.
 struct QueuedCopy {
   at::Tensor value, to;  // of the host
 };
@@ -80,7 +80,7 @@ struct Guard : c10::impl::NoOpDeviceGuardImpl<kType> {
   c10::Stream exchangeStream(c10::Stream) const noexcept override {
     return c10::Stream(c10::Stream::DEFAULT, kDevice);
   }
-  // An event is what was waited before it: it has come with the next wait.
+  // An event counts the waits before it, and is complete after the next wait.
   void record(void** event, const c10::Stream&, const c10::DeviceIndex,
               const c10::EventFlag) const override {
     if (*event == nullptr) *event = new int64_t;
@@ -102,19 +102,19 @@ struct Hooks : at::PrivateUse1HooksInterface {
   c10::DeviceIndex deviceCount() const override { return 1; }
   c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned_memory(); }
   bool isPinnedPtr(const void* data) const override { return is_pinned_address(data); }
-  // Seeded as a GPU's is; the fallback draws from the host's.
+  // Seeded like a GPU's; the fallback draws from the host's.
   const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override {
     static const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
     return generator;
   }
 };
 
-// The same memory as a tensor of the host.
+// The same memory as a host tensor.
 at::Tensor host_view(const at::Tensor& x) {
   return at::from_blob(x.mutable_data_ptr(), x.sizes(), x.strides(), x.options().device(c10::kCPU));
 }
 
-// Whether the host need not wait for a copy: as on a GPU, only if its side of it is pinned.
+// True if the host need not wait for a copy: as on a GPU, only if the host side is pinned.
 bool is_queued(const at::Tensor& host, bool non_blocking) {
   return non_blocking && is_pinned_tensor(host);
 }
@@ -172,7 +172,7 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef sizes,
   return self;
 }
 
-// Operands of one device, or numbers: what a GPU takes.
+// Operands of one device, or numbers, as on a GPU.
 void check_devices(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const size_t count = op.schema().arguments().size();
   bool here = false, host = false;

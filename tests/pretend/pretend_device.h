@@ -1,6 +1,6 @@
 #pragma once
-// A device of LibTorch's kind for backends of others (PrivateUse1) that is host memory behind
-// another name: whatever mixes devices throws, as on a GPU, and waits are counted.
+// A LibTorch device for external backends (PrivateUse1) that is host memory under another name:
+// mixing devices throws, as on a GPU, and waits are counted.
 
 #include <ATen/core/Tensor.h>
 
@@ -11,14 +11,14 @@ namespace xrun {
 // Registers the device once; returns it.
 c10::Device pretend_device();
 
-// What would have made the host wait, since the program began.
+// Operations since the program began that would have made the host wait.
 struct DeviceWaits {
   int64_t reads = 0;   // of values by the host
   int64_t writes = 0;  // copies to the device that the host waited for
 };
 DeviceWaits device_waits();
 
-// One line for each wait since the last call: what was read or written, for a failing test.
+// Returns one line for each wait since the last call, what was read or written, for a failing test.
 std::string describe_waits();
 
 }  // namespace xrun

@@ -81,7 +81,7 @@ struct PinnedMemory : c10::Allocator {
 
 }  // namespace
 
-// Tensors may outlive whatever would end these.
+// Never destroyed, since tensors may outlive any owner.
 c10::DeviceAllocator& pretend_memory() {
   static auto* const memory = new Memory;
   return *memory;

@@ -20,20 +20,21 @@ key=$(sed 's/.*"key":"\([0-9a-f]*\)".*/\1/' list)
 wants 0 "${key:0:12}  finished  preference" "$xrun" cache ls
 wants 0 'whole' "$xrun" cache verify
 wants 0 '"ok":true' "$xrun" cache verify --json "${key:0:8}"
-column=store/data/$key/columns/${key::-1}0 # an added column
-mkdir -p "$column"
-echo junk >"$column/manifest.json"
-wants 1 'manifest.json: is damaged' "$xrun" cache verify
-rm -r "store/data/$key/columns"
-wants 0 'whole' "$xrun" cache verify
-segment=store/data/$key/segment_000000.bin
-printf '\377' | dd of="$segment" bs=1 seek=$(($(stat -c %s "$segment") - 100)) conv=notrunc 2>/dev/null
+sidecar=$(echo store/columns/*/values.bin) # what the reference computed
+cp "$sidecar" values
+printf '\377' | dd of="$sidecar" bs=1 seek=50 conv=notrunc 2>/dev/null
+wants 1 'values.bin: is damaged at byte 40' "$xrun" cache verify
+wants 1 '"name":"reference_logprobs","ok":false' "$xrun" cache verify --json
+mv values "$sidecar"
+wants 0 'values of reference_logprobs, whole' "$xrun" cache verify
+shard=store/data/$key/segment_000000.bin
+printf '\377' | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") - 100)) conv=notrunc 2>/dev/null
 wants 1 'segment_000000.bin: page 0 (bytes' "$xrun" cache verify
 wants 1 'is damaged' "$xrun" cache verify "store/data/$key"
-wants 2 'name caches by their keys, or say --unfinished or --all' "$xrun" cache rm
-wants 2 'have a key that begins so' "$xrun" cache rm zebra
+wants 2 'give keys of caches, or --unfinished or --all' "$xrun" cache rm
+wants 2 'have a key with this beginning' "$xrun" cache rm zebra
 touch "store/data/$key/mine"
-wants 1 'holds mine, which no cache has' "$xrun" cache rm "$key"
+wants 1 'contains mine, which is not part of a cache' "$xrun" cache rm "$key"
 rm "store/data/$key/mine"
 "$xrun" cache rm --unfinished
 [ -d "store/data/$key" ] || fail "--unfinished removed a finished cache"

@@ -34,7 +34,7 @@ cmp page report.html
 status=0; "$xrun" diff a b >out || status=$?
 is $status 1
 grep -qF 'beta  0.1 (dpo.lua:9)  0.2 (dpo.lua:9)' out || fail "got $(cat out)"
-grep -q 'they part at step 2: train/loss' out || fail "got $(cat out)"
+grep -q 'the first difference is at step 2: train/loss' out || fail "got $(cat out)"
 "$xrun" diff a a >out
 grep -q 'the same in all 3 lines of metrics, bit for bit' out || fail "got $(cat out)"
 status=0; "$xrun" diff a b --json >out || status=$?
@@ -65,7 +65,7 @@ cp -r a newer
 echo '{"format":99}' >newer/run.json
 refuses 2 'is a run of format 99, this xrun reads formats up to 1' "$xrun" report newer
 refuses 2 'is a run of format 99' "$xrun" diff a newer
-refuses 2 'is no run, as it has no run.json; these below it are runs: ' "$xrun" report .
+refuses 2 'is not a run: it has no run.json; these below it are runs: ' "$xrun" report .
 refuses 2 'there is no such folder' "$xrun" report gone
 refuses 2 'RUN' "$xrun" report
 refuses 2 'RUN' "$xrun" diff a

@@ -32,7 +32,7 @@ wants 0 "finished" dpo --run a --set save.every=3 --resume
 dpo --run c --set save.every=3 --steps 4 >/dev/null
 [ "$(cat c/checkpoints/latest)" = step_0000004 ] ||
   fail "--steps 4 saved $(cat c/checkpoints/latest)"
-wants 1 "config.beta: 0.5, was 0.1" dpo --run c --set save.every=3 --resume --set beta=0.5
+wants 1 "config.beta: 0.1 -> 0.5" dpo --run c --set save.every=3 --resume --set beta=0.5
 dpo --run c --set save.every=3 --resume >/dev/null
 same_run a c
 

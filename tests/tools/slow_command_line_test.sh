@@ -45,7 +45,7 @@ wants 0 'steps' dpo --device cpu --run device --steps 1
 # What an option names is bad usage when it cannot be: status 2, and nothing is made.
 wants 2 '--layers: got 0, wanted a whole number from 1' "$xrun" init-model new --layers 0
 wants 2 '--seed: got -1, wanted a whole number from 0' "$xrun" init-model new --seed -1
-wants 2 'is no multiple of' "$xrun" init-model new --layers 1 --hidden 33 --heads 2
+wants 2 'is not a multiple of' "$xrun" init-model new --layers 1 --hidden 33 --heads 2
 wants 2 "unknown dtype 'int8'" "$xrun" init-model new --dtype int8
 wants 2 "unknown dtype 'int8'" "$xrun" score --model tiny --dtype int8 ids
 for command in tokenize render "init-model new"; do

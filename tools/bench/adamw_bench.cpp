@@ -15,8 +15,9 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "core/model/model.h"
 #include "core/train/adamw.h"
-#include "core/train/trainable.h"
+#include "core/train/saveable.h"
 #include "tools/bench/spread.h"
 
 namespace xrun {

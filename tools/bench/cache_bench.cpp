@@ -1,9 +1,9 @@
 // Times caching a file of rows, with 1 and with 2 workers in turn, after checking that both give
 // the same bytes; and opening a cache of many rows that it makes itself.
 //   cache_bench build TOKENIZER_DIR KIND ROWS [RUNS [FOLDER]]   KIND: preference, chat, text, ...;
-//     the cache stays in FOLDER if that is given
-//   cache_bench open FOLDER [ROWS] [RUNS]              makes FOLDER if it is not there
-//   cache_bench repeat IN.jsonl OUT.jsonl MB           rows again and again, each time numbered
+//     the cache is left in FOLDER if given
+//   cache_bench open FOLDER [ROWS] [RUNS]              makes FOLDER if it is missing
+//   cache_bench repeat IN.jsonl OUT.jsonl MB           repeats the rows, numbered
 // CPU time is user and system time of all threads; cache_peer.py measures the same of `datasets`.
 
 #include <fmt/core.h>
@@ -23,7 +23,7 @@
 #include "core/data/packs/data_set.h"
 #include "core/data/cache/row_cache.h"
 #include "core/data/cache/row_columns.h"
-#include "core/data/cache/segment_commit.h"
+#include "core/data/cache/shard_file.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "tools/bench/spread.h"
@@ -62,7 +62,7 @@ RowKind kind_named(const std::string& name) {
   throw Error("there is no kind of rows called " + name);
 }
 
-// The digest of all files of a folder but its lock.
+// The digest of all files of a folder except its lock.
 std::string digest_of(const fs::path& dir) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(dir)) {
@@ -141,11 +141,11 @@ void make_cache(const fs::path& dir, int64_t rows) {
   manifest.row_type = row_kind_name(RowKind::kPreference);
   manifest.columns = columns.columns();
   make_dirs(dir);
-  SegmentData segment(manifest.columns);
-  PackedRow packed;
+  ShardData shard(manifest.columns);
+  StoredRow packed;
   const auto commit = [&] {
-    append_segment(dir, segment, {}, manifest);
-    segment = SegmentData(manifest.columns);
+    append_shard(dir, shard, {}, manifest);
+    shard = ShardData(manifest.columns);
   };
   for (int64_t r = 0; r < rows; ++r) {
     EncodedRow row;
@@ -155,12 +155,12 @@ void make_cache(const fs::path& dir, int64_t rows) {
       stream.trained.assign(length, 1);
     }
     row.prompt_hash = static_cast<uint64_t>(r);
-    pack_row(std::move(row), id_type(columns.schema()), packed);
-    columns.append(packed, {0, r + 1}, segment);
-    segment.end_row();
-    if (segment.bytes() >= kSegmentBytes) commit();
+    store_row(std::move(row), id_type(columns.schema()), packed);
+    columns.append(packed, {0, r + 1}, shard);
+    shard.end_row();
+    if (shard.bytes() >= kShardBytes) commit();
   }
-  if (segment.rows() > 0) commit();
+  if (shard.rows() > 0) commit();
   manifest.summary = columns.summary();
   write_file_atomic(dir / kManifestName, encode_manifest(manifest));
 }
@@ -178,7 +178,7 @@ void bench_open(const fs::path& folder, int64_t rows, int runs) {
     const auto cache = RowCache::open(dir, RowKind::kPreference);
     open_ms.push_back(watch.lap_ms());
     TokenStream stream;
-    for (int i = 0; i < kBatch; ++i) {  // scattered over the whole cache, others each run
+    for (int i = 0; i < kBatch; ++i) {  // scattered over the whole cache, different ones in each run
       const int64_t row = (i * 7'919'317LL + run * 1'000'003LL) % rows;
       for (size_t s = 0; s < 2; ++s) {
         cache->read(row, s, stream);
@@ -199,7 +199,7 @@ void bench_open(const fs::path& folder, int64_t rows, int runs) {
              spread_of(batch_ms, "ms"), spread_of(both_ms, "ms"));
 }
 
-// Numbers the first content of each row, so that no row comes twice.
+// Numbers the first content of each row, so that no row is repeated.
 void repeat_rows(const std::string& from, const std::string& to, int64_t mb) {
   const std::string bytes = read_file(from);
   const std::string mark = "\"content\": \"";

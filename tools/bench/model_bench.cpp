@@ -1,7 +1,7 @@
 // Times the head and a training step of a small Llama; checks the head's output before it does.
-//   model_bench [head] [step] [sample]     (all of them if none is named)
-// In OMP_NUM_THREADS threads. Runs alternate with those of the peer, eager PyTorch for the head and
-// a plain fp32 GEMM for the step; median (lowest to highest), and the ratio of each pair.
+//   model_bench [head] [step] [sample]     (default: all)
+// Uses OMP_NUM_THREADS threads. Runs alternate with those of a peer, eager PyTorch for the head and
+// a plain fp32 GEMM for the step; prints the median (lowest to highest) and the ratio of each pair.
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -22,12 +22,11 @@
 #include <cstdio>
 #include <cstring>
 
-#include "core/model/ops/allocator.h"
 #include "core/model/generate.h"
-#include "core/model/init_model.h"
-#include "core/model/ops/linear_head.h"
-#include "core/model/ops/linear_logprob.h"
 #include "core/model/model.h"
+#include "core/model/ops/allocator.h"
+#include "core/model/ops/linear_head.h"
+#include "core/model/weights/init_model.h"
 #include "tools/bench/spread.h"
 
 namespace xrun {
@@ -50,7 +49,7 @@ class PlainGemm {
              c_ = at::empty({1024, 1024});
 };
 
-// Prints a work of `gflop` as rates, and as the share of the machine's peak that each pair shows.
+// Prints the rates of `gflop` of work, and its share of the machine's peak in each pair.
 void print_share(const Pairs& against_gemm, double gflop) {
   std::vector<double> rates, shares;
   for (const double ms : against_gemm.a_ms) rates.push_back(gflop / ms * 1e3);
@@ -70,12 +69,12 @@ struct Head {
   }
   void ours() {
     clear();
-    linear_logprob(hidden, weight, index, target).mean().neg().backward();
+    linear_head(hidden, weight, index, target).logprob.mean().neg().backward();
   }
-  // linear_head asked for targets alone: what the general op costs.
+  // The general form, which keeps logits: the log-sum-exp is wanted as well.
   void general() {
     clear();
-    linear_head(hidden, weight, index, target).logprob.mean().neg().backward();
+    linear_head(hidden, weight, index, target, {.lse = true}).logprob.mean().neg().backward();
   }
   void eager() {
     clear();
@@ -85,7 +84,7 @@ struct Head {
   }
 };
 
-// All must give the same gradients, and those of a row without a loss be zero.
+// All must give the same gradients.
 void check_head(Head& head) {
   head.eager();
   const at::Tensor hidden = head.hidden.grad().clone(), weight = head.weight.grad().clone();
@@ -100,9 +99,9 @@ void check_head(Head& head) {
     }
   };
   head.ours();
-  expect_same("linear_logprob");
+  expect_same("targets alone");
   head.general();
-  expect_same("linear_head");
+  expect_same("with lse");
 }
 
 // `fraction` of the tokens have a loss; they are spread evenly.
@@ -125,7 +124,7 @@ void bench_head(int64_t tokens, int64_t width, int64_t vocab, double fraction) {
       spread_of(eager.ratio, "of eager"));
   const Pairs general = interleave(
       5, [&] { head.general(); }, [&] { head.ours(); });
-  fmt::print("  linear_head {}\n", spread_of(general.ratio, "of linear_logprob"));
+  fmt::print("  with lse {}\n", spread_of(general.ratio, "of targets alone"));
   PlainGemm gemm;
   print_share(interleave(
                   5, [&] { head.ours(); }, [&] { gemm(); }),

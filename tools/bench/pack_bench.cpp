@@ -2,7 +2,7 @@
 // capacity and every pack at one rank.
 //   pack_bench [SEQUENCES] [CAPACITY] [RUNS] [LENGTHS_FILE]
 // Lengths are lognormal, as those of conversations are (median 400, sigma 0.9), cut to the
-// capacity; they are written to LENGTHS_FILE, one a line, for tools/bench/pack_peer.py.
+// capacity; they are written to LENGTHS_FILE, one per line, for tools/bench/pack_peer.py.
 
 #include <fmt/core.h>
 
@@ -15,7 +15,6 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/data/packs/pack.h"
-#include "core/data/packs/pack_share.h"
 #include "tools/bench/spread.h"
 
 namespace xrun {

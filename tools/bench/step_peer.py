@@ -1,4 +1,4 @@
-"""What the peers share: their command, the template, the model, and runs in turn."""
+"""Shared by the peer benchmarks: command line, template, model, alternating runs."""
 import argparse
 import json
 import os

@@ -1,8 +1,8 @@
 // Times rendering conversations on one thread, from parsed messages to text with its spans.
-//   template_bench ROWS.jsonl [FAMILY...]      rows with "messages" and perhaps "tools"
-// Without families it takes chatml. For chatml the texts are checked first against plain
-// concatenation, which is also the other side of the ratio; any other family's must hold each
-// message that is a text. tools/oracle/template_speed.py is jinja2's figure for the same rows.
+//   template_bench ROWS.jsonl [FAMILY...]      rows with "messages" and optionally "tools"
+// The default family is chatml. Its texts are first checked against plain concatenation, which is
+// also the baseline of the ratio; those of other families must contain every string content.
+// tools/oracle/template_speed.py measures jinja2 on the same rows.
 
 #include <fmt/core.h>
 
@@ -12,8 +12,8 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
-#include "core/text/chat/builtin_templates.h"
 #include "core/text/chat/chat_template.h"
+#include "core/text/chat/template_families.h"
 #include "tools/bench/spread.h"
 
 namespace xrun {

@@ -1,5 +1,5 @@
-// xrun cache ls | verify | rm: what the store of token caches holds. (`xrun cache RECIPE.lua`
-// builds, so the engine has it.)
+// xrun cache ls | verify | rm: lists, checks and removes token caches and checks sidecars. (`xrun
+// cache RECIPE.lua` builds, so the engine has it.)
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -21,8 +21,8 @@
 #include "core/data/cache/cache_folder.h"
 #include "core/data/cache/cache_reader.h"
 #include "core/data/cache/file_digests.h"
-#include "core/data/rows/ledger.h"
 #include "core/data/cache/sidecar.h"
+#include "core/data/rows/ledger.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
 
@@ -99,7 +99,7 @@ int list(const CacheArguments& arguments) {
   return 0;
 }
 
-// The folder of a key of the store or its first digits. Throws UsageError unless there is one.
+// Returns the folder of a key or its first digits. Throws UsageError unless exactly one matches.
 fs::path folder_of(const std::string& key) {
   std::vector<fs::path> found;
   for (const CacheFolder& cache : list_caches(store())) {
@@ -107,12 +107,12 @@ fs::path folder_of(const std::string& key) {
   }
   if (found.size() == 1 && !key.empty()) return found[0];
   throw UsageError(
-      fmt::format("{}: {} caches in {} have a key that begins so; `xrun cache ls` "
+      fmt::format("{}: {} caches in {} have a key with this beginning; `xrun cache ls` "
                   "lists them",
                   key, found.size(), store().string()));
 }
 
-// Returns whether the cache is whole; says what it found.
+// Prints the result; returns true if the cache is whole.
 bool verify_one(const fs::path& dir, bool json) {
   Console console([](std::string_view text) { std::fputs(std::string(text).c_str(), stderr); },
                   console_traits(2));
@@ -127,7 +127,6 @@ bool verify_one(const fs::path& dir, bool json) {
     reader.verify([&](uint64_t done, uint64_t total) {
       progress.update(static_cast<int64_t>(done >> 20), static_cast<int64_t>(total >> 20));
     });
-    verify_sidecars(dir, rows);
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {
@@ -146,6 +145,23 @@ bool verify_one(const fs::path& dir, bool json) {
   return problem.empty();
 }
 
+void print_check(const SidecarCheck& check, bool json) {
+  if (json) {
+    Json row = Json::object();
+    row.set("key", check.dir.filename().string());
+    row.set("name", check.name);
+    row.set("ok", check.problem.empty());
+    row.set("entries", check.entries);
+    if (!check.problem.empty()) row.set("problem", check.problem);
+    print_line(row);
+  } else if (check.problem.empty()) {
+    std::printf("%s: %s values of %s, whole\n", shown_text(check.dir.string()).c_str(),
+                count_text(check.entries).c_str(), shown_text(check.name).c_str());
+  } else {
+    std::fprintf(stderr, "%s\n", shown_text(check.problem).c_str());
+  }
+}
+
 int verify(const CacheArguments& arguments) {
   std::vector<fs::path> dirs;
   for (const std::string& key : arguments.keys) {
@@ -161,6 +177,12 @@ int verify(const CacheArguments& arguments) {
   }
   bool whole = true;
   for (const fs::path& dir : dirs) whole &= verify_one(dir, arguments.json);
+  if (arguments.keys.empty()) {
+    for (const SidecarCheck& check : verify_sidecars(sidecar_root())) {
+      whole &= check.problem.empty();
+      print_check(check, arguments.json);
+    }
+  }
   return whole ? 0 : 1;
 }
 
@@ -172,7 +194,7 @@ int remove(const CacheArguments& arguments) {
     if (arguments.all || (arguments.unfinished && unfinished)) dirs.push_back(cache.dir);
   }
   if (arguments.keys.empty() && !arguments.all && !arguments.unfinished) {
-    throw UsageError("xrun cache rm: name caches by their keys, or say --unfinished or --all");
+    throw UsageError("xrun cache rm: give keys of caches, or --unfinished or --all");
   }
   const FileDigests digests(cache_root() / kFileDigestsFolder);
   if (arguments.all && digests.forget_all()) {
@@ -200,17 +222,17 @@ int command_cache(int argc, char** argv) {
       "xrun cache");
   app.require_subcommand(1);
   CacheArguments arguments;
-  CLI::App* ls = app.add_subcommand("ls", "the caches of the store, oldest first");
+  CLI::App* ls = app.add_subcommand("ls", "lists the caches of the store, oldest first");
   CLI::App* check = app.add_subcommand("verify", "reads every byte and checks it");
   CLI::App* rm = app.add_subcommand("rm", "removes caches; the next run builds what it needs");
   for (CLI::App* command : {ls, check}) {
     command->add_flag("--json", arguments.json, "one object a line");
   }
   check->add_option("DIR", arguments.keys,
-                    "folders, or keys or their beginnings; all if not given");
+                    "folders, or keys or their beginnings; without any, all caches and sidecars");
   rm->add_option("KEY", arguments.keys, "keys or their beginnings");
-  rm->add_flag("--unfinished", arguments.unfinished, "all that were interrupted");
-  rm->add_flag("--all", arguments.all, "all of the store, and remembered digests of data files");
+  rm->add_flag("--unfinished", arguments.unfinished, "all interrupted builds");
+  rm->add_flag("--all", arguments.all, "all caches, and the remembered digests of data files");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (ls->parsed()) return list(arguments);
   return check->parsed() ? verify(arguments) : remove(arguments);

@@ -18,7 +18,7 @@ constexpr int64_t kAnyMachine = 64;  // threads that even one core gets through 
 
 int64_t hardware_threads() { return std::max(1u, std::thread::hardware_concurrency()); }
 
-// CLI11's own range checks print their limits as doubles, 309 digits of them.
+// CLI11's own range checks print their limits as doubles with 309 digits.
 CLI::Validator whole_number_within(int64_t lowest, int64_t highest, const std::string& wanted) {
   return CLI::Validator(
       [=](std::string& text) {

@@ -1,5 +1,5 @@
 #pragma once
-// What every command does with its arguments: check numbers, parse, end with help or bad usage.
+// Shared argument handling of the commands: parsing, checks, help and bad usage.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -9,23 +9,24 @@
 
 namespace xrun {
 
-// Returns the exit status if the command is over: 0 after --help, 2 after bad usage, which is said.
+// Returns the exit status if the command ends here: 0 after --help, 2 after bad usage, with a
+// message.
 std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv);
 
 // Accepts whole numbers from `lowest`.
 CLI::Validator whole_number(int64_t lowest);
 
-// Accepts numbers of threads that this machine can be asked for: at most 64, or four times what it
-// runs at once. Thousands of them only wait for each other.
+// Accepts at most 64 threads, or four times the machine's. Thousands would only wait for each
+// other.
 CLI::Validator thread_count();
 
-// Accepts folders that are there and may be entered.
+// Accepts existing folders that may be entered.
 CLI::Validator existing_folder();
 
-// Says on standard error if `threads` are more than this machine runs at once.
+// Warns on standard error if `threads` exceeds the machine's.
 void warn_of_threads(int threads);
 
-// Returns what `read` makes of an option's value. What it throws is bad usage: exit status 2.
+// Returns read(value of an option). Its exceptions become UsageError: exit status 2.
 template <class Read>
 auto from_option(Read read) {
   try {

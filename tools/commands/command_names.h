@@ -1,5 +1,5 @@
 #pragma once
-// What every command is called and what it does, for `xrun help` and `xrun explain`.
+// Names and descriptions of all commands, for `xrun help` and `xrun explain`.
 
 #include <string_view>
 
@@ -11,7 +11,7 @@ struct CommandName {
   std::string_view summary;
 };
 
-// In the order of the help page. What runs a name: the table of xrun.cpp, else that of the engine.
+// In the order of the help page. The table of xrun.cpp runs a name, else the table of the engine.
 inline constexpr CommandName kCommandNames[] = {
     {"tokenize", "--tokenizer DIR [FILE]", "text to token ids"},
     {"render", "--tokenizer DIR [FILE]", "conversations through a chat template"},
@@ -36,7 +36,7 @@ inline constexpr CommandName kCommandNames[] = {
     {"explain", "[NAME]", "what a command, a config key or a name of the Lua side is"},
 };
 
-// The command of a name, or nullptr.
+// Returns the command of a name, or nullptr.
 constexpr const CommandName* find_command(std::string_view name) {
   for (const CommandName& command : kCommandNames) {
     if (command.name == name) return &command;

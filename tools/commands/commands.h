@@ -1,10 +1,10 @@
 #pragma once
-// The commands of xrun: one file each, commands/NAME.cpp in the executable, which starts at once,
-// and commands/engine/NAME.cpp in libxrun_engine.so, which computes.
+// The commands of xrun, one file each: commands/NAME.cpp in the executable, which starts fast, and
+// commands/engine/NAME.cpp in libxrun_engine.so, which computes.
 
 namespace xrun {
 
-// Each gets its own arguments, argv[0] being the command's name, and returns the exit status:
+// Each takes its own arguments, argv[0] is its name, and returns the exit status:
 // 0 done, 1 the data failed, 2 bad usage. They throw Error and UsageError; main prints those.
 int command_tokenize(int argc, char** argv);
 int command_render(int argc, char** argv);

@@ -1,11 +1,11 @@
-// xrun diff RUN RUN: what was set, read, run and got otherwise. The exit status is that of diff(1).
+// xrun diff RUN RUN: differences in settings, data, code and results. Exit status as of diff(1).
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
 #include <vector>
 
-#include "core/console/report/run_comparison_text.h"
+#include "core/console/report/report.h"
 #include "core/run/record/run_comparison.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"

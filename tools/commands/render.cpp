@@ -25,7 +25,7 @@ struct RenderArguments {
   bool json = false;
 };
 
-// What strftime_now reads when nothing pins it: this moment.
+// The default of --date: the current time.
 std::string now() {
   const std::time_t time = std::time(nullptr);
   std::tm local{};
@@ -42,7 +42,7 @@ Json number_array(const auto& values) {
   return Json(std::move(out));
 }
 
-// Renders one row: its messages, every other key an argument of the template.
+// Renders one row: its messages, with every other key as an argument of the template.
 ChatTokens render_row(const Json& row, const Tokenizer& tokenizer,
                       const ChatTemplate& chat_template) {
   XRUN_CHECK(row.is_object(), "the row is {}, wanted an object with \"messages\"", row.kind_name());
@@ -55,7 +55,7 @@ ChatTokens render_row(const Json& row, const Tokenizer& tokenizer,
   return encode_chat(tokenizer, chat_template, *messages, kwargs);
 }
 
-// The row's line of output; throws Error that names the place.
+// Returns the row's line of output; throws Error with the row's file and line.
 std::string render_line(const std::string& line, const RowReader& rows, bool json,
                         const Tokenizer& tokenizer, const ChatTemplate& chat_template) {
   const Json row = parse_json(line, rows.name(), rows.line());
@@ -73,7 +73,7 @@ std::string render_line(const std::string& line, const RowReader& rows, bool jso
   return dump_json(out);
 }
 
-// Returns the exit status: 1 if a row was bad, which is said in its place.
+// Returns the exit status: 1 if a row was bad; its error is reported instead of its output.
 int render_rows(const RenderArguments& arguments) {
   const auto tokenizer = Tokenizer::load(arguments.tokenizer);
   if (!tokenizer->notice().empty())
@@ -86,7 +86,7 @@ int render_rows(const RenderArguments& arguments) {
   int status = 0;
   for (std::string line; rows.next(line);) {
     tokenizer->finish_loading();
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;  // a blank line is no row
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;  // blank line
     try {
       out.write(render_line(line, rows, arguments.json, *tokenizer, *resolved.chat_template));
     } catch (const Error& error) {
@@ -106,8 +106,8 @@ int render_rows(const RenderArguments& arguments) {
 
 int command_render(int argc, char** argv) {
   CLI::App app(
-      "Renders conversations, a JSON object a line: \"messages\", and every other key (tools, "
-      "add_generation_prompt, ...) an argument of the template",
+      "Renders conversations, one JSON object per line: \"messages\", and every other key (tools, "
+      "add_generation_prompt, ...) as an argument of the template",
       "xrun render");
   RenderArguments arguments;
   app.add_option("--tokenizer", arguments.tokenizer, "folder of the tokenizer")
@@ -116,7 +116,8 @@ int command_render(int argc, char** argv) {
   app.add_option("--template", arguments.chat_template,
                  "a template file, or a built-in name; the tokenizer's own if not given");
   app.add_option("FILE", arguments.file, "rows; standard input if not given or -");
-  app.add_option("--date", arguments.date, "what strftime_now reads: 2024-07-26; now if not given");
+  app.add_option("--date", arguments.date,
+                 "the date of strftime_now, as 2024-07-26; now if not given");
   app.add_flag("--json", arguments.json,
                "write objects with \"text\", \"ids\" and \"mask\" (null without generation marks)");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;

@@ -35,8 +35,8 @@ class RowReader {
 class RowWriter {
  public:
   void write(std::string_view line);  // adds the '\n'
-  // Writes out what is left. Throws Error if the output cannot take it; where its reader has gone
-  // away (a closed pipe) the process ends quietly with status 1.
+  // Flushes the buffer. Throws Error if writing fails; on a closed pipe the process ends quietly
+  // with status 1.
   void finish();
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// What commands that read runs say of them beside their output.
+// Notices of commands that read runs.
 
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// Says on standard error what is missing from the runs or could not be read.
+// Reports missing and unreadable parts of the runs on standard error.
 void warn_of_gaps(const std::vector<RunFiles>& runs);
 
 }  // namespace xrun

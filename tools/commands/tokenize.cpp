@@ -1,5 +1,5 @@
-// xrun tokenize: text in, token ids and their bytes out; with --decode ids in, their text out. The
-// text is data: what looks like a special token stays plain.
+// xrun tokenize: text to token ids and their bytes; with --decode ids to text. Text is data:
+// special tokens spelled in it are not interpreted.
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -26,7 +26,7 @@ struct TokenizeArguments {
   bool decode = false;
 };
 
-// A row's answer and how many bytes of its text were not UTF-8.
+// The output of a row and the number of invalid UTF-8 bytes in its text.
 struct Answer {
   std::string line;
   uint32_t replaced = 0;
@@ -56,7 +56,7 @@ std::string row_of(const Encoding& encoding) {
   return out + "]}";
 }
 
-// Returns a field of a JSON row. Throws Error that names the place.
+// Returns a field of a JSON row. Throws Error that names the row.
 Json field_of(const std::string& line, const RowReader& rows, const char* name) {
   const Json row = parse_json(line, rows.name(), rows.line());
   const Json* field = row.find(name);
@@ -103,7 +103,7 @@ Answer answer(const Tokenizer& tokenizer, const TokenizeArguments& arguments,
           encoding.replaced};
 }
 
-// Returns the exit status: 1 if a row was bad, which is said in its place.
+// Returns the exit status: 1 if a row was bad; its error is in its place in the output.
 int tokenize_rows(const TokenizeArguments& arguments) {
   const auto tokenizer = Tokenizer::load(arguments.tokenizer);
   if (!tokenizer->notice().empty())
@@ -115,7 +115,7 @@ int tokenize_rows(const TokenizeArguments& arguments) {
   for (std::string line; rows.next(line);) {
     tokenizer->finish_loading();
     const bool is_json = arguments.json || arguments.decode;
-    // A blank line is no row.
+    // A blank line is not a row.
     if (is_json && line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
       const Answer row = answer(*tokenizer, arguments, line, rows);

@@ -1,6 +1,6 @@
-// A cache of a few rows with edits in its manifest and its segment: an Error, or rows that can be
-// read. Checksums are made good after the edits (or not, as the first byte says), so that what
-// stands behind them is reached.
+// A cache of a few rows with edits in its manifest and its shard: an Error, or rows that can be
+// read. Checksums are corrected after the edits (or not, as the first byte says), so that the code
+// behind them is reached.
 //
 // The input is that byte and edits: a byte that names file and kind, two of the place, one of the
 // length, and the bytes to write. So inputs outlive a change of the format.
@@ -22,10 +22,10 @@ namespace {
 
 struct CacheFiles {
   CacheManifest manifest;
-  std::string segment;
+  std::string shard;
 };
 
-PackedRow make_row(int64_t number) {
+StoredRow make_row(int64_t number) {
   EncodedRow row;
   for (int64_t i = 0; i < 3 + 5 * number; ++i) {
     row.streams[0].ids.push_back(static_cast<int32_t>(i * 7 % 300));
@@ -33,9 +33,9 @@ PackedRow make_row(int64_t number) {
     row.streams[0].weights.push_back(0.5f);
   }
   row.prompt_hash = static_cast<uint64_t>(number / 2);
-  row.kept = {Json(1.5), Json("name")};
-  PackedRow packed;
-  pack_row(std::move(row), ColumnType::kU16, packed);
+  row.extra = {Json(1.5), Json("name")};
+  StoredRow packed;
+  store_row(std::move(row), ColumnType::kU16, packed);
   return packed;
 }
 
@@ -44,31 +44,31 @@ CacheFiles make_cache() {
   RowColumns columns({RowKind::kChat, 300, {"score", "topic"}, true});
   files.manifest.ledger.name = "rows";
   files.manifest.ledger.files = {"rows.jsonl"};
-  std::vector<PackedRow> rows;
+  std::vector<StoredRow> rows;
   for (int64_t r = 0; r < 5; ++r) {
     rows.push_back(make_row(r));
     columns.accept(rows.back(), {0, r + 1}, files.manifest.ledger);
   }
   files.manifest.columns = columns.columns();
-  SegmentData segment(files.manifest.columns);
+  ShardData shard(files.manifest.columns);
   for (int64_t r = 0; r < 5; ++r) {
-    columns.append(rows[static_cast<size_t>(r)], {0, r + 1}, segment);
-    segment.end_row();
+    columns.append(rows[static_cast<size_t>(r)], {0, r + 1}, shard);
+    shard.end_row();
   }
   files.manifest.row_type = row_kind_name(RowKind::kChat);
   files.manifest.key_document = parse_json(R"({"tokenizer": "fuzz"})", "key");
   files.manifest.key = cache_key(files.manifest.key_document);
   files.manifest.summary = columns.summary();
   files.manifest.ledger.rows = files.manifest.ledger.lines = files.manifest.ledger.kept = 5;
-  files.segment = segment.head(0, 0, files.manifest.key);
-  segment.body([&](std::string_view piece) { files.segment += piece; });
-  SegmentEntry entry;
-  entry.file = segment_name(0);
+  files.shard = shard.head(0, 0, files.manifest.key);
+  shard.body([&](std::string_view piece) { files.shard += piece; });
+  ShardEntry entry;
+  entry.file = shard_name(0);
   entry.rows = 5;
   for (size_t c = 0; c < files.manifest.columns.size(); ++c) {
-    entry.elements.push_back(static_cast<int64_t>(segment.elements(c)));
+    entry.elements.push_back(static_cast<int64_t>(shard.elements(c)));
   }
-  files.manifest.segments.push_back(entry);
+  files.manifest.shards.push_back(entry);
   return files;
 }
 
@@ -102,34 +102,34 @@ class Edits {
   std::string_view bytes_;
 };
 
-// Rewrites the checksums of a segment's pages, where its head has room for them.
-void mend_pages(std::string& segment) {
+// Rewrites the checksums of a shard's pages, where its head has room for them.
+void mend_pages(std::string& shard) {
   constexpr size_t kColumns = 12, kPages = 44;  // in the header: docs/cache-format.md
   uint32_t columns = 0, pages = 0;
-  if (segment.size() < 64) return;
-  std::memcpy(&columns, segment.data() + kColumns, 4);
-  std::memcpy(&pages, segment.data() + kPages, 4);
-  SegmentHeader header;
+  if (shard.size() < 64) return;
+  std::memcpy(&columns, shard.data() + kColumns, 4);
+  std::memcpy(&pages, shard.data() + kPages, 4);
+  ShardHeader header;
   if (columns > 1000 || pages > 1000) return;
   header.columns.resize(columns);
   header.pages = pages;
-  if (header.head_bytes() > segment.size()) return;
+  if (header.head_bytes() > shard.size()) return;
   for (uint32_t page = 0; page < pages; ++page) {
     const size_t begin = header.head_bytes() + page * kPageBytes;
-    if (begin >= segment.size()) return;
-    const uint64_t sum = hash_u64(std::string_view(segment).substr(begin, kPageBytes));
-    std::memcpy(segment.data() + header.column_table_end() + 8 * page, &sum, 8);
+    if (begin >= shard.size()) return;
+    const uint64_t sum = hash_u64(std::string_view(shard).substr(begin, kPageBytes));
+    std::memcpy(shard.data() + header.column_table_end() + 8 * page, &sum, 8);
   }
 }
 
 std::string manifest_text(CacheFiles& files, const Edits& edits, bool mend) {
-  SegmentEntry& entry = files.manifest.segments[0];
-  entry.bytes = files.segment.size();
-  SegmentHeader header;
+  ShardEntry& entry = files.manifest.shards[0];
+  entry.bytes = files.shard.size();
+  ShardHeader header;
   header.columns.resize(files.manifest.columns.size());
-  header.pages = (files.segment.size() + kPageBytes - 1) / kPageBytes;
-  entry.head_bytes = std::min<uint64_t>(header.head_bytes(), files.segment.size());
-  entry.head_xxh3 = hash_u64(std::string_view(files.segment).substr(0, entry.head_bytes));
+  header.pages = (files.shard.size() + kPageBytes - 1) / kPageBytes;
+  entry.head_bytes = std::min<uint64_t>(header.head_bytes(), files.shard.size());
+  entry.head_xxh3 = hash_u64(std::string_view(files.shard).substr(0, entry.head_bytes));
   std::string text = encode_manifest(files.manifest);
   constexpr std::string_view kTail = ",\"xxh3\":\"";
   std::string body = text.substr(0, text.rfind(kTail));
@@ -147,11 +147,11 @@ void read_all(const std::filesystem::path& dir) {
       fuzz_check(stream.ids.size() == stream.trained.size(), "ids and mask differ");
       cache->at(row);
       cache->prompt_hash(row);
-      for (size_t k = 0; k < cache->kept_columns().size(); ++k) {
-        if (cache->kept_columns()[k].is_number) {
-          cache->kept_number(row, k);
+      for (size_t k = 0; k < cache->extra_columns().size(); ++k) {
+        if (cache->extra_columns()[k].is_number) {
+          cache->extra_number(row, k);
         } else {
-          cache->kept_string(row, k);
+          cache->extra_string(row, k);
         }
       }
       cache->row_of_token(cache->first_token(row));
@@ -169,11 +169,11 @@ void fuzz_cache_open(std::string_view input) {
   const bool mend = input[0] % 8 != 0;
   const Edits edits(input.substr(1));
   CacheFiles files = whole;
-  edits.apply(0, files.segment);
-  if (mend) mend_pages(files.segment);
+  edits.apply(0, files.shard);
+  if (mend) mend_pages(files.shard);
   const std::string manifest = manifest_text(files, edits, mend);
   const std::filesystem::path dir =
-      fuzz_file(files.manifest.key + "/" + segment_name(0), files.segment);
+      fuzz_file(files.manifest.key + "/" + shard_name(0), files.shard);
   fuzz_file(files.manifest.key + "/" + kManifestName, manifest);
   try {
     read_all(dir / files.manifest.key);

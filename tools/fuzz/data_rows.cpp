@@ -1,6 +1,6 @@
 // Any bytes as a data file: an Error, or rows that are the same however the file is cut into blocks
-// and wherever reading goes on; and each row, as one of any kind, a refusal or tokens that a cache
-// can hold. The first byte chooses format and compression.
+// and wherever reading continues; and each row, as one of any kind, a refusal or tokens that a
+// cache can hold. The first byte chooses format and compression.
 
 #include <vector>
 
@@ -21,11 +21,14 @@ constexpr const char* kNames[] = {"rows.jsonl",     "rows.json",     "rows.txt",
 class Encoders {
  public:
   Encoders() : tokenizer_(Tokenizer::load(XRUN_SOURCE_DIR "/tests/data/tiny_tokenizer")) {
-    EncoderParts parts{{}, *tokenizer_, resolve_template(*tokenizer_, "chatml").chat_template};
-    parts.settings.keep = {"score"};
-    parts.settings.fields = {{"weight", "share"}};
+    RowEncoding encoding;
+    encoding.tokenizer = tokenizer_.get();
+    encoding.chat_template = resolve_template(*tokenizer_, "chatml").chat_template;
+    encoding.settings.keep = {"score"};
+    encoding.settings.fields = {{"weight", "share"}};
     for (int kind = 0; kind <= static_cast<int>(RowKind::kFeedback); ++kind) {
-      encoders_.push_back(make_row_encoder(RowKind{kind}, parts));
+      encoding.kind = RowKind{kind};
+      encoders_.push_back(make_row_encoder(encoding));
     }
   }
 
@@ -33,12 +36,12 @@ class Encoders {
     for (const auto& encoder : encoders_) {
       EncodedRow out;
       try {
-        encoder->encode(row, "rows:1", out);
+        encoder->encode_value(row, "rows:1", out);
         encoder->law_sample(row);
       } catch (const Error&) {
         continue;
       }
-      fuzz_check(out.kept.size() == 1 && out.weight >= 0, "a row without its extras");
+      fuzz_check(out.extra.size() == 1 && out.weight >= 0, "a row without its extras");
       for (const TokenStream& stream : out.streams) check(stream);
     }
   }
@@ -101,7 +104,7 @@ Rows read_rows(const std::string& path, size_t target, const ContentCursor& from
   return result;
 }
 
-// How far damaged compressed data is read depends on the pieces, and so may an error's words.
+// Pieces decide how much of damaged compressed data is read, and so perhaps the error's text.
 void check_same(const Rows& got, const Rows& whole, size_t skipped, bool compressed) {
   fuzz_check(got.error.empty() == whole.error.empty(), "an error in one reading alone");
   if (compressed && !whole.error.empty()) return;

@@ -1,4 +1,4 @@
-// Any bytes as a chat template and as its messages: an Error, or a text whose runs tile it.
+// Arbitrary bytes as a chat template and its messages give an Error, or a text tiled by its runs.
 
 #include <algorithm>
 #include <ctime>
@@ -21,7 +21,7 @@ constexpr std::string_view kMessages = R"([
    "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"x": 1.5}}}]},
   {"role": "tool", "name": "f", "content": "[1, null]"}])";
 
-// Far fewer than a rendering may take, so that no input is slow under the sanitizers.
+// Fewer steps than by default, so that no input is slow under the sanitizers.
 constexpr jinja::Limits kLimits = {.steps = 200'000};
 
 void render(const std::string& source, const Json& messages) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """read_cache.py FOLDER: the rows of a cache as JSON lines, read as docs/cache-format.md says, with
-kept columns under "kept". Checksums are checked if the xxhash package is there."""
+extra columns under "kept". Checksums are checked if the xxhash package is there."""
 import json
 import struct
 import sys

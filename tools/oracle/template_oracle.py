@@ -5,12 +5,12 @@
     python3 tools/oracle/template_oracle.py TEMPLATE.jinja [ROWS.jsonl]
     python3 tools/oracle/template_oracle.py FOLDER_OF_TEMPLATES [ROWS.jsonl]
 
-A tokenizer's folder compares text, ids and mask under its own template; a template compares the text
-alone, and the mask by the blocks that transformers finds. Rows are objects with "messages", every
-other key an argument of the template; without ROWS the conversations of the goldens are taken. Prints
-"identical" or the first difference of each template; exit status 1 if there is one. Rows that fail
-must fail on both sides. Known and on purpose: a message that spells a special token stays plain text
-here, so that ids are compared only for rows that spell none.
+With a tokenizer's folder it compares text, ids and mask under the tokenizer's own template; with a
+template only the text. Rows are objects with "messages", and every other key is an argument of the
+template; the default rows are the conversations of the goldens. Prints "identical" or the first
+difference of each template; exit status 1 if there is one. Rows that fail must fail on both sides.
+A message that spells a special token deliberately stays plain text in xrun, so ids are compared only
+for rows that spell none.
 
 Options: --xrun PATH (build/bin/xrun), --date 2024-07-26, --tokenizer DIR for bare templates.
 Made with transformers 5.23.0.
@@ -39,7 +39,7 @@ def read_rows(path):
 
 
 def ours(arguments, tokenizer, template, rows):
-    """What xrun says to each row."""
+    """Returns xrun's output for each row."""
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(row) + "\n")
@@ -54,7 +54,7 @@ def ours(arguments, tokenizer, template, rows):
 
 
 def theirs(row, source, tokens, tokenizer):
-    """Text, blocks in code points and, with a tokenizer, ids and mask; None where it fails."""
+    """Returns text, blocks in code points and, with a tokenizer, ids and mask; None on failure."""
     messages = [{key: value for key, value in message.items() if value is not None}
                 for message in row["messages"]]
     variables = {**tokens, **{key: value for key, value in row.items() if key != "messages"}}
@@ -67,7 +67,7 @@ def theirs(row, source, tokens, tokenizer):
         out = tokenizer.apply_chat_template(row["messages"], chat_template=source, tokenize=True,
                                             return_dict=True, return_assistant_tokens_mask=True, **kwargs)
         return texts[0], blocks[0], out["input_ids"], out["assistant_masks"]
-    except Exception:  # whatever fails, fails
+    except Exception:  # any failure counts
         return None
 
 
@@ -83,7 +83,7 @@ def difference(name, got, wanted):
 
 
 def compare(row, got, wanted, tokenizer, marked):
-    """The difference, or None."""
+    """Returns the first difference, or None."""
     if wanted is None or "error" in got:
         if wanted is None and "error" in got:
             return None

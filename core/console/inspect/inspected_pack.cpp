@@ -1,3 +1,5 @@
+// Ids, weights and positions come from the packs that train; roles and origins from rendering the
+// row again.
 #include "core/console/inspect/inspected_pack.h"
 
 #include <algorithm>
@@ -14,9 +16,9 @@ namespace {
 
 constexpr size_t kCutTextBytes = 160;
 
-// What the maker of a step's values needs again and again.
-struct Pieces {
-  explicit Pieces(const Tokenizer& of) : tokenizer(of), bytes(of) {}
+// Decoded tokens, each decoded once.
+struct TokenPieces {
+  explicit TokenPieces(const Tokenizer& of) : tokenizer(of), bytes(of) {}
 
   InspectedToken token(int32_t id) {
     const auto [found, is_new] = known.try_emplace(id);
@@ -48,8 +50,8 @@ TokenOrigin origin_of(const Rendering& rendering, ByteRange bytes) {
   return written[0] ? TokenOrigin::kTemplate : TokenOrigin::kUnknown;
 }
 
-// Roles, origins and the cut, from the stream behind the segment.
-void add_trace(InspectedSegment& segment, const StreamTrace& trace) {
+// Adds roles, origins and the cut, from the stream that the segment came from.
+void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
   size_t range = 0;
   for (size_t i = 0; i < segment.tokens.size(); ++i) {
     const ByteRange bytes = trace.offsets[i];
@@ -64,11 +66,11 @@ void add_trace(InspectedSegment& segment, const StreamTrace& trace) {
         {shown_text(message.role.empty() ? "template" : message.role, Blanks::kBreaksMarked),
          message.message, i});
   }
-  const size_t kept = segment.tokens.size();
-  segment.cut_tokens = static_cast<int64_t>(trace.ids.size() - kept);
+  const size_t count = segment.tokens.size();
+  segment.cut_tokens = static_cast<int64_t>(trace.ids.size() - count);
   if (segment.cut_tokens == 0) return;
   const std::string_view text = trace.rendering.text;
-  segment.cut_text = shown_text(shortened(text.substr(trace.offsets[kept].begin), kCutTextBytes),
+  segment.cut_text = shown_text(shortened(text.substr(trace.offsets[count].begin), kCutTextBytes),
                                 Blanks::kBreaksMarked);
 }
 
@@ -78,19 +80,19 @@ void add_remarks(InspectedSegment& segment, const Tokenizer& tokenizer, bool tra
   if (bos && tokens.size() > 1 && tokens[0].id == *bos && tokens[1].id == *bos) {
     segment.remarks.push_back("begins with two BOS tokens");
   }
-  if (trains && segment.targets() == 0) segment.remarks.push_back("no token of it is trained");
+  if (trains && segment.targets() == 0) segment.remarks.push_back("none of its tokens is trained");
   const auto odd = std::find_if(tokens.begin(), tokens.end(), [](const InspectedToken& token) {
     return token.target && token.origin == TokenOrigin::kBoth;
   });
   if (odd != tokens.end()) {
     segment.remarks.push_back(
-        fmt::format("the trained token {} at position {} is part of the template and part of the "
-                    "message",
+        fmt::format("the trained token {} at position {} belongs to both template and message",
                     odd->shown, odd->position));
   }
 }
 
-void fill_tokens(InspectedSegment& segment, const PackedBatch& pack, size_t s, Pieces& pieces) {
+void fill_tokens(InspectedSegment& segment, const PackedBatch& pack, size_t s,
+                 TokenPieces& pieces) {
   const auto begin = static_cast<size_t>(pack.cu_seqlens[s]);
   const auto end = static_cast<size_t>(pack.cu_seqlens[s + 1]);
   for (size_t t = begin; t < end; ++t) {
@@ -99,7 +101,7 @@ void fill_tokens(InspectedSegment& segment, const PackedBatch& pack, size_t s, P
   }
 }
 
-// The loss rows of all segments: row r predicts the token behind its slot.
+// Fills the loss rows of all segments: row r predicts the token after its slot.
 void fill_weights(const PackedBatch& pack, const std::vector<InspectedSegment*>& segments) {
   for (size_t r = 0; r < pack.rows.hidden.size(); ++r) {
     const auto s = static_cast<size_t>(pack.rows.segment[r]);
@@ -117,20 +119,20 @@ InspectedSegment start_segment(const InspectedSource& source, const PackedBatch&
   segment.pair = pack.pair_id[s] < 0 ? -1 : pack.pair_id[s] + source.first_pair;
   segment.side = pack.side[s];
   segment.weight = pack.weight[s];
-  const std::string place = source.set.place(segment.row);
-  const size_t colon = place.rfind(':');
-  segment.file = place.substr(0, colon);
-  segment.line = std::stoll(place.substr(colon + 1));
+  const std::string location = source.set.location(segment.row);
+  const size_t colon = location.rfind(':');
+  segment.file = location.substr(0, colon);
+  segment.line = std::stoll(location.substr(colon + 1));
   return segment;
 }
 
 // Reads the rows of all shown segments once.
 void trace_segments(const InspectedSource& source, InspectedStep& step) {
-  std::map<int64_t, size_t> places;  // of rows, among `rows`
+  std::map<int64_t, size_t> index;  // of a row in `rows`
   std::vector<int64_t> rows;
   for (InspectedPack& pack : step.packs) {
     for (const InspectedSegment& segment : pack.segments) {
-      if (places.try_emplace(segment.row, rows.size()).second) rows.push_back(segment.row);
+      if (index.try_emplace(segment.row, rows.size()).second) rows.push_back(segment.row);
     }
   }
   const bool windows = source.set.window_length() > 0;
@@ -138,12 +140,12 @@ void trace_segments(const InspectedSource& source, InspectedStep& step) {
       windows ? std::vector<RowTrace>(rows.size()) : source.set.trace(rows, source.tokenizer);
   for (InspectedPack& pack : step.packs) {
     for (InspectedSegment& segment : pack.segments) {
-      const RowTrace& trace = traces[places.at(segment.row)];
+      const RowTrace& trace = traces[index.at(segment.row)];
       const size_t stream = segment.side < 0 ? 1 : 0;
       if (stream < trace.streams.size()) {
         add_trace(segment, trace.streams[stream]);
       } else if (!trace.failure.empty()) {
-        segment.remarks.push_back("roles are not known: " +
+        segment.remarks.push_back("roles are unknown: " +
                                   shown_text(trace.failure, Blanks::kBreaksMarked));
       } else if (!windows) {
         segment.cut_tokens = source.set.cut_tokens(segment.row);
@@ -181,7 +183,7 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
   step.pack_count = static_cast<int64_t>(packs.size());
   const int64_t shown = rows < 0 ? step.units : std::min(rows, step.units);
   step.units_left_out = step.units - shown;
-  Pieces pieces(source.tokenizer);
+  TokenPieces pieces(source.tokenizer);
   for (size_t p = 0; p < packs.size(); ++p) {
     const PackedBatch& packed = packs[p];
     InspectedPack pack;
@@ -192,15 +194,15 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
     step.targets += pack.targets;
     const auto count = static_cast<size_t>(packed.segment_count());
     pack.segments.reserve(count);
-    std::vector<InspectedSegment*> places(count, nullptr);
+    std::vector<InspectedSegment*> shown_segments(count, nullptr);
     for (size_t s = 0; s < count; ++s) {
       if (packed.group_id[s] >= shown) continue;
       pack.segments.push_back(start_segment(source, packed, s));
-      places[s] = &pack.segments.back();
-      fill_tokens(*places[s], packed, s, pieces);
+      shown_segments[s] = &pack.segments.back();
+      fill_tokens(*shown_segments[s], packed, s, pieces);
     }
     pack.left_out = static_cast<int64_t>(count - pack.segments.size());
-    fill_weights(packed, places);
+    fill_weights(packed, shown_segments);
     if (!pack.segments.empty()) step.packs.push_back(std::move(pack));
   }
   trace_segments(source, step);

@@ -1,5 +1,5 @@
 #pragma once
-// The packs of a step as they will train, as plain values for those who show them.
+// The packs of a step as they will train: plain values, and their forms as text, JSON and a page.
 
 #include <cstdint>
 #include <optional>
@@ -7,30 +7,32 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/json.h"
+#include "core/console/terminal/console.h"
 #include "core/data/packs/data_set.h"
 #include "core/data/packs/packed_batch.h"
 
 namespace xrun {
 
-// Who wrote the bytes of a token.
+// Origin of a token's bytes.
 enum class TokenOrigin { kUnknown, kTemplate, kMessage, kBoth };
 const char* token_origin_name(TokenOrigin origin);  // "", "template", "message", "both"
 
 struct InspectedToken {
   int32_t id = 0;
   int32_t position = 0;  // in its segment
-  std::string bytes;     // as the vocabulary spells it; "" for an id without a piece
-  std::string shown;     // the same, safe and with visible blanks; "<#50300>" without a piece
-  float weight = 0;      // of its loss; 0: it is only read
-  bool target = false;   // there is a loss row for it, whose weight may be 0
+  std::string bytes;     // of the vocabulary; "" for an id without a piece
+  std::string shown;     // safe, with visible blanks; "<#50300>" without a piece
+  float weight = 0;      // of its loss; 0: not trained
+  bool target = false;   // it has a loss row, whose weight may be 0
   bool special = false;
   TokenOrigin origin = TokenOrigin::kUnknown;
   std::optional<float> policy, reference;  // log-probs
 };
 
-// Neighbouring tokens of one message; a token across a border is the later message's.
+// Consecutive tokens of one message; a token across a border belongs to the later message.
 struct InspectedTurn {
-  std::string role;      // "user"; "template" for what is no message's
+  std::string role;      // "user"; "template" outside messages
   int64_t message = -1;  // counted from 0; -1: none
   size_t begin = 0;      // token of the segment
 };
@@ -43,10 +45,10 @@ struct InspectedSegment {
   int8_t side = 0;    // +1 chosen, -1 rejected
   float weight = 1;   // of the row
   std::vector<InspectedToken> tokens;
-  std::vector<InspectedTurn> turns;  // empty: roles are not known; else the first begins at 0
-  int64_t cut_tokens = 0;            // taken off its end by over_length = "cut"
-  std::string cut_text;              // the beginning of what was taken off, shown; "" if not known
-  std::vector<std::string> remarks;  // what is odd, or not known, a sentence each
+  std::vector<InspectedTurn> turns;  // empty: roles are unknown; else the first begins at 0
+  int64_t cut_tokens = 0;            // removed from its end by over_length = "cut"
+  std::string cut_text;              // the beginning of the removed text; "" if unknown
+  std::vector<std::string> remarks;  // oddities and unknowns, a sentence each
 
   int64_t targets() const;
 };
@@ -59,9 +61,9 @@ struct InspectedPack {
   std::vector<InspectedSegment> segments;
 };
 
-// The rejected side that stands behind segment s; nullptr if that is no pair's chosen one.
+// Returns the rejected side after segment s; nullptr if s is not the chosen side of a pair.
 const InspectedSegment* rejected_behind(const InspectedPack& pack, size_t s);
-// The first turn that begins at a token or behind it; the end of the turns if none does.
+// Returns the first turn that begins at or after a token, or the end.
 std::vector<InspectedTurn>::const_iterator turn_from(const InspectedSegment& segment, size_t token);
 
 // One set's share of a step.
@@ -73,11 +75,11 @@ struct InspectedStep {
   std::string unit_name;                            // "pair"
   int64_t max_tokens = 0;                           // that a pack may have
   int64_t pack_count = 0, tokens = 0, targets = 0;  // of the whole step, shown or not
-  std::vector<InspectedPack> packs;                 // those of which something is shown
+  std::vector<InspectedPack> packs;                 // those with something to show
   Ledger ledger;                                    // of the set
 };
 
-// What a step is made from.
+// Inputs of inspect_step.
 struct InspectedSource {
   const DataSet& set;
   const Tokenizer& tokenizer;
@@ -86,16 +88,43 @@ struct InspectedSource {
   int64_t first_pair = 0;  // pairs of earlier sets of the step
 };
 
-// Makes the values of packs that `set` packed of `units`. rows: only so many units, the first ones
-// of the stream, are shown; negative: all. Their rows are read again for roles and origins.
+// Returns the values of the packs that `set` made of `units`. `rows` limits the units shown to the
+// first ones of the stream; negative: all. Their rows are read again for roles and origins.
 InspectedStep inspect_step(const InspectedSource& source, const std::vector<int64_t>& units,
                            const std::vector<PackedBatch>& packs, int64_t rows = -1);
 
-// The same of the plan's step, which counts from the plan's first one.
+// The same for a step of the plan, counted from the plan's first one.
 InspectedStep inspect_step(const InspectedSource& source, const StepPlan& plan, int64_t plan_step,
                            int64_t rows = -1);
 
-// Tokens that both segments begin with, alike in id, target and weight.
+// Returns the length of the common prefix of two segments, equal in id, target and weight.
 size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b);
+
+struct PackTextStyle {
+  ColorDepth colors = ColorDepth::kNone;
+  int width = 80;  // no line is wider; at least 1
+};
+
+// From this width on the sides of a pair are beside each other, below it one under the other.
+constexpr int kSideBySideWidth = 100;
+
+// Returns the head of a step, a block per segment or pair, and the footer: trained tokens, fill,
+// dropped and cut rows, and the meaning of colours or marks. Every line ends with a newline.
+// Foreign text has passed shown_text.
+std::string step_text(const InspectedStep& step, const PackTextStyle& style);
+
+// {"step","pack","tokens","labels","cu_seqlens","position_ids","weights","rows":[...]}. labels and
+// weights are at the predicted token, as in Hugging Face's datasets, -100 and 0 elsewhere. One
+// entry of rows per segment: {"file","line","side","pair"}, side "chosen", "rejected" or null, pair
+// or null; then "weight", "cut_tokens", "turns" [{"role","message", "begin"}] begin a token of the
+// segment. "left_out" counts the segments not shown; "logprobs": {"policy","reference"} has null
+// for unscored tokens.
+Json pack_json(const InspectedStep& step, const InspectedPack& pack);
+
+// Returns one self-contained page with search. Tokens are coloured by loss weight (palette.h),
+// special ones underlined, the template's own text in italics; the sides of a pair are beside each
+// other below their shared prefix. Hovering shows a token's id, position, weight, origin and
+// log-probs.
+std::string pack_page(const std::vector<InspectedStep>& sets);
 
 }  // namespace xrun

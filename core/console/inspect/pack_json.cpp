@@ -1,4 +1,4 @@
-#include "core/console/inspect/pack_json.h"
+#include "core/console/inspect/inspected_pack.h"
 
 namespace xrun {
 
@@ -28,7 +28,7 @@ Json row_json(const InspectedSegment& segment) {
   });
 }
 
-// A number of each token, all segments in one list.
+// Returns one value per token, all segments in one list.
 template <typename Of>
 Json of_tokens(const InspectedPack& pack, const Of& of) {
   Json::Array list;

@@ -1,18 +1,17 @@
-// The picture of a step: what is foreign in it went through shown_text when the values were made,
-// but for names of files, which go through it here.
-#include "core/console/inspect/pack_text.h"
-
+// A step as lines of text. Foreign text passed shown_text when the values were made, except file
+// names, which pass it here.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 
 #include "core/base/counted.h"
+#include "core/console/inspect/inspected_pack.h"
+#include "core/console/inspect/token_lines.h"
 #include "core/console/terminal/palette.h"
 #include "core/console/terminal/shown_text.h"
+#include "core/console/terminal/table.h"
 #include "core/console/terminal/text_width.h"
-#include "core/console/inspect/token_lines.h"
-#include "core/console/terminal/word_list.h"
 
 namespace xrun {
 
@@ -40,8 +39,8 @@ class StepWriter {
   }
 
  private:
-  // Facts in one line, or in as many as they need, indented behind the first; what is wider than a
-  // line is broken at blanks.
+  // Prints facts in one line or as many as needed, indented after the first; longer ones are broken
+  // at blanks.
   void facts(const std::vector<std::string>& parts, const char* sgr, int indent = 0) {
     if (2 * indent > style_.width) indent = 0;
     std::vector<std::string> lines;
@@ -177,7 +176,7 @@ class StepWriter {
     }
   }
 
-  // What stands under a segment: the cut, and what is odd.
+  // Prints the cut and the remarks below a segment.
   void end_of(const InspectedSegment& segment) {
     const std::string side = segment.side == 0 ? "" : std::string(side_name(segment.side)) + ": ";
     if (segment.cut_tokens > 0) {
@@ -220,7 +219,7 @@ class StepWriter {
     facts(parts, "2", 2);
   }
 
-  // The steps of the scale that occur.
+  // Prints the steps of the scale that occur.
   void legend() {
     std::array<bool, kWeightSteps> seen{};
     bool special = false, own = false;

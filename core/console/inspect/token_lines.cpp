@@ -1,4 +1,4 @@
-// A line is a row of cells, one a token; marks and scores are further rows of the same cells.
+// A line is a row of cells, one per token; marks and scores are further rows of the same cells.
 #include "core/console/inspect/token_lines.h"
 
 #include <fmt/core.h>
@@ -14,10 +14,10 @@ namespace xrun {
 
 namespace {
 
-constexpr int kRoomyWidth = 50;   // from here on roles have a column
-constexpr int kGutterWidth = 24;  // and from here on positions
+constexpr int kRoomyWidth = 50;   // least width with a column of roles
+constexpr int kGutterWidth = 24;  // least width with positions
 constexpr int kWidestRole = 12;
-constexpr int kGap = 1;  // behind each column of the gutter
+constexpr int kGap = 1;  // after each column of the gutter
 
 // A token on a line, or a piece of one that is wider than a line.
 struct Cell {
@@ -30,7 +30,7 @@ struct Cell {
 std::string score_text(const std::optional<float>& value) {
   if (!value) return "";
   if (!std::isfinite(*value)) return std::isnan(*value) ? "nan" : *value < 0 ? "-inf" : "inf";
-  // A log-prob of nearly 0 is no "-0.00".
+  // Avoids "-0.00" for a log-prob near 0.
   const double score = std::fabs(*value) < 0.005 ? 0.0 : static_cast<double>(*value);
   return fmt::format("{:.{}f}", score, std::fabs(score) < 10 ? 2 : 1);
 }
@@ -133,7 +133,7 @@ class LineWriter {
     return pad_to_width(score_text(value), cell.columns);
   }
 
-  // A row of cells below the tokens, unless there is nothing in it.
+  // Adds a row of cells below the tokens, unless it is empty.
   template <typename Of>
   void push_row(const Of& of) {
     std::string row(static_cast<size_t>(gutter_columns()), ' ');

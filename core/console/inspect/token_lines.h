@@ -1,20 +1,20 @@
 #pragma once
-// Tokens of a segment as lines of a given width: the middle of the picture that pack_text draws.
+// Tokens of a segment as lines of a given width, for pack_text.cpp.
 
 #include <string>
 #include <vector>
 
-#include "core/console/terminal/console.h"
 #include "core/console/inspect/inspected_pack.h"
+#include "core/console/terminal/console.h"
 
 namespace xrun {
 
-// Where and how tokens are written.
+// Layout of token lines.
 struct TokenLineStyle {
   int width = 80;  // columns of a whole line, gutter included; at least 1
   ColorDepth colors = ColorDepth::kNone;
   int position_width = 0;  // columns of the position before a line; 0: none
-  int role_width = 0;      // columns of the role behind it; 0: roles stand on lines of their own
+  int role_width = 0;      // columns of the role after it; 0: roles have their own lines
   bool scores = false;     // log-probs under the tokens
 };
 
@@ -24,14 +24,14 @@ struct TextLine {
   int columns = 0;
 };
 
-// The widths of positions and roles that fit these segments in `width` columns.
+// Returns a style whose position and role columns fit these segments in `width` columns.
 TokenLineStyle token_line_style(const std::vector<const InspectedSegment*>& segments, int width,
                                 ColorDepth colors);
 
-// Lines of tokens [begin, end): a new one at each turn, behind each line break and where the width
-// is full; a token wider than a line is split between characters. Without colours a line of marks
-// follows each line that has any: a weight's mark under each trained token, its first column "|",
-// "_" under special tokens, "^" under the template's own text. Scores follow as lines of numbers.
+// Returns lines of tokens [begin, end), broken at each turn, line break and full width; a token
+// wider than a line is split between characters. Without colours a line of marks follows: the
+// weight's mark under each trained token, its first column "|", "_" under special tokens, "^" under
+// the template's own text. Scores follow as lines of numbers.
 std::vector<TextLine> token_lines(const InspectedSegment& segment, size_t begin, size_t end,
                                   const TokenLineStyle& style);
 

@@ -1,9 +1,10 @@
-// The second fence behind html_escape: a content policy whose nonce is a digest of the whole page,
-// which nothing written into the page can contain.
+// Second defence after html_escape: a content policy whose nonce is a digest of the whole page,
+// which text in the page cannot contain.
 #include "core/console/page/html_page.h"
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 
 #include "core/base/error.h"
@@ -95,8 +96,8 @@ std::string html_escape(std::string_view text) {
 }
 
 std::string html_page(const HtmlPage& page) {
-  XRUN_CHECK(page.style.find("</") == std::string::npos, "a page's style holds \"</\"");
-  XRUN_CHECK(page.script.find("</") == std::string::npos, "a page's script holds \"</\"");
+  XRUN_CHECK(page.style.find("</") == std::string::npos, "a page's style contains \"</\"");
+  XRUN_CHECK(page.script.find("</") == std::string::npos, "a page's script contains \"</\"");
   const std::string nonce = Hasher()
                                 .field("title", page.title)
                                 .field("body", page.body)
@@ -116,6 +117,46 @@ std::string html_page(const HtmlPage& page) {
   }
   out += "\n</body>\n</html>\n";
   return out;
+}
+
+const std::string_view kTableStyle = R"css(
+.bar { display: inline-block; width: 9rem; height: .7em; background: var(--panel);
+  border-radius: 2px; }
+.bar i { display: block; height: 100%; background: var(--series-0); border-radius: 2px; }
+details { margin: .5rem 0; }
+tbody tr:hover { background: var(--panel); }
+)css";
+
+HtmlTable::HtmlTable(std::vector<std::string> header, std::vector<Align> align)
+    : header_(std::move(header)), align_(std::move(align)) {}
+
+std::string HtmlTable::cell(const char* tag, size_t column, const std::string& inside) const {
+  const bool right = column < align_.size() && align_[column] == Align::kRight;
+  return fmt::format("<{0}{1}>{2}</{0}>", tag, right ? " class=\"n\"" : "", inside);
+}
+
+void HtmlTable::add(const std::vector<std::string>& cells, std::string_view classes) {
+  rows_ += classes.empty() ? "<tr>" : fmt::format("<tr class=\"{}\">", classes);
+  for (size_t i = 0; i < cells.size(); ++i) rows_ += cell("td", i, cells[i]);
+  rows_ += "</tr>\n";
+}
+
+std::string HtmlTable::html() const {
+  if (rows_.empty()) return "";
+  std::string head;
+  for (size_t i = 0; i < header_.size(); ++i) head += cell("th", i, header_[i]);
+  if (!head.empty()) head = "<thead><tr>" + head + "</tr></thead>\n";
+  return "<div class=\"wide\"><table>\n" + head + "<tbody>\n" + rows_ + "</tbody></table></div>\n";
+}
+
+std::string html_bar(double share) {
+  return fmt::format("<span class=\"bar\"><i style=\"width:{:.1f}%\"></i></span>",
+                     100 * std::clamp(share, 0.0, 1.0));
+}
+
+std::string html_details(const std::string& summary, const std::string& body, bool open) {
+  return fmt::format("<details{}><summary>{}</summary>\n{}</details>\n", open ? " open" : "",
+                     summary, body);
 }
 
 }  // namespace xrun

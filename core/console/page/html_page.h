@@ -1,39 +1,70 @@
 #pragma once
-// One self-contained web page: no file, font, script or picture comes from elsewhere.
+// One self-contained web page and its tables: no file, font, script or picture comes from
+// elsewhere.
 
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "core/console/terminal/table.h"
 
 namespace xrun {
 
-// A colour of every page, the CSS variable --NAME: one value on light paper, one on dark. Those of
-// text have a contrast of at least 4.5 to the paper and the panels, the others of at least 3.
+// A colour of every page, the CSS variable --NAME: one value on light paper, one on dark. Text
+// colours have a contrast of at least 4.5 to paper and panels, the others of at least 3.
 struct PageColor {
   std::string_view name;
   std::string_view light, dark;  // "#rrggbb"
 };
 
-// paper panel edge text dim link good bad and series-0 .. series-7, which tell curves apart.
+// paper panel edge text dim link good bad and series-0 .. series-7 for curves.
 std::span<const PageColor> page_colors();
 constexpr int kSeriesColors = 8;
-// "var(--series-3)"; the eight come round again.
+// "var(--series-3)"; indices wrap at eight.
 std::string series_color(size_t index);
 
-// Returns text that stands for itself in an element or in a quoted attribute, whatever bytes it is
-// made of: shown_text of it (newline and tab stay), escaped.
+// Returns any bytes as text for an element or a quoted attribute: shown_text (newline and tab
+// stay), then escaped.
 std::string html_escape(std::string_view text);
 
 struct HtmlPage {
-  std::string title = {};   // plain text: the tab's, escaped here
+  std::string title = {};   // plain text, escaped here
   std::string body = {};    // HTML
-  std::string style = {};   // CSS behind the sheet that all pages share; ours, not foreign
-  std::string script = {};  // run once behind the body; ours, not foreign; "" for none
+  std::string style = {};   // CSS after the shared sheet; never foreign text
+  std::string script = {};  // run once after the body; never foreign text; "" for none
 };
 
-// Returns the whole file. Its policy forbids every load and every script but `script`, so that
+// Returns the whole file. Its policy forbids every load and every script except `script`, so that
 // foreign text that slipped through unescaped could do nothing. Throws Error if style or script
-// would end their own element.
+// contains "</".
 std::string html_page(const HtmlPage& page);
+
+// Rows of cells under a header. Cells are HTML: foreign text goes through html_escape first.
+class HtmlTable {
+ public:
+  // Headers are HTML too; an empty list makes a table without a header.
+  explicit HtmlTable(std::vector<std::string> header, std::vector<Align> align = {});
+  // `classes` of the row: letters and blanks, never foreign.
+  void add(const std::vector<std::string>& cells, std::string_view classes = "");
+  bool empty() const { return rows_.empty(); }
+  // Returns the table in a box that scrolls sideways; "" without rows.
+  std::string html() const;
+
+ private:
+  std::string cell(const char* tag, size_t column, const std::string& inside) const;
+
+  std::vector<std::string> header_;
+  std::vector<Align> align_;
+  std::string rows_;
+};
+
+// Returns a bar over `share` (0 to 1) of its cell.
+std::string html_bar(double share);
+
+// Returns a <details> element; both arguments are HTML.
+std::string html_details(const std::string& summary, const std::string& body, bool open = false);
+
+extern const std::string_view kTableStyle;  // of the bars
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
-// Paths are written in whole units of a quarter pixel and relative to the point before, which makes
-// about five bytes a point: 100,000 steps take some ten kilobytes a line.
+// Paths use whole quarter pixels relative to the previous point, about five bytes a point: 100,000
+// steps take about ten kilobytes a line.
 #include "core/console/page/plot.h"
 
 #include <fmt/core.h>
@@ -12,16 +12,91 @@
 
 #include "core/console/page/html_page.h"
 #include "core/console/page/plot_axis.h"
-#include "core/console/terminal/quantile.h"
+#include "core/console/terminal/table.h"
 
 namespace xrun {
+
+namespace {
+
+// Equal slices of the x axis from the first point to the last.
+class Slices {
+ public:
+  Slices(std::span<const PlotPoint> points, int columns)
+      : low_(points.front().x), span_(points.back().x - low_), columns_(std::max(columns, 1)) {}
+  int of(double x) const {
+    if (!(span_ > 0)) return 0;
+    return std::clamp(static_cast<int>((x - low_) / span_ * columns_), 0, columns_ - 1);
+  }
+
+ private:
+  double low_, span_;
+  int columns_;
+};
+
+void append_slice(std::span<const PlotPoint> slice, std::vector<PlotPoint>& out) {
+  const PlotPoint* least = nullptr;
+  const PlotPoint* greatest = nullptr;
+  const PlotPoint* gap = nullptr;
+  for (const PlotPoint& point : slice) {
+    if (std::isnan(point.y)) {
+      gap = &point;
+      continue;
+    }
+    if (least == nullptr || point.y < least->y) least = &point;
+    if (greatest == nullptr || point.y > greatest->y) greatest = &point;
+  }
+  std::vector<const PlotPoint*> found;
+  for (const PlotPoint* one : {least, greatest, gap}) {
+    if (one != nullptr && std::find(found.begin(), found.end(), one) == found.end()) {
+      found.push_back(one);
+    }
+  }
+  std::sort(found.begin(), found.end());  // in order of time
+  for (const PlotPoint* one : found) out.push_back(*one);
+}
+
+}  // namespace
+
+std::vector<PlotPoint> reduce_points(std::span<const PlotPoint> points, int columns) {
+  const size_t few = 2 * static_cast<size_t>(std::max(columns, 1));
+  if (points.size() <= few) return {points.begin(), points.end()};
+  const Slices slices(points, columns);
+  std::vector<PlotPoint> out;
+  for (size_t begin = 0; begin < points.size();) {
+    size_t end = begin + 1;
+    while (end < points.size() && slices.of(points[end].x) == slices.of(points[begin].x)) ++end;
+    append_slice(points.subspan(begin, end - begin), out);
+    begin = end;
+  }
+  return out;
+}
+
+std::vector<PlotPoint> smooth_points(std::span<const PlotPoint> points, double window,
+                                     int columns) {
+  std::vector<PlotPoint> out;
+  if (points.empty()) return out;
+  const double keep = window > 1 ? 1 - 1 / window : 0;
+  const Slices slices(points, columns);
+  double mean = 0;
+  double weight = 0;
+  std::optional<PlotPoint> last;
+  for (const PlotPoint& point : points) {
+    if (std::isnan(point.y)) continue;
+    mean = keep * mean + (1 - keep) * point.y;
+    weight = keep * weight + (1 - keep);
+    if (last && slices.of(last->x) != slices.of(point.x)) out.push_back(*last);
+    last = {point.x, mean / weight};
+  }
+  if (last) out.push_back(*last);
+  return out;
+}
 
 namespace {
 
 constexpr int kUnits = 4;  // a pixel
 constexpr int kWidth = 400, kHeight = 190;
 constexpr int kLeft = 58, kRight = 18, kTop = 8, kBottom = 24;
-constexpr size_t kSparse = 60;  // points that are marked one by one
+constexpr size_t kSparse = 60;  // up to so many points are marked individually
 constexpr int kSmoothColumns = 200;
 constexpr double kLowShare = 0.05;
 constexpr size_t kManyValues = 1000;
@@ -30,8 +105,8 @@ constexpr size_t kMostLegend = 8;
 
 struct Frame {
   PlotAxis x, y;
-  long column(double value) const { return std::lround(x.place(value) * kWidth * kUnits); }
-  long row(double value) const { return std::lround((1 - y.place(value)) * kHeight * kUnits); }
+  long column(double value) const { return std::lround(x.position(value) * kWidth * kUnits); }
+  long row(double value) const { return std::lround((1 - y.position(value)) * kHeight * kUnits); }
 };
 
 // "M12 40l4-3 4 9": a new "M" behind each gap.
@@ -56,9 +131,9 @@ class PathText {
   const std::string& text() const { return out_; }
 
  private:
-  // A minus sign parts numbers by itself.
-  void number(long value, bool apart) {
-    if (apart && value >= 0) out_ += ' ';
+  // A minus sign already separates numbers.
+  void number(long value, bool separate) {
+    if (separate && value >= 0) out_ += ' ';
     out_ += std::to_string(value);
   }
 
@@ -110,7 +185,7 @@ std::optional<Frame> frame_of(const Plot& plot) {
     }
   }
   if (y.empty()) return std::nullopt;
-  // A schedule that ends near zero has one tiny value, and no need of decades.
+  // A schedule that ends near zero has one tiny value and needs no log scale.
   const bool log = y.low > 0 && wants_log(quantile(values, kLowShare), y.high);
   return Frame{plot_axis(x.low, x.high, 5), plot_axis(y.low, y.high, 5, log)};
 }
@@ -118,7 +193,7 @@ std::optional<Frame> frame_of(const Plot& plot) {
 std::string axes(const Frame& frame) {
   std::string out = "<g class=\"axes\">";
   for (const Tick& tick : frame.y.ticks) {
-    const double at = (1 - frame.y.place(tick.value)) * kHeight;
+    const double at = (1 - frame.y.position(tick.value)) * kHeight;
     out += fmt::format(
         "<path d=\"M0 {0:.1f}h{1}\"/><text x=\"-6\" y=\"{0:.1f}\" dy=\".32em\" "
         "class=\"y\">{2}</text>",
@@ -126,7 +201,7 @@ std::string axes(const Frame& frame) {
   }
   for (const Tick& tick : frame.x.ticks) {
     out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" class=\"x\">{}</text>",
-                       frame.x.place(tick.value) * kWidth, kHeight + 16, tick.text);
+                       frame.x.position(tick.value) * kWidth, kHeight + 16, tick.text);
   }
   out += fmt::format("<path class=\"base\" d=\"M0 {0}h{1}\"/>", kHeight, kWidth);
   return out + "</g>";
@@ -194,8 +269,8 @@ std::vector<double> shares_of(const std::vector<double>& values, const PlotAxis&
   double count = 0;
   for (const double value : values) {
     if (!std::isfinite(value)) continue;
-    const double place = std::clamp(axis.place(value), 0.0, 1.0);
-    shares[static_cast<size_t>(std::min(static_cast<int>(place * bins), bins - 1))] += 1;
+    const double position = std::clamp(axis.position(value), 0.0, 1.0);
+    shares[static_cast<size_t>(std::min(static_cast<int>(position * bins), bins - 1))] += 1;
     count += 1;
   }
   for (double& share : shares) share /= std::max(count, 1.0);

@@ -1,4 +1,4 @@
-// Ticks are multiples of one step, computed as integers times it, so that no sum drifts.
+// Ticks are integers times one step, so that no sum drifts.
 #include "core/console/page/plot_axis.h"
 
 #include <fmt/core.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kLogSpan = 316;  // 2.5 decades
 
-// 1, 2 or 5 times a power of ten, about span / wanted.
+// Returns 1, 2 or 5 times a power of ten, about span / wanted.
 double tick_step(double span, int wanted) {
   const double rough = span / std::max(wanted, 1);
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
@@ -25,7 +25,7 @@ double tick_step(double span, int wanted) {
   return 10 * power;
 }
 
-// A tick's number with the digits that its step needs.
+// Formats a tick with the digits that its step needs.
 std::string tick_text(double value, double step) {
   if (value == 0) return "0";
   const double size = std::abs(value);
@@ -63,7 +63,7 @@ void add_log_ticks(PlotAxis& axis, int wanted) {
 
 }  // namespace
 
-double PlotAxis::place(double value) const {
+double PlotAxis::position(double value) const {
   if (log) return (std::log10(value) - std::log10(low)) / (std::log10(high) - std::log10(low));
   return (value - low) / (high - low);
 }
@@ -77,7 +77,7 @@ PlotAxis plot_axis(double low, double high, int wanted, bool log) {
     low = log ? low / 2 : low - around;
     high = log ? high * 2 : high + around;
   }
-  // Values nobody trains with would make the span infinite.
+  // Larger values would make the span infinite.
   constexpr double kMost = 1e300;
   PlotAxis axis{std::max(low, -kMost), std::min(high, kMost), log, {}};
   if (!(axis.low < axis.high)) axis = {-kMost, kMost, false, {}};

@@ -1,5 +1,5 @@
 #pragma once
-// One axis of a plot: what it spans, its ticks, and where a value lies on it.
+// One axis of a plot: its span, its ticks, and the position of a value on it.
 
 #include <string>
 #include <vector>
@@ -16,16 +16,15 @@ struct PlotAxis {
   bool log = false;
   std::vector<Tick> ticks;
 
-  double place(double value) const;  // 0 at low, 1 at high
+  double position(double value) const;  // 0 at low, 1 at high
 };
 
-// An axis over values from `low` to `high` with about `wanted` ticks, at 1, 2 or 5 times a power of
-// ten; where log is true at powers of ten, and at 2 and 5 times these if there are few. A span of
-// nothing is widened around its value. Throws Error if an end is not finite, if low > high, or if
-// log is asked for values that are not positive.
+// Returns an axis from `low` to `high` with about `wanted` ticks, at 1, 2 or 5 times a power of
+// ten; with log at powers of ten, and at 2 and 5 times these if there are few. An empty span is
+// widened around its value. Throws Error if an end is not finite, low > high, or log and low <= 0.
 PlotAxis plot_axis(double low, double high, int wanted, bool log = false);
 
-// Whether values read better on a logarithmic axis: all positive, and over more than 2.5 decades.
+// Returns whether a logarithmic axis is better: all positive, over more than 2.5 decades.
 bool wants_log(double low, double high);
 
 // "0.6931", "-12.3", "1.2e-05", "16,993": four significant digits, large ones whole; a NaN is

@@ -1,5 +1,5 @@
-// The sheet and the script of plots. Values under the pointer are read off the drawn path, so that
-// a page holds every number once.
+// Style sheet and script of plots. Values under the pointer are read off the drawn path, so that a
+// page contains every number once.
 #include "core/console/page/plot.h"
 
 namespace xrun {

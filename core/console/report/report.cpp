@@ -1,3 +1,4 @@
+// Assembles the page: a summary, then one section per topic.
 #include "core/console/report/report.h"
 
 #include <fmt/core.h>
@@ -6,11 +7,11 @@
 
 #include "core/base/counted.h"
 #include "core/console/page/html_page.h"
-#include "core/console/page/html_table.h"
 #include "core/console/page/plot.h"
 #include "core/console/page/plot_axis.h"
+#include "core/console/report/report_sections.h"
 #include "core/console/terminal/progress.h"
-#include "core/console/report/report_parts.h"
+#include "core/run/record/run_record.h"
 
 namespace xrun {
 
@@ -54,7 +55,7 @@ std::string last_of(const RunFiles& run, std::string_view name) {
   return series == nullptr ? "" : axis_number(series->values.back());
 }
 
-// The sum of what the steps took, and nothing where it was not logged.
+// Returns the summed time of the steps, "" if it was not logged.
 std::string time_of(const RunFiles& run) {
   const MetricSeries* series = run.metrics.find("perf/step_s");
   if (series == nullptr) return "";
@@ -98,7 +99,7 @@ std::string run_state_text(const RunFiles& run) {
   } else if (const Json* limit = run.record.find("steps_limit"); limit && limit->is_int()) {
     text = fmt::format("stopped after {} by --steps", counted(limit->as_int(), "step"));
   } else {
-    text = "not finished: killed, or still going on";
+    text = "not finished: killed or still running";
   }
   const Json* resumes = run.record.find("resumes");
   if (resumes != nullptr && resumes->size() > 0) {

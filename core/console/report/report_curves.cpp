@@ -1,5 +1,5 @@
-// A chart shows one topic: what train/X, valid/X and valid/NAME/X have in common. Of a single run
-// the two sides of a pair share their chart as well.
+// A chart shows one topic: train/X, valid/X and valid/NAME/X. For a single run the two sides of a
+// pair share a chart.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,21 +8,20 @@
 
 #include "core/base/count_text.h"
 #include "core/console/page/html_page.h"
-#include "core/console/page/html_table.h"
 #include "core/console/page/plot.h"
 #include "core/console/page/plot_axis.h"
-#include "core/console/report/report_parts.h"
+#include "core/console/report/report_sections.h"
 
 namespace xrun {
 
 namespace {
 
 constexpr size_t kMostCharts = 80;
-constexpr size_t kMostLines = 1200;    // beyond them no chart is begun
+constexpr size_t kMostLines = 1200;    // with more no chart is added
 constexpr double kCurveBytes = 2.0e6;  // of all curves
-constexpr double kBytesAColumn = 36;   // of one line: both extremes, and its share of 4 means
+constexpr double kBytesAColumn = 36;   // of one line: both extremes and 4 means
 constexpr int kFewestColumns = 40, kMostColumns = 480;
-constexpr size_t kHistogramSteps = 10;  // fewer are no distribution
+constexpr size_t kHistogramSteps = 10;  // fewer make no histogram
 constexpr size_t kLongRun = 60;         // points from which smoothing helps
 
 enum class Topic { kResult, kPair, kUpdate };
@@ -35,7 +34,7 @@ constexpr TopicTitle kTopics[] = {{Topic::kResult, "Losses and results"},
                                   {Topic::kPair, "Reward margins and lengths over time"},
                                   {Topic::kUpdate, "The update and its speed"}};
 
-// A metric's name in its parts: "valid/mt/length_chosen" is "length", "valid mt", "chosen".
+// The parts of a metric's name: "valid/mt/length_chosen" is "length", "valid mt", "chosen".
 struct MetricName {
   std::string topic, split, side;
 };
@@ -93,7 +92,7 @@ PlotLine line_of(const MetricSeries& series, const MetricName& name, Runs runs, 
   return line;
 }
 
-// The charts in the order in which the first run logged their topics.
+// Returns charts in the order in which the first run logged their topics.
 std::vector<Chart> charts_of(Runs runs, size_t& left_out) {
   std::vector<Chart> charts;
   std::map<std::string, size_t> index;
@@ -138,10 +137,10 @@ bool has_long_line(const std::vector<Chart>& charts) {
 std::string slider() {
   return "<p><label>smoothing <input id=\"smooth\" type=\"range\" min=\"0\" max=\"4\" value=\"2\">"
          "</label> <span class=\"dim\">exponential mean over 0.5, 2, 5 or 15 % of the steps; the "
-         "raw curve stays behind it, with the least and the greatest of each pixel</span></p>\n";
+         "raw curve stays behind it, with the least and greatest value of each pixel</span></p>\n";
 }
 
-// Of each train line that is long enough.
+// Returns a histogram for each train line that is long enough.
 std::string histograms(const std::vector<Chart>& charts) {
   std::string out;
   for (const Chart& chart : charts) {
@@ -155,7 +154,7 @@ std::string histograms(const std::vector<Chart>& charts) {
     if (!lines.empty()) out += histogram_figure(chart.plot.title, lines);
   }
   if (out.empty()) return "";
-  return "<h3>How often a step's mean had a value</h3>\n<div class=\"plots\">\n" + out + "</div>\n";
+  return "<h3>Distribution of step means</h3>\n<div class=\"plots\">\n" + out + "</div>\n";
 }
 
 // First, last, least and greatest of one series.
@@ -183,7 +182,7 @@ std::string figures(Runs runs) {
     }
     out += run_heading(runs, run) + table.html();
   }
-  return html_details("figures of every metric", out);
+  return html_details("figures of all metrics", out);
 }
 
 }  // namespace
@@ -194,21 +193,21 @@ std::string report_curves(Runs runs) {
   if (charts.empty()) return "<p class=\"dim\">no metric was logged</p>\n";
   const int columns = columns_for(charts);
   std::string out = has_long_line(charts) ? slider() : "";
-  for (const TopicTitle& part : kTopics) {
-    std::string figures_of_part;
+  for (const TopicTitle& heading : kTopics) {
+    std::string figures_of_topic;
     for (Chart& chart : charts) {
-      if (chart.topic != part.topic) continue;
+      if (chart.topic != heading.topic) continue;
       chart.plot.columns = columns;
-      figures_of_part += plot_figure(chart.plot);
+      figures_of_topic += plot_figure(chart.plot);
     }
-    if (figures_of_part.empty()) continue;
-    out +=
-        fmt::format("<h3>{}</h3>\n<div class=\"plots\">\n{}</div>\n", part.title, figures_of_part);
+    if (figures_of_topic.empty()) continue;
+    out += fmt::format("<h3>{}</h3>\n<div class=\"plots\">\n{}</div>\n", heading.title,
+                       figures_of_topic);
   }
   if (left_out > 0) {
     out += fmt::format(
-        "<p class=\"dim\">{} metrics more are not drawn; their figures stand in the "
-        "table below</p>\n",
+        "<p class=\"dim\">{} more metrics are not drawn; the table below has their "
+        "figures</p>\n",
         count_text(static_cast<int64_t>(left_out)));
   }
   return out + histograms(charts) + figures(runs);

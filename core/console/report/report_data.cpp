@@ -1,4 +1,4 @@
-// What a run was trained on, and what it answered.
+// The rows that a run was trained on, and its answers.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 #include "core/base/json_member.h"
 #include "core/base/utf8.h"
 #include "core/console/page/html_page.h"
-#include "core/console/page/html_table.h"
-#include "core/console/report/report_parts.h"
+#include "core/console/page/plot.h"
+#include "core/console/report/report_sections.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/data/rows/ledger.h"
 
@@ -31,7 +31,7 @@ std::string lines_of(const std::vector<std::string>& lines) {
   return "<pre>" + out + "</pre>";
 }
 
-// What was dropped and noted, and the rows behind it.
+// Returns the dropped and noted rows by reason, with the first of each.
 std::string source_details(const SourceLedger& source) {
   HtmlTable reasons({"rows", ""}, {Align::kRight});
   for (const auto& [reason, rows] : source.dropped) {
@@ -41,15 +41,15 @@ std::string source_details(const SourceLedger& source) {
     reasons.add({count_text(rows), html_escape(note)});
   }
   std::string out = reasons.html();
-  struct List {
+  struct RowList {
     const char* what;
     std::vector<std::string> lines;
     size_t all;
   };
-  for (const List& list :
-       {List{"bad rows", source.bad_lines(kListedRows), source.bad.size()},
-        List{"cut rows", source.cut_lines(kListedRows), source.cut_at.size()},
-        List{"repaired rows", source.repaired_lines(kListedRows), source.repaired_at.size()}}) {
+  for (const RowList& list :
+       {RowList{"bad rows", source.bad_lines(kListedRows), source.bad.size()},
+        RowList{"cut rows", source.cut_lines(kListedRows), source.cut_at.size()},
+        RowList{"repaired rows", source.repaired_lines(kListedRows), source.repaired_at.size()}}) {
     if (list.lines.empty()) continue;
     out += html_details(fmt::format("{} (the first of {})", list.what, list.all),
                         lines_of(list.lines));
@@ -80,13 +80,13 @@ struct Answers {
   std::map<size_t, std::string> texts;
 };
 
-// What is asked: the row's own `prompt` column where it was kept, else the whole rendered prompt.
+// Returns the row's own `prompt` column if it was kept, else the whole rendered prompt.
 std::string prompt_text(const Json& answer) {
   const std::string column = text_member(answer.find("kept"), "prompt");
   return shortened(column.empty() ? text_member(answer, "prompt") : column, kPromptBytes);
 }
 
-// The blanks at an answer's end are marked: they would not be seen, or be all that is seen.
+// Marks the blanks at the end of an answer, which would otherwise be invisible.
 std::string answer_html(const std::string& text) {
   const size_t end = text.find_last_not_of(" \t\n") + 1;  // 0 if all is blank
   const std::string blanks = shown_text(text.substr(end), Blanks::kMarked);
@@ -125,7 +125,7 @@ std::string samples_of(const RunFiles& run) {
   }
   if (run.samples_left_out == 0) return table.html();
   return table.html() +
-         dim("the run's folder holds the answers of " + counted(run.samples_left_out, "more step"));
+         dim("the run's folder has the answers of " + counted(run.samples_left_out, "more step"));
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ std::string report_ledger(Runs runs) {
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunFiles& run = runs[i];
     if (i > 0 && !run.ledger.is_null() && run.ledger == runs[0].ledger) {
-      out += run_heading(runs, run) + dim("the same as of " + html_escape(runs[0].name));
+      out += run_heading(runs, run) + dim("the same as for " + html_escape(runs[0].name));
       continue;
     }
     out += run_heading(runs, run);
@@ -156,9 +156,77 @@ std::string report_samples(Runs runs) {
   std::string out;
   for (const RunFiles& run : runs) {
     out += run_heading(runs, run);
-    out += run.samples.empty()
-               ? dim("none: the recipe asked for no answers (run:sample writes them)")
-               : samples_of(run);
+    out += run.samples.empty() ? dim("none: the recipe sampled no answers (run:sample writes them)")
+                               : samples_of(run);
+  }
+  return out;
+}
+
+namespace {
+
+std::string side_html(const std::vector<RowPiece>& pieces) {
+  std::string out = "<div class=\"row mono\">";
+  for (const RowPiece& piece : pieces) {
+    const std::string text = html_escape(piece.text);
+    out += piece.trained ? "<b class=\"trained\">" + text + "</b>"
+                         : "<span class=\"dim\">" + text + "</span>";
+  }
+  return out + "</div>";
+}
+
+std::string source_html(const SourceSample& source) {
+  std::string out = fmt::format("<p><b>{}</b>{}</p>\n", html_escape(source.name),
+                                source.gap.empty() ? "" : ": " + html_escape(source.gap));
+  for (const SampleRow& row : source.rows) {
+    std::string names;
+    for (const std::string& name : source.streams) {
+      if (source.streams.size() > 1) names += (names.empty() ? ": " : ", ") + html_escape(name);
+    }
+    out += "<div class=\"dim\">" + html_escape(row.place) + names + "</div><div class=\"sides\">";
+    for (const auto& pieces : row.streams) out += side_html(pieces);
+    out += "</div>\n";
+  }
+  return out;
+}
+
+std::string lengths_html(const SourceSample& source) {
+  std::vector<HistogramLine> lines;
+  for (size_t i = 0; i < source.lengths.size(); ++i) {
+    lines.push_back({i < source.streams.size() ? source.streams[i] : "", source.lengths[i], i});
+  }
+  return lines.empty() ? "" : histogram_figure("tokens per row", lines);
+}
+
+// Returns whether an earlier run of the page was trained on the same rows.
+bool shown_already(Runs runs, size_t index) {
+  const Json* own = runs[index].record.find("inputs");
+  return std::any_of(runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(index),
+                     [&](const RunFiles& run) {
+                       const Json* inputs = run.record.find("inputs");
+                       return own != nullptr && inputs != nullptr && *inputs == *own;
+                     });
+}
+
+}  // namespace
+
+std::string report_rows(Runs runs) {
+  std::string out =
+      "<p class=\"dim\">some rows of each source from the token cache: <b "
+      "class=\"trained\">coloured</b> text is trained, grey text is only read</p>\n";
+  for (size_t i = 0; i < runs.size(); ++i) {
+    out += run_heading(runs, runs[i]);
+    if (runs[i].sources.empty()) {
+      out += "<p class=\"dim\">run.json names no data</p>\n";
+    } else if (shown_already(runs, i)) {
+      out += "<p class=\"dim\">the same as for a run above</p>\n";
+    } else {
+      std::string lengths;
+      for (const SourceSample& source : runs[i].sources) {
+        out += source_html(source);
+        lengths += lengths_html(source);
+      }
+      if (!lengths.empty()) out += "<div class=\"plots\">\n" + lengths + "</div>\n";
+    }
   }
   return out;
 }

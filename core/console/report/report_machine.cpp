@@ -1,4 +1,4 @@
-// Where time and memory went, and what a run can be made again from.
+// Time, memory, environment and digests of a run.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -6,18 +6,17 @@
 
 #include "core/base/count_text.h"
 #include "core/console/page/html_page.h"
-#include "core/console/page/html_table.h"
 #include "core/console/page/plot_axis.h"
+#include "core/console/report/report_sections.h"
 #include "core/console/terminal/progress.h"
-#include "core/console/terminal/quantile.h"
-#include "core/console/report/report_parts.h"
-#include "core/run/record/settings.h"
+#include "core/console/terminal/table.h"
+#include "core/run/record/run_record.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr size_t kMostProfileLines = 500;  // of a profile
+constexpr size_t kMostProfileLines = 500;
 
 double number_of(const Json* value) {
   return value != nullptr && value->is_number() ? value->as_double() : 0;
@@ -81,7 +80,7 @@ void add_memory(HtmlTable& table, const char* when, const Json* parts, double wh
   if (parts == nullptr || !parts->is_object()) return;
   for (const auto& [kind, bytes] : parts->as_object()) {
     const double size = number_of(&bytes);
-    const bool of_process = kind == "rss";  // more than tensors
+    const bool of_process = kind == "rss";  // not tensors alone
     table.add({when,
                kind == "total" ? "<b>total</b>"
                : of_process    ? "whole process"
@@ -105,12 +104,11 @@ std::string memory_table(const RunFiles& run) {
   add_memory(table, "planned", planned, whole);
   add_memory(table, "measured", measured, whole);
   if (!table.empty()) return table.html();
-  return "<p class=\"dim\">run.json holds no memory: the run ended before its plan, or an older "
-         "xrun "
-         "made it</p>\n";
+  return "<p class=\"dim\">run.json has no memory: the run ended before its plan, or an older "
+         "xrun made it</p>\n";
 }
 
-// run.json without what other sections show, and without what is too long to read.
+// Returns run.json without the fields that other sections show.
 Json facts_of(const Json& record) {
   Json out = Json::object();
   if (!record.is_object()) return out;
@@ -121,7 +119,7 @@ Json facts_of(const Json& record) {
   return out;
 }
 
-// "recipes/data/preferences.jsonl  8e45...": what the run read, with the files behind it.
+// Adds the inputs of the run with their files: "recipes/data/preferences.jsonl  8e45...".
 void add_inputs(HtmlTable& table, const Json& record) {
   const Json* inputs = record.find("inputs");
   if (inputs == nullptr || !inputs->is_object()) return;
@@ -154,8 +152,8 @@ std::string report_time(Runs runs) {
   for (const RunFiles& run : runs) {
     out += run_heading(runs, run);
     out += run.profile.is_null()
-               ? "<p class=\"dim\">no profile.json: time by recipe line is written by a run with "
-                 "--profile</p>\n"
+               ? "<p class=\"dim\">no profile.json: a run with --profile writes the time by recipe "
+                 "line</p>\n"
                : profile_table(run.profile);
     out += speed_table(run);
   }

@@ -1,4 +1,4 @@
-// The settings of all runs side by side, one line a key, with the origin of each value.
+// The settings of all runs side by side, one line per key, with the origin of each value.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -6,9 +6,8 @@
 
 #include "core/base/utf8.h"
 #include "core/console/page/html_page.h"
-#include "core/console/page/html_table.h"
-#include "core/console/report/report_parts.h"
-#include "core/run/record/settings.h"
+#include "core/console/report/report_sections.h"
+#include "core/run/record/run_record.h"
 
 namespace xrun {
 
@@ -16,12 +15,12 @@ namespace {
 
 constexpr size_t kValueBytes = 400;
 
-struct Row {
+struct SettingRow {
   std::string key;
-  std::vector<const Setting*> values;  // one a run, nullptr where it lacks the key
+  std::vector<const Setting*> values;  // one per run, nullptr if it lacks the key
 };
 
-bool differs(const Row& row) {
+bool differs(const SettingRow& row) {
   for (const Setting* setting : row.values) {
     if ((setting == nullptr) != (row.values[0] == nullptr)) return true;
     if (setting != nullptr && !(setting->value == row.values[0]->value)) return true;
@@ -29,8 +28,8 @@ bool differs(const Row& row) {
   return false;
 }
 
-std::vector<Row> rows_of(const std::vector<std::vector<Setting>>& settings) {
-  std::vector<Row> rows;
+std::vector<SettingRow> rows_of(const std::vector<std::vector<Setting>>& settings) {
+  std::vector<SettingRow> rows;
   std::map<std::string_view, size_t> index;
   for (size_t run = 0; run < settings.size(); ++run) {
     for (const Setting& setting : settings[run]) {
@@ -55,7 +54,7 @@ std::string origin_cell(const Setting* setting) {
   return "<span class=\"dim\">" + html_escape(setting->origin) + "</span>";
 }
 
-std::string settings_table(Runs runs, const std::vector<Row>& rows) {
+std::string settings_table(Runs runs, const std::vector<SettingRow>& rows) {
   const bool several = runs.size() > 1;
   std::vector<std::string> header = {"key"};
   if (!several) header.insert(header.end(), {"value", "from"});
@@ -63,7 +62,7 @@ std::string settings_table(Runs runs, const std::vector<Row>& rows) {
     if (several) header.push_back(html_escape(run.name));
   }
   HtmlTable table(std::move(header));
-  for (const Row& row : rows) {
+  for (const SettingRow& row : rows) {
     std::vector<std::string> cells = {"<code>" + html_escape(row.key) + "</code>"};
     if (!several) {
       cells.push_back(value_cell(row.values[0]));
@@ -84,7 +83,7 @@ std::string recipes(Runs runs) {
     std::string name =
         runs.size() > 1 ? "recipe.lua of " + html_escape(runs[i].name) : "recipe.lua";
     if (i > 0 && runs[i].recipe == runs[0].recipe) {
-      out += fmt::format("<p class=\"dim\">{}: the same text</p>\n", name);
+      out += fmt::format("<p class=\"dim\">{}: identical</p>\n", name);
       continue;
     }
     out += html_details(name, "<pre>" + html_escape(runs[i].recipe) + "</pre>");
@@ -97,9 +96,9 @@ std::string recipes(Runs runs) {
 std::string report_settings(Runs runs) {
   std::vector<std::vector<Setting>> settings;
   for (const RunFiles& run : runs) settings.push_back(flat_settings(run.config, run.origins));
-  const std::vector<Row> rows = rows_of(settings);
+  const std::vector<SettingRow> rows = rows_of(settings);
   std::string out;
-  if (rows.empty()) out = "<p class=\"dim\">no settings are known (config.json)</p>\n";
+  if (rows.empty()) out = "<p class=\"dim\">no settings: config.json could not be read</p>\n";
   if (runs.size() > 1 && std::any_of(rows.begin(), rows.end(), differs)) {
     out +=
         "<input id=\"differing\" type=\"checkbox\"> <label for=\"differing\">only what differs"

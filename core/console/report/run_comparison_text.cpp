@@ -1,5 +1,4 @@
-#include "core/console/report/run_comparison_text.h"
-
+// One section per subject; a section without a difference is one dim line.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -7,10 +6,10 @@
 #include "core/base/count_text.h"
 #include "core/base/json.h"
 #include "core/base/utf8.h"
+#include "core/console/report/report.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/table.h"
 #include "core/console/terminal/text_width.h"
-#include "core/console/terminal/word_list.h"
 
 namespace xrun {
 
@@ -19,10 +18,10 @@ namespace {
 constexpr size_t kTextValueBytes = 200;
 constexpr size_t kListedNames = 8;
 constexpr size_t kDigestDigits = 12;
-constexpr int kExactWidth = 80;         // columns from which all digits of a number find room
-constexpr int kTableWidth = 60;         // and from which two values stand side by side
-constexpr int kUnlimited = 1 << 30;     // columns of what is no terminal
-constexpr std::string_view kIn = "  ";  // before what stands under a part's name
+constexpr int kExactWidth = 80;         // columns from which numbers have all digits
+constexpr int kTableWidth = 60;         // and from which two values are side by side
+constexpr int kUnlimited = 1 << 30;     // without a terminal
+constexpr std::string_view kIn = "  ";  // before text under a section's name
 
 std::string shown(const std::string& text) {
   return shown_text(shortened(text, kTextValueBytes), Blanks::kBreaksMarked);
@@ -39,7 +38,7 @@ std::string indented(const std::string& text) {
   return out;
 }
 
-// The values of one thing in both runs.
+// One value in both runs.
 struct TextRow {
   std::string name, a, b, note;
 };
@@ -61,7 +60,7 @@ class ComparisonText {
   }
 
  private:
-  void part(const char* name, const std::string& same) {
+  void section(const char* name, const std::string& same) {
     const std::string title = fmt::format("{:8}  ", name);
     if (!same.empty() && text_width(title + same) <= width_) {
       out_ += console_.bold(title) + console_.dim(same) + "\n";
@@ -70,19 +69,20 @@ class ComparisonText {
     out_ += console_.bold(name) + "\n";
     if (!same.empty()) prose(same);
   }
-  // Text under a part's name, broken at blanks.
+  // Text under a section's name, broken at blanks.
   void prose(const std::string& text) {
     for (const std::string& line : broken_lines(text, width_ - text_width(kIn))) {
       out_ += fmt::format("{}{}\n", kIn, line);
     }
   }
-  // A line under a part's name, cut where it ends.
+  // A line under a section's name, cut at the width.
   std::string cut(const std::string& line) const {
     return cut_to_width(std::string(kIn) + line, width_);
   }
 
-  // Side by side, or on a narrow terminal below each other with the signs of a line diff.
-  void values(const std::string& first, const std::vector<TextRow>& rows, Align align = Align::kLeft) {
+  // Side by side, or on a narrow terminal below each other with diff signs.
+  void values(const std::string& first, const std::vector<TextRow>& rows,
+              Align align = Align::kLeft) {
     if (rows.empty()) return;
     if (width_ < kTableWidth) return values_below(rows);
     TextTable table({first, shown(one_.name_a), shown(one_.name_b), ""},
@@ -102,8 +102,8 @@ class ComparisonText {
   }
 
   void config() {
-    if (one_.settings.empty()) return part("config", "the same settings");
-    part("config", one_.settings_differ() ? "" : "no difference that has an effect");
+    if (one_.settings.empty()) return section("config", "the same settings");
+    section("config", one_.settings_differ() ? "" : "no difference that has an effect");
     std::vector<TextRow> rows;
     for (const SettingDifference& setting : one_.settings) {
       rows.push_back({shown(setting.key), with_origin(setting.a, setting.origin_a),
@@ -118,13 +118,14 @@ class ComparisonText {
 
   void code() {
     if (!one_.recipe_known) {
-      part("code", "");
+      section("code", "");
       prose("a recipe.lua is missing, so the recipes cannot be compared");
     } else if (!one_.code_differs()) {
-      part("code", one_.recipe.empty() ? "the same recipe and program"
-                                       : "the same, but for comments and blanks of the recipe");
+      section("code", one_.recipe.empty()
+                          ? "the same recipe and program"
+                          : "the same except for comments and blanks of the recipe");
     } else {
-      part("code", "");
+      section("code", "");
       if (one_.recipe.empty()) prose("the same recipe.lua");
     }
     for (const std::string& line : diff_text(one_.recipe)) {
@@ -146,18 +147,19 @@ class ComparisonText {
   }
 
   void facts(const char* name, const std::vector<FactDifference>& facts, const char* same) {
-    part(name, facts.empty() ? same : "");
+    section(name, facts.empty() ? same : "");
     list(facts);
   }
 
   void results() {
     if (!one_.results_differ()) {
-      return part("results", one_.common_lines == 0
-                                 ? "neither run logged a step"
-                                 : fmt::format("the same in all {} lines of metrics, bit for bit",
-                                               count_text(one_.common_lines)));
+      return section("results",
+                     one_.common_lines == 0
+                         ? "neither run logged a step"
+                         : fmt::format("the same in all {} lines of metrics, bit for bit",
+                                       count_text(one_.common_lines)));
     }
-    part("results", "");
+    section("results", "");
     if (one_.first_apart >= 0) {
       std::string names;
       for (size_t i = 0; i < std::min(one_.apart.size(), kListedNames); ++i) {
@@ -166,9 +168,10 @@ class ComparisonText {
       if (one_.apart.size() > kListedNames) {
         names += fmt::format(" and {} more", one_.apart.size() - kListedNames);
       }
-      prose(fmt::format("they part at step {}: {}", count_text(one_.first_apart), names));
+      prose(fmt::format("the first difference is at step {}: {}", count_text(one_.first_apart),
+                        names));
     } else if (one_.common_lines > 0) {
-      prose("the same values, bit for bit, at every step that both have");
+      prose("the same values, bit for bit, at every common step");
     }
     only(one_.name_a, one_.only_a);
     only(one_.name_b, one_.only_b);
@@ -196,14 +199,14 @@ class ComparisonText {
     for (size_t i = 0; i < std::min(metrics.size(), kListedNames); ++i) {
       names += (i > 0 ? ", " : "") + shown(metrics[i]);
     }
-    prose(fmt::format("{} alone logged {}{}", shown(name), names,
+    prose(fmt::format("only {} logged {}{}", shown(name), names,
                       metrics.size() > kListedNames ? ", ..." : ""));
   }
 
   const RunComparison& one_;
   const Console& console_;
   const int width_;
-  std::string legend_;  // which sign is which run, if signs are used
+  std::string legend_;  // the run of each sign, if signs are used
   std::string out_;
 };
 

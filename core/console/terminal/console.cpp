@@ -1,5 +1,5 @@
 // A status line is drawn without a newline: "\r", the text, and "erase to the end of the line".
-// Whatever is printed erases it first, and it is drawn again below.
+// Printing erases it first and draws it again below.
 #include "core/console/terminal/console.h"
 
 #include <sys/ioctl.h>
@@ -17,7 +17,7 @@ namespace xrun {
 namespace {
 
 constexpr int kUsualWidth = 80;
-constexpr int kWidest = 2000;  // wider is no terminal
+constexpr int kWidest = 2000;  // larger values are implausible
 constexpr std::string_view kEraseLine = "\r\x1b[K";
 
 std::string environment(const char* name) {

@@ -10,7 +10,7 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kMostMoments = 200;
+constexpr size_t kMostSnapshots = 200;
 
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 // Part of a word: letters, digits, _ and everything beyond ASCII.
@@ -37,7 +37,7 @@ void EditBuffer::remember(bool typing) {
   if (typing && typing_) return;
   typing_ = typing;
   past_.push_back({text_, cursor_});
-  if (past_.size() > kMostMoments) past_.erase(past_.begin());
+  if (past_.size() > kMostSnapshots) past_.erase(past_.begin());
 }
 
 void EditBuffer::undo() {
@@ -74,7 +74,7 @@ size_t EditBuffer::next(size_t at) const {
   return at >= text_.size() ? at : at + text_character(text_, at).size;
 }
 
-// Characters have no mark at their end, so the line is read from its beginning.
+// A character cannot be found from its end, so the line is read from its beginning.
 size_t EditBuffer::previous(size_t at) const {
   if (at == 0) return 0;
   size_t before = line_begin(at);

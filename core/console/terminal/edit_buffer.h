@@ -1,5 +1,5 @@
 #pragma once
-// Text of one or more lines with a cursor: what the editing keys do to it.
+// Text of one or more lines with a cursor, and the edits that keys make.
 
 #include <string>
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// The cursor is a byte offset between two characters (text_width.h says what one is). Motions and
+// The cursor is a byte offset between two characters (see text_width.h). Motions and
 // deletions at an end do nothing.
 class EditBuffer {
  public:
@@ -25,15 +25,15 @@ class EditBuffer {
   void word_right() { cursor_ = word_end(); }
   void line_home() { cursor_ = line_begin(cursor_); }
   void line_end() { cursor_ = line_end_at(cursor_); }
-  // To the line above or below, as near the column as it has; false if there is none.
+  // Moves to the line above or below, to the nearest column; false if there is none.
   bool up();
   bool down();
 
   void backspace();
-  void erase();  // the character behind the cursor
+  void erase();  // the character after the cursor
   void kill_to_line_end();
   void kill_to_line_begin();
-  void kill_word_left();  // to a blank, as Ctrl-W does
+  void kill_word_left();  // up to a blank, as Ctrl-W does
   void kill_part_left();  // letters and digits
   void kill_word_right();
   void yank() { insert(killed_); }
@@ -52,14 +52,14 @@ class EditBuffer {
   void kill(size_t begin, size_t end);
   void move_to_line(size_t begin, int column);
 
-  struct Moment {
+  struct Snapshot {
     std::string text;
     size_t cursor;
   };
   std::string text_, killed_;
   size_t cursor_ = 0;
-  std::vector<Moment> past_;
-  bool typing_ = false;  // characters typed one after the other are undone together
+  std::vector<Snapshot> past_;
+  bool typing_ = false;  // consecutive typed characters are undone together
 };
 
 }  // namespace xrun

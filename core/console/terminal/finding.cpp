@@ -6,17 +6,17 @@
 #include <charconv>
 
 #include "core/console/terminal/shown_text.h"
+#include "core/console/terminal/table.h"
 #include "core/console/terminal/text_width.h"
-#include "core/console/terminal/word_list.h"
 
 namespace xrun {
 
 namespace {
 
 constexpr int kVerdictColumns = 9;
-constexpr int kNarrowest = 24;  // columns of text that wrapping keeps at least
+constexpr int kNarrowestText = 24;  // columns of text that wrapping leaves at least
 
-// Lines of `text` of at most `columns`, broken at spaces; 0: as they are.
+// Returns the lines of `text`, broken at spaces to at most `columns`; 0: not broken.
 std::vector<std::string> wrapped(const std::string& text, int columns) {
   std::vector<std::string> lines;
   for (size_t from = 0; from <= text.size();) {
@@ -54,14 +54,14 @@ const char* verdict_name(Verdict verdict) {
 
 std::string finding_text(const Finding& finding, const Console& console, int subject_columns) {
   const bool terminal = console.traits().terminal;
-  // On a narrow terminal texts stand below their subject, a little indented.
+  // On a narrow terminal the text goes below its subject, slightly indented.
   const int beside = kVerdictColumns + subject_columns + 2;
-  const bool below = terminal && console.traits().width - beside < kNarrowest;
+  const bool below = terminal && console.traits().width - beside < kNarrowestText;
   const int indent = below ? 2 : beside;
   const int columns = terminal ? std::max(console.traits().width - indent, 8) : 0;
   const std::string spaces(static_cast<size_t>(indent), ' ');
   const std::string text =
-      shown_text(finding.place.empty() ? finding.text : finding.place + ": " + finding.text);
+      shown_text(finding.location.empty() ? finding.text : finding.location + ": " + finding.text);
   std::string out = painted(finding.verdict, console);
   const std::string subject = shown_text(finding.subject, Blanks::kBreaksMarked);
   out += below ? subject + "\n" : pad_to_width(subject, subject_columns + 2);
@@ -86,14 +86,14 @@ Json finding_json(const Finding& finding) {
                         {"text", finding.text},
                         {"needed", finding.needed}});
   if (!finding.remedy.empty()) out.set("remedy", finding.remedy);
-  if (finding.place.empty()) return out;
-  const size_t colon = finding.place.rfind(':');
+  if (finding.location.empty()) return out;
+  const size_t colon = finding.location.rfind(':');
   int64_t line = 0;
-  const char* end = finding.place.data() + finding.place.size();
-  const bool numbered = colon != std::string::npos &&
-                        std::from_chars(finding.place.data() + colon + 1, end, line).ptr == end &&
-                        line > 0;
-  out.set("file", numbered ? finding.place.substr(0, colon) : finding.place);
+  const char* end = finding.location.data() + finding.location.size();
+  const bool numbered =
+      colon != std::string::npos &&
+      std::from_chars(finding.location.data() + colon + 1, end, line).ptr == end && line > 0;
+  out.set("file", numbered ? finding.location.substr(0, colon) : finding.location);
   if (numbered) out.set("line", line);
   return out;
 }

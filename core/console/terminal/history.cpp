@@ -1,6 +1,6 @@
 // An input is one write of one line to a file opened for appending, so that lines of several
-// processes do not mix. A file that has grown is written anew by the process that finds it so,
-// under a lock that appends take as well.
+// processes do not mix. A process that finds the file too long rewrites it under a lock that
+// appends take too.
 
 #include "core/console/terminal/history.h"
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kMostInputs = 5000;
 constexpr int64_t kMostBytes = 4 << 20;   // read from the file's end
-constexpr size_t kLongestLine = 1 << 16;  // a longer one is no input that anyone typed
+constexpr size_t kLongestLine = 1 << 16;  // nobody types a longer one
 
 std::string encode(std::string_view input) {
   std::string line;
@@ -39,7 +39,7 @@ std::string encode(std::string_view input) {
   return line + '\n';
 }
 
-// Without controls but line ends and tabs; what is invalid becomes U+FFFD.
+// Removes controls except line ends and tabs; invalid UTF-8 becomes U+FFFD.
 std::string decode(std::string_view line) {
   std::string text;
   for (size_t at = 0; at < line.size(); ++at) {
@@ -56,7 +56,7 @@ std::string decode(std::string_view line) {
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\n") == text.npos; }
 
-// An open descriptor with the file's lock; both end with it.
+// Owns an open descriptor and the file's lock.
 class LockedFile {
  public:
   LockedFile(const std::filesystem::path& file, int flags)
@@ -101,7 +101,7 @@ std::filesystem::path history_file() {
 
 History::History(std::filesystem::path file) : file_(std::move(file)) {
   if (file_.empty()) {
-    problem_ = "no history is kept: neither XDG_STATE_HOME nor HOME is set";
+    problem_ = "inputs are not saved: neither XDG_STATE_HOME nor HOME is set";
     return;
   }
   read_file();
@@ -112,7 +112,7 @@ void History::read_file() {
   std::filesystem::create_directories(file_.parent_path(), ignored);
   const LockedFile opened(file_, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (opened.fd() < 0) {
-    problem_ = fmt::format("no history is kept: {}: {}", file_.string(), std::strerror(errno));
+    problem_ = fmt::format("inputs are not saved: {}: {}", file_.string(), std::strerror(errno));
     return;
   }
   const int64_t size = ::lseek(opened.fd(), 0, SEEK_END);
@@ -132,19 +132,19 @@ void History::read_file() {
   }
   if (inputs_.size() <= kMostInputs * 2 && begin == 0) return;
   if (inputs_.size() > kMostInputs) inputs_.erase(inputs_.begin(), inputs_.end() - kMostInputs);
-  std::string kept;
-  for (const std::string& input : inputs_) kept += encode(input);
-  // In place, so that who holds the file open goes on appending to this one; over what is there,
-  // which is longer, so that a full disk takes it as well.
+  std::string text;
+  for (const std::string& input : inputs_) text += encode(input);
+  // In place, so that processes that hold the file open keep appending to it; the new text is
+  // shorter, so this works on a full disk.
   ::lseek(opened.fd(), 0, SEEK_SET);
-  if (!write_whole(opened.fd(), kept)) return;
-  if (::ftruncate(opened.fd(), static_cast<off_t>(kept.size())) != 0) return;
+  if (!write_whole(opened.fd(), text)) return;
+  if (::ftruncate(opened.fd(), static_cast<off_t>(text.size())) != 0) return;
 }
 
 void History::append(const std::string& line) {
   const LockedFile opened(file_, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (opened.fd() >= 0 && write_whole(opened.fd(), line)) return;
-  problem_ = fmt::format("no history is kept: {}: {}", file_.string(), std::strerror(errno));
+  problem_ = fmt::format("inputs are not saved: {}: {}", file_.string(), std::strerror(errno));
 }
 
 void History::add(std::string_view input) {

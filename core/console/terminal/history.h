@@ -1,7 +1,7 @@
 #pragma once
-// Inputs of this session and earlier ones, in a file that several processes may append to.
+// Inputs of this and earlier sessions, in a file that several processes may append to.
 //
-// A line an input; inside it "\n" stands for a line end and "\\" for a backslash.
+// One line per input; "\n" stands for a line end and "\\" for a backslash.
 
 #include <cstddef>
 #include <filesystem>
@@ -14,20 +14,19 @@ namespace xrun {
 
 class History {
  public:
-  History() = default;  // of this session alone
-  // Reads the newest inputs of a file, which may be missing or hold any bytes: what is no text is
-  // left out, controls vanish. Never throws; a file that cannot be used is said by problem().
+  History() = default;  // in memory only
+  // Reads the newest inputs of a file, which may be missing or hold any bytes: controls are
+  // removed, invalid UTF-8 is repaired. Never throws; problem() reports an unusable file.
   explicit History(std::filesystem::path file);
 
   const std::vector<std::string>& inputs() const { return inputs_; }  // oldest first
-  // Keeps an input, in the file too. Blank ones, repetitions of the newest, and those that begin
-  // with a space are not kept.
+  // Adds an input, to the file too, unless it is blank, repeats the newest, or begins with a space.
   void add(std::string_view input);
-  // The newest input before index `from` that contains (or with `at_beginning` begins with) a text,
-  // or the oldest after it with find_newer.
+  // Returns the newest input before index `from` that contains a text (with `at_beginning`: begins
+  // with it); find_newer: the oldest after it.
   std::optional<size_t> find_older(size_t from, std::string_view text, bool at_beginning) const;
   std::optional<size_t> find_newer(size_t from, std::string_view text, bool at_beginning) const;
-  // Why nothing is kept on disk; "" if it is.
+  // Why inputs are not saved on disk; "" if they are.
   const std::string& problem() const { return problem_; }
 
  private:
@@ -39,7 +38,7 @@ class History {
   std::string problem_;
 };
 
-// $XDG_STATE_HOME/xrun/history, or ~/.local/state/xrun/history; "" if neither is known.
+// Returns $XDG_STATE_HOME/xrun/history, or ~/.local/state/xrun/history; "" if neither is set.
 std::filesystem::path history_file();
 
 }  // namespace xrun

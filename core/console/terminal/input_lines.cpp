@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
 
-// A signal that ends the process is pending. Ctrl-C is none, and is forgotten.
+// Returns whether a signal that ends the process is pending; a Ctrl-C is cleared and ignored.
 bool stopped() {
   clear_interrupt(SIGINT);
   return interrupt_requested();
@@ -31,11 +31,11 @@ void EditedLines::draw(bool last) {
   terminal_.write(painter_.paint(lay_out(editor_.shown(size, last), size), size));
 }
 
-// Returns whether the input is over, and how.
-bool EditedLines::obey(EditorRequest request, Got* got) {
+// Returns whether the input is over; `outcome` tells how.
+bool EditedLines::obey(EditorRequest request, Outcome* outcome) {
   switch (request) {
-    case EditorRequest::kAccept: *got = Got::kInput; return true;
-    case EditorRequest::kEnd: *got = Got::kEnd; return true;
+    case EditorRequest::kAccept: *outcome = Outcome::kInput; return true;
+    case EditorRequest::kEnd: *outcome = Outcome::kEnd; return true;
     case EditorRequest::kCancel: {
       draw(true);
       terminal_.write("^C" + painter_.finish());
@@ -55,60 +55,60 @@ bool EditedLines::obey(EditorRequest request, Got* got) {
   return false;
 }
 
-// Keys that were pressed while an input was computed. The terminal read them by lines, in which it
-// turns Ctrl-D into a zero.
+// Reads keys pressed while an input was computed. The terminal was in line mode, which turns Ctrl-D
+// into a zero.
 void EditedLines::read_typed_ahead() {
   std::string bytes;
-  TerminalInput::Got got;
+  TerminalInput::Event got;
   do {
     got = terminal_.read(bytes, 0);
-  } while (got != TerminalInput::Got::kTimeout && got != TerminalInput::Got::kEnd);
+  } while (got != TerminalInput::Event::kTimeout && got != TerminalInput::Event::kEnd);
   std::replace(bytes.begin(), bytes.end(), '\0', '\x04');
   keys_.feed(bytes);
 }
 
-// Returns whether no more will come: the terminal is gone, or a signal ends the process.
+// Returns true if no more keys will come: the terminal is gone, or a signal ends the process.
 bool EditedLines::wait_for_keys() {
   std::string bytes;
   switch (terminal_.read(bytes, keys_.patience_ms())) {
-    case TerminalInput::Got::kBytes: keys_.feed(bytes); break;
-    case TerminalInput::Got::kTimeout: keys_.give_up(); break;
-    case TerminalInput::Got::kResized: break;
-    case TerminalInput::Got::kContinued:
+    case TerminalInput::Event::kBytes: keys_.feed(bytes); break;
+    case TerminalInput::Event::kTimeout: keys_.give_up(); break;
+    case TerminalInput::Event::kResized: break;
+    case TerminalInput::Event::kContinued:
       // Whoever ran meanwhile has set the terminal's mode and written on it.
       terminal_.leave();
       terminal_.enter();
       terminal_.write(painter_.begin_line(terminal_.size()));
       break;
-    case TerminalInput::Got::kWoken: return stopped();
-    case TerminalInput::Got::kEnd: return true;
+    case TerminalInput::Event::kWoken: return stopped();
+    case TerminalInput::Event::kEnd: return true;
   }
   return false;
 }
 
-InputLines::Got EditedLines::next(std::string& input) {
+InputLines::Outcome EditedLines::next(std::string& input) {
   editor_.reset();
   terminal_.enter();
   terminal_.write(painter_.begin_line(terminal_.size()));
   read_typed_ahead();
-  Got got = Got::kEnd;
+  Outcome outcome = Outcome::kEnd;
   bool over = stopped();
-  if (over) got = Got::kStopped;
+  if (over) outcome = Outcome::kStopped;
   while (!over) {
     const std::optional<Key> key = keys_.next();
     if (key) {
-      over = obey(editor_.press(*key), &got);
+      over = obey(editor_.press(*key), &outcome);
     } else {
       draw();
       over = wait_for_keys();
-      if (over && interrupt_requested()) got = Got::kStopped;
+      if (over && interrupt_requested()) outcome = Outcome::kStopped;
     }
   }
   draw(true);
   terminal_.write(painter_.finish());
   terminal_.leave();
   input = editor_.text();
-  return got;
+  return outcome;
 }
 
 PlainLines::PlainLines(int in, std::function<bool(std::string_view)> wants_more,
@@ -141,7 +141,7 @@ PlainLines::Line PlainLines::read_line(std::string& line) {
   }
 }
 
-InputLines::Got PlainLines::next(std::string& input) {
+InputLines::Outcome PlainLines::next(std::string& input) {
   input.clear();
   bool begun = false;
   while (true) {
@@ -149,16 +149,16 @@ InputLines::Got PlainLines::next(std::string& input) {
     std::string line;
     const Line got = read_line(line);
     if (got == Line::kInterrupted) {
-      if (stopped()) return Got::kStopped;
+      if (stopped()) return Outcome::kStopped;
       input.clear();
       begun = false;
       continue;
     }
-    if (got == Line::kEnd) return begun ? Got::kInput : Got::kEnd;
+    if (got == Line::kEnd) return begun ? Outcome::kInput : Outcome::kEnd;
     if (!begun) first_line_ = lines_;
     input += (begun ? "\n" : "") + line;
     begun = true;
-    if (!wants_more_ || !wants_more_(input)) return Got::kInput;
+    if (!wants_more_ || !wants_more_(input)) return Outcome::kInput;
   }
 }
 

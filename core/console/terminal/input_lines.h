@@ -1,5 +1,5 @@
 #pragma once
-// Inputs one by one: edited on a terminal, read by lines from anything else.
+// Reads inputs one by one: edited on a terminal, line by line from anything else.
 
 #include <cstdio>
 #include <functional>
@@ -13,30 +13,30 @@ namespace xrun {
 
 class InputLines {
  public:
-  enum class Got {
+  enum class Outcome {
     kInput,
     kEnd,      // Ctrl-D, or the end of a file
     kStopped,  // a signal that ends the process (interrupt_signal() is its number)
   };
   virtual ~InputLines() = default;
   // Waits for the next input, of one or more lines without the last line end.
-  virtual Got next(std::string& input) = 0;
-  // The line of its file on which the last input began, from 1; 0 for a terminal's.
+  virtual Outcome next(std::string& input) = 0;
+  // Returns the line of the file on which the last input began, from 1; 0 on a terminal.
   virtual int first_line() const { return 0; }
 };
 
-// An editor on a terminal, which is in raw mode within next() alone. Ctrl-C forgets what was typed.
+// An editor on a terminal, which is in raw mode only within next(). Ctrl-C discards the input.
 class EditedLines : public InputLines {
  public:
   // `history` outlives this.
   EditedLines(int in, int out, EditorSettings settings, History& history);
-  Got next(std::string& input) override;
+  Outcome next(std::string& input) override;
 
  private:
   void draw(bool last = false);
   void read_typed_ahead();
   bool wait_for_keys();
-  bool obey(EditorRequest request, Got* got);
+  bool obey(EditorRequest request, Outcome* outcome);
 
   TerminalInput terminal_;
   LineEditor editor_;
@@ -44,14 +44,14 @@ class EditedLines : public InputLines {
   ScreenPainter painter_;
 };
 
-// Lines of a descriptor: a pipe, a file, or a terminal that cannot move its cursor. An input takes
-// lines until it wants no more, or until the end.
+// Reads a pipe, a file, or a terminal that cannot move its cursor. An input takes lines until
+// `wants_more` is false, or until the end.
 class PlainLines : public InputLines {
  public:
-  // `ask` is called before each line with whether it goes on an input; empty: nobody is asked.
+  // `ask` prompts for each line; `more`: the line continues an input. Empty: no prompt.
   PlainLines(int in, std::function<bool(std::string_view)> wants_more,
              std::function<void(bool more)> ask = {});
-  Got next(std::string& input) override;
+  Outcome next(std::string& input) override;
   int first_line() const override { return ask_ ? 0 : first_line_; }
 
  private:

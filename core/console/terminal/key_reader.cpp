@@ -40,7 +40,7 @@ Kind meaning(std::string_view sequence) {
   return Kind::kUnknown;
 }
 
-// Pasted text without what could command the editor or the terminal.
+// Returns pasted text without controls that would act on the editor or the terminal.
 std::string plain_text(std::string_view pasted) {
   std::string out;
   for (size_t at = 0; at < pasted.size(); ++at) {
@@ -54,7 +54,7 @@ std::string plain_text(std::string_view pasted) {
   return repair_utf8(out);
 }
 
-// Bytes of the character that begins with this byte.
+// Returns the size of the character that begins with this byte.
 size_t announced_size(unsigned char first) {
   if (first < 0xC0) return 1;
   return first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF8 ? 4 : 1;
@@ -151,7 +151,7 @@ std::optional<Key> KeyReader::read_control_sequence() {
     if (!given_up_) return std::nullopt;
     return take(bytes_.size(), {Kind::kUnknown});
   }
-  // A byte that no sequence may hold ends it and stands for itself.
+  // A byte that is invalid in a sequence ends it and stands for itself.
   const bool whole = bytes_[end] >= 0x40 && bytes_[end] < 0x7f;
   const size_t size = whole ? end + 1 : end;
   const std::string_view sequence = std::string_view(bytes_).substr(0, size);

@@ -1,5 +1,5 @@
 #pragma once
-// The bytes that a terminal sends, as keys: characters, named keys, controls, pasted text.
+// Decodes the bytes of a terminal into keys: characters, named keys, controls, pasted text.
 
 #include <optional>
 #include <string>
@@ -24,25 +24,25 @@ struct Key {
     kEnd,
     kWordLeft,
     kWordRight,
-    kControl,  // text: the letter that was held down with it, "c"
+    kControl,  // text: the letter pressed with it, "c"
     kAlt,      // text: the character after the escape
     kEscape,
-    kUnknown,  // a sequence that means nothing here
+    kUnknown,  // a sequence without a meaning here
   };
   Kind kind = Kind::kUnknown;
   std::string text = {};  // valid UTF-8
 };
 
 // Reads any bytes, in any pieces. A paste (between ESC [200~ and ESC [201~) is one key: its line
-// ends are '\n', its other controls but tabs are gone. It is waited for until its end, however
-// slow the line is; Ctrl-C after it has stalled forgets it. Invalid UTF-8 becomes U+FFFD.
+// ends become '\n', its other controls except tabs are removed. The reader waits for its end,
+// however slow the line; Ctrl-C discards a stalled paste. Invalid UTF-8 becomes U+FFFD.
 class KeyReader {
  public:
   void feed(std::string_view bytes);
-  // The next whole key; nothing if it needs more bytes.
+  // Returns the next complete key; nothing if more bytes are needed.
   std::optional<Key> next();
-  // Milliseconds after which bytes that have come stand for themselves (an escape that nothing
-  // follows) or a paste has stalled; -1 if none wait.
+  // Returns the milliseconds after which pending bytes stand for themselves (a lone escape) or a
+  // paste has stalled; -1 if none are pending.
   int patience_ms() const;
   // No more bytes came within that time.
   void give_up() { given_up_ = true; }

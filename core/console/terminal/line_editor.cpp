@@ -1,9 +1,13 @@
 #include "core/console/terminal/line_editor.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 
 #include "core/base/trimmed.h"
+#include "core/base/utf8.h"
+#include "core/console/terminal/text_width.h"
 
 namespace xrun {
 
@@ -17,7 +21,7 @@ std::string_view indent_of(std::string_view line) {
   return line.substr(0, std::min(line.find_first_not_of(" \t"), line.size()));
 }
 
-// Whether the lines that follow stand deeper.
+// Returns whether the lines that follow are indented further.
 bool opens(std::string_view line) {
   line = trimmed(line);
   for (const std::string_view end : {"then", "do", "else", "repeat", "{", "("}) {
@@ -44,12 +48,12 @@ void LineEditor::reset() {
   index_ = history_.inputs().size();
   beginning_.clear();
   left_.clear();
-  search_ = Search::kNone;
+  search_ = HistorySearch::kNone;
   end_completion();
 }
 
 EditorRequest LineEditor::press(const Key& key) {
-  if (search_ != Search::kNone && press_in_search(key)) return EditorRequest::kNone;
+  if (search_ != HistorySearch::kNone && press_in_search(key)) return EditorRequest::kNone;
   if (key.kind == Kind::kTab || key.kind == Kind::kBackTab) {
     complete(key.kind == Kind::kBackTab);
     return EditorRequest::kNone;
@@ -60,8 +64,8 @@ EditorRequest LineEditor::press(const Key& key) {
     case Kind::kText: type(key.text); break;
     case Kind::kPaste: buffer_.insert(key.text); break;
     case Kind::kEnter:
-      // Enter takes the way that was chosen; the next one ends the input.
-      return chosen && chosen_ != completions_.ways.size() ? EditorRequest::kNone : enter();
+      // The first Enter takes the chosen candidate, the next one ends the input.
+      return chosen && chosen_ != completions_.candidates.size() ? EditorRequest::kNone : enter();
     case Kind::kBackspace: buffer_.backspace(); break;
     case Kind::kDelete: buffer_.erase(); break;
     case Kind::kLeft: buffer_.left(); break;
@@ -94,8 +98,8 @@ EditorRequest LineEditor::press_control(char letter) {
     case 'l': return EditorRequest::kClear;
     case 'n': go_newer(false); break;
     case 'p': go_older(false); break;
-    case 'r': begin_search(Search::kOlder); break;
-    case 's': begin_search(Search::kNewer); break;
+    case 'r': begin_search(HistorySearch::kOlder); break;
+    case 's': begin_search(HistorySearch::kNewer); break;
     case 't': buffer_.swap_characters(); break;
     case 'u': buffer_.kill_to_line_begin(); break;
     case 'w': buffer_.kill_word_left(); break;
@@ -120,7 +124,7 @@ void LineEditor::type(std::string_view text) {
   pull_left_closing_word();
 }
 
-// The line's own indent, and more behind what opens a block.
+// Starts a line with this line's indent, and more after a line that opens a block.
 void LineEditor::begin_line() {
   const size_t begin = buffer_.line_begin(buffer_.cursor());
   const std::string_view line =
@@ -130,7 +134,7 @@ void LineEditor::begin_line() {
   buffer_.insert(next);
 }
 
-// `end` that was typed where its block's lines stand goes to the left.
+// Moves an `end` typed at the indent of its block's lines one level to the left.
 void LineEditor::pull_left_closing_word() {
   const std::string& text = buffer_.text();
   const size_t begin = buffer_.line_begin(buffer_.cursor());
@@ -161,12 +165,191 @@ ScreenText LineEditor::shown(const ScreenSize& size, bool last) const {
                    settings_.more,
                    {}};
   if (last) return shown;
-  if (search_ != Search::kNone) {
-    shown.below.push_back((found_ ? "search: " : "nothing holds: ") + query_);
+  if (search_ != HistorySearch::kNone) {
+    shown.below.push_back((found_ ? "search: " : "no match: ") + query_);
   } else if (completing_) {
-    shown.below = ways_shown(size);
+    shown.below = candidate_rows(size);
   }
   return shown;
+}
+
+// Up shows only inputs that begin with the text typed so far.
+void LineEditor::show_input(size_t index) {
+  index_ = index;
+  buffer_.set(index == history_.inputs().size() ? left_ : history_.inputs()[index]);
+}
+
+void LineEditor::go_older(bool by_line) {
+  if (by_line && buffer_.up()) return;
+  if (index_ == history_.inputs().size()) {
+    left_ = buffer_.text();
+    const bool at_end = buffer_.cursor() == buffer_.text().size();
+    beginning_ = at_end && left_.find('\n') == std::string::npos ? left_ : "";
+  }
+  if (const auto found = history_.find_older(index_, beginning_, true)) show_input(*found);
+}
+
+void LineEditor::go_newer(bool by_line) {
+  if (by_line && buffer_.down()) return;
+  if (index_ >= history_.inputs().size()) return;
+  const auto found = history_.find_newer(index_, beginning_, true);
+  show_input(found.value_or(history_.inputs().size()));
+}
+
+void LineEditor::begin_search(HistorySearch direction) {
+  search_ = direction;
+  query_.clear();
+  found_ = true;
+  before_search_ = buffer_.text();
+  cursor_before_search_ = buffer_.cursor();
+}
+
+void LineEditor::end_search(bool keep) {
+  search_ = HistorySearch::kNone;
+  if (!keep) {
+    buffer_.set(before_search_, cursor_before_search_);
+    index_ = history_.inputs().size();
+  }
+}
+
+void LineEditor::search_from(size_t index) {
+  const auto found = search_ == HistorySearch::kOlder ? history_.find_older(index, query_, false)
+                                                      : history_.find_newer(index, query_, false);
+  found_ = found.has_value();
+  if (!found) return;
+  show_input(*found);
+  const size_t at = buffer_.text().find(query_);
+  buffer_.set(buffer_.text(), at);
+}
+
+bool LineEditor::press_in_search(const Key& key) {
+  const size_t newest = history_.inputs().size();
+  switch (key.kind) {
+    case Key::Kind::kText:
+      query_ += key.text;
+      // The input that is shown may hold the longer text as well.
+      search_from(search_ == HistorySearch::kOlder ? std::min(index_ + 1, newest)
+                                                   : index_ - (index_ > 0 ? 1 : 0));
+      return true;
+    case Key::Kind::kBackspace:
+      while (!query_.empty() && is_continuation(query_.back())) query_.pop_back();
+      if (!query_.empty()) query_.pop_back();
+      search_from(search_ == HistorySearch::kOlder ? newest : 0);
+      return true;
+    case Key::Kind::kControl:
+      if (key.text == "r" || key.text == "s") {
+        search_ = key.text == "r" ? HistorySearch::kOlder : HistorySearch::kNewer;
+        search_from(index_);
+        return true;
+      }
+      end_search(key.text != "g" && key.text != "c");
+      return key.text == "g" || key.text == "c";
+    case Key::Kind::kEscape: end_search(true); return true;
+    default: end_search(true); return false;
+  }
+}
+
+namespace {
+
+// Tab completes as far as all candidates agree and lists them; further Tabs choose one after
+// another.
+constexpr int kMostRows = 8;
+constexpr int kWidestCell = 28;  // longer candidates are cut in columns
+
+std::string agreed_beginning(const std::vector<Completion>& candidates) {
+  std::string beginning = candidates.front().text;
+  for (const Completion& candidate : candidates) {
+    const auto [differs, unused] = std::mismatch(beginning.begin(), beginning.end(),
+                                                 candidate.text.begin(), candidate.text.end());
+    beginning.erase(differs, beginning.end());
+  }
+  // Candidates may differ within a character.
+  const auto cuts = [&](const Completion& candidate) {
+    return beginning.size() < candidate.text.size() &&
+           is_continuation(candidate.text[beginning.size()]);
+  };
+  while (!beginning.empty() && std::any_of(candidates.begin(), candidates.end(), cuts))
+    beginning.pop_back();
+  return beginning;
+}
+
+}  // namespace
+
+void LineEditor::end_completion() { completing_ = false; }
+
+void LineEditor::choose(size_t candidate) {
+  chosen_ = candidate;
+  buffer_.replace_before(completions_.begin, completions_.candidates[candidate].text);
+}
+
+void LineEditor::complete(bool backward) {
+  if (completing_) {
+    const size_t count = completions_.candidates.size();
+    if (chosen_ >= count) return choose(backward ? count - 1 : 0);
+    return choose((chosen_ + (backward ? count - 1 : 1)) % count);
+  }
+  const size_t begin = buffer_.line_begin(buffer_.cursor());
+  const std::string_view before =
+      std::string_view(buffer_.text()).substr(begin, buffer_.cursor() - begin);
+  if (before.find_first_not_of(" \t") == before.npos && !buffer_.text().empty()) {
+    return buffer_.insert("  ");
+  }
+  if (!settings_.complete) return;
+  completions_ = settings_.complete(buffer_.text(), buffer_.cursor());
+  if (completions_.candidates.empty()) return;
+  const std::string agreed = agreed_beginning(completions_.candidates);
+  if (agreed.size() > buffer_.cursor() - completions_.begin ||
+      completions_.candidates.size() == 1) {
+    buffer_.replace_before(completions_.begin, agreed);
+  }
+  chosen_ = completions_.candidates.size();
+  completing_ = completions_.candidates.size() > 1;
+}
+
+std::string LineEditor::candidate_cell(int candidate, int width) const {
+  const std::string cell =
+      pad_to_width(completions_.candidates[static_cast<size_t>(candidate)].text, width);
+  return static_cast<size_t>(candidate) == chosen_ ? "\x1b[7m" + cell + "\x1b[0m" : cell;
+}
+
+// Lists candidates in columns, read downwards; a few are listed with their hints.
+std::vector<std::string> LineEditor::candidate_rows(const ScreenSize& size) const {
+  const auto& candidates = completions_.candidates;
+  const int count = static_cast<int>(candidates.size());
+  int widest = 0;
+  for (const Completion& candidate : candidates)
+    widest = std::max(widest, text_width(candidate.text));
+  const int most_rows = std::max(1, std::min(kMostRows, size.rows - 4));
+  std::vector<std::string> rows;
+  if (count <= most_rows) {
+    for (int i = 0; i < count; ++i) {
+      const std::string& hint = candidates[static_cast<size_t>(i)].hint;
+      rows.push_back(candidate_cell(i, widest) + (hint.empty() ? "" : "  " + hint));
+    }
+    return rows;
+  }
+  widest = std::min(widest, kWidestCell);
+  const int columns = std::max(1, (size.columns + 2) / (widest + 2));
+  const int all_rows = (count + columns - 1) / columns;
+  const int shown_rows = std::min(all_rows, most_rows);
+  // The page of rows that holds the chosen candidate.
+  const int page =
+      chosen_ < candidates.size() ? static_cast<int>(chosen_) / (shown_rows * columns) : 0;
+  const int first = page * shown_rows * columns;
+  for (int row = 0; row < shown_rows; ++row) {
+    std::string line;
+    for (int column = 0; column < columns; ++column) {
+      const int candidate = first + column * shown_rows + row;
+      if (candidate >= count) continue;
+      line += (column > 0 ? "  " : "") + candidate_cell(candidate, widest);
+    }
+    rows.push_back(line);
+  }
+  const int last = std::min(count, first + shown_rows * columns);
+  if (last - first < count) {
+    rows.push_back(fmt::format("{} to {} of {}; Tab shows more", first + 1, last, count));
+  }
+  return rows;
 }
 
 }  // namespace xrun

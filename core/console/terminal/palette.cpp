@@ -34,20 +34,20 @@ WeightStep weight_step(double weight) {
   if (weight < 0) return WeightStep::kNegative;
   if (weight <= 0.25) return WeightStep::kQuarter;
   if (weight <= 0.5) return WeightStep::kHalf;
-  if (weight < 1) return WeightStep::kPart;
+  if (weight < 1) return WeightStep::kBelowOne;
   return weight == 1 ? WeightStep::kOne : WeightStep::kMore;
 }
 
 const WeightColor& weight_color(WeightStep step) { return kColors[static_cast<size_t>(step)]; }
 
-std::string paint_weight(std::string_view text, WeightStep step, const TokenLook& look,
+std::string paint_weight(std::string_view text, WeightStep step, const TokenStyle& style,
                          ColorDepth colors) {
   if (colors == ColorDepth::kNone || text.empty()) return std::string(text);
   const WeightColor& color = weight_color(step);
   std::string out = "\x1b[";
-  if (look.own) out += "3;";
-  if (look.special) out += "4;";
-  out += (colors == ColorDepth::k16 ? color.sgr16 : color.sgr256)[look.odd ? 1 : 0];
+  if (style.own) out += "3;";
+  if (style.special) out += "4;";
+  out += (colors == ColorDepth::k16 ? color.sgr16 : color.sgr256)[style.odd ? 1 : 0];
   out += 'm';
   out += text;
   return out + "\x1b[0m";

@@ -15,11 +15,11 @@ namespace xrun {
 namespace {
 
 constexpr double kMeanWeight = 0.1;  // of the newest step
-constexpr double kPlainLineS = 30;   // between lines where nothing can be redrawn
+constexpr double kPlainLineS = 30;   // between lines without a terminal
 constexpr double kShowTaskAfterS = 2;
 constexpr double kRedrawS = 0.1;
 
-// The mean of the values so far until the newest would weigh less than kMeanWeight.
+// A plain mean until the newest value would weigh less than kMeanWeight, then an exponential one.
 void move_mean(double& mean, double value, int64_t count) {
   mean += std::max(kMeanWeight, 1 / static_cast<double>(count)) * (value - mean);
 }

@@ -10,7 +10,7 @@
 
 namespace xrun {
 
-// Seconds from any fixed moment; tests pass their own.
+// Seconds since a fixed time; tests pass their own.
 using Clock = std::function<double()>;
 double steady_seconds();
 
@@ -21,14 +21,14 @@ struct StepProgress {
   std::optional<double> loss;
   std::optional<double> accuracy;
   int64_t tokens = 0;   // of this step
-  double update_s = 0;  // what its update took; 0: as long as the body
+  double update_s = 0;  // of its update; 0: as long as the body
 };
 
-// "step 57/120  loss 0.4213  accuracy 0.81  1,240 tokens/s  2m 10s left". Tokens/s are those of
-// the updates; the time left follows whole bodies, of which the first counts only until there is a
-// second, since it often holds what precedes training. Both are exponential means, weight 0.1.
-// On a terminal every step redraws the line. Elsewhere a line is printed for the first step, the
-// last one, and whenever 30 s or a tenth of the total have passed.
+// "step 57/120  loss 0.4213  accuracy 0.81  1,240 tokens/s  2m 10s left". Tokens/s counts
+// the updates; the time left counts whole bodies, the first only until there is a second, because
+// it often includes preparation. Both are exponential means, weight 0.1. On a terminal every step
+// redraws the line; elsewhere a line is printed for the first and the last step, and whenever 30 s
+// or a tenth of the total have passed.
 class RunProgress {
  public:
   explicit RunProgress(Console& console, Clock clock = steady_seconds);
@@ -49,8 +49,8 @@ class RunProgress {
   int64_t steps_ = 0, printed_done_ = -1;
 };
 
-// "caching pairs.jsonl  120/300 rows  3s left", shown once a task has taken 2 seconds; on anything
-// but a terminal a line every 30 s. Cheap to call often: it looks at the clock and returns.
+// "caching pairs.jsonl  120/300 rows  3s left", shown once a task has taken 2 seconds; without a
+// terminal a line every 30 s. Cheap to call often: it reads the clock and returns.
 class TaskProgress {
  public:
   TaskProgress(Console& console, const std::string& what, std::string unit,
@@ -66,9 +66,9 @@ class TaskProgress {
   double began_, shown_;
 };
 
-// "45s", "2m 10s", "3h 05m"; rounds up, "0s" for nothing.
+// "45s", "2m 10s", "3h 05m"; rounds up.
 std::string format_duration(double seconds);
-// "0.6931", "12.3", "1.2e-05": four significant digits for a glance.
+// "0.6931", "12.3", "1.2e-05": four significant digits.
 std::string format_metric(double value);
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
-// A terminal that was made narrower breaks the rows that stood there, each by itself, since each
-// ended with a line end of its own: that is how far up the drawn image begins.
+// A terminal that is made narrower wraps each row separately, because each ended with a line end;
+// that determines how far up the drawn image begins.
 
 #include "core/console/terminal/screen_image.h"
 
@@ -14,11 +14,11 @@ namespace xrun {
 
 namespace {
 
-constexpr int kNarrowest = 4;   // columns that are laid out for, whatever the terminal says
-constexpr int kTextBeside = 8;  // columns of text that a whole prompt leaves
+constexpr int kFewestColumns = 4;  // smallest width that is laid out
+constexpr int kTextBeside = 8;     // columns of text that a full prompt must leave
 constexpr std::string_view kTab = "    ";
 
-// The character at text[at] as it is shown.
+// Returns the visible form of the character at text[at].
 std::string shown(std::string_view text, size_t at, size_t size) {
   const auto byte = static_cast<unsigned char>(text[at]);
   if (byte == '\t') return std::string(kTab);
@@ -34,9 +34,9 @@ std::string shown(std::string_view text, size_t at, size_t size) {
 }
 
 // Rows that fill from the left.
-class Rows {
+class RowFiller {
  public:
-  explicit Rows(int columns) : columns_(columns) { image_.rows.emplace_back(); }
+  explicit RowFiller(int columns) : columns_(columns) { image_.rows.emplace_back(); }
 
   void put(std::string_view piece, int width) {
     if (column_ + width > columns_ && column_ > 0) end();
@@ -76,10 +76,10 @@ void keep_rows_around_cursor(ScreenImage& image, int rows) {
 }  // namespace
 
 ScreenImage lay_out(const ScreenText& text, const ScreenSize& size) {
-  const int columns = std::max(size.columns, kNarrowest);
+  const int columns = std::max(size.columns, kFewestColumns);
   const std::string more = fitted_prompt(text.more, columns);
   const std::string prompt = fitted_prompt(text.prompt, columns);
-  Rows rows(columns);
+  RowFiller rows(columns);
   rows.put(prompt, text_width(prompt));
   const std::string_view all = text.text;
   for (size_t at = 0; at < all.size();) {
@@ -92,7 +92,7 @@ ScreenImage lay_out(const ScreenText& text, const ScreenSize& size) {
     }
     const size_t bytes = text_character(all, at).size;
     const std::string piece = shown(all, at, bytes);
-    // What is spelled out may be wider than the screen; it goes in letter by letter.
+    // A spelled-out character may be wider than the screen; it is put letter by letter.
     if (text_width(piece) <= columns) {
       rows.put(piece, text_width(piece));
     } else {

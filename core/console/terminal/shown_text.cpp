@@ -1,4 +1,4 @@
-// The one place that decides what foreign text may say to a terminal or a page.
+// The only filter between foreign text and a terminal or a page.
 #include "core/console/terminal/shown_text.h"
 
 #include <fmt/core.h>
@@ -13,36 +13,36 @@ namespace xrun {
 
 namespace {
 
-struct Range {
+struct UnseenRange {
   uint32_t first, last;
 };
 
-// Format characters that direct or hide (UAX #9, and what draws nothing), separators, and the
-// non-characters of the basic plane; those at the ends of planes are told by rule.
-constexpr std::array<Range, 16> kUnseen = {{{0x7F, 0x9F},
-                                            {0xAD, 0xAD},
-                                            {0x34F, 0x34F},
-                                            {0x61C, 0x61C},
-                                            {0x115F, 0x1160},
-                                            {0x180B, 0x180F},
-                                            {0x200B, 0x200B},
-                                            {0x200E, 0x200F},
-                                            {0x2028, 0x202E},
-                                            {0x2060, 0x206F},
-                                            {0x3164, 0x3164},
-                                            {0xFDD0, 0xFDEF},
-                                            {0xFEFF, 0xFEFF},
-                                            {0xFFA0, 0xFFA0},
-                                            {0xFFF0, 0xFFFB},
-                                            {0xE0000, 0xE00FF}}};
+// Format characters that direct (UAX #9) or draw nothing, separators, and the non-characters of the
+// basic plane; is_shown computes those at the ends of planes.
+constexpr std::array<UnseenRange, 16> kUnseen = {{{0x7F, 0x9F},
+                                                  {0xAD, 0xAD},
+                                                  {0x34F, 0x34F},
+                                                  {0x61C, 0x61C},
+                                                  {0x115F, 0x1160},
+                                                  {0x180B, 0x180F},
+                                                  {0x200B, 0x200B},
+                                                  {0x200E, 0x200F},
+                                                  {0x2028, 0x202E},
+                                                  {0x2060, 0x206F},
+                                                  {0x3164, 0x3164},
+                                                  {0xFDD0, 0xFDEF},
+                                                  {0xFEFF, 0xFEFF},
+                                                  {0xFFA0, 0xFFA0},
+                                                  {0xFFF0, 0xFFFB},
+                                                  {0xE0000, 0xE00FF}}};
 
 bool is_blank(uint32_t code_point) {
   return code_point == '\n' || code_point == '\t' || code_point == ' ';
 }
 
 std::string_view blank(char value, Blanks blanks) {
-  if (value == '\n') return blanks == Blanks::kKept ? "\n" : "⏎";
-  if (value == '\t') return blanks == Blanks::kKept ? "\t" : "→";
+  if (value == '\n') return blanks == Blanks::kUnchanged ? "\n" : "⏎";
+  if (value == '\t') return blanks == Blanks::kUnchanged ? "\t" : "→";
   return blanks == Blanks::kMarked ? "·" : " ";
 }
 
@@ -50,7 +50,7 @@ std::string_view blank(char value, Blanks blanks) {
 
 bool is_shown(uint32_t code_point) {
   if (code_point < 0x20 || (code_point & 0xFFFE) == 0xFFFE) return false;
-  return std::none_of(kUnseen.begin(), kUnseen.end(), [&](const Range& range) {
+  return std::none_of(kUnseen.begin(), kUnseen.end(), [&](const UnseenRange& range) {
     return code_point >= range.first && code_point <= range.last;
   });
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Foreign bytes as text that a terminal or a page may be given: nothing in it moves a cursor,
-// changes a colour, turns the reading direction or stays unseen.
+// Foreign bytes as text that is safe for a terminal or a page: nothing in it moves the cursor,
+// changes a colour, turns the reading direction or is invisible.
 
 #include <cstdint>
 #include <string>
@@ -8,20 +8,20 @@
 
 namespace xrun {
 
-// What becomes of blanks.
+// How blanks are shown.
 enum class Blanks {
-  kKept,          // newline and tab stay
+  kUnchanged,     // newline and tab stay
   kBreaksMarked,  // newline as ⏎, tab as →
   kMarked,        // and a space as ·
 };
 
-// Returns bytes as valid UTF-8 of printable characters. A control below U+0080 and an invalid byte
-// become <1B>, <E4>; other controls, bidirectional and invisible format characters, separators of
-// lines and non-characters become <U+202E>. The two joiners U+200C and U+200D stay, as do marks,
-// unless they come first: alone they would join what is printed before.
-std::string shown_text(std::string_view bytes, Blanks blanks = Blanks::kKept);
+// Returns valid UTF-8 of printable characters. A control below U+0080 and an invalid byte become
+// <1B>, <E4>; other controls, bidirectional and invisible format characters, line separators and
+// non-characters become <U+202E>. The joiners U+200C and U+200D and marks stay unless they come
+// first, where they would join the text printed before.
+std::string shown_text(std::string_view bytes, Blanks blanks = Blanks::kUnchanged);
 
-// Whether a code point is shown as itself, blanks aside.
+// Returns whether a code point is shown as itself, blanks aside.
 bool is_shown(uint32_t code_point);
 
 }  // namespace xrun

@@ -8,8 +8,8 @@
 #include "core/base/count_text.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/shown_text.h"
+#include "core/console/terminal/table.h"
 #include "core/console/terminal/text_width.h"
-#include "core/console/terminal/word_list.h"
 #include "core/data/rows/ledger.h"
 #include "core/run/record/run_summary.h"
 
@@ -17,7 +17,7 @@ namespace xrun {
 
 namespace {
 
-// Lines of `text` beside `indent` columns: broken at blanks on a terminal, elsewhere one. A path
+// Breaks `text` at blanks beside `indent` columns on a terminal; elsewhere returns one line. A path
 // stays whole, so that it can be copied.
 std::vector<std::string> lines_for(const Console& console, const std::string& text, int indent) {
   constexpr int kNarrowest = 10;
@@ -63,7 +63,7 @@ std::string parameter_text(const OpeningReport& report) {
 
 std::string count_or_nothing(int64_t value) { return value < 0 ? "" : count_text(value); }
 
-// "loss 0.4213, accuracy 0.81" of the keys that begin with `prefix` and end there.
+// "loss 0.4213, accuracy 0.81" from the keys `prefix` + name.
 std::string metric_text(const Json& object, const std::string& prefix) {
   std::string text;
   for (const char* name : {"loss", "accuracy"}) {
@@ -75,7 +75,7 @@ std::string metric_text(const Json& object, const std::string& prefix) {
   return text;
 }
 
-// One line a validation set: "valid", "valid/other".
+// One line per validation set: "valid", "valid/other".
 void add_valid(Facts& facts, const Json& object) {
   if (!object.is_object()) return;
   constexpr std::string_view kEnd = "/loss";
@@ -106,7 +106,7 @@ std::string memory_text(const RunSummary& summary) {
   return text;
 }
 
-// "3 of train/kl, 1 of valid/loss: null in metrics.jsonl"; a few names are enough.
+// "3 of train/kl, 1 of valid/loss: null in metrics.jsonl"; at most four names.
 std::string nonfinite_text(const std::map<std::string, int64_t>& metrics) {
   constexpr size_t kNamed = 4;
   std::string text;
@@ -153,9 +153,9 @@ Console console_of_file(const Console& like) {
 std::string resume_line(const std::string& dir, int64_t step,
                         const std::vector<std::string>& notices) {
   std::string text =
-      step < 0 ? fmt::format("{}: nothing was saved there, so it starts from the beginning\n",
-                             dir)
-               : fmt::format("resumed {} at step {}\n", dir, step);
+      step < 0
+          ? fmt::format("{}: there is no checkpoint, so the run starts from the beginning\n", dir)
+          : fmt::format("resumed {} at step {}\n", dir, step);
   for (const std::string& notice : notices) {
     text += notice;
     if (!notice.empty() && notice.back() != '\n') text += '\n';
@@ -173,7 +173,7 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
   std::string time = format_duration(summary.seconds);
   if (summary.tokens > 0 && summary.seconds > 0) {
     const double rate = static_cast<double>(summary.tokens) / summary.seconds;
-    time += fmt::format(", {} tokens/s over all of it", count_text(std::llround(rate)));
+    time += fmt::format(", {} tokens/s overall", count_text(std::llround(rate)));
   }
   facts.add("time", time);
   facts.add("peak memory", memory_text(summary));

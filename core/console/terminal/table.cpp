@@ -1,6 +1,9 @@
+// Widths are display columns (text_width.h), never bytes.
 #include "core/console/terminal/table.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "core/base/error.h"
 #include "core/console/terminal/text_width.h"
@@ -11,14 +14,14 @@ namespace {
 
 constexpr int kGap = 2;  // columns between cells
 
-// What a cut column keeps: first text alone is cut, numbers last.
+// Least columns that a cut leaves: text is cut first, numbers last.
 struct Floor {
   int columns;
   bool numbers;
 };
 constexpr Floor kFloors[] = {{8, false}, {3, false}, {1, true}};
 
-// Columns of a whole line; a column without any text has no gap either.
+// Returns the columns of a line; a column without text has no gap.
 int line_columns(const std::vector<int>& widths) {
   int total = 0;
   for (const int columns : widths) total += columns > 0 ? columns + kGap : 0;
@@ -78,6 +81,93 @@ std::string TextTable::text(int width) const {
     out += (width > 0 ? cut_to_width(line, width) : line) + '\n';
   }
   return out;
+}
+
+namespace {
+
+constexpr int kWordGap = 2;
+constexpr int kNarrowestMeaning = 30;  // columns of meaning beside a name
+
+// Returns the bytes of a too wide word that fit `columns`; a path is split after a folder.
+size_t piece_size(std::string_view word, int columns) {
+  const size_t most = std::max(fitting_size(word, columns), text_character(word, 0).size);
+  const size_t slash = word.substr(0, most).rfind('/');
+  return slash != word.npos && 2 * slash > most ? slash + 1 : most;
+}
+
+}  // namespace
+
+std::vector<std::string> broken_lines(std::string_view text, int width) {
+  width = std::max(1, width);
+  std::vector<std::string> lines(1);
+  int used = 0;        // columns of the last line
+  bool begun = false;  // it has a word
+  const auto next_line = [&] {
+    lines.back().erase(lines.back().find_last_not_of(' ') + 1);
+    lines.emplace_back();
+    used = 0;
+    begun = false;
+  };
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    std::string_view word = text.substr(at, end - at);
+    int columns = text_width(word);
+    if (begun && used + 1 + columns > width) next_line();
+    if (begun) {
+      lines.back() += ' ';
+      ++used;
+    }
+    while (used + columns > width && !word.empty()) {  // wider than a line
+      const size_t size = piece_size(word, width - used);
+      lines.back() += word.substr(0, size);
+      columns -= text_width(word.substr(0, size));
+      word.remove_prefix(size);
+      if (!word.empty()) next_line();
+    }
+    lines.back() += word;
+    used += columns;
+    begun = true;
+    at = end + 1;
+  }
+  return lines;
+}
+
+std::string word_list(const std::vector<std::pair<std::string, std::string>>& words, int width) {
+  int widest = 0;
+  for (const auto& [name, meaning] : words) widest = std::max(widest, text_width(name));
+  const bool beside = widest + kWordGap + kNarrowestMeaning <= width;
+  const int indent = beside ? widest + kWordGap : kWordGap;
+  std::string out;
+  for (const auto& [name, meaning] : words) {
+    out += beside ? pad_to_width(name, indent) : name + "\n";
+    bool first = beside;
+    for (const std::string& line : broken_lines(meaning, std::max(1, width - indent))) {
+      out += (first ? "" : std::string(static_cast<size_t>(indent), ' ')) + line + "\n";
+      first = false;
+    }
+  }
+  return out;
+}
+
+std::string bar_line(std::span<const int64_t> counts) {
+  constexpr std::array kBars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  int64_t most = 1;
+  for (const int64_t count : counts) most = std::max(most, count);
+  std::string out;
+  for (const int64_t count : counts) {
+    const auto eighth = static_cast<size_t>(
+        static_cast<double>(count) / static_cast<double>(most) * (kBars.size() - 1) + 0.5);
+    out += count <= 0 ? " " : kBars[std::min(eighth, kBars.size() - 1)];
+  }
+  return out;
+}
+
+double quantile(std::vector<double> values, double share) {
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  if (values.empty()) return NAN;
+  const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + at, values.end());
+  return values[static_cast<size_t>(at)];
 }
 
 }  // namespace xrun

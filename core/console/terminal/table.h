@@ -1,7 +1,11 @@
 #pragma once
-// Aligned text tables.
+// Text laid out for a terminal: aligned tables, lists of names and meanings, broken lines, bars.
 
+#include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace xrun {
@@ -12,16 +16,31 @@ enum class Align { kLeft, kRight };
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header, std::vector<Align> align = {});
-  // Missing cells are empty; Throws Error if there are more cells than columns.
+  // Missing cells are empty. Throws Error if there are more cells than columns.
   void add(std::vector<std::string> cells);
-  // Returns the lines, each with a newline and without trailing spaces; nothing if only the header
-  // is there. No line is wider than `width`: cells are cut with an ellipsis, those of the widest
-  // columns first, numbers (right-aligned) last. 0: no limit.
+  // Returns lines, each with a newline and without trailing spaces; "" without rows. No line is
+  // wider than `width`: cells are cut with an ellipsis, the widest columns first, numbers
+  // (right-aligned) last. 0: no limit.
   std::string text(int width = 0) const;
 
  private:
   std::vector<std::vector<std::string>> rows_;
   std::vector<Align> align_;
 };
+
+// Returns one line per pair, meanings aligned and broken at blanks to fit `width`; if the names are
+// too wide, meanings go on the lines below them. Each line ends with a newline.
+std::string word_list(const std::vector<std::pair<std::string, std::string>>& words, int width);
+
+// Breaks text at blanks into lines of at most `width` columns; a wider word is split between
+// characters, a path after a nearby '/'.
+std::vector<std::string> broken_lines(std::string_view text, int width);
+
+// Returns a histogram as one line: a block per count, in eighths of the largest; a blank for 0, the
+// lowest block for small counts.
+std::string bar_line(std::span<const int64_t> counts);
+
+// Returns the value below which `share` (0 to 1) of the finite values lie; NaN if there are none.
+double quantile(std::vector<double> values, double share);
 
 }  // namespace xrun

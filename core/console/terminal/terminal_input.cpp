@@ -1,5 +1,5 @@
-// Signals write one byte into a pipe that read() waits for too: a wait never misses one, whichever
-// thread the signal came to.
+// Signal handlers write one byte into a pipe that read() also polls, so no wait misses a signal,
+// whichever thread received it.
 
 #include "core/console/terminal/terminal_input.h"
 
@@ -36,7 +36,7 @@ void on_continued(int) { say('c'); }
 
 void open_wake_pipe() {
   if (wake_pipe[0] >= 0) return;
-  XRUN_CHECK(::pipe2(wake_pipe, O_NONBLOCK | O_CLOEXEC) == 0, "no pipe can be made: {}",
+  XRUN_CHECK(::pipe2(wake_pipe, O_NONBLOCK | O_CLOEXEC) == 0, "cannot create a pipe: {}",
              std::strerror(errno));
 }
 
@@ -48,7 +48,7 @@ void handle(int signal_number, void (*function)(int)) {
   sigaction(signal_number, &action, nullptr);
 }
 
-// What woke the pipe: 'r', 'c', 'w', the weightiest of what came; 0 nothing.
+// Empties the pipe; returns the most important byte, 'w' over 'r' over 'c', or 0.
 char drain() {
   char bytes[64], what = 0;
   for (ssize_t n; (n = ::read(wake_pipe[0], bytes, sizeof bytes)) > 0;) {
@@ -69,7 +69,7 @@ TerminalInput::~TerminalInput() { leave(); }
 
 void TerminalInput::enter() {
   if (raw_) return;
-  XRUN_CHECK(::tcgetattr(in_, &before_) == 0, "the terminal cannot be asked for its mode: {}",
+  XRUN_CHECK(::tcgetattr(in_, &before_) == 0, "cannot read the mode of the terminal: {}",
              std::strerror(errno));
   termios raw = before_;
   raw.c_iflag &= ~static_cast<tcflag_t>(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);
@@ -78,7 +78,7 @@ void TerminalInput::enter() {
   raw.c_cc[VMIN] = 1;
   raw.c_cc[VTIME] = 0;
   // TCSADRAIN: keys that were pressed before stay.
-  XRUN_CHECK(::tcsetattr(in_, TCSADRAIN, &raw) == 0, "the terminal cannot be read by keys: {}",
+  XRUN_CHECK(::tcsetattr(in_, TCSADRAIN, &raw) == 0, "cannot set the terminal to raw mode: {}",
              std::strerror(errno));
   raw_ = true;
   write(kBracketPastes);
@@ -93,25 +93,25 @@ void TerminalInput::leave() noexcept {
   ::tcsetattr(in_, TCSADRAIN, &before_);
 }
 
-TerminalInput::Got TerminalInput::read(std::string& bytes, int timeout_ms) {
+TerminalInput::Event TerminalInput::read(std::string& bytes, int timeout_ms) {
   while (true) {
     pollfd waits[2] = {{in_, POLLIN, 0}, {wake_pipe[0], POLLIN, 0}};
     const int ready = ::poll(waits, 2, timeout_ms);
     if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) return Got::kTimeout;
+    if (ready == 0) return Event::kTimeout;
     if ((waits[1].revents & POLLIN) != 0) {
       const char what = drain();
-      if (what == 'w') return Got::kWoken;
-      if (what == 'c' || what == 'r') return what == 'c' ? Got::kContinued : Got::kResized;
+      if (what == 'w') return Event::kWoken;
+      if (what == 'c' || what == 'r') return what == 'c' ? Event::kContinued : Event::kResized;
     }
     if (waits[0].revents == 0) continue;
     char piece[4096];
     const ssize_t n = ::read(in_, piece, sizeof piece);
     if (n > 0) {
       bytes.append(piece, static_cast<size_t>(n));
-      return Got::kBytes;
+      return Event::kBytes;
     }
-    if (n == 0 || (errno != EINTR && errno != EAGAIN)) return Got::kEnd;
+    if (n == 0 || (errno != EINTR && errno != EAGAIN)) return Event::kEnd;
   }
 }
 

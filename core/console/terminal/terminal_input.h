@@ -1,5 +1,5 @@
 #pragma once
-// A terminal read key by key: raw mode while an input is edited, its own mode otherwise.
+// Reads a terminal key by key: raw mode while an input is edited, its previous mode otherwise.
 
 #include <termios.h>
 
@@ -9,15 +9,15 @@
 
 namespace xrun {
 
-// Owns the modes of a terminal's descriptors, not the descriptors. One a process, as signals are.
+// Owns the mode of a terminal, not its descriptors. One per process, because signals are.
 class TerminalInput {
  public:
-  enum class Got {
+  enum class Event {
     kBytes,
     kTimeout,
     kResized,
-    kContinued,  // the process had been stopped: the screen is to be drawn again
-    kWoken,      // wake() was called: a signal that the caller knows of
+    kContinued,  // the process had been stopped: redraw the screen
+    kWoken,      // wake() was called
     kEnd,        // the terminal is gone
   };
 
@@ -27,18 +27,17 @@ class TerminalInput {
   TerminalInput(const TerminalInput&) = delete;
   TerminalInput& operator=(const TerminalInput&) = delete;
 
-  // Raw mode: each key at once, unechoed, signals' keys as bytes; pastes are bracketed. Throws
-  // Error if the terminal refuses.
+  // Enters raw mode: keys arrive at once, without echo, Ctrl-C as a byte; pastes are bracketed.
+  // Throws Error if the terminal refuses.
   void enter();
-  // The mode that was found by enter(). Twice is harmless.
+  // Restores the mode that enter() found. May be called twice.
   void leave() noexcept;
 
-  // Waits for what comes first, at most `timeout_ms` (-1: for ever), and appends bytes.
-  Got read(std::string& bytes, int timeout_ms);
+  // Waits for the first event, at most `timeout_ms` (-1: no limit), and appends its bytes.
+  Event read(std::string& bytes, int timeout_ms);
   void write(const std::string& bytes);
   ScreenSize size() const;
-  // Stops the process as Ctrl-Z does outside of raw mode; returns when it is continued, in raw
-  // mode.
+  // Stops the process as Ctrl-Z does outside raw mode; returns in raw mode when continued.
   void suspend();
 
   // Ends a wait in read(). Async-signal-safe.

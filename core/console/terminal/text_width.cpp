@@ -1,12 +1,11 @@
-// A character is a code point and whatever takes no column of its own behind it. Joined emoji count
-// once, as in terminals that join them; variation selectors change no width.
+// A character is a code point and the zero-width code points after it. Joined emoji count once, as
+// in terminals that join them; variation selectors do not change the width.
 #include "core/console/terminal/text_width.h"
 
 #include <algorithm>
 #include <cstdint>
 
 #include "core/base/utf8.h"
-#include "core/console/terminal/text_width_data.h"
 
 namespace xrun {
 

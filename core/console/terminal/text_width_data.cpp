@@ -1,5 +1,5 @@
 // Written by make/text_width_data.py from ICU 72 (Unicode 15.0).
-#include "core/console/terminal/text_width_data.h"
+#include "core/console/terminal/text_width.h"
 
 namespace xrun {
 

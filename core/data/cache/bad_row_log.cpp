@@ -17,7 +17,7 @@ BadRowLog::BadRowLog(fs::path path, const BadRowsEntry& committed)
     XRUN_CHECK(!code, "{}: cannot be removed: {}", path_.string(), code.message());
     return;
   }
-  XRUN_CHECK(path_exists(path_), "{}: is gone", path_.string());
+  XRUN_CHECK(path_exists(path_), "{}: is missing", path_.string());
   fs::resize_file(path_, committed.bytes, code);
   if (code) {
     throw FileError(code.value(), fmt::format("{}: cannot be cut to {} bytes: {}", path_.string(),

@@ -12,18 +12,17 @@
 
 namespace xrun {
 
-// Appends to the file; what is not committed is cut off by the next log of the file. Not
+// Appends to the file. The next log of the file cuts off rows that were not committed. Not
 // thread-safe.
 class BadRowLog {
  public:
-  // Goes on behind what is committed, nothing at first. Throws Error if the file does not begin
-  // with that.
+  // Continues after the committed part. Throws Error if the file does not begin with it.
   BadRowLog(std::filesystem::path path, const BadRowsEntry& committed);
 
   void add(const std::string& file, int64_t line, const std::string& reason,
            const std::string& detail);
-  // Makes what was added durable and returns it with all before. Without new rows nothing is
-  // written. Throws Error.
+  // Makes the added rows durable and returns the entry of the whole file. Without new rows it
+  // writes nothing. Throws Error.
   BadRowsEntry commit();
 
  private:

@@ -1,11 +1,11 @@
-// Commit of a segment: write and fsync its file and the list of bad rows, then replace the partial
-// manifest, which holds all that a later build needs to go on: ledger, summary, and the cursor
-// behind the last committed row. A commit runs while the next segment is gathered; one ends before
-// the next begins. The finished manifest has a name of its own: no unfinished folder is a cache.
+// Commit of a shard: write and fsync its file and the list of bad rows, then replace the partial
+// manifest, which holds everything that a later build needs to continue: ledger, summary, and the
+// cursor after the last committed row. A commit runs while the next shard is gathered; one ends
+// before the next begins. The finished manifest has another name: no unfinished folder is a cache.
 //
-// The key names the files by digest, so the rows must be those of exactly these bytes: the reader
-// hashes what it reads. A file's end compares that with the key's digest, and a build that goes on
-// compares the content before its cursor with that of which the committed rows were made.
+// The key names the files by digest, so the rows must come from exactly these bytes: the reader
+// hashes them. At a file's end the hash is compared with the key's digest, and a build that
+// continues compares the content before its cursor with the content of the committed rows.
 
 #include "core/data/cache/cache_build.h"
 
@@ -20,12 +20,12 @@
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
 #include "core/data/cache/bad_row_log.h"
-#include "core/data/cache/build_folder.h"
+#include "core/data/cache/cache_folder.h"
 #include "core/data/cache/cache_manifest.h"
-#include "core/data/rows/ledger_check.h"
 #include "core/data/cache/row_columns.h"
 #include "core/data/cache/row_pipeline.h"
-#include "core/data/cache/segment_commit.h"
+#include "core/data/cache/shard_file.h"
+#include "core/data/rows/ledger.h"
 
 namespace xrun {
 
@@ -33,9 +33,9 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr auto kProgressInterval = std::chrono::milliseconds(200);
-constexpr uint64_t kHugeRow = 8;  // th part of segment_bytes
+constexpr uint64_t kHugeRow = 8;  // a shard above 9/8 of shard_bytes has a huge row
 
-// Whether an error says nothing about the data, so that what is committed stays.
+// True if an error says nothing about the data, so that committed shards stay.
 bool is_of_system(const Error& error) {
   return dynamic_cast<const Interrupted*>(&error) != nullptr ||
          dynamic_cast<const FileError*>(&error) != nullptr;
@@ -43,12 +43,12 @@ bool is_of_system(const Error& error) {
 
 class Build {
  public:
-  Build(const fs::path& dir, const CacheSource& source, const RowType& row_type)
-      : dir_(dir), source_(source), row_type_(row_type), columns_(row_type.schema()) {}
+  Build(const fs::path& dir, const CacheSource& source)
+      : dir_(dir), source_(source), columns_(source.schema) {}
 
   void run() {
-    remove_temporaries(dir_);  // the lock is ours, so nobody writes them
-    if (!go_on()) begin();
+    remove_temporaries(dir_);  // this process holds the lock, so nobody writes them
+    if (!continue_build()) begin();
     if (source_.strict) check_strict(manifest_.ledger, true);
     try {
       take_rows();
@@ -80,15 +80,15 @@ class Build {
     bad_rows_.emplace(dir_ / kBadRowsName, BadRowsEntry());
   }
 
-  // Takes up the partial manifest. Returns false if there is none, or, said to the user, if it or
-  // its files are not whole, or are not of these bytes and columns: every row is read again then.
-  bool go_on() {
+  // Continues from the partial manifest. Returns false if there is none, or, with a notice, if it
+  // or its files are damaged or of other bytes or columns: then every row is read again.
+  bool continue_build() {
     if (!path_exists(dir_ / kPartialName)) return false;
     const Json fresh = columns_.summary();
     try {
       manifest_ = read_interrupted_build(dir_);
       columns_.restore(manifest_.summary);
-      XRUN_CHECK(columns_.columns() == manifest_.columns, "its columns are others");
+      XRUN_CHECK(columns_.columns() == manifest_.columns, "its columns differ");
       bad_rows_.emplace(dir_ / kBadRowsName, manifest_.bad_rows);
       open_at_cursor();
     } catch (const Error& error) {
@@ -96,7 +96,7 @@ class Build {
       columns_.restore(fresh);
       if (source_.notice) {
         source_.notice(
-            fmt::format("the interrupted build of {} cannot go on, every row is read again: {}",
+            fmt::format("the interrupted build of {} cannot continue, every row is read again: {}",
                         source_.name, error.what()));
       }
       return false;
@@ -104,16 +104,17 @@ class Build {
     return true;
   }
 
-  // Opens the file of the last commit behind the content that is read already.
+  // Opens the file of the last commit after the content of the committed rows.
   void open_at_cursor() {
-    cursor_ = manifest_.segments.back().cursor;
+    cursor_ = manifest_.shards.back().cursor;
     const int32_t files = static_cast<int32_t>(source_.files.size());
     XRUN_CHECK(cursor_.file >= 0 && cursor_.file <= files, "its cursor is in no file");
     if (cursor_.file == files) return;
     const std::string& name = source_.files[static_cast<size_t>(cursor_.file)].name;
     splitter_ = RowSplitter::open(name, name, cursor_.at);
     content_ = splitter_->take_prefix();
-    XRUN_CHECK(content_.hex() == cursor_.xxh3, "{}: other bytes stand before the cursor", name);
+    XRUN_CHECK(content_.hex() == cursor_.xxh3, "{}: the bytes before the cursor have changed",
+               name);
   }
 
   void take_rows() {
@@ -122,8 +123,9 @@ class Build {
       total_bytes_ += source_.files[f].bytes;
       if (f < static_cast<size_t>(cursor_.file)) bytes_before_ += source_.files[f].bytes;
     }
-    RowPipeline pipeline(source_.files, row_type_, {source_.workers, source_.block_bytes},
-                         cursor_.file, std::move(splitter_));
+    RowPipeline pipeline(source_.files, source_.schema, source_.make_encoder,
+                         {source_.workers, source_.block_bytes}, cursor_.file,
+                         std::move(splitter_));
     while (std::unique_ptr<EncodedBlock> block = pipeline.next([] { check_interrupt(); })) {
       take_block(*block);
       report(block->raw_bytes);
@@ -149,8 +151,8 @@ class Build {
 
   void take_row(EncodedBlock& block, size_t index) {
     SourceLedger& ledger = manifest_.ledger;
-    const RowBlock::Row& place = block.raw.rows[index];
-    const SourceLine at{block.file, place.line};
+    const RowBlock::Row& raw = block.raw.rows[index];
+    const SourceLine at{block.file, raw.line};
     RowOutcome& outcome = block.outcomes[index];
     ++ledger.rows;
     if (outcome.row.repairs > 0) ledger.repair(at, outcome.row.repairs);
@@ -164,13 +166,13 @@ class Build {
       drop(at, refusal.reason(), refusal.what());
       return;
     }
-    if (!segment_) segment_ = std::make_unique<SegmentData>(columns_.columns());
-    columns_.append(outcome.row, at, *segment_);
-    segment_->end_row();
+    if (!shard_) shard_ = std::make_unique<ShardData>(columns_.columns());
+    columns_.append(outcome.row, at, *shard_);
+    shard_->end_row();
     ++ledger.kept;
-    if (segment_->bytes() < source_.segment_bytes) return;
-    hash_content(block.raw, place.behind.offset);
-    cursor_.at = place.behind;
+    if (shard_->bytes() < source_.shard_bytes) return;
+    hash_content(block.raw, raw.behind.offset);
+    cursor_.at = raw.behind;
     ledger.lines = lines_before_ + cursor_.at.lines;
     commit();
   }
@@ -203,10 +205,10 @@ class Build {
     content_ = {};
   }
 
-  // Lets the manifest tell all that was taken, but for the segment that is gathered.
+  // Updates the manifest to everything taken, except the shard being gathered.
   void describe() {
     finish_commit();
-    if (segment_) manifest_.columns = segment_->columns();
+    if (shard_) manifest_.columns = shard_->columns();
     manifest_.bad_rows = bad_rows_->commit();
     manifest_.summary = columns_.summary();
   }
@@ -219,26 +221,26 @@ class Build {
 
   void commit() {
     describe();
-    const uint64_t usual = source_.segment_bytes + source_.segment_bytes / kHugeRow;
-    const bool has_huge_row = segment_->bytes() > usual;
+    const uint64_t usual = source_.shard_bytes + source_.shard_bytes / kHugeRow;
+    const bool has_huge_row = shard_->bytes() > usual;
     auto write = [dir = dir_, manifest = manifest_, cursor = hashed_cursor(),
-                  segment = std::move(segment_)]() mutable {
-      append_segment(dir, *segment, std::move(cursor), manifest);
-      segment.reset();
+                  shard = std::move(shard_)]() mutable {
+      append_shard(dir, *shard, std::move(cursor), manifest);
+      shard.reset();
       write_file_atomic(dir / kPartialName, encode_manifest(manifest));
-      return manifest.segments.back();
+      return manifest.shards.back();
     };
-    committing_ = std::async(std::move(write));  // deferred where there are no more threads
-    if (has_huge_row) finish_commit();           // a builder of huge rows has no memory for two
+    committing_ = std::async(std::move(write));  // deferred if there are no more threads
+    if (has_huge_row) finish_commit();           // there is no memory for two such shards
   }
 
   void finish_commit() {
-    if (committing_.valid()) manifest_.segments.push_back(committing_.get());
+    if (committing_.valid()) manifest_.shards.push_back(committing_.get());
   }
 
   void finish() {
     describe();
-    if (segment_) append_segment(dir_, *segment_, hashed_cursor(), manifest_);
+    if (shard_) append_shard(dir_, *shard_, hashed_cursor(), manifest_);
     write_file_atomic(dir_ / kManifestName, encode_manifest(manifest_));
     std::error_code ignored;  // a partial manifest beside the finished one is never read
     fs::remove(dir_ / kPartialName, ignored);
@@ -255,18 +257,17 @@ class Build {
 
   fs::path dir_;
   const CacheSource& source_;
-  const RowType& row_type_;
   RowColumns columns_;
   CacheManifest manifest_;
   SourceCursor cursor_;
   Hasher content_;                         // of the cursor's file, before the cursor
   size_t hashed_ = 0;                      // bytes of the present block that are in content_
-  std::unique_ptr<RowSplitter> splitter_;  // of a build that goes on, at its cursor
+  std::unique_ptr<RowSplitter> splitter_;  // of a build that continues, at its cursor
   std::optional<BadRowLog> bad_rows_;
-  std::unique_ptr<SegmentData> segment_;  // gathered since the last commit, never empty
-  std::future<SegmentEntry> committing_;  // of the segment before it; waited for by ~future
-  bool data_fault_ = false;               // an Error of this moment is one of the data
-  int64_t lines_before_ = 0;              // the cursor's file
+  std::unique_ptr<ShardData> shard_;    // gathered since the last commit, never empty
+  std::future<ShardEntry> committing_;  // of the shard before it; waited for by ~future
+  bool data_fault_ = false;             // an Error thrown now is about the data
+  int64_t lines_before_ = 0;            // the cursor's file
   uint64_t total_bytes_ = 0;
   uint64_t bytes_before_ = 0;  // the cursor's file
   std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now();
@@ -279,8 +280,7 @@ bool is_cached(const fs::path& data_root, const CacheSource& source) {
   return fs::exists(data_root / cache_key(source.key_document) / kManifestName, code);
 }
 
-fs::path ensure_cache(const fs::path& data_root, const CacheSource& source,
-                      const RowType& row_type) {
+fs::path ensure_cache(const fs::path& data_root, const CacheSource& source) {
   const fs::path dir = data_root / cache_key(source.key_document);
   if (is_cached(data_root, source)) return dir;
   bool said = false;
@@ -293,7 +293,7 @@ fs::path ensure_cache(const fs::path& data_root, const CacheSource& source,
     said = true;
   });
   if (is_cached(data_root, source)) return dir;  // another process was first
-  Build(dir, source, row_type).run();
+  Build(dir, source).run();
   return dir;
 }
 

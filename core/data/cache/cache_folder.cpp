@@ -6,9 +6,9 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/folder_list.h"
-#include "core/data/cache/build_folder.h"
+#include "core/base/interrupt.h"
 #include "core/data/cache/cache_manifest.h"
-#include "core/data/cache/sidecar.h"
+#include "core/data/cache/shard_file.h"
 
 namespace xrun {
 
@@ -16,15 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_segment_name(const std::string& name) {
+bool is_shard_name(const std::string& name) {
   return name.starts_with("segment_") && name.ends_with(".bin");
 }
 
-// What a build may leave, and nothing else.
+// True for files that a build may leave.
 bool belongs_to_cache(const std::string& name) {
-  return is_segment_name(name) || name == kBadRowsName || name == kLockName ||
-         name == kSidecarFolder || name.starts_with(kManifestName) ||
-         name.starts_with(kPartialName);
+  return is_shard_name(name) || name == kBadRowsName || name == kLockName ||
+         name.starts_with(kManifestName) || name.starts_with(kPartialName);
 }
 
 bool is_being_built(const fs::path& dir) {
@@ -58,7 +57,7 @@ void read_figures(CacheFolder& folder, const char* manifest_name) {
   if (const Json* tokens = manifest.summary.find("tokens")) folder.tokens = tokens->as_int();
 }
 
-CacheFolder look_at(const fs::path& dir) {
+CacheFolder describe_folder(const fs::path& dir) {
   CacheFolder folder;
   folder.dir = dir;
   measure(folder);
@@ -77,6 +76,13 @@ CacheFolder look_at(const fs::path& dir) {
   return folder;
 }
 
+void remove_files(const fs::path& dir, const std::string& part) {
+  std::error_code ignored;  // remaining files are overwritten
+  for (const fs::path& path : list_folder(dir, ignored)) {
+    if (path.filename().string().find(part) != std::string::npos) fs::remove(path, ignored);
+  }
+}
+
 }  // namespace
 
 const char* cache_state_name(CacheState state) {
@@ -93,7 +99,7 @@ std::vector<CacheFolder> list_caches(const fs::path& data_root) {
   for (const fs::path& path : list_folder(data_root)) {
     std::error_code failed;
     const bool folder = fs::is_directory(path, failed) && !fs::is_symlink(path, failed);
-    if (folder && is_cache_key(path.filename().string())) folders.push_back(look_at(path));
+    if (folder && is_cache_key(path.filename().string())) folders.push_back(describe_folder(path));
   }
   std::sort(folders.begin(), folders.end(), [](const CacheFolder& a, const CacheFolder& b) {
     return std::tie(a.changed_s, a.dir) < std::tie(b.changed_s, b.dir);
@@ -104,16 +110,49 @@ std::vector<CacheFolder> list_caches(const fs::path& data_root) {
 void remove_cache(const fs::path& dir) {
   std::error_code code;
   XRUN_CHECK(is_cache_key(dir.filename().string()) && fs::is_directory(dir, code),
-             "{}: is no folder of a cache; `xrun cache ls` lists them", dir.string());
+             "{}: is not a cache folder; `xrun cache ls` lists them", dir.string());
   for (const fs::path& path : list_folder(dir)) {
     XRUN_CHECK(belongs_to_cache(path.filename().string()),
-               "{}: holds {}, which no cache has; it is left as it is", dir.string(),
+               "{}: contains {}, which is not part of a cache; nothing was removed", dir.string(),
                path.filename().string());
   }
   const FileLock lock(dir / kLockName, false);
-  XRUN_CHECK(lock.held(), "{}: another process is building it; it is left as it is", dir.string());
+  XRUN_CHECK(lock.held(), "{}: another process is building it; nothing was removed", dir.string());
   code = remove_cache_folder(dir);
   XRUN_CHECK(!code, "{}: cannot be removed: {}", dir.string(), code.message());
+}
+
+void remove_temporaries(const fs::path& dir) { remove_files(dir, ".tmp"); }
+
+// The partial manifest goes first: without it no shard counts.
+void remove_build(const fs::path& dir) {
+  std::error_code ignored;
+  fs::remove(dir / kPartialName, ignored);
+  remove_files(dir, "segment_");
+}
+
+std::error_code remove_cache_folder(const fs::path& dir) {
+  const fs::path aside = dir.string() + ".removed";
+  std::error_code code;
+  fs::remove_all(aside, code);  // of a process that was killed here
+  fs::rename(dir, aside, code);
+  if (!code) fs::remove_all(aside, code);
+  return code;
+}
+
+CacheManifest read_interrupted_build(const fs::path& dir) {
+  CacheManifest manifest = read_manifest(dir, kPartialName);
+  XRUN_CHECK(!manifest.shards.empty(), "no shard is committed");
+  for (const ShardEntry& entry : manifest.shards) {
+    const fs::path path = dir / entry.file;
+    XRUN_CHECK(path_exists(path), "{}: is missing", path.string());
+    const ShardFile file(path, manifest.columns, {entry.bytes, entry.head_bytes, entry.head_xxh3});
+    for (uint64_t page = 0; page < file.header().pages; ++page) {
+      check_interrupt();
+      file.check_page(page);
+    }
+  }
+  return manifest;
 }
 
 }  // namespace xrun

@@ -1,10 +1,14 @@
 #pragma once
-// The folders of a cache store: what they hold, how one is removed.
+// The folders of a cache store, finished and unfinished: listing, removal, and what an interrupted
+// build left.
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
+
+#include "core/data/cache/cache_manifest.h"
 
 namespace xrun {
 
@@ -15,26 +19,41 @@ const char* cache_state_name(CacheState state);  // "finished", "unfinished", ..
 struct CacheFolder {
   std::filesystem::path dir;  // named by the key
   CacheState state = CacheState::kUnreadable;
-  std::string problem;   // of an unreadable one
-  std::string row_type;  // "chat"; what follows is known of readable manifests alone
+  std::string problem;   // of an unreadable folder
+  std::string row_type;  // "chat"; this and the rest need a readable manifest
   std::string name;      // of the source
   std::vector<std::string> files;
   int64_t rows = 0;  // committed
   int64_t tokens = 0;
   uint64_t bytes = 0;     // of all its files
-  int64_t changed_s = 0;  // when it last changed, in seconds since 1970
+  int64_t changed_s = 0;  // last change, in seconds since 1970
 };
 
-// Returns the folders of a store, oldest first. Whatever else lies in `data_root` is left out; a
-// store that is not there is empty. Reads manifests, no rows. Throws FileError if the store cannot
-// be listed.
+// Returns the cache folders of a store, oldest first; a missing store is empty. Reads manifests, no
+// rows. Throws FileError if the store cannot be listed.
 std::vector<CacheFolder> list_caches(const std::filesystem::path& data_root);
 
-// Removes a folder of the store. Throws Error, and removes nothing, if it is no folder of a cache,
-// holds what no cache has, or is being built by another process. Who has it open goes on reading.
+// Removes a cache folder. Processes that have it open continue to read. Throws Error, and removes
+// nothing, if it is not a cache folder, contains other files, or is being built by another process.
 void remove_cache(const std::filesystem::path& dir);
 
-// Whether a file or folder may be called so: 32 lower-case hexadecimal digits.
+// True for the name of a cache folder: 32 lower-case hexadecimal digits.
 bool is_cache_key(const std::string& name);
+
+// Removes half-written files of killed processes. Requires the folder's lock.
+void remove_temporaries(const std::filesystem::path& dir);
+
+// Removes the committed shards of an unfinished build. Requires the folder's lock.
+void remove_build(const std::filesystem::path& dir);
+
+// Removes the folder with everything in it, its lock included: the name is free at once, and a
+// process that waits for the lock makes a new folder. Requires the folder's lock. Returns the
+// failure.
+std::error_code remove_cache_folder(const std::filesystem::path& dir);
+
+// Returns the partial manifest of an interrupted build, with at least one shard, all shards checked
+// to the last byte. Throws Error that says why the build cannot continue, FileError if the system
+// cannot read the files, Interrupted.
+CacheManifest read_interrupted_build(const std::filesystem::path& dir);
 
 }  // namespace xrun

@@ -1,6 +1,6 @@
 // The file is one JSON object whose last member is the checksum of all bytes before it:
 //   BODY ,"xxh3":"<32 hex digits of XXH3-128 of BODY>"}\n
-// so that a flipped byte anywhere is found before anything else is believed.
+// so that a flipped byte anywhere is found before anything else is trusted.
 
 #include "core/data/cache/cache_manifest.h"
 
@@ -19,7 +19,6 @@ constexpr std::string_view kTailBegin = ",\"xxh3\":\"";
 constexpr std::string_view kTailEnd = "\"}\n";
 constexpr size_t kTailBytes = kTailBegin.size() + 32 + kTailEnd.size();
 constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
-constexpr const char* kWayOut = "remove the folder and the next run builds it anew";
 
 std::string hex64(uint64_t value) { return fmt::format("{:016x}", value); }
 
@@ -28,56 +27,55 @@ uint64_t read_hex64(const Json& value) {
   uint64_t number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
   XRUN_CHECK(text.size() == 16 && code == std::errc() && end == text.data() + text.size(),
-             "\"{}\" is no checksum", text);
+             "\"{}\" is not a checksum", text);
   return number;
 }
 
-Json segment_json(const SegmentEntry& segment) {
+Json shard_json(const ShardEntry& shard) {
   Json entry = Json::object();
-  entry.set("file", segment.file);
-  entry.set("rows", segment.rows);
-  entry.set("first_row", segment.first_row);
-  entry.set("bytes", segment.bytes);
+  entry.set("file", shard.file);
+  entry.set("rows", shard.rows);
+  entry.set("first_row", shard.first_row);
+  entry.set("bytes", shard.bytes);
   Json elements = Json::array();
-  for (int64_t count : segment.elements) elements.push_back(count);
+  for (int64_t count : shard.elements) elements.push_back(count);
   entry.set("elements", std::move(elements));
-  entry.set("head_bytes", segment.head_bytes);
-  entry.set("head_xxh3", hex64(segment.head_xxh3));
+  entry.set("head_bytes", shard.head_bytes);
+  entry.set("head_xxh3", hex64(shard.head_xxh3));
   Json cursor = Json::object();
-  cursor.set("file", segment.cursor.file);
-  cursor.set("offset", segment.cursor.at.offset);
-  cursor.set("lines", segment.cursor.at.lines);
-  cursor.set("rows", segment.cursor.at.rows);
-  cursor.set("column", segment.cursor.at.column);
-  cursor.set("xxh3", segment.cursor.xxh3);
+  cursor.set("file", shard.cursor.file);
+  cursor.set("offset", shard.cursor.at.offset);
+  cursor.set("lines", shard.cursor.at.lines);
+  cursor.set("rows", shard.cursor.at.rows);
+  cursor.set("column", shard.cursor.at.column);
+  cursor.set("xxh3", shard.cursor.xxh3);
   entry.set("cursor", std::move(cursor));
   return entry;
 }
 
-SegmentEntry read_segment(const Json& entry, int64_t first_row, size_t index) {
-  SegmentEntry segment;
-  segment.file = entry.at("file").as_string();
-  XRUN_CHECK(segment.file == segment_name(index), "segment {} is in file \"{}\"", index,
-             segment.file);
-  segment.rows = entry.at("rows").as_int();
-  segment.first_row = entry.at("first_row").as_int();
-  XRUN_CHECK(segment.rows > 0 && segment.first_row == first_row,
-             "segment {} has {} rows from row {}, wanted row {}", index, segment.rows,
-             segment.first_row, first_row);
-  segment.bytes = static_cast<uint64_t>(entry.at("bytes").as_int());
+ShardEntry read_shard(const Json& entry, int64_t first_row, size_t index) {
+  ShardEntry shard;
+  shard.file = entry.at("file").as_string();
+  XRUN_CHECK(shard.file == shard_name(index), "shard {} is in file \"{}\"", index, shard.file);
+  shard.rows = entry.at("rows").as_int();
+  shard.first_row = entry.at("first_row").as_int();
+  XRUN_CHECK(shard.rows > 0 && shard.first_row == first_row,
+             "shard {} has {} rows from row {}, wanted row {}", index, shard.rows, shard.first_row,
+             first_row);
+  shard.bytes = static_cast<uint64_t>(entry.at("bytes").as_int());
   for (const Json& count : entry.at("elements").as_array()) {
-    segment.elements.push_back(count.as_int());
+    shard.elements.push_back(count.as_int());
   }
-  segment.head_bytes = static_cast<uint64_t>(entry.at("head_bytes").as_int());
-  segment.head_xxh3 = read_hex64(entry.at("head_xxh3"));
+  shard.head_bytes = static_cast<uint64_t>(entry.at("head_bytes").as_int());
+  shard.head_xxh3 = read_hex64(entry.at("head_xxh3"));
   const Json& cursor = entry.at("cursor");
-  segment.cursor.file = static_cast<int32_t>(cursor.at("file").as_int());
-  segment.cursor.at.offset = static_cast<uint64_t>(cursor.at("offset").as_int());
-  segment.cursor.at.lines = cursor.at("lines").as_int();
-  segment.cursor.at.rows = cursor.at("rows").as_int();
-  segment.cursor.at.column = static_cast<uint64_t>(cursor.at("column").as_int());
-  segment.cursor.xxh3 = cursor.at("xxh3").as_string();
-  return segment;
+  shard.cursor.file = static_cast<int32_t>(cursor.at("file").as_int());
+  shard.cursor.at.offset = static_cast<uint64_t>(cursor.at("offset").as_int());
+  shard.cursor.at.lines = cursor.at("lines").as_int();
+  shard.cursor.at.rows = cursor.at("rows").as_int();
+  shard.cursor.at.column = static_cast<uint64_t>(cursor.at("column").as_int());
+  shard.cursor.xxh3 = cursor.at("xxh3").as_string();
+  return shard;
 }
 
 Json columns_json(const std::vector<Column>& columns) {
@@ -100,17 +98,11 @@ std::vector<Column> read_columns(const Json& list) {
     const auto found = std::find_if(columns.begin(), columns.end(),
                                     [&](const Column& column) { return column.name == name; });
     XRUN_CHECK(found != columns.end() && found->type == ColumnType::kI64,
-               "\"{}\" is no offsets column that stands before", name);
+               "\"{}\" is not an offsets column before this one", name);
     return static_cast<int32_t>(found - columns.begin());
   };
   for (const Json& entry : list.as_array()) {
-    Column column{entry.at("name").as_string(), {}, -1};
-    const std::string& type = entry.at("type").as_string();
-    for (uint32_t t = 1; t <= static_cast<uint32_t>(ColumnType::kBits); ++t) {
-      if (type == column_type_name(ColumnType{t})) column.type = ColumnType{t};
-    }
-    XRUN_CHECK(column.type != ColumnType{}, "column \"{}\" has the unknown type \"{}\"",
-               column.name, type);
+    Column column{entry.at("name").as_string(), column_type_of(entry.at("type").as_string()), -1};
     if (const Json* offsets = entry.find("offsets"))
       column.offsets = index_of(offsets->as_string());
     columns.push_back(std::move(column));
@@ -119,7 +111,8 @@ std::vector<Column> read_columns(const Json& list) {
 }
 
 CacheManifest decode_manifest(const Json& value) {
-  XRUN_CHECK(value.at("format").as_string() == "xrun token cache", "is no manifest of a cache");
+  XRUN_CHECK(value.at("format").as_string() == "xrun token cache",
+             "is not the manifest of a cache");
   const int64_t version = value.at("version").as_int();
   XRUN_CHECK(version == kCacheVersion, "is of format {}, written by {} xrun; this one reads {}",
              version, version > kCacheVersion ? "a newer" : "an older", kCacheVersion);
@@ -130,13 +123,13 @@ CacheManifest decode_manifest(const Json& value) {
   manifest.columns = read_columns(value.at("columns"));
   int64_t rows = 0;
   for (const Json& entry : value.at("segments").as_array()) {
-    manifest.segments.push_back(read_segment(entry, rows, manifest.segments.size()));
-    rows += manifest.segments.back().rows;
-    XRUN_CHECK(manifest.segments.back().elements.size() == manifest.columns.size(),
-               "segment {} lists {} columns of {}", manifest.segments.size() - 1,
-               manifest.segments.back().elements.size(), manifest.columns.size());
+    manifest.shards.push_back(read_shard(entry, rows, manifest.shards.size()));
+    rows += manifest.shards.back().rows;
+    XRUN_CHECK(manifest.shards.back().elements.size() == manifest.columns.size(),
+               "shard {} lists {} columns of {}", manifest.shards.size() - 1,
+               manifest.shards.back().elements.size(), manifest.columns.size());
   }
-  XRUN_CHECK(value.at("rows").as_int() == rows, "has {} rows in its segments and says {}", rows,
+  XRUN_CHECK(value.at("rows").as_int() == rows, "has {} rows in its shards and says {}", rows,
              value.at("rows").as_int());
   const Json& bad_rows = value.at("bad_rows");
   manifest.bad_rows = {bad_rows.at("rows").as_int(),
@@ -150,7 +143,7 @@ CacheManifest decode_manifest(const Json& value) {
 }  // namespace
 
 int64_t CacheManifest::rows() const {
-  return segments.empty() ? 0 : segments.back().first_row + segments.back().rows;
+  return shards.empty() ? 0 : shards.back().first_row + shards.back().rows;
 }
 
 std::string cache_key(const Json& key_document) { return hash_hex(dump_json(key_document)); }
@@ -164,9 +157,9 @@ std::string encode_manifest(const CacheManifest& manifest) {
   value.set("key_document", manifest.key_document);
   value.set("rows", manifest.rows());
   value.set("columns", columns_json(manifest.columns));
-  Json segments = Json::array();
-  for (const SegmentEntry& segment : manifest.segments) segments.push_back(segment_json(segment));
-  value.set("segments", std::move(segments));
+  Json shards = Json::array();
+  for (const ShardEntry& shard : manifest.shards) shards.push_back(shard_json(shard));
+  value.set("segments", std::move(shards));
   Json bad_rows = Json::object();
   bad_rows.set("rows", manifest.bad_rows.rows);
   bad_rows.set("bytes", manifest.bad_rows.bytes);
@@ -175,7 +168,7 @@ std::string encode_manifest(const CacheManifest& manifest) {
   value.set("summary", manifest.summary);
   value.set("ledger", manifest.ledger.to_json());
   std::string body = dump_json(value);
-  body.pop_back();  // the brace, which the tail brings
+  body.pop_back();  // the closing brace is part of the tail
   return fmt::format("{}{}{}{}", body, kTailBegin, hash_hex(body), kTailEnd);
 }
 
@@ -187,23 +180,23 @@ CacheManifest read_manifest(const std::filesystem::path& dir, const std::string&
   const bool whole = body > 0 && view.substr(body, kTailBegin.size()) == kTailBegin &&
                      view.ends_with(kTailEnd) &&
                      view.substr(body + kTailBegin.size(), 32) == hash_hex(view.substr(0, body));
-  XRUN_CHECK(whole, "{}: is damaged: its bytes do not give its checksum; {}", path, kWayOut);
+  XRUN_CHECK(whole, "{}: is damaged: its bytes do not give its checksum; {}", path, kRebuildHint);
   CacheManifest manifest;
   try {
     manifest = decode_manifest(parse_json(text, path));
   } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}; {}", path, error.what(), kWayOut));
+    throw Error(fmt::format("{}: {}; {}", path, error.what(), kRebuildHint));
   }
   const std::string folder = std::filesystem::weakly_canonical(dir).filename().string();
   XRUN_CHECK(manifest.key == cache_key(manifest.key_document),
              "{}: its key document hashes to {}, it says {}; {}", path,
-             cache_key(manifest.key_document), manifest.key, kWayOut);
+             cache_key(manifest.key_document), manifest.key, kRebuildHint);
   XRUN_CHECK(manifest.key == folder,
              "{}: is the manifest of cache {}, but its folder is named {}; {}", path, manifest.key,
-             folder, kWayOut);
+             folder, kRebuildHint);
   return manifest;
 }
 
-std::string segment_name(size_t index) { return fmt::format("segment_{:06}.bin", index); }
+std::string shard_name(size_t index) { return fmt::format("segment_{:06}.bin", index); }
 
 }  // namespace xrun

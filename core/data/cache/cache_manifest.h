@@ -1,5 +1,5 @@
 #pragma once
-// The manifest of a token cache: what was asked for, and what the folder must hold.
+// The manifest of a token cache: the key document, and what the folder must hold.
 
 #include <cstdint>
 #include <filesystem>
@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/data/cache/shard.h"
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/row_splitter.h"
-#include "core/data/cache/segment.h"
 
 namespace xrun {
 
@@ -19,30 +19,32 @@ constexpr const char* kManifestName = "manifest.json";
 constexpr const char* kPartialName = "manifest.partial.json";  // of an unfinished build
 constexpr const char* kBadRowsName = "bad_rows.jsonl";
 constexpr const char* kLockName = "lock";
+// The end of a message about a damaged cache.
+constexpr const char* kRebuildHint = "remove the folder and the next run builds it again";
 
-// Where a build stands in its source: behind the last row of the last committed segment.
+// Position of a build in its source: after the last row of the last committed shard.
 struct SourceCursor {
   int32_t file = 0;
   ContentCursor at;
   std::string xxh3;  // of the file's content before it, as it was read
 };
 
-struct SegmentEntry {
+struct ShardEntry {
   std::string file;
   int64_t rows = 0;
   int64_t first_row = 0;
   uint64_t bytes = 0;
-  std::vector<int64_t> elements;  // a column
-  uint64_t head_bytes = 0;        // of the head, which has the checksums of the pages
+  std::vector<int64_t> elements;  // per column
+  uint64_t head_bytes = 0;        // of the head, which holds the checksums of the pages
   uint64_t head_xxh3 = 0;
   SourceCursor cursor;
 };
 
-// The file that lists every bad row, as far as it is committed.
+// The committed part of the file that lists every bad row.
 struct BadRowsEntry {
   int64_t rows = 0;
   uint64_t bytes = 0;  // 0: there is no file
-  std::string xxh3;    // of them
+  std::string xxh3;    // of these bytes
   bool operator==(const BadRowsEntry&) const = default;
 };
 
@@ -51,23 +53,23 @@ struct CacheManifest {
   std::string row_type;  // "preference"
   Json key_document;
   std::vector<Column> columns;
-  std::vector<SegmentEntry> segments;
+  std::vector<ShardEntry> shards;
   BadRowsEntry bad_rows;
-  Json summary;  // of RowColumns
+  Json summary;  // RowColumns::summary
   SourceLedger ledger;
 
   int64_t rows() const;
 };
 
-// The key of a key document: 32 hexadecimal digits.
+// Returns the key of a key document: 32 hexadecimal digits.
 std::string cache_key(const Json& key_document);
 
 std::string encode_manifest(const CacheManifest& manifest);
 
-// Reads dir/name. Throws Error that names the file if it is missing or damaged in any byte, of
-// another format, or does not hash to the folder's name.
+// Reads dir/name. Throws Error that names the file if it is missing, damaged in any byte, of
+// another version, or does not hash to the folder's name.
 CacheManifest read_manifest(const std::filesystem::path& dir, const std::string& name);
 
-std::string segment_name(size_t index);  // "segment_000000.bin"
+std::string shard_name(size_t index);  // "segment_000000.bin"
 
 }  // namespace xrun

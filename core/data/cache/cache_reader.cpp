@@ -1,4 +1,5 @@
-// The manifest by its own checksum, a segment's head by the manifest; pages are segment_file.h's.
+// Checks the manifest against its own checksum and the heads of the shards against the manifest;
+// ShardFile checks the pages.
 
 #include "core/data/cache/cache_reader.h"
 
@@ -15,39 +16,39 @@ namespace fs = std::filesystem;
 
 CacheReader::CacheReader(const fs::path& dir, const std::string& row_type) : dir_(dir) {
   std::error_code code;
-  XRUN_CHECK(fs::exists(dir / kManifestName, code), "{}: is no finished cache: it has no {}{}",
+  XRUN_CHECK(fs::exists(dir / kManifestName, code), "{}: is not a finished cache: it has no {}{}",
              dir.string(), kManifestName,
              fs::exists(dir / kPartialName, code) ? "; its build was interrupted, the next run "
-                                                    "goes on with it"
+                                                    "continues it"
                                                   : "");
   manifest_ = read_manifest(dir, kManifestName);
   XRUN_CHECK(row_type.empty() || manifest_.row_type == row_type,
              "{}: holds {} rows, wanted {} rows", dir.string(), manifest_.row_type, row_type);
-  for (const SegmentEntry& entry : manifest_.segments) open_segment(entry);
+  for (const ShardEntry& entry : manifest_.shards) open_shard(entry);
   check_bad_rows_size();
   if (manifest_.bad_rows.bytes > 0) manifest_.ledger.bad_rows_file = (dir / kBadRowsName).string();
 }
 
 CacheReader::~CacheReader() = default;
 
-void CacheReader::open_segment(const SegmentEntry& entry) {
-  auto segment = std::make_unique<const SegmentFile>(
+void CacheReader::open_shard(const ShardEntry& entry) {
+  auto shard = std::make_unique<const ShardFile>(
       dir_ / entry.file, manifest_.columns,
-      SegmentFile::Expected{entry.bytes, entry.head_bytes, entry.head_xxh3});
-  const SegmentHeader& header = segment->header();
-  XRUN_CHECK(header.key == manifest_.key && header.index == segments_.size() &&
+      ShardFile::Expected{entry.bytes, entry.head_bytes, entry.head_xxh3});
+  const ShardHeader& header = shard->header();
+  XRUN_CHECK(header.key == manifest_.key && header.index == shards_.size() &&
                  header.rows == static_cast<uint64_t>(entry.rows) &&
                  header.first_row == static_cast<uint64_t>(entry.first_row),
-             "{}: is segment {} of cache {} with rows {} to {}; the manifest wants another",
-             segment->name(), header.index, header.key, header.first_row,
+             "{}: is shard {} of cache {} with rows {} to {}; the manifest wants another",
+             shard->name(), header.index, header.key, header.first_row,
              header.first_row + header.rows);
   for (size_t c = 0; c < header.columns.size(); ++c) {
     XRUN_CHECK(header.columns[c].elements == static_cast<uint64_t>(entry.elements[c]),
-               "{}: column {} has {} elements, the manifest says {}", segment->name(), c,
+               "{}: column {} has {} elements, the manifest says {}", shard->name(), c,
                header.columns[c].elements, entry.elements[c]);
   }
   first_row_.push_back(entry.first_row);
-  segments_.push_back(std::move(segment));
+  shards_.push_back(std::move(shard));
 }
 
 void CacheReader::check_bad_rows_size() const {
@@ -56,9 +57,8 @@ void CacheReader::check_bad_rows_size() const {
   std::error_code code;
   const uint64_t bytes = fs::file_size(path, code);
   XRUN_CHECK(!code && bytes == manifest_.bad_rows.bytes,
-             "{}: has {} bytes, the manifest says {}; remove the folder and the next run builds it "
-             "anew",
-             path.string(), code ? 0 : bytes, manifest_.bad_rows.bytes);
+             "{}: has {} bytes, the manifest says {}; {}", path.string(), code ? 0 : bytes,
+             manifest_.bad_rows.bytes, kRebuildHint);
 }
 
 size_t CacheReader::column(const std::string& name, ColumnType type) const {
@@ -70,27 +70,27 @@ size_t CacheReader::column(const std::string& name, ColumnType type) const {
                           column_type_name(type)));
 }
 
-CacheReader::Place CacheReader::place(int64_t row) const {
+CacheReader::ShardRow CacheReader::find(int64_t row) const {
   XRUN_CHECK(row >= 0 && row < rows(), "{}: row {} is out of range, the cache has {}",
              dir_.string(), row, rows());
   const auto next = std::upper_bound(first_row_.begin(), first_row_.end(), row);
-  const size_t segment = static_cast<size_t>(next - first_row_.begin()) - 1;
-  return {segment, static_cast<uint64_t>(row - first_row_[segment])};
+  const size_t shard = static_cast<size_t>(next - first_row_.begin()) - 1;
+  return {shard, static_cast<uint64_t>(row - first_row_[shard])};
 }
 
 void CacheReader::verify(const std::function<void(uint64_t, uint64_t)>& progress) const {
   uint64_t total = manifest_.bad_rows.bytes;
   uint64_t done = 0;
-  for (const SegmentEntry& entry : manifest_.segments) total += entry.bytes;
-  for (const auto& segment : segments_) {
-    for (uint64_t page = 0; page < segment->header().pages; ++page) {
+  for (const ShardEntry& entry : manifest_.shards) total += entry.bytes;
+  for (const auto& shard : shards_) {
+    for (uint64_t page = 0; page < shard->header().pages; ++page) {
       check_interrupt();
-      segment->check_page(page);
+      shard->check_page(page);
       if (progress)
-        progress(done + std::min((page + 1) * kPageBytes, segment->header().file_bytes), total);
+        progress(done + std::min((page + 1) * kPageBytes, shard->header().file_bytes), total);
     }
-    done += segment->header().file_bytes;
-    segment->forget();
+    done += shard->header().file_bytes;
+    shard->forget();
   }
   verify_bad_rows();
   if (progress) progress(total, total);
@@ -101,9 +101,8 @@ void CacheReader::verify_bad_rows() const {
   const fs::path path = dir_ / kBadRowsName;
   const std::string got = hash_file_pieces(path, [](uint64_t) { check_interrupt(); });
   XRUN_CHECK(got == manifest_.bad_rows.xxh3,
-             "{}: is damaged: its checksum is {}, the manifest says {}; remove the folder and the "
-             "next run builds it anew",
-             path.string(), got, manifest_.bad_rows.xxh3);
+             "{}: is damaged: its checksum is {}, the manifest says {}; {}", path.string(), got,
+             manifest_.bad_rows.xxh3, kRebuildHint);
 }
 
 }  // namespace xrun

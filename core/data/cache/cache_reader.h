@@ -1,5 +1,5 @@
 #pragma once
-// Opens a finished token cache and gives the bytes of its columns, each page checked once.
+// A finished token cache, open: the bytes of its columns, each page checked once.
 
 #include <cstdint>
 #include <cstring>
@@ -10,18 +10,17 @@
 #include <vector>
 
 #include "core/data/cache/cache_manifest.h"
-#include "core/data/cache/segment.h"
-#include "core/data/cache/segment_file.h"
+#include "core/data/cache/shard.h"
+#include "core/data/cache/shard_file.h"
 
 namespace xrun {
 
-// Thread-safe after construction. Every accessor throws Error that names file, page and rows if a
-// page it needs is damaged; a page is read and checked when it is first needed.
+// Thread-safe after construction. A page is read and checked when it is first needed; every
+// accessor throws Error that names file, page and rows if the page is damaged.
 class CacheReader {
  public:
-  // Checks the manifest and every segment's head and size; reads no rows. Throws Error if the
-  // folder is no finished cache, or holds other row types than `row_type`.
-  // "": any row type will do.
+  // Checks the manifest and the head and size of every shard; reads no rows. Throws Error if the
+  // folder is not a finished cache or holds rows of another kind than `row_type` ("": any).
   explicit CacheReader(const std::filesystem::path& dir, const std::string& row_type = "");
   ~CacheReader();
 
@@ -31,44 +30,44 @@ class CacheReader {
   // Returns the index of a column. Throws Error that names it unless it has this type.
   size_t column(const std::string& name, ColumnType type) const;
 
-  // A row inside its segment.
-  struct Place {
-    size_t segment;
+  // A row within its shard.
+  struct ShardRow {
+    size_t shard;
     uint64_t row;
   };
-  Place place(int64_t row) const;  // throws Error if it is out of range
+  ShardRow find(int64_t row) const;  // throws Error if it is out of range
 
   // A flat column's element; T has the column's size.
   template <typename T>
-  T value(const Place& place, size_t column) const {
+  T value(const ShardRow& at, size_t column) const {
     T result;
-    const SegmentFile& segment = *segments_[place.segment];
-    std::memcpy(&result, segment.element(column, place.row, sizeof(T)), sizeof(T));
+    const ShardFile& shard = *shards_[at.shard];
+    std::memcpy(&result, shard.element(column, at.row, sizeof(T)), sizeof(T));
     return result;
   }
 
-  // A jagged column's elements of one row.
-  using Elements = SegmentFile::Elements;
-  Elements elements(const Place& place, size_t column) const {
-    return segments_[place.segment]->elements(place.row, column);
+  // The elements of one row of a jagged column.
+  using Elements = ShardFile::Elements;
+  Elements elements(const ShardRow& at, size_t column) const {
+    return shards_[at.shard]->elements(at.row, column);
   }
-  uint64_t count(const Place& place, size_t offsets_column) const {  // of elements of a row
-    return segments_[place.segment]->count(place.row, offsets_column);
+  uint64_t count(const ShardRow& at, size_t offsets_column) const {  // of elements of a row
+    return shards_[at.shard]->count(at.row, offsets_column);
   }
 
-  // Checks every page and the list of bad rows. Throws Error at the first damaged place;
-  // Interrupted when the run is asked to stop. `progress` gets the bytes checked and all bytes.
+  // Checks every page and the list of bad rows. Throws Error at the first damage; Interrupted when
+  // the run is asked to stop. `progress` gets the bytes checked so far and in total.
   void verify(const std::function<void(uint64_t done, uint64_t total)>& progress = {}) const;
 
  private:
-  void open_segment(const SegmentEntry& entry);
+  void open_shard(const ShardEntry& entry);
   void check_bad_rows_size() const;
   void verify_bad_rows() const;
 
   std::filesystem::path dir_;
   CacheManifest manifest_;
-  std::vector<std::unique_ptr<const SegmentFile>> segments_;
-  std::vector<int64_t> first_row_;  // of each segment
+  std::vector<std::unique_ptr<const ShardFile>> shards_;
+  std::vector<int64_t> first_row_;  // of each shard
 };
 
 }  // namespace xrun

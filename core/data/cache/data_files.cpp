@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What users bring and what turns it into lines of JSON. {0} is the path, {1} that of the result,
-// both quoted for a shell; no command writes over a file that is there.
+// Commands that turn other kinds of files into lines of JSON. {0} is the path, {1} that of the
+// result, both quoted for a shell; no command overwrites a file.
 struct Conversion {
   const char* ending;
   const char* command;
@@ -36,15 +36,15 @@ constexpr Conversion kConversions[] = {
 };
 constexpr const char* kRename = "mv -n -- {0} {1}";
 
-// Zeros stand behind the end of a shorter file.
+// A shorter file is padded with zeros.
 std::string beginning_of(const std::string& path) {
   std::string beginning(4096, '\0');
   std::ifstream(path).read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
   return beginning;
 }
 
-// What the file holds decides where its name does not: rows are renamed. Returns "" if neither says
-// what it is.
+// The name decides, else the content: files of rows need only another name. Returns "" if neither
+// tells.
 std::string conversion_of(const std::string& path) {
   const auto command = [&](const char* pattern, const char* ending) {
     const std::string target = fs::path(path).replace_extension(ending).string();
@@ -67,11 +67,11 @@ void refuse_other_kinds(const std::string& path) {
     if (content.ends_with(ending)) return;
   }
   constexpr const char* kWanted =
-      "rows are read from .jsonl (a JSON object a line), .json (an array) and .txt files (rows "
-      "parted by blank lines), each also .gz or .zst";
+      "rows are read from .jsonl (one JSON object per line), .json (an array) and .txt files (rows "
+      "separated by blank lines), each also .gz or .zst";
   const std::string command = conversion_of(path);
-  XRUN_CHECK(!command.empty(), "{}: {}; this is no such file", path, kWanted);
-  throw Error(fmt::format("{}: {}; make it one with\n  {}", path, kWanted, command));
+  XRUN_CHECK(!command.empty(), "{}: {}; this file is none of them", path, kWanted);
+  throw Error(fmt::format("{}: {}; convert it with\n  {}", path, kWanted, command));
 }
 
 std::string current_folder() {
@@ -93,7 +93,7 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
 
 DataFile read_data_file(const std::string& path, const HashProgress& progress,
                         const FileDigests& digests) {
-  XRUN_CHECK(path_exists(path), "{}: there is no such data file (the current folder is {})", path,
+  XRUN_CHECK(path_exists(path), "{}: no such data file (the current folder is {})", path,
              current_folder());
   std::error_code code;
   XRUN_CHECK(!fs::is_directory(path, code), "{0}: is a folder; name its files, say {0}/*.jsonl",
@@ -102,7 +102,7 @@ DataFile read_data_file(const std::string& path, const HashProgress& progress,
   refuse_lfs_pointer(beginning_of(path), path);
   refuse_other_kinds(path);
   const uint64_t bytes = fs::file_size(path, code);
-  XRUN_CHECK(!code, "{}: cannot be looked at: {}", path, code.message());
+  XRUN_CHECK(!code, "{}: cannot be examined: {}", path, code.message());
   const auto each = [&](uint64_t done) {
     check_interrupt();
     if (progress) progress(path, done, bytes);

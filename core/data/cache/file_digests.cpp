@@ -1,5 +1,5 @@
 // A record is {"file": {...}, "xxh3": digest of the data file, "check": digest of these two}. It is
-// not synced: one that is damaged or lost is made again.
+// not synced: a damaged or lost record is made again.
 
 #include "core/data/cache/file_digests.h"
 
@@ -29,11 +29,11 @@ int64_t nanoseconds(const timespec& time) {
 }
 
 struct FileState {
-  Json document;           // all that must be as it was
-  int64_t changed_ns = 0;  // the later one of both times of change, since 1970
+  Json document;           // everything that must be unchanged
+  int64_t changed_ns = 0;  // the later of both times of change, since 1970
 };
 
-// The time of the inode's change is among it, since programs that copy set the other one back.
+// Includes the time of the inode's change: programs that copy files set the other one back.
 std::optional<FileState> state_of(const fs::path& path) {
   std::error_code code;
   const fs::path real = fs::canonical(path, code);
@@ -61,7 +61,7 @@ std::string check_of(const Json& file, const std::string& digest) {
   return hash_hex(dump_json(file) + digest);
 }
 
-// Returns "" if there is none that can be believed.
+// Returns "" if there is no valid record.
 std::string read_record(const fs::path& path, const Json& file) {
   try {
     if (!path_exists(path)) return "";
@@ -80,7 +80,7 @@ void write_record(const fs::path& path, const Json& file, const std::string& dig
   record.set("file", file);
   record.set("xxh3", digest);
   record.set("check", check_of(file, digest));
-  // A thread's own, of whatever process.
+  // Unique to this thread among all processes.
   const fs::path temporary = path.string() + fmt::format(".tmp{}", ::gettid());
   std::error_code failed, ignored;
   try {

@@ -1,5 +1,5 @@
 #pragma once
-// Digests of data files, remembered so that a file is not read at every opening.
+// Remembered digests of data files, so that a file is not read each time it is opened.
 
 #include <chrono>
 #include <cstdint>
@@ -9,27 +9,26 @@
 
 namespace xrun {
 
-// The folder of the store that holds them.
+// Their folder in the store.
 constexpr const char* kFileDigestsFolder = "file_digests";
 
-// A folder with a small file for each data file: its path, size, inode, times of change and digest.
-// A digest is believed while all of these are as they were. A file that changed a moment ago is not
-// remembered: a second change might come within the same tick of its file system's clock. Thread-
-// and process-safe.
+// A folder with one small record per data file: path, size, inode, times of change and digest. A
+// digest is valid while all of these are unchanged. A file that changed very recently is not
+// remembered: a second change might fall into the same tick of the file system's clock. Thread- and
+// process-safe.
 class FileDigests {
  public:
-  // "" remembers nothing.
+  // An empty `dir` remembers nothing.
   explicit FileDigests(std::filesystem::path dir = {},
                        std::chrono::nanoseconds min_age = std::chrono::seconds(5));
 
-  // Returns the digest of a file of `bytes` bytes, as hash_file_pieces does; a remembered one
-  // without a call of `each`. A folder that cannot be written costs time alone.
+  // Returns the digest of a file as hash_file_pieces does; a remembered one without calling `each`.
+  // A folder that cannot be written costs only time.
   std::string digest(const std::filesystem::path& path,
                      const std::function<void(uint64_t bytes)>& each) const;
-  // What is remembered of a file is not to be believed any more.
+  // Forgets one file.
   void forget(const std::filesystem::path& path) const;
-  // Forgets every file, and returns whether it knew any. The folder goes too unless it holds
-  // anything else.
+  // Forgets every file; true if it knew any. Removes the folder too unless it contains other files.
   bool forget_all() const;
 
  private:

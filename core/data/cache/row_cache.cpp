@@ -1,5 +1,4 @@
-// Columns are looked up once, by name and type, when a cache is opened; a row is then read by its
-// place in them.
+// Columns are looked up by name and type once, when a cache is opened; rows are then read by index.
 
 #include "core/data/cache/row_cache.h"
 
@@ -9,32 +8,31 @@
 #include "core/base/error.h"
 #include "core/data/cache/cache_reader.h"
 #include "core/data/cache/row_columns.h"
-#include "core/data/cache/sidecar.h"
 
 namespace xrun {
 
 namespace {
 
-// Elements begin to end of a row.
-struct Part {
+// Elements of a row.
+struct ElementRange {
   uint64_t begin, end;
 };
 
-// Bits are read one by one; a row has some hundreds.
-void read_bits(const CacheReader::Elements& bits, Part part, std::vector<uint8_t>& out) {
-  out.resize(part.end - part.begin);
+// Reads the bits one by one; a row has some hundreds.
+void read_bits(const CacheReader::Elements& bits, ElementRange range, std::vector<uint8_t>& out) {
+  out.resize(range.end - range.begin);
   for (uint64_t i = 0; i < out.size(); ++i) {
-    const uint64_t at = bits.first_bit + part.begin + i;
+    const uint64_t at = bits.first_bit + range.begin + i;
     out[i] = (static_cast<unsigned char>(bits.data[at / 8]) >> (at % 8)) & 1;
   }
 }
 
 template <typename T>
-void read_ids(const CacheReader::Elements& ids, Part part, std::vector<int32_t>& out) {
-  out.resize(part.end - part.begin);
+void read_ids(const CacheReader::Elements& ids, ElementRange range, std::vector<int32_t>& out) {
+  out.resize(range.end - range.begin);
   for (uint64_t i = 0; i < out.size(); ++i) {
     T id;
-    std::memcpy(&id, ids.data + (part.begin + i) * sizeof(T), sizeof(T));
+    std::memcpy(&id, ids.data + (range.begin + i) * sizeof(T), sizeof(T));
     out[i] = static_cast<int32_t>(id);
   }
 }
@@ -58,14 +56,14 @@ RowCache::RowCache(const std::filesystem::path& dir, RowKind kind)
   max_id_ = {summary.at("max_id_row").as_int(), summary.at("max_id").as_int()};
   for (const Json& entry : summary.at("kept").as_array()) {
     const bool is_number = entry.at("type").as_string() == "number";
-    kept_.push_back(
+    extra_.push_back(
         {entry.at("name").as_string(), is_number, is_number && entry.at("whole").as_bool()});
   }
   streams_.resize(stream_names(kind).size());
   first_token_ = {0};
   if (size() == 0) return;
   find_columns();
-  find_kept();
+  find_extra();
 }
 
 void RowCache::find_columns() {
@@ -85,8 +83,8 @@ void RowCache::find_columns() {
                  "{}: column {} does not follow {}_offsets", dir().string(), column, names[s]);
     }
   }
-  for (const SegmentEntry& segment : manifest.segments) {
-    first_token_.push_back(first_token_.back() + segment.elements[streams_[0].ids]);
+  for (const ShardEntry& shard : manifest.shards) {
+    first_token_.push_back(first_token_.back() + shard.elements[streams_[0].ids]);
   }
   file_ = reader_->column("file", ColumnType::kI32);
   line_ = reader_->column("line", ColumnType::kI64);
@@ -95,18 +93,17 @@ void RowCache::find_columns() {
   if (kind_ == RowKind::kFeedback) label_ = reader_->column("label", ColumnType::kU8);
 }
 
-void RowCache::find_kept() {
+void RowCache::find_extra() {
   const CacheManifest& manifest = reader_->manifest();
-  for (size_t k = 0; k < kept_.size(); ++k) {
+  for (size_t k = 0; k < extra_.size(); ++k) {
     const std::string name = fmt::format("keep{}", k);
-    kept_places_.push_back(kept_[k].is_number
-                               ? KeptPlace{0, reader_->column(name, ColumnType::kF64)}
-                               : KeptPlace{reader_->column(name + "_offsets", ColumnType::kI64),
-                                           reader_->column(name, ColumnType::kU8)});
-    const Column& values = manifest.columns[kept_places_[k].values];
-    XRUN_CHECK(
-        kept_[k].is_number || values.offsets == static_cast<int32_t>(kept_places_[k].offsets),
-        "{}: column \"{}\" has no offsets", dir().string(), name);
+    extra_at_.push_back(extra_[k].is_number
+                            ? ExtraAt{0, reader_->column(name, ColumnType::kF64)}
+                            : ExtraAt{reader_->column(name + "_offsets", ColumnType::kI64),
+                                      reader_->column(name, ColumnType::kU8)});
+    const Column& values = manifest.columns[extra_at_[k].values];
+    XRUN_CHECK(extra_[k].is_number || values.offsets == static_cast<int32_t>(extra_at_[k].offsets),
+               "{}: column \"{}\" has no offsets", dir().string(), name);
   }
 }
 
@@ -115,7 +112,7 @@ RowCache::~RowCache() = default;
 int64_t RowCache::size() const { return reader_->rows(); }
 
 int64_t RowCache::length(int64_t row, size_t stream) const {
-  return static_cast<int64_t>(reader_->count(reader_->place(row), streams_.at(stream).offsets));
+  return static_cast<int64_t>(reader_->count(reader_->find(row), streams_.at(stream).offsets));
 }
 
 int64_t RowCache::tokens(int64_t row) const {
@@ -130,54 +127,54 @@ void RowCache::read(int64_t row, size_t stream, TokenStream& out) const {
 
 void RowCache::read_part(int64_t row, size_t stream, int64_t begin, int64_t end,
                          TokenStream& out) const {
-  const CacheReader::Place place = reader_->place(row);
+  const CacheReader::ShardRow at = reader_->find(row);
   const StreamColumns& columns = streams_.at(stream);
-  const CacheReader::Elements tokens = reader_->elements(place, columns.ids);
-  const Part part{static_cast<uint64_t>(begin), static_cast<uint64_t>(end)};
-  XRUN_CHECK(begin >= 0 && begin <= end && part.end <= tokens.count,
+  const CacheReader::Elements tokens = reader_->elements(at, columns.ids);
+  const ElementRange range{static_cast<uint64_t>(begin), static_cast<uint64_t>(end)};
+  XRUN_CHECK(begin >= 0 && begin <= end && range.end <= tokens.count,
              "tokens {} to {} are out of range, row {} has {}", begin, end, row, tokens.count);
   if (wide_) {
-    read_ids<uint32_t>(tokens, part, out.ids);
+    read_ids<uint32_t>(tokens, range, out.ids);
   } else {
-    read_ids<uint16_t>(tokens, part, out.ids);
+    read_ids<uint16_t>(tokens, range, out.ids);
   }
-  read_bits(reader_->elements(place, columns.mask), part, out.trained);
+  read_bits(reader_->elements(at, columns.mask), range, out.trained);
   out.weights.clear();
   if (!has_weights_ || begin == end) return;
-  const CacheReader::Elements weights = reader_->elements(place, columns.weights);
-  out.weights.resize(part.end - part.begin);
-  std::memcpy(out.weights.data(), weights.data + part.begin * sizeof(float),
+  const CacheReader::Elements weights = reader_->elements(at, columns.weights);
+  out.weights.resize(range.end - range.begin);
+  std::memcpy(out.weights.data(), weights.data + range.begin * sizeof(float),
               out.weights.size() * sizeof(float));
 }
 
 SourceLine RowCache::at(int64_t row) const {
-  const CacheReader::Place place = reader_->place(row);
-  return {reader_->value<int32_t>(place, file_), reader_->value<int64_t>(place, line_)};
+  const CacheReader::ShardRow at = reader_->find(row);
+  return {reader_->value<int32_t>(at, file_), reader_->value<int64_t>(at, line_)};
 }
 
 uint64_t RowCache::prompt_hash(int64_t row) const {
-  return reader_->value<uint64_t>(reader_->place(row), prompt_hash_);
+  return reader_->value<uint64_t>(reader_->find(row), prompt_hash_);
 }
 
 float RowCache::weight(int64_t row) const {
-  return reader_->value<float>(reader_->place(row), weight_);
+  return reader_->value<float>(reader_->find(row), weight_);
 }
 
 int8_t RowCache::label(int64_t row) const {
   if (kind_ != RowKind::kFeedback) return 0;
-  return static_cast<int8_t>(reader_->value<uint8_t>(reader_->place(row), label_));
+  return static_cast<int8_t>(reader_->value<uint8_t>(reader_->find(row), label_));
 }
 
 int64_t RowCache::first_token(int64_t row) const {
   if (row == size()) return first_token_.back();
-  const CacheReader::Place place = reader_->place(row);
-  return first_token_[place.segment] + reader_->value<int64_t>(place, streams_[0].offsets);
+  const CacheReader::ShardRow at = reader_->find(row);
+  return first_token_[at.shard] + reader_->value<int64_t>(at, streams_[0].offsets);
 }
 
 int64_t RowCache::row_of_token(int64_t token) const {
   XRUN_CHECK(token >= 0 && token < first_token_.back(), "token {} is out of range, there are {}",
              token, first_token_.back());
-  // The last row that begins at or before the token; rows are never empty.
+  // Finds the last row that begins at or before the token; rows are never empty.
   int64_t low = 0;
   for (int64_t high = size(); high - low > 1;) {
     const int64_t middle = low + (high - low) / 2;
@@ -186,19 +183,19 @@ int64_t RowCache::row_of_token(int64_t token) const {
   return low;
 }
 
-const std::vector<KeptColumn>& RowCache::kept_columns() const { return kept_; }
+const std::vector<ExtraColumn>& RowCache::extra_columns() const { return extra_; }
 
-double RowCache::kept_number(int64_t row, size_t column) const {
-  XRUN_CHECK(kept_.at(column).is_number, "the kept column \"{}\" holds strings",
-             kept_[column].name);
-  return reader_->value<double>(reader_->place(row), kept_places_[column].values);
+double RowCache::extra_number(int64_t row, size_t column) const {
+  XRUN_CHECK(extra_.at(column).is_number, "the extra column \"{}\" holds strings",
+             extra_[column].name);
+  return reader_->value<double>(reader_->find(row), extra_at_[column].values);
 }
 
-std::string_view RowCache::kept_string(int64_t row, size_t column) const {
-  XRUN_CHECK(!kept_.at(column).is_number, "the kept column \"{}\" holds numbers",
-             kept_[column].name);
+std::string_view RowCache::extra_string(int64_t row, size_t column) const {
+  XRUN_CHECK(!extra_.at(column).is_number, "the extra column \"{}\" holds numbers",
+             extra_[column].name);
   const CacheReader::Elements text =
-      reader_->elements(reader_->place(row), kept_places_[column].values);
+      reader_->elements(reader_->find(row), extra_at_[column].values);
   return {text.data, text.count};
 }
 
@@ -208,9 +205,6 @@ const std::string& RowCache::key() const { return reader_->manifest().key; }
 const Json& RowCache::key_document() const { return reader_->manifest().key_document; }
 const SourceLedger& RowCache::ledger() const { return reader_->manifest().ledger; }
 const std::filesystem::path& RowCache::dir() const { return reader_->dir(); }
-void RowCache::verify() const {
-  reader_->verify();
-  verify_sidecars(dir(), size());
-}
+void RowCache::verify() const { reader_->verify(); }
 
 }  // namespace xrun

@@ -1,51 +1,50 @@
 #pragma once
-// The columns of a cache, and how encoded rows fill them, one after the other in source order.
+// The columns of a cache, filled by encoded rows in source order.
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/data/cache/packed_row.h"
+#include "core/data/cache/stored_row.h"
 
 namespace xrun {
 
-// Returns what a row kind's streams are called: {"chosen", "rejected"}, or {"tokens"}.
+// Returns the names of a kind's streams: {"chosen", "rejected"} or {"tokens"}.
 std::vector<std::string> stream_names(RowKind kind);
 
-// Where the columns of a schema stand. Names of a pair's streams are chosen_*, rejected_*; of any
-// other row tokens_*: NAME_offsets, NAME_ids, NAME_mask and, with token weights, NAME_weights. Then
-// file, line, prompt_hash, weight, label (feedback alone), and kept column k as "keep<k>" (f64) or
-// "keep<k>_offsets" and "keep<k>" (u8).
+// The columns of a schema in order: for each stream NAME_offsets, NAME_ids, NAME_mask and, with
+// token weights, NAME_weights; then file, line, prompt_hash, weight, label (feedback only), and
+// extra column k as "keep<k>" (f64) or "keep<k>_offsets" and "keep<k>" (u8).
 class RowColumns {
  public:
   explicit RowColumns(RowSchema schema);
 
   const RowSchema& schema() const { return schema_; }
-  // The columns of every segment; asked for after the first kept row, the same ever after.
+  // The columns of every shard. Fixed once the first row is accepted.
   std::vector<Column> columns() const;
 
-  // Takes the next kept row in: fixes the types of kept columns with the first one and refuses what
-  // has others (RowRefusal "kept_column", nothing is counted then); counts cuts, tokens, straddlers
-  // and notes in the ledger.
-  void accept(PackedRow& row, const SourceLine& at, SourceLedger& ledger);
-  // Appends the row last accepted, as one row of the segment.
-  void append(const PackedRow& row, const SourceLine& at, SegmentData& segment);
+  // Accepts the next row: the first one fixes the types of the extra columns, a later one with
+  // other types is refused (RowRefusal "kept_column") and not counted. Counts cuts, tokens,
+  // straddlers and notes in the ledger.
+  void accept(StoredRow& row, const SourceLine& at, SourceLedger& ledger);
+  // Appends the row last accepted to the shard.
+  void append(const StoredRow& row, const SourceLine& at, ShardData& shard);
 
-  // Figures over all rows so far, kept in the manifest: rows, longest_row, longest_tokens (both
-  // streams together), tokens, max_id_row, max_id, kept: name, type, and of numbers whether every
-  // row has a whole one. restore() takes them up again when a build goes on.
+  // Figures over all rows so far, stored in the manifest: rows, longest_row, longest_tokens (of
+  // both streams), tokens, max_id_row, max_id, and `kept`: name and type of each extra column, for
+  // numbers also whether all are whole. restore() sets them when a build continues.
   Json summary() const;
   void restore(const Json& summary);
 
  private:
-  void fix_kept_types(PackedRow& row);
-  void append_stream(SegmentData& segment, size_t first_column, const PackedStream& stream);
+  void fix_extra_types(StoredRow& row);
+  void append_stream(ShardData& shard, size_t first_column, const StoredStream& stream);
 
   RowSchema schema_;
   int64_t rows_ = 0;
-  std::vector<std::string> kept_types_;  // "number", "string", "absent"; fixed by the first row
-  std::vector<bool> kept_whole_;         // of numbers: so far every row has a whole one
+  std::vector<std::string> extra_types_;  // "number", "string", "absent"; fixed by the first row
+  std::vector<bool> extra_whole_;         // of numbers: all so far are whole
   int64_t longest_row_ = -1, longest_tokens_ = 0;
   int64_t tokens_ = 0;
   int64_t max_id_row_ = -1, max_id_ = -1;

@@ -1,5 +1,6 @@
-// Order comes from the reading: who reads a block appends its slot to the queue before the next one
-// may read. The oldest slot is always being encoded or ready, so who takes it never waits for room.
+// Reading decides the order: the worker that reads a block appends its slot to the queue before the
+// next worker may read. The oldest slot is always being encoded or ready, so taking it never waits
+// for memory.
 
 #include "core/data/cache/row_pipeline.h"
 
@@ -13,14 +14,14 @@ namespace xrun {
 namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(50);
-constexpr size_t kHeldBytes = 3;  // blocks' bytes of a block: its content and its tokens
+constexpr size_t kHeldBytes = 3;  // of a block, in blocks' bytes: its content and its tokens
 constexpr size_t kSpareBlocks = 4;
-constexpr size_t kHugeBytes = 4;    // blocks' bytes: no other block is read beside a larger one
-constexpr size_t kSpareBytes = 16;  // blocks' bytes: one that held more is not kept
+constexpr size_t kHugeBytes = 4;    // in blocks' bytes: no other block is read beside a larger one
+constexpr size_t kSpareBytes = 16;  // in blocks' bytes: a larger block is freed, not reused
 
 size_t token_bytes(const RowOutcome& outcome) {
   size_t bytes = 0;
-  for (const PackedStream& stream : outcome.row.streams) {
+  for (const StoredStream& stream : outcome.row.streams) {
     bytes += stream.ids.capacity() + stream.bits.capacity() * sizeof(uint64_t) +
              stream.weights.capacity() * sizeof(float);
   }
@@ -29,20 +30,20 @@ size_t token_bytes(const RowOutcome& outcome) {
 
 }  // namespace
 
-RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowType& row_type,
-                         const PipelineOptions& options, int32_t first,
-                         std::unique_ptr<RowSplitter> splitter)
+RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowSchema& schema,
+                         const RowEncoderMaker& make_encoder, const PipelineOptions& options,
+                         int32_t first, std::unique_ptr<RowSplitter> splitter)
     : files_(files),
       options_(options),
-      ids_(id_type(row_type.schema())),
+      ids_(id_type(schema)),
       file_(first),
       splitter_(std::move(splitter)) {
   int& workers = options_.workers;
   if (workers <= 0) workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  for (int i = 0; i < workers; ++i) workers_.push_back(row_type.make_worker());
+  for (int i = 0; i < workers; ++i) encoders_.push_back(make_encoder());
   try {
-    for (const auto& worker : workers_) {
-      threads_.emplace_back([this, &worker] { work(*worker); });
+    for (const auto& encoder : encoders_) {
+      threads_.emplace_back([this, &encoder] { work(*encoder); });
     }
   } catch (...) {  // the system gives no more threads
     end_threads();
@@ -80,7 +81,7 @@ std::unique_ptr<EncodedBlock> RowPipeline::next(const std::function<void()>& wai
 
 void RowPipeline::release(std::unique_ptr<EncodedBlock> block) {
   const size_t held = block->held;
-  // Freed before another one is read.
+  // Freed before another block is read.
   if (std::max(held, block->raw.content.capacity()) > kSpareBytes * options_.block_bytes) {
     block.reset();
   }
@@ -93,12 +94,12 @@ void RowPipeline::release(std::unique_ptr<EncodedBlock> block) {
   changed_.notify_all();
 }
 
-// What is wrong with rows goes with their block; what else goes wrong, as no memory is left, ends
-// the reading for all.
-void RowPipeline::work(RowWorker& worker) {
+// An error of a row belongs to its block; any other failure, such as no memory, ends the reading
+// for all workers.
+void RowPipeline::work(RowEncoder& encoder) {
   try {
     while (const std::shared_ptr<Slot> slot = read_slot()) {
-      encode_block(worker, *slot->block);
+      encode_block(encoder, *slot->block);
       {
         const std::lock_guard lock(mutex_);
         slot->ready = true;
@@ -151,7 +152,7 @@ std::unique_ptr<EncodedBlock> RowPipeline::empty_block() {
   return block;
 }
 
-// Returns nullptr if there is nothing more to read.
+// Returns nullptr at the end of the source.
 std::shared_ptr<RowPipeline::Slot> RowPipeline::read_slot() {
   const std::lock_guard reading(reading_);
   if (!wait_for_room()) return nullptr;
@@ -171,7 +172,8 @@ std::shared_ptr<RowPipeline::Slot> RowPipeline::read_slot() {
     changed_.notify_all();
     if (!slot->block->error) return nullptr;
   }
-  // One of a huge row is alone, however many workers there are: encoding takes many times its size.
+  // A block of a huge row is alone, whatever the number of workers: encoding takes many times its
+  // size.
   const size_t bytes = slot->block->raw.bytes();
   slot->block->held = bytes > kHugeBytes * options_.block_bytes ? std::max(bytes, room()) : bytes;
   bytes_held_ += slot->block->held;
@@ -198,12 +200,12 @@ bool RowPipeline::read_block(EncodedBlock& block) {
   return true;
 }
 
-void RowPipeline::encode_block(RowWorker& worker, EncodedBlock& block) const {
+void RowPipeline::encode_block(RowEncoder& encoder, EncodedBlock& block) const {
   if (block.error) return;
   if (block.outcomes.size() < block.raw.rows.size()) block.outcomes.resize(block.raw.rows.size());
   try {
     for (size_t row = 0; row < block.raw.rows.size() && !stop_; ++row) {
-      encode_row(worker, block, row);
+      encode_row(encoder, block, row);
       ++block.encoded;
     }
   } catch (...) {
@@ -211,21 +213,21 @@ void RowPipeline::encode_block(RowWorker& worker, EncodedBlock& block) const {
   }
 }
 
-void RowPipeline::encode_row(RowWorker& worker, EncodedBlock& block, size_t row) const {
+void RowPipeline::encode_row(RowEncoder& encoder, EncodedBlock& block, size_t row) const {
   RawRow raw;
   raw.text = block.raw.text(row);
   raw.form = block.form;
   raw.at = {block.file, block.raw.rows[row].line};
   raw.column = block.raw.rows[row].column;
-  const std::string place =
+  const std::string location =
       fmt::format("{}:{}", files_[static_cast<size_t>(block.file)].name, raw.at.line);
   RowOutcome& outcome = block.outcomes[row];
   outcome.reason.clear();
   outcome.detail.clear();
   EncodedRow encoded;
   try {
-    worker.encode(raw, place, encoded);
-    pack_row(std::move(encoded), ids_, outcome.row);
+    encoder.encode(raw, location, encoded);
+    store_row(std::move(encoded), ids_, outcome.row);
   } catch (const RowRefusal& refusal) {
     outcome.row.repairs = encoded.repairs;
     outcome.reason = refusal.reason();

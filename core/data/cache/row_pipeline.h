@@ -1,5 +1,5 @@
 #pragma once
-// The rows of a source, encoded by several threads and taken by one, in source order.
+// Encodes the rows of a source on several threads; one thread takes them in source order.
 
 #include <atomic>
 #include <condition_variable>
@@ -14,54 +14,56 @@
 #include <vector>
 
 #include "core/data/cache/data_files.h"
-#include "core/data/cache/packed_row.h"
+#include "core/data/cache/stored_row.h"
+#include "core/data/rows/row.h"
+#include "core/data/rows/row_encoder.h"
 #include "core/data/rows/row_splitter.h"
-#include "core/data/rows/row_type.h"
 
 namespace xrun {
 
-// One row as a worker left it.
+// One encoded row.
 struct RowOutcome {
-  PackedRow row;               // repairs count even if it is refused
-  std::string reason, detail;  // of its refusal; reason "": it is kept
+  StoredRow row;               // repairs count even if the row is refused
+  std::string reason, detail;  // of the refusal; reason "": the row is used
 };
 
-// A block of rows as a worker left it.
+// A block of encoded rows.
 struct EncodedBlock {
   int32_t file = 0;
   RowForm form = RowForm::kJson;
   RowBlock raw;
-  std::vector<RowOutcome> outcomes;  // of the first rows of raw, up to `encoded`
+  std::vector<RowOutcome> outcomes;  // of the first `encoded` rows of raw
   size_t encoded = 0;
-  size_t held = 0;           // bytes of content and of what was made of it
-  std::exception_ptr error;  // behind the encoded rows; ends the build
-  uint64_t raw_bytes = 0;    // of the file, read for the rows up to here
-  bool ends_file = false;    // there are no rows in it, the file is read whole
-  std::string file_digest;   // of such a file's bytes
+  size_t held = 0;           // bytes of the content and of the encoded rows
+  std::exception_ptr error;  // after the encoded rows; ends the build
+  uint64_t raw_bytes = 0;    // of the file, read up to here
+  bool ends_file = false;    // it has no rows; the file is read to its end
+  std::string file_digest;   // of the file's bytes, at its end
 };
 
 struct PipelineOptions {
-  int workers = 0;                       // threads; 0: one a core
+  int workers = 0;                       // threads; 0: one per core
   size_t block_bytes = size_t{1} << 20;  // of content; a block ends with a row
 };
 
-// A block is read by the worker that will encode it, while no other worker reads; there is no lock
-// a row. Memory is bounded: new blocks are read only while those that are not yet released, with
-// what was made of their rows, hold less than three times workers + 2 blocks' bytes. So a block of
-// a huge row is the last one that is read until it is released; it comes on top.
+// A worker reads the block that it will encode while no other worker reads; no lock is taken per
+// row. Memory is bounded: a new block is read only while the blocks not yet released, with their
+// encoded rows, hold less than three times (workers + 2) blocks' bytes. A block of a huge row is
+// therefore the last one read until it is released, and comes on top of that.
 class RowPipeline {
  public:
-  // Starts to read `files` at file `first`, with `splitter` if it is given. What is passed by
-  // reference must outlive this. Throws what RowType::make_worker throws.
-  RowPipeline(const std::vector<DataFile>& files, const RowType& row_type,
-              const PipelineOptions& options, int32_t first, std::unique_ptr<RowSplitter> splitter);
-  // Lets the workers end with the rows that they are at.
+  // Starts to read `files` at file `first`, with `splitter` if given. `files` must outlive this.
+  // Throws what `make_encoder` throws.
+  RowPipeline(const std::vector<DataFile>& files, const RowSchema& schema,
+              const RowEncoderMaker& make_encoder, const PipelineOptions& options, int32_t first,
+              std::unique_ptr<RowSplitter> splitter);
+  // Waits until each worker has finished its present row.
   ~RowPipeline();
 
-  // The next block, in source order; nullptr behind the last. While it waits it calls `waiting`
-  // every 50 ms, which may throw.
+  // Returns the next block in source order; nullptr after the last. Calls `waiting`, which may
+  // throw, every 50 ms while it waits.
   std::unique_ptr<EncodedBlock> next(const std::function<void()>& waiting);
-  // Gives a block back, whose memory is used again.
+  // Returns a block, whose memory is reused.
   void release(std::unique_ptr<EncodedBlock> block);
 
  private:
@@ -69,31 +71,31 @@ class RowPipeline {
     std::unique_ptr<EncodedBlock> block;
     bool ready = false;
   };
-  void work(RowWorker& worker);
+  void work(RowEncoder& encoder);
   void end_threads();
   std::shared_ptr<Slot> read_slot();
-  size_t room() const;  // bytes that may be held when a block is read
+  size_t room() const;  // bytes below which another block is read
   bool wait_for_room();
-  void weigh(EncodedBlock& block);  // adds what was made of its rows
+  void weigh(EncodedBlock& block);  // adds the bytes of its encoded rows
   std::unique_ptr<EncodedBlock> empty_block();
   bool read_block(EncodedBlock& block);
-  void encode_block(RowWorker& worker, EncodedBlock& block) const;
-  void encode_row(RowWorker& worker, EncodedBlock& block, size_t row) const;
+  void encode_block(RowEncoder& encoder, EncodedBlock& block) const;
+  void encode_row(RowEncoder& encoder, EncodedBlock& block, size_t row) const;
 
   const std::vector<DataFile>& files_;
   PipelineOptions options_;
   ColumnType ids_;
-  std::vector<std::unique_ptr<RowWorker>> workers_;
+  std::vector<std::unique_ptr<RowEncoder>> encoders_;  // one per thread
 
-  std::mutex reading_;  // of the one that reads; guards what follows
+  std::mutex reading_;  // held by the worker that reads; guards file_ and splitter_
   int32_t file_ = 0;
   std::unique_ptr<RowSplitter> splitter_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Slot>> slots_;  // read and not yet taken, in source order
   std::vector<std::unique_ptr<EncodedBlock>> spare_;
-  size_t bytes_held_ = 0;  // of blocks that are read and not yet released: content and tokens
+  size_t bytes_held_ = 0;  // of blocks not yet released: content and tokens
   size_t blocks_held_ = 0;
   bool all_read_ = false;
   std::exception_ptr failure_;  // of a worker, outside any row

@@ -1,119 +1,270 @@
-// The folder is made under a temporary name and renamed, so that it is never there in part.
+// values.bin is a sequence of records, little-endian:
+//   row i64 | side i32 | count u32 | stamp u64 | count values, zeros up to a multiple of 8 | check
+//   u64
+// with check = XXH3-64 of the record before it. A writer first reads what others appended, all
+// under the folder's lock, so that a whole record never moves and only a torn tail is ever cut.
 
 #include "core/data/cache/sidecar.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "core/base/cache_root.h"
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/folder_list.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
 #include "core/data/cache/cache_folder.h"
-#include "core/data/cache/segment_commit.h"
 
 namespace xrun {
 
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* kRowType = "column";
+static_assert(std::endian::native == std::endian::little, "values.bin is little-endian");
 
-std::vector<Column> columns_of(ColumnType type, bool jagged) {
-  if (!jagged) return {{"values", type, -1}};
-  return {{"offsets", ColumnType::kI64, -1}, {"values", type, 0}};
+constexpr int64_t kSidecarVersion = 1;
+constexpr const char* kKeyName = "key.json";
+constexpr const char* kValuesName = "values.bin";
+constexpr uint64_t kMaxKeyBytes = 1 << 20;
+constexpr uint64_t kHeadBytes = 24;
+constexpr uint64_t kCheckBytes = 8;
+constexpr uint64_t kPieceBytes = 1 << 20;  // read at once
+
+struct RecordHead {
+  int64_t row;
+  int32_t side;
+  uint32_t count;
+  uint64_t stamp;
+};
+static_assert(sizeof(RecordHead) == kHeadBytes);
+
+uint64_t padded(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
+
+// The bytes of a file from `at` on; fewer than `size` at its end alone.
+std::string read_at(int fd, const fs::path& path, uint64_t at, uint64_t size) {
+  std::string bytes(size, '\0');
+  uint64_t total = 0;
+  while (total < size) {
+    const ssize_t n =
+        ::pread(fd, bytes.data() + total, size - total, static_cast<off_t>(at + total));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      const int code = errno;
+      throw FileError(code,
+                      fmt::format("{}: cannot be read: {}", path.string(), std::strerror(code)));
+    }
+    if (n == 0) break;
+    total += static_cast<uint64_t>(n);
+  }
+  bytes.resize(total);
+  return bytes;
 }
 
-fs::path sidecar_dir(const fs::path& cache_dir, const SidecarKey& key) {
-  return cache_dir / kSidecarFolder / cache_key(key.document());
+// Calls take(head, offset of the values) for each whole record from `at` on and returns where they
+// end. `torn` is set if the file ends inside the next record, or with a record.
+template <class Take>
+uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_bytes, int64_t width,
+                   bool& torn, const Take& take) {
+  const off_t end = ::lseek(fd, 0, SEEK_END);
+  const uint64_t size = end < 0 ? 0 : static_cast<uint64_t>(end);
+  torn = true;
+  std::string piece;
+  uint64_t begin = 0;  // of the piece in the file
+  const auto bytes_at = [&](uint64_t from, uint64_t count) {
+    if (from < begin || from + count > begin + piece.size()) {
+      check_interrupt();
+      begin = from;
+      piece = read_at(fd, path, from, std::max(kPieceBytes, count));
+    }
+    return std::string_view(piece).substr(from - begin, count);
+  };
+  while (at + kHeadBytes + kCheckBytes <= size) {
+    RecordHead head{};
+    std::memcpy(&head, bytes_at(at, kHeadBytes).data(), kHeadBytes);
+    const uint64_t body = kHeadBytes + padded(head.count * value_bytes);
+    torn = width == 0 || head.count == static_cast<uint64_t>(width);
+    if (!torn || at + body + kCheckBytes > size) break;
+    const std::string_view record = bytes_at(at, body + kCheckBytes);
+    uint64_t check = 0;
+    if (record.size() == body + kCheckBytes) {
+      std::memcpy(&check, record.data() + body, kCheckBytes);
+    }
+    torn = record.size() == body + kCheckBytes && check == hash_u64(record.substr(0, body));
+    if (!torn) break;
+    take(head, at + kHeadBytes);
+    at += body + kCheckBytes;
+  }
+  return at;
 }
 
-void check_rows(const fs::path& dir, int64_t got, int64_t rows) {
-  XRUN_CHECK(got == rows, "{}: has {} rows, its cache has {}; remove the folder", dir.string(), got,
-             rows);
+fs::path dir_of(const fs::path& root, const SidecarKey& key) {
+  return root / hash_hex(dump_json(key.document()));
+}
+
+int open_values(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd >= 0 || errno == ENOENT) return fd;
+  const int code = errno;
+  throw FileError(code,
+                  fmt::format("{}: cannot be opened: {}", path.string(), std::strerror(code)));
 }
 
 }  // namespace
 
 Json SidecarKey::document() const {
   Json document = Json::object();
-  document.set("row_type", kRowType);
-  document.set("cache_version", kCacheVersion);
-  document.set("cache", cache);
+  document.set("format", "xrun sidecar");
+  document.set("version", kSidecarVersion);
   document.set("name", name);
+  document.set("type", column_type_name(type));
+  document.set("width", width);
   document.set("made_by", made_by);
   return document;
 }
 
-Sidecar::Sidecar(const fs::path& dir) : reader_(dir, kRowType) {
-  const std::vector<Column>& columns = reader_.manifest().columns;
-  values_ = columns.empty() ? 0 : columns.size() - 1;
+fs::path sidecar_root() { return cache_root() / "columns"; }
+
+bool Sidecar::exists(const fs::path& root, const SidecarKey& key) {
+  std::error_code failed;
+  const uint64_t bytes = fs::file_size(dir_of(root, key) / kValuesName, failed);
+  return !failed && bytes >= kHeadBytes + kCheckBytes;
 }
 
-std::unique_ptr<const Sidecar> Sidecar::open(const fs::path& cache_dir, const SidecarKey& key,
-                                             int64_t rows) {
-  const fs::path dir = sidecar_dir(cache_dir, key);
-  if (!path_exists(dir / kManifestName)) return nullptr;
-  std::unique_ptr<const Sidecar> sidecar(new Sidecar(dir));
-  const Json& document = sidecar->reader_.manifest().key_document;
-  XRUN_CHECK(cache_dir.filename() == key.cache && document == key.document(),
-             "{}: is the column {}, wanted {} of cache {}; remove the folder", dir.string(),
-             dump_json(document), dump_json(key.document()), cache_dir.string());
-  check_rows(dir, sidecar->rows(), rows);
-  return sidecar;
-}
-
-void verify_sidecars(const fs::path& cache_dir, int64_t rows) {
-  const fs::path folder = cache_dir / kSidecarFolder;
-  const std::string cache = fs::weakly_canonical(cache_dir).filename().string();
-  for (const fs::path& dir : list_folder(folder)) {
-    if (!is_cache_key(dir.filename().string())) continue;  // a writer's own, a lock
-    const CacheReader reader(dir, kRowType);
-    const Json* of = reader.manifest().key_document.find("cache");
-    XRUN_CHECK(of != nullptr && *of == Json(cache),
-               "{}: belongs to another cache; remove the folder", dir.string());
-    check_rows(dir, reader.rows(), rows);
-    reader.verify();
+Sidecar::Sidecar(const fs::path& root, const SidecarKey& key)
+    : dir_(dir_of(root, key)), value_bytes_(column_bytes(key.type, 1)), width_(key.width) {
+  const std::string document = dump_json(key.document());
+  make_dirs(dir_);
+  const FileLock lock(dir_ / kLockName, /*wait=*/true, check_interrupt);
+  const fs::path key_file = dir_ / kKeyName;
+  if (!path_exists(key_file)) {
+    write_file_atomic(key_file, document);
+  } else {
+    XRUN_CHECK(read_file(key_file, kMaxKeyBytes) == document,
+               "{}: this sidecar does not belong to its folder; remove {}", key_file.string(),
+               dir_.string());
   }
+  read_records();
 }
 
-SidecarWriter::SidecarWriter(const fs::path& cache_dir, const SidecarKey& key, ColumnType type,
-                             bool jagged, uint64_t segment_bytes)
-    : dir_(sidecar_dir(cache_dir, key)),
-      temporary_(dir_.string() + ".tmp"),
-      lock_(dir_.string() + ".lock", true, check_interrupt),
-      segment_(columns_of(type, jagged)),
-      segment_bytes_(segment_bytes) {
-  std::error_code ignored;
-  fs::remove_all(temporary_, ignored);  // of a killed process
-  make_dirs(temporary_);
-  manifest_.key_document = key.document();
-  manifest_.key = cache_key(manifest_.key_document);
-  manifest_.row_type = kRowType;
-  manifest_.ledger.name = key.name;
-  manifest_.columns = segment_.columns();
-  manifest_.summary = Json::object();
+Sidecar::~Sidecar() {
+  if (fd_ >= 0) ::close(fd_);
 }
 
-SidecarWriter::~SidecarWriter() {
-  std::error_code ignored;
-  fs::remove_all(temporary_, ignored);
+void Sidecar::read_records() {
+  const fs::path path = dir_ / kValuesName;
+  if (fd_ < 0) fd_ = open_values(path);
+  if (fd_ < 0) return;
+  bool torn = true;
+  end_ = read_from(
+      fd_, path, end_, value_bytes_, width_, torn, [&](const RecordHead& head, uint64_t offset) {
+        index_.try_emplace({head.row, head.side, head.stamp}, Stored{offset, head.count});
+      });
 }
 
-void SidecarWriter::end_row() {
-  segment_.end_row();
-  if (segment_.bytes() >= segment_bytes_) commit();
+std::optional<std::string> Sidecar::find_bytes(const SidecarEntry& entry,
+                                               size_t value_bytes) const {
+  XRUN_CHECK(value_bytes == value_bytes_, "{}: its values have {} bytes, {} were asked for",
+             dir_.string(), value_bytes_, value_bytes);
+  if (const auto known = pending_.find(entry); known != pending_.end()) return known->second;
+  const auto known = index_.find(entry);
+  if (known == index_.end()) return std::nullopt;
+  const uint64_t bytes = known->second.count * value_bytes_;
+  std::string values = read_at(fd_, dir_ / kValuesName, known->second.offset, bytes);
+  XRUN_CHECK(values.size() == bytes, "{}: is shorter than it was when it was opened; remove {}",
+             (dir_ / kValuesName).string(), dir_.string());
+  return values;
 }
 
-void SidecarWriter::commit() {
-  append_segment(temporary_, segment_, {}, manifest_);
-  segment_ = SegmentData(manifest_.columns);
+bool Sidecar::has(int64_t row, int32_t side) const {
+  const auto has_in = [&](const auto& entries) {
+    const auto first = entries.lower_bound({row, side, 0});
+    return first != entries.end() && first->first.row == row && first->first.side == side;
+  };
+  return has_in(index_) || has_in(pending_);
 }
 
-void SidecarWriter::finish(int64_t rows) {
-  if (segment_.rows() > 0) commit();
-  XRUN_CHECK(manifest_.rows() == rows, "{}: {} rows were written, wanted {}", dir_.string(),
-             manifest_.rows(), rows);
-  if (path_exists(dir_ / kManifestName)) return;  // another writer of the same key was first
-  write_file_atomic(temporary_ / kManifestName, encode_manifest(manifest_));
-  rename_durable(temporary_, dir_);
+void Sidecar::add_bytes(const SidecarEntry& entry, std::string_view bytes, size_t value_bytes) {
+  const uint64_t count = bytes.size() / value_bytes;
+  XRUN_CHECK(value_bytes == value_bytes_ && count <= UINT32_MAX &&
+                 (width_ == 0 || count == static_cast<uint64_t>(width_)),
+             "{}: an entry of {} values of {} bytes, wanted {} of {} bytes", dir_.string(), count,
+             value_bytes, width_ == 0 ? "any number" : std::to_string(width_), value_bytes_);
+  if (!index_.contains(entry)) pending_.try_emplace(entry, bytes);
+}
+
+void Sidecar::flush() {
+  if (pending_.empty()) return;
+  const FileLock lock(dir_ / kLockName, /*wait=*/true);
+  const fs::path path = dir_ / kValuesName;
+  read_records();
+  std::error_code failed;
+  const uint64_t size = fs::file_size(path, failed);
+  if (!failed && size > end_) fs::resize_file(path, end_);
+  FileWriter out(path, FileWriter::Mode::kAppend);
+  std::string record;
+  for (const auto& [entry, bytes] : pending_) {
+    if (index_.contains(entry)) continue;  // another process was first
+    const RecordHead head{entry.row, entry.side, static_cast<uint32_t>(bytes.size() / value_bytes_),
+                          entry.stamp};
+    record.assign(reinterpret_cast<const char*>(&head), kHeadBytes);
+    record += bytes;
+    record.resize(kHeadBytes + padded(bytes.size()), '\0');
+    const uint64_t check = hash_u64(record);
+    record.append(reinterpret_cast<const char*>(&check), kCheckBytes);
+    out.write(record);
+  }
+  out.sync();
+  out.close();
+  pending_.clear();
+  read_records();
+}
+
+std::vector<SidecarCheck> verify_sidecars(const fs::path& root) {
+  std::vector<SidecarCheck> checks;
+  std::error_code code;
+  if (!fs::exists(root, code)) return checks;
+  for (const fs::path& dir : list_folder(root)) {
+    if (!is_cache_key(dir.filename().string())) continue;
+    SidecarCheck check;
+    check.dir = dir;
+    try {
+      const std::string document = read_file(dir / kKeyName, kMaxKeyBytes);
+      XRUN_CHECK(hash_hex(document) == dir.filename().string(),
+                 "{}: does not hash to the name of its folder; remove {}",
+                 (dir / kKeyName).string(), dir.string());
+      const Json key = parse_json(document, (dir / kKeyName).string());
+      check.name = key.at("name").as_string();
+      const ColumnType type = column_type_of(key.at("type").as_string());
+      const fs::path path = dir / kValuesName;
+      if (const int fd = open_values(path); fd >= 0) {
+        bool torn = true;
+        uint64_t end = 0;
+        try {
+          end = read_from(fd, path, 0, column_bytes(type, 1), key.at("width").as_int(), torn,
+                          [&](const RecordHead&, uint64_t) { ++check.entries; });
+        } catch (...) {
+          ::close(fd);
+          throw;
+        }
+        ::close(fd);
+        XRUN_CHECK(torn,
+                   "{}: is damaged at byte {}; the next run computes the values behind it again",
+                   path.string(), end);
+      }
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error& error) {
+      check.problem = error.what();
+    }
+    checks.push_back(std::move(check));
+  }
+  return checks;
 }
 
 }  // namespace xrun

@@ -1,97 +1,118 @@
 #pragma once
-// A column of values by row beside a finished cache: reference log-probs, alignments.
+// Values by row beside the token caches, appended as a run visits rows: log-probs of a reference,
+// later alignments and teacher columns.
 //
-// A sidecar is a folder CACHE/columns/KEY in the format of a cache itself, with the one column
-// "values" (and "offsets" where it is jagged), so its pages have checksums and its key names it.
+// A sidecar is a folder $XRUN_CACHE/columns/<key>/ with key.json, values.bin and a lock; <key> is
+// the hash of key.json, so values made otherwise stand in another folder. docs/cache-format.md has
+// the bytes.
 
+#include <compare>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
-#include <memory>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
 
 #include "core/base/json.h"
-#include "core/data/cache/cache_reader.h"
-#include "core/data/cache/segment.h"
+#include "core/data/cache/shard.h"
 
 namespace xrun {
 
-constexpr const char* kSidecarFolder = "columns";
-
-// What a sidecar is: two that differ in any of these are two folders.
+// Sidecars that differ in any of these are different folders.
 struct SidecarKey {
-  std::string cache;  // the key of the cache it belongs to
-  std::string name;   // "reference_logprobs"
-  Json made_by;       // all that decides a value: digests, settings, versions
+  std::string name;                    // "reference_logprobs"
+  ColumnType type = ColumnType::kF32;  // of a value; not kBits
+  int64_t width = 1;                   // values of an entry; 0: any number (jagged)
+  Json made_by = Json::object();       // all that decides a value: digests, settings, versions
 
   Json document() const;
 };
 
-// An open sidecar. Thread-safe after open. Reading throws Error that names file, page and rows if a
-// page is damaged.
+// The owner of an entry.
+struct SidecarEntry {
+  int64_t row = 0;
+  int32_t side = 0;    // 1 chosen, -1 rejected, 0 neither
+  uint64_t stamp = 0;  // hash of the tokens that the values were computed from
+  auto operator<=>(const SidecarEntry&) const = default;
+};
+
+// Returns cache_root()/columns. Throws Error as that does.
+std::filesystem::path sidecar_root();
+
+// An open sidecar: an index in memory, the values on disk. Several processes may append to one; a
+// kill loses what was not flushed, and a torn or damaged tail is ignored on reading and cut by the
+// next writer. Not thread-safe.
 class Sidecar {
  public:
-  // Returns nullptr if there is none. Throws Error if it is damaged, belongs to another cache or
-  // key than its folder says, or has other rows than the cache of `cache_dir`, whose manifest says
-  // `rows`.
-  static std::unique_ptr<const Sidecar> open(const std::filesystem::path& cache_dir,
-                                             const SidecarKey& key, int64_t rows);
+  // True if the sidecar of a key has at least one entry. Makes no folder.
+  static bool exists(const std::filesystem::path& root, const SidecarKey& key);
 
-  int64_t rows() const { return reader_.rows(); }
-  // A flat column's value; T has the size of the column's type.
+  // Opens or makes the sidecar of a key. Throws Error if the folder's key.json is another one or on
+  // a file failure; Interrupted while it waits for another process.
+  Sidecar(const std::filesystem::path& root, const SidecarKey& key);
+  ~Sidecar();
+  Sidecar(const Sidecar&) = delete;
+  Sidecar& operator=(const Sidecar&) = delete;
+
+  // Returns the values of an entry; nullopt if there are none. T has the size of the key's type.
   template <typename T>
-  T value(int64_t row) const {
-    return reader_.value<T>(reader_.place(row), values_);
+  std::optional<std::vector<T>> find(const SidecarEntry& entry) const {
+    const std::optional<std::string> bytes = find_bytes(entry, sizeof(T));
+    if (!bytes) return std::nullopt;
+    std::vector<T> values(bytes->size() / sizeof(T));
+    std::memcpy(values.data(), bytes->data(), bytes->size());
+    return values;
   }
-  // A jagged column's values of one row, which need not be aligned.
-  CacheReader::Elements elements(int64_t row) const {
-    return reader_.elements(reader_.place(row), values_);
+  // True if there are values of a row and side, whatever their stamp.
+  bool has(int64_t row, int32_t side) const;
+
+  // Adds the values of an entry, which find() then returns; other processes see them after flush().
+  // The first values of an entry stand. Throws Error unless their number is the key's width.
+  template <typename T>
+  void add(const SidecarEntry& entry, std::span<const T> values) {
+    static_assert(std::is_arithmetic_v<T>);
+    add_bytes(entry, {reinterpret_cast<const char*>(values.data()), values.size_bytes()},
+              sizeof(T));
   }
-  void verify() const { reader_.verify(); }
+
+  // Appends what was added, under the folder's lock, and syncs. Without additions it does nothing.
+  void flush();
+
+  size_t size() const { return index_.size() + pending_.size(); }  // entries
+  size_t unsaved() const { return pending_.size(); }
+  const std::filesystem::path& dir() const { return dir_; }
 
  private:
-  explicit Sidecar(const std::filesystem::path& dir);
-  CacheReader reader_;
-  size_t values_ = 0;
+  struct Stored {
+    uint64_t offset;  // of the values in the file
+    uint32_t count;
+  };
+  std::optional<std::string> find_bytes(const SidecarEntry& entry, size_t value_bytes) const;
+  void add_bytes(const SidecarEntry& entry, std::string_view bytes, size_t value_bytes);
+  void read_records();
+
+  std::filesystem::path dir_;
+  uint64_t value_bytes_;
+  int64_t width_;
+  int fd_ = -1;  // of values.bin; -1: there is none yet
+  std::map<SidecarEntry, Stored> index_;
+  std::map<SidecarEntry, std::string> pending_;
+  uint64_t end_ = 0;  // bytes of the file that are read and whole
 };
 
-// Checks every byte of all sidecars of a cache of `rows` rows. Throws Error at the first one that
-// is damaged, belongs to another cache or has other rows; Interrupted.
-void verify_sidecars(const std::filesystem::path& cache_dir, int64_t rows);
-
-// Writes a sidecar row by row; it is there whole after finish(), or not at all. One writer a
-// sidecar at a time: a second one waits. Memory is bounded by a segment. Not thread-safe.
-class SidecarWriter {
- public:
-  // Throws Error on a file failure, Interrupted while it waits.
-  SidecarWriter(const std::filesystem::path& cache_dir, const SidecarKey& key, ColumnType type,
-                bool jagged, uint64_t segment_bytes = uint64_t{64} << 20);
-  ~SidecarWriter();
-
-  // Adds the next row: one value, or those of a jagged row. T is the column's type exactly.
-  template <typename T>
-  void add(T value) {
-    segment_.push<T>(0, value);
-    end_row();
-  }
-  template <typename T>
-  void add_row(std::span<const T> values) {
-    for (const T value : values) segment_.push<T>(1, value);
-    segment_.push_offset(0, 1);
-    end_row();
-  }
-  // Makes the sidecar durable and visible. Throws Error unless `rows` rows were added.
-  void finish(int64_t rows);
-
- private:
-  void end_row();
-  void commit();
-
-  std::filesystem::path dir_, temporary_;
-  FileLock lock_;
-  CacheManifest manifest_;
-  SegmentData segment_;
-  uint64_t segment_bytes_;
+// The sidecars under a root, as `xrun cache verify` sees them.
+struct SidecarCheck {
+  std::filesystem::path dir;
+  std::string name;
+  int64_t entries = 0;
+  std::string problem;  // "" if every byte is whole; a torn tail is not a problem
 };
+// Reads every record of every sidecar. Throws Interrupted.
+std::vector<SidecarCheck> verify_sidecars(const std::filesystem::path& root);
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
 #pragma once
-// What a data set is opened with.
+// Options with which a data set is opened.
 
 #include <cstdint>
 #include <filesystem>
@@ -11,47 +11,46 @@
 
 #include "core/config/config_defaults.h"
 #include "core/data/cache/cache_build.h"
-#include "core/data/rows/data_settings.h"
 #include "core/data/packs/mixture.h"
-#include "core/data/rows/row_kind.h"
-#include "core/data/rows/row_transform.h"
+#include "core/data/rows/data_settings.h"
+#include "core/data/rows/row.h"
 
 namespace xrun {
 
 class ChatTemplate;
 
 struct DataSource {
-  std::string path;   // a file of rows, or a glob of them
+  std::string path;   // a file of rows or a glob
   double weight = 1;  // share of the rows drawn among several sources; 0: never drawn
   std::vector<std::pair<std::string, std::string>> fields;  // as RowSettings::fields
   std::vector<std::string> keep;                            // as RowSettings::keep
   std::string name;                                         // "" is the path
   std::shared_ptr<const RowTransformSource> transform;      // the recipe's filter and map, or null
-  std::shared_ptr<const ChatTemplate> chat_template;        // of this source alone; null: the set's
+  std::shared_ptr<const ChatTemplate> chat_template;        // of this source; null: the set's
 };
 
 struct BuildProgress {
   std::string source;
-  bool hashing = false;  // its files are read for their digests, before any row is
+  bool hashing = false;  // its files are being hashed; no row is read yet
   int64_t rows = 0;
-  double fraction = 0;  // of the bytes: of the source, or of the file that is hashed
+  double fraction = 0;  // of the bytes of the source, or of the file being hashed
 };
 
 struct DataOptions {
   RowKind kind = RowKind::kPreference;
   std::vector<DataSource> sources;
-  RowSettings settings;  // of every source; fields and keep are each source's own
+  RowSettings settings;  // of every source, except fields and keep
   std::vector<std::string> disabled_laws;
   bool strict = false;            // a dropped, cut or repaired row is an Error
   double max_bad = kMaxBadShare;  // share of bad rows above which a source is refused
   int64_t vocab_limit = 0;        // ids must be below; 0: unknown
   MixtureStop stop = MixtureStop::kAll;
   std::vector<MixtureStage>
-      stages;  // in place of the sources' weights; empty: these hold all along
-  std::filesystem::path cache_root;        // "": $XRUN_CACHE, else ~/.cache/xrun
-  uint64_t segment_bytes = kSegmentBytes;  // of a cache file; what a kill during a build may lose
-  int workers = 0;                         // threads that build a cache; 0: one a core
-  // Called at most every 0.2 s of a build, and after each MiB that is hashed; may throw.
+      stages;  // replace the sources' weights; empty: the weights hold throughout
+  std::filesystem::path cache_root;    // "": $XRUN_CACHE, else ~/.cache/xrun
+  uint64_t shard_bytes = kShardBytes;  // of a shard; a kill during a build may lose the rows of two
+  int workers = 0;                     // threads that build a cache; 0: one per core
+  // Called at most every 0.2 s of a build and after each hashed MiB; may throw.
   std::function<void(const BuildProgress&)> progress;
   std::function<void(const std::string&)> notice;  // a line for the user: waiting for a process
 };

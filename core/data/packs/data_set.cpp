@@ -1,4 +1,4 @@
-// How a set is opened, split, and drawn from.
+// Opening, splitting and drawing from a set.
 
 #include "core/data/packs/data_set.h"
 
@@ -7,10 +7,8 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/data/packs/data_set_state.h"
-#include "core/data/packs/data_set_windows.h"
 #include "core/data/packs/data_source.h"
 #include "core/data/packs/mixture.h"
-#include "core/data/packs/row_selection.h"
 #include "core/data/packs/row_stream.h"
 #include "core/data/packs/split.h"
 
@@ -32,20 +30,20 @@ DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
     require_weight(s, weight);
     const auto cache = open_data_source(options, s, tokenizer, chat_template);
     state->sources.push_back(
-        {cache, state->rows, weight, State::row_encoding(options, s, chat_template), {}});
+        {cache, state->rows, weight, row_encoding(options, s, chat_template), {}});
     state->rows += cache->size();
     state->ledger.sources.push_back(cache->ledger());
     selection->parts.push_back({0, weight > 0 ? cache->size() : 0, {}, false});
     hasher.field("source", cache->key());
   }
   state->ledger.check_sums();
-  state->merge_kept();
+  state->merge_extra();
   state->fingerprint = hasher.hex();
   DataSet set;
   set.state_ = state;
   set.selection_ = selection;
   XRUN_CHECK(set.size() > 0, "no source of data has a weight above 0, so none is ever drawn");
-  // A weight too small to be drawn is named now; with so many units a step every stage has a block.
+  // Reports a weight too small to be drawn now; with so many units a step every stage has a block.
   if (state->sources.size() > 1) set.stream_of({.units = Mixture::kBlock});
   return set;
 }
@@ -61,11 +59,11 @@ const char* DataSet::unit_name() const {
 int64_t DataSet::size() const { return windows_ ? windows_->first.back() : selection_->size(); }
 
 int64_t DataSet::unit(int64_t index) const {
-  XRUN_CHECK(index >= 0 && index < size(), "place {} is out of range, the set has {} {}s", index,
+  XRUN_CHECK(index >= 0 && index < size(), "index {} is out of range, the set has {} {}s", index,
              size(), unit_name());
   if (windows_) return index;
   for (size_t s = 0;; ++s) {
-    const RowSelection::Part& part = selection_->parts[s];
+    const RowSelection::SourceRange& part = selection_->parts[s];
     if (index < part.size()) return state_->sources[s].first_row + part.at(index);
     index -= part.size();
   }
@@ -113,7 +111,7 @@ DataSet DataSet::in_windows(int64_t length) const {
   auto windows = std::make_shared<Windows>();
   windows->length = length;
   for (size_t s = 0; s < state_->sources.size(); ++s) {
-    const RowSelection::Part& part = selection_->parts[s];
+    const RowSelection::SourceRange& part = selection_->parts[s];
     XRUN_CHECK(!part.listed,
                "batch.tokens cuts windows of whole files; split them by = \"row\" instead of "
                "by prompt, or write batch = {{ sequences = 8 }}");
@@ -127,7 +125,7 @@ DataSet DataSet::in_windows(int64_t length) const {
 
 int64_t DataSet::window_length() const { return windows_ ? windows_->length : 0; }
 
-int64_t DataSet::part_size(size_t source) const {
+int64_t DataSet::source_size(size_t source) const {
   return windows_ ? windows_->sources[source].size() : selection_->parts[source].size();
 }
 
@@ -136,7 +134,7 @@ RowStream DataSet::stream_of(const StepPlan& plan) const {
   XRUN_CHECK(plan.epochs >= 0, "epochs is {}, wanted at least 0", plan.epochs);
   RowStream::Plan stream;
   for (size_t s = 0; s < state_->sources.size(); ++s) {
-    stream.sources.push_back({part_size(s), state_->sources[s].weight});
+    stream.sources.push_back({source_size(s), state_->sources[s].weight});
   }
   stream.stop = state_->stop;
   stream.stages = state_->stages;
@@ -161,10 +159,10 @@ std::vector<int64_t> DataSet::step_units(const StepPlan& plan, int64_t step) con
   const int64_t end = rows.length().value_or(std::numeric_limits<int64_t>::max());
   if (step > end / plan.units) return ids;
   for (int64_t i = step * plan.units; i < end && std::ssize(ids) < plan.units; ++i) {
-    const RowStream::Place place = rows.at(i);
-    const size_t s = static_cast<size_t>(place.source);
-    ids.push_back(windows_ ? windows_->first[s] + place.row
-                           : state_->sources[s].first_row + selection_->parts[s].at(place.row));
+    const RowStream::DrawnRow drawn = rows.at(i);
+    const size_t s = static_cast<size_t>(drawn.source);
+    ids.push_back(windows_ ? windows_->first[s] + drawn.row
+                           : state_->sources[s].first_row + selection_->parts[s].at(drawn.row));
   }
   return ids;
 }

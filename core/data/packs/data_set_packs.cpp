@@ -1,19 +1,20 @@
-// Units of a set laid into packs, which are checked before anyone trains on them.
+// Packs of a set's units. Every pack is validated before it is returned.
 
 #include <algorithm>
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/data/packs/data_set_state.h"
-#include "core/data/packs/data_set_windows.h"
 #include "core/data/packs/pack.h"
-#include "core/data/packs/row_selection.h"
+#include "core/data/packs/split.h"
 
 namespace xrun {
 
 namespace {
 
-// Whether a stretch of a document gives a loss: what does not would be seen by nothing.
+constexpr int64_t kCanonicalRows = 256;  // bounds the rows whose lengths are read for one pack
+
+// True if a piece of a document gives a loss; any other piece is left out.
 bool has_target(const TokenStream& tokens, float weight) {
   return weight > 0 &&
          std::find(tokens.trained.begin() + 1, tokens.trained.end(), 1) != tokens.trained.end();
@@ -24,7 +25,7 @@ bool has_target(const TokenStream& tokens, float weight) {
 void DataSet::fail_too_long(int64_t row, int64_t tokens, int64_t max_tokens) const {
   std::string sides;
   if (kind() == RowKind::kPreference) {
-    const State::Place at = state_->place(row);
+    const State::SourceRow at = state_->find(row);
     sides = fmt::format(" ({} chosen, {} rejected)",
                         count_text(at.source.cache->length(at.row, kChosen)),
                         count_text(at.source.cache->length(at.row, kRejected)));
@@ -32,7 +33,7 @@ void DataSet::fail_too_long(int64_t row, int64_t tokens, int64_t max_tokens) con
   throw Error(fmt::format(
       "{}: the {} has {} tokens{}, batch.max_tokens is {}; raise batch.max_tokens, or lower "
       "max_length with over_length = \"drop\" or \"cut\"",
-      place(row), unit_name(), count_text(tokens), sides, count_text(max_tokens)));
+      location(row), unit_name(), count_text(tokens), sides, count_text(max_tokens)));
 }
 
 void DataSet::check_fits(int64_t max_tokens) const {
@@ -43,7 +44,7 @@ void DataSet::check_fits(int64_t max_tokens) const {
   for (size_t s = 0; s < state_->sources.size(); ++s) {
     const State::Source& source = state_->sources[s];
     if (source.cache->longest().value <= max_tokens) continue;
-    const RowSelection::Part& part = selection_->parts[s];
+    const RowSelection::SourceRange& part = selection_->parts[s];
     for (int64_t i = 0; i < part.size(); ++i) {
       const int64_t tokens = source.cache->tokens(part.at(i));
       if (tokens > max_tokens) fail_too_long(source.first_row + part.at(i), tokens, max_tokens);
@@ -58,8 +59,8 @@ int64_t DataSet::unit_tokens(int64_t unit) const {
   return sum;
 }
 
-void DataSet::append_unit(PackedBatch& batch, int64_t unit, int64_t place) const {
-  const State::Place at = state_->place(unit);
+void DataSet::append_unit(PackedBatch& batch, int64_t unit, int64_t index) const {
+  const State::SourceRow at = state_->find(unit);
   const bool is_pair = kind() == RowKind::kPreference;
   const int64_t streams = static_cast<int64_t>(at.source.cache->stream_count());
   TokenStream tokens;
@@ -67,9 +68,9 @@ void DataSet::append_unit(PackedBatch& batch, int64_t unit, int64_t place) const
     at.source.cache->read(at.row, static_cast<size_t>(s), tokens);
     PackedBatch::Segment segment;
     segment.row_id = unit;
-    segment.pair_id = is_pair ? place : -1;
-    segment.group_id = place;
-    segment.sample_id = streams * place + s;
+    segment.pair_id = is_pair ? index : -1;
+    segment.group_id = index;
+    segment.sample_id = streams * index + s;
     segment.source = static_cast<int32_t>(at.index);
     segment.side = static_cast<int8_t>(is_pair ? (s == 0 ? 1 : -1) : 0);
     segment.weight = at.source.cache->weight(at.row);
@@ -77,8 +78,8 @@ void DataSet::append_unit(PackedBatch& batch, int64_t unit, int64_t place) const
   }
 }
 
-// A window has at most as many pieces as tokens, so sample ids are unique and rise with the place.
-void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t place) const {
+// A window has at most as many pieces as tokens, so sample ids are unique and rise with the unit.
+void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t index) const {
   const size_t s = windows_->source_of(unit);
   const State::Source& source = state_->sources[s];
   TokenStream tokens;
@@ -88,8 +89,8 @@ void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t place) con
     if (!has_target(tokens, source.cache->weight(piece.row))) continue;
     PackedBatch::Segment segment;
     segment.row_id = source.first_row + piece.row;
-    segment.group_id = place;
-    segment.sample_id = place * windows_->length + number++;
+    segment.group_id = index;
+    segment.sample_id = index * windows_->length + number++;
     segment.source = static_cast<int32_t>(s);
     segment.weight = source.cache->weight(piece.row);
     batch.append(segment, tokens.ids, tokens.trained, tokens.weights);
@@ -106,15 +107,37 @@ std::vector<PackedBatch> DataSet::pack(const std::vector<int64_t>& units,
   std::vector<PackedBatch> batches;
   for (const std::vector<int64_t>& pack : best_fit_decreasing(sizes, max_tokens)) {
     PackedBatch batch;
-    for (const int64_t place : pack) {
-      const int64_t unit = units[static_cast<size_t>(place)];
-      windows_ ? append_window(batch, unit, place) : append_unit(batch, unit, place);
+    for (const int64_t index : pack) {
+      const int64_t unit = units[static_cast<size_t>(index)];
+      windows_ ? append_window(batch, unit, index) : append_unit(batch, unit, index);
     }
     if (batch.segment_count() == 0) continue;  // windows without a target
     batch.validate(state_->vocab_limit);
     batches.push_back(std::move(batch));
   }
   return batches;
+}
+
+PackedBatch DataSet::canonical_pack(int64_t row, int64_t capacity) const {
+  const State::SourceRow at = state_->find(row);
+  const RowCache& cache = *at.source.cache;
+  int64_t begin = at.row / kCanonicalRows * kCanonicalRows;
+  const int64_t end = std::min(begin + kCanonicalRows, cache.size());
+  int64_t held = 0;
+  int64_t next = begin;
+  for (; next < end; ++next) {
+    const int64_t tokens = cache.tokens(next);
+    if (next > begin && held + tokens > capacity) {
+      if (next > at.row) break;
+      begin = next;
+      held = 0;
+    }
+    held += tokens;
+  }
+  PackedBatch batch;
+  for (int64_t r = begin; r < next; ++r) append_unit(batch, at.source.first_row + r, r - begin);
+  batch.validate(state_->vocab_limit);
+  return batch;
 }
 
 }  // namespace xrun

@@ -1,59 +1,73 @@
 #pragma once
-// The state of a DataSet: open sources, and where a row id lies in them.
+// The state of a DataSet: its open sources and windows, and where ids lie in them.
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/data/packs/data_set.h"
 #include "core/data/cache/row_cache.h"
+#include "core/data/packs/data_set.h"
+#include "core/data/packs/text_windows.h"
+#include "core/data/rows/row_encoder.h"
 
 namespace xrun {
 
 // Row ids count through the sources in order: row r of source s is first_row[s] + r.
 struct DataSet::State {
-  // What the rows of a source were encoded with.
-  struct RowEncoding {
-    RowSettings settings = {};
-    std::shared_ptr<const RowTransformSource> transform = nullptr;
-    std::shared_ptr<const ChatTemplate> chat_template = nullptr;
-  };
-  static RowEncoding row_encoding(const DataOptions& options, size_t source,
-                                  const std::shared_ptr<const ChatTemplate>& chat_template);
   struct Source {
     std::shared_ptr<const RowCache> cache;
     int64_t first_row = 0;
     double weight = 1;
-    RowEncoding encoding = {};
-    std::vector<int32_t> kept;  // for each column of the set the cache's, or -1
+    RowEncoding encoding = {};   // without a tokenizer
+    std::vector<int32_t> extra;  // for each column of the set the cache's, or -1
   };
   RowKind kind = RowKind::kPreference;
   std::vector<Source> sources;
   int64_t rows = 0;
   Ledger ledger;
   std::string fingerprint;
-  std::vector<Kept> kept;
+  std::vector<ExtraColumn> extra;
   MixtureStop stop = MixtureStop::kAll;
   std::vector<MixtureStage> stages;
   int64_t vocab_limit = 0;  // token ids are below
 
-  struct Place {
+  struct SourceRow {
     const Source& source;
     size_t index;
     int64_t row;
   };
-  Place place(int64_t row) const {
+  SourceRow find(int64_t row) const {
     XRUN_CHECK(row >= 0 && row < rows, "row {} is out of range, the set has {}", row, rows);
     size_t s = sources.size() - 1;
     while (sources[s].first_row > row) --s;
     return {sources[s], s, row - sources[s].first_row};
   }
 
-  // Brings the kept columns of all sources together. Throws Error if one holds numbers in one
-  // source and strings, or nothing, in another.
-  void merge_kept();
-  size_t kept_index(const std::string& name) const;
+  // Merges the extra columns of all sources. Throws Error if one holds numbers in one source and
+  // strings, or nothing, in another.
+  void merge_extra();
+  size_t extra_index(const std::string& name) const;
+};
+
+// Window ids count through the sources as row ids do: window w of source s is first[s] + w.
+struct DataSet::Windows {
+  int64_t length = 0;
+  std::vector<TextWindows> sources;
+  std::vector<int64_t> first = {0};  // window of each source; their number at the end
+
+  size_t source_of(int64_t window) const {
+    XRUN_CHECK(window >= 0 && window < first.back(), "window {} is out of range, the set has {}",
+               window, first.back());
+    const auto next = std::upper_bound(first.begin(), first.end(), window);
+    return static_cast<size_t>(next - first.begin()) - 1;
+  }
+  std::vector<TextWindows::Piece> pieces(int64_t window) const {
+    const size_t s = source_of(window);
+    return sources[s].pieces(window - first[s]);
+  }
 };
 
 }  // namespace xrun

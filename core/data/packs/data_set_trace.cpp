@@ -1,5 +1,5 @@
-// Rows are found by file and line and known by their ids: of an array of rows several may begin on
-// one line.
+// Rows are found by file and line and recognised by their token ids: in an array of rows several
+// may begin on one line.
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,6 @@
 #include "core/base/interrupt.h"
 #include "core/data/packs/data_set_state.h"
 #include "core/data/rows/row_encoder.h"
-#include "core/data/rows/row_parse.h"
 #include "core/data/rows/row_splitter.h"
 
 namespace xrun {
@@ -17,7 +16,7 @@ namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{256} << 20;  // read of one file
 
-// One row of the cache that is looked for.
+// A row of the cache to be found.
 struct Wanted {
   RowTrace* trace;
   std::vector<TokenStream> cached;
@@ -37,7 +36,7 @@ bool is_of(const RowTrace& trace, const std::vector<TokenStream>& cached) {
   return true;
 }
 
-// Gives a row of the file to the first one that is looked for on its line and has its ids.
+// Gives a row of the file to the first wanted row on its line with its ids.
 void take_row(const RowTrace& trace, int64_t line, WantedByLine& wanted) {
   const auto [begin, end] = wanted.equal_range(line);
   for (auto one = begin; one != end; ++one) {
@@ -51,36 +50,22 @@ void take_row(const RowTrace& trace, int64_t line, WantedByLine& wanted) {
 
 }  // namespace
 
-DataSet::State::RowEncoding DataSet::State::row_encoding(
-    const DataOptions& options, size_t source,
-    const std::shared_ptr<const ChatTemplate>& chat_template) {
-  const DataSource& from = options.sources[source];
-  RowEncoding encoding{options.settings, from.transform,
-                       from.chat_template ? from.chat_template : chat_template};
-  encoding.settings.fields = from.fields;
-  encoding.settings.keep = from.keep;
-  return encoding;
-}
-
-// Encodes single rows of one source once more.
+// Encodes single rows of one source again.
 class DataSet::RowReader {
  public:
-  RowReader(RowKind kind, const State::RowEncoding& encoding, const Tokenizer& tokenizer)
-      : parts_{encoding.settings, tokenizer, encoding.chat_template, &trace_},
-        transform_(encoding.transform ? encoding.transform->make() : nullptr) {
-    parts_.settings.max_length = 0;  // what a cut took off is to be seen
-    parts_.settings.lost_calls = true;
-    encoder_ = make_row_encoder(kind, parts_);
+  RowReader(RowEncoding encoding, const Tokenizer& tokenizer) {
+    encoding.tokenizer = &tokenizer;
+    encoding.trace = &trace_;
+    encoding.settings.max_length = 0;  // a cut must not hide what it removed
+    encoding.settings.lost_calls = true;
+    encoder_ = make_row_encoder(encoding);
   }
 
-  RowTrace read(const RawRow& row, const std::string& place) {
+  RowTrace read(const RawRow& row, const std::string& location) {
     trace_ = RowTrace();
     try {
-      int64_t repairs = 0;
-      Json value = parse_row(row, place, repairs);
-      if (transform_ && !transform_->apply(value, place)) return {{}, "the filter leaves it out"};
       EncodedRow out;
-      encoder_->encode(value, place, out);
+      encoder_->encode(row, location, out);
     } catch (const Interrupted&) {
       throw;
     } catch (const Error& error) {
@@ -101,7 +86,7 @@ class DataSet::RowReader {
       }
       if (block.behind.offset <= kMostBytes) continue;
       for (auto& [line, one] : wanted) {
-        one.trace->failure = "it lies more than 256 MB into its file, which is not read so far";
+        one.trace->failure = "it lies more than 256 MB into its file, and only so much is read";
       }
       return;
     }
@@ -109,8 +94,6 @@ class DataSet::RowReader {
 
  private:
   RowTrace trace_;
-  EncoderParts parts_;
-  std::unique_ptr<RowTransform> transform_;
   std::unique_ptr<RowEncoder> encoder_;
 };
 
@@ -120,7 +103,7 @@ std::vector<RowTrace> DataSet::trace(const std::vector<int64_t>& rows,
   if (!uses_template(kind())) return traces;
   std::map<std::pair<size_t, int32_t>, WantedByLine> files;
   for (size_t i = 0; i < rows.size(); ++i) {
-    const State::Place at = state_->place(rows[i]);
+    const State::SourceRow at = state_->find(rows[i]);
     Wanted wanted{&traces[i], {}};
     for (size_t s = 0; s < at.source.cache->stream_count(); ++s) {
       wanted.cached.push_back(stream(rows[i], s));
@@ -129,12 +112,12 @@ std::vector<RowTrace> DataSet::trace(const std::vector<int64_t>& rows,
     traces[i].failure = "it has changed since it was cached";
     files[{at.index, line.file}].emplace(line.line, std::move(wanted));
   }
-  for (auto& [place, wanted] : files) {
-    const State::Source& source = state_->sources[place.first];
+  for (auto& [file, wanted] : files) {
+    const State::Source& source = state_->sources[file.first];
     const std::vector<std::string>& names = source.cache->ledger().files;
     try {
-      RowReader reader(kind(), source.encoding, tokenizer);
-      reader.read_file(names.at(static_cast<size_t>(place.second)), place.second, wanted);
+      RowReader reader(source.encoding, tokenizer);
+      reader.read_file(names.at(static_cast<size_t>(file.second)), file.second, wanted);
     } catch (const Interrupted&) {
       throw;
     } catch (const std::exception& error) {
@@ -145,7 +128,7 @@ std::vector<RowTrace> DataSet::trace(const std::vector<int64_t>& rows,
 }
 
 int64_t DataSet::cut_tokens(int64_t row) const {
-  const State::Place at = state_->place(row);
+  const State::SourceRow at = state_->find(row);
   const SourceLine line = at.source.cache->at(at.row);
   const std::vector<CutRow>& cuts = at.source.cache->ledger().cut_at;
   const auto cut =

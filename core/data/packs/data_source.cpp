@@ -1,5 +1,5 @@
-// The key is made before any row is read: what may change a byte of the cache stands in it. The
-// laws of templates are tried before a cache is built, and never again.
+// The key is computed before any row is read and contains everything that may change a byte of the
+// cache. The laws of templates are checked before a cache is built, and only then.
 
 #include "core/data/packs/data_source.h"
 
@@ -11,22 +11,22 @@
 #include "core/data/cache/cache_build.h"
 #include "core/data/cache/cache_manifest.h"
 #include "core/data/cache/data_files.h"
-#include "core/data/rows/ledger_check.h"
-#include "core/data/rows/row_form_hint.h"
+#include "core/data/rows/ledger.h"
+#include "core/data/rows/row_encoder.h"
 #include "core/data/rows/row_parse.h"
 #include "core/data/rows/row_splitter.h"
-#include "core/data/rows/source_rows.h"
 #include "core/text/chat/template_laws.h"
 
 namespace xrun {
 
 namespace {
 
-// Raised when the same input gives other bytes: of one kind, when its encoder changes.
-constexpr int64_t kRowVersion = 10;
-constexpr size_t kLawRows = 64;           // rows on which the laws are tried
-constexpr int64_t kLawLines = 1000;       // lines of each file in which they are looked for
-constexpr size_t kLawRowBytes = 1 << 20;  // of one of them; longer rows stand for no others
+// Raised when the same input gives other bytes, for example when an encoder changes. 11: a row
+// above the limits of reading and rendering ends the build under over_length = "raise".
+constexpr int64_t kRowVersion = 11;
+constexpr size_t kLawRows = 64;           // rows on which the laws are checked
+constexpr int64_t kLawLines = 1000;       // lines of each file from which they are taken
+constexpr size_t kLawRowBytes = 1 << 20;  // longer rows are skipped: they are not typical
 
 std::string source_name(const DataSource& source) {
   return source.name.empty() ? source.path : source.name;
@@ -48,9 +48,9 @@ void add_template(Json& key, const DataOptions& options, const ChatTemplate& cha
 }
 
 // The document whose hash names the source's cache: every byte and setting that decides a token, a
-// mask or the order of rows.
+// mask or the order of rows. "segment_bytes" is the name that shards had.
 Json key_of_files(const DataOptions& options, const DataSource& source,
-                  const std::vector<DataFile>& files, const EncoderParts& parts) {
+                  const std::vector<DataFile>& files, const RowEncoding& encoding) {
   Json key = Json::object();
   key.set("row_type", row_kind_name(options.kind));
   key.set("row_version", kRowVersion);
@@ -63,32 +63,31 @@ Json key_of_files(const DataOptions& options, const DataSource& source,
   Json keep = Json::array();
   for (const std::string& name : source.keep) keep.push_back(name);
   key.set("keep", std::move(keep));
-  key.set("tokenizer", parts.tokenizer.digest());
-  if (uses_template(options.kind)) add_template(key, options, *parts.chat_template);
-  if (options.kind == RowKind::kText) key.set("end_of_text", parts.settings.end_of_text);
-  key.set("train_on", train_on_name(parts.settings.train_on));
-  key.set("max_length", parts.settings.max_length);
-  key.set("over_length", over_length_name(parts.settings.over_length));
+  key.set("tokenizer", encoding.tokenizer->digest());
+  if (uses_template(options.kind)) add_template(key, options, *encoding.chat_template);
+  if (options.kind == RowKind::kText) key.set("end_of_text", encoding.settings.end_of_text);
+  key.set("train_on", train_on_name(encoding.settings.train_on));
+  key.set("max_length", encoding.settings.max_length);
+  key.set("over_length", over_length_name(encoding.settings.over_length));
   if (source.transform) key.set("transform", source.transform->source());
-  key.set("segment_bytes", options.segment_bytes);
+  key.set("segment_bytes", options.shard_bytes);
   return key;
 }
 
-// Adds what can be read of a block; bad rows are the ledger's affair.
-void sample_block(const RowEncoder& encoder, RowTransform* transform, const std::string& file,
-                  RowForm form, const RowBlock& block, std::vector<LawSample>& samples) {
+// Adds the rows of a block that can be read; the ledger counts the others.
+void sample_block(RowEncoder& encoder, const std::string& file, RowForm form, const RowBlock& block,
+                  std::vector<LawSample>& samples) {
   for (size_t r = 0; r < block.rows.size() && samples.size() < kLawRows; ++r) {
-    const RowBlock::Row& place_in_file = block.rows[r];
-    if (place_in_file.line > kLawLines) return;
+    const RowBlock::Row& row = block.rows[r];
+    if (row.line > kLawLines) return;
     if (block.text(r).size() > kLawRowBytes) continue;
-    const std::string place = fmt::format("{}:{}", file, place_in_file.line);
+    const std::string location = fmt::format("{}:{}", file, row.line);
     int64_t repairs = 0;
     try {
-      Json value = parse_row({block.text(r), form, {0, place_in_file.line}, place_in_file.column},
-                             place, repairs);
-      if (transform != nullptr && !transform->apply(value, place)) continue;
+      const Json value =
+          encoder.read({block.text(r), form, {0, row.line}, row.column}, location, repairs);
       samples.push_back(encoder.law_sample(value));
-      samples.back().where = place;
+      samples.back().where = location;
     } catch (const RowRefusal&) {
       continue;
     }
@@ -96,32 +95,31 @@ void sample_block(const RowEncoder& encoder, RowTransform* transform, const std:
 }
 
 // The first rows that can be read.
-std::vector<LawSample> sample_rows(const RowEncoder& encoder, RowTransform* transform,
-                                   const std::vector<DataFile>& files) {
+std::vector<LawSample> sample_rows(RowEncoder& encoder, const std::vector<DataFile>& files) {
   std::vector<LawSample> samples;
   for (const DataFile& file : files) {
-    if (samples.size() == kLawRows) break;  // a file's head is read, and decompressed, when opened
+    if (samples.size() == kLawRows) break;  // opening a file reads and decompresses its beginning
     const auto splitter = RowSplitter::open(file.name, file.name);
     RowBlock block;
     while (samples.size() < kLawRows && block.behind.lines < kLawLines && splitter->next(block)) {
-      sample_block(encoder, transform, file.name, splitter->form(), block, samples);
+      sample_block(encoder, file.name, splitter->form(), block, samples);
     }
   }
   return samples;
 }
 
-void check_template(const DataOptions& options, const EncoderParts& parts, RowTransform* transform,
+void check_template(const DataOptions& options, const RowEncoding& encoding,
                     const std::vector<DataFile>& files) {
-  const ChatTemplate& chat_template = *parts.chat_template;
-  XRUN_CHECK(chat_template.marks_generation() || parts.settings.train_on == TrainOn::kAll,
+  const ChatTemplate& chat_template = *encoding.chat_template;
+  XRUN_CHECK(chat_template.marks_generation() || encoding.settings.train_on == TrainOn::kAll,
              "the chat template \"{}\" has no {{% generation %}} marks, so no token of an answer "
              "would be trained; name a template that has them, say template = \"chatml\"",
              chat_template.name());
-  const std::unique_ptr<RowEncoder> encoder = make_row_encoder(options.kind, parts);
-  const std::vector<LawSample> samples = sample_rows(*encoder, transform, files);
+  const std::unique_ptr<RowEncoder> encoder = make_row_encoder(encoding);
+  const std::vector<LawSample> samples = sample_rows(*encoder, files);
   std::string text;
   for (const LawBreach& breach :
-       check_laws(parts.tokenizer, chat_template, samples, options.disabled_laws)) {
+       check_laws(*encoding.tokenizer, chat_template, samples, options.disabled_laws)) {
     text += fmt::format("{}: the chat template \"{}\" breaks the law \"{}\" in {} of {} rows: {}\n",
                         breach.where, chat_template.name(), breach.law, breach.samples,
                         samples.size(), breach.message);
@@ -137,7 +135,7 @@ void check_vocabulary(const RowCache& cache, int64_t vocab_limit) {
   throw Error(fmt::format(
       "{}: has the token id {}, the model's vocabulary has {} ids; the tokenizer belongs to "
       "another model",
-      cache.ledger().place(cache.at(largest.row)), largest.value, vocab_limit));
+      cache.ledger().location(cache.at(largest.row)), largest.value, vocab_limit));
 }
 
 CacheSource cache_source(const DataOptions& options, const DataSource& source,
@@ -145,7 +143,7 @@ CacheSource cache_source(const DataOptions& options, const DataSource& source,
   CacheSource build;
   build.name = source_name(source);
   build.notice = options.notice;
-  build.segment_bytes = options.segment_bytes;
+  build.shard_bytes = options.shard_bytes;
   build.workers = options.workers;
   build.strict = options.strict;
   build.digests = FileDigests(root / kFileDigestsFolder);
@@ -166,35 +164,45 @@ CacheSource cache_source(const DataOptions& options, const DataSource& source,
 
 }  // namespace
 
+RowEncoding row_encoding(const DataOptions& options, size_t index,
+                         const std::shared_ptr<const ChatTemplate>& chat_template) {
+  const DataSource& from = options.sources.at(index);
+  RowEncoding encoding;
+  encoding.kind = options.kind;
+  encoding.settings = options.settings;
+  encoding.settings.fields = from.fields;
+  encoding.settings.keep = from.keep;
+  encoding.chat_template = from.chat_template ? from.chat_template : chat_template;
+  encoding.transform = from.transform;
+  return encoding;
+}
+
 std::shared_ptr<const RowCache> open_data_source(
     const DataOptions& options, size_t index, const Tokenizer& tokenizer,
     const std::shared_ptr<const ChatTemplate>& chat_template) {
   const DataSource& source = options.sources.at(index);
-  EncoderParts parts{options.settings, tokenizer,
-                     source.chat_template ? source.chat_template : chat_template};
-  parts.settings.fields = source.fields;
-  parts.settings.keep = source.keep;
-  parts.settings.lost_calls = std::find(options.disabled_laws.begin(), options.disabled_laws.end(),
-                                        kToolCallsLaw) != options.disabled_laws.end();
-  make_row_encoder(options.kind, parts);  // what it refuses is said before any file is read
+  RowEncoding encoding = row_encoding(options, index, chat_template);
+  encoding.tokenizer = &tokenizer;
+  encoding.settings.lost_calls =
+      std::find(options.disabled_laws.begin(), options.disabled_laws.end(), kToolCallsLaw) !=
+      options.disabled_laws.end();
+  RowEncoding settings_alone = encoding;
+  settings_alone.transform = nullptr;
+  make_row_encoder(settings_alone);  // refuses wrong settings before any file is read
   require_law_names(options.disabled_laws);
   const std::filesystem::path store =
       options.cache_root.empty() ? cache_root() : options.cache_root;
   const std::filesystem::path root = store / "data";
   CacheSource build = cache_source(options, source, store);
-  build.key_document = key_of_files(options, source, build.files, parts);
+  build.key_document = key_of_files(options, source, build.files, encoding);
   if (!is_cached(root, build)) {
     tokenizer.finish_loading();
-    const std::unique_ptr<RowTransform> transform =
-        source.transform ? source.transform->make() : nullptr;
     const bool trains = options.kind != RowKind::kPrompts;
-    if (uses_template(options.kind) && trains) {
-      check_template(options, parts, transform.get(), build.files);
-    }
+    if (uses_template(options.kind) && trains) check_template(options, encoding, build.files);
   }
-  const SourceRows rows(options.kind, parts, source.transform);
-  std::shared_ptr<const RowCache> cache =
-      RowCache::open(ensure_cache(root, build, rows), options.kind);
+  build.schema = row_schema(encoding);
+  build.make_encoder = [&encoding] { return make_row_encoder(encoding); };
+  std::shared_ptr<const RowCache> cache = RowCache::open(ensure_cache(root, build), options.kind);
   const SourceLedger& ledger = cache->ledger();
   const bool unread = ledger.rows > 0 && ledger.kept == 0;
   if (options.strict) check_strict(ledger, false);

@@ -1,9 +1,8 @@
-// Row i lies in stage g, there in block b at place p. Within a block the order is a bijection of
+// Row i lies in stage g, there in block b at position p. Within a block the order is a bijection of
 // its slots; slots [begin[d], begin[d + 1]) belong to source d. Without shuffle the j-th of n slots
-// of a source comes where (j + 1/2) / n says. The order decides the source alone:
-// the j-th place that has it in block b is draw base[d] + b * count_d + j, so that a source's draws
-// come one after the other, and a small source begins anew only when all its rows have come. The
-// last stage has no end and no shorter block.
+// of a source is placed at (j + 1/2) / n. The order decides only the source: its j-th position in
+// block b is draw base[d] + b * count_d + j, so that a source's draws are consecutive and a small
+// source starts again only after all its rows. The last stage has no end and no shorter block.
 
 #include "core/data/packs/mixture.h"
 
@@ -45,8 +44,8 @@ int64_t count_of(const std::vector<int64_t>& begin, size_t source) {
   return begin[source + 1] - begin[source];
 }
 
-// The source at each place of a block, every source's rows at equal distances; ties go to the lower
-// index.
+// The source at each position of a block, the rows of each source evenly spaced; ties go to the
+// lower index.
 std::vector<int32_t> interleaved(const std::vector<int64_t>& begin) {
   struct Slot {
     int64_t halves;  // 2j + 1, of 2n
@@ -72,8 +71,8 @@ std::vector<int32_t> shuffled(const std::vector<int64_t>& begin, uint64_t seed, 
   const Shuffle order(static_cast<uint64_t>(begin.back()), seed, static_cast<uint64_t>(number),
                       kShuffleOfBlocks);
   std::vector<int32_t> sources;
-  for (int64_t place = 0; place < begin.back(); ++place) {
-    const auto slot = static_cast<int64_t>(order(static_cast<uint64_t>(place)));
+  for (int64_t i = 0; i < begin.back(); ++i) {
+    const auto slot = static_cast<int64_t>(order(static_cast<uint64_t>(i)));
     const auto next = std::upper_bound(begin.begin(), begin.end(), slot);
     sources.push_back(static_cast<int32_t>(next - begin.begin()) - 1);
   }
@@ -174,19 +173,19 @@ Mixture::Block Mixture::block_of(const Grid& grid, int64_t block) const {
   return {grid.first_block + block, block < grid.whole ? &grid.begin : &grid.rest_begin};
 }
 
-std::shared_ptr<const Mixture::Places> Mixture::places_of(const Block& block) const {
-  std::shared_ptr<const Places> last = std::atomic_load(&last_);
+std::shared_ptr<const Mixture::BlockDraws> Mixture::draws_in(const Block& block) const {
+  std::shared_ptr<const BlockDraws> last = std::atomic_load(&last_);
   if (last && last->number == block.number) return last;
-  auto places = std::make_shared<Places>();
-  places->number = block.number;
+  auto known = std::make_shared<BlockDraws>();
+  known->number = block.number;
   const std::vector<int64_t>& begin = *block.begin;
   std::vector<int64_t> drawn(begin.size() - 1, 0);
   for (const int32_t source :
        shuffle_ ? shuffled(begin, seed_, block.number) : interleaved(begin)) {
-    places->draws.push_back({source, drawn[static_cast<size_t>(source)]++});
+    known->draws.push_back({source, drawn[static_cast<size_t>(source)]++});
   }
-  std::atomic_store(&last_, std::shared_ptr<const Places>(places));
-  return places;
+  std::atomic_store(&last_, std::shared_ptr<const BlockDraws>(known));
+  return known;
 }
 
 Mixture::Draw Mixture::operator()(int64_t index) const {
@@ -194,8 +193,8 @@ Mixture::Draw Mixture::operator()(int64_t index) const {
                                       [](int64_t i, const Grid& grid) { return i < grid.start; });
   const Grid& grid = *(later - 1);
   const int64_t number = (index - grid.start) / block_;
-  const auto places = places_of(block_of(grid, number));
-  Draw draw = places->draws[static_cast<size_t>((index - grid.start) % block_)];
+  const auto known = draws_in(block_of(grid, number));
+  Draw draw = known->draws[static_cast<size_t>((index - grid.start) % block_)];
   const size_t source = static_cast<size_t>(draw.source);
   draw.draw += grid.base[source] + number * count_of(grid.begin, source);
   return draw;
@@ -221,11 +220,11 @@ std::optional<int64_t> Mixture::length_for(int32_t source, int64_t draws) const 
   if (count > 0) number = std::min(number, (here - 1) / count);
   const Block block = block_of(grid, number);
   const int64_t wanted = here - number * count;
-  const auto places = places_of(block);
-  for (size_t place = 0; place < places->draws.size(); ++place) {
-    const Draw& draw = places->draws[place];
+  const auto known = draws_in(block);
+  for (size_t slot = 0; slot < known->draws.size(); ++slot) {
+    const Draw& draw = known->draws[slot];
     if (draw.source == source && draw.draw == wanted - 1) {
-      return grid.start + number * block_ + static_cast<int64_t>(place) + 1;
+      return grid.start + number * block_ + static_cast<int64_t>(slot) + 1;
     }
   }
   throw Error("a mixture's block is shorter than its counts");

@@ -1,11 +1,12 @@
-// Sizes are sorted by counting. Open packs stand under the room they have left: a bit a room that
-// some pack has, with summaries of 64 bits each above it, finds the smallest room that is enough;
-// under each room lies a heap of its packs by number, linked through the packs themselves.
+// Items are sorted by counting. Open packs are indexed by their remaining room: a tree of bits, one
+// per room that some pack has, finds the smallest sufficient room, and each room has a heap of its
+// packs by number, linked through the packs themselves.
 
 #include "core/data/packs/pack.h"
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -60,7 +61,7 @@ class BitTree {
   std::vector<std::vector<uint64_t>> levels_;  // bit v / 64^k of level k: one in its range
 };
 
-// Open packs by the room they have left, where rooms are few: O(capacity) memory.
+// Open packs by remaining room, for few possible rooms: O(capacity) memory.
 class RoomTable {
  public:
   RoomTable(int64_t capacity, size_t packs)
@@ -69,8 +70,8 @@ class RoomTable {
         sibling_(packs, -1),
         rooms_(static_cast<size_t>(capacity) + 1) {}
 
-  // Takes the pack with the least room >= size out, the lowest number first; (-1, 0): there is
-  // none.
+  // Removes and returns the pack with the least room >= size, the lowest number first; (-1, 0)
+  // without one.
   std::pair<int64_t, int64_t> take(int64_t size) {
     const int64_t room = rooms_.next(static_cast<size_t>(size));
     if (room < 0) return {-1, 0};
@@ -120,7 +121,7 @@ class RoomTable {
   BitTree rooms_;
 };
 
-// The same where the capacity is large against the number of items: O(packs) memory.
+// The same for a capacity that is large against the number of items: O(packs) memory.
 class RoomSet {
  public:
   std::pair<int64_t, int64_t> take(int64_t size) {
@@ -146,11 +147,11 @@ std::vector<int32_t> by_falling_size(std::span<const int64_t> sizes, int64_t lar
     });
     return order;
   }
-  std::vector<int32_t> place(static_cast<size_t>(largest) + 2, 0);
-  for (const int64_t size : sizes) ++place[static_cast<size_t>(largest - size) + 1];
-  std::partial_sum(place.begin(), place.end(), place.begin());
+  std::vector<int32_t> index(static_cast<size_t>(largest) + 2, 0);
+  for (const int64_t size : sizes) ++index[static_cast<size_t>(largest - size) + 1];
+  std::partial_sum(index.begin(), index.end(), index.begin());
   for (size_t i = 0; i < sizes.size(); ++i) {
-    order[static_cast<size_t>(place[static_cast<size_t>(largest - sizes[i])]++)] =
+    order[static_cast<size_t>(index[static_cast<size_t>(largest - sizes[i])]++)] =
         static_cast<int32_t>(i);
   }
   return order;
@@ -192,6 +193,16 @@ std::vector<std::vector<int64_t>> list_packs(std::span<const int32_t> pack_of, s
   return lists;
 }
 
+int64_t add_up_to_limit(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+}
+
+int64_t square_up_to_limit(int64_t a) {
+  int64_t square = 0;
+  return __builtin_mul_overflow(a, a, &square) ? std::numeric_limits<int64_t>::max() : square;
+}
+
 }  // namespace
 
 std::vector<std::vector<int64_t>> best_fit_decreasing(std::span<const int64_t> sizes,
@@ -211,6 +222,48 @@ std::vector<std::vector<int64_t>> best_fit_decreasing(std::span<const int64_t> s
       few_rooms ? place_items(sizes, order, capacity, RoomTable(capacity, sizes.size()), pack_of)
                 : place_items(sizes, order, capacity, RoomSet(), pack_of);
   return list_packs(pack_of, packs);
+}
+
+int64_t pack_cost(PackCost by, std::span<const int64_t> segment_lengths) {
+  int64_t cost = 0;
+  for (const int64_t length : segment_lengths) {
+    XRUN_CHECK(length >= 0, "the cost of a pack: a segment has {} tokens", length);
+    cost = add_up_to_limit(cost, by == PackCost::kTokens ? length : square_up_to_limit(length));
+  }
+  return cost;
+}
+
+// Longest processing time first (Graham 1969), with a limit on the packs of a rank.
+std::vector<std::vector<int64_t>> share_out(std::span<const int64_t> costs, int64_t ranks) {
+  XRUN_CHECK(ranks >= 1, "sharing packs out: {} ranks, wanted at least 1", ranks);
+  std::vector<size_t> order(costs.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return costs[a] > costs[b]; });
+  const int64_t each = std::ssize(costs) / ranks;
+  int64_t one_more = std::ssize(costs) % ranks;  // ranks that may still exceed `each`
+  std::vector<std::vector<int64_t>> shares(static_cast<size_t>(ranks));
+  std::set<std::pair<int64_t, int64_t>> open;     // (cost so far, rank) below `each`
+  std::set<std::pair<int64_t, int64_t>> reached;  // the same with `each` packs
+  for (int64_t rank = 0; rank < ranks; ++rank) (each > 0 ? open : reached).emplace(0, rank);
+  for (const size_t pack : order) {
+    XRUN_CHECK(costs[pack] >= 0, "sharing packs out: pack {} costs {}, wanted at least 0", pack,
+               costs[pack]);
+    const bool exceed =
+        open.empty() || (one_more > 0 && !reached.empty() && *reached.begin() < *open.begin());
+    std::set<std::pair<int64_t, int64_t>>& from = exceed ? reached : open;
+    const auto [cost, rank] = *from.begin();
+    from.erase(from.begin());
+    std::vector<int64_t>& share = shares[static_cast<size_t>(rank)];
+    share.push_back(static_cast<int64_t>(pack));
+    if (exceed) {
+      --one_more;
+    } else {
+      (std::ssize(share) < each ? open : reached).emplace(add_up_to_limit(cost, costs[pack]), rank);
+    }
+  }
+  for (std::vector<int64_t>& share : shares) std::sort(share.begin(), share.end());
+  return shares;
 }
 
 }  // namespace xrun

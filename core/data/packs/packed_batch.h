@@ -1,5 +1,5 @@
 #pragma once
-// A packed micro-batch: whole segments laid end to end, and the table of loss rows to train on.
+// A packed micro-batch: whole segments laid end to end and the table of loss rows.
 
 #include <cstdint>
 #include <map>
@@ -9,8 +9,8 @@
 namespace xrun {
 
 // The trained predictions of a batch, [R] each, in the order of their slots. A row exists only
-// where token t+1 is real, of the same segment as token t, and trained; so the first token of a
-// segment is never a target and no row crosses a border.
+// where token t + 1 is trained and in the same segment as token t; so the first token of a segment
+// is never a target and no row crosses a segment's end.
 struct LossRows {
   std::vector<int32_t> hidden;   // slot t, whose hidden state predicts
   std::vector<int32_t> target;   // the token id at t + 1
@@ -20,7 +20,7 @@ struct LossRows {
   int64_t size() const { return static_cast<int64_t>(hidden.size()); }
 };
 
-// The tokens of one segment, and which of them are targets: flags of 0 or 1, the first always 0.
+// The tokens of one segment with flags of 0 or 1 for targets, the first always 0.
 struct SegmentTokens {
   std::vector<int32_t> ids;
   std::vector<uint8_t> trained;
@@ -33,10 +33,10 @@ struct PackedBatch {
   std::vector<int32_t> cu_seqlens = {0};  // [S + 1], strictly increasing, 0 first and T last
   std::vector<int32_t> position_ids;      // [T], 0 to n - 1 in each segment
   LossRows rows;                          // [R]
-  std::vector<int64_t> row_id;            // [S], the row of the data set, in every split alike
-  std::vector<int64_t> pair_id;           // [S], place of the pair in its step; -1 for no pair
-  std::vector<int64_t> group_id;          // [S], what shares a prompt; for pairs the pair_id
-  std::vector<int64_t> sample_id;         // [S], place of the segment in its step
+  std::vector<int64_t> row_id;            // [S], row of the data set, the same in every split
+  std::vector<int64_t> pair_id;           // [S], index of the pair in its step; -1 for no pair
+  std::vector<int64_t> group_id;          // [S], equal for a shared prompt; for pairs the pair_id
+  std::vector<int64_t> sample_id;         // [S], index of the segment in its step
   std::vector<int32_t> source;            // [S], index of the data source
   std::vector<int8_t> side;               // [S], +1 chosen, -1 rejected, 0 none
   std::vector<float> weight;              // [S], loss weight of the data row, >= 0
@@ -49,8 +49,8 @@ struct PackedBatch {
   int64_t pair_count() const;  // segments of side +1
 
   // Appends one segment: its tokens, its loss rows (trained[i] = 1: token i is a target; trained[0]
-  // is ignored) and its ids. Requires n >= 1 tokens and as many trained flags; token_weights scale
-  // the segment's weight, one a token, or are empty.
+  // is ignored) and its ids. Requires n >= 1 tokens and n trained flags; token_weights scale the
+  // segment's weight, one per token, or are empty.
   struct Segment {
     int64_t row_id = -1, pair_id = -1, group_id = -1, sample_id = -1;
     int32_t source = 0;
@@ -60,13 +60,13 @@ struct PackedBatch {
   void append(const Segment& segment, const std::vector<int32_t>& ids,
               const std::vector<uint8_t>& trained, const std::vector<float>& token_weights = {});
 
-  // Segment s as append took it, but for trained[0] and token weights.
+  // Returns segment s as it was appended, except trained[0] and token weights.
   SegmentTokens segment_tokens(int64_t s) const;
 
   // Throws Error that names field, index and value at the first broken invariant: lengths, borders,
-  // positions, ids in [0, vocab_size), loss rows inside their segments with the target that stands
-  // there, finite weights >= 0, every pair a chosen segment followed by its rejected one, and every
-  // chunk inside one segment.
+  // positions, ids in [0, vocab_size), loss rows inside their segments with the right target,
+  // finite weights >= 0, every pair a chosen segment followed by its rejected one, and every chunk
+  // inside one segment.
   void validate(int64_t vocab_size) const;
 };
 

@@ -99,7 +99,7 @@ void RowStream::find_length(const std::vector<int32_t>& live) {
   }
 }
 
-RowStream::Place RowStream::at(int64_t index) const {
+RowStream::DrawnRow RowStream::at(int64_t index) const {
   const Mixture::Draw draw = mixture_ ? (*mixture_)(index) : Mixture::Draw{only_, index};
   const int64_t rows = plan_.sources[static_cast<size_t>(draw.source)].rows;
   const EpochOrder order(plan_.order, rows, plan_.seed, static_cast<uint64_t>(draw.draw / rows),

@@ -1,6 +1,6 @@
-// Rows are sorted by a hash of their prompt, so a prompt's rows stand side by side: 16 bytes a row,
-// and no table of prompts. The prompts that are taken come early in that order, so a first try
-// sorts the rows of small hashes alone.
+// Rows are sorted by a hash of their prompt, so the rows of a prompt are adjacent: 16 bytes per row
+// and no table of prompts. The prompts to take come early in that order, so a first attempt sorts
+// only the rows with small hashes.
 
 #include "core/data/packs/split.h"
 
@@ -56,8 +56,9 @@ std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, dou
       static_cast<size_t>(held_out_count(static_cast<int64_t>(prompt_hash.size()), fraction));
   std::vector<uint8_t> held_out(prompt_hash.size(), 0);
   if (wanted == 0) return held_out;
-  const double part = 2 * fraction + 0.001;  // of the hashes, likely enough
-  for (const uint64_t limit : {part < 1 ? static_cast<uint64_t>(part * 0x1p64) : 0, ~uint64_t{0}}) {
+  const double share = 2 * fraction + 0.001;  // of the hashes; very likely enough
+  for (const uint64_t limit :
+       {share < 1 ? static_cast<uint64_t>(share * 0x1p64) : 0, ~uint64_t{0}}) {
     const std::vector<HashedRow> rows = sort_by_prompt(prompt_hash, limit);
     size_t held = 0, smallest = 0, fewest = prompt_hash.size();
     const auto hold_out = [&](size_t begin, size_t end) {
@@ -76,7 +77,7 @@ std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, dou
       return held < wanted;
     });
     if (held == wanted) break;
-    if (limit != ~uint64_t{0}) continue;  // what is held stays so in the longer order
+    if (limit != ~uint64_t{0}) continue;  // held rows stay held in the longer order
     XRUN_CHECK(fewest < prompt_hash.size(),
                "valid.by = \"prompt\": all {} rows share one prompt, so none can be held out; "
                "use by = \"row\" or valid.data",
@@ -84,6 +85,43 @@ std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, dou
     if (held == 0) hold_out(smallest, smallest + fewest);
   }
   return held_out;
+}
+
+int64_t RowSelection::size() const {
+  int64_t total = 0;
+  for (const SourceRange& part : parts) total += part.size();
+  return total;
+}
+
+std::pair<RowSelection, RowSelection> RowSelection::split_last(double fraction) const {
+  std::pair<RowSelection, RowSelection> sets;
+  for (const SourceRange& part : parts) {
+    const int64_t kept = part.size() - held_out_count(part.size(), fraction);
+    if (part.listed) {
+      const auto border = part.rows.begin() + kept;
+      sets.first.parts.push_back({0, 0, {part.rows.begin(), border}, true});
+      sets.second.parts.push_back({0, 0, {border, part.rows.end()}, true});
+    } else {
+      sets.first.parts.push_back({part.begin, part.begin + kept, {}, false});
+      sets.second.parts.push_back({part.begin + kept, part.end, {}, false});
+    }
+  }
+  return sets;
+}
+
+std::pair<RowSelection, RowSelection> RowSelection::split_flagged(
+    std::span<const uint8_t> held_out) const {
+  std::pair<RowSelection, RowSelection> sets;
+  size_t i = 0;
+  for (const SourceRange& part : parts) {
+    sets.first.parts.push_back({0, 0, {}, true});
+    sets.second.parts.push_back({0, 0, {}, true});
+    for (int64_t k = 0; k < part.size(); ++k, ++i) {
+      RowSelection& set = held_out[i] != 0 ? sets.second : sets.first;
+      set.parts.back().rows.push_back(part.at(k));
+    }
+  }
+  return sets;
 }
 
 }  // namespace xrun

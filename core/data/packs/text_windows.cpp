@@ -9,10 +9,10 @@ namespace xrun {
 TextWindows::TextWindows(std::shared_ptr<const RowCache> cache, int64_t begin, int64_t end,
                          int64_t length)
     : cache_(std::move(cache)), end_row_(end), stride_(length - 1) {
-  XRUN_CHECK(length >= 2, "a window has {} tokens, wanted 2 at least", length);
+  XRUN_CHECK(length >= 2, "a window has {} tokens, wanted at least 2", length);
   first_ = cache_->first_token(begin);
   last_ = cache_->first_token(end);
-  // The last token of all begins no window of its own.
+  // The very last token begins no window.
   const int64_t targets = std::max<int64_t>(last_ - first_ - 1, 0);
   size_ = targets / stride_ + (targets % stride_ != 0);
 }

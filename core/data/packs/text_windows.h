@@ -1,5 +1,5 @@
 #pragma once
-// Windows of a text stream: a source's documents laid end to end and cut at equal lengths.
+// Windows of a text stream: the documents of a source laid end to end and cut at equal lengths.
 
 #include <cstdint>
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace xrun {
 
-// Window w of rows [begin, end) holds `length` tokens of their stream, the last one what is left.
+// A window holds `length` tokens of the stream of rows [begin, end), the last one the remainder.
 // Neighbours share one token, the last of one and the first of the next, so that every token but a
-// document's first is a target exactly once. A pure function of its arguments; thread-safe.
+// document's first is a target exactly once. A pure function of its arguments. Thread-safe.
 class TextWindows {
  public:
   // Requires 0 <= begin <= end <= cache->size(); throws Error unless length >= 2.
@@ -19,12 +19,12 @@ class TextWindows {
 
   int64_t size() const { return size_; }
 
-  // A stretch of a document inside a window: tokens [begin, end) of a row.
+  // A part of a document in a window: tokens [begin, end) of a row.
   struct Piece {
     int64_t row;
     int64_t begin, end;
   };
-  // The pieces of a window, in order; those of one token alone, which train nothing, are left out.
+  // Returns the pieces of a window in order, without those of a single token, which train nothing.
   std::vector<Piece> pieces(int64_t window) const;
 
  private:

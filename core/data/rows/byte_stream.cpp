@@ -3,9 +3,13 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "core/base/file.h"
 
@@ -13,10 +17,139 @@ namespace xrun {
 
 namespace {
 
+// Throws Error unless compressed data may begin like this. Fewer bytes than the magic has are no
+// fault here: the file is cut short.
+void check_magic(std::string_view beginning, std::string_view magic, const std::string& name) {
+  if (beginning.substr(0, magic.size()) == magic.substr(0, beginning.size())) return;
+  const bool gzip = beginning.starts_with(kGzipMagic);
+  if (gzip || beginning.starts_with(kZstdMagic)) {
+    throw Error(fmt::format("{}: is compressed by {}; rename it to {}{}", name,
+                            gzip ? "gzip" : "zstd", content_name(name), gzip ? ".gz" : ".zst"));
+  }
+  throw Error(fmt::format(
+      "{}: is not compressed, although its name says so; if it holds rows rename it to {}, "
+      "else copy it again",
+      name, content_name(name)));
+}
+
 class PlainStream : public ByteStream {
  public:
   explicit PlainStream(std::unique_ptr<RawFile> file) : ByteStream(std::move(file)) {}
   size_t read(char* to, size_t size) override { return file_->read(to, size); }
+};
+
+// gzip (RFC 1952): members follow one another; only zeros may follow the last one, as tapes pad.
+constexpr size_t kInputBytes = 1 << 17;
+constexpr int kGzipWindow = 15 + 16;  // zlib's code for a gzip header with any window
+
+class GzipStream : public ByteStream {
+ public:
+  explicit GzipStream(std::unique_ptr<RawFile> file)
+      : ByteStream(std::move(file)), input_(kInputBytes) {
+    XRUN_CHECK(::inflateInit2(&state_, kGzipWindow) == Z_OK, "{}: no memory to decompress it",
+               file_->name());
+  }
+  ~GzipStream() override { ::inflateEnd(&state_); }
+
+  size_t read(char* to, size_t size) override {
+    size_t total = 0;
+    while (total < size && begin_member()) {
+      const size_t most = std::min<size_t>(size - total, UINT32_MAX);
+      state_.next_out = reinterpret_cast<Bytef*>(to + total);
+      state_.avail_out = static_cast<uInt>(most);
+      const int code = ::inflate(&state_, Z_NO_FLUSH);
+      total += most - state_.avail_out;
+      check(code);
+      in_member_ = code != Z_STREAM_END;
+    }
+    return total;
+  }
+
+ private:
+  // Returns false after the last member.
+  bool begin_member() {
+    if (state_.avail_in == 0) fill();
+    if (in_member_) {
+      XRUN_CHECK(state_.avail_in > 0,
+                 "{}: is truncated: its {} bytes end inside the compressed data; copy it again",
+                 file_->name(), file_->bytes());
+      return true;
+    }
+    while (seen_member_ && state_.avail_in > 0 && *state_.next_in == 0) {
+      ++state_.next_in;
+      if (--state_.avail_in == 0) fill();
+    }
+    if (seen_member_ && state_.avail_in == 0) return false;
+    if (!seen_member_) {
+      check_magic({input_.data(), state_.avail_in}, kGzipMagic, file_->name());
+    }
+    ::inflateReset(&state_);
+    in_member_ = seen_member_ = true;
+    return begin_member();
+  }
+
+  void fill() {
+    state_.next_in = reinterpret_cast<Bytef*>(input_.data());
+    state_.avail_in = static_cast<uInt>(file_->read(input_.data(), input_.size()));
+  }
+
+  void check(int code) const {
+    // Z_BUF_ERROR asks for more input, which the next round reads.
+    if (code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR) return;
+    throw Error(fmt::format("{}: is corrupt near byte {}: {}; copy it again", file_->name(),
+                            file_->bytes() - state_.avail_in,
+                            state_.msg != nullptr ? state_.msg : "it is not gzip data"));
+  }
+
+  z_stream state_{};
+  std::vector<char> input_;
+  bool in_member_ = false, seen_member_ = false;
+};
+
+// zstd (RFC 8878): frames and skippable frames follow one another to the end of the file.
+constexpr int kWindowLog = 27;  // 128 MiB, the limit of the zstd program without --long
+
+class ZstdStream : public ByteStream {
+ public:
+  explicit ZstdStream(std::unique_ptr<RawFile> file)
+      : ByteStream(std::move(file)), state_(ZSTD_createDCtx()), input_(ZSTD_DStreamInSize()) {
+    XRUN_CHECK(state_ != nullptr, "{}: no memory to decompress it", file_->name());
+    ZSTD_DCtx_setParameter(state_.get(), ZSTD_d_windowLogMax, kWindowLog);
+  }
+
+  size_t read(char* to, size_t size) override {
+    ZSTD_outBuffer out = {to, size, 0};
+    while (out.pos < size) {
+      if (in_.pos == in_.size) in_ = {input_.data(), file_->read(input_.data(), input_.size()), 0};
+      if (file_->bytes() == in_.size && in_.pos == 0) check_beginning();
+      if (in_.size == 0 && between_frames_) break;
+      const size_t pos = out.pos;
+      const size_t left = ZSTD_decompressStream(state_.get(), &out, &in_);
+      XRUN_CHECK(!ZSTD_isError(left), "{}: is corrupt near byte {}: {}; copy it again",
+                 file_->name(), file_->bytes() - in_.size + in_.pos, ZSTD_getErrorName(left));
+      XRUN_CHECK(in_.size > 0 || out.pos > pos,
+                 "{}: is truncated: its {} bytes end inside the compressed data; copy it again",
+                 file_->name(), file_->bytes());
+      between_frames_ = left == 0;
+    }
+    return out.pos;
+  }
+
+ private:
+  void check_beginning() const {
+    const std::string_view bytes(input_.data(), in_.size);
+    const bool skippable = bytes.size() > 3 && (bytes[0] & 0xF0) == 0x50 &&
+                           bytes.substr(1, 3) == std::string_view("\x2A\x4D\x18");
+    if (!skippable) check_magic(bytes, kZstdMagic, file_->name());
+  }
+
+  struct FreeState {
+    void operator()(ZSTD_DCtx* state) const { ZSTD_freeDCtx(state); }
+  };
+  std::unique_ptr<ZSTD_DCtx, FreeState> state_;
+  std::vector<char> input_;
+  ZSTD_inBuffer in_ = {nullptr, 0, 0};
+  bool between_frames_ = false;  // false at first: a file without a frame is not a zstd file
 };
 
 }  // namespace
@@ -53,26 +186,10 @@ std::string content_name(const std::string& path) {
   return path;
 }
 
-void check_magic(std::string_view beginning, std::initializer_list<std::string_view> magics,
-                 const std::string& name) {
-  for (const std::string_view magic : magics) {
-    if (beginning.substr(0, magic.size()) == magic.substr(0, beginning.size())) return;
-  }
-  const bool gzip = beginning.starts_with(kGzipMagic);
-  if (gzip || beginning.starts_with(kZstdMagic)) {
-    throw Error(fmt::format("{}: is compressed by {}; rename it to {}{}", name,
-                            gzip ? "gzip" : "zstd", content_name(name), gzip ? ".gz" : ".zst"));
-  }
-  throw Error(
-      fmt::format("{}: is not compressed, though it is named so; if it holds rows rename it "
-                  "to {}, else bring it here again",
-                  name, content_name(name)));
-}
-
 std::unique_ptr<ByteStream> open_byte_stream(const std::string& path, const std::string& name) {
   auto file = std::make_unique<RawFile>(path, name);
-  if (path.ends_with(".gz")) return decode_gzip(std::move(file));
-  if (path.ends_with(".zst")) return decode_zstd(std::move(file));
+  if (path.ends_with(".gz")) return std::make_unique<GzipStream>(std::move(file));
+  if (path.ends_with(".zst")) return std::make_unique<ZstdStream>(std::move(file));
   return std::make_unique<PlainStream>(std::move(file));
 }
 

@@ -1,9 +1,8 @@
 #pragma once
-// The content of a data file as a stream of bytes: decompressed where its name says so.
+// The content of a data file as a stream of bytes, decompressed if its name ends with .gz or .zst.
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,21 +11,21 @@
 
 namespace xrun {
 
-// A file's own bytes in order, hashed as they are read. Not thread-safe.
+// The bytes of a file in order, hashed as they are read. Not thread-safe.
 class RawFile {
  public:
-  // Throws FileError that begins with `name` if it cannot be opened, Error if it is no regular
+  // Throws FileError that begins with `name` if it cannot be opened, Error if it is not a regular
   // file.
   RawFile(const std::string& path, std::string name);
   ~RawFile();
   RawFile(const RawFile&) = delete;
   RawFile& operator=(const RawFile&) = delete;
 
-  // Reads up to `size` bytes; fewer at the end of the file alone. Throws FileError.
+  // Reads `size` bytes, fewer only at the end of the file. Throws FileError.
   size_t read(char* to, size_t size);
   const std::string& name() const { return name_; }
   uint64_t bytes() const { return bytes_; }             // read so far
-  std::string digest() const { return hasher_.hex(); }  // of these
+  std::string digest() const { return hasher_.hex(); }  // of these bytes
 
  private:
   [[noreturn]] void fail(const char* what) const;
@@ -37,14 +36,13 @@ class RawFile {
   Hasher hasher_;
 };
 
-// Memory is bounded whatever the file says: decompression goes piece by piece, and a .zst file
-// whose window is beyond 128 MiB is refused. Not thread-safe.
+// Memory is bounded whatever the file contains: it is decompressed in pieces, and a .zst file with
+// a window above 128 MiB is refused. Not thread-safe.
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
-  // Reads up to `size` bytes of content; fewer at its end alone. Throws FileError if the system
-  // cannot read, Error that names the file and the byte of the file for compressed data that is
-  // corrupt or cut short.
+  // Reads `size` bytes of content, fewer only at its end. Throws FileError if the system cannot
+  // read, Error that names the file and its byte for corrupt or truncated compressed data.
   virtual size_t read(char* to, size_t size) = 0;
   const RawFile& file() const { return *file_; }
 
@@ -54,22 +52,13 @@ class ByteStream {
 };
 
 // Opens "rows.jsonl", "rows.jsonl.gz" (gzip, any number of members) or "rows.jsonl.zst" (zstd, any
-// number of frames). `name` is what errors call it.
+// number of frames). Errors call the file `name`.
 std::unique_ptr<ByteStream> open_byte_stream(const std::string& path, const std::string& name);
 
 constexpr std::string_view kGzipMagic = "\x1F\x8B";
 constexpr std::string_view kZstdMagic = "\x28\xB5\x2F\xFD";
 
-// The content's own kind of name: without ".gz" or ".zst".
+// Returns the name of the content: without ".gz" or ".zst".
 std::string content_name(const std::string& path);
-
-// Throws Error with the way out unless compressed data may begin so. `magics` are the beginnings of
-// its kind; fewer bytes than one of them has are no fault, the file is cut short then.
-void check_magic(std::string_view beginning, std::initializer_list<std::string_view> magics,
-                 const std::string& name);
-
-// The decoders of open_byte_stream.
-std::unique_ptr<ByteStream> decode_gzip(std::unique_ptr<RawFile> file);
-std::unique_ptr<ByteStream> decode_zstd(std::unique_ptr<RawFile> file);
 
 }  // namespace xrun

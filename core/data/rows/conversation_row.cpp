@@ -4,7 +4,7 @@
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/turn_flags.h"
-#include "core/text/chat/message_role.h"
+#include "core/text/chat/message_ranges.h"
 
 namespace xrun {
 
@@ -79,7 +79,7 @@ void ConversationReader::read_instruction(const Json& row, ConversationRow& out)
     for (size_t i = 0; i < history->size(); ++i) {
       const Json& turn = history->as_array()[i];
       if (!is_pair(turn)) {
-        throw RowRefusal("wrong_type", fmt::format("\"{}\"[{}] is no pair of strings", name, i));
+        throw RowRefusal("wrong_type", fmt::format("\"{}\"[{}] is not a pair of strings", name, i));
       }
       out.messages.push_back(make_message("user", turn.as_array()[0].as_string()));
       out.messages.push_back(make_message("assistant", turn.as_array()[1].as_string()));
@@ -112,7 +112,7 @@ void ConversationReader::read_prompt(const Json& row, const Json& prompt,
   out.notes.push_back("rows spelled prompt/completion");
 }
 
-// "conversations" beside "messages" is the same conversation once more, or no conversation.
+// "conversations" beside "messages" is either the same conversation or not a conversation.
 void ConversationReader::check_rival(const Json& row, const Json& turns,
                                      ConversationRow& out) const {
   const Json* rival = fields_.find(row, "conversations");
@@ -169,7 +169,7 @@ ConversationRow ConversationReader::read(const Json& row) const {
   add_system(row, out);
   out.kwargs = merge_template_kwargs(template_kwargs_, fields_.find(row, "chat_template_kwargs"),
                                      fields_.find(row, "tools"));
-  fields_.read_kept(row, out);
+  fields_.read_extra(row, out);
   fields_.finish_notes(row, out);
   return out;
 }

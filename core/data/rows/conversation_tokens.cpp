@@ -7,26 +7,26 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/data/rows/messages.h"
-#include "core/data/rows/text_stretch.h"
+#include "core/data/rows/row_length.h"
 #include "core/data/rows/tool_calls.h"
 #include "core/data/rows/turn_flags.h"
 #include "core/text/chat/chat_tokens.h"
+#include "core/text/chat/message_ranges.h"
 #include "core/text/jinja/jinja_text.h"
-#include "core/text/chat/message_role.h"
 
 namespace xrun {
 
 namespace {
 
-// Returns the place of the last assistant turn; turns behind it are no answer.
+// Returns the index of the last assistant turn; turns after it are not answers.
 size_t last_assistant(const Json& messages) {
   size_t last = messages.size() - 1;
   while (last > 0 && !is_assistant(messages.as_array()[last])) --last;
   return last;
 }
 
-// The message of each generation block: as the template knows it; where it makes one block an
-// answer, as the roles tell. Empty if neither does.
+// The message of each generation block: as the template reports it, else by role if there is one
+// block per assistant turn. Empty if neither tells.
 std::vector<size_t> messages_of_turns(const Rendering& rendering, const Json& messages) {
   const std::vector<int64_t>& known = rendering.turn_messages;
   const bool all_known = known.size() == rendering.turns.size() &&
@@ -42,12 +42,13 @@ std::vector<size_t> messages_of_turns(const Rendering& rendering, const Json& me
 }
 
 [[noreturn]] void refuse_joined_turns() {
-  throw RowRefusal("template_error",
-                   "the template does not render the shared turns alone, so they cannot be told "
-                   "from the answer");
+  throw RowRefusal(
+      "template_error",
+      "the template does not render the shared turns by themselves, so they cannot be told "
+      "from the answer");
 }
 
-// Two answers of which one alone is trained must not lie in one block.
+// Two answers of which only one is trained must not share a block.
 void require_own_blocks(const std::vector<size_t>& of, const std::vector<uint8_t>& wanted,
                         const Json& messages) {
   const auto has_block = [&](size_t m) { return std::binary_search(of.begin(), of.end(), m); };
@@ -58,15 +59,15 @@ void require_own_blocks(const std::vector<size_t>& of, const std::vector<uint8_t
   }
 }
 
-// Flags of generation blocks by flags of messages, where messages are rendered without those that
-// follow to see how many blocks they make.
+// Flags of generation blocks from flags of messages: renders each prefix of the messages to count
+// its blocks.
 std::vector<uint8_t> turns_by_prefix(const std::vector<uint8_t>& wanted, const ChatTokens& tokens,
                                      const ConversationStyle& style, const Json& messages,
                                      const Json& kwargs) {
   const Json::Array& list = messages.as_array();
   std::vector<uint8_t> turns(tokens.rendering.turns.size(), 0);
   size_t begin = 0;
-  std::optional<uint8_t> flag;  // of the answers since the last border
+  std::optional<uint8_t> flag;  // of the answers since the last change
   for (size_t m = 0; m < list.size(); ++m) {
     if (!is_assistant(list[m])) continue;
     if (flag && *flag != wanted[m]) {
@@ -84,7 +85,7 @@ std::vector<uint8_t> turns_by_prefix(const std::vector<uint8_t>& wanted, const C
   return turns;
 }
 
-// Which generation blocks are trained, given the flags of messages.
+// Flags of the generation blocks to train, given the flags of messages.
 std::vector<uint8_t> trained_turns(const std::vector<uint8_t>& wanted, const ChatTokens& tokens,
                                    const ConversationStyle& style, const Json& messages,
                                    const Json& kwargs) {
@@ -96,14 +97,14 @@ std::vector<uint8_t> trained_turns(const std::vector<uint8_t>& wanted, const Cha
   return turns;
 }
 
-// Flags of messages: whether their turns may be trained.
+// Flags of the messages whose turns may be trained.
 std::vector<uint8_t> wanted_messages(const Json& messages, size_t given) {
   std::vector<uint8_t> wanted(messages.size(), 0);
   for (size_t m = given; m < wanted.size(); ++m) wanted[m] = !is_untrained(messages.as_array()[m]);
   return wanted;
 }
 
-// With every token trained, answers that exclude themselves are not.
+// Trains every token except answers that exclude themselves.
 void untrain_answers(ChatTokens& tokens, const ConversationStyle& style, const Json& messages,
                      const Json& kwargs) {
   std::vector<uint8_t> excluded(messages.size(), 0);
@@ -114,7 +115,7 @@ void untrain_answers(ChatTokens& tokens, const ConversationStyle& style, const J
   const bool any = std::find(excluded.begin(), excluded.end(), 1) != excluded.end();
   if (any) {
     XRUN_CHECK(style.chat_template.marks_generation(),
-               "a turn is not to be trained, and the template marks no turns");
+               "a turn asks not to be trained, and the template has no generation marks");
     train_turns(tokens, trained_turns(excluded, tokens, style, messages, kwargs));
     for (uint8_t& flag : tokens.mask) flag = !flag;
   } else {
@@ -152,7 +153,7 @@ TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
 
 static_assert(kMaxConversationBytes < jinja::kMaxTextBytes);
 
-// Of all strings in a value.
+// The bytes of all strings in a value.
 size_t text_bytes(const Json& value) {
   size_t bytes = 0;
   if (value.is_string()) return value.as_string().size();
@@ -173,13 +174,13 @@ void require_borders_of_all(const Json& value, const Tokenizer& tokenizer) {
   }
 }
 
-// What is rendered is tokenised at once by tokenizers that take no text in parts.
+// A tokenizer that cannot split a text tokenises the whole rendering at once.
 void require_size(const Json& messages, const Json& kwargs, const Tokenizer& tokenizer) {
   const SplitKinds kinds = tokenizer.safe_splits();
   const size_t most = kinds.space || kinds.line ? kMaxConversationBytes : tokenizer.max_stretch();
   const size_t bytes = text_bytes(messages) + text_bytes(kwargs);
   if (bytes > most) {
-    throw RowRefusal("too_long",
+    throw RowRefusal(kTooLongReason,
                      fmt::format("the conversation and its tools have {} bytes of text, at most {} "
                                  "are rendered",
                                  count_text(static_cast<int64_t>(bytes)),

@@ -1,4 +1,4 @@
-// The invariant of every account: rows = kept + the sum of dropped.
+// The invariant of every ledger: rows = kept + the sum of dropped.
 
 #include "core/data/rows/ledger.h"
 
@@ -37,23 +37,23 @@ constexpr CountField kCounts[] = {
     {"more_notes", &SourceLedger::more_notes},
 };
 
-Json place_json(const SourceLine& at) {
+Json line_json(const SourceLine& at) {
   Json value = Json::object();
   value.set("file", at.file);
   value.set("line", at.line);
   return value;
 }
 
-SourceLine read_place(const Json& value) {
+SourceLine read_line(const Json& value) {
   return {static_cast<int32_t>(value.at("file").as_int()), value.at("line").as_int()};
 }
 
-// Entries with their places; add(row, entry) sets what else they hold.
+// Entries with their lines; add(row, entry) sets the other members.
 template <class Row, class Add>
 Json list_of(const std::vector<Row>& rows, Add add) {
   Json list = Json::array();
   for (const Row& row : rows) {
-    Json entry = place_json(row.at);
+    Json entry = line_json(row.at);
     add(row, entry);
     list.push_back(std::move(entry));
   }
@@ -128,7 +128,7 @@ void SourceLedger::note(const std::string& text) {
   }
 }
 
-std::string SourceLedger::place(const SourceLine& at) const {
+std::string SourceLedger::location(const SourceLine& at) const {
   const bool known = at.file >= 0 && static_cast<size_t>(at.file) < files.size();
   return fmt::format("{}:{}", known ? files[static_cast<size_t>(at.file)] : name, at.line);
 }
@@ -151,7 +151,7 @@ Json SourceLedger::to_json() const {
               entry.set("cut_tokens", row.cut_tokens);
             }));
   Json repaired_rows = Json::array();
-  for (const SourceLine& at : repaired_at) repaired_rows.push_back(place_json(at));
+  for (const SourceLine& at : repaired_at) repaired_rows.push_back(line_json(at));
   value.set("repaired_at", std::move(repaired_rows));
   value.set("cut_shown", Json(Json::Object{{"kept", cut_kept}, {"lost", cut_lost}}));
   return value;
@@ -166,14 +166,14 @@ SourceLedger SourceLedger::from_json(const Json& value) {
   ledger.notes = read_counts(value.at("notes"));
   for (const Json& entry : value.at("bad").as_array()) {
     ledger.bad.push_back(
-        {read_place(entry), entry.at("reason").as_string(), entry.at("detail").as_string()});
+        {read_line(entry), entry.at("reason").as_string(), entry.at("detail").as_string()});
   }
   for (const Json& entry : value.at("cut_at").as_array()) {
     ledger.cut_at.push_back(
-        {read_place(entry), entry.at("tokens").as_int(), entry.at("cut_tokens").as_int()});
+        {read_line(entry), entry.at("tokens").as_int(), entry.at("cut_tokens").as_int()});
   }
   for (const Json& entry : value.at("repaired_at").as_array()) {
-    ledger.repaired_at.push_back(read_place(entry));
+    ledger.repaired_at.push_back(read_line(entry));
   }
   ledger.cut_kept = value.at("cut_shown").at("kept").as_string();
   ledger.cut_lost = value.at("cut_shown").at("lost").as_string();
@@ -209,16 +209,16 @@ Ledger Ledger::joined_to(const Ledger& earlier) const {
   Ledger joined = earlier;
   std::vector<bool> taken(earlier.sources.size(), false);
   for (const SourceLedger& source : sources) {
-    size_t place = 0;
-    while (place < taken.size() && (taken[place] || earlier.sources[place].name != source.name ||
-                                    earlier.sources[place].files != source.files)) {
-      ++place;
+    size_t index = 0;
+    while (index < taken.size() && (taken[index] || earlier.sources[index].name != source.name ||
+                                    earlier.sources[index].files != source.files)) {
+      ++index;
     }
-    if (place == taken.size()) {
+    if (index == taken.size()) {
       joined.sources.push_back(source);
     } else {
-      joined.sources[place] = source;
-      taken[place] = true;
+      joined.sources[index] = source;
+      taken[index] = true;
     }
   }
   return joined;

@@ -1,5 +1,5 @@
 #pragma once
-// The account of a data set: rows in = kept + dropped by reason; cut tokens; repaired rows.
+// The ledger of a data set: rows in = kept + dropped by reason; cut tokens; repaired rows.
 
 #include <cstdint>
 #include <map>
@@ -12,14 +12,14 @@
 
 namespace xrun {
 
-// A row of a file: an index into the source's list of files, and a line, counted from 1.
+// A row of a file: an index into the source's list of files and a line, counted from 1.
 struct SourceLine {
   int32_t file = 0;
   int64_t line = 0;
   bool operator==(const SourceLine&) const = default;
 };
 
-// Thrown by what reads a row that cannot be used: it is dropped, counted by reason and listed.
+// Thrown for a row that cannot be used: it is dropped, counted by reason and listed.
 class RowRefusal : public Error {
  public:
   RowRefusal(std::string reason, const std::string& detail)
@@ -30,8 +30,10 @@ class RowRefusal : public Error {
   std::string reason_;
 };
 
-// The reason of rows that the recipe's own filter leaves out: counted, but no bad rows.
+// Rows that the recipe's filter leaves out are counted under this reason and are not bad rows.
 constexpr const char* kFilteredReason = "filter";
+// Rows above max_length or above what can be read, rendered or tokenised at once.
+constexpr const char* kTooLongReason = "too_long";
 
 struct BadRow {
   SourceLine at;
@@ -41,11 +43,11 @@ struct BadRow {
 
 struct CutRow {
   SourceLine at;
-  int64_t tokens = 0;      // of all streams, as the row gave them
-  int64_t cut_tokens = 0;  // of these
+  int64_t tokens = 0;      // of all streams, before the cut
+  int64_t cut_tokens = 0;  // removed from them
 };
 
-// One source's account. Everything counts rows unless its name says otherwise.
+// The ledger of one source. Fields count rows unless their names say otherwise.
 struct SourceLedger {
   static constexpr size_t kListedRows = 1000;  // bad, cut and repaired ones; more are only counted
 
@@ -68,33 +70,33 @@ struct SourceLedger {
   std::vector<SourceLine> repaired_at;   // the first kListedRows
   std::string cut_kept, cut_lost;        // of the first cut: the text before and behind it
   std::map<std::string, int64_t> notes;  // what was recognised or ignored -> rows
-  int64_t more_notes = 0;                // rows under notes that found no place
+  int64_t more_notes = 0;                // rows under further notes
   std::string bad_rows_file;             // lists all bad rows; "": none is known; not stored
 
   int64_t dropped_total() const;
   int64_t bad_total() const;  // without those that a filter left out
   // Counts a dropped row, and lists it unless it was filtered out.
   void drop(const SourceLine& at, const std::string& reason, std::string detail);
-  // Counts and lists a row that was cut; of the first one the text before and behind the cut stays.
+  // Counts and lists a row that was cut; stores the text around the cut of the first one.
   void cut_row(const CutRow& row, const std::string& before, const std::string& behind);
-  // Counts and lists a row of which `pieces` were invalid UTF-8.
+  // Counts and lists a row in which `pieces` of invalid UTF-8 were replaced.
   void repair(const SourceLine& at, int64_t pieces);
-  // "pairs.jsonl:17  no_prompt: ..." of the first `count` rows listed of a kind; of bad rows three
-  // of a reason.
+  // "pairs.jsonl:17  no_prompt: ..." for the first `count` rows of each list; at most three bad
+  // rows per reason.
   std::vector<std::string> bad_lines(size_t count) const;
   std::vector<std::string> cut_lines(size_t count) const;  // the first shows both sides of the cut
   std::vector<std::string> repaired_lines(size_t count) const;
   // Counts a row under a note; beyond 100 different notes new ones only count in more_notes.
   void note(const std::string& text);
   // "pairs.jsonl:17"
-  std::string place(const SourceLine& at) const;
+  std::string location(const SourceLine& at) const;
 
   Json to_json() const;
   // Throws Error that names the field if the value does not have the form of to_json().
   static SourceLedger from_json(const Json& value);
 };
 
-// A set's account, one entry a source.
+// The ledger of a set, one entry per source.
 struct Ledger {
   std::vector<SourceLedger> sources;
 
@@ -107,17 +109,25 @@ struct Ledger {
   Json to_json() const;
   // Throws Error that names the field if the value does not have the form of to_json().
   static Ledger from_json(const Json& value);
-  // This account of sources opened since a run was resumed, together with what the run's earlier
-  // account has of others: a source of both, by name and files, keeps its earlier place, and this
-  // one's numbers count.
+  // Returns `earlier`, the ledger of a run before it was resumed, with the sources of this one: a
+  // source of both, by name and files, keeps its earlier position and gets these numbers.
   Ledger joined_to(const Ledger& earlier) const;
-  // A table, one line a source, then reasons, notes and the first bad rows (three of a reason), cut
-  // and repaired ones (at most `listed` of each source and kind) as "file:line  reason: detail".
-  // Ends with a newline.
+  // A table with one line per source, then reasons, notes and the first bad rows (three per
+  // reason), cut and repaired ones (at most `listed` of each source and kind) as "file:line reason:
+  // detail". Ends with a newline.
   std::string text(size_t listed = 10) const;
 };
 
-// Returns what is stored of a bad row's detail: at most 400 bytes.
+// Throws Error that counts and lists them if a row was dropped, cut or repaired; filtered rows do
+// not count. `building`: the ledger ends with the present row.
+void check_strict(const SourceLedger& ledger, bool building);
+
+// Throws Error with the first bad rows if there are no rows, if none is kept, or if a larger share
+// than `max_bad` is bad; rows left out by a filter or by over_length do not count. `hint` ends the
+// sentence about a source of which no row is kept.
+void check_kept(const SourceLedger& ledger, double max_bad, const std::string& hint = "");
+
+// Returns the part of a bad row's detail that is stored: at most 400 bytes.
 std::string short_detail(const std::string& detail);
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// A ledger for people: a line a source, then reasons, notes, and the first rows of each kind.
+// A ledger as text, and the checks that turn it into an error.
 
 #include <fmt/core.h>
 
@@ -13,7 +13,9 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kListedOfReason = 3;  // a thousand rows that are too long hide the one that is bad
+constexpr size_t kShownRows = 10;  // of a kind, in an error message
+constexpr size_t kListedOfReason =
+    3;  // a thousand too_long rows would hide the one with another fault
 
 template <typename Row, typename Print>
 std::vector<std::string> first_lines(const std::vector<Row>& rows, size_t count,
@@ -49,6 +51,16 @@ void append_source_text(std::string& out, const SourceLedger& source, size_t lis
   list(source.repaired_lines(listed), source.repaired, "");
 }
 
+void append_lines(std::string& text, const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) text += "\n  " + line;
+}
+
+std::string bad_rows_text(const SourceLedger& ledger) {
+  std::string text;
+  append_lines(text, ledger.bad_lines(kShownRows));
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> SourceLedger::bad_lines(size_t count) const {
@@ -57,14 +69,14 @@ std::vector<std::string> SourceLedger::bad_lines(size_t count) const {
   for (const BadRow& row : bad) {
     if (lines.size() == count) break;
     if (++of_reason[row.reason] > kListedOfReason) continue;
-    lines.push_back(fmt::format("{}  {}: {}", place(row.at), row.reason, row.detail));
+    lines.push_back(fmt::format("{}  {}: {}", location(row.at), row.reason, row.detail));
   }
   return lines;
 }
 
 std::vector<std::string> SourceLedger::cut_lines(size_t count) const {
   return first_lines(cut_at, count, [&](const CutRow& row) {
-    std::string line = fmt::format("{}  cut: {} of {} tokens are taken off", place(row.at),
+    std::string line = fmt::format("{}  cut: {} of {} tokens are taken off", location(row.at),
                                    count_text(row.cut_tokens), count_text(row.tokens));
     if (&row == &cut_at.front()) {
       line += fmt::format("\n    kept  ...{}\n    lost  {}...", visible_blanks(cut_kept),
@@ -76,7 +88,7 @@ std::vector<std::string> SourceLedger::cut_lines(size_t count) const {
 
 std::vector<std::string> SourceLedger::repaired_lines(size_t count) const {
   return first_lines(repaired_at, count, [&](const SourceLine& at) {
-    return fmt::format("{}  repaired: invalid UTF-8", place(at));
+    return fmt::format("{}  repaired: invalid UTF-8", location(at));
   });
 }
 
@@ -98,6 +110,38 @@ std::string Ledger::text(size_t listed) const {
     append_source_text(out, source, listed);
   }
   return out;
+}
+
+void check_strict(const SourceLedger& ledger, bool building) {
+  const int64_t bad = ledger.bad_total();
+  if (bad == 0 && ledger.cut == 0 && ledger.repaired == 0) return;
+  std::string rows = bad_rows_text(ledger);
+  append_lines(rows, ledger.cut_lines(kShownRows));
+  append_lines(rows, ledger.repaired_lines(kShownRows));
+  throw Error(
+      fmt::format("{}: of {}{} rows {} would be dropped, {} cut, {} repaired, and strict = "
+                  "true{}{}",
+                  ledger.name, building ? "the first " : "", count_text(ledger.rows),
+                  count_text(bad), count_text(ledger.cut), count_text(ledger.repaired),
+                  building ? "; no further row is read" : "", rows));
+}
+
+void check_kept(const SourceLedger& ledger, double max_bad, const std::string& hint) {
+  XRUN_CHECK(ledger.rows > 0, "{}: has no rows", ledger.name);
+  XRUN_CHECK(ledger.kept > 0, "{}: none of its {} rows can be used{}{}", ledger.name,
+             count_text(ledger.rows), hint, bad_rows_text(ledger));
+  const auto too_long = ledger.dropped.find("too_long");
+  const int64_t bad =
+      ledger.bad_total() - (too_long == ledger.dropped.end() ? 0 : too_long->second);
+  const double share = static_cast<double>(bad) / static_cast<double>(ledger.kept + bad);
+  if (share <= max_bad) return;
+  SourceLedger counted = ledger;
+  std::erase_if(counted.bad, [](const BadRow& row) { return row.reason == "too_long"; });
+  throw Error(fmt::format(
+      "{}: {} of {} rows that are not too long ({:.3g} %) would be dropped, max_bad allows "
+      "{:.3g} %; fix the rows or name their columns in `fields`, or raise max_bad{}",
+      ledger.name, count_text(bad), count_text(ledger.kept + bad), 100 * share, 100 * max_bad,
+      bad_rows_text(counted)));
 }
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// What is read here goes to the template as it is: members that nobody knows stay, in their order.
+// The template gets the messages as they are: unknown members stay, in their order.
 
 #include "core/data/rows/messages.h"
 
@@ -13,7 +13,7 @@
 #include "core/data/rows/tool_calls.h"
 #include "core/data/rows/turn_flags.h"
 #include "core/text/chat/chat_template.h"
-#include "core/text/chat/message_role.h"
+#include "core/text/chat/message_ranges.h"
 
 namespace xrun {
 
@@ -30,8 +30,8 @@ constexpr std::pair<const char*, const char*> kSpeakers[] = {
   throw RowRefusal("wrong_type", fmt::format("{} {}", where, what));
 }
 
-// A content in parts, as transformers hands it to templates: each {"type": "text", "text": "..."}.
-// What is no text (an image) has no tokens here, and a template would write its name instead.
+// A content in parts, as transformers gives it to templates: each {"type": "text", "text": "..."}.
+// An image has no tokens here, and a template would write its name instead.
 void check_parts(const Json& parts, const std::string& where) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const Json& part = parts.as_array()[i];
@@ -55,21 +55,21 @@ bool is_blank(const Json* text) {
          text->as_string().find_first_not_of(" \t\r\n") == std::string::npos;
 }
 
-// A list, or one as a string: columns of tables cannot hold lists of different things.
+// A list, or one spelt as a string: columns of tables cannot hold lists of mixed types.
 Json read_tools(const Json& tools) {
   Json list = tools;
   if (tools.is_string()) {
     try {
       list = parse_json(tools.as_string(), "tools");
     } catch (const Error& error) {
-      refuse("tools", fmt::format("is a string, but no JSON: {}", error.what()));
+      refuse("tools", fmt::format("is a string, but not JSON: {}", error.what()));
     }
   }
   if (!list.is_array()) refuse("tools", fmt::format("is {}, wanted a list", kind_text(list)));
   return list;
 }
 
-// In the role/content spelling a role that is none of these passes: the template knows its roles.
+// In the role/content spelling an unknown role passes: the template knows its roles.
 const char* known_speaker(std::string name, bool from_value) {
   if (!from_value) {
     std::transform(name.begin(), name.end(), name.begin(),
@@ -78,11 +78,11 @@ const char* known_speaker(std::string name, bool from_value) {
   const auto known = std::find_if(std::begin(kSpeakers), std::end(kSpeakers),
                                   [&](const auto& entry) { return name == entry.first; });
   if (known == std::end(kSpeakers)) return nullptr;
-  // "observation" is a role of some templates, and none of others.
+  // "observation" is a role of some templates and not of others.
   return !from_value && std::string_view(known->second) == "tool" ? nullptr : known->second;
 }
 
-// Whether templates are made for a role beside those of kSpeakers.
+// True for further roles that templates use.
 bool is_template_role(std::string_view name) {
   return name == "tool" || name == "developer" || name == "ipython" || name == "observation" ||
          name == "function_response";
@@ -143,10 +143,10 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
   for (const Json::Member& member : value.as_object()) {
     if (member.first == role_key || member.first == content_key) continue;
     if (from_value && (member.first == "role" || member.first == "content")) {
-      // Tables of both spellings leave these null.
+      // Tables with both spellings leave these null.
       if (member.second.is_null() || member.second == *value.find(content_key)) continue;
       throw RowRefusal("columns_differ",
-                       fmt::format("{} has a value and a content, which differ", where));
+                       fmt::format("{} has a value and a content, and they differ", where));
     }
     const bool is_call_key = member.first == "tool_calls" || member.first == "function_call";
     if (is_call_key && member.second.is_null()) continue;
@@ -243,7 +243,7 @@ Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json*
       refuse("chat_template_kwargs", fmt::format("is {}, wanted an object", kind_text(*kwargs)));
     }
     for (const Json::Member& member : kwargs->as_object()) {
-      // What is trained decides whether an answer is asked for.
+      // The kind of row decides whether an answer is asked for.
       if (member.first == "add_generation_prompt" || is_reserved_argument(member.first)) {
         throw RowRefusal("refused_kwargs",
                          fmt::format("chat_template_kwargs may not set \"{}\"", member.first));

@@ -6,7 +6,7 @@
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/turn_flags.h"
-#include "core/text/chat/message_role.h"
+#include "core/text/chat/message_ranges.h"
 
 namespace xrun {
 
@@ -16,7 +16,7 @@ const std::vector<std::string> kOurNames = {
     "prompt",   "system", "conversations",        "messages", "chosen",
     "rejected", "tools",  "chat_template_kwargs", "weight"};
 
-// How many turns both conversations begin with in common.
+// Returns the number of turns with which both conversations begin.
 size_t same_turns(const Json& a, const Json& b) {
   const auto [end, ignored] = std::mismatch(a.as_array().begin(), a.as_array().end(),
                                             b.as_array().begin(), b.as_array().end(), is_same_turn);
@@ -29,8 +29,8 @@ Json concatenate(const Json& first, const Json& second) {
   return joined;
 }
 
-// The common prompt, without the last message of either side: an answer is never a prompt. What is
-// said decides, not what is trained.
+// The common prompt, without the last message of either side: an answer is never a prompt. The text
+// decides, not the training flags.
 size_t shared_messages(const Json& chosen, const Json& rejected) {
   const size_t same = same_turns(chosen, rejected);
   if (same == chosen.size() && same == rejected.size()) {
@@ -55,9 +55,10 @@ void check_side(const Json& messages, const std::string& side) {
   }
 }
 
-// As Anthropic's HH-RLHF writes conversations.
+// For conversations written as in Anthropic's HH-RLHF.
 constexpr const char* kTranscriptHint =
-    "; it is a transcript (Human: ... Assistant: ...): make messages of it by a map, docs/data.md "
+    "; it is a transcript (Human: ... Assistant: ...): turn it into messages by a map, "
+    "docs/data.md "
     "has one";
 
 bool is_transcript(std::string_view text) {
@@ -70,13 +71,13 @@ void check_prompt(const PreferenceRow& row) {
   for (const Json* side : {&row.chosen, &row.rejected}) require_user_texts(*side);
 }
 
-// Which answer is better is a question only after the same prompt.
+// A preference between answers means something only after the same prompt.
 void check_same_prompt(const PreferenceRow& row) {
   for (const Json* side : {&row.chosen, &row.rejected}) {
     const Json& turn = side->as_array()[row.shared];
     if (is_assistant(turn)) continue;
     throw RowRefusal("prompts_differ",
-                     fmt::format("chosen and rejected part in turn {}, a turn of \"{}\"; wanted "
+                     fmt::format("chosen and rejected differ in turn {}, a turn of \"{}\"; wanted "
                                  "the same turns up to an answer",
                                  row.shared + 1, message_role(turn)));
   }
@@ -87,7 +88,7 @@ void check_same_prompt(const PreferenceRow& row) {
 struct PreferenceReader::Prompt {
   Json messages;         // null: there is none
   bool is_text = false;  // came as a string: one user turn
-  bool is_copy = false;  // came as messages or conversations, which may be a side once more
+  bool is_copy = false;  // came as messages or conversations, which may repeat a side
   std::string system;
   std::string name;  // the field it came from
 };
@@ -150,7 +151,7 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
   return with_system(prompt.system, std::move(side), fields_, out);
 }
 
-// Of a whole conversation beside a prompt, which it begins with or which is ignored.
+// A whole conversation beside a prompt begins with the prompt, or the prompt is ignored.
 void PreferenceReader::match_prompt(const Prompt& prompt, const std::string& name, Json& side,
                                     PreferenceRow& out) const {
   const size_t turns = prompt.messages.size();
@@ -184,7 +185,7 @@ PreferenceRow PreferenceReader::read(const Json& value) const {
   row.kwargs = merge_template_kwargs(template_kwargs_, fields_.find(value, "chat_template_kwargs"),
                                      fields_.find(value, "tools"));
   row.prompt_hash = hash_messages(row.chosen, row.shared);
-  fields_.read_kept(value, row);
+  fields_.read_extra(value, row);
   fields_.finish_notes(value, row);
   return row;
 }

@@ -1,11 +1,11 @@
 #pragma once
-// One preference row as a file spells it: two conversations that share a prompt.
+// A preference row: two conversations that share a prompt.
 
 #include <string>
 
 #include "core/base/json.h"
 #include "core/data/rows/data_settings.h"
-#include "core/data/rows/row_extras.h"
+#include "core/data/rows/row.h"
 #include "core/data/rows/row_fields.h"
 
 namespace xrun {
@@ -14,17 +14,17 @@ struct PreferenceRow : RowExtras {
   Json chosen;  // whole conversations, prompt included
   Json rejected;
   Json kwargs;  // of the template; an object
-  // Messages of the prompt: the common beginning, at most all but the last one. Flags of what is
-  // trained do not part it; they are joined, so that these messages are alike.
+  // Messages of the prompt: the common beginning, without the last message of either side. Training
+  // flags are ignored in the comparison and then joined, so that these messages are equal.
   size_t shared = 0;
 };
 
-// Reads rows of these spellings, told apart row by row:
+// Recognises each row as one of these:
 //   {chosen: messages, rejected: messages}
 //   {prompt: string or messages, chosen, rejected: string, message or messages}
 //   {conversations or messages: the prompt, chosen, rejected: as above}
-// A system string goes before a conversation that has none. A string prompt beside conversations
-// that begin with a system or user turn is ignored, with a note.
+// A system string is put before a conversation without one. A string prompt beside conversations
+// that begin with a system or user turn is ignored with a note.
 class PreferenceReader {
  public:
   // Throws UsageError as RowFields does.

@@ -1,19 +1,48 @@
 #include "core/data/rows/row_encoder.h"
 
+#include "core/data/rows/row_parse.h"
+
 namespace xrun {
 
-std::unique_ptr<RowEncoder> make_row_encoder(RowKind kind, const EncoderParts& parts) {
-  switch (kind) {
-    case RowKind::kPreference: return make_preference_encoder(parts);
-    case RowKind::kChat: return make_chat_encoder(parts);
-    case RowKind::kText: return make_text_encoder(parts);
-    case RowKind::kPrompts: return make_prompts_encoder(parts);
-    case RowKind::kTokens: return make_tokens_encoder(parts);
-    case RowKind::kFeedback: return make_feedback_encoder(parts);
+RowSchema row_schema(const RowEncoding& encoding) {
+  return {encoding.kind, encoding.tokenizer->vocab_size(), encoding.settings.keep,
+          encoding.kind == RowKind::kTokens};
+}
+
+RowEncoder::RowEncoder(const RowEncoding& encoding)
+    : encoding_(encoding), transform_(encoding.transform ? encoding.transform->make() : nullptr) {}
+
+Json RowEncoder::read(const RawRow& row, const std::string& location, int64_t& repairs) {
+  Json value = parse_row(row, location, repairs);
+  if (transform_ && !transform_->apply(value, location)) {
+    throw RowRefusal(kFilteredReason, "the recipe's filter leaves it out");
+  }
+  return value;
+}
+
+void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedRow& out) {
+  out = EncodedRow();
+  try {
+    encode_value(read(row, location, out.repairs), location, out);
+  } catch (const RowRefusal& refusal) {
+    const bool raises =
+        refusal.reason() == kTooLongReason && encoding_.settings.over_length == OverLength::kRaise;
+    if (!raises) throw;
+    throw Error(fmt::format("{}: {}; shorten the row or set over_length = \"drop\"", location,
+                            refusal.what()));
+  }
+}
+
+std::unique_ptr<RowEncoder> make_row_encoder(const RowEncoding& encoding) {
+  switch (encoding.kind) {
+    case RowKind::kPreference: return make_preference_encoder(encoding);
+    case RowKind::kChat: return make_chat_encoder(encoding);
+    case RowKind::kText: return make_text_encoder(encoding);
+    case RowKind::kPrompts: return make_prompts_encoder(encoding);
+    case RowKind::kTokens: return make_tokens_encoder(encoding);
+    case RowKind::kFeedback: return make_feedback_encoder(encoding);
   }
   throw Error("an unknown kind of rows");
 }
-
-bool uses_template(RowKind kind) { return kind != RowKind::kText && kind != RowKind::kTokens; }
 
 }  // namespace xrun

@@ -1,55 +1,79 @@
 #pragma once
-// What makes tokens of one parsed row: one file a row kind.
+// From the text of a row to its tokens: one encoder for each kind of row.
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "core/base/json.h"
 #include "core/data/rows/data_settings.h"
-#include "core/data/rows/row_trace.h"
-#include "core/data/rows/row_type.h"
+#include "core/data/rows/row.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/chat/template_laws.h"
 #include "core/text/tokenizer/tokenizer.h"
 
 namespace xrun {
 
-// Immutable; one thread at a time, since a template may be a thread's own.
+// Everything that decides the tokens of a source's rows. The tokenizer and the trace must outlive
+// the encoders.
+struct RowEncoding {
+  RowKind kind = RowKind::kPreference;
+  RowSettings settings = {};
+  const Tokenizer* tokenizer = nullptr;
+  std::shared_ptr<const ChatTemplate> chat_template = nullptr;    // null for text and tokens
+  std::shared_ptr<const RowTransformSource> transform = nullptr;  // null: no filter and no map
+  RowTrace* trace = nullptr;  // collects the streams of each encoded row; null: not recorded
+};
+
+RowSchema row_schema(const RowEncoding& encoding);
+
+// Encodes the rows of one source on one thread (a template or a transform may belong to a thread).
+// The result depends on the row alone, never on the rows before it.
 class RowEncoder {
  public:
+  explicit RowEncoder(const RowEncoding& encoding);
   virtual ~RowEncoder() = default;
-  // Fills `out`, which is empty. Throws RowRefusal if the row is dropped; any other Error, which
-  // begins with `place`, ends the build.
-  virtual void encode(const Json& row, const std::string& place, EncodedRow& out) const = 0;
-  // What the laws of the template are tried on; messages null for kinds without a template. Throws
-  // RowRefusal if the row is none.
+
+  // The whole way: parses the row, runs the recipe's functions and encodes. Fills `out`, whose old
+  // content is dropped. `location` is "pairs.jsonl:17". Throws RowRefusal for a row to drop: its
+  // own reasons are malformed_json, too_long, template_error, empty_mask and "filter". Any other
+  // Error begins with `location` and ends the build: so does a row that is too long for any
+  // encoding under over_length = "raise".
+  void encode(const RawRow& row, const std::string& location, EncodedRow& out);
+  // Returns the parsed row after the recipe's functions and adds what was repaired. Throws as
+  // encode does.
+  Json read(const RawRow& row, const std::string& location, int64_t& repairs);
+  // Encodes a parsed row into `out`, which is empty.
+  virtual void encode_value(const Json& row, const std::string& location,
+                            EncodedRow& out) const = 0;
+  // Returns what the template's laws are tried on; messages null for kinds without a template.
+  // Throws RowRefusal if the row cannot be used.
   virtual LawSample law_sample(const Json&) const { return {}; }
+
+ protected:
+  RowEncoding encoding_;
+
+ private:
+  std::unique_ptr<RowTransform> transform_;
 };
 
-// What encoders are made of; the tokenizer must outlive them.
-struct EncoderParts {
-  RowSettings settings;
-  const Tokenizer& tokenizer;
-  std::shared_ptr<const ChatTemplate> chat_template;  // null for text and tokens
-  RowTrace* trace = nullptr;  // gets the streams of each row that is encoded; null: not kept
-};
+// Called once per thread.
+using RowEncoderMaker = std::function<std::unique_ptr<RowEncoder>()>;
 
-// Reasons of refusals, beside those of the readers: template_error, empty_mask, too_long.
-std::unique_ptr<RowEncoder> make_preference_encoder(const EncoderParts& parts);
-// no_assistant, empty_answer.
-std::unique_ptr<RowEncoder> make_chat_encoder(const EncoderParts& parts);
-// unknown_format, wrong_type, empty_text, too_long. A row is {"text"}, or a string.
-std::unique_ptr<RowEncoder> make_text_encoder(const EncoderParts& parts);
-// no_prompt, empty_prompt. Nothing is trained; a model is to answer. A string is a user's turn.
-std::unique_ptr<RowEncoder> make_prompts_encoder(const EncoderParts& parts);
-// unknown_format, wrong_type, bad_token, length_mismatch, bad_token_weight, empty_mask.
-std::unique_ptr<RowEncoder> make_tokens_encoder(const EncoderParts& parts);
-// no_prompt, no_assistant, empty_answer, bad_label.
-std::unique_ptr<RowEncoder> make_feedback_encoder(const EncoderParts& parts);
+// Returns the encoder of a kind. Throws UsageError for settings that the kind refuses.
+std::unique_ptr<RowEncoder> make_row_encoder(const RowEncoding& encoding);
 
-std::unique_ptr<RowEncoder> make_row_encoder(RowKind kind, const EncoderParts& parts);
-
-// Whether rows of a kind are rendered by a chat template.
-bool uses_template(RowKind kind);
+// One function per kind, with the reasons of its refusals beside those of the readers.
+std::unique_ptr<RowEncoder> make_preference_encoder(const RowEncoding& encoding);
+// no_assistant, empty_answer
+std::unique_ptr<RowEncoder> make_chat_encoder(const RowEncoding& encoding);
+// unknown_format, wrong_type, empty_text, too_long. A row is {"text"} or a string.
+std::unique_ptr<RowEncoder> make_text_encoder(const RowEncoding& encoding);
+// no_prompt, empty_prompt. Nothing is trained: a model will answer. A string is a user turn.
+std::unique_ptr<RowEncoder> make_prompts_encoder(const RowEncoding& encoding);
+// unknown_format, wrong_type, bad_token, length_mismatch, bad_token_weight, empty_mask
+std::unique_ptr<RowEncoder> make_tokens_encoder(const RowEncoding& encoding);
+// no_prompt, no_assistant, empty_answer, bad_label
+std::unique_ptr<RowEncoder> make_feedback_encoder(const RowEncoding& encoding);
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
-// A column is ours by its own name or by `fields`, never by both; what is neither ours nor kept is
-// noted, row by row.
+// A column is read under its own name or under the one that `fields` gives it, never under both. A
+// column that is neither read nor an extra column is noted for each row.
 
 #include "core/data/rows/row_fields.h"
 
@@ -11,15 +11,15 @@
 #include "core/base/suggest.h"
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/messages.h"
-#include "core/data/rows/row_format.h"
+#include "core/data/rows/row_fields.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr int64_t kExactInteger = int64_t{1} << 53;  // numbers are kept as doubles
-// Fields that batches and views have of their own, and names that they have in Lua: a column of
-// that name would stand in for the former and be hidden by the latter.
+constexpr int64_t kExactInteger = int64_t{1} << 53;  // numbers are stored as doubles
+// Fields and Lua methods of batches and views: a column of such a name would replace the field or
+// be hidden by the method.
 const std::vector<std::string> kBatchFields = {
     "advantage", "all",    "chosen", "chunk_sum",   "close",      "group",       "group_sum",
     "label",     "length", "mean",   "micro_count", "mismatched", "old_logprob", "pair",
@@ -27,7 +27,7 @@ const std::vector<std::string> kBatchFields = {
     "step",      "sum",    "tokens", "total_steps", "weight"};
 constexpr size_t kColumnsText = 150;  // of column names in a row's refusal
 
-// Whether a number is whole and not exact as a double.
+// True for a whole number that a double does not hold exactly.
 bool is_beyond_exact(const Json& number) {
   if (number.is_int()) return number.as_int() > kExactInteger || number.as_int() < -kExactInteger;
   const double value = number.as_double();
@@ -48,7 +48,7 @@ std::string name_list(const std::vector<std::string>& names) {
   return text;
 }
 
-// What public sets call a column of ours: theirs, ours.
+// Column names of public sets and ours for the same thing.
 constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"question", "prompt"},       {"query", "prompt"},
     {"problem", "prompt"},        {"answer", "completion"},
@@ -70,7 +70,37 @@ std::string suggestion(const std::string& name, const Json& row) {
   return near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near);
 }
 
-// Which of a format's columns the row has, a slip of the pen counting half.
+// A spelling of rows that is recognised. All columns are needed.
+struct RowFormat {
+  RowKind kind;
+  std::vector<std::string> columns;
+};
+
+const std::vector<RowFormat>& known_row_formats() {
+  static const std::vector<RowFormat> formats = {
+      {RowKind::kPreference, {"prompt", "chosen", "rejected"}},
+      {RowKind::kPreference, {"chosen", "rejected"}},
+      {RowKind::kPreference, {"conversations", "chosen", "rejected"}},
+      {RowKind::kChat, {"messages"}},
+      {RowKind::kChat, {"conversations"}},
+      {RowKind::kChat, {"instruction", "output"}},
+      {RowKind::kChat, {"prompt", "completion"}},
+      {RowKind::kFeedback, {"prompt", "completion", "label"}},
+      {RowKind::kFeedback, {"messages", "label"}},
+      {RowKind::kText, {"text"}},
+      {RowKind::kPrompts, {"prompt"}},
+      {RowKind::kTokens, {"input_ids"}},
+      {RowKind::kTokens, {"input_ids", "labels"}},
+  };
+  return formats;
+}
+
+bool has_all(const RowFormat& format, const std::vector<std::string>& columns) {
+  return std::all_of(format.columns.begin(), format.columns.end(),
+                     [&](const std::string& column) { return contains(columns, column); });
+}
+
+// The share of a format's columns that the row has; a misspelt one counts half.
 double match(const RowFormat& format, const std::vector<std::string>& columns) {
   double found = 0;
   for (const std::string& wanted : format.columns) {
@@ -81,6 +111,29 @@ double match(const RowFormat& format, const std::vector<std::string>& columns) {
     }
   }
   return found / static_cast<double>(format.columns.size());
+}
+
+// The format of a kind that the columns match best; the first one if none matches.
+const RowFormat& nearest_format(RowKind kind, const std::vector<std::string>& columns) {
+  const RowFormat* nearest = nullptr;
+  for (const RowFormat& format : known_row_formats()) {
+    if (format.kind != kind) continue;
+    if (nearest == nullptr || match(format, columns) > match(*nearest, columns)) nearest = &format;
+  }
+  return *nearest;
+}
+
+// The largest format of another kind that the columns have whole; nullptr without one. One column
+// says little: many rows have a "text" or a "prompt" beside what they are about, so such a format
+// counts only if the row has nothing else.
+const RowFormat* other_format(RowKind kind, const std::vector<std::string>& columns) {
+  const RowFormat* largest = nullptr;
+  for (const RowFormat& format : known_row_formats()) {
+    const bool tells = format.columns.size() > 1 || columns.size() == 1;
+    if (format.kind == kind || !tells || !has_all(format, columns)) continue;
+    if (largest == nullptr || format.columns.size() > largest->columns.size()) largest = &format;
+  }
+  return largest;
 }
 
 }  // namespace
@@ -97,8 +150,8 @@ RowFields::RowFields(RowKind kind, std::vector<std::string> ours, const RowSetti
   for (const std::string& name : keep_) {
     if (!contains(kBatchFields, name)) continue;
     throw UsageError(fmt::format(
-        "data.keep has \"{0}\", and batches have a field of that name themselves; keep it under "
-        "another one: map = function(row) row.my_{0} = row.{0} return row end",
+        "data.keep has \"{0}\", which is a field of every batch; keep the column under another "
+        "name: map = function(row) row.my_{0} = row.{0} return row end",
         name));
   }
   for (auto name = keep_.begin(); name != keep_.end(); ++name) {
@@ -156,38 +209,27 @@ void RowFields::refuse_format(const Json& row) const {
   }
   std::string text =
       seen.empty() ? "the row has no columns" : fmt::format("the row has {}", name_list(seen));
-  text += missing_fields(row);
-  // Among equals the first one of this kind, else the first of all.
-  const RowFormat* nearest = nullptr;
-  double best = 0;
-  for (const RowFormat& format : known_row_formats()) {
-    const double fit = match(format, columns) + (format.kind == kind_ ? 0.01 : 0);
-    if (match(format, columns) > 0 && fit > best) {
-      nearest = &format;
-      best = fit;
-    }
-  }
-  // A whole format here is one that `fields` looks for elsewhere.
-  const bool says_more = nearest != nullptr && best < 1;
-  if (!says_more && !missing_fields(row).empty()) throw RowRefusal("unknown_format", text);
-  const auto first = std::find_if(known_row_formats().begin(), known_row_formats().end(),
-                                  [&](const RowFormat& format) { return format.kind == kind_; });
+  const std::string missing = missing_fields(row);
+  text += missing;
+  const RowFormat& nearest = nearest_format(kind_, columns);
+  const double fit = match(nearest, columns);
+  // A format that is there whole is one that `fields` looks for under other names.
+  if (!missing.empty() && (fit == 0 || fit == 1)) throw RowRefusal("unknown_format", text);
   if (const std::string likely = likely_fields(columns); !likely.empty()) {
-    text += fmt::format("; name them: fields = {{ {} }}", likely);
-  } else if (nearest == nullptr) {
-    text += fmt::format(", wanted {}", fmt::join(first->columns, ", "));
-    if (row.find(first->columns[0]) == nullptr) {
-      text += fmt::format("; name them, say fields = {{ {} = \"...\" }}", first->columns[0]);
-    }
-  } else if (nearest->kind == kind_) {
-    text += fmt::format("; the nearest known format has {}", fmt::join(nearest->columns, ", "));
-    for (const std::string& wanted : nearest->columns) {
-      if (!contains(columns, wanted)) text += other_columns(row, wanted);
-      if (!contains(columns, wanted)) break;
-    }
-  } else {
-    text += fmt::format("; that is the format with {}, which {} reads",
-                        fmt::join(nearest->columns, ", "), row_reader_name(nearest->kind));
+    throw RowRefusal("unknown_format",
+                     text + fmt::format("; name them: fields = {{ {} }}", likely));
+  }
+  text += fmt::format(", wanted {}", fmt::join(nearest.columns, ", "));
+  if (const RowFormat* other = other_format(kind_, columns)) {
+    text += fmt::format("; rows with {} are read by {}", fmt::join(other->columns, ", "),
+                        row_reader_name(other->kind));
+  } else if (fit > 0) {
+    const auto lacking =
+        std::find_if(nearest.columns.begin(), nearest.columns.end(),
+                     [&](const std::string& column) { return !contains(columns, column); });
+    if (lacking != nearest.columns.end()) text += other_columns(row, *lacking);
+  } else if (row.find(nearest.columns[0]) == nullptr) {
+    text += fmt::format("; name them, say fields = {{ {} = \"...\" }}", nearest.columns[0]);
   }
   throw RowRefusal("unknown_format", text);
 }
@@ -200,13 +242,11 @@ std::string RowFields::likely_fields(const std::vector<std::string>& columns) co
     text += fmt::format("{}{} = \"{}\"", text.empty() ? "" : ", ", ours, theirs);
     known.emplace_back(ours);
   }
-  const auto is_whole = [&](const RowFormat& format) {
-    return format.kind == kind_ &&
-           std::all_of(format.columns.begin(), format.columns.end(),
-                       [&](const std::string& column) { return contains(known, column); });
-  };
   const std::vector<RowFormat>& formats = known_row_formats();
-  return std::any_of(formats.begin(), formats.end(), is_whole) ? text : "";
+  const bool whole = std::any_of(formats.begin(), formats.end(), [&](const RowFormat& format) {
+    return format.kind == kind_ && has_all(format, known);
+  });
+  return whole ? text : "";
 }
 
 bool RowFields::is_unread(const std::string& column) const {
@@ -243,25 +283,25 @@ void RowFields::refuse_rivals(const std::string& first, const std::string& secon
                   spelled(first), spelled(second)));
 }
 
-void RowFields::read_kept(const Json& row, RowExtras& out) const {
+void RowFields::read_extra(const Json& row, RowExtras& out) const {
   for (const std::string& name : keep_) {
     const Json* value = row.find(name);
     if (value == nullptr) {
       const std::string near = suggestion(name, row);
-      if (!near.empty()) out.notes.push_back("kept column \"" + name + "\" is not there" + near);
+      if (!near.empty()) out.notes.push_back("extra column \"" + name + "\" is not there" + near);
     }
     if (value != nullptr && !(value->is_null() || value->is_number() || value->is_string())) {
       out.notes.push_back(
-          fmt::format("kept column \"{}\" is {} and is taken as absent", name, kind_text(*value)));
+          fmt::format("extra column \"{}\" is {} and is taken as absent", name, kind_text(*value)));
       value = nullptr;
     }
     if (value != nullptr && value->is_number() && is_beyond_exact(*value)) {
       throw RowRefusal("kept_column",
-                       fmt::format("\"{}\" is {}: whole numbers beyond 2^53 are not kept exactly; "
-                                   "write it as a string",
+                       fmt::format("\"{}\" is {}: a whole number beyond 2^53 is not stored "
+                                   "exactly; write it as a string",
                                    name, dump_json(*value)));
     }
-    out.kept.push_back(value == nullptr ? Json() : *value);
+    out.extra.push_back(value == nullptr ? Json() : *value);
   }
   const Json* weight = find(row, "weight");
   if (weight == nullptr) return;

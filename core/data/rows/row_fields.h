@@ -1,5 +1,5 @@
 #pragma once
-// The columns of a JSON row under the names that a row type gives them.
+// The columns of a JSON row under the names that its kind gives them.
 
 #include <initializer_list>
 #include <string>
@@ -8,54 +8,55 @@
 
 #include "core/base/json.h"
 #include "core/data/rows/data_settings.h"
-#include "core/data/rows/row_extras.h"
-#include "core/data/rows/row_kind.h"
+#include "core/data/rows/row.h"
 
 namespace xrun {
 
-// Reads the members of rows: renamed ones, kept ones, and those that nobody reads. Immutable.
+// Reads the members of rows: those that a kind knows, under their names or those of `fields`, and
+// the extra columns. Immutable.
 class RowFields {
  public:
-  // `ours`: every name that the row type reads. Throws UsageError with the nearest name if
-  // settings.fields renames another one, or if a column is kept twice or under a name that batches
-  // and views have themselves.
+  // `ours`: every name that the kind reads. Throws UsageError with the nearest name if
+  // settings.fields renames another one, or if settings.keep names a column twice or one that
+  // batches and views have themselves.
   RowFields(RowKind kind, std::vector<std::string> ours, const RowSettings& settings);
 
-  // The row's member for one of our names; nullptr if it is absent or null. A column that happens
-  // to be called weight is no weight: that name is read only where `fields` says so.
+  // Returns the row's member for one of our names; nullptr if it is absent or null. "weight" is
+  // read only where `fields` names a column for it: a column that happens to be called so is not
+  // one.
   const Json* find(const Json& row, const std::string& ours) const;
-  // The row's text for one of our names; "" if it is absent or null. Throws RowRefusal
-  // "wrong_type".
+  // Returns its text; "" if it is absent or null. Throws RowRefusal "wrong_type".
   std::string text(const Json& row, const std::string& ours) const;
-  // The file's name for one of ours; of weight "" unless `fields` names it.
+  // Returns the file's name for one of ours; of weight "" unless `fields` names it.
   std::string spelled(const std::string& ours) const;
 
   // Throws RowRefusal "not_an_object" unless the row is a JSON object.
   static void require_object(const Json& row);
-  // Throws RowRefusal "unknown_format": the columns seen, those that `fields` names in vain, and
-  // else the known format nearest to them.
+  // Throws RowRefusal "unknown_format" with the columns seen, those that `fields` names and the row
+  // lacks, the columns of the nearest format of this kind, and the reader of another kind whose
+  // format the row has.
   [[noreturn]] void refuse_format(const Json& row) const;
-  // "; columns that are not read: question, good; name the right one, say fields = { prompt =
-  // "question" }": what a message about a missing column ends with. "" if every column is read.
+  // Returns the end of a message about a missing column: "; columns that are not read: question,
+  // good; name the right one, say fields = { prompt = "question" }". "" if every column is read.
   std::string other_columns(const Json& row, const std::string& ours) const;
 
-  // Notes each of our columns in `losers` that the row has: it is not read where `winner` is.
+  // Notes each column in `losers` that the row has: it is ignored beside `winner`.
   void note_losers(const Json& row, const std::string& winner,
                    std::initializer_list<const char*> losers, RowExtras& out) const;
-  // Throws RowRefusal "columns_differ": two columns of one meaning hold different things.
+  // Throws RowRefusal "columns_differ": two columns with one meaning hold different values.
   [[noreturn]] void refuse_rivals(const std::string& first, const std::string& second) const;
 
-  // Sets kept columns and the loss weight. Throws RowRefusal: kept_column, bad_weight.
-  void read_kept(const Json& row, RowExtras& out) const;
-  // Ends a row's notes: sorts them, drops repetitions, and notes the columns that nobody reads.
+  // Sets extra columns and the loss weight. Throws RowRefusal: kept_column, bad_weight.
+  void read_extra(const Json& row, RowExtras& out) const;
+  // Ends a row's notes: sorts them, removes duplicates and adds the columns that are not read.
   void finish_notes(const Json& row, RowExtras& out) const;
 
  private:
-  // '; fields names messages = "conv", a column that the row lacks' for each such; "" without one.
+  // '; fields names messages = "conv", a column that the row lacks' for each such column, else "".
   std::string missing_fields(const Json& row) const;
   bool is_unread(const std::string& column) const;
-  // 'prompt = "question", completion = "answer"': what makes a known format of columns that other
-  // sets call so; "" if it would not be whole.
+  // 'prompt = "question", completion = "answer"': the renaming of usual other names that gives a
+  // whole format of this kind; "" without one.
   std::string likely_fields(const std::vector<std::string>& columns) const;
 
   RowKind kind_;

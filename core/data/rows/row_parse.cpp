@@ -4,7 +4,7 @@
 #include "core/base/error.h"
 #include "core/base/json_fault.h"
 #include "core/base/utf8.h"
-#include "core/data/rows/ledger.h"
+#include "core/data/rows/byte_stream.h"
 
 namespace xrun {
 
@@ -27,7 +27,7 @@ std::string with_plain_line_ends(std::string_view text) {
   return out;
 }
 
-// How many values a row has at most: one, and one behind each comma and opening bracket.
+// An upper bound on a row's values: one, and one for each comma and opening bracket.
 size_t count_values(std::string_view text) {
   size_t count = 1;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -39,9 +39,9 @@ size_t count_values(std::string_view text) {
   return count;
 }
 
-Json parse_text(std::string_view text, const RawRow& row, const std::string& place,
+Json parse_text(std::string_view text, const RawRow& row, const std::string& location,
                 int64_t& repairs) {
-  const std::string_view file = std::string_view(place).substr(0, place.rfind(':'));
+  const std::string_view file = std::string_view(location).substr(0, location.rfind(':'));
   try {
     return parse_json(text, file, row.at.line, row.column);
   } catch (const Error& error) {
@@ -49,7 +49,31 @@ Json parse_text(std::string_view text, const RawRow& row, const std::string& pla
     const std::string repaired = repair_surrogate_escapes(text, halves);
     if (halves == 0) throw RowRefusal("malformed_json", error.what());
     repairs += halves;
-    return parse_text(repaired, row, place, repairs);
+    return parse_text(repaired, row, location, repairs);
+  }
+}
+
+constexpr size_t kHintBytes = 1 << 16;  // of the content's beginning
+
+bool is_json(std::string_view line) {
+  try {
+    parse_json(line, "line");
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// The beginning of the content; "" if it cannot be read: the hint only ends another message.
+std::string beginning_of(const std::string& path) {
+  try {
+    std::string text(kHintBytes, '\0');
+    text.resize(open_byte_stream(path, path)->read(text.data(), text.size()));
+    return text;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error&) {
+    return "";
   }
 }
 
@@ -77,7 +101,7 @@ std::string repair_surrogate_escapes(std::string_view text, int64_t& repairs) {
   return out;
 }
 
-Json parse_row(const RawRow& row, const std::string& place, int64_t& repairs) {
+Json parse_row(const RawRow& row, const std::string& location, int64_t& repairs) {
   std::string repaired;
   std::string_view text = row.text;
   if (!is_valid_utf8(text)) {
@@ -85,19 +109,39 @@ Json parse_row(const RawRow& row, const std::string& place, int64_t& repairs) {
     text = repaired;
   }
   if (row.form == RowForm::kJson) {
-    // A value takes a byte, so that few rows are long enough to be counted.
+    // A value takes at least a byte, so few rows are long enough to be counted.
     const size_t values = text.size() > kMaxRowValues ? count_values(text) : 0;
     if (values > kMaxRowValues) {
-      throw RowRefusal("too_long", fmt::format("the row has up to {} JSON values, at most {} are "
-                                               "read; make more rows of it",
-                                               count_text(static_cast<int64_t>(values)),
-                                               count_text(int64_t{kMaxRowValues})));
+      throw RowRefusal(kTooLongReason,
+                       fmt::format("the row has up to {} JSON values, at most {} are "
+                                   "read; make more rows of it",
+                                   count_text(static_cast<int64_t>(values)),
+                                   count_text(int64_t{kMaxRowValues})));
     }
-    return parse_text(text, row, place, repairs);
+    return parse_text(text, row, location, repairs);
   }
   Json value = Json::object();
   value.set("text", with_plain_line_ends(text));
   return value;
+}
+
+std::string row_form_hint(const std::string& path) {
+  if (!content_name(path).ends_with(".jsonl")) return "";
+  const std::string text = beginning_of(path);
+  if (text.starts_with(kGzipMagic)) return fmt::format("; it is compressed: name it {}.gz", path);
+  if (text.starts_with(kZstdMagic)) return fmt::format("; it is compressed: name it {}.zst", path);
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) return "";
+  const size_t line_end = text.find('\n', first);
+  const bool goes_on = line_end != std::string::npos;
+  const std::string_view line = std::string_view(text).substr(first, line_end - first);
+  if (text[first] == '[' && (goes_on ? !is_json(line) : true)) {
+    return fmt::format("; the file is one array of rows: name it {}.json{}",
+                       content_name(path).substr(0, content_name(path).size() - 6),
+                       path.substr(content_name(path).size()));
+  }
+  if (text[first] != '{' || !goes_on || is_json(line)) return "";
+  return "; its objects run over several lines, and a row is one line: rewrite it with jq -c .";
 }
 
 }  // namespace xrun

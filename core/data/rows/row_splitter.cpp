@@ -1,10 +1,11 @@
-// Splitting is done again from the last row's end when a row turns out longer than what is read;
-// what is read doubles each time, so a row of n bytes costs at most 2n bytes of splitting.
+// If a row is longer than the bytes read, splitting starts again at its beginning with twice the
+// bytes, so a row of n bytes costs at most 2n bytes of splitting.
 
 #include "core/data/rows/row_splitter.h"
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
@@ -16,21 +17,197 @@ namespace {
 
 constexpr size_t kMaxRowBytes = size_t{1} << 30;
 constexpr size_t kPrefixPiece = size_t{1} << 18;
-constexpr size_t kCarryBytes = size_t{8} << 20;  // beyond, memory of a long row is not kept
-
-std::unique_ptr<RowSplitter> make_splitter(const std::string& path, const std::string& name) {
-  const std::string content = content_name(path);
-  if (content.ends_with(".jsonl")) return make_line_splitter();
-  if (content.ends_with(".json")) return make_array_splitter();
-  if (content.ends_with(".txt")) return make_paragraph_splitter();
-  throw Error(fmt::format("{}: rows are read from .jsonl, .json and .txt files", name));
-}
-
-}  // namespace
+constexpr size_t kCarryBytes = size_t{8} << 20;  // memory above this is freed after a long row
 
 bool is_blank_line(std::string_view line) {
   return line.find_first_not_of(" \t\r\v\f\n") == std::string_view::npos;
 }
+
+// .jsonl: lines end with LF or CRLF, the last one also with the file.
+class LineSplitter : public RowSplitter {
+ protected:
+  void split(std::string_view content, bool at_end, std::vector<RowBlock::Row>& rows) override {
+    const bool marked = cursor_.offset == 0 && content.starts_with(kByteOrderMark);
+    size_t begin = marked ? kByteOrderMark.size() : 0;
+    for (size_t at = 0; at < content.size(); begin = at) {
+      size_t end = content.find('\n', at);
+      if (end == std::string_view::npos && !at_end) return;
+      const size_t behind = std::min(content.size(), end == std::string_view::npos ? end : end + 1);
+      end = std::min(end, content.size());
+      if (end > begin && content[end - 1] == '\r') --end;
+      if (is_blank_line(content.substr(begin, end - begin))) {
+        at = skip(content, at, behind);
+      } else {
+        at = add_row(content, at, begin, end, behind, rows);
+      }
+    }
+  }
+};
+
+// .txt: rows are separated by blank lines. A row's text ends before its last line end.
+class ParagraphSplitter : public RowSplitter {
+ public:
+  RowForm form() const override { return RowForm::kText; }
+
+ protected:
+  void split(std::string_view content, bool at_end, std::vector<RowBlock::Row>& rows) override {
+    const bool marked = cursor_.offset == 0 && content.starts_with(kByteOrderMark);
+    size_t begin = marked ? kByteOrderMark.size() : 0;  // of the row
+    size_t end = begin;                                 // of its last line; begin: it has none yet
+    size_t behind = 0;                                  // that line's end
+    size_t done = 0;
+    for (size_t at = begin; at < content.size();) {
+      size_t line_end = content.find('\n', at);
+      if (line_end == std::string_view::npos && !at_end) return;
+      const size_t next = line_end == std::string_view::npos ? content.size() : line_end + 1;
+      line_end = std::min(line_end, content.size());
+      if (is_blank_line(content.substr(at, line_end - at))) {
+        if (end > begin) done = add_row(content, done, begin, end, behind, rows);
+        done = skip(content, done, next);
+        begin = end = next;
+      } else {
+        end = line_end > at && content[line_end - 1] == '\r' ? line_end - 1 : line_end;
+        behind = next;
+      }
+      at = next;
+    }
+    if (!at_end) return;
+    if (end > begin) done = add_row(content, done, begin, end, behind, rows);
+    skip(content, done, content.size());
+  }
+};
+
+// .json: one array of rows. Brackets and strings alone tell where an element ends, so that a bad
+// element is one bad row and no file is parsed whole.
+
+constexpr size_t kUnknown = std::string_view::npos;
+constexpr std::string_view kSpace = " \t\r\n";
+
+// Returns the position after the string that begins at text[at], or kUnknown.
+size_t string_end(std::string_view text, size_t at) {
+  for (size_t quote = text.find('"', at + 1); quote != kUnknown;
+       quote = text.find('"', quote + 1)) {
+    size_t escapes = quote;
+    while (text[escapes - 1] == '\\') --escapes;
+    if ((quote - escapes) % 2 == 0) return quote + 1;
+  }
+  return kUnknown;
+}
+
+// Returns the position after the object or list that begins at text[at], or kUnknown.
+size_t nested_end(std::string_view text, size_t at) {
+  for (int64_t depth = 0; at < text.size();) {
+    switch (text[at]) {
+      case '"':
+        at = string_end(text, at);
+        if (at == kUnknown) return kUnknown;
+        continue;
+      case '{':
+      case '[': ++depth; break;
+      case '}':
+      case ']':
+        if (--depth == 0) return at + 1;
+        break;
+      default: break;
+    }
+    ++at;
+  }
+  return kUnknown;
+}
+
+size_t value_end(std::string_view text, size_t at) {
+  if (text[at] == '"') return string_end(text, at);
+  if (text[at] == '{' || text[at] == '[') return nested_end(text, at);
+  return text.find_first_of(",]} \t\r\n", at);
+}
+
+class ArraySplitter : public RowSplitter {
+ protected:
+  void split(std::string_view content, bool at_end, std::vector<RowBlock::Row>& rows) override {
+    size_t done = 0;
+    if (cursor_.offset == 0) {
+      done = content.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+    }
+    // The row before the cursor is passed, its comma or bracket is not.
+    bool opened = cursor_.rows > 0;
+    bool behind_element = opened;
+    done = skip(content, 0, done);
+    while (!ended_) {
+      size_t at = content.find_first_not_of(kSpace, done);
+      if (at == kUnknown) break;
+      if (!opened) {
+        if (content[at] != '[') refuse_beginning(content, at);
+        opened = true;
+        at = content.find_first_not_of(kSpace, at + 1);
+        if (at == kUnknown) break;
+      }
+      if (content[at] == ']') {
+        ended_ = true;
+        done = skip(content, done, at + 1);
+        break;
+      }
+      if (behind_element) {
+        if (content[at] != ',') refuse(content, done, at, "wanted a comma or ] after an element");
+        at = content.find_first_not_of(kSpace, at + 1);
+        if (at == kUnknown) break;
+      }
+      if (std::strchr(",]}", content[at]) != nullptr) refuse(content, done, at, "wanted a value");
+      const size_t end = value_end(content, at);
+      if (end == kUnknown) break;
+      done = add_row(content, done, at, end, end, rows);
+      behind_element = true;
+    }
+    if (ended_) {
+      const size_t more = content.find_first_not_of(kSpace, done);
+      if (more != kUnknown) refuse(content, done, more, "there is text after the array");
+      skip(content, done, content.size());
+    } else if (at_end) {
+      refuse(content, done, content.size(), "the file ends inside the array");
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view content, size_t done, size_t at, const char* what) {
+    skip(content, done, at);
+    throw Error(
+        fmt::format("{}:{}:{}: is not valid JSON: {}; the elements after this point "
+                    "cannot be told apart",
+                    name(), cursor_.lines + 1, cursor_.column + 1, what));
+  }
+
+  // Two other kinds of files that are often called .json.
+  [[noreturn]] void refuse_beginning(std::string_view content, size_t at) {
+    const size_t end = content[at] == '{' ? nested_end(content, at) : kUnknown;
+    const size_t next = end == kUnknown ? end : content.find_first_not_of(kSpace, end);
+    if (next != kUnknown && content[next] == '{') {
+      throw Error(
+          fmt::format("{}: holds one object after another, wanted an array of rows; these "
+                      "are JSON Lines: give the file a name that ends with .jsonl",
+                      name()));
+    }
+    if (content[at] == '{') {
+      throw Error(fmt::format(
+          "{}: is one object, wanted an array of rows; if the rows are a member of it, take them "
+          "out, say with\n  python3 -c \"import json, sys; "
+          "json.dump(json.load(open(sys.argv[1]))['rows'], open(sys.argv[2], 'x'))\" IN.json "
+          "OUT.json",
+          name()));
+    }
+    refuse(content, 0, at, "wanted [, an array of rows");
+  }
+
+  bool ended_ = false;
+};
+
+std::unique_ptr<RowSplitter> make_splitter(const std::string& path, const std::string& name) {
+  const std::string content = content_name(path);
+  if (content.ends_with(".jsonl")) return std::make_unique<LineSplitter>();
+  if (content.ends_with(".json")) return std::make_unique<ArraySplitter>();
+  if (content.ends_with(".txt")) return std::make_unique<ParagraphSplitter>();
+  throw Error(fmt::format("{}: rows are read from .jsonl, .json and .txt files", name));
+}
+
+}  // namespace
 
 std::unique_ptr<RowSplitter> RowSplitter::open(const std::string& path, const std::string& name,
                                                const ContentCursor& from) {
@@ -47,13 +224,15 @@ void RowSplitter::read_prefix(uint64_t bytes) {
   while (bytes > 0) {
     check_interrupt();
     const size_t n = stream_->read(piece.data(), std::min<uint64_t>(piece.size(), bytes));
-    XRUN_CHECK(n > 0, "{}: ends {} bytes before the place where reading goes on", name_, bytes);
+    XRUN_CHECK(n > 0, "{}: ends {} bytes before the position where reading continues", name_,
+               bytes);
     prefix_.bytes({piece.data(), n});
     bytes -= n;
   }
 }
 
-// A fault behind rows waits until these are given: what a block holds decides no error.
+// A fault waits until the rows before it are returned, so that block sizes do not decide which
+// error is thrown.
 void RowSplitter::split_block(RowBlock& block) {
   try {
     split(block.content, at_end_, block.rows);

@@ -1,12 +1,11 @@
-// Text rows: a document, with the tokens that the tokenizer's own encoding adds, ended by its EOS.
+// Text rows: a document with the tokens that the tokenizer's encoding adds, ended by EOS.
 
 #include "core/base/count_text.h"
 #include "core/base/hash.h"
-#include "core/data/rows/fit_length.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/row_encoder.h"
 #include "core/data/rows/row_fields.h"
-#include "core/data/rows/text_stretch.h"
+#include "core/data/rows/row_length.h"
 
 namespace xrun {
 
@@ -14,25 +13,25 @@ namespace {
 
 class TextEncoder : public RowEncoder {
  public:
-  explicit TextEncoder(const EncoderParts& parts)
-      : parts_(parts), fields_(RowKind::kText, {"text", "weight"}, parts.settings) {
-    if (parts_.settings.train_on_given && parts_.settings.train_on != TrainOn::kAll) {
+  explicit TextEncoder(const RowEncoding& encoding)
+      : RowEncoder(encoding), fields_(RowKind::kText, {"text", "weight"}, encoding.settings) {
+    if (encoding_.settings.train_on_given && encoding_.settings.train_on != TrainOn::kAll) {
       throw UsageError(fmt::format(
           "train_on is \"{}\": text rows have no turns, all their tokens are trained; set "
           "train_on = \"all\" or leave it out",
-          train_on_name(parts_.settings.train_on)));
+          train_on_name(encoding_.settings.train_on)));
     }
   }
 
-  void encode(const Json& row, const std::string& place, EncodedRow& out) const override {
+  void encode_value(const Json& row, const std::string& location, EncodedRow& out) const override {
     const std::string& text = text_of(row);
     if (text.find_first_not_of(" \t\r\n\v\f") == std::string::npos) {
       throw RowRefusal("empty_text", "the text is empty");
     }
-    require_borders(text, parts_.tokenizer);
+    require_borders(text, *encoding_.tokenizer);
     std::vector<int32_t> ids = encode(text);
-    const std::optional<int32_t> end = parts_.tokenizer.eos_id();
-    if (parts_.settings.end_of_text && end && (ids.empty() || ids.back() != *end)) {
+    const std::optional<int32_t> end = encoding_.tokenizer->eos_id();
+    if (encoding_.settings.end_of_text && end && (ids.empty() || ids.back() != *end)) {
       ids.push_back(*end);
     }
     if (ids.size() < 2) throw RowRefusal("empty_mask", "one token alone leaves none to train");
@@ -41,22 +40,22 @@ class TextEncoder : public RowEncoder {
     stream.trained[0] = 0;
     stream.ids = std::move(ids);
     if (row.is_object()) {
-      fields_.read_kept(row, out);
+      fields_.read_extra(row, out);
       fields_.finish_notes(row, out);
     } else {
-      fields_.read_kept(Json::object(), out);
+      fields_.read_extra(Json::object(), out);
     }
     out.prompt_hash = hash_u64(text);
-    fit_length(parts_, place, {"the text"}, out);
+    fit_length(encoding_, location, {"the text"}, out);
   }
 
  private:
-  // Long texts are kept as ids alone; room is made by the tokens that a byte has had so far.
+  // Only the ids of a long text are held; memory is reserved by the tokens per byte so far.
   std::vector<int32_t> encode(const std::string& text) const {
     EncodeOptions options;
     options.add_post_processor = true;
     std::vector<int32_t> ids;
-    parts_.tokenizer.encode_parts(text, options, [&](Encoding&& part) {
+    encoding_.tokenizer->encode_parts(text, options, [&](Encoding&& part) {
       if (ids.empty()) {
         ids = std::move(part.ids);
       } else {
@@ -84,14 +83,13 @@ class TextEncoder : public RowEncoder {
     return text->as_string();
   }
 
-  EncoderParts parts_;
   RowFields fields_;
 };
 
 }  // namespace
 
-std::unique_ptr<RowEncoder> make_text_encoder(const EncoderParts& parts) {
-  return std::make_unique<TextEncoder>(parts);
+std::unique_ptr<RowEncoder> make_text_encoder(const RowEncoding& encoding) {
+  return std::make_unique<TextEncoder>(encoding);
 }
 
 }  // namespace xrun

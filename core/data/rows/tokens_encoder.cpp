@@ -1,18 +1,19 @@
-// Token rows: ids that somebody made before, with what is trained of them.
+// Token rows: ids made elsewhere, with the ones that are trained.
 //   input_ids (or tokens, ids)   whole numbers of the vocabulary
 //   labels                       the same ids, -100 where nothing is trained
-//   mask (or loss_mask)          0 or 1 an id
-//   weights                      a loss weight >= 0 an id
-// Without labels, mask and weights every token is trained; given together, all of them must agree.
+//   mask (or loss_mask)          0 or 1 per id
+//   weights                      a loss weight >= 0 per id
+// Without labels, mask and weights every token is trained; given together, a token needs all of
+// them.
 
 #include <cmath>
 
 #include "core/base/hash.h"
 #include "core/data/rows/conversation_tokens.h"
-#include "core/data/rows/fit_length.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/row_encoder.h"
 #include "core/data/rows/row_fields.h"
+#include "core/data/rows/row_length.h"
 
 namespace xrun {
 
@@ -22,15 +23,15 @@ constexpr int64_t kIgnoredLabel = -100;  // as in PyTorch's cross entropy
 
 class TokensEncoder : public RowEncoder {
  public:
-  explicit TokensEncoder(const EncoderParts& parts)
-      : parts_(parts),
-        vocab_size_(parts.tokenizer.vocab_size()),
+  explicit TokensEncoder(const RowEncoding& encoding)
+      : RowEncoder(encoding),
+        vocab_size_(encoding.tokenizer->vocab_size()),
         fields_(RowKind::kTokens,
                 {"input_ids", "tokens", "ids", "labels", "mask", "loss_mask", "weights", "weight",
                  "attention_mask"},
-                parts.settings) {}
+                encoding.settings) {}
 
-  void encode(const Json& row, const std::string& place, EncodedRow& out) const override {
+  void encode_value(const Json& row, const std::string& location, EncodedRow& out) const override {
     RowFields::require_object(row);
     TokenStream& stream = out.streams[0];
     stream.ids = ids_of(row, out);
@@ -42,11 +43,11 @@ class TokensEncoder : public RowEncoder {
     refuse_padding(row, stream.ids.size());
     stream.trained[0] = 0;
     if (!is_trained(stream)) throw RowRefusal("empty_mask", "no token is trained");
-    fields_.read_kept(row, out);
+    fields_.read_extra(row, out);
     fields_.finish_notes(row, out);
     out.prompt_hash = hash_u64(std::string_view(reinterpret_cast<const char*>(stream.ids.data()),
                                                 stream.ids.size() * sizeof(int32_t)));
-    fit_length(parts_, place, {"the row"}, out);
+    fit_length(encoding_, location, {"the row"}, out);
   }
 
  private:
@@ -56,7 +57,7 @@ class TokensEncoder : public RowEncoder {
                                                kind_text(value)));
   }
 
-  // The list of a column that goes with the ids one for one; nullptr if the row has none.
+  // The list of a column with one element per id; nullptr if the row has none.
   const Json::Array* column(const Json& row, const std::string& ours, size_t count) const {
     const Json* value = fields_.find(row, ours);
     if (value == nullptr) return nullptr;
@@ -74,7 +75,8 @@ class TokensEncoder : public RowEncoder {
                                          dump_json(got), wanted));
   }
 
-  // Of the names that ids go by the first; another column of numbers under one of them must agree.
+  // The ids are under the first of their names; another column of numbers under one of them must be
+  // equal.
   void check_rivals(const Json& row, const std::string& ours, EncodedRow& out) const {
     const Json& ids = *fields_.find(row, ours);
     for (const char* other : {"tokens", "ids"}) {
@@ -101,7 +103,7 @@ class TokensEncoder : public RowEncoder {
                                                    fields_.spelled(ours)));
       }
       if (list.size() < 2) {
-        throw RowRefusal("empty_mask", fmt::format("\"{}\" has {} ids, wanted two at least",
+        throw RowRefusal("empty_mask", fmt::format("\"{}\" has {} ids, wanted at least two",
                                                    fields_.spelled(ours), list.size()));
       }
       std::vector<int32_t> ids;
@@ -144,7 +146,7 @@ class TokensEncoder : public RowEncoder {
     }
   }
 
-  // A weight of 0 is the same as a token that is not trained.
+  // A weight of 0 means that the token is not trained.
   void read_weights(const Json& row, TokenStream& stream) const {
     const Json::Array* weights = column(row, "weights", stream.ids.size());
     if (weights == nullptr) return;
@@ -160,7 +162,7 @@ class TokensEncoder : public RowEncoder {
     }
   }
 
-  // Padding would be trained on, or be seen by what follows it.
+  // Padding would be trained or seen by later tokens.
   void refuse_padding(const Json& row, size_t count) const {
     const Json::Array* mask = column(row, "attention_mask", count);
     if (mask == nullptr) return;
@@ -172,15 +174,14 @@ class TokensEncoder : public RowEncoder {
     }
   }
 
-  EncoderParts parts_;
   int64_t vocab_size_;
   RowFields fields_;
 };
 
 }  // namespace
 
-std::unique_ptr<RowEncoder> make_tokens_encoder(const EncoderParts& parts) {
-  return std::make_unique<TokensEncoder>(parts);
+std::unique_ptr<RowEncoder> make_tokens_encoder(const RowEncoding& encoding) {
+  return std::make_unique<TokensEncoder>(encoding);
 }
 
 }  // namespace xrun

@@ -13,7 +13,7 @@ namespace {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// The name that a call gives its tool; "" if it has none that can be looked for.
+// The name of a call's tool; "" if it has none that can be counted.
 std::string call_name(const Json& call) {
   const Json* function = call.find("function");
   const Json* name = (function != nullptr && function->is_object() ? *function : call).find("name");
@@ -23,7 +23,7 @@ std::string call_name(const Json& call) {
   return std::all_of(text.begin(), text.end(), is_plain) ? text : "";
 }
 
-// How often a name stands in a text, as a word of its own.
+// Counts a name in a text as a whole word.
 size_t count_word(std::string_view text, std::string_view name) {
   const auto is_part = [&](size_t at) { return at < text.size() && is_word(text[at]); };
   size_t count = 0;
@@ -38,15 +38,15 @@ bool mentions(const ChatTemplate& chat_template, const Json& kwargs, const char*
 }
 
 constexpr const char* kCalls = "tool_calls";
-constexpr const char* kOldCall = "function_call";  // one, where tool_calls is a list
+constexpr const char* kOldCall = "function_call";  // a single call; tool_calls is a list
 
-// A call and the key of the message that it stands under.
+// A call and its key in the message.
 struct Call {
   const Json* call;
   const char* key;
 };
 
-// Tables have an object of nulls where a message calls nothing.
+// Tables have an object of nulls if a message has no call.
 bool is_call(const Json& value) {
   if (!value.is_object()) return !value.is_null();
   return std::any_of(value.as_object().begin(), value.as_object().end(),
@@ -86,7 +86,7 @@ void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate&
                    std::string_view rendered) {
   const bool knows_calls = mentions(chat_template, kwargs, kCalls);
   const bool knows_old = mentions(chat_template, kwargs, kOldCall);
-  std::map<std::string, size_t> rendered_names;  // that no call was found for yet
+  std::map<std::string, size_t> rendered_names;  // occurrences without a call so far
   for (size_t m = 0; m < messages.size(); ++m) {
     for (const auto& [call, key] : calls_of(messages.as_array()[m])) {
       const std::string name = call_name(*call);

@@ -1,5 +1,5 @@
 #pragma once
-// Whether the tool calls and the tools of a conversation reach its rendering.
+// Checks that the tools and tool calls of a conversation reach its rendering.
 
 #include <string>
 #include <string_view>
@@ -10,19 +10,19 @@
 
 namespace xrun {
 
-// Whether a message calls a tool: its "tool_calls" is a list with an element, or OpenAI's older
-// "function_call" holds one.
+// True if a message calls a tool: its "tool_calls" is a list with an element, or OpenAI's older
+// "function_call" is one.
 bool makes_calls(const Json& message);
 
-// A turn whose call is lost would teach the model to end it at once. Throws RowRefusal
-// lost_tool_calls if the template's source does not know the key of the calls, or if the rendering
-// has the name of a tool less often than it is called. Only names of letters, digits and "_-." are
-// looked for: every template writes those as they are.
+// A turn whose call is lost would teach the model to end the turn at once. Throws RowRefusal
+// lost_tool_calls if the template's source does not mention the key of the calls, or if a tool's
+// name occurs in the rendering less often than the tool is called. Only names of letters, digits
+// and "_-." are counted: every template writes those unchanged.
 void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
                    std::string_view rendered);
 
-// Notes tools that the template leaves out, and calls, where they were let pass: the conversation
-// is rendered without them, and so it is trained.
+// Notes tools that the template leaves out, and calls if they are allowed to be lost: the
+// conversation is trained without them.
 void note_unrendered_tools(const Json& messages, const Json& kwargs,
                            const ChatTemplate& chat_template, std::vector<std::string>& notes);
 

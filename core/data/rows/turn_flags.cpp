@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kTrainingFlags[] = {"weight", "train", "training"};
 
-// Whether a flag is on.
+// Returns true if a flag is on.
 bool read_flag(const Json::Member& member, const std::string& where) {
   const Json& value = member.second;
   if (value.is_bool()) return value.as_bool();
@@ -35,9 +35,10 @@ std::string flag_note(const Json::Member& member, const std::string& where, bool
   const std::string& flag = member.first;
   const bool says = is_flag(flag) && !member.second.is_null();
   if (!says || read_flag(member, where) == is_answer) return "";
-  return is_answer ? fmt::format("assistant turns whose \"{}\" is off are not trained", flag)
-                   : fmt::format("\"{}\" asks to train a turn that is no answer; it is not trained",
-                                 flag);
+  return is_answer
+             ? fmt::format("assistant turns whose \"{}\" is off are not trained", flag)
+             : fmt::format("\"{}\" asks to train a turn that is not an answer; it is not trained",
+                           flag);
 }
 
 bool is_untrained(const Json& message) {

@@ -1,6 +1,6 @@
 #pragma once
-// What a turn says of itself about training: "weight" (OpenAI's and Mistral's), "train" and
-// "training" (axolotl's).
+// Flags of a message that say whether it is trained: "weight" (OpenAI, Mistral), "train" and
+// "training" (axolotl).
 
 #include <cstddef>
 #include <string>
@@ -9,23 +9,22 @@
 
 namespace xrun {
 
-// Returns what is noted of a member of a turn: that an answer asks not to be trained, or that
-// another turn asks to be; "" for every other member. `where` names the turn. Throws RowRefusal
-// "wrong_type" for a flag that is neither on nor off.
+// Returns the note for a member of a turn: an answer asks not to be trained, or another turn asks
+// to be; "" for every other member. `where` names the turn. Throws RowRefusal "wrong_type" for a
+// flag that is neither on nor off.
 std::string flag_note(const Json::Member& member, const std::string& where, bool is_answer);
 
-// Whether a message says of itself that it is not to be trained: "weight" 0, "train" or "training"
-// false.
+// True if a message asks not to be trained: "weight" 0, "train" or "training" false.
 bool is_untrained(const Json& message);
 
-// The message without those flags: what a model reads.
+// Returns the message without these flags, as a model reads it.
 Json without_flags(const Json& message);
 
-// Whether two messages are the same but for those flags.
+// True if two messages are equal apart from these flags.
 bool is_same_turn(const Json& a, const Json& b);
 
-// Gives the first `count` messages of both lists, the same turns, the same flags: a turn that
-// either list leaves untrained is untrained in both.
+// Joins the flags of the first `count` messages of both lists, which are the same turns: a turn
+// that either list excludes is untrained in both.
 void join_flags(Json& a, Json& b, size_t count);
 
 }  // namespace xrun

@@ -1,19 +1,83 @@
+// Blocks are counted by malloc_usable_size, so a deleter needs no record of the requested size.
+
 #include "core/model/ops/allocator.h"
 
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
 #include <malloc.h>
 
+#include <atomic>
 #include <climits>
+#include <mutex>
 
 namespace xrun {
 
+namespace {
+
+constexpr int64_t kLargeBlock = 1 << 20;
+
+std::atomic<int64_t> bytes_held = 0, bytes_peak = 0, large_blocks = 0, bytes_allocated = 0;
+
+int64_t usable_size(void* block) {
+  return block == nullptr ? 0 : static_cast<int64_t>(malloc_usable_size(block));
+}
+
+void release_block(void* block) {
+  bytes_held.fetch_sub(usable_size(block), std::memory_order_relaxed);
+  c10::free_cpu(block);
+}
+
+void count_block(int64_t bytes) {
+  if (bytes >= kLargeBlock) large_blocks.fetch_add(1, std::memory_order_relaxed);
+  bytes_allocated.fetch_add(bytes, std::memory_order_relaxed);
+  const int64_t now = bytes_held.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  int64_t most = bytes_peak.load(std::memory_order_relaxed);
+  while (now > most && !bytes_peak.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
+  }
+}
+
+class CountingAllocator : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    void* const block = c10::alloc_cpu(bytes);
+    count_block(usable_size(block));
+    return {block, block, &release_block, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release_block; }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+};
+
+}  // namespace
+
 void tune_allocator() {
-  // glibc maps blocks above a threshold one by one and unmaps them when freed, so that every step
-  // faults its large tensors in again. Without maps they come from the heap, which is kept.
+  // glibc maps blocks above a threshold one by one and unmaps them when freed, so every step would
+  // fault its large tensors in again. Without maps they come from the heap, which is kept.
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   mallopt(M_TOP_PAD, 64 << 20);
   // One arena: a block freed by a worker thread serves the next request of any thread.
   mallopt(M_ARENA_MAX, 1);
 }
+
+void install_memory_count() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    auto* const allocator = new CountingAllocator;  // outlives every tensor
+    c10::SetCPUAllocator(allocator, /*priority=*/100);
+  });
+}
+
+MemoryCount memory_count() {
+  return {bytes_held.load(std::memory_order_relaxed), bytes_peak.load(std::memory_order_relaxed),
+          large_blocks.load(std::memory_order_relaxed),
+          bytes_allocated.load(std::memory_order_relaxed)};
+}
+
+void reset_memory_peak() { bytes_peak.store(bytes_held.load()); }
+
+int64_t free_heap_bytes() { return static_cast<int64_t>(mallinfo2().fordblks); }
 
 }  // namespace xrun

@@ -1,39 +1,41 @@
-// The gradient of the log-sum-exp needs no kernel of its own. With its gradients g and the softmax
+// The gradient of the log-sum-exp needs no kernel of its own. With its gradient g and the softmax
 // p,
 //   dq_i += g_i scale sum_j p_ij k_j,   dk_j += scale sum_i p_ij g_i q_i:
-// the first is the attention's output over k in place of v, the second the dv of the gradient g q.
+// the first is the attention's output with k in place of v, the second the dv of the gradient g q.
 
 #include "core/model/ops/attention.h"
 
+#include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
+#include "core/base/error.h"
 #include "core/base/work_interrupt.h"
 #include "core/model/ops/attention_op.h"
-#include "core/model/ops/op_call.h"
-#include "core/model/ops/op_check.h"
 
 namespace xrun {
 
 namespace {
 
-using Forward = std::tuple<at::Tensor, at::Tensor>;
-using Backward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using AttentionOutputs = std::tuple<at::Tensor, at::Tensor>;
 
-Forward call_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                     at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+AttentionOutputs attention_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                   at::IntArrayRef cu_seqlens, double scale, int64_t window) {
   static const auto op = find_op<AttentionForward>("xrun::varlen_attention_forward");
   return op.call(q, k, v, cu_seqlens, scale, window);
 }
 
-Backward call_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k,
-                       const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
-                       at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
+    const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+    const at::Tensor& out, const at::Tensor& lse, at::IntArrayRef cu_seqlens, double scale,
+    int64_t window) {
   static const auto op = find_op<AttentionBackward>("xrun::varlen_attention_backward");
   return op.call(grad, q, k, v, out, lse, cu_seqlens, scale, window);
 }
 
-// Gives out and lse, both with gradients.
+// Returns out and lse, both with gradients.
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
  public:
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx,
@@ -41,9 +43,9 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                                                 const at::Tensor& v, at::IntArrayRef cu_seqlens,
                                                 double scale, int64_t window) {
     at::AutoDispatchBelowADInplaceOrView below;
-    auto [out, lse] = call_forward(q, k, v, cu_seqlens, scale, window);
+    auto [out, lse] = attention_forward(q, k, v, cu_seqlens, scale, window);
     ctx->set_materialize_grads(false);
-    ctx->save_for_backward({q, k, v, out, lse});
+    ctx->save_for_backward({q, k, v, out, lse});  // attention_saves
     ctx->saved_data["cu_seqlens"] = cu_seqlens.vec();
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["window"] = window;
@@ -62,14 +64,15 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     at::AutoDispatchBelowADInplaceOrView below;
     at::Tensor dq, dk, dv;
     if (grads[0].defined()) {
-      std::tie(dq, dk, dv) = call_backward(grads[0], q, k, v, out, lse, cu_seqlens, scale, window);
+      std::tie(dq, dk, dv) =
+          attention_backward(grads[0], q, k, v, out, lse, cu_seqlens, scale, window);
     }
     if (grads[1].defined()) {
       const at::Tensor g = grads[1].t().unsqueeze(2).mul(scale);
-      const at::Tensor seen = std::get<0>(call_forward(q, k, k, cu_seqlens, scale, window));
+      const at::Tensor seen = std::get<0>(attention_forward(q, k, k, cu_seqlens, scale, window));
       const at::Tensor of_lse = g.mul(q).to(q.scalar_type());
       const at::Tensor more_dk =
-          std::get<2>(call_backward(of_lse, q, k, k, seen, lse, cu_seqlens, scale, window));
+          std::get<2>(attention_backward(of_lse, q, k, k, seen, lse, cu_seqlens, scale, window));
       const at::Tensor more_dq = g.mul(seen).to(q.scalar_type());
       dq = dq.defined() ? dq.add(more_dq) : more_dq;
       dk = dk.defined() ? dk.add(more_dk) : more_dk;
@@ -78,20 +81,25 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 };
 
-at::Tensor without_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                         at::IntArrayRef cu_seqlens, double scale, int64_t window) {
-  return std::get<0>(call_forward(q, k, v, cu_seqlens, scale, window));
+at::Tensor attention_without_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                   at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+  return std::get<0>(attention_forward(q, k, v, cu_seqlens, scale, window));
 }
 
-at::Tensor with_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                      at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+at::Tensor attention_with_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                at::IntArrayRef cu_seqlens, double scale, int64_t window) {
   return AttentionFunction::apply(q, k, v, cu_seqlens, scale, window)[0];
 }
 
-Forward lse_with_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                       at::IntArrayRef cu_seqlens, double scale, int64_t window) {
+AttentionOutputs attention_lse_with_graph(const at::Tensor& q, const at::Tensor& k,
+                                          const at::Tensor& v, at::IntArrayRef cu_seqlens,
+                                          double scale, int64_t window) {
   const auto both = AttentionFunction::apply(q, k, v, cu_seqlens, scale, window);
   return {both[0], both[1]};
+}
+
+at::ScalarType lse_type(const at::Tensor& q) {
+  return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
 }  // namespace
@@ -112,27 +120,64 @@ TORCH_LIBRARY_FRAGMENT(xrun, m) {
 }
 
 TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {
-  m.impl("varlen_attention", without_graph);
-  m.impl("varlen_attention_lse", call_forward);
+  m.impl("varlen_attention", attention_without_graph);
+  m.impl("varlen_attention_lse", attention_forward);
 }
 
 TORCH_LIBRARY_IMPL(xrun, Autograd, m) {
-  m.impl("varlen_attention", with_graph);
-  m.impl("varlen_attention_lse", lse_with_graph);
+  m.impl("varlen_attention", attention_with_graph);
+  m.impl("varlen_attention_lse", attention_lse_with_graph);
 }
 
 at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::vector<int64_t>& cu_seqlens, double scale, int64_t window) {
-  static const auto op = find_op<decltype(without_graph)>("xrun::varlen_attention");
+  static const auto op = find_op<decltype(attention_without_graph)>("xrun::varlen_attention");
   return op.call(q, k, v, cu_seqlens, scale, window);
 }
 
 AttentionResult varlen_attention_lse(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                      const std::vector<int64_t>& cu_seqlens, double scale,
                                      int64_t window) {
-  static const auto op = find_op<decltype(call_forward)>("xrun::varlen_attention_lse");
+  static const auto op = find_op<decltype(attention_forward)>("xrun::varlen_attention_lse");
   auto [out, lse] = op.call(q, k, v, cu_seqlens, scale, window);
   return {out, lse};
+}
+
+void attention_saves(SavedTensors& saved, double heads, double kv_heads, double head_dim) {
+  saved.add("q", heads * head_dim);
+  saved.add("k", kv_heads * head_dim);
+  saved.add("v", kv_heads * head_dim);
+  saved.add("attention_out", heads * head_dim);
+  saved.add_bytes("attention_lse", 4 * heads);
+}
+
+void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                     at::IntArrayRef cu_seqlens, int64_t window) {
+  constexpr const char* kOp = "varlen_attention";
+  XRUN_CHECK(window >= 0, "varlen_attention: window is {}, wanted 0 (all) or more", window);
+  XRUN_CHECK(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes() && q.size(0) == k.size(0) &&
+                 q.size(2) == k.size(2) && k.size(1) > 0 && q.size(1) > 0 && q.size(2) > 0 &&
+                 q.size(1) % k.size(1) == 0,
+             "varlen_attention: q is [{}], k [{}], v [{}]; wanted q [T, H, K] and k, v [T, G, K] "
+             "with G dividing H and K above 0",
+             fmt::join(q.sizes(), ", "), fmt::join(k.sizes(), ", "), fmt::join(v.sizes(), ", "));
+  check_floating(kOp, "q", q, q.device());
+  check_type(kOp, "k", k, q.scalar_type(), q.device());
+  check_type(kOp, "v", v, q.scalar_type(), q.device());
+  XRUN_CHECK(!cu_seqlens.empty() && cu_seqlens.front() == 0 && cu_seqlens.back() == q.size(0) &&
+                 std::is_sorted(cu_seqlens.begin(), cu_seqlens.end()),
+             "varlen_attention: cu_seqlens must rise from 0 to {}", q.size(0));
+}
+
+void check_attention_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& out,
+                              const at::Tensor& lse) {
+  constexpr const char* kOp = "varlen_attention";
+  for (const auto& [name, x] : {std::pair{"grad", &grad}, std::pair{"out", &out}}) {
+    check_type(kOp, name, *x, q.scalar_type(), q.device());
+    check_sizes(kOp, name, *x, q.sizes(), q.device());
+  }
+  check_type(kOp, "lse", lse, lse_type(q), q.device());
+  check_sizes(kOp, "lse", lse, {q.size(1), q.size(0)}, q.device());
 }
 
 }  // namespace xrun

@@ -1,8 +1,8 @@
 // The CPU form of xrun::varlen_attention. Each segment is one call of ATen's flash attention on
-// strided views of the pack: grouped key heads become the batch dimension, query heads of a group
-// the head dimension, and the key's head stride zero, so that no key is copied. Short segments run
-// in parallel with each other, long ones in parallel within. With a window, segments that are
-// longer go by blocks of queries against the keys that their rows see, under an additive mask.
+// strided views of the pack: grouped key heads are the batch dimension, query heads of a group the
+// head dimension, and the key's head stride is zero, so no key is copied. Short segments run in
+// parallel with each other, long ones in parallel within. A segment longer than the window goes by
+// blocks of queries against the keys that their rows see, under an additive mask.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
@@ -11,41 +11,38 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
-#include <fmt/ranges.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 
-#include "core/base/error.h"
 #include "core/model/ops/attention_op.h"
-#include "core/model/ops/op_check.h"
 
 namespace xrun {
 
 namespace {
 
-// A segment this long gives every thread work by itself.
+// A segment of this length alone keeps every thread busy.
 constexpr int64_t kLongSegment = 512;
 
-struct Shape {
+struct HeadShape {
   int64_t tokens, groups, heads_a_group, head_dim;
 };
 
-Shape shape_of(const at::Tensor& q, const at::Tensor& k) {
+HeadShape head_shape(const at::Tensor& q, const at::Tensor& k) {
   return {q.size(0), k.size(1), q.size(1) / k.size(1), q.size(2)};
 }
 
 // [T, H, K] -> the segment as [G, H/G, n, K].
-at::Tensor query_view(const at::Tensor& q, const Shape& s, int64_t begin, int64_t n) {
+at::Tensor query_view(const at::Tensor& q, const HeadShape& s, int64_t begin, int64_t n) {
   return q.narrow(0, begin, n)
       .view({n, s.groups, s.heads_a_group, s.head_dim})
       .permute({1, 2, 0, 3});
 }
 
 // [T, G, K] -> the segment as [G, H/G (stride 0), n, K].
-at::Tensor key_view(const at::Tensor& k, const Shape& s, int64_t begin, int64_t n) {
+at::Tensor key_view(const at::Tensor& k, const HeadShape& s, int64_t begin, int64_t n) {
   return k.narrow(0, begin, n)
       .permute({1, 0, 2})
       .unsqueeze(1)
@@ -53,12 +50,12 @@ at::Tensor key_view(const at::Tensor& k, const Shape& s, int64_t begin, int64_t 
 }
 
 // lse [H, T] -> the segment as [G, H/G, n].
-at::Tensor lse_view(const at::Tensor& lse, const Shape& s, int64_t begin, int64_t n) {
+at::Tensor lse_view(const at::Tensor& lse, const HeadShape& s, int64_t begin, int64_t n) {
   return lse.view({s.groups, s.heads_a_group, s.tokens}).narrow(2, begin, n);
 }
 
-// Queries and the keys that they see, as ranges of the pack.
-struct Tile {
+// A block of queries and the keys that they see, as ranges of the pack.
+struct AttentionTile {
   int64_t query, queries, key, keys;
   std::optional<at::Tensor> mask;  // [queries, keys] additive; none: causal, queries = keys
 };
@@ -71,14 +68,14 @@ at::Tensor window_mask(int64_t queries, int64_t keys, int64_t offset, int64_t wi
   return never.triu(offset + 1).add_(never.tril(offset - window));
 }
 
-constexpr int64_t kLeastBlock = 64;  // queries; fewer would not fill a product
+constexpr int64_t kMinBlock = 64;  // queries; fewer do not fill a product
 
 // The tiles of a segment, in order of queries.
-std::vector<Tile> tiles_of(int64_t begin, int64_t n, int64_t window, at::ScalarType type) {
+std::vector<AttentionTile> tiles_of(int64_t begin, int64_t n, int64_t window, at::ScalarType type) {
   if (window == 0 || n <= window) return {{begin, n, begin, n, {}}};
-  const int64_t block = std::max(kLeastBlock, window);
+  const int64_t block = std::max(kMinBlock, window);
   const at::Tensor inner = window_mask(block, block + window - 1, window - 1, window, type);
-  std::vector<Tile> tiles;
+  std::vector<AttentionTile> tiles;
   for (int64_t q = 0; q < n; q += block) {
     const int64_t queries = std::min(block, n - q), offset = q == 0 ? 0 : window - 1;
     const int64_t keys = queries + offset;
@@ -91,7 +88,7 @@ std::vector<Tile> tiles_of(int64_t begin, int64_t n, int64_t window, at::ScalarT
 
 // Calls f(begin, n) for every non-empty segment, on several threads at once.
 template <class F>
-void each_segment(at::IntArrayRef cu_seqlens, F f) {
+void each_segment_in_parallel(at::IntArrayRef cu_seqlens, F f) {
   std::vector<std::pair<int64_t, int64_t>> brief;
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
     const int64_t begin = cu_seqlens[s], n = cu_seqlens[s + 1] - begin;
@@ -105,37 +102,19 @@ void each_segment(at::IntArrayRef cu_seqlens, F f) {
   });
 }
 
-void check_inputs(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  at::IntArrayRef cu_seqlens, int64_t window) {
-  XRUN_CHECK(window >= 0, "varlen_attention: window is {}, wanted 0 (all) or more", window);
-  XRUN_CHECK(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes() && q.size(0) == k.size(0) &&
-                 q.size(2) == k.size(2) && k.size(1) > 0 && q.size(1) > 0 && q.size(2) > 0 &&
-                 q.size(1) % k.size(1) == 0,
-             "varlen_attention: q is [{}], k [{}], v [{}]; wanted q [T, H, K] and k, v [T, G, K] "
-             "with G dividing H and K above 0",
-             fmt::join(q.sizes(), ", "), fmt::join(k.sizes(), ", "), fmt::join(v.sizes(), ", "));
-  check_floating("varlen_attention", "q", q);
-  check_type("varlen_attention", "k", k, q.scalar_type());
-  check_type("varlen_attention", "v", v, q.scalar_type());
-  XRUN_CHECK(!cu_seqlens.empty() && cu_seqlens.front() == 0 && cu_seqlens.back() == q.size(0) &&
-                 std::is_sorted(cu_seqlens.begin(), cu_seqlens.end()),
-             "varlen_attention: cu_seqlens must rise from 0 to {}", q.size(0));
-}
-
-at::ScalarType lse_type(const at::Tensor& q) {
-  return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
-std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& q_any, const at::Tensor& k_any,
-                                               const at::Tensor& v_any, at::IntArrayRef cu_seqlens,
-                                               double scale, int64_t window) {
-  check_inputs(q_any, k_any, v_any, cu_seqlens, window);
+std::tuple<at::Tensor, at::Tensor> attention_forward_cpu(const at::Tensor& q_any,
+                                                         const at::Tensor& k_any,
+                                                         const at::Tensor& v_any,
+                                                         at::IntArrayRef cu_seqlens, double scale,
+                                                         int64_t window) {
+  check_attention(q_any, k_any, v_any, cu_seqlens, window);
   const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
-  const Shape s = shape_of(q, k);
+  const HeadShape s = head_shape(q, k);
   const at::Tensor out = at::empty_like(q);
-  const at::Tensor lse = at::empty({q.size(1), q.size(0)}, lse_type(q));
-  each_segment(cu_seqlens, [&](int64_t begin, int64_t n) {
-    for (const Tile& t : tiles_of(begin, n, window, q.scalar_type())) {
+  const at::Tensor lse =
+      at::empty({q.size(1), q.size(0)}, q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  each_segment_in_parallel(cu_seqlens, [&](int64_t begin, int64_t n) {
+    for (const AttentionTile& t : tiles_of(begin, n, window, q.scalar_type())) {
       auto [y, l] = at::_scaled_dot_product_flash_attention_for_cpu(
           query_view(q, s, t.query, t.queries), key_view(k, s, t.key, t.keys),
           key_view(v, s, t.key, t.keys), 0.0, /*is_causal=*/!t.mask, t.mask, scale);
@@ -146,24 +125,19 @@ std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& q_any, const at
   return {out, lse};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_cpu(
+std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_cpu(
     const at::Tensor& grad_any, const at::Tensor& q_any, const at::Tensor& k_any,
     const at::Tensor& v_any, const at::Tensor& out_any, const at::Tensor& lse_any,
     at::IntArrayRef cu_seqlens, double scale, int64_t window) {
-  check_inputs(q_any, k_any, v_any, cu_seqlens, window);
-  for (const auto& [name, x] : {std::pair{"grad", &grad_any}, std::pair{"out", &out_any}}) {
-    check_type("varlen_attention", name, *x, q_any.scalar_type());
-    check_sizes("varlen_attention", name, *x, q_any.sizes());
-  }
-  check_type("varlen_attention", "lse", lse_any, lse_type(q_any));
-  check_sizes("varlen_attention", "lse", lse_any, {q_any.size(1), q_any.size(0)});
+  check_attention(q_any, k_any, v_any, cu_seqlens, window);
+  check_attention_backward(grad_any, q_any, out_any, lse_any);
   const at::Tensor grad = grad_any.contiguous();
   const at::Tensor out = out_any.contiguous(), lse = lse_any.contiguous();
   const at::Tensor q = q_any.contiguous(), k = k_any.contiguous(), v = v_any.contiguous();
-  const Shape s = shape_of(q, k);
+  const HeadShape s = head_shape(q, k);
   const at::Tensor dq = at::empty_like(q), dk = at::zeros_like(k), dv = at::zeros_like(v);
-  each_segment(cu_seqlens, [&](int64_t begin, int64_t n) {
-    for (const Tile& t : tiles_of(begin, n, window, q.scalar_type())) {
+  each_segment_in_parallel(cu_seqlens, [&](int64_t begin, int64_t n) {
+    for (const AttentionTile& t : tiles_of(begin, n, window, q.scalar_type())) {
       auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
           query_view(grad, s, t.query, t.queries), query_view(q, s, t.query, t.queries),
           key_view(k, s, t.key, t.keys), key_view(v, s, t.key, t.keys),
@@ -178,14 +152,14 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_cpu(
   return {dq, dk, dv};
 }
 
-static_assert(std::is_same_v<decltype(forward_cpu), AttentionForward>);
-static_assert(std::is_same_v<decltype(backward_cpu), AttentionBackward>);
+static_assert(std::is_same_v<decltype(attention_forward_cpu), AttentionForward>);
+static_assert(std::is_same_v<decltype(attention_backward_cpu), AttentionBackward>);
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(xrun, CPU, m) {
-  m.impl("varlen_attention_forward", forward_cpu);
-  m.impl("varlen_attention_backward", backward_cpu);
+  m.impl("varlen_attention_forward", attention_forward_cpu);
+  m.impl("varlen_attention_backward", attention_backward_cpu);
 }
 
 }  // namespace xrun

@@ -1,10 +1,13 @@
 #pragma once
-// The C++ signatures of the halves of xrun::varlen_attention, which every device gives.
+// The halves of xrun::varlen_attention that every device implements, their check, and the form of a
+// pack that library kernels take.
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <tuple>
+
+#include "core/model/ops/op.h"
 
 namespace xrun {
 
@@ -15,10 +18,41 @@ using AttentionForward = std::tuple<at::Tensor, at::Tensor>(const at::Tensor& q,
                                                             at::IntArrayRef cu_seqlens,
                                                             double scale, int64_t window);
 
-// The gradient of out, and what the forward had and gave, to dq, dk, dv.
+// The gradient of out, and the forward's inputs and results, to dq, dk, dv.
 using AttentionBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
     const at::Tensor& out, const at::Tensor& lse, at::IntArrayRef cu_seqlens, double scale,
     int64_t window);
+
+// Throw Error unless tensors of one device, boundaries and window fit each other (attention.h).
+void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                     at::IntArrayRef cu_seqlens, int64_t window);
+void check_attention_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& out,
+                              const at::Tensor& lse);
+
+// Plain products of ATen, one segment at a time, softmax in fp32 over [H, n, n]: the composed form.
+AttentionForward attention_forward_composed;
+AttentionBackward attention_backward_composed;
+
+// The non-empty segments of a pack, as library kernels take them.
+struct PackBorders {
+  at::Tensor cu_seqlens;  // [S+1] int32 on the device
+  int64_t count = 0;      // S
+  int64_t longest = 0;    // tokens
+  at::Tensor padded_row;  // [T] int64: segment * padded + position in the segment
+  int64_t padded = 0;     // the longest segment, rounded up to a multiple of 32
+};
+
+// Remembers a thread's last result, since all layers of a forward ask for the same one.
+PackBorders pack_borders(at::IntArrayRef cu_seqlens, c10::Device device);
+
+// lse [H, T] from and to the form of kernels that pad segments, [S, H, padded]. Padding is +inf,
+// for which exp(x - lse) is 0.
+at::Tensor unpadded_lse(const at::Tensor& padded, const PackBorders& borders);
+at::Tensor padded_lse(const at::Tensor& lse, const PackBorders& borders);
+
+// Key heads repeated for each query head, [T, G, K] to [T, H, K]; and the sum back.
+at::Tensor head_copies(const at::Tensor& k, int64_t heads);
+at::Tensor sum_of_copies(const at::Tensor& dk, int64_t groups);
 
 }  // namespace xrun

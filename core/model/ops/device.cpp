@@ -1,3 +1,5 @@
+// Copies are queued on the current stream; an event marks the end of a copy to the host.
+
 #include "core/model/ops/device.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -10,7 +12,7 @@ at::Tensor on_device(const at::Tensor& values, c10::Device device) {
   return values.pin_memory().to(device, /*non_blocking=*/true);
 }
 
-// LibTorch gives a copy that is not waited for pinned memory.
+// LibTorch puts a non-blocking copy into pinned memory.
 HostCopy::HostCopy(const at::Tensor& values)
     : values_(values.to(c10::kCPU, /*non_blocking=*/!values.is_cpu())) {
   if (values.is_cpu()) return;

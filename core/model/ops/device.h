@@ -1,5 +1,5 @@
 #pragma once
-// Tensors of the host on the device that a model computes on, and back.
+// Copies between the host and the device that a model computes on.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
@@ -8,13 +8,12 @@
 
 namespace xrun {
 
-// Returns the values of a tensor on `device`: the tensor itself where it lies there already. From
-// the host to another device the copy is queued through pinned memory, and the host does not wait;
-// from a device to the host it waits.
+// Returns the values of a tensor on `device`; the tensor itself if it is there already. A copy from
+// the host is queued through pinned memory without waiting; a copy to the host waits.
 at::Tensor on_device(const at::Tensor& values, c10::Device device);
 
-// Values of a device on their way to the host: the copy is queued behind what computes them, and
-// the host goes on. Those of the host are there at once.
+// A copy of device values to the host, queued behind their computation while the host goes on. Host
+// values are available at once.
 class HostCopy {
  public:
   explicit HostCopy(const at::Tensor& values);

@@ -1,6 +1,5 @@
-// dx = dz w and dw = dz^T x read dz as it lies; where w is wide, a block of dz at a time is copied
-// for dx, 2 MB. What scales a row of dz is folded into the small operands, so that no further pass
-// over [R, V] is needed.
+// dx = dz w and dw = dz^T x read dz in place; for a wide w, blocks of dz of 2 MB are copied for dx.
+// The factor of a row of dz goes into the small operands, so no further pass over [R, V] is needed.
 
 #include "core/model/ops/head_chunk.h"
 
@@ -19,15 +18,16 @@ namespace xrun {
 namespace {
 
 // dx of a wide w goes by blocks of the vocabulary, 6 MB of w at width 768: 99 GF/s on one Zen 4
-// core where one product over 50,304 has 88. A narrow w loses by blocks (98 against 93 at 256). The
-// library copies a block of dz, whose rows do not adjoin, so it gets kHeadChunkRows rows at a time.
-constexpr int64_t kWide = 512, kVocabBlock = 2048;
+// core, against 88 for one product over 50,304. Blocks slow a narrow w down (93 against 98 at 256).
+// The library copies a block of dz, whose rows are not adjacent, so it gets kHeadChunkRows rows at
+// a time.
+constexpr int64_t kWideHead = 512, kVocabBlock = 2048;
 
 std::atomic<int64_t> rows_seen = 0, rows_recomputed = 0;
 
 void multiply_by_weight(const at::Tensor& dx, const at::Tensor& dz, const at::Tensor& w) {
   const int64_t vocab = w.size(0), rows = dz.size(0);
-  const bool wide = w.size(1) > kWide;
+  const bool wide = w.size(1) > kWideHead;
   const int64_t block = wide ? kVocabBlock : vocab, chunk = wide ? kHeadChunkRows : rows;
   for (int64_t begin = 0; begin < vocab; begin += block) {
     const int64_t n = std::min(block, vocab - begin);

@@ -1,5 +1,6 @@
 #pragma once
-// The vocabulary products of loss rows: logits a chunk of rows at a time, and both gradients.
+// The vocabulary products of loss rows on the CPU: logits a chunk of rows at a time, and both
+// gradients.
 
 #include <ATen/core/Tensor.h>
 
@@ -8,11 +9,11 @@
 
 namespace xrun {
 
-// Rows of one product and one pass over its logits. The product is at its full rate from 200 rows
-// up, and 256 rows of 32,000 logits still lie in a third-level cache when they are read.
+// Rows of one product and one pass over its logits. The product reaches its full rate at 200 rows,
+// and 256 rows of 32,000 logits are still in a third-level cache when they are read.
 constexpr int64_t kHeadChunkRows = 256;
 
-// How many of `rows` rows of `vocab` fp32 numbers head_mb MiB keep: all, or a multiple of
+// Returns how many of `rows` rows of `vocab` fp32 numbers head_mb MiB keep: all, or a multiple of
 // kHeadChunkRows, so that chunks are the same whatever is kept.
 int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab);
 
@@ -23,17 +24,17 @@ struct LogitChunk {
 };
 
 // Calls f with the logits of rows [from, R) of x [R, D] under w [V, D], fp32, in order. Those of
-// the first rows are written to `kept` [n, V], the others to a buffer that they share.
+// the first n rows are written to `kept` [n, V], the others to a shared buffer.
 void each_logit_chunk(const at::Tensor& x, const at::Tensor& w, const at::Tensor& kept,
                       int64_t from, const std::function<void(const LogitChunk&)>& f);
 
-// The gradients of z = x w^T, gathered over chunks of dz.
+// The gradients of z = x w^T, summed over chunks of dz.
 class HeadGradients {
  public:
   HeadGradients(const at::Tensor& x, const at::Tensor& w, bool want_hidden, bool want_weight);
 
-  // Takes the rows [begin, begin + n), which no other call does: dx = dz w, dw += dz^T x. With
-  // `scale` [R] row r of dz stands for scale[r] times it. Copies 2 MB of dz at a time, never all.
+  // Adds rows [begin, begin + n), once each: dx = dz w, dw += dz^T x. With `scale` [R], row r of dz
+  // is multiplied by scale[r]. Copies at most 2 MB of dz at a time.
   void add(const at::Tensor& dz, int64_t begin, const at::Tensor& scale = {});
 
   // [T, D], rows summed where index repeats, and [V, D]; undefined if not wanted.
@@ -45,13 +46,13 @@ class HeadGradients {
   bool first_ = true;
 };
 
-// What the heads did since the process began, on any device; the step reports the difference.
+// Rows of all heads since the process began, on any device; the step reports the difference.
 struct HeadCounts {
   int64_t rows = 0;        // rows with a gradient
-  int64_t recomputed = 0;  // of these, rows beyond head_mb
+  int64_t recomputed = 0;  // of these, the rows beyond head_mb
 };
 HeadCounts head_counts();
-// Counts a backward over x [R, D] whose forward kept [n, V]; called by what drives the halves.
+// Counts a backward over x [R, D] whose forward kept [n, V].
 void count_head_rows(const at::Tensor& x, const at::Tensor& kept);
 
 }  // namespace xrun

@@ -3,20 +3,33 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "core/model/ops/saved_tensors.h"
+
 namespace xrun {
 
-// kStorage: in the operands' own type. kFloat: operands are widened to fp32 for the product, the
-// result is rounded to x's type once; the backward alike.
+// kStorage: products run in the operands' own type. kFloat: operands are upcast to fp32 for the
+// product and the result is rounded to the type of x once; likewise in the backward.
 enum class GemmType { kStorage, kFloat };
+
+const char* gemm_name(GemmType gemm);  // "storage", "fp32"
 
 // Returns x weight^T + bias, in the type of x.
 //   x       [T, in] fp32, bf16 or fp16
 //   weight  [out, in], bias [out] or undefined, in the type of x
-// With kStorage or fp32 operands this is at::linear. Widened copies live in scratch memory and end
-// with the call. T = 0 is legal.
+// With kStorage or fp32 operands this is at::linear. Upcast copies live in scratch memory until the
+// call returns. T = 0 is legal.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   GemmType gemm);
 
-const char* gemm_name(GemmType gemm);  // "storage", "fp32"
+// Returns scale (x a^T) b^T, [T, out]: what a low-rank adapter adds to a linear map (Hu et al.
+// 2021).
+//   x  [T, in];  a  [rank, in], b  [out, rank] in the type of x
+at::Tensor low_rank(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, double scale,
+                    GemmType gemm);
+
+// Declares what the backward of linear saves: its input `x`, `width` elements a token. at::linear
+// saves it for the gradient of a trained weight only, xrun::linear always.
+void linear_saves(SavedTensors& saved, const std::string& x, double width, bool trained,
+                  GemmType gemm);
 
 }  // namespace xrun

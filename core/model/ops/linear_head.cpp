@@ -5,59 +5,110 @@
 #include "core/model/ops/linear_head.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include "core/model/ops/head_check.h"
+#include "core/base/error.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/model/ops/linear_head_op.h"
-#include "core/model/ops/op_call.h"
-#include "core/model/ops/op_check.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr const char* kOp = "linear_head";
+constexpr const char* kHeadOp = "linear_head";
 
-// The gradients that came, of targets and top k side by side.
-struct Gradients {
+// Below the minimum a log-sum-exp tells nothing about its row but the largest logit.
+constexpr double kMinTemperature = 1e-6, kMaxTemperature = 1e30;
+
+int64_t existing_columns(const HeadInputs& in) {
+  return in.columns > 0 ? in.columns : in.weight.size(0);
+}
+
+void check_head_weight(const HeadInputs& in) {
+  check_floating(kHeadOp, "weight", in.weight, in.weight.device());
+  XRUN_CHECK(in.weight.dim() == 2 && in.weight.numel() > 0,
+             "{}: weight is [{}], wanted [V, D], neither of them 0", kHeadOp,
+             fmt::join(in.weight.sizes(), ", "));
+  XRUN_CHECK(in.columns >= 0 && in.columns <= in.weight.size(0),
+             "{}: columns is {}, wanted 1 to the {} rows of weight, or 0 for all of them", kHeadOp,
+             in.columns, in.weight.size(0));
+}
+
+void check_head_ids(const at::Tensor& ids, int64_t bound, const char* name, const char* what) {
+  const int64_t a_row = ids_a_row(ids);
+  const int64_t* id = ids.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < ids.numel(); ++i) {
+    if (id[i] >= 0 && id[i] < bound) continue;
+    const std::string at =
+        ids.dim() == 2 ? fmt::format("{}, {}", i / a_row, i % a_row) : fmt::format("{}", i);
+    throw Error(fmt::format("{}: {}[{}] is {}, outside the {} of {}", kHeadOp, name, at, id[i],
+                            what, bound));
+  }
+}
+
+void check_head_rows(const HeadInputs& in, int64_t tokens) {
+  const at::Tensor &index = in.index, &target = in.target;
+  const c10::Device device = in.weight.device();
+  check_type(kHeadOp, "index", index, at::kLong, device);
+  check_type(kHeadOp, "target", target, at::kLong, device);
+  const bool shaped = target.dim() == 1 || target.dim() == 2;
+  XRUN_CHECK(index.dim() == 1 && shaped && index.size(0) == target.size(0),
+             "{}: index is [{}], target is [{}]; wanted a list, and a list or rows of the same "
+             "length",
+             kHeadOp, fmt::join(index.sizes(), ", "), fmt::join(target.sizes(), ", "));
+  if (!device.is_cpu()) return;
+  check_head_ids(index.contiguous(), tokens, "index", "hidden rows, a number");
+  check_head_ids(target.contiguous(), existing_columns(in), "target", "vocabulary");
+}
+
+// Checks the arguments for every device before its half is called.
+auto linear_head_forward(const at::Tensor& hidden, const at::Tensor& weight,
+                         const at::Tensor& index, const at::Tensor& target, double temperature,
+                         int64_t columns, bool entropy, int64_t top_k, int64_t head_mb, bool lse) {
+  static const auto op = find_op<LinearHeadForward>("xrun::linear_head_forward");
+  const HeadInputs inputs{weight, index, target, columns};
+  check_head_inputs(inputs, hidden);
+  check_head_options(inputs, temperature, top_k);
+  return op.call(hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb, lse);
+}
+
+// logprob, entropy, lse, top_logprob, top_id
+using HeadOutputs = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+
+at::Tensor lse_or_empty(const at::Tensor& lse, bool wanted) {
+  return wanted ? lse : at::empty({0}, lse.options());
+}
+
+// Keeps no rows, since the results carry no graph.
+HeadOutputs head_without_graph(const at::Tensor& hidden, const at::Tensor& weight,
+                               const at::Tensor& index, const at::Tensor& target,
+                               double temperature, int64_t columns, bool entropy, int64_t top_k,
+                               int64_t, bool lse_wanted) {
+  auto [logprob, spread, lse, top_logprob, top_id, x, kept] = linear_head_forward(
+      hidden, weight, index, target, temperature, columns, entropy, top_k, 0, lse_wanted);
+  return {logprob, spread, lse_or_empty(lse, lse_wanted), top_logprob, top_id};
+}
+
+// The gradients of the outputs, those of targets and top k side by side.
+struct HeadOutputGradients {
   at::Tensor grad, ids;     // [R, N]
   at::Tensor grad_lse;      // [R]
   at::Tensor grad_entropy;  // [R], or [0] for none
 };
 
-// Devices differ in their halves, not in what they are given.
-auto call_forward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
-                  const at::Tensor& target, double temperature, int64_t columns, bool entropy,
-                  int64_t top_k, int64_t head_mb) {
-  static const auto op = find_op<LinearHeadForward>("xrun::linear_head_forward");
-  const HeadInputs inputs{kOp, weight, index, target, columns, true};
-  check_head_inputs(inputs, hidden);
-  check_head_options(inputs, temperature, top_k);
-  return op.call(hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb);
-}
-
-using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
-
-// Nothing is kept: the results carry no graph.
-Results head_without_graph(const at::Tensor& hidden, const at::Tensor& weight,
-                           const at::Tensor& index, const at::Tensor& target, double temperature,
-                           int64_t columns, bool entropy, int64_t top_k, int64_t) {
-  auto [logprob, spread, lse, top_logprob, top_id, x, kept] =
-      call_forward(hidden, weight, index, target, temperature, columns, entropy, top_k, 0);
-  return {logprob, spread, lse, top_logprob, top_id};
-}
-
-Gradients gather_gradients(const torch::autograd::variable_list& grads, const at::Tensor& target,
-                           const at::Tensor& top_id, const at::Tensor& lse) {
+HeadOutputGradients gather_gradients(const torch::autograd::variable_list& grads,
+                                     const at::Tensor& target, const at::Tensor& top_id,
+                                     const at::Tensor& lse) {
   const int64_t rows = lse.size(0);
   std::vector<at::Tensor> values = {at::zeros({rows, 0}, lse.options())};
   std::vector<at::Tensor> ids = {at::zeros({rows, 0}, target.options())};
   const auto take = [&](const at::Tensor& grad, const at::Tensor& id) {
     if (!grad.defined()) return;
-    const int64_t a_row = id.dim() == 2 ? id.size(1) : 1;
+    const int64_t a_row = ids_a_row(id);
     values.push_back(grad.reshape({rows, a_row}));
     ids.push_back(id.reshape({rows, a_row}));
   };
@@ -68,57 +119,68 @@ Gradients gather_gradients(const torch::autograd::variable_list& grads, const at
           grads[1].defined() ? grads[1] : at::zeros({0}, lse.options())};
 }
 
-class LinearHead : public torch::autograd::Function<LinearHead> {
+class LinearHeadFunction : public torch::autograd::Function<LinearHeadFunction> {
  public:
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx,
                                                 const at::Tensor& hidden, const at::Tensor& weight,
                                                 const at::Tensor& index, const at::Tensor& target,
                                                 double temperature, int64_t columns, bool entropy,
-                                                int64_t top_k, int64_t head_mb) {
+                                                int64_t top_k, int64_t head_mb, bool lse_wanted) {
     at::AutoDispatchBelowADInplaceOrView below;
-    auto [logprob, spread, lse, top_logprob, top_id, x, kept] =
-        call_forward(hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb);
+    auto [logprob, spread, lse, top_logprob, top_id, x, kept] = linear_head_forward(
+        hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb, lse_wanted);
     ctx->set_materialize_grads(false);
     ctx->save_for_backward({weight, index, target, top_id, lse, spread, x, kept});
     ctx->saved_data["temperature"] = temperature;
     ctx->saved_data["columns"] = columns;
     ctx->saved_data["tokens"] = hidden.size(0);
     ctx->saved_data["hidden_type"] = hidden.scalar_type();
-    return {logprob, spread, lse, top_logprob, top_id};
+    ctx->saved_data["alone"] =
+        wants_targets_alone(weight, target, temperature, columns, entropy, top_k, lse_wanted);
+    return {logprob, spread, lse_or_empty(lse, lse_wanted), top_logprob, top_id};
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
-    refuse_second_derivative(kOp);
+    refuse_second_derivative(kHeadOp);
     static const auto op = find_op<LinearHeadBackward>("xrun::linear_head_backward");
     const auto saved = ctx->get_saved_variables();
+    const at::Tensor &weight = saved[0], &index = saved[1], &target = saved[2], &lse = saved[4];
     const bool want_hidden = ctx->needs_input_grad(0), want_weight = ctx->needs_input_grad(1);
+    const bool alone = ctx->saved_data["alone"].toBool() && grads[0].defined();
     at::AutoDispatchBelowADInplaceOrView below;
-    const Gradients g = gather_gradients(grads, saved[2], saved[3], saved[4]);
+    HeadOutputGradients g;
+    if (alone) {
+      g = {grads[0], target, at::Tensor(), at::Tensor()};
+      g.grad_lse = g.grad_entropy = at::empty({0}, lse.options());
+    } else {
+      g = gather_gradients(grads, target, saved[3], lse);
+    }
     auto [dhidden, dweight] = op.call(
-        g.grad, g.grad_lse, g.grad_entropy, saved[0], saved[1], g.ids, saved[4], saved[5], saved[6],
-        saved[7], ctx->saved_data["temperature"].toDouble(), ctx->saved_data["columns"].toInt(),
-        ctx->saved_data["tokens"].toInt(), want_hidden, want_weight);
+        g.grad, g.grad_lse, g.grad_entropy, weight, index, g.ids, lse, saved[5], saved[6], saved[7],
+        ctx->saved_data["temperature"].toDouble(), ctx->saved_data["columns"].toInt(),
+        ctx->saved_data["tokens"].toInt(), want_hidden, want_weight, alone);
     count_head_rows(saved[6], saved[7]);
     if (want_hidden) dhidden = dhidden.to(ctx->saved_data["hidden_type"].toScalarType());
-    if (want_weight) dweight = dweight.to(saved[0].scalar_type());
-    return {dhidden, dweight, {}, {}, {}, {}, {}, {}, {}};
+    if (want_weight) dweight = dweight.to(weight.scalar_type());
+    return {dhidden, dweight, {}, {}, {}, {}, {}, {}, {}, {}};
   }
 };
 
-Results head_with_graph(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
-                        const at::Tensor& target, double temperature, int64_t columns, bool entropy,
-                        int64_t top_k, int64_t head_mb) {
+HeadOutputs head_with_graph(const at::Tensor& hidden, const at::Tensor& weight,
+                            const at::Tensor& index, const at::Tensor& target, double temperature,
+                            int64_t columns, bool entropy, int64_t top_k, int64_t head_mb,
+                            bool lse) {
   const bool graph =
       at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
   if (graph) {
-    const auto all = LinearHead::apply(hidden, weight, index, target, temperature, columns, entropy,
-                                       top_k, head_mb);
+    const auto all = LinearHeadFunction::apply(hidden, weight, index, target, temperature, columns,
+                                               entropy, top_k, head_mb, lse);
     return {all[0], all[1], all[2], all[3], all[4]};
   }
   at::AutoDispatchBelowADInplaceOrView below;
   return head_without_graph(hidden, weight, index, target, temperature, columns, entropy, top_k,
-                            head_mb);
+                            head_mb, lse);
 }
 
 }  // namespace
@@ -126,16 +188,17 @@ Results head_with_graph(const at::Tensor& hidden, const at::Tensor& weight, cons
 TORCH_LIBRARY_FRAGMENT(xrun, m) {
   m.def(
       "linear_head(Tensor hidden, Tensor weight, Tensor index, Tensor target, "
-      "float temperature=1., int columns=0, bool entropy=False, int top_k=0, int head_mb=1024) "
+      "float temperature=1., int columns=0, bool entropy=False, int top_k=0, int head_mb=1024, "
+      "bool lse=True) "
       "-> (Tensor logprob, Tensor entropy, Tensor lse, Tensor top_logprob, Tensor top_id)");
   m.def(
       "linear_head_forward(Tensor hidden, Tensor weight, Tensor index, Tensor target, "
-      "float temperature, int columns, bool entropy, int top_k, int head_mb) "
+      "float temperature, int columns, bool entropy, int top_k, int head_mb, bool lse) "
       "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
   m.def(
       "linear_head_backward(Tensor grad, Tensor grad_lse, Tensor grad_entropy, Tensor weight, "
       "Tensor index, Tensor ids, Tensor lse, Tensor entropy, Tensor x, Tensor kept, "
-      "float temperature, int columns, int tokens, bool want_hidden, bool want_weight) "
+      "float temperature, int columns, int tokens, bool want_hidden, bool want_weight, bool alone) "
       "-> (Tensor, Tensor)");
 }
 
@@ -150,7 +213,7 @@ HeadResult linear_head(const at::Tensor& hidden, const at::Tensor& weight, const
   static const auto op = find_op<decltype(head_without_graph)>("xrun::linear_head");
   auto [logprob, entropy, lse, top_logprob, top_id] =
       op.call(hidden, weight, index, target, options.temperature, options.columns, options.entropy,
-              options.top_k, options.head_mb);
+              options.top_k, options.head_mb, options.lse);
   HeadResult result;
   result.logprob = logprob;
   if (options.entropy) result.entropy = entropy;
@@ -160,6 +223,46 @@ HeadResult linear_head(const at::Tensor& hidden, const at::Tensor& weight, const
     result.top_id = top_id;
   }
   return result;
+}
+
+bool wants_targets_alone(const at::Tensor& weight, const at::Tensor& target, double temperature,
+                         int64_t columns, bool entropy, int64_t top_k, bool lse) {
+  const bool all_columns = columns == 0 || columns == weight.size(0);
+  return target.dim() == 1 && temperature == 1 && all_columns && !entropy && top_k == 0 && !lse;
+}
+
+void check_head_inputs(const HeadInputs& inputs, const at::Tensor& hidden) {
+  check_head_weight(inputs);
+  check_floating(kHeadOp, "hidden", hidden, inputs.weight.device());
+  XRUN_CHECK(hidden.dim() == 2 && hidden.size(1) == inputs.weight.size(1),
+             "{}: hidden is [{}], weight is [{}]; wanted [T, D] and [V, D]", kHeadOp,
+             fmt::join(hidden.sizes(), ", "), fmt::join(inputs.weight.sizes(), ", "));
+  check_head_rows(inputs, hidden.size(0));
+}
+
+void check_head_options(const HeadInputs& inputs, double temperature, int64_t top_k) {
+  XRUN_CHECK(temperature >= kMinTemperature && temperature <= kMaxTemperature,
+             "{}: temperature is {}, wanted a number from {} to {}", kHeadOp, temperature,
+             kMinTemperature, kMaxTemperature);
+  XRUN_CHECK(top_k >= 0 && top_k <= existing_columns(inputs),
+             "{}: top_k is {}, wanted 0 to the {} columns", kHeadOp, top_k,
+             existing_columns(inputs));
+}
+
+void check_head_saved(const HeadInputs& inputs, const HeadSaved& saved, int64_t tokens) {
+  check_head_weight(inputs);
+  check_head_rows(inputs, tokens);
+  const int64_t rows = inputs.index.size(0), vocab = inputs.weight.size(0);
+  check_floating(kHeadOp, "grad", saved.grad);
+  check_sizes(kHeadOp, "grad", saved.grad, inputs.target.sizes());
+  check_type(kHeadOp, "lse", saved.lse, at::kFloat);
+  check_sizes(kHeadOp, "lse", saved.lse, {rows});
+  check_type(kHeadOp, "x", saved.x, at::kFloat);
+  check_sizes(kHeadOp, "x", saved.x, {rows, inputs.weight.size(1)});
+  check_type(kHeadOp, "kept", saved.kept, at::kFloat);
+  XRUN_CHECK(saved.kept.dim() == 2 && saved.kept.size(0) <= rows && saved.kept.size(1) == vocab,
+             "{}: kept is [{}], wanted at most {} rows of {}", kHeadOp,
+             fmt::join(saved.kept.sizes(), ", "), rows, vocab);
 }
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
-// The CPU form of xrun::linear_head. Rows keep their logits, and the backward turns a chunk at a
-// time into dz beside them: a kept row and one that is computed again meet the same operations.
+// The CPU form of xrun::linear_head: products a chunk of rows at a time, and a row kernel on each
+// chunk.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -7,31 +7,23 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <cmath>
+#include <type_traits>
 
-#include "core/base/error.h"
-#include "core/model/ops/head_check.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/model/ops/linear_head_op.h"
-#include "core/model/ops/op_check.h"
 #include "core/model/ops/scratch.h"
-#include "kernels/cpu/kernels.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr const char* kOp = "linear_head";
-
 at::Tensor dense_floats(const at::Tensor& x) { return x.to(at::kFloat).contiguous(); }
 
-int64_t ids_a_row(const at::Tensor& ids) { return ids.dim() == 2 ? ids.size(1) : 1; }
-
-struct Outputs {
+struct HeadRowOutputs {
   at::Tensor logprob, entropy, lse, top_logprob, top_id;
 };
 
-Outputs make_outputs(const at::Tensor& target, bool entropy, int64_t top_k) {
+HeadRowOutputs make_outputs(const at::Tensor& target, bool entropy, int64_t top_k) {
   const int64_t rows = target.size(0);
   const auto floats = target.options().dtype(at::kFloat);
   return {at::empty(target.sizes(), floats), at::empty({entropy ? rows : 0}, floats),
@@ -40,7 +32,7 @@ Outputs make_outputs(const at::Tensor& target, bool entropy, int64_t top_k) {
 }
 
 // The kernel's arguments for the rows [begin, begin + n), whose logits are z.
-kernels::HeadRows head_rows(const Outputs& out, const at::Tensor& ids, const float* z,
+kernels::HeadRows head_rows(const HeadRowOutputs& out, const at::Tensor& ids, const float* z,
                             int64_t begin, int64_t n) {
   const int64_t targets = ids_a_row(ids), top = out.top_id.size(1);
   kernels::HeadRows rows{};
@@ -57,35 +49,64 @@ kernels::HeadRows head_rows(const Outputs& out, const at::Tensor& ids, const flo
   return rows;
 }
 
+// Softmax and log-probability of the rows z [n, V], whose first is row `begin` of the whole.
+void softmax_chunk(const at::Tensor& z, int64_t begin, const at::Tensor& target,
+                   const HeadRowOutputs& out, bool keep) {
+  const int64_t width = z.size(1);
+  float* const x = z.mutable_data_ptr<float>();
+  const int64_t* const t = target.const_data_ptr<int64_t>() + begin;
+  float* const l = out.logprob.mutable_data_ptr<float>() + begin;
+  float* const s = out.lse.mutable_data_ptr<float>() + begin;
+  at::parallel_for(0, z.size(0), 1, [&](int64_t from, int64_t to) {
+    kernels::cpu_kernels().run(kernels::SoftmaxRows{x + from * width, t + from, l + from, s + from,
+                                                    to - from, width, keep});
+  });
+}
+
+// The same rows again, as softmax minus one-hot.
+void recompute_softmax(const at::Tensor& z, int64_t begin, const at::Tensor& target,
+                       const at::Tensor& lse) {
+  const int64_t width = z.size(1);
+  float* const x = z.mutable_data_ptr<float>();
+  const int64_t* const t = target.const_data_ptr<int64_t>() + begin;
+  const float* const s = lse.const_data_ptr<float>() + begin;
+  at::parallel_for(0, z.size(0), 1, [&](int64_t from, int64_t to) {
+    kernels::cpu_kernels().run(
+        kernels::SoftmaxFromLse{x + from * width, t + from, s + from, to - from, width});
+  });
+}
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>
-forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
-            const at::Tensor& target, double temperature, int64_t columns, bool entropy,
-            int64_t top_k, int64_t head_mb) {
-  const HeadInputs inputs{kOp, weight, index, target, columns, true};
+linear_head_forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
+                        const at::Tensor& target, double temperature, int64_t columns, bool entropy,
+                        int64_t top_k, int64_t head_mb, bool lse) {
+  const HeadInputs inputs{weight, index, target, columns};
   check_head_inputs(inputs, hidden);
   check_head_options(inputs, temperature, top_k);
-  const int64_t vocab = weight.size(0), known = columns > 0 ? columns : vocab;
+  const int64_t vocab = weight.size(0), existing = columns > 0 ? columns : vocab;
   const at::Tensor ids = target.contiguous(), w = dense_floats(weight);
   const at::Tensor x = dense_floats(at::index_select(hidden, 0, index));
-  const Outputs out = make_outputs(ids, entropy, top_k);
+  const HeadRowOutputs out = make_outputs(ids, entropy, top_k);
   const int64_t kept_rows = head_rows_within(head_mb, x.size(0), vocab);
   at::Tensor kept = at::empty({0, vocab}, x.options());
   if (kept_rows > 0) kept = scratch_floats(kept_rows * vocab).view({kept_rows, vocab});
+  const bool alone = wants_targets_alone(weight, target, temperature, columns, entropy, top_k, lse);
   each_logit_chunk(x, w, kept, 0, [&](const LogitChunk& chunk) {
+    if (alone) return softmax_chunk(chunk.z, chunk.begin, ids, out, chunk.kept);
     const float* const z = chunk.z.const_data_ptr<float>();
     at::parallel_for(0, chunk.z.size(0), 1, [&](int64_t from, int64_t to) {
       kernels::HeadRows rows = head_rows(out, ids, z + from * vocab, chunk.begin + from, to - from);
       rows.width = vocab;
-      rows.columns = known;
+      rows.columns = existing;
       rows.scale = static_cast<float>(1 / temperature);
-      kernels::cpu_kernels().head_rows(rows);
+      kernels::cpu_kernels().run(rows);
     });
   });
   return {out.logprob, out.entropy, out.lse, out.top_logprob, out.top_id, x, kept};
 }
 
-// What turns logits into dz, dense.
-struct Gradients {
+// Turns logits into dz; dense.
+struct HeadRowGradients {
   at::Tensor grad, ids, grad_lse, lse, grad_entropy, entropy;
   int64_t columns;
   float scale;
@@ -113,42 +134,39 @@ struct Gradients {
         rows.entropy = entropy.const_data_ptr<float>() + row;
         rows.grad_entropy = grad_entropy.const_data_ptr<float>() + row;
       }
-      kernels::cpu_kernels().head_rows_backward(rows);
+      kernels::cpu_kernels().run(rows);
     });
   }
 };
 
 void check_gradients(const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
                      const at::Tensor& entropy, int64_t rows) {
-  check_floating(kOp, "grad_lse", grad_lse);
-  check_sizes(kOp, "grad_lse", grad_lse, {rows});
-  check_floating(kOp, "grad_entropy", grad_entropy);
-  check_type(kOp, "entropy", entropy, at::kFloat);
+  check_floating("linear_head", "grad_lse", grad_lse);
+  check_sizes("linear_head", "grad_lse", grad_lse, {rows});
+  check_floating("linear_head", "grad_entropy", grad_entropy);
+  check_type("linear_head", "entropy", entropy, at::kFloat);
   if (grad_entropy.dim() == 1 && grad_entropy.size(0) == 0) return;  // none
-  check_sizes(kOp, "grad_entropy", grad_entropy, {rows});
-  check_sizes(kOp, "entropy", entropy, {rows});
+  check_sizes("linear_head", "grad_entropy", grad_entropy, {rows});
+  check_sizes("linear_head", "entropy", entropy, {rows});
 }
 
-std::tuple<at::Tensor, at::Tensor> backward_cpu(
-    const at::Tensor& grad, const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
-    const at::Tensor& weight, const at::Tensor& index, const at::Tensor& ids, const at::Tensor& lse,
-    const at::Tensor& entropy, const at::Tensor& x_any, const at::Tensor& kept_any,
-    double temperature, int64_t columns, int64_t tokens, bool want_hidden, bool want_weight) {
-  const HeadInputs inputs{kOp, weight, index, ids, columns, true};
-  check_head_saved(inputs, {grad, lse, x_any, kept_any}, tokens);
-  check_gradients(grad_lse, grad_entropy, entropy, index.size(0));
-  check_head_options(inputs, temperature);
-  const at::Tensor x = x_any.contiguous(), kept = kept_any.contiguous(), w = dense_floats(weight);
+// The backward of targets alone: dz = -a (p - e_y), whose factor -a goes into the small operands.
+void add_softmax_gradients(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& w,
+                           const at::Tensor& target, const at::Tensor& lse, const at::Tensor& kept,
+                           HeadGradients& gradients) {
+  const at::Tensor factor = grad.to(at::kFloat).neg();
+  if (kept.size(0) > 0) gradients.add(kept, 0, factor);
+  each_logit_chunk(x, w, {}, kept.size(0), [&](const LogitChunk& chunk) {
+    recompute_softmax(chunk.z, chunk.begin, target, lse);
+    gradients.add(chunk.z, chunk.begin, factor);
+  });
+}
+
+// A chunk of dz at a time stands beside the kept logits, so that kept rows and recomputed ones meet
+// the same operations.
+void add_row_gradients(const HeadRowGradients& rows, const at::Tensor& x, const at::Tensor& w,
+                       const at::Tensor& kept, HeadGradients& gradients) {
   const int64_t vocab = w.size(0), kept_rows = kept.size(0);
-  const Gradients rows{dense_floats(grad),
-                       ids.contiguous(),
-                       dense_floats(grad_lse),
-                       lse.contiguous(),
-                       dense_floats(grad_entropy),
-                       entropy.contiguous(),
-                       columns > 0 ? columns : vocab,
-                       static_cast<float>(1 / temperature)};
-  HeadGradients gradients(x, w, want_hidden, want_weight);
   at::Tensor spare;
   for (int64_t begin = 0; begin < kept_rows; begin += kHeadChunkRows) {
     const int64_t n = std::min(kHeadChunkRows, kept_rows - begin);
@@ -162,17 +180,41 @@ std::tuple<at::Tensor, at::Tensor> backward_cpu(
     rows.apply(chunk.z, chunk.z, chunk.begin);
     gradients.add(chunk.z, chunk.begin);
   });
+}
+
+std::tuple<at::Tensor, at::Tensor> linear_head_backward_cpu(
+    const at::Tensor& grad, const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
+    const at::Tensor& weight, const at::Tensor& index, const at::Tensor& ids_any,
+    const at::Tensor& lse_any, const at::Tensor& entropy, const at::Tensor& x_any,
+    const at::Tensor& kept_any, double temperature, int64_t columns, int64_t tokens,
+    bool want_hidden, bool want_weight, bool alone) {
+  const HeadInputs inputs{weight, index, ids_any, columns};
+  check_head_saved(inputs, {grad, lse_any, x_any, kept_any}, tokens);
+  check_head_options(inputs, temperature);
+  const at::Tensor x = x_any.contiguous(), kept = kept_any.contiguous(), w = dense_floats(weight);
+  const at::Tensor ids = ids_any.contiguous(), lse = lse_any.contiguous();
+  HeadGradients gradients(x, w, want_hidden, want_weight);
+  if (alone) {
+    check_sizes("linear_head", "target", ids, {index.size(0)});
+    add_softmax_gradients(grad, x, w, ids, lse, kept, gradients);
+  } else {
+    check_gradients(grad_lse, grad_entropy, entropy, index.size(0));
+    add_row_gradients({dense_floats(grad), ids, dense_floats(grad_lse), lse,
+                       dense_floats(grad_entropy), entropy.contiguous(),
+                       columns > 0 ? columns : w.size(0), static_cast<float>(1 / temperature)},
+                      x, w, kept, gradients);
+  }
   return {gradients.hidden(index, tokens), gradients.weight()};
 }
 
-static_assert(std::is_same_v<decltype(forward_cpu), LinearHeadForward>);
-static_assert(std::is_same_v<decltype(backward_cpu), LinearHeadBackward>);
+static_assert(std::is_same_v<decltype(linear_head_forward_cpu), LinearHeadForward>);
+static_assert(std::is_same_v<decltype(linear_head_backward_cpu), LinearHeadBackward>);
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(xrun, CPU, m) {
-  m.impl("linear_head_forward", forward_cpu);
-  m.impl("linear_head_backward", backward_cpu);
+  m.impl("linear_head_forward", linear_head_forward_cpu);
+  m.impl("linear_head_backward", linear_head_backward_cpu);
 }
 
 }  // namespace xrun

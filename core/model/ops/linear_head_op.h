@@ -1,29 +1,67 @@
 #pragma once
-// The C++ signatures of the halves of xrun::linear_head, which every device gives.
+// The halves of xrun::linear_head that every device implements, and the checks before them.
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <tuple>
 
+#include "core/model/ops/op.h"
+
 namespace xrun {
 
-// (hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb) to logprob as
+// (hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb, lse) to logprob as
 // target, entropy [R] or [0], lse [R], top_logprob [R, k], top_id [R, k]; x [R, D], the gathered
-// rows, and kept [n, V], logits.
+// rows, and kept [n, V]: logits, or softmax minus one-hot if wants_targets_alone.
 using LinearHeadForward =
     std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
         const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
         const at::Tensor& target, double temperature, int64_t columns, bool entropy, int64_t top_k,
-        int64_t head_mb);
+        int64_t head_mb, bool lse);
 
 // grad and ids are [R, N], those of targets and of the top k side by side; grad_lse [R];
-// grad_entropy [R], or [0] for none. Gives dhidden [T, D] and dweight [V, D], undefined if not
+// grad_entropy [R], or [0] for none. With `alone` (wants_targets_alone) grad and ids are [R], and
+// the other two gradients are ignored. Returns dhidden [T, D] and dweight [V, D], undefined if not
 // wanted.
 using LinearHeadBackward = std::tuple<at::Tensor, at::Tensor>(
     const at::Tensor& grad, const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
     const at::Tensor& weight, const at::Tensor& index, const at::Tensor& ids, const at::Tensor& lse,
     const at::Tensor& entropy, const at::Tensor& x, const at::Tensor& kept, double temperature,
-    int64_t columns, int64_t tokens, bool want_hidden, bool want_weight);
+    int64_t columns, int64_t tokens, bool want_hidden, bool want_weight, bool alone);
+
+// True if a call wants the log-probability of one target a row and nothing else, of undivided
+// logits over all columns of weight.
+bool wants_targets_alone(const at::Tensor& weight, const at::Tensor& target, double temperature,
+                         int64_t columns, bool entropy, int64_t top_k, bool lse);
+
+// The arguments of a head. All tensors of a call lie on the device of the weight.
+struct HeadInputs {
+  const at::Tensor& weight;  // [V, D] floating, neither of them 0
+  const at::Tensor& index;   // [R] int64 below the number of hidden rows
+  const at::Tensor& target;  // [R] or [R, M] int64 below `columns`
+  int64_t columns = 0;       // 0: V
+};
+
+// Throws Error unless hidden is [T, D] floating and the inputs are as HeadInputs says. Ids are read
+// on the CPU only, since reading them elsewhere would wait for the device.
+void check_head_inputs(const HeadInputs& inputs, const at::Tensor& hidden);
+
+// Throws Error for a temperature at which a row loses its precision, and a top_k above the columns
+// of inputs, whose sizes are right.
+void check_head_options(const HeadInputs& inputs, double temperature, int64_t top_k = 0);
+
+// The tensors that a backward has from its forward.
+struct HeadSaved {
+  const at::Tensor& grad;  // floating, sizes as target
+  const at::Tensor& lse;   // [R] float32
+  const at::Tensor& x;     // [R, D] float32
+  const at::Tensor& kept;  // [n <= R, V] float32
+};
+
+// Throws Error unless the arguments of a backward on the CPU, whose hidden had `tokens` rows, fit.
+void check_head_saved(const HeadInputs& inputs, const HeadSaved& saved, int64_t tokens);
+
+// 1 for ids [R], M for ids [R, M].
+inline int64_t ids_a_row(const at::Tensor& ids) { return ids.dim() == 2 ? ids.size(1) : 1; }
 
 }  // namespace xrun

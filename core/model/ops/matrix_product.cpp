@@ -1,3 +1,5 @@
+// oneDNN where LibTorch lets it run, else the BLAS.
+
 #include "core/model/ops/matrix_product.h"
 
 #include <ATen/Context.h>
@@ -7,9 +9,11 @@
 #include <ATen/ops/ones.h>
 #include <c10/util/Exception.h>
 
+#include "core/model/ops/scratch.h"
+
 namespace at::native {
 
-// Exported by LibTorch, whose wheel leaves its header out; at::mm takes this way for bf16 alone.
+// Exported by LibTorch, but the wheel lacks its header; at::mm uses it for bf16 only.
 // result = alpha a b + beta result.
 void mkldnn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta,
                    float alpha);
@@ -20,8 +24,7 @@ namespace xrun {
 
 namespace {
 
-// LibTorch asks of fp32 operands, too, that the processor has bf16 instructions: it has to be
-// tried.
+// LibTorch wants a processor with bf16 instructions for fp32 operands, too; only a try shows it.
 bool onednn_multiplies() {
   static const bool yes = [] {
     if (!at::globalContext().hasMKLDNN()) return false;
@@ -50,6 +53,25 @@ void multiply_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor&
   } else {
     at::mm_out(result, a, b);
   }
+}
+
+void product_into(at::Tensor out, const at::Tensor& a, const at::Tensor& b, GemmType gemm) {
+  if (gemm == GemmType::kStorage || out.scalar_type() == at::kFloat) {
+    at::mm_out(out, a, b);
+    return;
+  }
+  at::Tensor product = scratch_matrix(out.size(0), out.size(1));
+  at::mm_out(product, upcast(a), upcast(b));
+  out.copy_(product);
+}
+
+at::Tensor scratch_matrix(int64_t rows, int64_t columns) {
+  return scratch_floats(rows * columns).view({rows, columns});
+}
+
+at::Tensor upcast(const at::Tensor& x) {
+  if (x.scalar_type() == at::kFloat) return x;
+  return scratch_matrix(x.size(0), x.size(1)).copy_(x);
 }
 
 }  // namespace xrun

@@ -6,6 +6,8 @@
 
 #include "core/model/ops/moe_experts.h"
 
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -16,17 +18,41 @@
 #include <torch/library.h>
 
 #include "core/base/error.h"
-#include "core/model/ops/expert_rows.h"
-#include "core/model/ops/op_call.h"
-#include "core/model/ops/op_check.h"
+#include "core/model/ops/matrix_product.h"
+#include "core/model/ops/op.h"
 #include "core/model/ops/swiglu.h"
-#include "core/model/ops/widened.h"
 
 namespace xrun {
 
 namespace {
 
-// The experts of one call, their sizes checked against x and the routing.
+constexpr int64_t kGrainTokens = 64;  // tokens below which a thread costs more than it saves
+
+template <class T>
+void sum_rows_of(const at::Tensor& x, const at::Tensor& weight, const ExpertRows& rows,
+                 at::Tensor& y) {
+  const int64_t k = rows.of_token.size(1), D = x.size(1);
+  const T* const in = x.const_data_ptr<T>();
+  const T* const scale = weight.defined() ? weight.const_data_ptr<T>() : nullptr;
+  const int64_t* const row = rows.of_token.const_data_ptr<int64_t>();
+  T* const out = y.mutable_data_ptr<T>();
+  at::parallel_for(0, y.size(0), kGrainTokens, [&](int64_t begin, int64_t end) {
+    std::vector<float> sum(static_cast<size_t>(D));
+    for (int64_t t = begin; t < end; ++t) {
+      std::fill(sum.begin(), sum.end(), 0.0f);
+      for (int64_t j = 0; j < k; ++j) {
+        const int64_t r = row[t * k + j];
+        const float factor = scale == nullptr ? 1.0f : static_cast<float>(scale[r]);
+        for (int64_t d = 0; d < D; ++d) {
+          sum[static_cast<size_t>(d)] += factor * static_cast<float>(in[r * D + d]);
+        }
+      }
+      for (int64_t d = 0; d < D; ++d) out[t * D + d] = static_cast<T>(sum[static_cast<size_t>(d)]);
+    }
+  });
+}
+
+// The experts of one call; sizes are checked against x and the routing.
 struct Experts {
   at::Tensor gate_up, down;     // contiguous
   int64_t count, width, inner;  // E, D, I
@@ -47,7 +73,7 @@ struct Experts {
   }
 };
 
-void check_index(const at::Tensor& index, int64_t experts) {
+void check_expert_index(const at::Tensor& index, int64_t experts) {
   const at::Tensor dense = index.contiguous();
   const int64_t* const expert = dense.const_data_ptr<int64_t>();
   for (int64_t s = 0; s < index.numel(); ++s) {
@@ -57,7 +83,7 @@ void check_index(const at::Tensor& index, int64_t experts) {
 }
 
 Experts checked_experts(const at::Tensor& x, const at::Tensor& index, const at::Tensor& weight,
-                        const at::Tensor& gate_up, const at::Tensor& down, bool widen) {
+                        const at::Tensor& gate_up, const at::Tensor& down, bool upcast) {
   constexpr const char* kOp = "moe_experts";
   check_floating(kOp, "x", x);
   check_type(kOp, "index", index, at::kLong);
@@ -77,26 +103,26 @@ Experts checked_experts(const at::Tensor& x, const at::Tensor& index, const at::
   check_sizes(kOp, "weight", weight, index.sizes());
   check_sizes(kOp, "gate_up", gate_up, {E, 2 * I, D});
   check_sizes(kOp, "down", down, {E, D, I});
-  check_index(index, E);
+  check_expert_index(index, E);
   return {gate_up.contiguous(),
           down.contiguous(),
           E,
           D,
           I,
           expert_rows(index, E),
-          widen ? GemmType::kFloat : GemmType::kStorage};
+          upcast ? GemmType::kFloat : GemmType::kStorage};
 }
 
-at::Tensor by_row(const at::Tensor& weight, const ExpertRows& rows) {
+at::Tensor weight_by_row(const at::Tensor& weight, const ExpertRows& rows) {
   return weight.flatten().index_select(0, rows.slot);
 }
 
-// y, and gate and up by row [T k, I], which the backward needs.
-using Forward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+// y, and gate and up by row [T k, I] for the backward.
+using MoeForward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-Forward forward_cpu(const at::Tensor& x, const at::Tensor& index, const at::Tensor& weight,
-                    const at::Tensor& gate_up, const at::Tensor& down, bool widen) {
-  const Experts experts = checked_experts(x, index, weight, gate_up, down, widen);
+MoeForward moe_experts_cpu(const at::Tensor& x, const at::Tensor& index, const at::Tensor& weight,
+                           const at::Tensor& gate_up, const at::Tensor& down, bool upcast) {
+  const Experts experts = checked_experts(x, index, weight, gate_up, down, upcast);
   const at::Tensor in = at::index_select(x, 0, experts.rows.token);
   const int64_t rows = in.size(0);
   const at::Tensor gate = at::empty({rows, experts.inner}, x.options());
@@ -111,11 +137,11 @@ Forward forward_cpu(const at::Tensor& x, const at::Tensor& index, const at::Tens
   experts.each([&](int64_t e, int64_t first, int64_t n) {
     product_into(out.narrow(0, first, n), a.narrow(0, first, n), experts.down[e].t(), experts.gemm);
   });
-  return {sum_of_rows(out, by_row(weight, experts.rows), experts.rows), gate, up};
+  return {sum_of_rows(out, weight_by_row(weight, experts.rows), experts.rows), gate, up};
 }
 
-// dx, dweight, dgate_up, ddown; those not wanted come undefined.
-using Backward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+// dx, dweight, dgate_up, ddown; undefined if not wanted.
+using MoeBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 std::tuple<at::Tensor, at::Tensor> swiglu_gradient(const at::Tensor& grad, const at::Tensor& gate,
                                                    const at::Tensor& up) {
@@ -130,11 +156,12 @@ at::Tensor by_slot(const at::Tensor& rows_weight, const ExpertRows& rows, at::In
   return at::empty_like(rows_weight).index_copy_(0, rows.slot, rows_weight).view(sizes);
 }
 
-Backward backward_cpu(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& index,
-                      const at::Tensor& weight, const at::Tensor& gate_up, const at::Tensor& down,
-                      const at::Tensor& gate, const at::Tensor& up, bool widen, bool x_wanted,
-                      bool weight_wanted, bool experts_wanted) {
-  const Experts experts = checked_experts(x, index, weight, gate_up, down, widen);
+MoeBackward moe_experts_backward_cpu(const at::Tensor& grad, const at::Tensor& x,
+                                     const at::Tensor& index, const at::Tensor& weight,
+                                     const at::Tensor& gate_up, const at::Tensor& down,
+                                     const at::Tensor& gate, const at::Tensor& up, bool upcast,
+                                     bool x_wanted, bool weight_wanted, bool experts_wanted) {
+  const Experts experts = checked_experts(x, index, weight, gate_up, down, upcast);
   const int64_t rows = index.numel();
   check_type("moe_experts", "grad", grad, x.scalar_type());
   check_sizes("moe_experts", "grad", grad, x.sizes());
@@ -143,13 +170,13 @@ Backward backward_cpu(const at::Tensor& grad, const at::Tensor& x, const at::Ten
     check_sizes("moe_experts", "gate or up", saved, {rows, experts.inner});
   }
   at::Tensor dy = at::index_select(grad, 0, experts.rows.token);
-  const at::Tensor scale = by_row(weight, experts.rows).unsqueeze(1);
+  const at::Tensor scale = weight_by_row(weight, experts.rows).unsqueeze(1);
   const at::Tensor a = swiglu(gate, up);
   at::Tensor da = at::empty_like(a);
   experts.each([&](int64_t e, int64_t first, int64_t n) {
     product_into(da.narrow(0, first, n), dy.narrow(0, first, n), experts.down[e], experts.gemm);
   });
-  Backward result;
+  MoeBackward result;
   if (weight_wanted) {
     const at::Tensor inner = da.to(at::kFloat).mul(a).sum(1).to(x.scalar_type());
     std::get<1>(result) = by_slot(inner, experts.rows, index.sizes());
@@ -178,46 +205,48 @@ Backward backward_cpu(const at::Tensor& grad, const at::Tensor& x, const at::Ten
   return result;
 }
 
-Forward call_forward(const at::Tensor& x, const at::Tensor& index, const at::Tensor& weight,
-                     const at::Tensor& gate_up, const at::Tensor& down, bool widen) {
-  static const auto op = find_op<decltype(forward_cpu)>("xrun::moe_experts_forward");
-  return op.call(x, index, weight, gate_up, down, widen);
+MoeForward moe_experts_forward(const at::Tensor& x, const at::Tensor& index,
+                               const at::Tensor& weight, const at::Tensor& gate_up,
+                               const at::Tensor& down, bool upcast) {
+  static const auto op = find_op<decltype(moe_experts_cpu)>("xrun::moe_experts_forward");
+  return op.call(x, index, weight, gate_up, down, upcast);
 }
 
 class MoeExpertsFunction : public torch::autograd::Function<MoeExpertsFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
                             const at::Tensor& index, const at::Tensor& weight,
-                            const at::Tensor& gate_up, const at::Tensor& down, bool widen) {
+                            const at::Tensor& gate_up, const at::Tensor& down, bool upcast) {
     at::AutoDispatchBelowADInplaceOrView below;
-    auto [y, gate, up] = call_forward(x, index, weight, gate_up, down, widen);
-    ctx->save_for_backward({x, index, weight, gate_up, down, gate, up});
-    ctx->saved_data["widen"] = widen;
+    auto [y, gate, up] = moe_experts_forward(x, index, weight, gate_up, down, upcast);
+    ctx->save_for_backward({x, index, weight, gate_up, down, gate, up});  // moe_experts_saves
+    ctx->saved_data["upcast"] = upcast;
     return y;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
     refuse_second_derivative("moe_experts");
-    static const auto op = find_op<decltype(backward_cpu)>("xrun::moe_experts_backward");
+    static const auto op =
+        find_op<decltype(moe_experts_backward_cpu)>("xrun::moe_experts_backward");
     const auto s = ctx->get_saved_variables();
     at::AutoDispatchBelowADInplaceOrView below;
     auto [dx, dweight, dgate_up, ddown] =
         op.call(grads[0].contiguous(), s[0], s[1], s[2], s[3], s[4], s[5], s[6],
-                ctx->saved_data["widen"].toBool(), ctx->needs_input_grad(0),
+                ctx->saved_data["upcast"].toBool(), ctx->needs_input_grad(0),
                 ctx->needs_input_grad(2), ctx->needs_input_grad(3) || ctx->needs_input_grad(4));
     return {dx, {}, dweight, dgate_up, ddown, {}};
   }
 };
 
-at::Tensor without_graph(const at::Tensor& x, const at::Tensor& index, const at::Tensor& weight,
-                         const at::Tensor& gate_up, const at::Tensor& down, bool widen) {
-  return std::get<0>(call_forward(x, index, weight, gate_up, down, widen));
+at::Tensor moe_without_graph(const at::Tensor& x, const at::Tensor& index, const at::Tensor& weight,
+                             const at::Tensor& gate_up, const at::Tensor& down, bool upcast) {
+  return std::get<0>(moe_experts_forward(x, index, weight, gate_up, down, upcast));
 }
 
-at::Tensor with_graph(const at::Tensor& x, const at::Tensor& index, const at::Tensor& weight,
-                      const at::Tensor& gate_up, const at::Tensor& down, bool widen) {
-  return MoeExpertsFunction::apply(x, index, weight, gate_up, down, widen);
+at::Tensor moe_with_graph(const at::Tensor& x, const at::Tensor& index, const at::Tensor& weight,
+                          const at::Tensor& gate_up, const at::Tensor& down, bool upcast) {
+  return MoeExpertsFunction::apply(x, index, weight, gate_up, down, upcast);
 }
 
 }  // namespace
@@ -225,29 +254,68 @@ at::Tensor with_graph(const at::Tensor& x, const at::Tensor& index, const at::Te
 TORCH_LIBRARY_FRAGMENT(xrun, m) {
   m.def(
       "moe_experts(Tensor x, Tensor index, Tensor weight, Tensor gate_up, Tensor down, "
-      "bool widen=False) -> Tensor");
+      "bool upcast=False) -> Tensor");
   m.def(
       "moe_experts_forward(Tensor x, Tensor index, Tensor weight, Tensor gate_up, Tensor down, "
-      "bool widen) -> (Tensor, Tensor, Tensor)");
+      "bool upcast) -> (Tensor, Tensor, Tensor)");
   m.def(
       "moe_experts_backward(Tensor grad, Tensor x, Tensor index, Tensor weight, Tensor gate_up, "
-      "Tensor down, Tensor gate, Tensor up, bool widen, bool x_wanted, bool weight_wanted, "
+      "Tensor down, Tensor gate, Tensor up, bool upcast, bool x_wanted, bool weight_wanted, "
       "bool experts_wanted) -> (Tensor, Tensor, Tensor, Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(xrun, CPU, m) {
-  m.impl("moe_experts_forward", forward_cpu);
-  m.impl("moe_experts_backward", backward_cpu);
+  m.impl("moe_experts_forward", moe_experts_cpu);
+  m.impl("moe_experts_backward", moe_experts_backward_cpu);
 }
 
-TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) { m.impl("moe_experts", without_graph); }
+TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) { m.impl("moe_experts", moe_without_graph); }
 
-TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("moe_experts", with_graph); }
+TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("moe_experts", moe_with_graph); }
 
 at::Tensor moe_experts(const at::Tensor& x, const at::Tensor& index, const at::Tensor& weight,
                        const at::Tensor& gate_up, const at::Tensor& down, GemmType gemm) {
-  static const auto op = find_op<decltype(without_graph)>("xrun::moe_experts");
+  static const auto op = find_op<decltype(moe_without_graph)>("xrun::moe_experts");
   return op.call(x, index, weight, gate_up, down, gemm == GemmType::kFloat);
+}
+
+void moe_experts_saves(SavedTensors& saved, const std::string& x, double width, double inner,
+                       double top_k) {
+  saved.add(x, width);
+  saved.add("expert_gate", top_k * inner);
+  saved.add("expert_up", top_k * inner);
+}
+
+// A counting sort by expert, stable in the slots, so a token's rows are in the order of its experts.
+ExpertRows expert_rows(const at::Tensor& index, int64_t experts) {
+  const at::Tensor dense = index.contiguous();
+  const int64_t T = index.size(0), k = index.size(1), slots = T * k;
+  const int64_t* const expert = dense.const_data_ptr<int64_t>();
+  ExpertRows rows;
+  rows.begin.assign(static_cast<size_t>(experts) + 1, 0);
+  for (int64_t s = 0; s < slots; ++s) ++rows.begin[static_cast<size_t>(expert[s]) + 1];
+  for (size_t e = 0; e < static_cast<size_t>(experts); ++e) rows.begin[e + 1] += rows.begin[e];
+  rows.slot = at::empty({slots}, at::kLong);
+  rows.token = at::empty({slots}, at::kLong);
+  rows.of_token = at::empty({T, k}, at::kLong);
+  int64_t* const slot = rows.slot.mutable_data_ptr<int64_t>();
+  int64_t* const token = rows.token.mutable_data_ptr<int64_t>();
+  int64_t* const of_token = rows.of_token.mutable_data_ptr<int64_t>();
+  std::vector<int64_t> next(rows.begin.begin(), rows.begin.end() - 1);
+  for (int64_t s = 0; s < slots; ++s) slot[next[static_cast<size_t>(expert[s])]++] = s;
+  std::vector<int64_t> seen(static_cast<size_t>(T), 0);
+  for (int64_t r = 0; r < slots; ++r) {
+    token[r] = slot[r] / k;
+    of_token[token[r] * k + seen[static_cast<size_t>(token[r])]++] = r;
+  }
+  return rows;
+}
+
+at::Tensor sum_of_rows(const at::Tensor& x, const at::Tensor& weight, const ExpertRows& rows) {
+  at::Tensor y = at::empty({rows.of_token.size(0), x.size(1)}, x.options());
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, x.scalar_type(), "sum_of_rows",
+                                  [&] { sum_rows_of<scalar_t>(x, weight, rows, y); });
+  return y;
 }
 
 }  // namespace xrun

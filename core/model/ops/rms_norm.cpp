@@ -1,9 +1,11 @@
+// With xn = x rstd over a row of D: dx = rstd (g w - xn mean(g w xn)), dweight = sum over rows of g
+// xn.
+
 #include "core/model/ops/rms_norm.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/mean.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/square.h>
 #include <ATen/ops/sum.h>
@@ -13,99 +15,107 @@
 #include <torch/library.h>
 
 #include "core/base/error.h"
-#include "core/model/ops/op_call.h"
-#include "core/model/ops/op_check.h"
-#include "kernels/cpu/kernels.h"
+#include "core/model/ops/op.h"
 
 namespace xrun {
 
 namespace {
 
-// Rows of one partial sum of the weight's gradient: a constant, so that the order of additions
-// does not depend on the number of threads.
-constexpr int64_t kBlockRows = 64;
-constexpr int64_t kGrainElements = 16384;
+// Rows of one partial sum of the weight's gradient. Fixed, so that the order of additions does not
+// depend on the number of threads.
+constexpr int64_t kNormBlockRows = 64;
 
-bool has_kernel(const at::Tensor& x) {
-  return x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
-}
-
-template <class T>
-T* data(const at::Tensor& x) {
-  return static_cast<T*>(x.mutable_data_ptr());
-}
+using NormForward = std::tuple<at::Tensor, at::Tensor>;   // y as x, rstd [rows] fp32
+using NormBackward = std::tuple<at::Tensor, at::Tensor>;  // dx as x, dweight [D] fp32
 
 // Returns the width of the rows.
-int64_t check_inputs(const at::Tensor& x, const at::Tensor& weight) {
-  check_kernel_type("rms_norm", "x", x);
+int64_t check_norm(const at::Tensor& x, const at::Tensor& weight) {
+  check_floating("rms_norm", "x", x, x.device());
   XRUN_CHECK(x.dim() > 0 && x.size(-1) > 0, "rms_norm: x is [{}], wanted rows of at least one",
              fmt::join(x.sizes(), ", "));
-  check_floating("rms_norm", "weight", weight);
-  check_sizes("rms_norm", "weight", weight, {x.size(-1)});
+  check_floating("rms_norm", "weight", weight, x.device());
+  check_sizes("rms_norm", "weight", weight, {x.size(-1)}, x.device());
   return x.size(-1);
 }
 
-using Forward = std::tuple<at::Tensor, at::Tensor>;
+NormForward rms_norm_composed(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  check_norm(x, weight);
+  const at::Tensor x32 = x.to(at::kFloat);
+  const at::Tensor rstd = at::rsqrt(at::square(x32).mean(-1, /*keepdim=*/true).add(eps));
+  const at::Tensor normed = x32.mul(rstd).to(x.scalar_type());
+  return {normed.mul(weight).to(x.scalar_type()), rstd.flatten()};
+}
 
-// Returns y as x, and rstd [rows] fp32.
-Forward forward_cpu(const at::Tensor& x_any, const at::Tensor& weight, double eps) {
-  const int64_t width = check_inputs(x_any, weight), rows = x_any.numel() / width;
+NormForward rms_norm_cpu(const at::Tensor& x_any, const at::Tensor& weight, double eps) {
+  if (!has_kernel_type(x_any)) return rms_norm_composed(x_any, weight, eps);
+  const int64_t width = check_norm(x_any, weight), rows = x_any.numel() / width;
   const at::Tensor x = x_any.contiguous(), w = weight.to(at::kFloat).contiguous();
   at::Tensor y = at::empty_like(x), rstd = at::empty({rows}, at::kFloat);
-  const auto run = [&](auto kernel, auto* unit) {
-    using T = std::remove_pointer_t<decltype(unit)>;
-    at::parallel_for(
-        0, rows, std::max<int64_t>(1, kGrainElements / width), [&](int64_t begin, int64_t end) {
-          kernel({data<T>(x) + begin * width, data<float>(w), data<T>(y) + begin * width,
-                  data<float>(rstd) + begin, end - begin, width, static_cast<float>(eps)});
-        });
-  };
-  const kernels::CpuKernels& k = kernels::cpu_kernels();
-  if (x.scalar_type() == at::kFloat) {
-    run(k.rms_norm_f32, static_cast<float*>(nullptr));
-  } else {
-    run(k.rms_norm_bf16, static_cast<kernels::Bf16*>(nullptr));
-  }
+  with_kernel_type(x, [&](auto unit) {
+    using T = decltype(unit);
+    at::parallel_for(0, rows, std::max<int64_t>(1, kGrainElements / width),
+                     [&](int64_t begin, int64_t end) {
+                       kernels::cpu_kernels().run(kernels::RmsNorm<T>{
+                           kernel_data<T>(x) + begin * width, kernel_data<float>(w),
+                           kernel_data<T>(y) + begin * width, kernel_data<float>(rstd) + begin,
+                           end - begin, width, static_cast<float>(eps)});
+                     });
+  });
   return {y, rstd};
 }
 
-using Backward = std::tuple<at::Tensor, at::Tensor>;
+// Returns the number of rows.
+int64_t check_norm_backward(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& rstd) {
+  const int64_t rows = x.numel() / check_norm(x, weight);
+  check_floating("rms_norm", "grad", grad, x.device());
+  check_sizes("rms_norm", "grad", grad, x.sizes(), x.device());
+  check_type("rms_norm", "rstd", rstd, at::kFloat, x.device());
+  check_sizes("rms_norm", "rstd", rstd, {rows}, x.device());
+  return rows;
+}
 
-// Returns dx as x, and dweight [D] fp32.
-Backward backward_cpu(const at::Tensor& grad_any, const at::Tensor& x_any, const at::Tensor& weight,
-                      const at::Tensor& rstd_any) {
-  const int64_t width = check_inputs(x_any, weight), rows = x_any.numel() / width;
-  check_floating("rms_norm", "grad", grad_any);
-  check_sizes("rms_norm", "grad", grad_any, x_any.sizes());
-  check_type("rms_norm", "rstd", rstd_any, at::kFloat);
-  check_sizes("rms_norm", "rstd", rstd_any, {rows});
-  const at::Tensor rstd = rstd_any.contiguous();
+NormBackward rms_norm_backward_composed(const at::Tensor& grad, const at::Tensor& x,
+                                        const at::Tensor& weight, const at::Tensor& rstd) {
+  const int64_t rows = check_norm_backward(grad, x, weight, rstd), width = x.size(-1);
+  const at::Tensor scale = rstd.unsqueeze(1);
+  const at::Tensor xn = x.to(at::kFloat).reshape({rows, width}).mul(scale);
+  const at::Tensor g = grad.to(x.scalar_type()).to(at::kFloat).reshape({rows, width});
+  const at::Tensor gw = g.mul(weight.to(at::kFloat));
+  const at::Tensor dot = gw.mul(xn).mean(-1, /*keepdim=*/true);
+  const at::Tensor dx = gw.sub(xn.mul(dot)).mul(scale);
+  return {dx.to(x.scalar_type()).view(x.sizes()), g.mul(xn).sum(0)};
+}
+
+NormBackward rms_norm_backward_cpu(const at::Tensor& grad_any, const at::Tensor& x_any,
+                                   const at::Tensor& weight, const at::Tensor& rstd_any) {
+  if (!has_kernel_type(x_any)) {
+    return rms_norm_backward_composed(grad_any, x_any, weight, rstd_any);
+  }
+  const int64_t rows = check_norm_backward(grad_any, x_any, weight, rstd_any);
+  const int64_t width = x_any.size(-1), blocks = (rows + kNormBlockRows - 1) / kNormBlockRows;
   const at::Tensor x = x_any.contiguous(), w = weight.to(at::kFloat).contiguous();
+  const at::Tensor rstd = rstd_any.contiguous();
   const at::Tensor grad = grad_any.to(x.scalar_type()).contiguous();
-  const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
   at::Tensor dx = at::empty_like(x), partial = at::zeros({blocks, width}, at::kFloat);
-  const auto run = [&](auto kernel, auto* unit) {
-    using T = std::remove_pointer_t<decltype(unit)>;
+  with_kernel_type(x, [&](auto unit) {
+    using T = decltype(unit);
     at::parallel_for(0, blocks, 1, [&](int64_t from, int64_t to) {
       for (int64_t block = from; block < to; ++block) {
-        const int64_t begin = block * kBlockRows, n = std::min(kBlockRows, rows - begin);
-        kernel({data<T>(grad) + begin * width, data<T>(x) + begin * width, data<float>(w),
-                data<float>(rstd) + begin, data<T>(dx) + begin * width,
-                data<float>(partial) + block * width, n, width});
+        const int64_t begin = block * kNormBlockRows, n = std::min(kNormBlockRows, rows - begin);
+        kernels::cpu_kernels().run(kernels::RmsNormBackward<T>{
+            kernel_data<T>(grad) + begin * width, kernel_data<T>(x) + begin * width,
+            kernel_data<float>(w), kernel_data<float>(rstd) + begin,
+            kernel_data<T>(dx) + begin * width, kernel_data<float>(partial) + block * width, n,
+            width});
       }
     });
-  };
-  const kernels::CpuKernels& k = kernels::cpu_kernels();
-  if (x.scalar_type() == at::kFloat) {
-    run(k.rms_norm_backward_f32, static_cast<float*>(nullptr));
-  } else {
-    run(k.rms_norm_backward_bf16, static_cast<kernels::Bf16*>(nullptr));
-  }
+  });
   return {dx, at::sum(partial, 0)};
 }
 
-Forward call_forward(const at::Tensor& x, const at::Tensor& weight, double eps) {
-  static const auto op = find_op<decltype(forward_cpu)>("xrun::rms_norm_forward");
+NormForward rms_norm_forward(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  static const auto op = find_op<decltype(rms_norm_cpu)>("xrun::rms_norm_forward");
   return op.call(x, weight, eps);
 }
 
@@ -114,15 +124,15 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
                             const at::Tensor& weight, double eps) {
     at::AutoDispatchBelowADInplaceOrView below;
-    auto [y, rstd] = call_forward(x, weight, eps);
-    ctx->save_for_backward({x, weight, rstd});
+    auto [y, rstd] = rms_norm_forward(x, weight, eps);
+    ctx->save_for_backward({x, weight, rstd});  // rms_norm_saves
     return y;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
     refuse_second_derivative("rms_norm");
-    static const auto op = find_op<decltype(backward_cpu)>("xrun::rms_norm_backward");
+    static const auto op = find_op<decltype(rms_norm_backward_cpu)>("xrun::rms_norm_backward");
     const auto saved = ctx->get_saved_variables();
     at::AutoDispatchBelowADInplaceOrView below;
     auto [dx, dweight] = op.call(grads[0], saved[0], saved[1], saved[2]);
@@ -130,18 +140,11 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
   }
 };
 
-at::Tensor without_graph(const at::Tensor& x, const at::Tensor& weight, double eps) {
-  return std::get<0>(call_forward(x, weight, eps));
+at::Tensor rms_norm_without_graph(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  return std::get<0>(rms_norm_forward(x, weight, eps));
 }
 
-// The definition in ATen's words, for types without a kernel.
-at::Tensor composed(const at::Tensor& x, const at::Tensor& weight, double eps) {
-  const at::Tensor wide = x.to(at::kFloat);
-  const at::Tensor mean = at::mean(at::square(wide), {-1}, /*keepdim=*/true);
-  return wide.mul(at::rsqrt(mean.add(eps))).to(x.scalar_type()).mul(weight);
-}
-
-at::Tensor with_graph(const at::Tensor& x, const at::Tensor& weight, double eps) {
+at::Tensor rms_norm_with_graph(const at::Tensor& x, const at::Tensor& weight, double eps) {
   return RmsNormFunction::apply(x, weight, eps);
 }
 
@@ -154,18 +157,26 @@ TORCH_LIBRARY_FRAGMENT(xrun, m) {
 }
 
 TORCH_LIBRARY_IMPL(xrun, CPU, m) {
-  m.impl("rms_norm_forward", forward_cpu);
-  m.impl("rms_norm_backward", backward_cpu);
+  m.impl("rms_norm_forward", rms_norm_cpu);
+  m.impl("rms_norm_backward", rms_norm_backward_cpu);
 }
 
-TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) { m.impl("rms_norm", without_graph); }
+TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {
+  m.impl("rms_norm", rms_norm_without_graph);
+  m.impl("rms_norm_forward", rms_norm_composed);
+  m.impl("rms_norm_backward", rms_norm_backward_composed);
+}
 
-TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("rms_norm", with_graph); }
+TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("rms_norm", rms_norm_with_graph); }
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
-  if (!has_kernel(x)) return composed(x, weight, eps);
-  static const auto op = find_op<decltype(without_graph)>("xrun::rms_norm");
+  static const auto op = find_op<decltype(rms_norm_without_graph)>("xrun::rms_norm");
   return op.call(x, weight, eps);
+}
+
+void rms_norm_saves(SavedTensors& saved, const std::string& x, double width, double rows) {
+  saved.add(x, rows * width);
+  saved.add_bytes(x + ".rstd", 4 * rows);
 }
 
 }  // namespace xrun

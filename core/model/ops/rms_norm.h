@@ -1,14 +1,19 @@
 #pragma once
-// Root-mean-square norm over the last dimension, with its own backward; the op xrun::rms_norm.
+// Root-mean-square norm over the last dimension; the op xrun::rms_norm.
 
 #include <ATen/core/Tensor.h>
+
+#include "core/model/ops/saved_tensors.h"
 
 namespace xrun {
 
 // Returns weight * round(x / sqrt(mean(x^2) + eps)), statistics in fp32, rounded to the type of x
 // before the weight (Zhang and Sennrich 2019; the cast order of transformers).
-//   x       [..., D] fp32 or bf16 (others through ATen)
+//   x       [..., D] floating; fp32 and bf16 have kernels on the CPU
 //   weight  [D]
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
+
+// Its backward saves the tensor `x`, `rows` rows of `width` a token, and one fp32 number a row.
+void rms_norm_saves(SavedTensors& saved, const std::string& x, double width, double rows = 1);
 
 }  // namespace xrun

@@ -1,3 +1,5 @@
+// (a, b) -> (a c - b s, b c + a s) over the pairs (i, i + K/2) of each head.
+
 #include "core/model/ops/rope.h"
 
 #include <ATen/Parallel.h>
@@ -13,70 +15,71 @@
 
 #include "core/base/error.h"
 #include "core/model/ops/device.h"
-#include "core/model/ops/op_call.h"
-#include "core/model/ops/op_check.h"
-#include "kernels/cpu/kernels.h"
+#include "core/model/ops/op.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr int64_t kGrainElements = 16384;
-
-template <class T>
-T* data(const at::Tensor& x) {
-  return static_cast<T*>(x.mutable_data_ptr());
+void check_rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+  check_floating("rope", "x", x, x.device());
+  XRUN_CHECK(x.dim() == 3 && x.size(2) % 2 == 0, "rope: x is [{}], wanted [T, H, K] with an even K",
+             fmt::join(x.sizes(), ", "));
+  for (const auto& [name, angles] : {std::pair{"cos", &cos}, std::pair{"sin", &sin}}) {
+    check_type("rope", name, *angles, at::kFloat, x.device());
+    check_sizes("rope", name, *angles, {x.size(0), x.size(2) / 2}, x.device());
+  }
 }
 
-void check_angles(const char* name, const at::Tensor& angles, const at::Tensor& x) {
-  check_type("rope", name, angles, at::kFloat);
-  check_sizes("rope", name, angles, {x.size(0), x.size(2) / 2});
+at::Tensor rope_rotate_composed(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
+                                bool inverse) {
+  check_rope(x, cos, sin);
+  const int64_t half = x.size(2) / 2;
+  const at::Tensor low = x.narrow(2, 0, half).to(at::kFloat);
+  const at::Tensor high = x.narrow(2, half, half).to(at::kFloat);
+  const at::Tensor c = cos.unsqueeze(1), s = inverse ? sin.neg().unsqueeze(1) : sin.unsqueeze(1);
+  return at::cat({low.mul(c).sub_(high.mul(s)), high.mul(c).add_(low.mul(s))}, 2)
+      .to(x.scalar_type());
 }
 
 // x [T, H, K], cos and sin [T, K/2] fp32; `inverse` rotates back.
-at::Tensor rotate_cpu(const at::Tensor& x_any, const at::Tensor& cos_any, const at::Tensor& sin_any,
-                      bool inverse) {
-  check_kernel_type("rope", "x", x_any);
-  XRUN_CHECK(x_any.dim() == 3 && x_any.size(2) % 2 == 0,
-             "rope: x is [{}], wanted [T, H, K] with an even K", fmt::join(x_any.sizes(), ", "));
-  check_angles("cos", cos_any, x_any);
-  check_angles("sin", sin_any, x_any);
+at::Tensor rope_rotate_cpu(const at::Tensor& x_any, const at::Tensor& cos_any,
+                           const at::Tensor& sin_any, bool inverse) {
+  if (!has_kernel_type(x_any)) return rope_rotate_composed(x_any, cos_any, sin_any, inverse);
+  check_rope(x_any, cos_any, sin_any);
   const at::Tensor x = x_any.contiguous();
   const at::Tensor cos = cos_any.contiguous(), sin = sin_any.contiguous();
   const int64_t heads = x.size(1), head_dim = x.size(2), row = heads * head_dim;
   at::Tensor y = at::empty_like(x);
   if (x.numel() == 0) return y;
-  const auto run = [&](auto kernel, auto* unit) {
-    using T = std::remove_pointer_t<decltype(unit)>;
+  with_kernel_type(x, [&](auto unit) {
+    using T = decltype(unit);
     at::parallel_for(
         0, x.size(0), std::max<int64_t>(1, kGrainElements / row), [&](int64_t begin, int64_t end) {
           const int64_t at = begin * (head_dim / 2);
-          kernel({data<T>(x) + begin * row, data<T>(y) + begin * row, data<float>(cos) + at,
-                  data<float>(sin) + at, end - begin, heads, head_dim, inverse});
+          kernels::cpu_kernels().run(
+              kernels::Rope<T>{kernel_data<T>(x) + begin * row, kernel_data<T>(y) + begin * row,
+                               kernel_data<float>(cos) + at, kernel_data<float>(sin) + at,
+                               end - begin, heads, head_dim, inverse});
         });
-  };
-  const kernels::CpuKernels& k = kernels::cpu_kernels();
-  if (x.scalar_type() == at::kFloat) {
-    run(k.rope_f32, static_cast<float*>(nullptr));
-  } else {
-    run(k.rope_bf16, static_cast<kernels::Bf16*>(nullptr));
-  }
+  });
   return y;
 }
 
-at::Tensor call_rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
+at::Tensor rope_rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
                        bool inverse) {
-  static const auto op = find_op<decltype(rotate_cpu)>("xrun::rope_rotate");
+  static const auto op = find_op<decltype(rope_rotate_cpu)>("xrun::rope_rotate");
   return op.call(x, cos, sin, inverse);
 }
 
+// Saves the angles only, which the layers of a forward share.
 class RopeFunction : public torch::autograd::Function<RopeFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
                             const at::Tensor& cos, const at::Tensor& sin) {
     at::AutoDispatchBelowADInplaceOrView below;
     ctx->save_for_backward({cos, sin});
-    return call_rotate(x, cos, sin, false);
+    return rope_rotate(x, cos, sin, false);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
@@ -84,24 +87,16 @@ class RopeFunction : public torch::autograd::Function<RopeFunction> {
     refuse_second_derivative("rope");
     const auto saved = ctx->get_saved_variables();
     at::AutoDispatchBelowADInplaceOrView below;
-    return {call_rotate(grads[0], saved[0], saved[1], true), {}, {}};
+    return {rope_rotate(grads[0], saved[0], saved[1], true), {}, {}};
   }
 };
 
-at::Tensor without_graph(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
-  return call_rotate(x, cos, sin, false);
+at::Tensor rope_without_graph(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+  return rope_rotate(x, cos, sin, false);
 }
 
-at::Tensor with_graph(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+at::Tensor rope_with_graph(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
   return RopeFunction::apply(x, cos, sin);
-}
-
-// The definition in ATen's words, for types without a kernel.
-at::Tensor composed(const at::Tensor& x, const RopeAngles& angles) {
-  const int64_t half = x.size(2) / 2;
-  const at::Tensor low = x.narrow(2, 0, half), high = x.narrow(2, half, half);
-  const at::Tensor c = angles.cos.unsqueeze(1), s = angles.sin.unsqueeze(1);
-  return at::cat({low.mul(c).sub(high.mul(s)), high.mul(c).add(low.mul(s))}, 2).to(x.scalar_type());
 }
 
 }  // namespace
@@ -111,11 +106,14 @@ TORCH_LIBRARY_FRAGMENT(xrun, m) {
   m.def("rope_rotate(Tensor x, Tensor cos, Tensor sin, bool inverse) -> Tensor");
 }
 
-TORCH_LIBRARY_IMPL(xrun, CPU, m) { m.impl("rope_rotate", rotate_cpu); }
+TORCH_LIBRARY_IMPL(xrun, CPU, m) { m.impl("rope_rotate", rope_rotate_cpu); }
 
-TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) { m.impl("rope", without_graph); }
+TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {
+  m.impl("rope", rope_without_graph);
+  m.impl("rope_rotate", rope_rotate_composed);
+}
 
-TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("rope", with_graph); }
+TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("rope", rope_with_graph); }
 
 bool rope_by_length(const RopeConfig& rope) {
   return rope.type == RopeConfig::Type::kDynamic || rope.type == RopeConfig::Type::kLongrope;
@@ -147,9 +145,7 @@ RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tenso
 }
 
 at::Tensor rope(const at::Tensor& x, const RopeAngles& angles) {
-  const bool has_kernel = x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
-  if (!has_kernel) return composed(x, angles);
-  static const auto op = find_op<decltype(without_graph)>("xrun::rope");
+  static const auto op = find_op<decltype(rope_without_graph)>("xrun::rope");
   return op.call(x, angles.cos, angles.sin);
 }
 

@@ -8,7 +8,7 @@
 
 namespace xrun {
 
-// Rotary positions: theta, and what stretches them.
+// Rotary positions: theta and its scaling.
 struct RopeConfig {
   enum class Type { kDefault, kLinear, kDynamic, kYarn, kLongrope, kLlama3 };
   Type type = Type::kDefault;
@@ -28,23 +28,23 @@ struct RopeAngles {
   at::Tensor cos, sin;  // [T, K/2] fp32, rounded to `type` if that is narrower
 };
 
-// Whether frequencies depend on a segment's length: dynamic and longrope.
+// True if frequencies depend on the length of the segment: dynamic and longrope.
 bool rope_by_length(const RopeConfig& rope);
 
-// Inverse frequencies of a segment of `length` tokens, [K/2] fp32, as transformers computes them.
+// Returns the inverse frequencies of a segment of `length` tokens, [K/2] fp32, as in transformers.
 at::Tensor rope_inverse_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t length);
 
-// Angles are computed in fp32 whatever the type, and cos and sin scaled by the attention factor
-// before they are rounded. Where frequencies depend on the length, that is the last position of a
-// segment plus 1, so that a segment's angles do not depend on its neighbours.
-//   position_ids  [T] int64 on the host; the angles lie on `device`
+// Returns the angles of a pack, computed in fp32 whatever the type; cos and sin are scaled by the
+// attention factor, then rounded. Where frequencies depend on the length, it is the last position
+// of the segment plus 1, so that a segment's angles do not depend on its neighbours.
+//   position_ids  [T] int64 on the host; the result is on `device`
 //   cu_seqlens    [S+1] from 0 to T
 RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tensor& position_ids,
                        const std::vector<int64_t>& cu_seqlens, at::ScalarType type,
                        c10::Device device = c10::kCPU);
 
-// Rotates the pairs (i, i + K/2) of each head; the op xrun::rope, with its own backward.
-//   x  [T, H, K] fp32 or bf16 (others through ATen)
+// Rotates the pairs (i, i + K/2) of each head; the op xrun::rope.
+//   x  [T, H, K] floating; fp32 and bf16 have kernels on the CPU
 at::Tensor rope(const at::Tensor& x, const RopeAngles& angles);
 
 }  // namespace xrun

@@ -1,3 +1,5 @@
+// A buffer is free when the pool holds the only reference to its storage.
+
 #include "core/model/ops/scratch.h"
 
 #include <ATen/ops/empty.h>
@@ -13,14 +15,14 @@ namespace {
 
 constexpr int64_t kHugePage = kScratchPage;
 
-struct Pool {
+struct ScratchPool {
   std::mutex mutex;
   std::vector<at::Tensor> buffers;
 };
 
-Pool& pool() {
-  static Pool* const the_pool = new Pool;  // outlives every tensor of every thread
-  return *the_pool;
+ScratchPool& scratch_pool() {
+  static ScratchPool* const pool = new ScratchPool;  // outlives every tensor of every thread
+  return *pool;
 }
 
 bool is_free(const at::Tensor& buffer) { return buffer.storage().use_count() == 1; }
@@ -29,7 +31,7 @@ at::Tensor make_buffer(int64_t n) {
   const int64_t floats_a_page = kHugePage / 4;
   const int64_t rounded = (n + floats_a_page - 1) / floats_a_page * floats_a_page;
   at::Tensor buffer = at::empty({rounded}, at::kFloat);
-  // Huge pages where the system grants them on request; a refusal changes nothing.
+  // Huge pages where the system grants them; a refusal changes nothing.
   const auto begin = reinterpret_cast<uintptr_t>(buffer.mutable_data_ptr());
   const uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage;
   const uintptr_t end = (begin + static_cast<uintptr_t>(rounded) * 4) / kHugePage * kHugePage;
@@ -40,7 +42,7 @@ at::Tensor make_buffer(int64_t n) {
 }  // namespace
 
 at::Tensor scratch_floats(int64_t n) {
-  Pool& p = pool();
+  ScratchPool& p = scratch_pool();
   const std::lock_guard lock(p.mutex);
   at::Tensor* best = nullptr;
   for (at::Tensor& buffer : p.buffers) {
@@ -56,7 +58,7 @@ at::Tensor scratch_floats(int64_t n) {
 }
 
 void free_scratch() {
-  Pool& p = pool();
+  ScratchPool& p = scratch_pool();
   const std::lock_guard lock(p.mutex);
   std::erase_if(p.buffers, is_free);
 }

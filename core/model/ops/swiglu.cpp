@@ -1,79 +1,84 @@
+// With s the logistic of g: silu(g) = g s, silu'(g) = s (1 + g (1 - s)).
+
 #include "core/model/ops/swiglu.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include "core/model/ops/op_call.h"
-#include "core/model/ops/op_check.h"
-#include "kernels/cpu/kernels.h"
+#include "core/model/ops/op.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements below which a thread costs more than it saves
+using SwiGluGradients = std::tuple<at::Tensor, at::Tensor>;  // dgate, dup
 
-template <class T>
-T* data(const at::Tensor& x) {
-  return static_cast<T*>(x.mutable_data_ptr());
+void check_swiglu(const at::Tensor& gate, const at::Tensor& up) {
+  check_floating("swiglu", "gate", gate, gate.device());
+  check_type("swiglu", "up", up, gate.scalar_type(), gate.device());
+  check_sizes("swiglu", "up", up, gate.sizes(), gate.device());
 }
 
-void check_inputs(const at::Tensor& gate, const at::Tensor& up) {
-  check_kernel_type("swiglu", "gate", gate);
-  check_type("swiglu", "up", up, gate.scalar_type());
-  check_sizes("swiglu", "up", up, gate.sizes());
+at::Tensor swiglu_composed(const at::Tensor& gate, const at::Tensor& up) {
+  check_swiglu(gate, up);
+  return at::silu(gate).mul(up);
 }
 
-at::Tensor forward_cpu(const at::Tensor& gate_any, const at::Tensor& up_any) {
-  check_inputs(gate_any, up_any);
+at::Tensor swiglu_cpu(const at::Tensor& gate_any, const at::Tensor& up_any) {
+  if (!has_kernel_type(gate_any)) return swiglu_composed(gate_any, up_any);
+  check_swiglu(gate_any, up_any);
   const at::Tensor gate = gate_any.contiguous(), up = up_any.contiguous();
   at::Tensor y = at::empty_like(gate);
-  const auto run = [&](auto kernel, auto* unit) {
-    using T = std::remove_pointer_t<decltype(unit)>;
-    at::parallel_for(0, gate.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      kernel({data<T>(gate) + begin, data<T>(up) + begin, data<T>(y) + begin, end - begin});
+  with_kernel_type(gate, [&](auto unit) {
+    using T = decltype(unit);
+    at::parallel_for(0, gate.numel(), kGrainElements, [&](int64_t begin, int64_t end) {
+      kernels::cpu_kernels().run(kernels::SwiGlu<T>{kernel_data<T>(gate) + begin,
+                                                    kernel_data<T>(up) + begin,
+                                                    kernel_data<T>(y) + begin, end - begin});
     });
-  };
-  const kernels::CpuKernels& k = kernels::cpu_kernels();
-  if (gate.scalar_type() == at::kFloat) {
-    run(k.swiglu_f32, static_cast<float*>(nullptr));
-  } else {
-    run(k.swiglu_bf16, static_cast<kernels::Bf16*>(nullptr));
-  }
+  });
   return y;
 }
 
-using Backward = std::tuple<at::Tensor, at::Tensor>;
+void check_swiglu_backward(const at::Tensor& grad, const at::Tensor& gate, const at::Tensor& up) {
+  check_swiglu(gate, up);
+  check_floating("swiglu", "grad", grad, gate.device());
+  check_sizes("swiglu", "grad", grad, gate.sizes(), gate.device());
+}
 
-Backward backward_cpu(const at::Tensor& grad_any, const at::Tensor& gate_any,
-                      const at::Tensor& up_any) {
-  check_inputs(gate_any, up_any);
-  check_floating("swiglu", "grad", grad_any);
-  check_sizes("swiglu", "grad", grad_any, gate_any.sizes());
+SwiGluGradients swiglu_backward_composed(const at::Tensor& grad, const at::Tensor& gate,
+                                         const at::Tensor& up) {
+  check_swiglu_backward(grad, gate, up);
+  const at::ScalarType type = gate.scalar_type();
+  const at::Tensor g = gate.to(at::kFloat), dy = grad.to(type).to(at::kFloat);
+  const at::Tensor s = at::sigmoid(g), slope = g.mul(s.neg().add_(1)).add_(1);
+  return {dy.mul(up.to(at::kFloat)).mul_(s).mul_(slope).to(type), dy.mul(g.mul(s)).to(type)};
+}
+
+SwiGluGradients swiglu_backward_cpu(const at::Tensor& grad_any, const at::Tensor& gate_any,
+                                    const at::Tensor& up_any) {
+  if (!has_kernel_type(gate_any)) return swiglu_backward_composed(grad_any, gate_any, up_any);
+  check_swiglu_backward(grad_any, gate_any, up_any);
   const at::Tensor gate = gate_any.contiguous(), up = up_any.contiguous();
   const at::Tensor grad = grad_any.to(gate.scalar_type()).contiguous();
   at::Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
-  const auto run = [&](auto kernel, auto* unit) {
-    using T = std::remove_pointer_t<decltype(unit)>;
-    at::parallel_for(0, gate.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      kernel({data<T>(grad) + begin, data<T>(gate) + begin, data<T>(up) + begin,
-              data<T>(dgate) + begin, data<T>(dup) + begin, end - begin});
+  with_kernel_type(gate, [&](auto unit) {
+    using T = decltype(unit);
+    at::parallel_for(0, gate.numel(), kGrainElements, [&](int64_t begin, int64_t end) {
+      kernels::cpu_kernels().run(kernels::SwiGluBackward<T>{
+          kernel_data<T>(grad) + begin, kernel_data<T>(gate) + begin, kernel_data<T>(up) + begin,
+          kernel_data<T>(dgate) + begin, kernel_data<T>(dup) + begin, end - begin});
     });
-  };
-  const kernels::CpuKernels& k = kernels::cpu_kernels();
-  if (gate.scalar_type() == at::kFloat) {
-    run(k.swiglu_backward_f32, static_cast<float*>(nullptr));
-  } else {
-    run(k.swiglu_backward_bf16, static_cast<kernels::Bf16*>(nullptr));
-  }
+  });
   return {dgate, dup};
 }
 
-at::Tensor call_forward(const at::Tensor& gate, const at::Tensor& up) {
-  static const auto op = find_op<decltype(forward_cpu)>("xrun::swiglu_forward");
+at::Tensor swiglu_forward(const at::Tensor& gate, const at::Tensor& up) {
+  static const auto op = find_op<decltype(swiglu_cpu)>("xrun::swiglu_forward");
   return op.call(gate, up);
 }
 
@@ -82,14 +87,14 @@ class SwiGluFunction : public torch::autograd::Function<SwiGluFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& gate,
                             const at::Tensor& up) {
     at::AutoDispatchBelowADInplaceOrView below;
-    ctx->save_for_backward({gate, up});
-    return call_forward(gate, up);
+    ctx->save_for_backward({gate, up});  // swiglu_saves
+    return swiglu_forward(gate, up);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
     refuse_second_derivative("swiglu");
-    static const auto op = find_op<decltype(backward_cpu)>("xrun::swiglu_backward");
+    static const auto op = find_op<decltype(swiglu_backward_cpu)>("xrun::swiglu_backward");
     const auto saved = ctx->get_saved_variables();
     at::AutoDispatchBelowADInplaceOrView below;
     auto [dgate, dup] = op.call(grads[0], saved[0], saved[1]);
@@ -97,7 +102,7 @@ class SwiGluFunction : public torch::autograd::Function<SwiGluFunction> {
   }
 };
 
-at::Tensor with_graph(const at::Tensor& gate, const at::Tensor& up) {
+at::Tensor swiglu_with_graph(const at::Tensor& gate, const at::Tensor& up) {
   return SwiGluFunction::apply(gate, up);
 }
 
@@ -110,19 +115,26 @@ TORCH_LIBRARY_FRAGMENT(xrun, m) {
 }
 
 TORCH_LIBRARY_IMPL(xrun, CPU, m) {
-  m.impl("swiglu_forward", forward_cpu);
-  m.impl("swiglu_backward", backward_cpu);
+  m.impl("swiglu_forward", swiglu_cpu);
+  m.impl("swiglu_backward", swiglu_backward_cpu);
 }
 
-TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) { m.impl("swiglu", call_forward); }
+TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {
+  m.impl("swiglu", swiglu_forward);
+  m.impl("swiglu_forward", swiglu_composed);
+  m.impl("swiglu_backward", swiglu_backward_composed);
+}
 
-TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("swiglu", with_graph); }
+TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("swiglu", swiglu_with_graph); }
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
-  const bool has_kernel = gate.scalar_type() == at::kFloat || gate.scalar_type() == at::kBFloat16;
-  if (!has_kernel) return at::silu(gate).mul(up);
-  static const auto op = find_op<decltype(call_forward)>("xrun::swiglu");
+  static const auto op = find_op<decltype(swiglu_cpu)>("xrun::swiglu");
   return op.call(gate, up);
+}
+
+void swiglu_saves(SavedTensors& saved, double width) {
+  saved.add("gate", width);
+  saved.add("up", width);
 }
 
 }  // namespace xrun

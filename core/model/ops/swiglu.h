@@ -1,12 +1,17 @@
 #pragma once
-// The gated SiLU of Llama's feed-forward, with its own backward; the op xrun::swiglu.
+// The gated SiLU of Llama's feed-forward; the op xrun::swiglu.
 
 #include <ATen/core/Tensor.h>
+
+#include "core/model/ops/saved_tensors.h"
 
 namespace xrun {
 
 // Returns silu(gate) * up, elementwise; silu in fp32, rounded before the product (Shazeer 2020).
-//   gate, up  the same shape and type: fp32 or bf16 (others through ATen)
+//   gate, up  of one shape and floating type; fp32 and bf16 have kernels on the CPU
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+
+// Its backward saves gate and up, `width` elements a token each.
+void swiglu_saves(SavedTensors& saved, double width);
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// Two passes: the extremes and the sum first, then squares about the mean and the histogram.
+// Two passes: extremes and sum, then squares about the mean and the histogram.
 
 #include "core/model/ops/tensor_statistics.h"
 
@@ -21,19 +21,18 @@ namespace {
 constexpr int64_t kSample = 65536;
 constexpr int64_t kPiece = 1 << 20;
 
-// Elements at a stride that shares no factor with the element count, so that no row or column of
-// the tensor is favoured.
+// Elements at a stride that shares no factor with the element count, so that no row or column is
+// favoured.
 at::Tensor evenly_spread(const at::Tensor& tensor) {
   const int64_t count = tensor.numel();
   int64_t stride = std::max<int64_t>(1, count / kSample);
   while (stride > 1 && std::gcd(stride, count) != 1) --stride;
-  const at::Tensor places =
-      at::arange(0, kSample * stride, stride,
-                 at::TensorOptions().dtype(at::kLong).device(tensor.device()));
-  return at::take(tensor, places);
+  const at::Tensor indices = at::arange(
+      0, kSample * stride, stride, at::TensorOptions().dtype(at::kLong).device(tensor.device()));
+  return at::take(tensor, indices);
 }
 
-// Calls each(value) for all elements in order of memory pieces.
+// Calls each(value) for all elements, one piece of memory after the other.
 template <class Each>
 void for_all(const at::Tensor& flat, const Each& each) {
   for (int64_t at = 0; at < flat.numel(); at += kPiece) {
@@ -80,7 +79,7 @@ TensorStatistics tensor_statistics(const at::Tensor& tensor, int64_t sample_abov
     return out;
   }
   out.mean = sum / static_cast<double>(out.finite);
-  // The span of two large doubles may be infinite: halves never are.
+  // The span of two large doubles may overflow, half of it cannot.
   const double half_span = out.max / 2 - out.min / 2;
   double squares = 0;
   for_all(flat, [&](double value) {

@@ -1,3 +1,5 @@
+// A module is adapted if one of the targets is its role or "all".
+
 #include "core/model/weights/adapter.h"
 
 #include <ATen/ops/addmm.h>
@@ -18,16 +20,14 @@ namespace xrun {
 
 namespace {
 
-constexpr const char* kAll = "all";
+constexpr const char* kAllTargets = "all";
 constexpr int64_t kMaxRank = 1 << 16;
 
-std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
-
-// Last parts of the modules' names, each once, in their order.
+// The roles of the modules, each once, in their order.
 std::vector<std::string> target_names(const std::vector<LinearModule>& modules) {
   std::vector<std::string> names;
   for (const LinearModule& module : modules) {
-    const std::string name = last_part(module.name);
+    const std::string name = module_role(module.name);
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   return names;
@@ -37,16 +37,18 @@ void check_targets(const std::vector<std::string>& targets,
                    const std::vector<LinearModule>& modules) {
   const std::vector<std::string> known = target_names(modules);
   for (const std::string& target : targets) {
-    if (target == kAll || std::find(known.begin(), known.end(), target) != known.end()) continue;
+    if (target == kAllTargets || std::find(known.begin(), known.end(), target) != known.end())
+      continue;
     throw UsageError(
         fmt::format("lora.targets: no linear map of the blocks is called '{}'{}; there are {}, or "
-                    "\"all\" for each of them",
+                    "\"all\" for all of them",
                     target, did_you_mean(target, known), fmt::join(known, ", ")));
   }
 }
 
 // Uniform in (-bound, bound).
-at::Tensor uniform(std::vector<int64_t> shape, double bound, uint64_t seed, uint64_t tensor) {
+at::Tensor uniform_tensor(std::vector<int64_t> shape, double bound, uint64_t seed,
+                          uint64_t tensor) {
   at::Tensor x = at::empty(shape, at::kFloat);
   float* const out = x.mutable_data_ptr<float>();
   for (int64_t i = 0; i < x.numel(); ++i) {
@@ -57,16 +59,19 @@ at::Tensor uniform(std::vector<int64_t> shape, double bound, uint64_t seed, uint
 }
 
 AdapterFactors make_factors(const AdapterOptions& options, const LinearModule& module,
-                            uint64_t seed, uint64_t place) {
+                            uint64_t seed, uint64_t number) {
   const std::vector<int64_t> a{options.rank, module.in}, b{module.out, options.rank};
   const auto root = [](int64_t n) { return 1.0 / std::sqrt(static_cast<double>(n)); };
   if (options.zero_a) {
-    return {module.name, at::zeros(a, at::kFloat), uniform(b, root(options.rank), seed, place)};
+    return {module.name, at::zeros(a, at::kFloat),
+            uniform_tensor(b, root(options.rank), seed, number)};
   }
-  return {module.name, uniform(a, root(module.in), seed, place), at::zeros(b, at::kFloat)};
+  return {module.name, uniform_tensor(a, root(module.in), seed, number), at::zeros(b, at::kFloat)};
 }
 
 }  // namespace
+
+std::string module_role(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
 std::vector<LinearModule> linear_modules(const ModelConfig& config) {
   constexpr std::string_view kWeight = ".weight";
@@ -82,9 +87,10 @@ std::vector<LinearModule> linear_modules(const ModelConfig& config) {
 }
 
 bool is_adapter_target(const AdapterOptions& options, const LinearModule& module) {
-  const std::string name = last_part(module.name);
-  return std::any_of(options.targets.begin(), options.targets.end(),
-                     [&](const std::string& target) { return target == kAll || target == name; });
+  const std::string name = module_role(module.name);
+  return std::any_of(
+      options.targets.begin(), options.targets.end(),
+      [&](const std::string& target) { return target == kAllTargets || target == name; });
 }
 
 std::string factor_a_name(const std::string& module) { return module + ".lora_A.weight"; }
@@ -108,7 +114,7 @@ void check_adapter_options(const AdapterOptions& options, const ModelConfig& con
         fmt::format("lora.dropout is {}, it must be from 0 to below 1", options.dropout));
   }
   if (options.targets.empty()) {
-    throw UsageError("lora.targets is empty; name linear maps, or \"all\" for each of them");
+    throw UsageError("lora.targets is empty; name linear maps, or \"all\" for all of them");
   }
   check_targets(options.targets, linear_modules(config));
 }
@@ -119,9 +125,9 @@ std::shared_ptr<Adapter> make_adapter(const AdapterOptions& options, const Model
   const std::vector<LinearModule> modules = linear_modules(config);
   auto adapter = std::make_shared<Adapter>();
   adapter->options = options;
-  for (size_t place = 0; place < modules.size(); ++place) {
-    if (!is_adapter_target(options, modules[place])) continue;
-    adapter->factors.push_back(make_factors(options, modules[place], seed, place));
+  for (size_t number = 0; number < modules.size(); ++number) {
+    if (!is_adapter_target(options, modules[number])) continue;
+    adapter->factors.push_back(make_factors(options, modules[number], seed, number));
   }
   return adapter;
 }

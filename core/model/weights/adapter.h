@@ -17,23 +17,27 @@ struct AdapterOptions {
   double alpha = 32;
   bool by_root = false;  // scale = alpha / sqrt(rank), PEFT's use_rslora; else alpha / rank
   double dropout = 0;    // of x, in training, from 0 to below 1
-  // last parts of module names: "q_proj", "c_attn"; "all": every linear map of the blocks
+  // roles of modules: "q_proj", "c_attn"; "all": every linear map of the blocks
   std::vector<std::string> targets = {"all"};
-  // A starts at 0 and B uniform in +-1/sqrt(rank); false: B at 0 and A uniform in +-1/sqrt(in), as
-  // PEFT does
-  bool zero_a = true;
+  // false: B starts at 0 and A uniform in +-1/sqrt(in), as in the paper and PEFT; true: A starts at
+  // 0 and B uniform in +-1/sqrt(rank)
+  bool zero_a = false;
 };
 
-// A linear map that an adapter may stand on.
+// A linear map that can be adapted.
 struct LinearModule {
   std::string name;  // "model.layers.0.self_attn.q_proj"
   int64_t out = 0, in = 0;
 };
 
-// Those of all blocks, in the order of the weights: neither embeddings nor head, router, experts.
+// Returns the linear maps of all blocks, in the order of the weights: no embeddings, head, router
+// or experts.
 std::vector<LinearModule> linear_modules(const ModelConfig& config);
 
-// Whether the options put an adapter on a linear map.
+// Returns the role of a module, the last part of its name: "q_proj".
+std::string module_role(const std::string& module);
+
+// True if the options adapt this linear map.
 bool is_adapter_target(const AdapterOptions& options, const LinearModule& module);
 
 // The factors of one linear map.
@@ -42,7 +46,7 @@ struct AdapterFactors {
   at::Tensor a, b;  // [rank, in], [out, rank], fp32
 };
 
-// What the factors are called among a model's parameters: MODULE.lora_A.weight.
+// The names of the factors among a model's parameters: MODULE.lora_A.weight.
 std::string factor_a_name(const std::string& module);
 std::string factor_b_name(const std::string& module);
 
@@ -54,15 +58,15 @@ struct Adapter {
 };
 
 // Throws UsageError for an option out of range, and for a target that names no linear map of the
-// model's blocks, with those that there are.
+// model's blocks, listing those that exist.
 void check_adapter_options(const AdapterOptions& options, const ModelConfig& config);
 
-// Makes the factors of every linear map that a target names; a pure function of (options, config,
+// Makes the factors of every targeted linear map; a pure function of (options, config,
 // seed). Throws as check_adapter_options.
 std::shared_ptr<Adapter> make_adapter(const AdapterOptions& options, const ModelConfig& config,
                                       uint64_t seed);
 
-// W + scale B A, computed in fp32, [out, in] fp32.
+// Returns W + scale B A, computed in fp32, [out, in] fp32.
 at::Tensor merged_weight(const at::Tensor& weight, const AdapterFactors& factors, double scale);
 
 }  // namespace xrun

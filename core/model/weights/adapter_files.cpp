@@ -1,5 +1,5 @@
-// Tensors are called base_model.model.MODULE.lora_A.weight [rank, in] and lora_B.weight [out,
-// rank], whichever way the base's own weight lies. Format: huggingface/peft 0.21,
+// Tensors are base_model.model.MODULE.lora_A.weight [rank, in] and lora_B.weight [out, rank], even
+// where the file of the base transposes its weight. Format: huggingface/peft 0.21,
 // tuners/lora/config.py.
 
 #include "core/model/weights/adapter_files.h"
@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/model/weights/family.h"
+#include "core/model/weights/config_reader.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/new_folder.h"
 #include "core/model/weights/safetensors.h"
@@ -23,24 +23,24 @@ namespace xrun {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* kConfigName = "adapter_config.json";
-constexpr const char* kWeightsName = "adapter_model.safetensors";
-constexpr const char* kBefore = "base_model.model.";
+constexpr const char* kAdapterConfig = "adapter_config.json";
+constexpr const char* kAdapterWeights = "adapter_model.safetensors";
+constexpr const char* kPrefix = "base_model.model.";
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
 
 std::string factor_name(const std::string& module, char factor) {
-  return kBefore + (factor == 'A' ? factor_a_name(module) : factor_b_name(module));
+  return kPrefix + (factor == 'A' ? factor_a_name(module) : factor_b_name(module));
 }
 
-// Whether a value asks for something: neither null, false, "", "none" nor empty.
-bool is_set(const Json& value) {
+// True for a value that requests something: not null, false, "", "none" or empty.
+bool is_requested(const Json& value) {
   if (value.is_null()) return false;
   if (value.is_bool()) return value.as_bool();
   if (value.is_string()) return !value.as_string().empty() && value.as_string() != "none";
   return !(value.is_array() || value.is_object()) || value.size() > 0;
 }
 
-// What says nothing about the forward, or is read elsewhere in this file.
+// Keys that do not change the forward, or that this file reads.
 constexpr std::string_view kKnownKeys[] = {
     "auto_mapping",
     "base_model_name_or_path",
@@ -66,7 +66,7 @@ constexpr std::string_view kKnownKeys[] = {
     "use_rslora",
 };
 
-// Any other key that is set asks for something that we would not do, of whatever version it is.
+// Any other key that is set asks for something we do not do, whatever its version.
 void refuse_unsupported(const ConfigReader& reader) {
   const std::string type = reader.text("peft_type", "");
   if (type != "LORA") {
@@ -75,11 +75,11 @@ void refuse_unsupported(const ConfigReader& reader) {
   for (const auto& [key, value] : reader.json().as_object()) {
     if (std::find(std::begin(kKnownKeys), std::end(kKnownKeys), key) != std::end(kKnownKeys))
       continue;
-    if (is_set(value)) {
+    if (is_requested(value)) {
       reader.fail(fmt::format("{} is {}, which is not supported", key, dump_json(value)));
     }
   }
-  // These change the weights of the base, of which the file has the difference alone.
+  // These change the base weights, and the file has only the difference.
   const Json* start = reader.json().find("init_lora_weights");
   if (start == nullptr || !start->is_string()) return;
   const std::string& name = start->as_string();
@@ -90,14 +90,13 @@ void refuse_unsupported(const ConfigReader& reader) {
       name));
 }
 
-AdapterOptions read_options(const ConfigReader& reader, const ModelConfig& config) {
+AdapterOptions read_adapter_options(const ConfigReader& reader, const ModelConfig& config) {
   refuse_unsupported(reader);
   AdapterOptions options;
   options.rank = reader.integer("r");
   options.alpha = reader.number("lora_alpha", 8);
   options.by_root = reader.flag("use_rslora", false);
   options.dropout = reader.number("lora_dropout", 0);
-  options.zero_a = false;
   try {
     check_adapter_options(options, config);
   } catch (const Error& error) {
@@ -106,8 +105,8 @@ AdapterOptions read_options(const ConfigReader& reader, const ModelConfig& confi
   return options;
 }
 
-// One list of what does not fit, as one error.
-class Mismatch {
+// All factors that do not fit, as one error.
+class FactorMismatch {
  public:
   void add(const char* what, std::string name) { lists_[what].push_back(std::move(name)); }
   void raise(const std::string& where) const {
@@ -127,14 +126,14 @@ class Mismatch {
   std::map<std::string, std::vector<std::string>> lists_;
 };
 
-void check_names(const SafetensorsFile& file, const std::vector<LinearModule>& modules,
-                 int64_t rank) {
+void check_factors(const SafetensorsFile& file, const std::vector<LinearModule>& modules,
+                   int64_t rank) {
   std::map<std::string, std::vector<int64_t>> known;
   for (const LinearModule& module : modules) {
     known[factor_name(module.name, 'A')] = {rank, module.in};
     known[factor_name(module.name, 'B')] = {module.out, rank};
   }
-  Mismatch mismatch;
+  FactorMismatch mismatch;
   for (const SafetensorsEntry& entry : file.entries()) {
     const auto found = known.find(entry.name);
     if (found == known.end()) {
@@ -152,28 +151,26 @@ void check_names(const SafetensorsFile& file, const std::vector<LinearModule>& m
     if (file.has(a) != file.has(b)) mismatch.add("missing", file.has(a) ? b : a);
   }
   mismatch.raise(file.path().string());
-  XRUN_CHECK(!file.entries().empty(), "{}: there is no factor in this file", file.path().string());
+  XRUN_CHECK(!file.entries().empty(), "{}: the file holds no factors", file.path().string());
 }
 
-std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
-
-// Last parts of names where they mean exactly the adapted modules, else whole names.
+// Roles of the adapted modules where these mean exactly them, else whole names.
 Json target_modules(const Adapter& adapter, const ModelConfig& config) {
   std::set<std::string> adapted, parts;
   for (const AdapterFactors& factors : adapter.factors) {
     adapted.insert(factors.module);
-    parts.insert(last_part(factors.module));
+    parts.insert(module_role(factors.module));
   }
   bool exact = true;
   for (const LinearModule& module : linear_modules(config)) {
-    exact = exact && (adapted.contains(module.name) || !parts.contains(last_part(module.name)));
+    exact = exact && (adapted.contains(module.name) || !parts.contains(module_role(module.name)));
   }
   Json list = Json::array();
   for (const std::string& name : exact ? parts : adapted) list.push_back(name);
   return list;
 }
 
-Json config_json(const Adapter& adapter, const ModelConfig& config, const std::string& base) {
+Json adapter_config(const Adapter& adapter, const ModelConfig& config, const std::string& base) {
   const AdapterOptions& options = adapter.options;
   const auto whole = static_cast<int64_t>(options.alpha);
   const bool is_whole = static_cast<double>(whole) == options.alpha;
@@ -195,28 +192,28 @@ Json config_json(const Adapter& adapter, const ModelConfig& config, const std::s
   });
 }
 
-Json read_config(const fs::path& dir) {
-  const fs::path path = dir / kConfigName;
+Json read_adapter_config(const fs::path& dir) {
+  const fs::path path = dir / kAdapterConfig;
   return parse_json(read_file(path, kMaxConfigBytes), path.string());
 }
 
 }  // namespace
 
-bool is_adapter(const fs::path& dir) { return fs::is_regular_file(dir / kConfigName); }
+bool is_adapter(const fs::path& dir) { return fs::is_regular_file(dir / kAdapterConfig); }
 
 std::string adapter_base(const fs::path& dir) {
-  const Json config = read_config(dir);
-  return ConfigReader(config, (dir / kConfigName).string()).text("base_model_name_or_path", "");
+  const Json config = read_adapter_config(dir);
+  return ConfigReader(config, (dir / kAdapterConfig).string()).text("base_model_name_or_path", "");
 }
 
 std::shared_ptr<Adapter> read_adapter(const fs::path& dir, const ModelConfig& config) {
-  const Json json = read_config(dir);
-  const ConfigReader reader(json, (dir / kConfigName).string());
+  const Json json = read_adapter_config(dir);
+  const ConfigReader reader(json, (dir / kAdapterConfig).string());
   auto adapter = std::make_shared<Adapter>();
-  adapter->options = read_options(reader, config);
-  const SafetensorsFile file(dir / kWeightsName);
+  adapter->options = read_adapter_options(reader, config);
+  const SafetensorsFile file(dir / kAdapterWeights);
   const std::vector<LinearModule> modules = linear_modules(config);
-  check_names(file, modules, adapter->options.rank);
+  check_factors(file, modules, adapter->options.rank);
   std::set<std::string> targets;
   for (const LinearModule& module : modules) {
     if (!file.has(factor_name(module.name, 'A'))) continue;
@@ -224,7 +221,7 @@ std::shared_ptr<Adapter> read_adapter(const fs::path& dir, const ModelConfig& co
       return file.read(factor_name(module.name, factor)).to(at::kFloat).contiguous();
     };
     adapter->factors.push_back({module.name, read('A'), read('B')});
-    targets.insert(last_part(module.name));
+    targets.insert(module_role(module.name));
   }
   adapter->options.targets.assign(targets.begin(), targets.end());
   return adapter;
@@ -232,15 +229,15 @@ std::shared_ptr<Adapter> read_adapter(const fs::path& dir, const ModelConfig& co
 
 void write_adapter(const Adapter& adapter, const ModelConfig& config, const std::string& base,
                    const fs::path& out) {
-  NewFolder folder(out, is_adapter(out) && fs::exists(out / kWeightsName));
-  write_file_atomic(folder.path() / kConfigName,
-                    dump_json(config_json(adapter, config, base), {.indent = 2}) + "\n");
+  NewFolder folder(out, is_adapter(out) && fs::exists(out / kAdapterWeights));
+  write_file_atomic(folder.path() / kAdapterConfig,
+                    dump_json(adapter_config(adapter, config, base), {.indent = 2}) + "\n");
   std::vector<NamedTensor> tensors;
   for (const AdapterFactors& factors : adapter.factors) {
     tensors.push_back({factor_name(factors.module, 'A'), factors.a.detach()});
     tensors.push_back({factor_name(factors.module, 'B'), factors.b.detach()});
   }
-  write_safetensors(folder.path() / kWeightsName, tensors, {{"format", "pt"}});
+  write_safetensors(folder.path() / kAdapterWeights, tensors, {{"format", "pt"}});
   folder.commit();
 }
 

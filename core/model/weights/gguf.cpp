@@ -3,7 +3,7 @@
 //   pairs    x { key string, type u32, value }          string = length u64, bytes
 //   tensors  x { name string, n u32, n x dimension u64, format u32, offset u64 }
 //   padding to general.alignment (32), then the tensors' bytes; offsets count from there.
-// Invariant: no length or count is used before it was compared with the bytes that are left.
+// Invariant: no length or count is used before it is checked against the bytes that are left.
 
 #include "core/model/weights/gguf.h"
 
@@ -23,20 +23,33 @@ namespace xrun {
 namespace {
 
 enum ValueType : uint32_t {
-  kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64, kTypes
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBool,
+  kString,
+  kArray,
+  kU64,
+  kI64,
+  kF64,
+  kTypes
 };
 
 constexpr uint64_t kValueBytes[kTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};  // at least
 constexpr int kMaxNesting = 4;
 constexpr uint64_t kMaxName = 65535;
-// A value takes 40 bytes in memory and perhaps one in the file; vocabularies stay below 2^19.
+// A value takes 40 bytes in memory and as little as one in the file; vocabularies stay below 2^19.
 constexpr uint64_t kMaxValues = 1 << 23;
 constexpr uint32_t kMaxDimensions = 4;
 
-// A reader of the header that knows how much is left, and says where it stood when it fails.
-class Cursor {
+// Reads the header, checks every length against the bytes left, and names the position in errors.
+class GgufCursor {
  public:
-  Cursor(std::string_view bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {}
+  GgufCursor(std::string_view bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {}
 
   uint64_t at() const { return at_; }
   uint64_t left() const { return bytes_.size() - at_; }
@@ -68,9 +81,10 @@ class Cursor {
   uint64_t count(const char* what, uint64_t least) {
     const uint64_t value = number<uint64_t>(what);
     if (value > left() / least) {
-      fail(fmt::format("{} is {}, but only {} bytes are left; the file is truncated or damaged, "
-                       "fetch it again",
-                       what, value, left()));
+      fail(
+          fmt::format("{} is {}, but only {} bytes are left; the file is truncated or damaged, "
+                      "fetch it again",
+                      what, value, left()));
     }
     if (value > kMaxValues - values_) {
       fail(fmt::format("{} is {}; at most {} values are read of one header", what, value,
@@ -83,8 +97,10 @@ class Cursor {
  private:
   void need(uint64_t size, const char* what) const {
     if (size > left()) {
-      fail(fmt::format("the file ends inside {}: {} bytes are needed, {} are left; it is truncated "
-                       "or damaged, fetch it again", what, size, left()));
+      fail(
+          fmt::format("the file ends inside {}: {} bytes are needed, {} are left; it is truncated "
+                      "or damaged, fetch it again",
+                      what, size, left()));
     }
   }
 
@@ -93,9 +109,9 @@ class Cursor {
   uint64_t at_ = 0, values_ = 0;
 };
 
-Json read_value(Cursor& in, uint32_t type, int depth);
+Json read_value(GgufCursor& in, uint32_t type, int depth);
 
-Json read_array(Cursor& in, int depth) {
+Json read_array(GgufCursor& in, int depth) {
   if (depth >= kMaxNesting) in.fail(fmt::format("arrays are nested deeper than {}", kMaxNesting));
   const uint32_t type = in.number<uint32_t>("an array's type");
   if (type >= kTypes) in.fail(fmt::format("an array's type is {}, known are 0 to 12", type));
@@ -106,7 +122,7 @@ Json read_array(Cursor& in, int depth) {
   return Json(std::move(values));
 }
 
-Json read_value(Cursor& in, uint32_t type, int depth) {
+Json read_value(GgufCursor& in, uint32_t type, int depth) {
   constexpr const char* kWhat = "a metadata value";
   switch (type) {
     case kU8: return int64_t{in.number<uint8_t>(kWhat)};
@@ -134,9 +150,9 @@ Json read_value(Cursor& in, uint32_t type, int depth) {
   }
 }
 
-int64_t read_version(Cursor& in, std::string_view bytes, const std::string& name) {
-  XRUN_CHECK(bytes.substr(0, 4) == "GGUF", "{}: is no GGUF file: it does not begin with \"GGUF\"",
-             name);
+int64_t read_version(GgufCursor& in, std::string_view bytes, const std::string& name) {
+  XRUN_CHECK(bytes.substr(0, 4) == "GGUF",
+             "{}: is not a GGUF file: it does not begin with \"GGUF\"", name);
   in.number<uint32_t>("the magic");
   const uint32_t version = in.number<uint32_t>("the version");
   if (version == 2 || version == 3) return version;
@@ -147,7 +163,7 @@ int64_t read_version(Cursor& in, std::string_view bytes, const std::string& name
 }
 
 // Returns the bytes of `shape`, checking every product.
-uint64_t tensor_bytes(Cursor& in, const GgufTensor& tensor) {
+uint64_t tensor_bytes(GgufCursor& in, const GgufTensor& tensor) {
   const BlockFormat* format = find_block_format(tensor.format);
   if (format == nullptr) {
     in.fail(fmt::format("tensor {} is {}, which is not read; take a file of {}", tensor.name,
@@ -155,7 +171,7 @@ uint64_t tensor_bytes(Cursor& in, const GgufTensor& tensor) {
   }
   const int64_t row = tensor.shape.back();
   if (row % format->values != 0) {
-    in.fail(fmt::format("tensor {} has rows of {} values, which are no whole {} blocks of {}",
+    in.fail(fmt::format("tensor {} has rows of {} values, which are not whole {} blocks of {}",
                         tensor.name, row, format->name, format->values));
   }
   int64_t blocks = row / format->values;
@@ -168,7 +184,7 @@ uint64_t tensor_bytes(Cursor& in, const GgufTensor& tensor) {
   return static_cast<uint64_t>(blocks * format->bytes);
 }
 
-GgufTensor read_tensor_info(Cursor& in) {
+GgufTensor read_tensor_info(GgufCursor& in) {
   GgufTensor tensor;
   tensor.name = in.string("a tensor's name", kMaxName);
   const uint32_t dimensions = in.number<uint32_t>("a tensor's number of dimensions");
@@ -189,7 +205,7 @@ GgufTensor read_tensor_info(Cursor& in) {
   return tensor;
 }
 
-uint64_t read_alignment(Cursor& in, const Json* value) {
+uint64_t read_alignment(GgufCursor& in, const Json* value) {
   if (value == nullptr) return 32;
   if (!value->is_int() || value->as_int() < 1 || value->as_int() > (1 << 30) ||
       !std::has_single_bit(static_cast<uint64_t>(value->as_int()))) {
@@ -198,14 +214,14 @@ uint64_t read_alignment(Cursor& in, const Json* value) {
   return static_cast<uint64_t>(value->as_int());
 }
 
-// Turns offsets into places in the file and checks them against its size and each other.
-void place_tensors(const std::string& name, std::vector<GgufTensor>& tensors, uint64_t data,
-                   uint64_t size, uint64_t alignment) {
+// Turns offsets into file positions and checks them against the file size and each other.
+void locate_tensors(const std::string& name, std::vector<GgufTensor>& tensors, uint64_t data,
+                    uint64_t size, uint64_t alignment) {
   std::vector<const GgufTensor*> order;
   for (GgufTensor& tensor : tensors) {
     XRUN_CHECK(tensor.begin % alignment == 0,
-               "{}: tensor {} begins at offset {}, which is no multiple of the alignment {}", name,
-               tensor.name, tensor.begin, alignment);
+               "{}: tensor {} begins at offset {}, which is not a multiple of the alignment {}",
+               name, tensor.name, tensor.begin, alignment);
     const uint64_t room = size - std::min(size, data);
     XRUN_CHECK(tensor.begin <= room && tensor.bytes <= room - tensor.begin,
                "{}: tensor {} needs {} bytes at offset {}, but only {} bytes of tensors are there; "
@@ -228,7 +244,7 @@ void place_tensors(const std::string& name, std::vector<GgufTensor>& tensors, ui
 GgufFile::GgufFile(std::filesystem::path path) : path_(std::move(path)), file_(path_) {
   const std::string name = path_.string();
   refuse_lfs_pointer(file_.bytes(), name);
-  Cursor in(file_.bytes(), name);
+  GgufCursor in(file_.bytes(), name);
   version_ = read_version(in, file_.bytes(), name);
   const uint64_t tensors = in.count("the number of tensors", 8 + 4 + 8 + 4 + 8);
   const uint64_t pairs = in.count("the number of metadata pairs", 8 + 4 + 1);
@@ -248,7 +264,7 @@ GgufFile::GgufFile(std::filesystem::path path) : path_(std::move(path)), file_(p
     }
   }
   const uint64_t data = (in.at() + alignment - 1) / alignment * alignment;
-  place_tensors(name, tensors_, data, file_.bytes().size(), alignment);
+  locate_tensors(name, tensors_, data, file_.bytes().size(), alignment);
 }
 
 const Json* GgufFile::find(std::string_view key) const {

@@ -16,18 +16,18 @@
 
 namespace xrun {
 
-// Where one tensor lies in its file.
+// One tensor of a file.
 struct GgufTensor {
   std::string name;
-  std::vector<int64_t> shape;  // outermost dimension first, as PyTorch has it (the file's reversed)
-  uint32_t format = 0;         // ggml's number, one that gguf_blocks.h decodes
+  std::vector<int64_t> shape;  // outermost dimension first, as in PyTorch; the file has the reverse
+  uint32_t format = 0;         // ggml's number of a format that gguf_blocks.h decodes
   uint64_t begin = 0, bytes = 0;  // from the first byte of the file
 };
 
-// One open file. The whole header is checked on opening: counts and lengths against the bytes
-// that are there, types, names, alignment, and that every tensor's range lies inside the file and
-// overlaps no other. A truncated or altered file throws Error "FILE: byte N: ..." that names what
-// is wrong. Reading is thread-safe.
+// One open file. Opening checks the whole header: counts and lengths against the bytes of the file,
+// types, names, alignment, and that every tensor's range lies inside the file and overlaps no
+// other. A truncated or altered file throws Error "FILE: byte N: ..." that names the problem.
+// Reading is thread-safe.
 class GgufFile {
  public:
   explicit GgufFile(std::filesystem::path path);
@@ -36,10 +36,10 @@ class GgufFile {
   int64_t version() const { return version_; }
   // Metadata in file order. Unsigned values beyond int64 are numbers (double).
   const Json::Object& metadata() const { return metadata_; }
-  // The value of a key, or nullptr.
+  // Returns the value of a key, or nullptr.
   const Json* find(std::string_view key) const;
   const std::vector<GgufTensor>& tensors() const { return tensors_; }  // in file order
-  // The tensor of a name, or nullptr.
+  // Returns the tensor of a name, or nullptr.
   const GgufTensor* find_tensor(std::string_view name) const;
   // Returns the values as a new float32 tensor in 64-byte aligned storage.
   at::Tensor read(const GgufTensor& tensor) const;

@@ -1,4 +1,4 @@
-// One function a format and one line in kFormats; a new format is no more than that.
+// One decode function and one line in kBlockFormats per format.
 // Source: ggml-org/ggml, src/ggml-quants.c (dequantize_row_*) and include/ggml.h (ggml_type).
 //   Q8_0  f16 d, 32 x int8 q             value = d q
 //   Q4_0  f16 d, 16 bytes of nibbles     value = d (q - 8)     low nibbles are values 0..15
@@ -18,14 +18,14 @@ namespace {
 constexpr int64_t kBlock = 32;
 
 template <typename T>
-T load(const uint8_t* at) {
+T load_at(const uint8_t* at) {
   T value;
   std::memcpy(&value, at, sizeof value);
   return value;
 }
 
 float half_at(const uint8_t* at) {
-  return c10::detail::fp16_ieee_to_fp32_value(load<uint16_t>(at));
+  return c10::detail::fp16_ieee_to_fp32_value(load_at<uint16_t>(at));
 }
 
 void decode_f32(const uint8_t* data, int64_t count, float* out) {
@@ -38,7 +38,7 @@ void decode_f16(const uint8_t* data, int64_t count, float* out) {
 
 void decode_bf16(const uint8_t* data, int64_t count, float* out) {
   for (int64_t i = 0; i < count; ++i) {
-    const uint32_t bits = static_cast<uint32_t>(load<uint16_t>(data + 2 * i)) << 16;
+    const uint32_t bits = static_cast<uint32_t>(load_at<uint16_t>(data + 2 * i)) << 16;
     std::memcpy(out + i, &bits, sizeof bits);
   }
 }
@@ -70,38 +70,37 @@ void decode_q4_1(const uint8_t* data, int64_t count, float* out) {
   }
 }
 
-constexpr BlockFormat kFormats[] = {
-    {0, "F32", 1, 4, decode_f32},          {1, "F16", 1, 2, decode_f16},
-    {30, "BF16", 1, 2, decode_bf16},       {8, "Q8_0", kBlock, 34, decode_q8_0},
-    {2, "Q4_0", kBlock, 18, decode_q4_0},  {3, "Q4_1", kBlock, 20, decode_q4_1},
+constexpr BlockFormat kBlockFormats[] = {
+    {0, "F32", 1, 4, decode_f32},         {1, "F16", 1, 2, decode_f16},
+    {30, "BF16", 1, 2, decode_bf16},      {8, "Q8_0", kBlock, 34, decode_q8_0},
+    {2, "Q4_0", kBlock, 18, decode_q4_0}, {3, "Q4_1", kBlock, 20, decode_q4_1},
 };
 
-// ggml's numbers in order; gaps are types that ggml has removed.
-constexpr const char* kNames[] = {
-    "F32",     "F16",     "Q4_0",   "Q4_1",  "",      "",       "Q5_0",    "Q5_1",
-    "Q8_0",    "Q8_1",    "Q2_K",   "Q3_K",  "Q4_K",  "Q5_K",   "Q6_K",    "Q8_K",
-    "IQ2_XXS", "IQ2_XS",  "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S",  "IQ4_XS",
-    "I8",      "I16",     "I32",    "I64",   "F64",   "IQ1_M",  "BF16",    "",
-    "",        "",        "TQ1_0",  "TQ2_0", "",      "",       "",        "MXFP4",
+// In order of ggml's numbers; gaps are types that ggml has removed.
+constexpr const char* kGgmlTypeNames[] = {
+    "F32",    "F16",   "Q4_0",  "Q4_1",   "",      "",      "Q5_0",    "Q5_1",   "Q8_0",    "Q8_1",
+    "Q2_K",   "Q3_K",  "Q4_K",  "Q5_K",   "Q6_K",  "Q8_K",  "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S",
+    "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS", "I8",    "I16",   "I32",     "I64",    "F64",     "IQ1_M",
+    "BF16",   "",      "",      "",       "TQ1_0", "TQ2_0", "",        "",       "",        "MXFP4",
 };
 
 }  // namespace
 
 const BlockFormat* find_block_format(uint32_t id) {
-  for (const BlockFormat& format : kFormats) {
+  for (const BlockFormat& format : kBlockFormats) {
     if (format.id == id) return &format;
   }
   return nullptr;
 }
 
 std::string block_format_name(uint32_t id) {
-  if (id < std::size(kNames) && kNames[id][0] != '\0') return kNames[id];
+  if (id < std::size(kGgmlTypeNames) && kGgmlTypeNames[id][0] != '\0') return kGgmlTypeNames[id];
   return fmt::format("type {}", id);
 }
 
 std::string block_format_list() {
   std::string list;
-  for (const BlockFormat& format : kFormats) {
+  for (const BlockFormat& format : kBlockFormats) {
     if (!list.empty()) list += ", ";
     list += format.name;
   }

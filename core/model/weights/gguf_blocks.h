@@ -1,5 +1,5 @@
 #pragma once
-// Block formats of GGUF tensors: how a run of values lies in bytes, and how it becomes fp32.
+// Block formats of GGUF tensors and their decoding to fp32.
 
 #include <cstdint>
 #include <string>
@@ -18,10 +18,10 @@ struct BlockFormat {
 // Returns the format with ggml's number `id`, or nullptr if this reader has none.
 const BlockFormat* find_block_format(uint32_t id);
 
-// ggml's spelling of any type it has ("Q6_K"), "type 99" of others: for messages.
+// Returns ggml's name of a type for messages ("Q6_K"), or "type 99" if it has none.
 std::string block_format_name(uint32_t id);
 
-// "F32, F16, ..." of the formats that are read.
+// Returns the formats that are read: "F32, F16, ...".
 std::string block_format_list();
 
 }  // namespace xrun

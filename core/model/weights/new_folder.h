@@ -1,16 +1,16 @@
 #pragma once
-// A folder that appears whole under its name, or not at all.
+// A folder that appears under its name complete or not at all.
 
 #include <filesystem>
 
 namespace xrun {
 
-// Files are written into path(), a hidden sibling of the target, and commit() puts it into place.
-// Without commit() the destructor removes what was written. Not thread-safe.
+// Files are written into path(), a hidden sibling of the target, which commit() renames. Without
+// commit() the destructor removes it. Not thread-safe.
 class NewFolder {
  public:
-  // `replace` lets commit() take the place of a folder that exists; it goes when the new one is
-  // there. Throws Error if the target exists, is not empty and replace is false.
+  // With `replace`, commit() replaces an existing folder, which is removed afterwards. Throws Error
+  // if the target exists, is not empty and replace is false.
   NewFolder(std::filesystem::path target, bool replace);
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;

@@ -1,25 +1,25 @@
-// rope_parameters (transformers 5), or rope_theta and rope_scaling (4), of a config.json; the
-// factors that a file may leave out are filled in as transformers fills them in.
+// rope_parameters (transformers 5), or rope_theta and rope_scaling (4). Factors that the file
+// leaves out get the defaults of transformers.
+
+#include "core/model/weights/rope_config.h"
 
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/model/weights/family.h"
 
 namespace xrun {
 
 namespace {
 
-using Type = RopeConfig::Type;
-
-constexpr std::pair<const char*, Type> kTypes[] = {
-    {"default", Type::kDefault}, {"linear", Type::kLinear},     {"dynamic", Type::kDynamic},
-    {"yarn", Type::kYarn},       {"longrope", Type::kLongrope}, {"llama3", Type::kLlama3},
+constexpr std::pair<const char*, RopeConfig::Type> kRopeTypes[] = {
+    {"default", RopeConfig::Type::kDefault},   {"linear", RopeConfig::Type::kLinear},
+    {"dynamic", RopeConfig::Type::kDynamic},   {"yarn", RopeConfig::Type::kYarn},
+    {"longrope", RopeConfig::Type::kLongrope}, {"llama3", RopeConfig::Type::kLlama3},
 };
 
-Type type_named(const ConfigReader& reader, const std::string& name) {
+RopeConfig::Type rope_type_named(const ConfigReader& reader, const std::string& name) {
   std::string known;
-  for (const auto& [spelled, type] : kTypes) {
+  for (const auto& [spelled, type] : kRopeTypes) {
     if (name == spelled) return type;
     known += (known.empty() ? "" : ", ") + std::string(spelled);
   }
@@ -94,15 +94,16 @@ RopeConfig read_rope(const ConfigReader& reader, int64_t max_length, int64_t hea
     reader.fail("partial_rotary_factor is not supported; it must be 1");
   }
   const std::string name = nested.text("rope_type", nested.text("type", "default"));
-  rope.type = type_named(reader, name);
-  if (rope.type == Type::kDefault) return rope;
+  rope.type = rope_type_named(reader, name);
+  if (rope.type == RopeConfig::Type::kDefault) return rope;
   rope.max_length = max_length;
   const char* const original = "original_max_position_embeddings";
   rope.original_max_length = reader.integer(original, nested.integer(original, max_length));
-  if (rope.type == Type::kLlama3 && !reader.has(original) && !nested.has(original)) {
+  if (rope.type == RopeConfig::Type::kLlama3 && !reader.has(original) && !nested.has(original)) {
     reader.fail(fmt::format("rope_type 'llama3' needs an {}", original));
   }
-  const bool may_lack_factor = rope.type == Type::kYarn || rope.type == Type::kLongrope;
+  const bool may_lack_factor =
+      rope.type == RopeConfig::Type::kYarn || rope.type == RopeConfig::Type::kLongrope;
   if (!nested.has("factor") && !may_lack_factor) {
     reader.fail(fmt::format("rope_type '{}' needs a factor", name));
   }
@@ -111,12 +112,12 @@ RopeConfig read_rope(const ConfigReader& reader, int64_t max_length, int64_t hea
   if (!(rope.factor >= 1.0) || !std::isfinite(rope.factor)) {
     reader.fail(fmt::format("the rope factor is {}, it must be at least 1", rope.factor));
   }
-  if (rope.type == Type::kDynamic && head_dim < 4) {
+  if (rope.type == RopeConfig::Type::kDynamic && head_dim < 4) {
     reader.fail(fmt::format("rope_type 'dynamic' needs a head_dim of 4 or more, not {}", head_dim));
   }
-  if (rope.type == Type::kLlama3) read_llama3(nested, rope);
-  if (rope.type == Type::kYarn) read_yarn(nested, rope);
-  if (rope.type == Type::kLongrope) read_longrope(nested, head_dim, rope);
+  if (rope.type == RopeConfig::Type::kLlama3) read_llama3(nested, rope);
+  if (rope.type == RopeConfig::Type::kYarn) read_yarn(nested, rope);
+  if (rope.type == RopeConfig::Type::kLongrope) read_longrope(nested, head_dim, rope);
   if (!(rope.attention_factor > 0) || !std::isfinite(rope.attention_factor)) {
     reader.fail(
         fmt::format("attention_factor is {}, it must be a positive number", rope.attention_factor));

@@ -20,20 +20,20 @@ namespace {
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr uint64_t kMaxDimensions = 32;
 
-struct DtypeName {
+struct SafetensorsDtype {
   const char* name;
   at::ScalarType dtype;
 };
-constexpr DtypeName kDtypes[] = {
+constexpr SafetensorsDtype kDtypes[] = {
     {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf},  {"BF16", at::kBFloat16},
     {"I64", at::kLong},   {"I32", at::kInt},   {"I16", at::kShort}, {"I8", at::kChar},
     {"U8", at::kByte},    {"BOOL", at::kBool},
 };
 
-// Reads one entry of the header, whose own message names the tensor.
-class EntryParser {
+// Parses one entry of the header; its errors name the tensor.
+class SafetensorsEntryParser {
  public:
-  EntryParser(const std::filesystem::path& path, const Json::Member& member)
+  SafetensorsEntryParser(const std::filesystem::path& path, const Json::Member& member)
       : path_(path), name_(member.first), json_(member.second) {}
 
   SafetensorsEntry parse(uint64_t data_bytes) const {
@@ -69,15 +69,15 @@ class EntryParser {
 
   uint64_t number(const Json& value, const char* key) const {
     require(value.is_int() && value.as_int() >= 0,
-            fmt::format("'{}' holds something that is no non-negative integer", key));
+            fmt::format("'{}' holds a value that is not a non-negative integer", key));
     return static_cast<uint64_t>(value.as_int());
   }
 
   at::ScalarType dtype() const {
     const Json& value = field("dtype");
-    require(value.is_string(), "'dtype' is no string");
+    require(value.is_string(), "'dtype' is not a string");
     std::string known;
-    for (const DtypeName& d : kDtypes) {
+    for (const SafetensorsDtype& d : kDtypes) {
       if (value.as_string() == d.name) return d.dtype;
       known += fmt::format("{}{}", known.empty() ? "" : ", ", d.name);
     }
@@ -88,7 +88,7 @@ class EntryParser {
   // Fills the shape and returns the bytes it needs.
   uint64_t shape(SafetensorsEntry& entry) const {
     const Json& value = field("shape");
-    require(value.is_array() && value.size() <= kMaxDimensions, "'shape' is no list of sizes");
+    require(value.is_array() && value.size() <= kMaxDimensions, "'shape' is not a list of sizes");
     uint64_t bytes = c10::elementSize(entry.dtype);
     bool empty = false;
     for (const Json& size : value.as_array()) {
@@ -106,7 +106,7 @@ class EntryParser {
   const Json& json_;
 };
 
-// Ranges must tile the data: no hole, no overlap, nothing left over.
+// Ranges must tile the data: no gap, no overlap, no rest.
 void check_tiling(const std::filesystem::path& path, const std::vector<SafetensorsEntry>& entries,
                   uint64_t data_bytes) {
   uint64_t at = 0;
@@ -140,16 +140,16 @@ SafetensorsFile::SafetensorsFile(std::filesystem::path path)
              path_.string(), header_bytes, bytes.size());
   data_begin_ = 8 + header_bytes;
   const Json header = parse_json(bytes.substr(8, header_bytes), path_.string() + " (header)");
-  XRUN_CHECK(header.is_object(), "{}: the header is no JSON object", path_.string());
+  XRUN_CHECK(header.is_object(), "{}: the header is not a JSON object", path_.string());
   const uint64_t data_bytes = bytes.size() - data_begin_;
   for (const Json::Member& member : header.as_object()) {
     if (member.first != "__metadata__") {
-      entries_.push_back(EntryParser(path_, member).parse(data_bytes));
+      entries_.push_back(SafetensorsEntryParser(path_, member).parse(data_bytes));
       continue;
     }
-    XRUN_CHECK(member.second.is_object(), "{}: __metadata__ is no object", path_.string());
+    XRUN_CHECK(member.second.is_object(), "{}: __metadata__ is not an object", path_.string());
     for (const Json::Member& item : member.second.as_object()) {
-      XRUN_CHECK(item.second.is_string(), "{}: __metadata__ '{}' is no string", path_.string(),
+      XRUN_CHECK(item.second.is_string(), "{}: __metadata__ '{}' is not a string", path_.string(),
                  item.first);
       metadata_[item.first] = item.second.as_string();
     }
@@ -203,13 +203,13 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& dir) {
   XRUN_CHECK(map != nullptr && map->is_object(), "{}: has no weight_map object", index.string());
   std::map<std::string, size_t> shards;
   for (const auto& [name, value] : map->as_object()) {
-    XRUN_CHECK(value.is_string(), "{}: weight_map '{}' is no file name", index.string(), name);
+    XRUN_CHECK(value.is_string(), "{}: weight_map '{}' is not a file name", index.string(), name);
     const std::string& shard = value.as_string();
-    // a name from a stranger must not leave the folder
+    // an untrusted name must not leave the folder
     XRUN_CHECK(!shard.empty() && shard.find('/') == std::string::npos && shard != ".." &&
                    shard != "." && shard.find('\0') == std::string::npos,
-               "{}: weight_map '{}' names '{}', which is no plain file name", index.string(), name,
-               shard);
+               "{}: weight_map '{}' names '{}', which is not a plain file name", index.string(),
+               name, shard);
     const auto [at, added] = shards.try_emplace(shard, files_.size());
     if (added) files_.emplace_back(dir / shard);
     XRUN_CHECK(files_[at->second].has(name), "{}: weight_map places '{}' in {}, which lacks it",
@@ -243,7 +243,7 @@ at::Tensor SafetensorsFolder::read(std::string_view name) const {
 }
 
 std::string safetensors_dtype_name(at::ScalarType dtype) {
-  for (const DtypeName& d : kDtypes) {
+  for (const SafetensorsDtype& d : kDtypes) {
     if (d.dtype == dtype) return d.name;
   }
   throw Error(fmt::format("safetensors has no name for the type {}", c10::toString(dtype)));
@@ -255,7 +255,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
   std::set<std::string> seen;
   for (const NamedTensor& t : tensors) {
     XRUN_CHECK(seen.insert(t.name).second && t.name != "__metadata__",
-               "{}: two tensors are to be written under the name '{}'", path.string(), t.name);
+               "{}: two tensors to be written have the name '{}'", path.string(), t.name);
     sorted.push_back(&t);
   }
   std::sort(sorted.begin(), sorted.end(), [](const NamedTensor* a, const NamedTensor* b) {

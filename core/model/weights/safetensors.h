@@ -20,7 +20,7 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
-// Where one tensor lies in its file. Offsets count from the first byte after the header.
+// One tensor of a file. Offsets count from the first byte after the header.
 struct SafetensorsEntry {
   std::string name;
   at::ScalarType dtype = at::kFloat;
@@ -28,9 +28,9 @@ struct SafetensorsEntry {
   uint64_t begin = 0, end = 0;
 };
 
-// One open file. The header is checked whole on opening: its size, dtypes, shapes, and that the
-// data ranges tile the rest of the file; a truncated or altered file throws Error that names it.
-// Reads F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL. Reading is thread-safe.
+// One open file. Opening checks the whole header: its size, dtypes, shapes, and that the data
+// ranges tile the rest of the file; a truncated or altered file throws Error that names it. Reads
+// F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL. Reading is thread-safe.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(std::filesystem::path path);
@@ -39,10 +39,9 @@ class SafetensorsFile {
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }  // in file order
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   bool has(std::string_view name) const;
-  // Throws Error that names the nearest tensor if there is none of this name.
+  // Throws Error that suggests the nearest name if there is no such tensor.
   const SafetensorsEntry& entry(std::string_view name) const;
-  // Returns a copy in 64-byte aligned storage of its own, so that a later change of the file
-  // changes nothing.
+  // Returns a copy in 64-byte aligned storage, so that later changes of the file have no effect.
   at::Tensor read(std::string_view name) const;
 
  private:
@@ -72,12 +71,12 @@ class SafetensorsFolder {
 };
 
 // Writes one file: header padded to 8 bytes, larger element types first, then by name, as the
-// reference writer does; the same tensors give the same bytes. The data is synced; the rename of a
-// temporary name is left to the caller. Throws Error on a repeated name or a full disk.
+// reference writer does; the same tensors give the same bytes. The data is synced; renaming a
+// temporary file is up to the caller. Throws Error on a repeated name or a full disk.
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
-// The format's spelling of a type ("BF16"). Throws Error if it has none.
+// Returns the format's name of a type ("BF16"). Throws Error if it has none.
 std::string safetensors_dtype_name(at::ScalarType dtype);
 
 }  // namespace xrun

@@ -1,3 +1,5 @@
+// All problems of a folder go into one message, the first dozen of each kind by name.
+
 #include "core/model/weights/weight_check.h"
 
 #include <ATen/ops/aminmax.h>
@@ -25,7 +27,7 @@ std::string name_list(const std::vector<std::string>& names) {
   return list;
 }
 
-// One line of the error about names; empty if there are none.
+// One line of the error; empty if there are no names.
 std::string name_line(const char* what, const std::vector<std::string>& names) {
   if (names.empty()) return "";
   return fmt::format("\n  {} {}: {}", names.size(), what, name_list(names));

@@ -1,3 +1,5 @@
+// Names and shapes follow from the config; transposition and experts from the family.
+
 #include "core/model/weights/weight_layout.h"
 
 #include <ATen/ops/empty.h>
@@ -12,7 +14,7 @@ namespace xrun {
 
 namespace {
 
-// The specs of one model, in the order in which they are added.
+// The specs of one model, in the order of the calls.
 class SpecList {
  public:
   explicit SpecList(const ModelConfig& config) : config_(config) {}
@@ -80,7 +82,7 @@ void add_layer(const ModelConfig& c, int64_t layer, SpecList& list) {
   list.linear(at + names.down, c.hidden, c.ffn, c.mlp_bias);
 }
 
-// Per-expert tensors stand beside the stacked one's name: "...experts.3.up_proj.weight".
+// Per-expert tensors are named beside the stacked one: "...experts.3.up_proj.weight".
 std::string expert_name(const WeightSpec& spec, int64_t expert, const std::string& part) {
   const std::string module = spec.name.substr(0, spec.name.rfind('.'));
   return fmt::format("{}.{}.{}.weight", module, expert, part);
@@ -112,7 +114,8 @@ FileForm file_form(const SafetensorsFolder& files, const ModelConfig& config,
     if (files.has(first)) single = first;
   }
   XRUN_CHECK(stacked.empty() || single.empty(),
-             "{}: experts lie in both forms, {} and {}; keep one of them", where, stacked, single);
+             "{}: experts are stored in both forms, {} and {}; keep one of them", where, stacked,
+             single);
   form.fused = !stacked.empty();
   return form;
 }

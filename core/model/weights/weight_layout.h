@@ -1,5 +1,5 @@
 #pragma once
-// The weights of a model, and how each lies in a checkpoint: as it is, transposed, or one tensor an
+// The weights of a model and their layout in a checkpoint: plain, transposed, or one tensor per
 // expert.
 
 #include <ATen/core/Tensor.h>
@@ -16,23 +16,24 @@ struct ModelConfig;
 // One weight of a model. Linear maps are [out, in] in memory, experts [E, out, in].
 struct WeightSpec {
   enum class Layout { kPlain, kTransposed, kExperts };
-  std::string name;            // in memory; in the file too, but for experts that lie one by one
+  std::string name;            // in memory, and in the file unless experts are stored one by one
   std::vector<int64_t> shape;  // in memory
   Layout layout = Layout::kPlain;
-  // kExperts: what an expert's rows are made of, in equal shares: {"gate_proj", "up_proj"}
+  // kExperts: the tensors that share an expert's rows equally: {"gate_proj", "up_proj"}
   std::vector<std::string> parts = {};
 };
 
-// The weights a config asks for, in order of use.
+// Returns the weights that a config asks for, in order of use.
 std::vector<WeightSpec> weight_specs(const ModelConfig& config);
 
-// What the folders of one family may do either way.
+// Variants of a family's folders.
 struct FileForm {
-  std::string missing_prefix;  // of the family's, where every name leaves it out; "" if none
-  bool fused = false;          // experts lie stacked, as in memory; else one by one
+  std::string missing_prefix;  // of the family, if every name omits it; else ""
+  bool fused = false;          // experts are stacked, as in memory; else one by one
 };
 
-// Throws Error, with `where` in front, if a folder has experts in both forms.
+// Returns the form of a folder. Throws Error, with `where` in front, if it has experts in both
+// forms.
 FileForm file_form(const SafetensorsFolder& files, const ModelConfig& config,
                    const std::string& where);
 
@@ -41,15 +42,16 @@ struct StoredTensor {
   std::vector<int64_t> shape;
 };
 
-// The tensors that hold a weight in a file: one, but for experts that lie one by one; there by
-// rising expert, then by part.
+// Returns the tensors that hold a weight in a file: one, or for experts stored one by one several,
+// by rising expert, then in the order of `parts`.
 std::vector<StoredTensor> stored_tensors(const WeightSpec& spec, const FileForm& form);
 
-// Reads a weight into its form in memory, contiguous, in the file's type.
+// Reads a weight into its layout in memory, contiguous, in the file's type.
 at::Tensor read_weight(const WeightSpec& spec, const SafetensorsFolder& files,
                        const FileForm& form);
 
-// The weight as it is written: [in, out] where the family has it so, experts one by one.
+// Returns the tensors to write for a weight: [in, out] where the family transposes, experts one by
+// one.
 std::vector<NamedTensor> stored_form(const WeightSpec& spec, const at::Tensor& weight);
 
 }  // namespace xrun

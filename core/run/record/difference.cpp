@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "core/base/utf8.h"
 
 namespace xrun {
@@ -9,10 +11,16 @@ namespace xrun {
 namespace {
 
 constexpr size_t kShownBytes = 60;
+constexpr size_t kSharedBytes = 20;  // of them, in front of the first difference
 
-std::string show(const Json* value) {
-  if (value == nullptr) return "absent";
-  return shortened(dump_json(*value), kShownBytes);
+std::string text_of(const Json* value) { return value == nullptr ? "absent" : dump_json(*value); }
+
+// The bytes of a long text around byte `at`, cut between characters.
+std::string excerpt(const std::string& text, size_t at) {
+  if (text.size() <= kShownBytes) return text;
+  size_t begin = std::min(at < kSharedBytes ? 0 : at - kSharedBytes, text.size() - kShownBytes);
+  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+  return (begin > 0 ? "..." : "") + shortened(text.substr(begin), kShownBytes);
 }
 
 std::string join(const std::string& path, std::string_view key) {
@@ -42,7 +50,10 @@ void compare(const Json* before, const Json* now, const std::string& path,
     return;
   }
   if (both && *before == *now) return;
-  out.push_back({path, show(before), show(now)});
+  const std::string from = text_of(before), to = text_of(now);
+  const auto apart = std::mismatch(from.begin(), from.end(), to.begin(), to.end()).first;
+  const auto at = static_cast<size_t>(apart - from.begin());
+  out.push_back({path, excerpt(from, at), excerpt(to, at)});
 }
 
 }  // namespace
@@ -57,7 +68,7 @@ std::vector<Difference> find_differences(const Json& before, const Json& now,
 std::string describe_differences(const std::vector<Difference>& differences) {
   std::string text;
   for (const auto& [path, before, now] : differences) {
-    text += fmt::format("  {}: {}, was {}\n", path, now, before);
+    text += fmt::format("  {}: {} -> {}\n", path, before, now);
   }
   return text;
 }

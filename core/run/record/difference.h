@@ -1,5 +1,5 @@
 #pragma once
-// Field-by-field differences of two JSON values, as a refusal to resume prints them.
+// Field-by-field differences of two JSON values, in the order before -> now.
 
 #include <string>
 #include <vector>
@@ -11,16 +11,16 @@ namespace xrun {
 // One differing field; a side that lacks the field reads "absent".
 struct Difference {
   std::string path;    // "config.optim.lr", "data.1.path" (list elements count from 1)
-  std::string before;  // the value as JSON, at most 60 bytes
+  std::string before;  // as JSON; of a long value some 60 bytes where the two begin to differ
   std::string now;
 };
 
-// Returns the differences in the order of `before`, then of keys that only `now` has. The order of
-// keys in an object is no difference.
+// Returns the differences in the order of `before`, then of keys that only `now` has. Two objects
+// whose keys stand in another order are equal.
 std::vector<Difference> find_differences(const Json& before, const Json& now,
                                          const std::string& path);
 
-// Returns "  path: NOW, was BEFORE" lines, one a difference, each with its newline.
+// Returns one line per difference, "  path: BEFORE -> NOW\n".
 std::string describe_differences(const std::vector<Difference>& differences);
 
 }  // namespace xrun

@@ -1,6 +1,8 @@
-// Invariant: what is kept of a file is its whole lines of growing steps, whatever else it holds.
+// Invariant: of any file, the whole lines of ascending steps are read.
 #include "core/run/record/metrics_file.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <unordered_map>
@@ -9,13 +11,14 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/run/record/missing_steps.h"
 
 namespace xrun {
 
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{2} << 30;  // some four million steps
+
+constexpr size_t kNamedRanges = 3;
 
 class MetricsReader {
  public:
@@ -36,7 +39,7 @@ class MetricsReader {
   std::string first_problem_;
 };
 
-// The series of a name, or nullptr where there are too many.
+// Returns the series of a name, nullptr if there are too many.
 MetricSeries* MetricsReader::series_of(const std::string& name) {
   const auto found = index_.find(name);
   if (found != index_.end()) return &metrics_.series[found->second];
@@ -90,7 +93,7 @@ void MetricsReader::line(std::string_view text, bool last_and_torn) {
   try {
     taken = take(parse_json(text, name_, lines_));
   } catch (const Error&) {
-    first_problem_ = "is no JSON object";
+    first_problem_ = "is not a JSON object";
   }
   if (taken) return;
   if (++bad_ == 1) {
@@ -140,5 +143,50 @@ RunMetrics read_metrics(const std::filesystem::path& path) {
   }
   return reader.finish();
 }
+
+void MissingSteps::has(int64_t step) {
+  until(step);
+  if (step < std::numeric_limits<int64_t>::max()) next_ = std::max(next_, step + 1);
+}
+
+void MissingSteps::until(int64_t end) {
+  if (end <= next_) return;
+  count_ += end - next_;
+  if (ranges_.size() < kNamedRanges) ranges_.emplace_back(next_, end - 1);
+  next_ = end;
+}
+
+std::string MissingSteps::text() const {
+  if (count_ == 0) return "";
+  std::string steps;
+  int64_t unnamed = count_;
+  for (const auto& [first, last] : ranges_) {
+    steps += steps.empty() ? "" : ", ";
+    steps += first == last ? fmt::format("{}", first) : fmt::format("{} to {}", first, last);
+    unnamed -= last - first + 1;
+  }
+  if (unnamed > 0) steps += fmt::format(" and {} more", count_text(unnamed));
+  return fmt::format("metrics.jsonl has no line of step{} {}", count_ == 1 ? "" : "s", steps);
+}
+
+std::optional<StepValues> first_step_where(const MetricSeries& a, const MetricSeries& b,
+                                           const std::function<bool(const StepValues&)>& holds) {
+  for (size_t i = 0, j = 0; i < a.steps.size() || j < b.steps.size();) {
+    const bool in_a = i < a.steps.size() && (j == b.steps.size() || a.steps[i] <= b.steps[j]);
+    const bool in_b = j < b.steps.size() && (i == a.steps.size() || b.steps[j] <= a.steps[i]);
+    StepValues values{in_a ? a.steps[i] : b.steps[j], {}, {}};
+    if (in_a) values.a = a.values[i++];
+    if (in_b) values.b = b.values[j++];
+    if (holds(values)) return values;
+  }
+  return std::nullopt;
+}
+
+bool same_value(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
+}
+
+bool is_result(const MetricSeries& series) { return !series.name.starts_with("perf/"); }
 
 }  // namespace xrun

@@ -10,8 +10,8 @@
 #include "core/base/error.h"
 #include "core/config/lua_lexer.h"
 #include "core/run/record/difference.h"
-#include "core/run/record/settings.h"
-#include "core/run/record/step_values.h"
+#include "core/run/record/metrics_file.h"
+#include "core/run/record/run_record.h"
 
 namespace xrun {
 
@@ -87,7 +87,7 @@ Json data_contents(const RunFiles& run) {
   return out;
 }
 
-// The plan of each loop, without the digest that its data has anyway.
+// The plan of each loop without its digest, which the data already have.
 Json loops_of(const RunFiles& run) {
   Json out = Json::array();
   const Json* loops = run.record.find("data");
@@ -104,7 +104,7 @@ Json loops_of(const RunFiles& run) {
   return out;
 }
 
-// Rows in, kept, dropped and so on of each source, by its place.
+// Counts of rows (in, kept, dropped, ...) of each source, in order.
 Json row_counts(const RunFiles& run) {
   Json out = Json::array();
   const Json* sources = run.ledger.find("sources");
@@ -202,7 +202,7 @@ void compare_code(const RunFiles& a, const RunFiles& b, RunComparison& out) {
 std::string exact(double value) { return std::isnan(value) ? "null" : shortest_double(value); }
 
 void compare_series(const MetricSeries& a, const MetricSeries& b, RunComparison& out) {
-  // Of common steps: that one run is longer is said elsewhere.
+  // Common steps only: the number of steps is compared elsewhere.
   const auto apart = first_step_where(
       a, b, [](const StepValues& at) { return at.a && at.b && !same_value(*at.a, *at.b); });
   if (apart && (out.first_apart < 0 || apart->step < out.first_apart)) {
@@ -244,7 +244,7 @@ void compare_results(const RunFiles& a, const RunFiles& b, RunComparison& out) {
       out.only_b.push_back(series.name);
     }
   }
-  // Of other steps the weights differ anyway.
+  // Weights of different steps always differ.
   if (value_of(a.checkpoint.find("step")) == value_of(b.checkpoint.find("step"))) {
     add_differences(weight_digests(a), weight_digests(b), "", out.weights);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Two runs held against each other: what was set, read, run and got otherwise.
+// The comparison of two runs: settings, code, data and results.
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace xrun {
 
-// A value of both sides; "" for a side that lacks it.
+// One value of both runs; "" if a run lacks it.
 struct FactDifference {
   std::string name;
   std::string a, b;
@@ -21,10 +21,10 @@ struct SettingDifference {
   std::string key;
   std::string a, b;  // "absent" for a side that lacks the key
   std::string origin_a, origin_b;
-  std::string excuse;  // why it has no effect ("the same bytes"); "" if it has one
+  std::string excuse;  // the reason that it has no effect ("the same bytes"); "" if it has one
 };
 
-// One metric that both logged and whose last values differ.
+// A metric that both logged, with different last values.
 struct FinalDifference {
   std::string metric;
   int64_t step_a, step_b;
@@ -35,11 +35,11 @@ struct RunComparison {
   std::string name_a, name_b;
   std::vector<SettingDifference> settings;
   bool recipe_known = true;             // both have their recipe.lua
-  bool recipe_same = true;              // to Lua: comments and blanks are no difference
+  bool recipe_same = true;              // comments and blanks aside
   std::vector<DiffLine> recipe;         // empty if the texts are equal
   std::vector<FactDifference> program;  // xrun's own binaries, and modules that recipes require
   std::vector<FactDifference> data;     // digests, and the fields and rows behind them
-  std::vector<FactDifference> machine;  // shown, but by themselves no difference
+  std::vector<FactDifference> machine;  // shown only: same() ignores them
   // Results, speed (perf/*) aside. Values are compared bit by bit.
   int64_t steps_a = 0, steps_b = 0;         // bodies done
   int64_t common_lines = 0;                 // of the two metrics.jsonl

@@ -46,7 +46,7 @@ void check_is_run(const fs::path& dir) {
         fmt::format("{}: there is no such folder; wanted the folder of a run", dir.string()));
   }
   throw UsageError(
-      fmt::format("{}: is no run, as it has no run.json{}", dir.string(), runs_below(dir)));
+      fmt::format("{}: is not a run: it has no run.json{}", dir.string(), runs_below(dir)));
 }
 
 // Reads an optional file by `read`; what is wrong with it is a notice.
@@ -126,8 +126,7 @@ void read_samples(RunFiles& run) {
   }
 }
 
-// checkpoints/latest names one; its files are not looked at. A run without one has none, and
-// whether it is whole is asked by a resume.
+// Reads the manifest that checkpoints/latest names, without its files: a resume checks those.
 void read_checkpoint(RunFiles& run) {
   const fs::path dir = run.dir / "checkpoints";
   if (!is_file(dir / "latest")) return;
@@ -173,11 +172,6 @@ void check_run_format(const Json& record, const fs::path& dir) {
                   "made it, or a "
                   "newer one",
                   dir.string(), format->as_int(), kRunFormat));
-}
-
-bool is_interactive(const Json& record) {
-  const Json* mark = record.find("interactive");
-  return mark != nullptr && mark->is_bool() && mark->as_bool();
 }
 
 int64_t steps_done(const RunFiles& run) {

@@ -1,6 +1,6 @@
 #pragma once
-// The folder of a run as others read it: a report, a comparison. Nothing is locked or written, and
-// what is missing or damaged is said, so that a run that was killed or still goes on can be shown.
+// A run's folder, read for a report or a comparison. Nothing is locked or written; missing or
+// damaged files become notices, so that a killed or running run can be shown.
 
 #include <cstdint>
 #include <filesystem>
@@ -14,10 +14,10 @@
 
 namespace xrun {
 
-// The form of a run's folder; run.json's "format". One without the key is of the first form.
+// The format of a run's folder, "format" in run.json. A folder without the key has format 1.
 constexpr int64_t kRunFormat = 1;
 
-// Answers that run:sample kept at one step, objects as that step's file has them.
+// The answers of run:sample at one step, objects as in that step's file.
 struct RunSamples {
   int64_t step = 0;
   std::vector<Json> answers;
@@ -34,32 +34,29 @@ struct RunFiles {
   std::string recipe;                 // recipe.lua's text
   std::vector<RunSamples> samples;    // of the first step that has any and of the last
   int64_t samples_left_out = 0;       // steps between these two that have some
-  std::vector<SourceSample> sources;  // not in the folder: who wants them asks sample_sources
+  std::vector<SourceSample> sources;  // empty; set by those who call sample_sources
   RunMetrics metrics;
-  std::vector<std::string> notices;  // what is missing, damaged or was left out, a sentence each
+  std::vector<std::string> notices;  // missing, damaged or omitted files, a sentence each
 };
 
-// Whether a prompt was opened in the run: what was typed, which log.txt has, is in no recipe.
-bool is_interactive(const Json& record);
-
-// Bodies done: what run.json says of a run that ended, else one more than the last step logged.
+// Returns the bodies done: from run.json if the run ended, else one more than the last logged step.
 int64_t steps_done(const RunFiles& run);
 
-// Throws UsageError if the folder holds no run (it says what stands there), or one whose format is
-// newer than kRunFormat; Error if run.json is damaged. All else goes into the notices.
+// Throws UsageError if the folder holds no run, or one whose format is newer than kRunFormat; Error
+// if run.json is damaged. Everything else that is wrong becomes a notice.
 RunFiles read_run_files(const std::filesystem::path& dir);
 
-// Reads several, in their order. Of two folders with one name each is named by its path as given.
+// Reads several runs in order. Two folders of one name are named by their paths as given.
 std::vector<RunFiles> read_runs(const std::vector<std::string>& dirs);
 
-// run.json of the folder `dir`, an object. Throws Error, with a way out, if it is damaged.
+// Returns run.json of the folder `dir`, an object. Throws Error with the fix if it is damaged.
 Json read_run_record(const std::filesystem::path& dir);
 
 // Throws UsageError if run.json of the folder `dir` is of a newer format than kRunFormat, Error if
-// its format is no whole number.
+// its format is not a whole number.
 void check_run_format(const Json& record, const std::filesystem::path& dir);
 
-// A value as people read it: a string bare, an absent one as "", others as JSON.
+// Returns a string without quotes, "" if absent, other values as JSON.
 std::string value_of(const Json* value);
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
 #pragma once
-// What one process did in a run, for its progress line and its closing summary.
+// The work of one process on a run, for its closing summary.
 
 #include <cstdint>
 #include <filesystem>

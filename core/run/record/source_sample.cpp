@@ -8,7 +8,7 @@
 #include "core/data/cache/cache_manifest.h"
 #include "core/data/cache/row_cache.h"
 #include "core/data/cache/row_columns.h"
-#include "core/data/rows/row_kind.h"
+#include "core/data/rows/row.h"
 #include "core/text/tokenizer/tokenizer.h"
 
 namespace xrun {
@@ -79,7 +79,7 @@ std::vector<RowPiece> pieces_of(const TokenStream& stream, bool whole, const Tok
 }
 
 SampleRow read_row(const RowCache& cache, int64_t row, const Tokenizer& tokenizer) {
-  SampleRow out{cache.ledger().place(cache.at(row)), {}};
+  SampleRow out{cache.ledger().location(cache.at(row)), {}};
   for (size_t stream = 0; stream < cache.stream_count(); ++stream) {
     const int64_t length = cache.length(row, stream);
     TokenStream tokens;

@@ -1,5 +1,5 @@
 #pragma once
-// Rows of a source as a run trained them, from the token cache that it used, where that still is.
+// Rows of a source as a run trained them, read from its token cache if that still exists.
 
 #include <filesystem>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace xrun {
 
-// Neighbouring tokens that are all trained or all not, as text.
+// The text of neighbouring tokens that are all trained or all not.
 struct RowPiece {
   std::string text;
   bool trained;
@@ -26,7 +26,7 @@ struct SourceSample {
   std::vector<std::string> streams;          // their names
   std::vector<SampleRow> rows;               // some, spread over the source
   std::vector<std::vector<double>> lengths;  // a stream: tokens of its rows, of many some thousands
-  std::string gap;                           // why rows or lengths are missing; "" if they are not
+  std::string gap;                           // the reason for missing rows or lengths, or ""
 };
 
 // Returns an entry for every source in run.json's "inputs". The caches are looked for in `store`;

@@ -1,3 +1,5 @@
+// Both files of the byte-level tokenizer as transformers writes them.
+
 #include "core/text/chat/bytes_tokenizer.h"
 
 #include <algorithm>
@@ -6,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/text/chat/builtin_templates.h"
+#include "core/text/chat/template_families.h"
 #include "core/text/tokenizer/byte_alphabet.h"
 
 namespace xrun {

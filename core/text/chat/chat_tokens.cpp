@@ -1,5 +1,5 @@
-// A token is trained if it touches a generation span, so a token across a border counts whole;
-// those are the straddlers.
+// A token is trained if it touches a generation span. Those that cross its boundary are straddlers,
+// trained whole.
 
 #include "core/text/chat/chat_tokens.h"
 
@@ -11,7 +11,7 @@ namespace xrun {
 
 namespace {
 
-// The template's own text, neighbours joined.
+// Returns the template's own text as ranges, adjacent ones merged.
 std::vector<ByteRange> template_ranges(const Rendering& rendering) {
   std::vector<ByteRange> ranges;
   for (const RenderSpan& span : rendering.spans) {
@@ -25,7 +25,7 @@ std::vector<ByteRange> template_ranges(const Rendering& rendering) {
   return ranges;
 }
 
-// Adjacent turns join: a token across their common border straddles nothing.
+// Adjacent turns merge: a token across their common boundary is not a straddler.
 std::vector<ByteRange> trained_ranges(const Rendering& rendering,
                                       const std::vector<uint8_t>& trained) {
   std::vector<ByteRange> ranges;

@@ -1,5 +1,5 @@
 #pragma once
-// A conversation as token ids with the mask of what is trained.
+// A conversation as token ids and a loss mask.
 
 #include <cstdint>
 #include <vector>
@@ -17,20 +17,20 @@ struct ChatTokens {
   int64_t straddlers = 0;  // tokens partly inside a generation span; trained whole
 };
 
-// Renders and tokenises as one string, without the post-processor. Special tokens come from the
-// template's own text alone: a message that spells one stays plain. Throws as render() does.
+// Renders and tokenises as one string, without the post-processor. Special tokens come only from
+// the template's own text: a message that spells one stays plain. Throws as render() does.
 ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                        const Json& messages, const Json& kwargs);
 
-// Rewrites the mask so that only generation blocks with a 1 in `trained` are trained, one flag for
-// each of rendering.turns, and counts straddlers anew.
+// Rewrites the mask to train only generation blocks with a 1 in `trained` (one flag for each of
+// rendering.turns) and recounts straddlers.
 void train_turns(ChatTokens& tokens, const std::vector<uint8_t>& trained);
 
-// Returns how many messages both arrays begin with in common.
+// Returns the number of leading messages that both arrays share.
 size_t count_shared_messages(const Json& chosen, const Json& rejected);
 
-// Returns how many generation blocks belong to the messages that both sides share: the first turn
-// after the shared prompt. 0 if nothing is shared or if the shared messages alone do not render.
+// Returns the number of generation blocks of the shared messages, which is the index of the first
+// turn after the shared prompt. 0 if nothing is shared or the shared messages do not render alone.
 size_t count_shared_turns(const ChatTemplate& chat_template, const Json& chosen,
                           const Json& rejected, const Json& kwargs);
 

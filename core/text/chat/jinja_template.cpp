@@ -1,5 +1,5 @@
-// Chat templates in Jinja: messages and arguments as transformers' apply_chat_template hands them
-// to the template, and the rope that comes out as spans.
+// Chat templates in Jinja: messages and arguments as transformers' apply_chat_template passes them
+// to the template, and the marked text turned into spans.
 
 #include <algorithm>
 #include <ctime>
@@ -39,21 +39,21 @@ std::tm clock_of(const std::string& date) {
   const std::tm given = clock;
   clock.tm_year -= 1900;
   clock.tm_mon -= 1;
-  // timegm fills in the day of the week and of the year, and shows what is no date.
+  // timegm fills in the day of the week and of the year, and normalises impossible dates.
   if (whole) timegm(&clock);
   const bool same = clock.tm_mday == given.tm_mday && clock.tm_mon == given.tm_mon - 1 &&
                     clock.tm_hour == given.tm_hour && clock.tm_min == given.tm_min &&
                     clock.tm_sec == given.tm_sec;
   if (!whole || !same) {
-    throw UsageError(
-        fmt::format("\"{}\" is no date; wanted one like 2024-07-26 or 2024-07-26T10:30:00", date));
+    throw UsageError(fmt::format(
+        "\"{}\" is not a date; wanted one like 2024-07-26 or 2024-07-26T10:30:00", date));
   }
   return clock;
 }
 
 void check_argument(const std::string& name, const Json& value) {
   XRUN_CHECK(!is_reserved_argument(name),
-             "\"{}\" is no argument of a chat template and may not be set", name);
+             "\"{}\" is not an argument of a chat template and may not be set", name);
   if ((name != "tools" && name != "documents") || value.is_null()) return;
   XRUN_CHECK(value.is_array(), "\"{}\" is {}, wanted an array of objects", name, value.kind_name());
   for (const Json& item : value.as_array()) {
@@ -100,9 +100,7 @@ class JinjaTemplate final : public ChatTemplate {
 
   Rendering render(const Json& messages, const Json& kwargs) const override {
     XRUN_CHECK(kwargs.is_null() || kwargs.is_object(),
-               "the template's arguments are {}, wanted an "
-               "object",
-               kwargs.kind_name());
+               "the template's arguments are {}, wanted an object", kwargs.kind_name());
     jinja::Interpreter interpreter(tree_, clock_);
     try {
       set_variables(interpreter, messages, kwargs);
@@ -140,7 +138,7 @@ class JinjaTemplate final : public ChatTemplate {
     }
   }
 
-  // The variables that every rendering has.
+  // Variables shared by all renderings.
   static std::vector<std::pair<int, Value>> given_variables(const jinja::Tree& tree,
                                                             const TemplateTokens& tokens) {
     std::vector<std::pair<int, Value>> variables;

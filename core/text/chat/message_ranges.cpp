@@ -1,18 +1,20 @@
+// A message ends where the rendering of all messages up to it ends.
+
 #include "core/text/chat/message_ranges.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/text/chat/message_role.h"
 
 namespace xrun {
 
 namespace {
 
-constexpr size_t kMostMessages = 256;
+constexpr size_t kMaxMessages = 256;
 
-// Where the first `count` messages end in the text: as far as their own rendering agrees with it.
+// Returns the offset in the text at which the first `count` messages end: their own rendering
+// agrees with it up to there. Nothing if they do not render.
 std::optional<uint32_t> end_of(const ChatTemplate& chat_template, const Json& messages,
                                const Json& kwargs, size_t count, const std::string& text) {
   const Json::Array& list = messages.as_array();
@@ -29,7 +31,7 @@ std::optional<uint32_t> end_of(const ChatTemplate& chat_template, const Json& me
   }
 }
 
-// The end of a turn as the first trained turn spells it: "<|im_end|>"; "" if it is not known.
+// Returns the end of a turn as the first trained turn spells it, "<|im_end|>"; "" if unknown.
 std::string turn_end(const Rendering& rendering) {
   if (rendering.turns.empty()) return "";
   const ByteRange turn = rendering.turns[0];
@@ -43,18 +45,19 @@ std::string turn_end(const Rendering& rendering) {
   return end.substr(0, end.find_last_not_of(" \t\r\n") + 1);
 }
 
-// Bytes of a turn that the template puts before the first message on its own: a default system
-// prompt ends as turns end, and no message has spoken yet.
+// Returns the size of a turn that the template itself puts before the first message, such as a
+// default system prompt: text that ends as turns end, before any text of a message.
 uint32_t own_beginning(const Rendering& rendering) {
-  const auto said = std::find_if(rendering.spans.begin(), rendering.spans.end(),
-                                 [](const RenderSpan& s) { return s.origin == Origin::kMessage; });
+  const auto content =
+      std::find_if(rendering.spans.begin(), rendering.spans.end(),
+                   [](const RenderSpan& s) { return s.origin == Origin::kMessage; });
   const std::string end = turn_end(rendering);
-  if (said == rendering.spans.end() || end.empty()) return 0;
-  const std::string_view before = std::string_view(rendering.text).substr(0, said->begin);
+  if (content == rendering.spans.end() || end.empty()) return 0;
+  const std::string_view before = std::string_view(rendering.text).substr(0, content->begin);
   const size_t at = before.rfind(end);
   if (at == std::string_view::npos) return 0;
-  const size_t behind = before.find_first_not_of(" \t\r\n", at + end.size());
-  return static_cast<uint32_t>(std::min(behind, before.size()));
+  const size_t after = before.find_first_not_of(" \t\r\n", at + end.size());
+  return static_cast<uint32_t>(std::min(after, before.size()));
 }
 
 Json without_generation_prompt(const Json& kwargs) {
@@ -64,6 +67,14 @@ Json without_generation_prompt(const Json& kwargs) {
 }
 
 }  // namespace
+
+const std::string& message_role(const Json& message) {
+  static const std::string kNone;
+  const Json* role = message.find("role");
+  return role != nullptr && role->is_string() ? role->as_string() : kNone;
+}
+
+bool is_assistant(const Json& message) { return message_role(message) == "assistant"; }
 
 std::vector<MessageRange> message_ranges(const ChatTemplate& chat_template, const Json& messages,
                                          const Json& kwargs, const Rendering& rendering) {
@@ -78,7 +89,7 @@ std::vector<MessageRange> message_ranges(const ChatTemplate& chat_template, cons
     const std::string& role = message_role(list[m]);
     if (!roles.ends_with(role)) roles += (roles.empty() ? "" : ", ") + role;
     const std::optional<uint32_t> end =
-        list.size() > kMostMessages && m + 1 < list.size()
+        list.size() > kMaxMessages && m + 1 < list.size()
             ? std::nullopt
             : end_of(chat_template, messages, plain, m + 1, rendering.text);
     if (!end || *end <= begin) continue;

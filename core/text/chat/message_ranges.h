@@ -1,5 +1,5 @@
 #pragma once
-// Which bytes of a rendering belong to which message.
+// Messages of a conversation: their roles, and their bytes in a rendering.
 
 #include <string>
 #include <vector>
@@ -8,19 +8,23 @@
 
 namespace xrun {
 
-// A stretch of a rendering that one message made: its header, its content, its end.
+// Returns the role of a message, "" if it has no such string.
+const std::string& message_role(const Json& message);
+bool is_assistant(const Json& message);
+
+// The bytes of a rendering that one message produced: its header, its content, its end.
 struct MessageRange {
-  int64_t message = -1;  // -1: the template's own, as a default system turn or a generation prompt
+  int64_t message = -1;  // -1: the template's own text: a default system turn, a generation prompt
   std::string role;      // "" for the template's own
   ByteRange bytes;
   bool operator==(const MessageRange&) const = default;
 };
 
-// Returns stretches that tile the text in order, none of them empty. A message begins where the
-// rendering of those before it ends, which the law of prefixes promises; where a beginning does not
-// render, messages are one stretch under both roles ("user, assistant"). Renders once a message;
-// of a conversation of more than 256 messages, and of one whose own text differs from `rendering`,
-// one stretch of all roles.
+// Returns non-empty ranges that tile the text in order. A message begins where the rendering of the
+// messages before it ends, which the law `prefix` guarantees. If those do not render on their own,
+// neighbouring messages share a range with both roles ("user, assistant"). Renders once per
+// message. A conversation of more than 256 messages, or one that now renders other text than
+// `rendering`, is one range of all roles.
 std::vector<MessageRange> message_ranges(const ChatTemplate& chat_template, const Json& messages,
                                          const Json& kwargs, const Rendering& rendering);
 

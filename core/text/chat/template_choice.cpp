@@ -1,10 +1,9 @@
-// Which template a setting means. What stands in for an unmarked template must render the same
-// probes. A stock text of a known family is met again by the hash of its bytes, and is trusted
-// then. Any other text is known by what it renders, or by the places at which it writes an answer;
-// then every row is rendered by both.
+// Resolves a setting to a template. A marked variant of an unmarked template must render the same
+// probes. If a fingerprint names the variant, it is trusted; if only its behaviour or its code
+// does, every row is rendered by both.
 //
-// A new family is one file in core/text/chat/templates, or its places in template_marks.cpp; a stock
-// text is one line in stock_templates.cpp.
+// A new family is one file in core/text/chat/templates or one list of edits in
+// template_families.cpp; a published text is one line there.
 
 #include <algorithm>
 #include <filesystem>
@@ -13,19 +12,138 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/suggest.h"
-#include "core/text/chat/builtin_templates.h"
 #include "core/text/chat/chat_template.h"
-#include "core/text/chat/checked_template.h"
-#include "core/text/chat/stock_templates.h"
-#include "core/text/chat/template_marks.h"
-#include "core/text/chat/template_probes.h"
-#include "core/text/chat/tool_template.h"
+#include "core/text/chat/combined_templates.h"
+#include "core/text/chat/template_families.h"
 
 namespace xrun {
 
 namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 20;
+constexpr int kWantedAnswers = 4;
+
+// Conversations by which templates are compared: plain turns, system turns, white space, tools,
+// calls, thoughts, content lists, open turns. Each answer is "xyzzy". A probe that a template
+// refuses decides nothing.
+constexpr std::string_view kProbes = R"json([
+{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "xyzzy"}]},
+{"messages": [{"role": "user", "content": "\n q "}, {"role": "assistant", "content": " xyzzy\n"}]},
+{"messages": [{"role": "user", "content": "q"}], "add_generation_prompt": true},
+{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "xyzzy"},
+  {"role": "user", "content": "r"}], "add_generation_prompt": true},
+{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"},
+  {"role": "user", "content": "r"}, {"role": "assistant", "content": "xyzzy"}]},
+{"messages": [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}]},
+{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"},
+  {"role": "assistant", "content": "xyzzy"}]},
+{"messages": [{"role": "system", "content": " s\n"}, {"role": "user", "content": "q"},
+  {"role": "assistant", "content": "a"}, {"role": "user", "content": "r"},
+  {"role": "assistant", "content": "xyzzy"}]},
+{"messages": [{"role": "system", "content": ""}, {"role": "user", "content": "q"},
+  {"role": "assistant", "content": "xyzzy"}]},
+{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}],
+  "add_generation_prompt": true},
+{"messages": [{"role": "user", "content": "q"}, {"role": "system", "content": "s"},
+  {"role": "user", "content": "r"}, {"role": "assistant", "content": "xyzzy"}]},
+{"messages": [{"role": "user", "content": "q"},
+  {"role": "assistant", "content": "<think>\nt\n</think>\n\nxyzzy"},
+  {"role": "user", "content": "r"},
+  {"role": "assistant", "content": "<think>u</think>xyzzy"}]},
+{"messages": [{"role": "user", "content": "q"},
+  {"role": "assistant", "content": "xyzzy", "reasoning_content": "t\n"},
+  {"role": "user", "content": "r"},
+  {"role": "assistant", "content": "b", "reasoning_content": "u"}]},
+{"messages": [{"role": "user", "content": "q"}], "add_generation_prompt": true,
+  "enable_thinking": false},
+{"messages": [{"role": "user", "content": "q"}], "add_generation_prompt": true,
+  "enable_thinking": true},
+{"messages": [{"role": "user", "content": [{"type": "text", "text": " q"}]},
+  {"role": "assistant", "content": [{"type": "text", "text": "xyzzy"}]}]},
+{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "xyzzy"}],
+  "tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {
+  "type": "object", "properties": {"x": {"type": "integer", "description": "e"}},
+  "required": ["x"]}}}]},
+{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"},
+  {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "id": "abcdef123",
+  "function": {"name": "f", "arguments": {"x": 1, "y": "z"}}}]},
+  {"role": "tool", "name": "f", "content": "y", "tool_call_id": "abcdef123"},
+  {"role": "assistant", "content": "xyzzy"}],
+  "tools": [{"type": "function", "function": {"name": "f", "description": "d",
+  "parameters": {"type": "object", "properties": {}}}}]},
+{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "xyzzy",
+  "tool_calls": [{"type": "function", "id": "abcdef123", "function": {"name": "f",
+  "arguments": "{\"x\": 1}"}}, {"type": "function", "id": "abcdef124", "function": {"name": "g",
+  "arguments": "{}"}}]}, {"role": "tool", "content": "y", "tool_call_id": "abcdef123"},
+  {"role": "tool", "content": "z", "tool_call_id": "abcdef124"}], "add_generation_prompt": true},
+{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "tool_calls": [
+  {"type": "function", "id": "abcdef123", "function": {"name": "f", "arguments": {}}}]},
+  {"role": "tool", "content": "y", "tool_call_id": "abcdef123"}]},
+{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "xyzzy"}],
+  "documents": [{"title": "t", "text": "b"}]}
+])json";
+
+struct Probe {
+  Json messages;
+  Json kwargs = Json::object();
+};
+
+std::vector<Probe> read_probes() {
+  std::vector<Probe> probes;
+  const Json rows = parse_json(kProbes, "probes");
+  for (const Json& row : rows.as_array()) {
+    Probe& probe = probes.emplace_back();
+    for (const auto& [key, value] : row.as_object()) {
+      if (key == "messages") {
+        probe.messages = value;
+      } else {
+        probe.kwargs.set(key, value);
+      }
+    }
+  }
+  return probes;
+}
+
+const std::vector<Probe>& probes() {
+  static const std::vector<Probe> all = read_probes();
+  return all;
+}
+
+// Returns the text, or nothing if the template refuses; `refusal` is then its message.
+std::optional<std::string> rendered(const ChatTemplate& chat_template, const Probe& probe,
+                                    std::string* refusal = nullptr) {
+  try {
+    return chat_template.render(probe.messages, probe.kwargs).text;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    if (refusal != nullptr) *refusal = error.what();
+    return {};
+  }
+}
+
+// True if `tagged` renders the text of `stock` for every probe that `stock` renders, and these are
+// enough to tell: kWantedAnswers of them hold the answer.
+bool renders_alike(const ChatTemplate& stock, const ChatTemplate& tagged) {
+  int answers = 0;
+  for (const Probe& probe : probes()) {
+    const std::optional<std::string> wanted = rendered(stock, probe);
+    if (!wanted) continue;
+    if (rendered(tagged, probe) != wanted) return false;
+    if (wanted->find("xyzzy") != std::string::npos) ++answers;
+  }
+  return answers >= kWantedAnswers;
+}
+
+// Returns the error of the first probe if a template renders none of them; else nothing.
+std::optional<std::string> refusal_of_probes(const ChatTemplate& chat_template) {
+  std::string first, refusal;
+  for (const Probe& probe : probes()) {
+    if (rendered(chat_template, probe, &refusal)) return {};
+    if (first.empty()) first = refusal;
+  }
+  return first;
+}
 
 const BuiltinTemplate* find_builtin(std::string_view name) {
   for (const BuiltinTemplate& builtin : builtin_templates()) {
@@ -51,14 +169,14 @@ std::shared_ptr<const ChatTemplate> make_builtin(const BuiltinTemplate& builtin,
   return make_jinja_template(std::string(builtin.source), name, template_tokens(tokenizer), date);
 }
 
-// What stands in for an unmarked template; null if there is nothing.
-struct StandIn {
+// Replaces an unmarked template; null if there is none.
+struct MarkedVariant {
   std::shared_ptr<const ChatTemplate> chat_template;
   std::string why;
 };
 
-StandIn known_stock(const ChatTemplate& stock, const Tokenizer& tokenizer,
-                    const std::string& date) {
+MarkedVariant known_stock(const ChatTemplate& stock, const Tokenizer& tokenizer,
+                          const std::string& date) {
   const std::string_view family = stock_family(stock.source());
   const BuiltinTemplate* builtin = find_builtin(family);
   if (builtin == nullptr) return {};
@@ -67,8 +185,8 @@ StandIn known_stock(const ChatTemplate& stock, const Tokenizer& tokenizer,
   return {tagged, "our marked copy, which renders the same text"};
 }
 
-StandIn marked_text(const std::shared_ptr<const ChatTemplate>& stock, const Tokenizer& tokenizer,
-                    const std::string& date) {
+MarkedVariant marked_text(const std::shared_ptr<const ChatTemplate>& stock,
+                          const Tokenizer& tokenizer, const std::string& date) {
   const std::optional<MarkedSource> marked = mark_source(stock->source());
   if (!marked) return {};
   try {
@@ -82,12 +200,12 @@ StandIn marked_text(const std::shared_ptr<const ChatTemplate>& stock, const Toke
   } catch (const Interrupted&) {
     throw;
   } catch (const Error&) {
-    return {};  // the marks do not fit after all
+    return {};  // the marks break the syntax
   }
 }
 
-StandIn same_behaviour(const std::shared_ptr<const ChatTemplate>& stock, const Tokenizer& tokenizer,
-                       const std::string& date) {
+MarkedVariant same_behaviour(const std::shared_ptr<const ChatTemplate>& stock,
+                             const Tokenizer& tokenizer, const std::string& date) {
   for (const BuiltinTemplate& builtin : builtin_templates()) {
     auto tagged = make_builtin(builtin, tagged_name(builtin.name), tokenizer, date);
     if (!renders_alike(*stock, *tagged)) continue;
@@ -97,42 +215,41 @@ StandIn same_behaviour(const std::shared_ptr<const ChatTemplate>& stock, const T
   return {};
 }
 
-StandIn stand_in(const std::shared_ptr<const ChatTemplate>& stock, const Tokenizer& tokenizer,
-                 const std::string& date) {
-  StandIn found = known_stock(*stock, tokenizer, date);
+MarkedVariant marked_variant(const std::shared_ptr<const ChatTemplate>& stock,
+                             const Tokenizer& tokenizer, const std::string& date) {
+  MarkedVariant found = known_stock(*stock, tokenizer, date);
   if (found.chat_template == nullptr) found = marked_text(stock, tokenizer, date);
   if (found.chat_template == nullptr) found = same_behaviour(stock, tokenizer, date);
   return found;
 }
 
-// How to decide about a template that may lack marks.
 struct MarkPolicy {
   const Tokenizer& tokenizer;
   const std::string& date;
-  bool swap;            // for a marked copy, if there is one
-  bool allow_unmarked;  // if there is none; else that is an error
+  bool swap;            // replace an unmarked template by its marked variant, if there is one
+  bool allow_unmarked;  // accept a template without marks; false makes it an error
 };
 
-// Decides about a template that may lack marks: itself, its marked copy, or an error. The notice
-// has no head yet.
+// Returns a template, its marked variant, or throws, as the policy says. The notice still lacks its
+// prefix.
 ResolvedTemplate with_marks(std::shared_ptr<const ChatTemplate> found, const std::string& whose,
                             const MarkPolicy& policy) {
   if (found->marks_generation()) return {found, whose};
-  if (const StandIn other =
-          policy.swap ? stand_in(found, policy.tokenizer, policy.date) : StandIn{};
-      other.chat_template != nullptr) {
-    return {other.chat_template, fmt::format("{} has no generation marks; using {}, {}", whose,
-                                             other.chat_template->name(), other.why)};
+  if (const MarkedVariant variant =
+          policy.swap ? marked_variant(found, policy.tokenizer, policy.date) : MarkedVariant{};
+      variant.chat_template != nullptr) {
+    return {variant.chat_template, fmt::format("{} has no generation marks; using {}, {}", whose,
+                                               variant.chat_template->name(), variant.why)};
   }
-  // A template that fails on everything is known by nothing: a name that the tokenizer lacks.
+  // A template that fails on every probe needs something the tokenizer lacks: show its error.
   const std::optional<std::string> refusal = refusal_of_probes(*found);
   const std::string because =
-      refusal ? fmt::format(" (it renders none of the probes: {})", *refusal) : "";
-  XRUN_CHECK(policy.allow_unmarked,
-             "{} has no {{% generation %}} marks and is not of a family known here (fingerprint "
-             "{}){}, so nothing says what to train; name a template with marks: a file, or one of "
-             "{}",
-             whose, template_fingerprint(found->source()), because, joined_names());
+      refusal ? fmt::format(" (it fails on every probe: {})", *refusal) : "";
+  XRUN_CHECK(
+      policy.allow_unmarked,
+      "{} has no {{% generation %}} marks and belongs to no known family (fingerprint {}){}, "
+      "so nothing marks what to train; name a template with marks: a file, or one of {}",
+      whose, template_fingerprint(found->source()), because, joined_names());
   return {found, fmt::format("{}, without generation marks: there is no mask{}", whose, because)};
 }
 
@@ -155,14 +272,14 @@ ResolvedTemplate resolve_own(const std::string& name, const std::string& source,
                     policy);
 }
 
-// One of the two templates of "auto": where it cannot be used only its rows are refused.
-struct Half {
+// One of the two templates of "auto". If it cannot be used, only its rows are refused.
+struct AutoTemplate {
   ResolvedTemplate resolved;
   std::string failure;  // why it cannot be used, or ""
 };
 
-Half resolve_half(const std::string& name, const std::string* source, const std::string& missing,
-                  const MarkPolicy& policy) {
+AutoTemplate resolve_for_rows(const std::string& name, const std::string* source,
+                              const std::string& missing, const MarkPolicy& policy) {
   const bool plain = name == "default";
   try {
     XRUN_CHECK(source != nullptr, "{}", missing);
@@ -172,7 +289,7 @@ Half resolve_half(const std::string& name, const std::string* source, const std:
   } catch (const Error& error) {
     const std::string own = plain ? "own" : "own:" + name;
     std::string notice = fmt::format(
-        "none, {} are refused, since {}", plain ? "rows without tools" : "they",
+        "none, {} are refused because {}", plain ? "rows without tools" : "they",
         source == nullptr ? fmt::format("the tokenizer has none named \"{}\"", name)
                           : fmt::format("the tokenizer's own \"{}\" cannot be used", name));
     return {{make_refused_template(own, source == nullptr ? "" : *source, error.what()), notice},
@@ -191,13 +308,13 @@ ResolvedTemplate resolve_auto(const MarkPolicy& policy) {
   const std::string* tool_use = find_text(templates, "tool_use");
   if (plain != nullptr && tool_use == nullptr) return resolve_own("default", *plain, policy);
   const std::string no_plain = fmt::format(
-      "the tokenizer has the chat templates {} and none named \"default\" for a row "
-      "without tools; name one of them as the template",
+      "the tokenizer has the chat templates {} but none named \"default\" for rows without tools; "
+      "name one of them as the template",
       quoted_names(templates));
   XRUN_CHECK(tool_use != nullptr, "{}", no_plain);
-  const Half rows = resolve_half("default", plain, no_plain, policy);
-  const Half tools = resolve_half("tool_use", tool_use, "", policy);
-  const Half& first = plain == nullptr ? tools : rows;
+  const AutoTemplate rows = resolve_for_rows("default", plain, no_plain, policy);
+  const AutoTemplate tools = resolve_for_rows("tool_use", tool_use, "", policy);
+  const AutoTemplate& first = plain == nullptr ? tools : rows;
   XRUN_CHECK(rows.failure.empty() || tools.failure.empty(), "{}", first.failure);
   return {make_tool_template(rows.resolved.chat_template, tools.resolved.chat_template),
           fmt::format("{}; for rows with tools: {}", rows.resolved.notice, tools.resolved.notice)};
@@ -213,8 +330,7 @@ ResolvedTemplate resolve_file(const std::string& path, const MarkPolicy& policy)
   }
   auto file = make_jinja_template(read_file(path, kMaxFileBytes), path,
                                   template_tokens(policy.tokenizer), policy.date);
-  // Who asks for a file's text alone gets the file; who trains gets its marked copy, if there is
-  // one.
+  // Rendering alone uses the file itself; training uses its marked variant, if there is one.
   return with_marks(std::move(file), fmt::format("the file {}", path),
                     {policy.tokenizer, policy.date, !policy.allow_unmarked, policy.allow_unmarked});
 }

@@ -1,5 +1,5 @@
-// Each law looks at one sample and returns what is wrong with it, or nothing. A sample that a
-// template refuses to render breaks no law.
+// Each law checks one sample and returns its breach, or nothing. A sample that a template refuses
+// to render breaks no law.
 
 #include "core/text/chat/template_laws.h"
 
@@ -9,15 +9,14 @@
 #include "core/base/error.h"
 #include "core/base/suggest.h"
 #include "core/text/chat/chat_tokens.h"
-#include "core/text/chat/message_role.h"
+#include "core/text/chat/message_ranges.h"
 #include "core/text/chat/text_difference.h"
-#include "core/text/chat/turn_end.h"
 
 namespace xrun {
 
 namespace {
 
-// What a law may look at: a sample with its sides rendered and tokenised once.
+// A sample with its sides rendered and tokenised once.
 struct Case {
   const Tokenizer& tokenizer;
   const ChatTemplate& chat_template;
@@ -38,7 +37,7 @@ Json first_messages(const Json& messages, size_t count) {
   return Json(Json::Array(all.begin(), all.begin() + static_cast<ptrdiff_t>(count)));
 }
 
-// Where the side's text begins, shown.
+// The beginning of a side's text, for messages.
 std::string head(const ChatTokens& side) {
   return visible_blanks(std::string_view(side.rendering.text).substr(0, 60));
 }
@@ -50,7 +49,7 @@ Breach check_bos(const Case& at) {
   if (!bos) return {};
   for (size_t s = 0; s < at.sides.size(); ++s) {
     const std::vector<int32_t>& ids = at.sides[s].ids;
-    // A token that opens every message is a turn marker, whatever else it is named.
+    // A token that opens every message is a turn marker, whatever its name.
     const auto count = static_cast<size_t>(std::count(ids.begin(), ids.end(), *bos));
     if (count >= at.messages[s]->size() && count > 1 && !(ids.size() > 1 && ids[1] == *bos))
       continue;
@@ -65,9 +64,93 @@ Breach check_bos(const Case& at) {
     if (leading < expected.size()) {
       return fmt::format(
           "the rendering does not start with the BOS {} that the tokenizer's own "
-          "encoding adds; write {{{{ bos_token }}}} at the head of the template\n  {}",
+          "encoding adds; write {{{{ bos_token }}}} at the start of the template\n  {}",
           at.tokenizer.piece(*bos), head(at.sides[s]));
     }
+  }
+  return {};
+}
+
+Origin origin_at(const Rendering& rendering, size_t at) {
+  const auto span =
+      std::upper_bound(rendering.spans.begin(), rendering.spans.end(), at,
+                       [](size_t value, const RenderSpan& one) { return value < one.end; });
+  return span == rendering.spans.end() ? Origin::kMessage : span->origin;
+}
+
+// Returns the index of the token that holds the byte at `at`, or the number of tokens.
+size_t token_at(const ChatTokens& side, size_t at) {
+  const auto token = std::upper_bound(side.offsets.begin(), side.offsets.end(), at,
+                                      [](size_t value, ByteRange one) { return value < one.end; });
+  return token != side.offsets.end() && token->begin <= at
+             ? static_cast<size_t>(token - side.offsets.begin())
+             : side.ids.size();
+}
+
+bool is_marker(const Tokenizer& tokenizer, int32_t id) {
+  return tokenizer.is_special(id) || id == tokenizer.eos_id();
+}
+
+// True if the text has special tokens other than BOS. A template whose markers are plain text to
+// this tokenizer also ends its turns with plain text.
+bool writes_markers(const Tokenizer& tokenizer, const ChatTokens& side) {
+  return std::any_of(side.ids.begin(), side.ids.end(), [&](int32_t id) {
+    return id != tokenizer.bos_id() && is_marker(tokenizer, id);
+  });
+}
+
+enum class TurnEnd { kToken, kNextHead, kMessage, kText };
+
+TurnEnd turn_end(const Tokenizer& tokenizer, const ChatTokens& side, size_t i) {
+  const std::vector<ByteRange>& turns = side.rendering.turns;
+  // A trained block right after a turn ends it, as the next turn's head does.
+  if (i + 1 < turns.size() && turns[i + 1].begin == turns[i].end) return TurnEnd::kNextHead;
+  const std::string_view text = std::string_view(side.rendering.text).substr(0, turns[i].end);
+  const size_t last = text.find_last_not_of(" \t\r\n");
+  if (last == std::string_view::npos || last < turns[i].begin ||
+      origin_at(side.rendering, last) != Origin::kTemplate) {
+    return TurnEnd::kMessage;
+  }
+  const size_t token = token_at(side, last);
+  const bool marker = token < side.ids.size() && is_marker(tokenizer, side.ids[token]);
+  return marker || !writes_markers(tokenizer, side) ? TurnEnd::kToken : TurnEnd::kText;
+}
+
+// True if a trained block is the head of a turn, not a turn: the template writes both its ends.
+bool is_head(const ChatTokens& side, ByteRange turn) {
+  const std::string_view text = std::string_view(side.rendering.text).substr(0, turn.end);
+  const size_t last = text.find_last_not_of(" \t\r\n");
+  return last != std::string_view::npos && last >= turn.begin &&
+         origin_at(side.rendering, turn.begin) == Origin::kTemplate &&
+         origin_at(side.rendering, last) == Origin::kTemplate;
+}
+
+std::string describe(const ChatTokens& side, ByteRange turn, TurnEnd end) {
+  const std::string_view text =
+      std::string_view(side.rendering.text).substr(turn.begin, turn.end - turn.begin);
+  const std::string_view after = std::string_view(side.rendering.text).substr(turn.end, 30);
+  const size_t shown = text.size() > 40 ? text.size() - 40 : 0;
+  return fmt::format(
+      "a trained turn ends with {}, so the model never learns to stop; {}\n"
+      "  trained  {}\n  after    {}",
+      end == TurnEnd::kMessage ? "the message's own text" : "text that is not a special token",
+      after.empty() ? "the template writes no end of turn after the last answer: use one that "
+                      "does, or set laws = { eot_trained = false } if other rows teach it"
+                    : "put the end-of-turn token inside the generation block",
+      visible_blanks(text.substr(shown)), after.empty() ? "(nothing)" : visible_blanks(after));
+}
+
+// Returns what is wrong with the first generation block that does not end a turn, or nothing.
+std::optional<std::string> find_open_turn(const Tokenizer& tokenizer, const ChatTokens& side) {
+  const std::vector<ByteRange>& turns = side.rendering.turns;
+  bool heads_end_turns = false;
+  for (size_t i = 0; i < turns.size(); ++i) {
+    const TurnEnd end = turn_end(tokenizer, side, i);
+    heads_end_turns = heads_end_turns || (end == TurnEnd::kNextHead && is_head(side, turns[i + 1]));
+    // No head follows the last answer to end it.
+    const bool open = heads_end_turns && turns[i].end == side.rendering.text.size();
+    if (end == TurnEnd::kToken || end == TurnEnd::kNextHead || open) continue;
+    return describe(side, turns[i], end);
   }
   return {};
 }
@@ -79,7 +162,7 @@ Breach check_eot_trained(const Case& at) {
   return {};
 }
 
-// The first messages rendered alone: as the conversation goes on, or as a prompt.
+// Renders the first `count` messages alone, with the generation prompt if `prompted`.
 std::string render_alone(const Case& at, size_t side, size_t count, bool prompted) {
   Json kwargs = at.sample.kwargs.is_null() ? Json::object() : at.sample.kwargs;
   if (prompted) kwargs.set("add_generation_prompt", true);
@@ -95,7 +178,7 @@ Breach check_prefix(const Case& at) {
       std::string prompt;
       try {
         prompt = render_alone(at, s, turn, false);
-        // Some templates close a conversation that is no prompt, as Phi-3 with its end of text.
+        // Some templates close a conversation that is not a prompt, as Phi-3 with its end of text.
         if (whole.starts_with(prompt) || whole.starts_with(render_alone(at, s, turn, true))) {
           continue;
         }
@@ -105,8 +188,8 @@ Breach check_prefix(const Case& at) {
         continue;  // some templates refuse to stop there
       }
       return fmt::format(
-          "the first {} of {} messages render differently when they stand alone, so "
-          "the model would be trained on prompts that it never sees\n{}",
+          "the first {} of {} messages render differently alone, so the model would be trained on "
+          "prompts that it never sees\n{}",
           turn, messages.size(), text_difference("alone", prompt, "whole", whole));
     }
   }
@@ -136,7 +219,7 @@ Breach check_shared_prompt(const Case& at) {
   for (size_t s = 0; s < 2; ++s) {
     const ChatTokens& side = at.sides[s];
     if (turns >= side.rendering.turns.size())
-      return {};  // nothing is trained: another law's affair
+      return {};  // nothing is trained: mask_not_empty reports that
     const size_t begin = side.rendering.turns[turns].begin;
     prompts[s] = std::string_view(side.rendering.text).substr(0, begin);
     for (size_t i = 0; i < side.ids.size() && side.offsets[i].end <= begin; ++i) {
@@ -147,12 +230,12 @@ Breach check_shared_prompt(const Case& at) {
     return fmt::format("the prompt renders differently on the two sides\n{}",
                        text_difference("chosen", prompts[0], "rejected", prompts[1]));
   }
-  // A token across the border may belong to one side alone; the rest must agree.
+  // A token across the boundary may belong to one side only; the others must agree.
   const size_t common = std::min(ids[0].size(), ids[1].size());
   if (!std::equal(ids[0].begin(), ids[0].begin() + static_cast<ptrdiff_t>(common),
                   ids[1].begin())) {
     return std::string(
-        "the prompt has other tokens on the two sides, although the text is the same");
+        "the prompt has different tokens on the two sides, although its text is the same");
   }
   return {};
 }
@@ -204,7 +287,7 @@ void require_law_names(const std::vector<std::string>& names) {
     std::string known;
     for (const std::string& law : law_names()) known += (known.empty() ? "" : ", ") + law;
     const std::string near = nearest_name(name, law_names());
-    throw Error(fmt::format("\"{}\" is no template law; {}the laws are {}", name,
+    throw Error(fmt::format("\"{}\" is not a template law; {}the laws are {}", name,
                             near.empty() ? "" : fmt::format("did you mean {}? ", near), known));
   }
 }

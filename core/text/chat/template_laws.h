@@ -1,18 +1,19 @@
 #pragma once
-// Laws that a chat template must keep before anything is trained through it, checked on sample
-// rows.
+// Laws that a chat template must obey before it is used for training, checked on sample rows.
 //
 //   bos             the tokens start with exactly the BOS that the tokenizer's own encoding would
 //                   add, never two; a BOS that is also a turn marker is exempt
-//   eot_trained     every generation block ends a turn (turn_end.h): its last non-space token is a
-//                   special one or EOS, or the template writes none at all
+//   eot_trained     every generation block ends a turn: its last non-space token is special or EOS,
+//                   or it is the template's own text and the template writes no special token but
+//                   BOS. A block continued by another one (the next turn's head ends an answer)
+//                   counts, and so does the last block of such a conversation.
 //   prefix          the messages before each assistant turn render as a prefix of the whole, alone
 //                   or with the generation prompt
 //   mask_not_empty  something is trained
 //   shared_prompt   the messages that chosen and rejected share render the same on both sides, in
 //                   text and in tokens
-//   tool_calls      the calls of a message are rendered; looked at row by row, where rows are
-//                   encoded: what breaks it is a bad row, not a bad template
+//   tool_calls      the calls of a message are rendered; checked for each row when it is encoded,
+//                   since a breach means a bad row, not a bad template
 
 #include <span>
 #include <string>
@@ -34,20 +35,20 @@ struct LawSample {
 struct LawBreach {
   std::string law;
   std::string where;    // the first sample that breaks it
-  int64_t samples = 0;  // how many do
-  std::string message;  // what, got, wanted, way out; several lines with a diff
+  int64_t samples = 0;  // the number that break it
+  std::string message;  // what, got, wanted, fix; several lines with a diff
 };
 
 inline constexpr const char* kToolCallsLaw = "tool_calls";
 
 const std::vector<std::string>& law_names();
 
-// Throws Error with the nearest name if one of `names` is no law.
+// Throws Error with the nearest name if one of `names` is not a law.
 void require_law_names(const std::vector<std::string>& names);
 
-// Returns one breach for each broken law, in the order of law_names(); laws in `disabled` are not
-// looked at. A sample that does not render is left out: it is a bad row, not a bad template.
-// Throws Error if `disabled` holds a name that is no law.
+// Returns one breach for each broken law, in the order of law_names(), skipping those in `disabled`
+// and samples that do not render (a bad row, not a bad template). Throws Error if `disabled` holds
+// a name that is not a law.
 std::vector<LawBreach> check_laws(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                                   std::span<const LawSample> samples,
                                   const std::vector<std::string>& disabled = {});

@@ -1,4 +1,4 @@
-// Columns count code points; wide characters may shift the mark, never the texts.
+// Columns count code points; wide characters may shift the caret, never the texts.
 
 #include "core/text/chat/text_difference.h"
 
@@ -12,10 +12,10 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kBefore = 30;  // bytes of context, about
-constexpr size_t kBehind = 50;
+constexpr size_t kBefore = 30;  // approximate bytes of context
+constexpr size_t kAfter = 50;
 
-// Moves a place back to the begin of its character.
+// Moves an offset back to the start of its character.
 size_t begin_of_point(std::string_view text, size_t at) {
   while (at > 0 && at < text.size() && is_continuation(text[at])) --at;
   return at;
@@ -49,8 +49,8 @@ std::string visible_blanks(std::string_view text) {
 
 std::string text_difference(std::string_view label_a, std::string_view a, std::string_view label_b,
                             std::string_view b) {
-  const auto parted = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
-  const size_t at = begin_of_point(a, static_cast<size_t>(parted - a.begin()));
+  const auto difference = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
+  const size_t at = begin_of_point(a, static_cast<size_t>(difference - a.begin()));
   if (at == a.size() && at == b.size()) return "both texts are equal";
   const size_t begin = begin_of_point(a, at > kBefore ? at - kBefore : 0);
   const std::string_view dots = begin > 0 ? "…" : "";
@@ -58,9 +58,9 @@ std::string text_difference(std::string_view label_a, std::string_view a, std::s
   const size_t width = std::max(label_a.size(), label_b.size());
   std::string out;
   for (const auto& [label, text] : {std::pair(label_a, a), std::pair(label_b, b)}) {
-    const size_t end = begin_of_point(text, std::min(text.size(), at + kBehind));
-    const std::string behind = at < text.size() ? visible_blanks(text.substr(at, end - at)) : "";
-    out += fmt::format("  {:<{}}  {}{}{}{}\n", label, width, dots, before, behind,
+    const size_t end = begin_of_point(text, std::min(text.size(), at + kAfter));
+    const std::string after = at < text.size() ? visible_blanks(text.substr(at, end - at)) : "";
+    out += fmt::format("  {:<{}}  {}{}{}{}\n", label, width, dots, before, after,
                        end < text.size()   ? "…"
                        : at >= text.size() ? "(ends here)"
                                            : "");

@@ -1,16 +1,17 @@
-// `a.b` looks for Python's attribute first and for the key second; `a["b"]` the other way round.
-// What a sandbox would refuse (names with an underscore, methods that change a list or dict) is
-// undefined.
+// `a.b` tries Python's attribute first, then the key; `a["b"]` the reverse. Attributes that Jinja's
+// sandbox refuses (names with an underscore, methods that change a list or dict) are undefined.
 
 #include "core/base/utf8.h"
+#include "core/text/jinja/jinja_builtins.h"
 #include "core/text/jinja/jinja_interpreter.h"
+#include "core/text/jinja/jinja_operators.h"
 #include "core/text/jinja/jinja_print.h"
 
 namespace xrun::jinja {
 
 namespace {
 
-// A constant text.
+// Returns a string constant.
 std::string_view object_name(const Value& object) {
   switch (object.kind()) {
     case Kind::kNone: return "None";
@@ -36,7 +37,7 @@ Value no_attribute(const Value& object, std::string_view name) {
   return Value::no_attribute(object_name(object), name);
 }
 
-// Whether a dict has a Python attribute of this name, which `.name` finds before the key.
+// True if dicts have a Python attribute of this name, which `.name` finds before the key.
 bool is_dict_attribute(std::string_view name) {
   switch (name.empty() ? 0 : name[0]) {
     case 'c': return name == "copy" || name == "clear";
@@ -96,7 +97,7 @@ Value loop_attribute(const Value& object, std::string_view name) {
   }
   if (name == "cycle" || name == "changed") {
     auto method = std::make_shared<LoopMethod>();
-    // The loop outlives its body, where alone a template can reach it.
+    // Keeps the loop alive as long as the method.
     method->loop = std::shared_ptr<Loop>(&object.loop(), [keep = object](Loop*) {});
     method->cycles = name == "cycle";
     method->depth = loop.nesting + 1;
@@ -106,7 +107,7 @@ Value loop_attribute(const Value& object, std::string_view name) {
   return Value::undefined(loop_attribute_error(name));
 }
 
-// The element of a list or text at an index; null if it is out of range.
+// Gets the element of a list or text at an index; false if it is out of range.
 bool element(const Value& object, int64_t index, Value& out, Budget& budget) {
   if (object.is_text()) {
     const Text& text = object.text();
@@ -128,14 +129,8 @@ bool element(const Value& object, int64_t index, Value& out, Budget& budget) {
   return true;
 }
 
-// What an object has by a name that is neither a method nor a key.
-bool named_place(const Value& object, std::string_view name, Value& out) {
-  if (object.is(Kind::kFunction)) return object.function().attribute(name, out);
-  if (!object.is_list() || !object.list().group || (name != "grouper" && name != "list")) {
-    return false;
-  }
-  out = object.list().items[name == "list" ? 1 : 0];
-  return true;
+bool function_attribute(const Value& object, std::string_view name, Value& out) {
+  return object.is(Kind::kFunction) && object.function().attribute(name, out);
 }
 
 bool subscriptable(const Value& object) {
@@ -154,7 +149,7 @@ Value Interpreter::get_attribute(const Value& object, std::string_view name) {
   if (!object.is_dict() || is_dict_attribute(name)) {
     bool found = false;
     Value method = bind_method(object, name, found);
-    if (found || named_place(object, name, method)) return method;
+    if (found || function_attribute(object, name, method)) return method;
   }
   if (object.is_dict()) {
     budget_.charge(static_cast<int64_t>(object.dict().members.size() / 16));
@@ -182,7 +177,7 @@ Value Interpreter::get_item(const Value& object, const Value& key) {
   if (object.is_dict() && !is_dict_attribute(key.bytes())) return no_attribute(object, key.bytes());
   bool found = false;
   Value method = bind_method(object, key.bytes(), found);
-  found = found || named_place(object, key.bytes(), method);
+  found = found || function_attribute(object, key.bytes(), method);
   return found ? method : no_attribute(object, key.bytes());
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The tree of a template: one node type, whose fields each kind uses as the comments say.
+// The tree of a template: one node type. The comment of each kind lists the fields that it uses.
 
 #include <memory>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace xrun::jinja {
 
-// A mistake in the source; `line` is 1-based.
+// A syntax error; `line` is 1-based.
 class SyntaxFault : public Error {
  public:
   SyntaxFault(std::string message, int line) : Error(std::move(message)), line_(line) {}
@@ -45,7 +45,7 @@ enum class NodeKind : uint8_t {
   // Statements.
   kData,         // constant
   kOutput,       // a
-  kIf,           // tests in items, bodies; one body more is the else
+  kIf,           // tests in items, bodies; an extra body is the else
   kFor,          // target a, iterable b, filter c or null; bodies[0], bodies[1] is the else
   kSet,          // target a, value b
   kSetBlock,     // target a, filter b or null, bodies[0]
@@ -73,13 +73,13 @@ struct Argument {
 struct Parameter {
   int symbol;
   std::string name;
-  NodePtr otherwise;  // default, or null
+  NodePtr default_value;  // or null
 };
 
 struct Node {
   NodeKind kind;
   int line = 0;
-  int depth = 1;  // of the tree below; limited, so that walking it cannot exhaust the stack
+  int depth = 1;  // of the subtree; limited, so that walking it cannot exhaust the stack
   int symbol = -1;
   bool recursive = false;
   std::string name;
@@ -92,7 +92,7 @@ struct Node {
   std::vector<Parameter> parameters;
 };
 
-// A parsed template. `symbols` are the names it reads or writes; a node's symbol indexes them.
+// A parsed template. `symbols` holds the names that it reads or writes; Node::symbol indexes them.
 struct Tree {
   Body body;
   std::vector<std::string> symbols;

@@ -1,5 +1,5 @@
-// Expressions: each evaluation counts one step and one level, so that neither long nor deep trees
-// get away.
+// Expressions. Each evaluation costs one step and one level of depth, which limits long and deep
+// trees.
 
 #include "core/text/jinja/jinja_interpreter.h"
 #include "core/text/jinja/jinja_operators.h"
@@ -24,7 +24,8 @@ Value Interpreter::evaluate(const Node& node) {
 
 Value Interpreter::dispatch(const Node& node) {
   switch (node.kind) {
-    case NodeKind::kConst: return node.constant.borrowed();  // no count that threads share
+    case NodeKind::kConst:
+      return node.constant.borrowed();  // avoids a reference count shared by threads
     case NodeKind::kName: return lookup(node);
     case NodeKind::kList: return Value::list(evaluate_all(node.items));
     case NodeKind::kTuple: return Value::list(evaluate_all(node.items), ListStyle::kTuple);
@@ -73,7 +74,7 @@ Value Interpreter::dispatch(const Node& node) {
           "the inline if-expression evaluated to false and no else section "
           "was defined.");
     }
-    default: throw Fault("this is no expression");
+    default: throw Fault("not an expression");
   }
 }
 
@@ -146,7 +147,7 @@ void Interpreter::write(const Node& node) {
   print(*out_, evaluate(node), budget_);
 }
 
-// Where all terms are plain texts, none is joined with another before it is out.
+// If all terms are plain texts, they are printed one by one without joining them.
 void Interpreter::write_sum(const Node& node) {
   constexpr size_t kMaxTerms = 8;
   const Node* terms[kMaxTerms];  // the last one first
@@ -174,7 +175,7 @@ void Interpreter::write_sum(const Node& node) {
 }
 
 Value Interpreter::evaluate_filter(const Node& node, const Value* input) {
-  // The first filter of a chain that heads a block has nothing below it: it takes the block's text.
+  // The first filter of a block's chain has no operand: it takes the block's text.
   Value value;
   if (node.a == nullptr) {
     value = *input;

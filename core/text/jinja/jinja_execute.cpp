@@ -1,10 +1,11 @@
-// Statements. Loops, macros, set blocks, with and generation blocks are scopes of their own: what
-// they set is gone behind them. `if` is none.
+// Statements and macros. Loops, macros, set blocks, with and generation blocks are scopes: their
+// variables end with them. `if` is not a scope.
 
 #include <algorithm>
 #include <utility>
 
 #include "core/text/jinja/jinja_interpreter.h"
+#include "core/text/jinja/jinja_operators.h"
 #include "core/text/jinja/jinja_print.h"
 
 namespace xrun::jinja {
@@ -70,7 +71,7 @@ std::shared_ptr<Namespace> Interpreter::make_namespace() {
   return namespaces_.back();
 }
 
-// Runs a body into a text of its own.
+// Executes a body and returns its output.
 TextPtr Interpreter::captured_text(const Body& body) {
   TextBuilder builder;
   TextBuilder* const outer = std::exchange(out_, &builder);
@@ -105,7 +106,7 @@ Interpreter::Flow Interpreter::execute(const Node& node) {
     case NodeKind::kGeneration: execute_generation(node); break;
     case NodeKind::kBreak: return Flow::kBreak;
     case NodeKind::kContinue: return Flow::kContinue;
-    default: throw Fault("this is no statement");
+    default: throw Fault("not a statement");
   }
   return Flow::kNormal;
 }
@@ -119,14 +120,14 @@ Interpreter::Flow Interpreter::execute_if(const Node& node) {
 
 namespace {
 
-// `loop(...)` of a recursive loop: runs it again over other items and returns the text.
+// `loop(...)` of a recursive loop: runs it over other items and returns the text.
 struct LoopAgain : Function {
   const Node* node = nullptr;
   int depth = 1;
 
   Value call(Interpreter& interpreter, Arguments& arguments) override {
     XRUN_JINJA_CHECK(arguments.positional.size() == 1 && arguments.named.empty(),
-                     "loop() takes one argument, what to loop over");
+                     "loop() takes one argument, the items to loop over");
     return interpreter.run_loop_again(*node, arguments.positional[0], depth + 1);
   }
   std::string repr() const override { return "<function loop>"; }
@@ -143,13 +144,13 @@ Value Interpreter::run_loop_again(const Node& node, const Value& iterable, int d
 }
 
 std::vector<Value> Interpreter::filtered(const Node& node, std::vector<Value> items) {
-  std::vector<Value> kept;
+  std::vector<Value> out;
   for (Value& item : items) {
     const ScopeGuard guard(*this);
     assign(*node.a, item);
-    if (is_truthy(evaluate(*node.c))) kept.push_back(std::move(item));
+    if (is_truthy(evaluate(*node.c))) out.push_back(std::move(item));
   }
-  return kept;
+  return out;
 }
 
 void Interpreter::execute_for(const Node& node, std::vector<Value> items, int depth) {
@@ -164,9 +165,9 @@ void Interpreter::execute_for(const Node& node, std::vector<Value> items, int de
     again->depth = depth;
     loop->body = Value::function(std::move(again));
   }
-  // What changed() saw may hold the loop itself.
+  // The arguments of changed() may hold the loop itself: break the cycle.
   const std::shared_ptr<void> forget(nullptr, [&](void*) { loop->last_seen = Value(); });
-  bool completed = false;  // a body came to its end: as in Jinja, `else` runs unless one did
+  bool completed = false;  // some iteration finished; as in Jinja, `else` runs otherwise
   for (; loop->index < loop->items.size(); ++loop->index) {
     const ScopeGuard guard(*this);
     if (loop_ >= 0) scope_->set(loop_, Value::loop(loop));
@@ -241,6 +242,117 @@ void Interpreter::execute_generation(const Node& node) {
   const auto number = static_cast<uint32_t>(turn_messages_.size());
   execute(node.bodies[0]);
   budget().charge(static_cast<int64_t>(out_->mark_turn(begin, number)));
+}
+
+namespace {
+
+// A macro's closure is the scope in which it was defined.
+struct Macro : Function {
+  const Node* node = nullptr;
+  Scope* scope = nullptr;  // owned by the interpreter
+
+  Value call(Interpreter& interpreter, Arguments& arguments) override {
+    return interpreter.call_macro(*node, scope, arguments);
+  }
+  std::string repr() const override { return fmt::format("<Macro '{}'>", node->name); }
+
+  bool attribute(std::string_view wanted, Value& out) const override {
+    if (wanted == "name") {
+      out = node->name.empty() ? Value::none() : Value::text(node->name);
+      return true;
+    }
+    if (wanted != "arguments") return false;
+    std::vector<Value> names;
+    for (const Parameter& parameter : node->parameters) {
+      names.push_back(Value::text(parameter.name));
+    }
+    out = Value::list(std::move(names), ListStyle::kTuple);
+    return true;
+  }
+};
+
+void capture(Scope* scope) {
+  for (; scope != nullptr && !scope->captured; scope = scope->parent) scope->captured = true;
+}
+
+}  // namespace
+
+void Interpreter::execute_macro(const Node& node) {
+  auto macro = std::make_shared<Macro>();
+  macro->node = &node;
+  macro->scope = scope_;
+  capture(scope_);
+  scope_->set(node.symbol, Value::function(std::move(macro)));
+}
+
+void Interpreter::execute_call_block(const Node& node) {
+  auto caller = std::make_shared<Macro>();
+  caller->node = &node;
+  caller->scope = scope_;
+  capture(scope_);
+  const Value callee = evaluate(*node.a->a);
+  Arguments arguments = evaluate_arguments(*node.a);
+  arguments.named.emplace_back("caller", Value::function(std::move(caller)));
+  print(*out_, call(callee, arguments), budget_);
+}
+
+Value Interpreter::call_macro(const Node& macro, Scope* scope, Arguments& arguments) {
+  const ScopeGuard guard(*this, scope);
+  bind_parameters(macro, *scope_, arguments);
+  return Value::text(captured_text(macro.bodies[0]));
+}
+
+// Parameters take arguments by position, then by name, then their default, which sees the
+// parameters before it.
+void Interpreter::bind_parameters(const Node& macro, Scope& scope, Arguments& arguments) {
+  std::vector<bool> used(arguments.named.size());
+  for (size_t i = 0; i < macro.parameters.size(); ++i) {
+    const Parameter& parameter = macro.parameters[i];
+    const Value* given = i < arguments.positional.size() ? &arguments.positional[i] : nullptr;
+    for (size_t j = 0; j < used.size() && given == nullptr; ++j) {
+      if (arguments.named[j].first != parameter.name) continue;
+      given = &arguments.named[j].second;
+      used[j] = true;
+    }
+    if (given != nullptr) {
+      scope.set(parameter.symbol, *given);
+    } else if (parameter.default_value != nullptr) {
+      scope.set(parameter.symbol, evaluate(*parameter.default_value));
+    } else {
+      scope.set(parameter.symbol,
+                Value::undefined(fmt::format("parameter '{}' was not provided", parameter.name)));
+    }
+  }
+  Arguments surplus;
+  for (size_t i = macro.parameters.size(); i < arguments.positional.size(); ++i) {
+    surplus.positional.push_back(arguments.positional[i]);
+  }
+  for (size_t j = 0; j < used.size(); ++j) {
+    if (!used[j]) surplus.named.push_back(arguments.named[j]);
+  }
+  bind_surplus(macro, scope, surplus);
+}
+
+void Interpreter::bind_surplus(const Node& macro, Scope& scope, Arguments& arguments) {
+  std::erase_if(arguments.named, [&](const auto& named) {
+    if (named.first != "caller") return false;
+    if (caller_ >= 0) scope.set(caller_, named.second);
+    return true;
+  });
+  XRUN_JINJA_CHECK(varargs_ >= 0 || arguments.positional.empty(),
+                   "macro '{}' takes at most {} argument(s)", macro.name, macro.parameters.size());
+  XRUN_JINJA_CHECK(kwargs_ >= 0 || arguments.named.empty(),
+                   "macro '{}' takes no keyword argument '{}'", macro.name,
+                   arguments.named.empty() ? "" : arguments.named[0].first);
+  if (varargs_ >= 0) {
+    scope.set(varargs_, Value::list(std::move(arguments.positional), ListStyle::kTuple));
+  }
+  if (kwargs_ < 0) return;
+  auto dict = std::make_shared<Dict>();
+  for (auto& [name, value] : arguments.named) {
+    dict->set(Value::text(name), std::move(value), budget_);
+  }
+  scope.set(kwargs_, Value::dict(std::move(dict)));
 }
 
 }  // namespace xrun::jinja

@@ -1,17 +1,35 @@
 // Filters over sequences and mappings. Those that Python writes as generators give generators:
-// always true, without length, gone once read.
+// always true, without length, empty once read.
 
 #include <algorithm>
 #include <optional>
 
-#include "core/text/jinja/jinja_arguments.h"
-#include "core/text/jinja/jinja_filters.h"
+#include "core/text/jinja/jinja_builtins.h"
 #include "core/text/jinja/jinja_interpreter.h"
 #include "core/text/jinja/jinja_operators.h"
 #include "core/text/jinja/jinja_print.h"
 #include "core/text/jinja/jinja_strings.h"
 
 namespace xrun::jinja {
+
+Value sort_key(const Value& value, bool case_sensitive) {
+  if (case_sensitive || !value.is_text()) return value;
+  return Value::text(lower_text(value.text()));
+}
+
+Value path_attribute(Interpreter& interpreter, const Value& item, const Value& path) {
+  if (!path.is_text()) return interpreter.get_item(item, path);
+  Value at = item;
+  const TextPtr dot = make_text(".");
+  for (const TextPtr& part : split_text(path.as_text(), dot.get(), -1, interpreter.budget())) {
+    const bool index = !part->bytes.empty() && part->bytes.size() < 10 &&
+                       std::all_of(part->bytes.begin(), part->bytes.end(),
+                                   [](char c) { return c >= '0' && c <= '9'; });
+    at = interpreter.get_item(at,
+                              index ? Value::integer(std::stoll(part->bytes)) : Value::text(part));
+  }
+  return at;
+}
 
 namespace {
 
@@ -28,7 +46,7 @@ Value list(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   return Value::list(iterate(input, interpreter.budget()), ListStyle::kList, origin);
 }
 
-// A character of a text that has one, without a value for each of the others.
+// Returns one character of a non-empty text without building a list of all characters.
 std::optional<Value> one_point(const Value& input, int64_t index, Budget& budget) {
   if (!input.is_text() || input.bytes().empty()) return {};
   const Value end = index == -1 ? Value::none() : Value::integer(index + 1);
@@ -82,7 +100,7 @@ Value join(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   return Value::text(join_list(*between, parts, budget));
 }
 
-Value otherwise(Interpreter&, const Value& input, Arguments& arguments) {
+Value default_filter(Interpreter&, const Value& input, Arguments& arguments) {
   ArgumentReader reader("default", arguments);
   const Value* value = reader.next("default_value");
   const bool boolean = reader.boolean("boolean", false);
@@ -128,8 +146,8 @@ Value dict_sort(Interpreter& interpreter, const Value& input, Arguments& argumen
   return Value::list(std::move(pairs));
 }
 
-// Several attributes, between commas, sort by the first that differs. Keys that are equal are never
-// asked which is less, so that what is undefined may be everywhere.
+// Comma-separated attributes sort by the first that differs. Equal keys are never ordered, so an
+// attribute may be undefined everywhere.
 Value attribute_key(Interpreter& interpreter, const Value& item, const Value& attribute,
                     bool case_sensitive) {
   std::vector<Value> keys;
@@ -176,7 +194,7 @@ Value unique(Interpreter& interpreter, const Value& input, Arguments& arguments)
   const Value* attribute = reader.next("attribute");
   reader.finish();
   std::vector<Value> seen;
-  std::vector<Value> kept;
+  std::vector<Value> out;
   for (const Value& item : iterate(input, interpreter.budget())) {
     const Value whole = attribute == nullptr ? item : path_attribute(interpreter, item, *attribute);
     const Value key = sort_key(whole, case_sensitive);
@@ -186,9 +204,9 @@ Value unique(Interpreter& interpreter, const Value& input, Arguments& arguments)
     });
     if (known) continue;
     seen.push_back(key);
-    kept.push_back(item);
+    out.push_back(item);
   }
-  return Value::generator(std::move(kept));
+  return Value::generator(std::move(out));
 }
 
 template <bool largest>
@@ -213,70 +231,100 @@ Value extreme(Interpreter& interpreter, const Value& input, Arguments& arguments
   return best;
 }
 
-// How batch and slice cut: into lists of a size, or into a number of them.
-struct Cut {
-  int64_t number;
-  std::optional<Value> fill;  // what goes where items are missing
-};
-
-Cut read_cut(const char* filter, const char* name, Arguments& arguments) {
-  ArgumentReader reader(filter, arguments);
-  Cut cut{reader.integer(name, 0), {}};
-  const Value* fill = reader.next("fill_with");
-  reader.finish();
-  XRUN_JINJA_CHECK(cut.number > 0 && cut.number <= 100'000, "{}() wants a {} of 1 to 100,000",
-                   filter, name);
-  if (fill != nullptr && !fill->is_none()) cut.fill = *fill;
-  return cut;
-}
-
-Value batch(Interpreter& interpreter, const Value& input, Arguments& arguments) {
-  const Cut cut = read_cut("batch", "linecount", arguments);
-  const auto size = static_cast<size_t>(cut.number);
-  std::vector<Value> lines;
-  std::vector<Value> line;
+// map(attribute=..., default=...), or map("filter", its arguments).
+Value map(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  if (!is_truthy(input)) return Value::generator({});  // of any type
+  std::vector<Value> out;
+  const auto named = [&](std::string_view name) -> const Value* {
+    for (const auto& [key, value] : arguments.named) {
+      if (key == name) return &value;
+    }
+    return nullptr;
+  };
+  if (const Value* attribute = named("attribute");
+      attribute != nullptr && arguments.positional.empty()) {
+    const Value* fallback = named("default");
+    for (const Value& item : iterate(input, interpreter.budget())) {
+      Value value = path_attribute(interpreter, item, *attribute);
+      out.push_back(value.is_undefined() && fallback != nullptr ? *fallback : std::move(value));
+    }
+    return Value::generator(std::move(out));
+  }
+  XRUN_JINJA_CHECK(!arguments.positional.empty() && arguments.positional[0].is_text(),
+                   "map requires a filter argument");
+  const std::string name = arguments.positional[0].bytes();
   for (const Value& item : iterate(input, interpreter.budget())) {
-    if (line.size() == size) lines.push_back(Value::list(std::exchange(line, {})));
-    line.push_back(item);
+    Arguments rest = arguments;
+    rest.positional.erase(rest.positional.begin());
+    interpreter.budget().charge(2);
+    out.push_back(interpreter.apply_filter(name, item, rest));
   }
-  if (!line.empty()) {
-    if (cut.fill) line.resize(size, *cut.fill);
-    lines.push_back(Value::list(std::move(line)));
-  }
-  return Value::generator(std::move(lines));
+  return Value::generator(std::move(out));
 }
 
-// slice(3): that many lists in a row, the first ones longer by one where it does not come out even.
-Value slices(Interpreter& interpreter, const Value& input, Arguments& arguments) {
-  const Cut cut = read_cut("slice", "slices", arguments);
-  const std::vector<Value> items = iterate(input, interpreter.budget());
-  interpreter.budget().charge(cut.number);
-  const auto count = static_cast<size_t>(cut.number);
-  const size_t each = items.size() / count;
-  const size_t longer = items.size() % count;
-  std::vector<Value> lists;
-  auto at = items.begin();
-  for (size_t i = 0; i < count; ++i) {
-    const auto end = at + static_cast<ptrdiff_t>(each + (i < longer ? 1 : 0));
-    std::vector<Value> list(at, end);
-    if (cut.fill && i >= longer) list.push_back(*cut.fill);
-    lists.push_back(Value::list(std::move(list)));
-    at = end;
+// select, reject, selectattr, rejectattr: by a test, or by truth without one.
+template <bool wanted, bool by_attribute>
+Value pick(Interpreter& interpreter, const Value& input, Arguments& arguments) {
+  if (!is_truthy(input)) return Value::generator({});
+  size_t used = 0;
+  Value attribute;
+  if (by_attribute) {
+    XRUN_JINJA_CHECK(!arguments.positional.empty(), "Missing parameter for attribute name");
+    attribute = arguments.positional[used++];
   }
-  return Value::generator(std::move(lists));
+  std::string test;
+  if (arguments.positional.size() > used) {
+    XRUN_JINJA_CHECK(arguments.positional[used].is_text(), "the name of a test must be a str");
+    test = arguments.positional[used++].bytes();
+  }
+  std::vector<Value> out;
+  for (Value& item : iterate(input, interpreter.budget())) {
+    const Value value = by_attribute ? path_attribute(interpreter, item, attribute) : item;
+    Arguments rest = arguments;
+    rest.positional.erase(rest.positional.begin(),
+                          rest.positional.begin() + static_cast<ptrdiff_t>(used));
+    interpreter.budget().charge(2);
+    const bool passed = test.empty() ? is_truthy(value) : interpreter.apply_test(test, value, rest);
+    if (passed == wanted) out.push_back(std::move(item));
+  }
+  return Value::generator(std::move(out));
 }
 
 }  // namespace
 
 const FilterTable& list_filters() {
   static const FilterTable table = {
-      {"length", length}, {"count", length},       {"list", list},          {"first", first},
-      {"last", last},     {"reverse", reverse},    {"join", join},          {"default", otherwise},
-      {"d", otherwise},   {"items", items},        {"dictsort", dict_sort}, {"sort", sort},
-      {"unique", unique}, {"min", extreme<false>}, {"max", extreme<true>},  {"batch", batch},
-      {"slice", slices},
+      {"count", length},
+      {"d", default_filter},
+      {"default", default_filter},
+      {"dictsort", dict_sort},
+      {"first", first},
+      {"items", items},
+      {"join", join},
+      {"last", last},
+      {"length", length},
+      {"list", list},
+      {"map", map},
+      {"max", extreme<true>},
+      {"min", extreme<false>},
+      {"reject", pick<false, false>},
+      {"rejectattr", pick<false, true>},
+      {"reverse", reverse},
+      {"select", pick<true, false>},
+      {"selectattr", pick<true, true>},
+      {"sort", sort},
+      {"unique", unique},
   };
   return table;
+}
+
+Value Interpreter::apply_filter(const std::string& name, const Value& input, Arguments& arguments) {
+  if (input.is_text()) budget_.charge(static_cast<int64_t>(input.bytes().size() / 8));
+  for (const FilterTable* table : {&scalar_filters(), &list_filters()}) {
+    const auto it = table->find(name);
+    if (it != table->end()) return it->second(*this, input, arguments);
+  }
+  throw Fault(fmt::format("the filter '{}' is not supported in chat templates", name));
 }
 
 }  // namespace xrun::jinja

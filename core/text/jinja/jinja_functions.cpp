@@ -1,15 +1,15 @@
-// The environment's functions: range, dict, namespace, cycler, joiner, raise_exception,
-// strftime_now.
+// The functions of the environment.
 
-#include "core/text/jinja/jinja_arguments.h"
+#include "core/text/jinja/jinja_builtins.h"
 #include "core/text/jinja/jinja_interpreter.h"
+#include "core/text/jinja/jinja_operators.h"
 #include "core/text/jinja/jinja_print.h"
 
 namespace xrun::jinja {
 
 namespace {
 
-constexpr int64_t kMaxRange = 100'000;  // as the sandbox of Jinja
+constexpr int64_t kMaxRange = 100'000;  // the limit of Jinja's sandbox
 
 using Implementation = Value (*)(Interpreter&, Arguments&);
 
@@ -18,6 +18,8 @@ struct Builtin : Function {
   Implementation implementation = nullptr;
 
   Value call(Interpreter& interpreter, Arguments& arguments) override {
+    XRUN_JINJA_CHECK(implementation != nullptr,
+                     "the function {}() is not supported in chat templates", name);
     return implementation(interpreter, arguments);
   }
   std::string repr() const override { return fmt::format("<function {}>", name); }
@@ -44,7 +46,7 @@ Value make_range(Interpreter& interpreter, Arguments& arguments) {
   return Value::list(std::move(items), ListStyle::kRange);
 }
 
-// The pairs of dict(...) and namespace(...): a mapping or pairs, then keywords.
+// Returns the members of dict(...) and namespace(...): a mapping or pairs, then keywords.
 std::shared_ptr<Dict> make_members(Interpreter& interpreter, Arguments& arguments) {
   auto dict = std::make_shared<Dict>();
   Budget& budget = interpreter.budget();
@@ -56,8 +58,7 @@ std::shared_ptr<Dict> make_members(Interpreter& interpreter, Arguments& argument
     for (const Value& pair : iterate(arguments.positional[0], budget)) {
       std::vector<Value> parts = iterate(pair, budget);
       XRUN_JINJA_CHECK(parts.size() == 2,
-                       "dictionary update sequence element has length {}; 2 is "
-                       "required",
+                       "dictionary update sequence element has length {}; 2 is required",
                        parts.size());
       dict->set(parts[0], parts[1], budget);
     }
@@ -71,53 +72,14 @@ Value make_dict(Interpreter& interpreter, Arguments& arguments) {
 }
 
 Value make_space(Interpreter& interpreter, Arguments& arguments) {
-  interpreter.budget().charge(50);  // namespaces live as long as the rendering
+  interpreter.budget().charge(50);  // a namespace lives as long as the rendering
   std::shared_ptr<Namespace> space = interpreter.make_namespace();
   const std::shared_ptr<Dict> dict = make_members(interpreter, arguments);
   for (const Member& member : dict->members) {
     XRUN_JINJA_CHECK(member.first.is_text() && !member.first.bytes().starts_with('_'),
-                     "a namespace's attributes are names that do not begin with an underscore");
+                     "a namespace's attributes must be names without a leading underscore");
     space->set(member.first.bytes(), member.second);
   }
-  return Value::space(std::move(space));
-}
-
-// joiner(sep): nothing at the first call, sep at the others. cycler(a, b): next() turns through.
-struct Turner : Function {
-  std::vector<Value> items;
-  size_t calls = 0;
-  bool joins = false;
-
-  Value call(Interpreter&, Arguments&) override {
-    const size_t call = calls++;
-    if (joins) return call == 0 ? Value::text("") : items[0];
-    return items[call % items.size()];
-  }
-  std::string repr() const override { return joins ? "<joiner>" : "<bound method Cycler.next>"; }
-};
-
-Value make_joiner(Interpreter&, Arguments& arguments) {
-  ArgumentReader reader("joiner", arguments);
-  auto turner = std::make_shared<Turner>();
-  const Value* separator = reader.next("sep");
-  reader.finish();
-  turner->items.push_back(separator == nullptr ? Value::text(", ") : *separator);
-  turner->depth = depth_of(turner->items[0]) + 1;
-  require_depth(turner->depth);
-  turner->joins = true;
-  return Value::function(std::move(turner));
-}
-
-Value make_cycler(Interpreter& interpreter, Arguments& arguments) {
-  XRUN_JINJA_CHECK(!arguments.positional.empty(), "at least one item has to be provided");
-  auto turner = std::make_shared<Turner>();
-  for (const Value& item : arguments.positional) {
-    turner->depth = std::max(turner->depth, depth_of(item) + 1);
-  }
-  require_depth(turner->depth);
-  turner->items = std::move(arguments.positional);
-  std::shared_ptr<Namespace> space = interpreter.make_namespace();
-  space->set("next", Value::function(std::move(turner)));
   return Value::space(std::move(space));
 }
 
@@ -135,7 +97,7 @@ Value strftime_now(Interpreter& interpreter, Arguments& arguments) {
                    type_name(format));
   XRUN_JINJA_CHECK(format.bytes().size() <= 1000, "the format of strftime_now is too long");
   char buffer[16384];
-  // The clock has no zone, as Python's datetime.now(): its offset and name print as nothing.
+  // Like Python's datetime.now() the clock has no time zone: %z and %Z print nothing.
   std::string plain;
   for (size_t i = 0; i < format.bytes().size(); ++i) {
     const std::string_view two = std::string_view(format.bytes()).substr(i, 2);
@@ -154,9 +116,15 @@ Value strftime_now(Interpreter& interpreter, Arguments& arguments) {
 
 Value global_function(std::string_view name) {
   static constexpr std::pair<std::string_view, Implementation> kFunctions[] = {
-      {"range", make_range},          {"dict", make_dict},     {"namespace", make_space},
-      {"joiner", make_joiner},        {"cycler", make_cycler}, {"raise_exception", raise_exception},
+      {"dict", make_dict},
+      {"namespace", make_space},
+      {"raise_exception", raise_exception},
+      {"range", make_range},
       {"strftime_now", strftime_now},
+      // functions of Jinja that are not supported:
+      {"cycler", nullptr},
+      {"joiner", nullptr},
+      {"lipsum", nullptr},
   };
   for (const auto& [known, implementation] : kFunctions) {
     if (known != name) continue;

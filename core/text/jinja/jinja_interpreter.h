@@ -14,17 +14,17 @@
 
 namespace xrun::jinja {
 
-// What a rendering may spend. The defaults leave room for conversations of thousands of turns.
+// Limits of a rendering. The defaults are enough for conversations of thousands of turns.
 struct Limits {
   int64_t steps = 20'000'000;  // about two seconds
-  int depth = 1500;            // nodes above one another, through macro calls too
+  int depth = 1500;            // nested nodes, macro calls included
 };
 
-// Variables of a block; lookups fall through to the enclosing one. Symbols index Tree::symbols.
+// Variables of a block; lookups continue in the enclosing one. Symbols index Tree::symbols.
 struct Scope {
   Scope* parent = nullptr;
   std::vector<std::pair<int, Value>> variables;
-  bool captured = false;  // a macro holds on to it: it stays as it is to the end
+  bool captured = false;  // a macro refers to it, so it is never reused
 
   const Value* find(int symbol) const;
   void set(int symbol, Value value);
@@ -32,27 +32,27 @@ struct Scope {
 
 class Interpreter {
  public:
-  // `clock` is what strftime_now reads. Tree must outlive the interpreter.
+  // strftime_now reads `clock`. The tree must outlive the interpreter.
   Interpreter(const Tree& tree, const std::tm& clock, const Limits& limits = {});
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  // Sets a variable of the environment: an index into Tree::symbols. -1 is dropped, for names that
-  // the template never mentions.
+  // Sets a variable by its index in Tree::symbols; -1, a name that the template never mentions, is
+  // ignored.
   void set_variable(int symbol, Value value);
   void set_variable(std::string_view name, Value value) {
     set_variable(tree_.symbol_of(name), std::move(value));
   }
 
-  // Sets the list of messages, and knows them again where a generation block is opened.
+  // Sets the list of messages and remembers their identities for turn_messages().
   void set_messages(int symbol, const Value& messages);
 
-  // Renders. Throws Fault; line() is then the line of the node that failed.
+  // Throws Fault; line() is then the line of the node that failed.
   TextPtr render();
   int line() const { return line_; }
-  // Returns the message that each generation block was opened in: of the innermost variable that
-  // holds one; -1 if none does. Blocks count from 0, those that came to no text too.
+  // Returns, for each generation block (empty ones included), the message in which it was opened:
+  // that of the innermost variable that holds one, or -1.
   const std::vector<int64_t>& turn_messages() const { return turn_messages_; }
 
   // For filters, tests, methods and functions.
@@ -91,7 +91,7 @@ class Interpreter {
   // One level of statements, expressions and calls.
   class Descent {
    public:
-    // A failed check leaves depth_ one too high; the interpreter is done then anyway.
+    // A failed check leaves depth_ one too high, but the interpreter is then finished.
     explicit Descent(Interpreter& interpreter) : interpreter_(interpreter) {
       XRUN_JINJA_CHECK(++interpreter.depth_ <= interpreter.limits_.depth,
                        "maximum recursion depth exceeded");
@@ -121,7 +121,7 @@ class Interpreter {
   void bind_surplus(const Node& macro, Scope& scope, Arguments& arguments);
 
   Scope* take_scope(Scope* parent);
-  void write(const Node& node);      // prints an expression without making one text of it
+  void write(const Node& node);      // prints an expression without joining its operands first
   void write_sum(const Node& node);  // a + b + ...
 
   // Expressions.
@@ -141,25 +141,16 @@ class Interpreter {
   const std::tm clock_;
   const Limits limits_;
   Budget budget_;
-  std::vector<std::unique_ptr<Scope>> scopes_;  // all that there ever were
+  std::vector<std::unique_ptr<Scope>> scopes_;  // all scopes created
   std::vector<Scope*> free_scopes_;
   Scope* scope_ = nullptr;
   TextBuilder* out_ = nullptr;
-  std::vector<std::shared_ptr<Namespace>> namespaces_;  // emptied at the end: they may hold each
-                                                        // other in a ring
+  std::vector<std::shared_ptr<Namespace>> namespaces_;  // cleared at the end to break cycles
   int line_ = 1;
   int depth_ = 0;
-  std::unordered_map<const void*, int64_t> messages_;  // numbers by identity
+  std::unordered_map<const void*, int64_t> messages_;  // index by identity
   std::vector<int64_t> turn_messages_;
   const int varargs_, kwargs_, caller_, loop_;  // symbols of these names, or -1
 };
-
-// Returns range, namespace, raise_exception or another function of the environment; undefined if
-// there is none of this name.
-Value global_function(std::string_view name);
-
-// Returns a bound method of a text, list, dict or function, or an undefined value whose use says
-// why there is none; `found` tells whether the type has an attribute of this name.
-Value bind_method(const Value& self, std::string_view name, bool& found);
 
 }  // namespace xrun::jinja

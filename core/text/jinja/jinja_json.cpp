@@ -1,3 +1,5 @@
+// Dicts keep the order of the JSON; frequent keys share one text.
+
 #include "core/text/jinja/jinja_json.h"
 
 #include <algorithm>
@@ -24,7 +26,7 @@ void add(Dict& dict, Value key, Value value) {
   dict.members.emplace_back(std::move(key), std::move(value));
 }
 
-// The reasoning of a message by the first of its names; null if there is none.
+// Returns the reasoning of a message under the first of its names, or null.
 const Json* find_reasoning(const Json& message) {
   for (std::string_view name : kReasoning) {
     const Json* value = message.find(name);
@@ -73,7 +75,7 @@ Value RowValues::value(const Json& json, int depth) {
 Value RowValues::message(const Json& json) {
   const Json* reasoning = find_reasoning(json);
   auto dict = make_dict(json.size() + 2);
-  // transformers puts it in front even where the message has it elsewhere.
+  // transformers puts it first even if the message has it elsewhere.
   if (reasoning != nullptr) {
     const Json* thinking = json.find("thinking");
     const bool own = thinking != nullptr && !thinking->is_null();

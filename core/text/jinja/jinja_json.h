@@ -1,5 +1,5 @@
 #pragma once
-// A row's data as the template sees it.
+// JSON of a row to values of the template engine.
 
 #include <string_view>
 #include <vector>
@@ -9,21 +9,21 @@
 
 namespace xrun::jinja {
 
-// Converts the data of one rendering; every text in it is a message's. Not for several threads.
+// Converts the data of one rendering; all its texts have the message's origin. Not thread-safe.
 class RowValues {
  public:
-  // Throws Fault if the data nest deeper than kMaxValueDepth.
+  // Throws Fault if the data are nested deeper than kMaxValueDepth.
   Value value(const Json& json) { return value(json, 0); }
 
-  // The messages as transformers hands them to a template: members that are null are dropped, and
-  // reasoning, which goes by three names, is found under each that a template reads. Throws Error
-  // if this is no conversation.
+  // Converts messages as transformers does: null members are dropped, and reasoning under any of
+  // its three names is available as `thinking` and `reasoning_content`. Throws Error if the JSON is
+  // not a conversation.
   Value messages(const Json& json);
 
  private:
   Value value(const Json& json, int depth);
   Value message(const Json& json);
-  Value key(std::string_view name);  // one value for all dicts that have the key
+  Value key(std::string_view name);  // shared by all dicts with the key
 
   std::vector<Value> keys_;
 };

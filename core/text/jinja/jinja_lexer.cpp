@@ -1,6 +1,6 @@
-// The rules are those of Jinja's own lexer: a tag's sign decides about the space beside it ("-"
-// strips all, "+" keeps all), else a block or comment takes the blanks before it on its line and
-// one newline behind it. Brackets are counted, so that "}}" inside a dict literal ends nothing.
+// The rules of Jinja's own lexer. A tag's sign controls the white space next to it ("-" strips all,
+// "+" keeps all); without one, a block or comment removes the blanks before it on its line and one
+// newline after it. Brackets are counted, so that "}}" inside a dict literal ends nothing.
 
 #include "core/text/jinja/jinja_lexer.h"
 
@@ -9,7 +9,6 @@
 
 #include "core/base/utf8.h"
 #include "core/text/jinja/jinja_ast.h"
-#include "core/text/jinja/jinja_points.h"
 #include "core/text/jinja/jinja_strings.h"
 #include "core/text/unicode/utf8_cursor.h"
 
@@ -25,7 +24,7 @@ bool is_name_start(char c) {
 }
 bool is_name_part(char c) { return is_name_start(c) || is_digit(c); }
 
-// Newlines become "\n", and one at the end goes.
+// Converts newlines to "\n" and removes one at the end.
 std::string normalise(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -38,6 +37,53 @@ std::string normalise(std::string_view source) {
     }
   }
   if (!out.empty() && out.back() == '\n') out.pop_back();
+  return out;
+}
+
+// Reads up to `most` digits of a base at text[at]; returns their number.
+size_t read_digits(std::string_view text, size_t at, size_t most, int base, uint32_t& value) {
+  size_t count = 0;
+  value = 0;
+  for (; count < most && at + count < text.size(); ++count) {
+    const char c = text[at + count];
+    const int digit = c >= '0' && c <= '9' ? c - '0'
+                      : (c | 0x20) >= 'a'  ? (c | 0x20) - 'a' + 10
+                                           : 99;
+    if (digit >= base) break;
+    value = value * static_cast<uint32_t>(base) + static_cast<uint32_t>(digit);
+  }
+  return count;
+}
+
+// Returns a string literal's value, escapes as in Python. Unknown escapes keep their backslash.
+std::string unescape_literal(std::string_view literal, int line) {
+  std::string out;
+  for (size_t at = 0; at < literal.size();) {
+    if (literal[at] != '\\' || at + 1 >= literal.size()) {
+      out += literal[at++];
+      continue;
+    }
+    const char c = literal[at + 1];
+    static constexpr std::string_view kFrom = "ntr\\'\"abfv\n";
+    static constexpr std::string_view kTo("\n\t\r\\'\"\a\b\f\v", 10);
+    uint32_t point = 0;
+    if (const size_t simple = kFrom.find(c); simple != std::string_view::npos) {
+      if (simple < kTo.size()) out += kTo[simple];  // a backslash before a newline joins lines
+      at += 2;
+    } else if (c == 'x' || c == 'u' || c == 'U') {
+      const size_t wanted = c == 'x' ? 2 : c == 'u' ? 4 : 8;
+      if (read_digits(literal, at + 2, wanted, 16, point) != wanted || point > 0x10FFFF) {
+        throw SyntaxFault(fmt::format("the string has a malformed \\{} escape", c), line);
+      }
+      append_utf8(out, point);
+      at += 2 + wanted;
+    } else if (const size_t octal = read_digits(literal, at + 1, 3, 8, point); octal > 0) {
+      append_utf8(out, point);
+      at += 1 + octal;
+    } else {
+      out += literal[at++];
+    }
+  }
   return out;
 }
 
@@ -60,7 +106,7 @@ class Lexer {
     tokens_.push_back({kind, std::string(text), line_});
   }
 
-  // Moves to `to` and counts the lines passed.
+  // Moves to `to`, counting lines.
   void advance(size_t to) {
     line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(at_),
                                          source_.begin() + static_cast<ptrdiff_t>(to), '\n'));
@@ -71,14 +117,14 @@ class Lexer {
     if (end > at_) add(TokenKind::kData, std::string_view(source_).substr(at_, end - at_));
   }
 
-  // The bytes of the white space, Python's, at `at`; 0 if there is something else.
+  // Returns the size of the white space character (as in Python) at `at`, or 0.
   size_t blank_size(size_t at) const {
     if (at >= source_.size()) return 0;
     const CodePoint point = read_utf8(source_, at);
     return is_space_point(point.value) ? point.size : 0;
   }
 
-  // Returns where the white space that ends at `end` begins, a newline not passed if `in_line`.
+  // Returns the start of the white space that ends at `end`; with `in_line` it stops at a newline.
   size_t blanks_begin(size_t begin, size_t end, bool in_line) const {
     while (end > begin && !(in_line && source_[end - 1] == '\n')) {
       const size_t last = utf8_before(source_, end);
@@ -88,7 +134,7 @@ class Lexer {
     return end;
   }
 
-  // Returns where the data before a tag at `tag` ends, given the tag's sign.
+  // Returns the end of the data before a tag at `tag`, given the tag's sign.
   size_t data_end(size_t begin, size_t tag, char sign, bool variable) const {
     size_t end = tag;
     if (sign == '-') {
@@ -101,8 +147,8 @@ class Lexer {
     return end;
   }
 
-  // Eats what belongs to a tag's end at `at_`: its sign and its brackets, then space as the sign
-  // says. Returns false if no end stands here.
+  // Consumes a tag's end at `at_`: its sign, its brackets, and white space as the sign says.
+  // Returns false if no tag ends here.
   bool close(std::string_view end, bool variable) {
     size_t at = at_;
     char sign = 0;
@@ -156,7 +202,7 @@ class Lexer {
     return at;
   }
 
-  // At the inside of a block tag: whether it is `raw`, and then moves behind the tag.
+  // Inside a block tag: if it is `raw`, moves past the tag and returns true.
   bool raw_begins() {
     size_t at = skip_blanks(at_);
     if (source_.compare(at, 3, "raw") != 0) return false;
@@ -244,7 +290,8 @@ class Lexer {
         kind = TokenKind::kFloat;
       }
     }
-    // As in Python an integer of several digits begins with no zero: what follows is another one.
+    // As in Python an integer of several digits does not start with zero: the rest is another
+    // token.
     if (kind == TokenKind::kInteger && !based && zeros > at_) end = zeros;
     std::string text = source_.substr(at_, end - at_);
     std::erase(text, '_');
@@ -255,7 +302,7 @@ class Lexer {
   void string(char quote) {
     size_t end = at_ + 1;
     while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
-    if (end >= source_.size()) fail("a string does not end");
+    if (end >= source_.size()) fail("unterminated string");
     const std::string_view literal = std::string_view(source_).substr(at_ + 1, end - at_ - 1);
     add(TokenKind::kString, unescape_literal(literal, line_));
     advance(end + 1);

@@ -28,12 +28,8 @@ struct Token {
   int line;
 };
 
-// Throws SyntaxFault with the line on what is no template. One trailing newline of the source is
-// dropped, newlines become "\n", trim_blocks and lstrip_blocks are on; comments and raw are
-// resolved.
+// Drops one trailing newline, converts newlines to "\n", applies trim_blocks and lstrip_blocks, and
+// resolves comments and raw blocks. Throws SyntaxFault with the line.
 std::vector<Token> tokenize_template(std::string_view source);
-
-// Returns a string literal's value, escapes as in Python. Unknown escapes keep their backslash.
-std::string unescape_literal(std::string_view literal, int line);
 
 }  // namespace xrun::jinja

@@ -1,25 +1,30 @@
-// Binding, and the methods of lists and dicts. Those that would change their object are refused, as
-// the immutable sandbox of Jinja does.
-
-#include "core/text/jinja/jinja_methods.h"
+// Methods of str and dict that public chat templates call. Methods that change their object are
+// refused, as in Jinja's immutable sandbox.
 
 #include <algorithm>
 
-#include "core/text/jinja/jinja_arguments.h"
+#include "core/base/utf8.h"
+#include "core/text/jinja/jinja_builtins.h"
 #include "core/text/jinja/jinja_interpreter.h"
+#include "core/text/jinja/jinja_operators.h"
+#include "core/text/jinja/jinja_print.h"
+#include "core/text/jinja/jinja_strings.h"
 
 namespace xrun::jinja {
 
 namespace {
 
+using MethodBody = Value (*)(Interpreter&, const Value& self, Arguments&);
+using MethodTable = std::map<std::string_view, MethodBody>;
+
 struct BoundMethod : Function {
   Value self;
-  std::string_view name;
-  MethodBody body = nullptr;
+  std::string name;
+  MethodBody body = nullptr;  // null: not supported
 
   Value call(Interpreter& interpreter, Arguments& arguments) override {
-    XRUN_JINJA_CHECK(body != nullptr, "the method '{}' of '{}' is not supported in templates", name,
-                     type_name(self));
+    XRUN_JINJA_CHECK(body != nullptr, "the method {}.{}() is not supported in chat templates",
+                     type_name(self), name);
     if (self.is_text()) {
       interpreter.budget().charge(static_cast<int64_t>(self.bytes().size() / 8));
     }
@@ -30,9 +35,109 @@ struct BoundMethod : Function {
   }
 };
 
-Value dict_view(const Value& self, ListStyle style, Budget& budget) {
+Value like(const Value& self, TextPtr text) { return Value::text(std::move(text), self.markup()); }
+
+template <Side side>
+Value strip(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+  ArgumentReader reader("strip", arguments);
+  const TextPtr chars = reader.text("chars");
+  reader.finish();
+  if (chars != nullptr) {
+    interpreter.budget().charge_bytes(self.bytes().size() * chars->bytes.size());
+  }
+  return like(self, strip_text(self.as_text(), side, chars.get()));
+}
+
+Value split(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+  ArgumentReader reader("split", arguments);
+  const TextPtr separator = reader.text("sep");
+  const int64_t most = reader.integer("maxsplit", -1);
+  reader.finish();
+  std::vector<Value> pieces;
+  for (TextPtr& piece : split_text(self.as_text(), separator.get(), most, interpreter.budget())) {
+    pieces.push_back(like(self, std::move(piece)));
+  }
+  return Value::list(std::move(pieces));
+}
+
+// startswith and endswith take a str or a tuple of them, and bounds.
+template <bool at_end>
+Value affix_test(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+  ArgumentReader reader(at_end ? "endswith" : "startswith", arguments);
+  const Value affix = reader.required("affix");
+  const Value* start = reader.next("start");
+  const Value* stop = reader.next("end");
+  reader.finish();
+  const Value part =
+      slice(self, start == nullptr ? Value::none() : *start,
+            stop == nullptr ? Value::none() : *stop, Value::none(), interpreter.budget());
+  std::vector<Value> wanted = {affix};
+  if (affix.is_list() && affix.list().style == ListStyle::kTuple) wanted = affix.list().items;
+  return Value::boolean(std::any_of(wanted.begin(), wanted.end(), [&](const Value& one) {
+    XRUN_JINJA_CHECK(one.is_text(), "{} first arg must be str or a tuple of str, not {}",
+                     at_end ? "endswith" : "startswith", type_name(one));
+    const std::string_view bytes = part.bytes();
+    return at_end ? bytes.ends_with(one.bytes()) : bytes.starts_with(one.bytes());
+  }));
+}
+
+Value replace_method(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+  ArgumentReader reader("replace", arguments);
+  const TextPtr from = reader.text("old");
+  const TextPtr to = reader.text("new");
+  const int64_t most = reader.integer("count", -1);
+  reader.finish();
+  XRUN_JINJA_CHECK(from != nullptr && to != nullptr, "replace() wants two strs");
+  return like(self, replace_text(self.text(), *from, *to, most, interpreter.budget()));
+}
+
+template <TextPtr change(const Text&)>
+Value change_case(Interpreter&, const Value& self, Arguments& arguments) {
+  ArgumentReader("case method", arguments).finish();
+  return like(self, change(self.text()));
+}
+
+Value is_digit_method(Interpreter&, const Value& self, Arguments& arguments) {
+  ArgumentReader("isdigit", arguments).finish();
+  const std::string& bytes = self.bytes();
+  for (size_t at = 0; at < bytes.size();) {
+    const CodePoint point = read_utf8(bytes, at);
+    if (!is_digit_point(point.value)) return Value::boolean(false);
+    at += point.size;
+  }
+  return Value::boolean(!bytes.empty());
+}
+
+// str.format with {} alone, each the next argument; {{ and }} are braces.
+Value format_method(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+  const Text& format = self.text();
+  const std::string& bytes = format.bytes;
+  TextBuilder out;
+  size_t next = 0;
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t brace = std::min(bytes.find_first_of("{}", at), bytes.size());
+    out.append(format, at, brace);
+    if (brace == bytes.size()) break;
+    at = brace + 2;
+    if (bytes.compare(brace, 2, "{}") == 0) {
+      XRUN_JINJA_CHECK(next < arguments.positional.size(),
+                       "Replacement index {} out of range for positional args tuple", next);
+      print(out, arguments.positional[next++], interpreter.budget());
+    } else {
+      XRUN_JINJA_CHECK(at <= bytes.size() && bytes[brace] == bytes[brace + 1],
+                       "str.format() supports the field {{}} only in chat templates, not '{}'",
+                       bytes.substr(brace, 20));
+      out.append(format, brace, brace + 1);
+    }
+  }
+  return Value::text(out.take());
+}
+
+template <ListStyle style>
+Value dict_view(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+  ArgumentReader("view", arguments).finish();
   const Dict& dict = self.dict();
-  budget.charge(static_cast<int64_t>(dict.members.size() / 4));
+  interpreter.budget().charge(static_cast<int64_t>(dict.members.size() / 4));
   std::vector<Value> items;
   for (const auto& [key, value] : dict.members) {
     if (style == ListStyle::kKeys) items.push_back(key);
@@ -44,79 +149,76 @@ Value dict_view(const Value& self, ListStyle style, Budget& budget) {
   return Value::list(std::move(items), style, dict.origin);
 }
 
-template <ListStyle style>
-Value dict_view_method(Interpreter& interpreter, const Value& self, Arguments& arguments) {
-  ArgumentReader("view", arguments).finish();
-  return dict_view(self, style, interpreter.budget());
-}
-
 Value dict_get(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   ArgumentReader reader("get", arguments);
   const Value key = reader.required("key");
-  const Value* otherwise = reader.next("default");
+  const Value* default_value = reader.next("default");
   reader.finish();
   XRUN_JINJA_CHECK(is_hashable(key), "unhashable type: '{}'", type_name(key));
   if (const Value* value = self.dict().find(key, interpreter.budget())) return *value;
-  return otherwise == nullptr ? Value::none() : *otherwise;
+  return default_value == nullptr ? Value::none() : *default_value;
 }
 
-Value copy(Interpreter&, const Value& self, Arguments& arguments) {
-  ArgumentReader("copy", arguments).finish();
-  return self;  // nothing can change either of them
+const MethodTable& text_methods() {
+  static const MethodTable table = {
+      {"capitalize", change_case<capitalize_text>},
+      {"endswith", affix_test<true>},
+      {"format", format_method},
+      {"isdigit", is_digit_method},
+      {"lower", change_case<lower_text>},
+      {"lstrip", strip<Side::kLeft>},
+      {"replace", replace_method},
+      {"rstrip", strip<Side::kRight>},
+      {"split", split},
+      {"startswith", affix_test<false>},
+      {"strip", strip<Side::kBoth>},
+      {"title", change_case<title_text>},
+      {"upper", change_case<upper_text>},
+  };
+  return table;
 }
 
-Value list_count(Interpreter& interpreter, const Value& self, Arguments& arguments) {
-  ArgumentReader reader("count", arguments);
-  const Value wanted = reader.required("value");
-  reader.finish();
-  const std::vector<Value>& items = self.list().items;
-  return Value::integer(std::count_if(items.begin(), items.end(), [&](const Value& item) {
-    return equal(item, wanted, interpreter.budget());
-  }));
+const MethodTable& dict_methods() {
+  static const MethodTable table = {
+      {"get", dict_get},
+      {"items", dict_view<ListStyle::kItems>},
+      {"keys", dict_view<ListStyle::kKeys>},
+      {"values", dict_view<ListStyle::kValues>},
+  };
+  return table;
 }
 
-Value list_index(Interpreter& interpreter, const Value& self, Arguments& arguments) {
-  ArgumentReader reader("index", arguments);
-  const Value wanted = reader.required("value");
-  reader.finish();
-  const std::vector<Value>& items = self.list().items;
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (equal(items[i], wanted, interpreter.budget())) {
-      return Value::integer(static_cast<int64_t>(i));
-    }
-  }
-  throw Fault("the value is not in the list");
+template <size_t size>
+bool among(const std::string_view (&names)[size], std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+// Methods of Python that no public chat template calls: defined, and an error when called.
+bool is_unsupported(const Value& self, std::string_view name) {
+  static constexpr std::string_view kText[] = {
+      "casefold",     "center",   "count",     "encode",      "expandtabs", "find",
+      "format_map",   "index",    "isalnum",   "isalpha",     "isascii",    "isdecimal",
+      "isidentifier", "islower",  "isnumeric", "isprintable", "isspace",    "istitle",
+      "isupper",      "join",     "ljust",     "maketrans",   "partition",  "removeprefix",
+      "removesuffix", "rfind",    "rindex",    "rjust",       "rpartition", "rsplit",
+      "splitlines",   "swapcase", "translate", "zfill"};
+  static constexpr std::string_view kDict[] = {"copy", "fromkeys"};
+  static constexpr std::string_view kList[] = {"copy", "count", "index"};
+  if (self.is_text()) return among(kText, name);
+  if (self.is_dict()) return among(kDict, name);
+  if (!self.is_list() || self.list().style > ListStyle::kRange) return false;
+  return among(kList, name) && (self.list().style == ListStyle::kList || name != "copy");
 }
 
 bool changes_object(const Value& self, std::string_view name) {
   static constexpr std::string_view kList[] = {"append", "clear",   "extend", "insert",
                                                "pop",    "reverse", "remove", "sort"};
   static constexpr std::string_view kDict[] = {"clear", "pop", "popitem", "setdefault", "update"};
-  const auto in = [&](const auto& names) {
-    return std::find(std::begin(names), std::end(names), name) != std::end(names);
-  };
-  if (self.is_dict()) return in(kDict);
-  return self.is_list() && self.list().style == ListStyle::kList && in(kList);
+  if (self.is_dict()) return among(kDict, name);
+  return self.is_list() && self.list().style == ListStyle::kList && among(kList, name);
 }
 
 }  // namespace
-
-const MethodTable& list_methods() {
-  static const MethodTable table = {{"copy", copy}, {"count", list_count}, {"index", list_index}};
-  return table;
-}
-
-const MethodTable& dict_methods() {
-  static const MethodTable table = {
-      {"keys", dict_view_method<ListStyle::kKeys>},
-      {"values", dict_view_method<ListStyle::kValues>},
-      {"items", dict_view_method<ListStyle::kItems>},
-      {"get", dict_get},
-      {"copy", copy},
-      {"fromkeys", nullptr},
-  };
-  return table;
-}
 
 Value bind_method(const Value& self, std::string_view name, bool& found) {
   found = true;
@@ -124,25 +226,20 @@ Value bind_method(const Value& self, std::string_view name, bool& found) {
     return Value::undefined(
         fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(self)));
   }
-  const bool copies = !self.is_list() || self.list().style == ListStyle::kList;
-  const MethodTable* table = nullptr;
-  if (self.is_text()) table = name.starts_with("is") ? &text_predicates() : &text_methods();
-  if (self.is_dict()) table = &dict_methods();
-  const bool list = self.is_list() && self.list().style <= ListStyle::kRange;
-  if (list) table = &list_methods();
-  if (table != nullptr) {
-    if (const auto it = table->find(name); it != table->end() && (copies || name != "copy")) {
-      auto method = std::make_shared<BoundMethod>();
-      method->self = self;
-      method->name = it->first;
-      method->body = it->second;
-      method->depth = depth_of(self) + 1;
-      require_depth(method->depth);
-      return Value::function(std::move(method));
-    }
+  MethodBody body = nullptr;
+  if (self.is_text() || self.is_dict()) {
+    const MethodTable& table = self.is_text() ? text_methods() : dict_methods();
+    if (const auto it = table.find(name); it != table.end()) body = it->second;
   }
-  found = false;
-  return {};
+  found = body != nullptr || is_unsupported(self, name);
+  if (!found) return {};
+  auto method = std::make_shared<BoundMethod>();
+  method->self = self;
+  method->name = name;
+  method->body = body;
+  method->depth = depth_of(self) + 1;
+  require_depth(method->depth);
+  return Value::function(std::move(method));
 }
 
 }  // namespace xrun::jinja

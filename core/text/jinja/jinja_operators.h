@@ -1,5 +1,5 @@
 #pragma once
-// Python's operators on template values.
+// Python's operators and iteration on template values.
 
 #include <string_view>
 
@@ -7,21 +7,28 @@
 
 namespace xrun::jinja {
 
-// Returns a op b for + - * / // % **. Throws Fault with Python's words on types that do not fit, on
-// a division by zero, and where an integer leaves 64 bits.
+// Python's ==. Charges the budget for every comparison.
+bool equal(const Value& a, const Value& b, Budget& budget);
+// Python's <. Throws Fault if the types have no order.
+bool less(const Value& a, const Value& b, Budget& budget, const char* symbol = "<");
+// Python's `in`.
+bool contains(const Value& container, const Value& item, Budget& budget);
+// Returns the items of a for loop: list items, keys of a dict, characters of a text, none for an
+// undefined value. A generator is empty afterwards. Throws Fault for other types.
+std::vector<Value> iterate(const Value& value, Budget& budget);
+
+// Returns a op b for + - * / // % **. Throws Fault with Python's message on unsupported types and
+// on division by zero, and if an integer overflows 64 bits. str % values is not supported.
 Value apply_binary(std::string_view op, const Value& a, const Value& b, Budget& budget);
 
 // Returns -a (or +a).
 Value apply_sign(bool negative, const Value& a);
 
-// Returns whether a op b for == != < <= > >= in, "not in".
+// Returns a op b for == != < <= > >= in, "not in".
 bool compare(std::string_view op, const Value& a, const Value& b, Budget& budget);
 
-// Returns value[start:stop:step] of a text or list; each bound an integer or None.
+// Returns value[start:stop:step] of a text or list; each bound is an integer or None.
 Value slice(const Value& value, const Value& start, const Value& stop, const Value& step,
             Budget& budget);
-
-// Returns text % values (a tuple, a dict, or one value), printf style.
-Value format_percent(const Value& text, const Value& values, Budget& budget);
 
 }  // namespace xrun::jinja

@@ -1,5 +1,5 @@
 #pragma once
-// The recursive-descent parser of templates; statements and expressions have a source file each.
+// The recursive-descent parser of templates; expressions are in jinja_parse_expression.cpp.
 
 #include <initializer_list>
 #include <map>
@@ -42,7 +42,7 @@ class Parser {
   NodePtr binary(std::string_view op, NodePtr a, NodePtr b) const;
 
   // Statements.
-  Body body(Words ends);  // stops in front of one of the words in a block tag
+  Body body(Words ends);  // stops before a block tag of one of the words
   NodePtr statement(bool& skipped);
   NodePtr if_statement();
   NodePtr for_statement();
@@ -86,7 +86,7 @@ class Parser {
   std::vector<Argument> call_arguments();
   bool tuple_ends(Words ends) const;
 
-  // Counts how deep the parser itself recurses.
+  // Limits the parser's own recursion.
   struct Nesting {
     explicit Nesting(Parser& parser);
     ~Nesting() { --parser.nesting_; }
@@ -96,7 +96,7 @@ class Parser {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   int nesting_ = 0;
-  int loops_ = 0;  // enclosing loops that break and continue may name
+  int loops_ = 0;  // enclosing loops that break and continue may leave
   Tree tree_;
   std::map<std::string, int> symbols_;
 };

@@ -1,5 +1,5 @@
-// Characters of a text keep their marks through every escape; what stands around them belongs to
-// whoever made the container.
+// Characters of a text keep their marks through every escape; brackets and separators have the
+// origin of their container.
 
 #include "core/text/jinja/jinja_print.h"
 
@@ -8,13 +8,14 @@
 
 #include "core/base/json.h"
 #include "core/base/utf8.h"
+#include "core/text/jinja/jinja_operators.h"
 #include "core/text/unicode/unicode.h"
 
 namespace xrun::jinja {
 
 namespace {
 
-// repr escapes what Python calls not printable: categories C* and Z*, but the plain space.
+// repr escapes what Python calls unprintable: categories C* and Z*, except the plain space.
 bool is_printable(uint32_t point) {
   if (point == ' ') return true;
   switch (category(point)) {
@@ -34,7 +35,7 @@ std::string escape_of(uint32_t point) {
   return point < 0x10000 ? fmt::format("\\u{:04x}", point) : fmt::format("\\U{:08x}", point);
 }
 
-// Appends `text`, each code point that `escape` returns something for replaced by that.
+// Appends `text` with each code point replaced by what `escape` returns; "" keeps it.
 template <class Escape>
 void append_replaced(TextBuilder& out, const Text& text, Escape escape) {
   size_t plain = 0;
@@ -227,7 +228,7 @@ class JsonPrinter {
     out_.append("]", mark);
   }
 
-  // A key that is no text is written as its JSON value, in quotes.
+  // A key that is not a text is written as its JSON value in quotes.
   void key(const Value& key, Mark mark) {
     if (key.is_text()) return text(key.text());
     XRUN_JINJA_CHECK(key.is_numeric() || key.is_none(),

@@ -8,10 +8,10 @@
 
 namespace xrun::jinja {
 
-// Appends str(value); an undefined value is empty. Numbers count as the template's text, brackets
-// of data as data. Throws Fault beyond the size or depth limits.
+// Appends str(value); an undefined value is empty. Numbers have the template's origin, brackets
+// that of their container. Throws Fault beyond the size or depth limits.
 void print(TextBuilder& out, const Value& value, Budget& budget);
-// Returns str(value) with its marks; a text comes back as it is.
+// Returns str(value) with its marks; a text is returned unchanged.
 TextPtr to_text(const Value& value, Budget& budget);
 // Appends repr(value).
 void print_repr(TextBuilder& out, const Value& value, Budget& budget);
@@ -25,7 +25,7 @@ struct JsonPrint {
   std::string key_separator = ": ";
 };
 
-// Appends json.dumps(value). Throws Fault on what JSON cannot hold.
+// Appends json.dumps(value). Throws Fault on values that JSON cannot represent.
 void print_json(TextBuilder& out, const Value& value, const JsonPrint& style, Budget& budget);
 
 }  // namespace xrun::jinja

@@ -1,11 +1,8 @@
-// The tests behind `is`.
+// The tests of `is`, select and reject.
 
-#include "core/text/jinja/jinja_arguments.h"
-#include "core/text/jinja/jinja_filters.h"
+#include "core/text/jinja/jinja_builtins.h"
 #include "core/text/jinja/jinja_interpreter.h"
 #include "core/text/jinja/jinja_operators.h"
-#include "core/text/jinja/jinja_print.h"
-#include "core/text/jinja/jinja_strings.h"
 
 namespace xrun::jinja {
 
@@ -28,28 +25,14 @@ bool is_float(const Value& value) { return value.is(Kind::kFloat); }
 bool is_number(const Value& value) { return value.is_numeric(); }
 bool is_string(const Value& value) { return value.is_text(); }
 bool is_mapping(const Value& value) { return value.is_dict(); }
-// What is undefined has __call__, which raises.
-bool is_callable(const Value& value) {
-  return value.is(Kind::kFunction) || value.is(Kind::kLoop) || value.is_undefined();
-}
-bool is_escaped(const Value& value) { return value.markup(); }
 bool is_iterable(const Value& value) {
   return value.is_list() || value.is_dict() || value.is_text() || value.is_undefined() ||
          value.is(Kind::kLoop);
 }
-// Whatever has len() and [], even if [] fails: a dict, and what is undefined, too.
-bool is_sequence(const Value& value) {
+// Jinja accepts whatever has len() and [], even if [] fails: dicts and undefined values too.
+bool has_items(const Value& value) {
   if (value.is_list()) return value.list().style <= ListStyle::kRange;
   return value.is_dict() || value.is_text() || value.is_undefined();
-}
-
-bool is_same(Interpreter& interpreter, const Value& input, Arguments& arguments) {
-  ArgumentReader reader("sameas", arguments);
-  const Value other = reader.required("other");
-  reader.finish();
-  if (input.kind() != other.kind()) return false;
-  if (input.identity() != nullptr && !input.is_text()) return input.identity() == other.identity();
-  return equal(input, other, interpreter.budget());
 }
 
 template <int divisor, int rest>
@@ -59,20 +42,7 @@ bool has_rest(Interpreter& interpreter, const Value& input, Arguments& arguments
   return equal(remainder, Value::integer(rest), interpreter.budget());
 }
 
-bool is_divisible(Interpreter& interpreter, const Value& input, Arguments& arguments) {
-  ArgumentReader reader("divisibleby", arguments);
-  const Value divisor = reader.required("num");
-  reader.finish();
-  return !is_truthy(apply_binary("%", input, divisor, interpreter.budget()));
-}
-
-template <bool test(std::string_view)>
-bool is_case(Interpreter& interpreter, const Value& input, Arguments& arguments) {
-  ArgumentReader("upper or lower", arguments).finish();
-  return test(to_text(input, interpreter.budget())->bytes);
-}
-
-// The comparisons by name; the template strings are static so that they can be parameters.
+// Operators as template parameters, which need static storage.
 constexpr char kEqual[] = "==", kUnequal[] = "!=", kLess[] = "<",
                kLessEqual[] = "<=", kGreater[] = ">", kGreaterEqual[] = ">=", kIn[] = "in";
 
@@ -84,14 +54,8 @@ bool compares(Interpreter& interpreter, const Value& input, Arguments& arguments
   return compare(op, input, other, interpreter.budget());
 }
 
-template <auto find>
-bool names_one(Interpreter&, const Value& input, Arguments& arguments) {
-  ArgumentReader("filter or test", arguments).finish();
-  XRUN_JINJA_CHECK(is_hashable(input), "unhashable type: '{}'", type_name(input));
-  return input.is_text() && find(input.bytes()) != nullptr;
-}
-
-}  // namespace
+using TestBody = bool (*)(Interpreter&, const Value& input, Arguments&);
+using TestTable = std::map<std::string_view, TestBody>;
 
 const TestTable& tests() {
   static const TestTable table = {
@@ -106,16 +70,10 @@ const TestTable& tests() {
       {"number", plain<is_number>},
       {"string", plain<is_string>},
       {"mapping", plain<is_mapping>},
-      {"callable", plain<is_callable>},
-      {"escaped", plain<is_escaped>},
       {"iterable", plain<is_iterable>},
-      {"sequence", plain<is_sequence>},
-      {"sameas", is_same},
+      {"sequence", plain<has_items>},
       {"odd", has_rest<2, 1>},
       {"even", has_rest<2, 0>},
-      {"divisibleby", is_divisible},
-      {"lower", is_case<is_lower_text>},
-      {"upper", is_case<is_upper_text>},
       {"eq", compares<kEqual>},
       {"equalto", compares<kEqual>},
       {"==", compares<kEqual>},
@@ -132,22 +90,17 @@ const TestTable& tests() {
       {"ge", compares<kGreaterEqual>},
       {">=", compares<kGreaterEqual>},
       {"in", compares<kIn>},
-      {"filter", names_one<find_filter>},
-      {"test", names_one<find_test>},
   };
   return table;
 }
 
-TestBody find_test(std::string_view name) {
-  const auto it = tests().find(name);
-  return it == tests().end() ? nullptr : it->second;
-}
+}  // namespace
 
 bool Interpreter::apply_test(const std::string& name, const Value& input, Arguments& arguments) {
-  const TestBody test = find_test(name);
-  XRUN_JINJA_CHECK(test != nullptr, "No test named '{}'.", name);
+  const auto test = tests().find(name);
+  XRUN_JINJA_CHECK(test != tests().end(), "the test '{}' is not supported in chat templates", name);
   if (input.is_text()) budget_.charge_bytes(input.bytes().size());
-  return test(*this, input, arguments);
+  return test->second(*this, input, arguments);
 }
 
 }  // namespace xrun::jinja

@@ -1,5 +1,5 @@
-// Runs never hold two neighbours of the same mark, so a text from one place has a single run
-// however often it was sliced and joined.
+// Neighbouring runs always differ, so a text of one origin has a single run however often it was
+// sliced and joined.
 
 #include "core/text/jinja/jinja_text.h"
 
@@ -33,7 +33,7 @@ void add_run(RunList& runs, uint32_t end, Mark mark) {
   }
 }
 
-// The run that holds the byte at `at`, or the end.
+// Returns the run that holds the byte at `at`, or the end.
 const Run* run_at(const Text& text, size_t at) {
   return std::upper_bound(text.runs.begin(), text.runs.end(), at,
                           [](size_t value, const Run& run) { return value < run.end; });
@@ -84,7 +84,7 @@ void TextBuilder::append(const Text& text, size_t begin, size_t end) {
 
 size_t TextBuilder::mark_turn(size_t from, uint32_t turn) {
   RunList& runs = text().runs;
-  std::vector<Run> tail;  // last one first; what lies before them stays as it is
+  std::vector<Run> tail;  // last one first
   for (; !runs.empty() && runs.back().end > from; runs.pop_back()) tail.push_back(runs.back());
   const size_t begin = runs.empty() ? 0 : runs.back().end;
   if (!tail.empty() && begin < from) add_run(runs, static_cast<uint32_t>(from), tail.back().mark);
@@ -138,7 +138,12 @@ Mark mark_at(const Text& text, size_t at) {
   return run == text.runs.end() ? text.runs.back().mark : run->mark;
 }
 
-int64_t text_length(const Text& text) { return point_of_byte(text, text.bytes.size()); }
+int64_t text_length(const Text& text) {
+  if (text.ascii) return static_cast<int64_t>(text.bytes.size());
+  int64_t length = 0;
+  for (size_t at = 0; at < text.bytes.size(); ++length) at += read_utf8(text.bytes, at).size;
+  return length;
+}
 
 size_t byte_of_point(const Text& text, int64_t index) {
   if (text.ascii) return static_cast<size_t>(index);
@@ -147,19 +152,10 @@ size_t byte_of_point(const Text& text, int64_t index) {
   return at;
 }
 
-int64_t point_of_byte(const Text& text, size_t byte) {
-  if (text.ascii) return static_cast<int64_t>(byte);
-  int64_t index = 0;
-  for (size_t at = 0; at < byte && at < text.bytes.size(); ++index) {
-    at += read_utf8(text.bytes, at).size;
-  }
-  return index;
-}
-
 size_t find_bytes(std::string_view bytes, std::string_view needle, size_t from) {
   if (from > bytes.size()) return std::string_view::npos;
   if (needle.empty()) return from;
-  // memmem is linear where string_view::find is quadratic on input made for it.
+  // memmem is linear; string_view::find is quadratic on adversarial input.
   const void* found =
       memmem(bytes.data() + from, bytes.size() - from, needle.data(), needle.size());
   if (found == nullptr) return std::string_view::npos;

@@ -1,5 +1,5 @@
 #pragma once
-// Strings of the template engine: bytes that remember who wrote them and which turn they belong to.
+// Strings of the template engine: bytes that carry their origin and their generation block.
 
 #include <cstdint>
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace xrun::jinja {
 
-// What goes wrong inside a template; the caller adds the template's name and line.
+// An error inside a template; the caller adds the template's name and line.
 class Fault : public Error {
  public:
   using Error::Error;
@@ -24,8 +24,8 @@ class Fault : public Error {
       throw ::xrun::jinja::Fault(fmt::format(__VA_ARGS__)); \
   } while (false)
 
-// Work that a rendering may still do, so that a hostile template ends. One step is about one node
-// of the tree or 64 bytes of text.
+// The remaining work of a rendering, so that a hostile template terminates. One step is about one
+// node of the tree or 64 bytes of text.
 class Budget {
  public:
   explicit Budget(int64_t steps) : left_(steps) {}
@@ -33,7 +33,7 @@ class Budget {
   void charge(int64_t steps) {
     left_ -= steps;
     if (left_ < 0) [[unlikely]]
-      throw Fault("the template does not come to an end (too many steps)");
+      throw Fault("the template does not terminate (too many steps)");
   }
   void charge_bytes(size_t bytes) { charge(static_cast<int64_t>(bytes / 64)); }
 
@@ -43,7 +43,7 @@ class Budget {
 
 struct Mark {
   Origin origin = Origin::kTemplate;
-  uint32_t turn = 0;  // number of the generation block, from 1; 0 outside
+  uint32_t turn = 0;  // generation block, from 1; 0 outside
   bool operator==(const Mark&) const = default;
 };
 
@@ -53,7 +53,7 @@ struct Run {
   Mark mark;
 };
 
-// Runs in order; one or two, as most texts have, take no memory of their own.
+// Runs in order. One or two, the common case, need no allocation.
 class RunList {
  public:
   RunList() = default;
@@ -90,7 +90,7 @@ class RunList {
   std::vector<Run> many_;
 };
 
-// Everything that a value shares lives behind one of these.
+// Base of everything that values share.
 struct Object {
   virtual ~Object() = default;
 };
@@ -110,39 +110,37 @@ class TextBuilder {
  public:
   void append(std::string_view bytes, Mark mark);
   void append(const Text& text);
-  // Text of no generation block becomes part of block `turn`.
+  // Text outside generation blocks becomes part of block `turn`.
   void append(const Text& text, uint32_t turn);
   void append(const Text& text, size_t begin, size_t end);
-  // Puts everything from byte `from` on into a generation block; returns how many runs that was.
+  // Puts all bytes from `from` on into a generation block; returns the number of runs.
   size_t mark_turn(size_t from, uint32_t turn);
   size_t size() const { return text_ == nullptr ? 0 : text_->bytes.size(); }
-  // Returns what was built and starts anew.
+  // Returns the text and starts over.
   TextPtr take();
 
  private:
   Text& text();
-  void add(std::string_view bytes, Mark mark);  // without a look at whether they are ASCII
-  std::shared_ptr<Text> text_;                  // made when something comes
+  void add(std::string_view bytes, Mark mark);  // does not update text().ascii
+  std::shared_ptr<Text> text_;                  // created by the first append
 };
 
 TextPtr make_text(std::string_view bytes, Mark mark = {});
 TextPtr slice_text(const TextPtr& text, size_t begin, size_t end);  // bytes
 TextPtr join_texts(const Text& a, const Text& b);
 
-// Charges for a text of `times` copies of `text` and `rest` bytes more, before it is built. Throws
+// Charges for a text of `times` copies of `text` and `rest` more bytes before it is built. Throws
 // Fault beyond kMaxTextBytes.
 void charge_copies(Budget& budget, int64_t times, const Text& text, size_t rest = 0);
 
-// Returns the mark of the byte at `at`, or of the template if the text is empty.
+// Returns the mark of the byte at `at`; the template's if the text is empty.
 Mark mark_at(const Text& text, size_t at);
 
-// Returns the number of code points, and the byte at which one begins (0 <= index <= length).
-int64_t text_length(const Text& text);
+int64_t text_length(const Text& text);  // code points
+// Returns the byte at which a code point begins (0 <= index <= length).
 size_t byte_of_point(const Text& text, int64_t index);
-// Returns the index of the code point that begins at a byte.
-int64_t point_of_byte(const Text& text, size_t byte);
 
-// Returns the first place of `needle` in `bytes` at or after `from`, or npos; linear in both.
+// Returns the first offset of `needle` in `bytes` at or after `from`, or npos; linear in both.
 size_t find_bytes(std::string_view bytes, std::string_view needle, size_t from = 0);
 
 // Appends `text` with characters & < > ' " as HTML entities, as MarkupSafe spells them.

@@ -1,17 +1,19 @@
-// Scalars live in the value itself, everything else behind a shared pointer.
+// Scalars live in the value itself, all else behind a shared pointer.
 
 #include "core/text/jinja/jinja_value.h"
 
 #include <algorithm>
 
+#include "core/text/jinja/jinja_operators.h"
+
 namespace xrun::jinja {
 
 namespace {
 
-// A message, or the words of one.
+// A message, or the owner and name of a missing attribute.
 struct UndefinedReason : Object {
   std::string message;
-  std::string_view owner;  // a constant
+  std::string_view owner;  // a string constant
   std::string name;
 };
 
@@ -19,24 +21,24 @@ struct UndefinedReason : Object {
 
 namespace {
 
-// Tuples may share their parts, so that few of them have as many leaves as a machine cannot count.
-constexpr int64_t kMostKeyParts = 100'000;
+// Tuples may share items, so a small key can have an astronomical number of leaves.
+constexpr int64_t kMaxKeyItems = 100'000;
 
-bool is_hashable_part(const Value& value, int64_t& parts) {
-  XRUN_JINJA_CHECK(++parts <= kMostKeyParts, "a key has more than {} parts", kMostKeyParts);
+bool is_hashable_item(const Value& value, int64_t& items) {
+  XRUN_JINJA_CHECK(++items <= kMaxKeyItems, "a key has more than {} items", kMaxKeyItems);
   if (value.is_dict()) return false;
   if (!value.is_list()) return true;
   const List& list = value.list();
   if (list.style != ListStyle::kTuple) return list.style != ListStyle::kList;
   return std::all_of(list.items.begin(), list.items.end(),
-                     [&](const Value& item) { return is_hashable_part(item, parts); });
+                     [&](const Value& item) { return is_hashable_item(item, items); });
 }
 
 }  // namespace
 
 bool is_hashable(const Value& value) {
-  int64_t parts = 0;
-  return is_hashable_part(value, parts);
+  int64_t items = 0;
+  return is_hashable_item(value, items);
 }
 
 int depth_of(const Value& value) {
@@ -210,7 +212,7 @@ bool is_truthy(const Value& value) {
     case Kind::kInt: return value.as_int() != 0;
     case Kind::kFloat: return value.as_double() != 0;
     case Kind::kText: return !value.bytes().empty();
-    // A generator is an object like any other: true even when it has nothing to give.
+    // A generator is true even when it is empty.
     case Kind::kList:
       return value.list().style == ListStyle::kGenerator || !value.list().items.empty();
     case Kind::kBigInt: return true;

@@ -1,5 +1,5 @@
 #pragma once
-// Values of the template engine: Python's, as far as a chat template can see them.
+// Values of the template engine: the subset of Python's that chat templates use.
 
 #include <cstdint>
 #include <memory>
@@ -20,7 +20,7 @@ enum class Kind : uint8_t {
   kBool,
   kInt,
   kFloat,
-  kBigInt,  // of a row; it prints and compares, but nothing is computed with it
+  kBigInt,  // an integer of a row beyond int64: it prints and compares only
   kText,
   kList,
   kDict,
@@ -29,7 +29,7 @@ enum class Kind : uint8_t {
   kFunction
 };
 
-// What a list is in Python: it decides printing, indexing and truth.
+// The Python type of a list; it determines printing, indexing and truth.
 enum class ListStyle : uint8_t { kList, kTuple, kRange, kGenerator, kKeys, kValues, kItems };
 
 struct List;
@@ -38,13 +38,12 @@ struct Namespace;
 struct Loop;
 struct Function;
 
-// One value: a scalar, or a pointer that copies share. Everything but namespaces, generators and
-// loops is immutable.
+// A scalar, or a pointer that copies share. Only namespaces, generators and loops are mutable.
 class Value {
  public:
   Value() = default;  // undefined
   static Value undefined(std::string message);
-  // "'None' has no attribute 'x'": put into words only when somebody asks.
+  // "'None' has no attribute 'x'", formatted only on demand.
   static Value no_attribute(std::string_view owner, std::string_view name);
   static Value no_name(std::string_view name);  // "'x' is undefined"
   static Value none() { return Value(Kind::kNone); }
@@ -76,21 +75,21 @@ class Value {
   bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
   bool is_numeric() const { return is_number() || kind_ == Kind::kBigInt; }
   bool is_nan() const { return kind_ == Kind::kFloat && number_ != number_; }
-  bool markup() const { return markup_; }  // passed through `safe`: `+` escapes its other side
+  bool markup() const { return markup_; }  // result of `safe`: `+` escapes the other operand
 
-  // Unchecked: the caller has looked at kind().
+  // Unchecked: the caller has tested kind().
   int64_t as_int() const { return integer_; }  // bools too
   double as_double() const { return is(Kind::kFloat) ? number_ : static_cast<double>(integer_); }
   const TextPtr as_text() const { return std::static_pointer_cast<const Text>(object_); }
   const Text& text() const { return static_cast<const Text&>(*object_); }
-  const std::string& bytes() const { return text().bytes; }  // of a kBigInt its digits
+  const std::string& bytes() const { return text().bytes; }  // the digits of a kBigInt
   List& list() const;
   Dict& dict() const;
   Namespace& space() const;
   Loop& loop() const;
   Function& function() const;
   const void* identity() const { return object_.get(); }
-  // The same value without a share in its object, which must outlive what is returned.
+  // Returns the value without shared ownership; its object must outlive the result.
   Value borrowed() const {
     Value out(kind_, std::shared_ptr<const Object>(std::shared_ptr<const Object>(), object_.get()));
     out.markup_ = markup_;
@@ -113,29 +112,28 @@ class Value {
   std::shared_ptr<const Object> object_;
 };
 
-// Containers know how deep they nest, so that no recursion over them can exhaust the stack.
+// Containers record their nesting depth, so that recursion over them cannot exhaust the stack.
 inline constexpr int kMaxValueDepth = 600;
 inline constexpr size_t kMaxListItems = 1'000'000;
 
 struct List : Object {
   std::vector<Value> items;
   ListStyle style = ListStyle::kList;
-  Origin origin = Origin::kTemplate;  // who wrote the brackets and numbers when it is printed
+  Origin origin = Origin::kTemplate;  // of the brackets when it is printed
   int depth = 1;
-  size_t taken = 0;  // items that a generator has already given away
-  bool group = false;  // a pair of groupby, whose places are also called "grouper" and "list"
+  size_t taken = 0;  // items that a generator has already yielded
 };
 
 using Member = std::pair<Value, Value>;
 
 struct Dict : Object {
-  std::vector<Member> members;  // in order of insertion
+  std::vector<Member> members;  // in insertion order
   Origin origin = Origin::kTemplate;
   int depth = 1;
 
   const Value* find(const Value& key, Budget& budget) const;
   const Value* find(std::string_view key) const;
-  // Sets or adds. Throws Fault if the key is no str, number or None, or on too deep a nesting.
+  // Throws Fault if the key is not hashable or the dict would nest too deeply.
   void set(Value key, Value value, Budget& budget);
 };
 
@@ -150,8 +148,8 @@ struct Loop : Object {
   std::vector<Value> items;
   size_t index = 0;
   int depth = 1;
-  Value body;       // recursive loops: calls the loop again
-  Value last_seen;  // of loop.changed()
+  Value body;       // of a recursive loop: calls the loop again
+  Value last_seen;  // the last arguments of loop.changed()
   int nesting = 1;  // as List::depth
   bool has_seen = false;
 };
@@ -165,28 +163,20 @@ struct Function : Object {
   int depth = 1;  // as List::depth; a bound method holds its object
   virtual Value call(Interpreter& interpreter, Arguments& arguments) = 0;
   virtual std::string repr() const = 0;
-  // Sets what is called object.name; false if there is nothing of the name.
+  // Gets object.name; false if there is no such attribute.
   virtual bool attribute(std::string_view, Value&) const { return false; }
 };
 
-// Whether Python could use the value as a key: no list, no dict, no tuple that holds one.
+// True if Python could use the value as a key: not a list, a dict, or a tuple that holds one.
 bool is_hashable(const Value& value);
-// Returns how deep a value nests, 0 for scalars; require_depth throws Fault beyond kMaxValueDepth.
+// Returns the nesting depth of a value, 0 for scalars; require_depth throws Fault beyond
+// kMaxValueDepth.
 int depth_of(const Value& value);
 void require_depth(int depth);
 
 // Python's type name: "str", "NoneType", "dict".
 std::string_view type_name(const Value& value);
 bool is_truthy(const Value& value);
-// Python's ==. Charges the budget for what it looks at.
-bool equal(const Value& a, const Value& b, Budget& budget);
-// Python's <. Throws Fault if the types have no order.
-bool less(const Value& a, const Value& b, Budget& budget, const char* symbol = "<");
-// Python's `in`.
-bool contains(const Value& container, const Value& item, Budget& budget);
-// Returns the items that a for loop would see: list items, keys of a dict, characters of a text,
-// nothing of an undefined value. A generator is empty afterwards. Throws Fault for the rest.
-std::vector<Value> iterate(const Value& value, Budget& budget);
 // Returns len(). Throws Fault if the value has none.
 int64_t length_of(const Value& value);
 bool has_length(const Value& value);

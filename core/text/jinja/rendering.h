@@ -1,5 +1,5 @@
 #pragma once
-// A rendered template: its text, and for every byte who wrote it and whether it is trained.
+// A rendered template: its text, and the origin and generation span of every byte.
 
 #include <cstdint>
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace xrun {
 
-// Who wrote a piece of text. Only the template's own text may become special tokens; whatever came
-// from messages, tools or other arguments is data.
+// The author of a piece of text. Only the template's own text may become special tokens; text from
+// messages, tools and other arguments is data.
 enum class Origin : uint8_t { kTemplate, kMessage };
 
-// Half open, in bytes of the rendering.
+// Half-open, in bytes of the rendering.
 struct RenderSpan {
   uint32_t begin;
   uint32_t end;
@@ -24,9 +24,9 @@ struct RenderSpan {
 
 struct Rendering {
   std::string text;
-  std::vector<RenderSpan> spans;  // tile the text in order; neighbours differ; none is empty
-  std::vector<ByteRange> turns;   // the generation blocks in order, one an executed block
-  // The message, counted from 0, that each of them was opened in; -1 or no entry: not known.
+  std::vector<RenderSpan> spans;  // tile the text in order; non-empty; neighbours differ
+  std::vector<ByteRange> turns;   // one per executed generation block, in order
+  // The message (from 0) in which each turn was opened; -1 or no entry if unknown.
   std::vector<int64_t> turn_messages;
 };
 

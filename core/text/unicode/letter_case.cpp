@@ -66,6 +66,7 @@ void append_lower(std::string& out, uint32_t point) {
 }
 
 void append_title(std::string& out, uint32_t point) {
+  if (point == 0x149) return append_upper(out, point);  // "ʼN": the apostrophe is not a letter
   if (const SpecialCase* found = upper_special(point)) {
     append_utf8(out, found->to[0]);
     for (uint32_t rest : {found->to[1], found->to[2]}) {

@@ -9,7 +9,7 @@ TEST(ConfigFields, DeclareEachPathOnceWithADoc) {
   for (const ConfigField& field : config_fields()) {
     EXPECT_FALSE(field.doc.empty()) << field.path;
     EXPECT_EQ(find_config_field(field.path), &field) << "twice: " << field.path;
-    EXPECT_TRUE(field.otherwise.is_null() || fits(field, field.otherwise)) << field.path;
+    EXPECT_TRUE(field.default_value.is_null() || fits(field, field.default_value)) << field.path;
   }
 }
 

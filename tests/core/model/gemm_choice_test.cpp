@@ -1,4 +1,4 @@
-// The type that products compute in: measured, kept, and measured again where what is kept is bad.
+// The compute type of products: measured, stored, and measured again if the stored file is bad.
 
 #include "core/model/gemm_choice.h"
 

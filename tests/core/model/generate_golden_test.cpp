@@ -1,4 +1,4 @@
-// What the sampler reports of its tokens is what the training forward says of them, for the golden
+// The sampler's log-probs of its tokens are those of the training forward, for the golden
 // checkpoints of every family.
 
 #include <ATen/TensorOperators.h>
@@ -34,7 +34,7 @@ std::vector<std::string> golden_models() {
   return names;
 }
 
-// The prompts that the model may continue.
+// The prompts that the model can continue.
 std::vector<std::vector<int32_t>> prompts_of(const SafetensorsFile& golden, const Model& model) {
   std::vector<std::vector<int32_t>> prompts = golden_sequences(golden);
   std::erase_if(prompts, [&](const std::vector<int32_t>& one) {
@@ -45,7 +45,7 @@ std::vector<std::vector<int32_t>> prompts_of(const SafetensorsFile& golden, cons
 
 class GenerateGoldenTest : public testing::TestWithParam<std::string> {
  protected:
-  // Compares every reported log-prob with a forward over what came before its token.
+  // Compares every reported log-prob with a forward over the tokens before it.
   static void expect_forward_says(Model& model, const std::vector<int32_t>& prompt,
                                   const Generation& got, double temperature) {
     const at::NoGradGuard no_grad;
@@ -54,7 +54,7 @@ class GenerateGoldenTest : public testing::TestWithParam<std::string> {
     const at::Tensor all = logprobs(model, sequence, temperature);
     for (size_t t = 0; t < got.ids.size(); ++t) {
       const size_t last = prompt.size() + t - 1;
-      // frequencies that depend on the length are those of the length at that token
+      // Frequencies that depend on the length use the length at that token.
       const at::Tensor row =
           rope_by_length(model.config().rope)
               ? logprobs(model, {sequence.begin(), sequence.begin() + last + 1}, temperature)[-1]

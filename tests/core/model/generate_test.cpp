@@ -1,5 +1,5 @@
-// Decoding: the cache changes nothing, sequences leave the batch on their own and others take
-// their place.
+// Decoding: the cache does not change results; sequences leave the batch one by one and others
+// replace them.
 
 #include "core/model/generate.h"
 
@@ -13,8 +13,8 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/model/init_model.h"
 #include "core/model/model.h"
+#include "core/model/weights/init_model.h"
 
 namespace xrun::generate_test {
 
@@ -133,7 +133,7 @@ TEST_F(GenerateTest, SlotsAreRefilledWhileOthersGoOn) {
   EXPECT_EQ(got[0].ids.size(), 2u);
   EXPECT_EQ(got[0].finish, "stop");
   for (size_t s = 1; s < 4; ++s) EXPECT_EQ(got[s].ids.size(), 6u);
-  // sequence 2 begins before the next token of 1, and 3 before the next of 2
+  // Sequence 2 starts before the next token of 1, and 3 before the next of 2.
   EXPECT_EQ(order,
             std::vector<size_t>({0, 1, 0, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 3, 2, 3, 3, 3, 3, 3}))
       << fmt::format("{}", fmt::join(order, ", "));
@@ -179,7 +179,7 @@ TEST_F(GenerateTest, EndsAtTheModelsLimit) {
   const std::vector<Generation> got = generate(*model_, kPrompts, {.max_new_tokens = 1000});
   for (size_t s = 0; s < kPrompts.size(); ++s) {
     EXPECT_EQ(got[s].finish, "length");
-    // the last token is made from the model's last position
+    // The last token comes from the model's last position.
     EXPECT_EQ(got[s].ids.size() + kPrompts[s].size(), 41u);
   }
 }

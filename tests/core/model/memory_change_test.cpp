@@ -1,4 +1,5 @@
-// What is refused where memory is too little, and which change of the configuration is proposed.
+// The refusal of a run that does not fit into memory, and the change of the configuration it
+// proposes.
 
 #include "core/model/memory_change.h"
 
@@ -10,9 +11,9 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/model/init_model.h"
 #include "core/model/memory_limit.h"
 #include "core/model/memory_plan.h"
+#include "core/model/weights/init_model.h"
 
 namespace xrun::memory_change_test {
 namespace {
@@ -156,7 +157,7 @@ TEST_F(SmallestChange, AModelThatScoresIsChargedNoVocabulary) {
   EXPECT_EQ(need(scores), need(none));
 }
 
-// What a hostile config.json and --set can ask for.
+// Sizes from a hostile config.json and --set.
 TEST_F(SmallestChange, NoSizeMakesAPlanWrapOrCrash) {
   constexpr int64_t kHuge = int64_t{1} << 62;
   const int64_t usual = need(shape_);

@@ -1,4 +1,4 @@
-// What memory there is by the system's files.
+// The available memory according to the system's files.
 
 #include "core/model/memory_limit.h"
 
@@ -11,10 +11,9 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/model/ops/allocator.h"
-#include "core/model/init_model.h"
-#include "core/model/ops/memory_count.h"
 #include "core/model/model.h"
+#include "core/model/ops/allocator.h"
+#include "core/model/weights/init_model.h"
 
 namespace xrun::memory_limit_test {
 namespace {
@@ -121,18 +120,19 @@ TEST_F(MemoryLimit, WhatTensorsHoldIsTakenOffAVariable) {
   EXPECT_EQ(available_bytes(), 1) << "0 would be unknown";
 }
 
-// As between two phases of a run: the system says that the heap is in use.
+// As between two phases of a run: the system counts the heap as used.
 TEST_F(MemoryLimit, WhatTheHeapHasFreeIsThereForASecondPlan) {
   tune_allocator();
   system(100);
-  const int64_t before = available_bytes(folder_);
-  { const at::Tensor freed = at::zeros({400 * kMiB}, at::kByte); }
-  EXPECT_GE(available_bytes(folder_) - before, 300 * kMiB);
+  at::Tensor tensor = at::zeros({400 * kMiB}, at::kByte);
+  const int64_t held = available_bytes(folder_);
+  tensor.reset();
+  EXPECT_GE(available_bytes(folder_) - held, 300 * kMiB);
 }
 
 TEST_F(MemoryLimit, WeightsBeyondItAreRefusedBeforeTheyAreRead) {
   EXPECT_EQ(load_error(), "");
-  // Not even a byte of them is looked at.
+  // No byte of the weights is read.
   std::filesystem::resize_file(folder_ / "model" / "model.safetensors", 100);
   setenv("XRUN_MEMORY_MB", std::to_string(20 + memory_count().held / 1'000'000).c_str(), 1);
   const std::string error = load_error();

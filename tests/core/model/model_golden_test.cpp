@@ -122,7 +122,7 @@ TEST_P(ModelGoldenTest, SegmentsNeverSeeEachOther) {
   const at::Tensor a = model->forward(pack_sequences(all));
   for (int32_t& id : all[2]) id = (id + 1) % 131;
   const at::Tensor b = model->forward(pack_sequences(all));
-  // An expert's product runs over all its tokens, and another number of rows rounds differently.
+  // An expert's product runs over all its tokens; another number of rows rounds differently.
   const double tolerance = model->config().moe.experts > 0 ? 1e-5 : 0;
   EXPECT_LE(largest_difference(a.narrow(0, 0, 8), b.narrow(0, 0, 8)), tolerance);
   EXPECT_LE(largest_difference(a.narrow(0, 21, 21), b.narrow(0, 21, 21)), tolerance);

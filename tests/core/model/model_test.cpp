@@ -1,4 +1,4 @@
-// What a model promises beyond its numbers: isolation of segments, same bits, clear refusals.
+// Properties of a model beyond its numbers: isolation of segments, same bits, clear refusals.
 
 #include "core/model/model.h"
 
@@ -15,7 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "core/model/weights/safetensors.h"
 
 namespace xrun::model_test {
@@ -88,7 +88,7 @@ TEST_F(ModelTest, PositionsCountFromThePositionIdsNotFromThePack) {
   const at::Tensor plain = model->forward(shifted);
   shifted.position_ids = at::tensor({int64_t{0}, int64_t{2}, int64_t{4}}, at::kLong);
   EXPECT_FALSE(plain.equal(model->forward(shifted)));
-  // rotary attention depends on differences of positions alone
+  // Rotary attention depends only on differences of positions.
   shifted.position_ids = at::tensor({int64_t{7}, int64_t{8}, int64_t{9}}, at::kLong);
   EXPECT_LT((plain - model->forward(shifted)).abs().max().item<double>(), 1e-5);
 }

@@ -1,4 +1,4 @@
-// Routing breaks ties by index; load and balance are those of the whole step, however it is cut.
+// Routing breaks ties by index; load and balance cover the whole step, however it is split.
 
 #include "core/model/moe.h"
 
@@ -59,7 +59,8 @@ TEST(Moe, RefusesMoreExpertsATokenThanThereAre) {
 }
 
 TEST(Moe, BalanceOfUniformRoutingIsTopK) {
-  // Token t prefers experts t and t + 1: every expert is chosen alike, every probability is equal.
+  // Token t prefers experts t and t + 1: experts are chosen equally often, with equal
+  // probabilities.
   at::Tensor logits = at::zeros({8, 8});
   for (int64_t t = 0; t < 8; ++t) {
     logits[t][t] = 1;

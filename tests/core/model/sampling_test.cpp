@@ -1,4 +1,4 @@
-// Draws: what is kept against transformers (sampling_goldens.py), frequencies, names of draws.
+// Draws: kept tokens against transformers (sampling_goldens.py), frequencies, draw keys.
 
 #include "core/model/sampling.h"
 
@@ -38,7 +38,7 @@ at::Tensor row_of(const Json& values) {
   return at::tensor(row);
 }
 
-Draw draw_one(const at::Tensor& row, const DrawKey& key, const SamplingOptions& options) {
+DrawnToken draw_one(const at::Tensor& row, const DrawKey& key, const SamplingOptions& options) {
   return draw_tokens(row.clone().unsqueeze(0), {&key, 1}, options)[0];
 }
 
@@ -66,7 +66,7 @@ TEST(Sampling, KeepsWhatTransformersKeeps) {
     }
     ASSERT_EQ(kept_tokens(row, options), want) << dump_json(one);
     for (uint64_t position = 0; position < 5; ++position) {
-      const Draw draw = draw_one(row, {.position = position}, options);
+      const DrawnToken draw = draw_one(row, {.position = position}, options);
       const double x = row[draw.id].item<double>() / options.temperature;
       EXPECT_NEAR(draw.logprob, x - one.at("lse").as_double(), 2e-5) << dump_json(one);
       EXPECT_NEAR(draw.logprob_kept, x - one.at("lse_kept").as_double(), 2e-5) << dump_json(one);
@@ -81,7 +81,7 @@ TEST(Sampling, TheOrderIsTemperatureTopKTopPMinP) {
   EXPECT_EQ(kept_tokens(row, {.temperature = 1, .top_k = 2, .top_p = 0.55}),
             std::vector<int32_t>({0}));
   EXPECT_EQ(kept_tokens(row, {.temperature = 1, .top_p = 0.55}), std::vector<int32_t>({0, 1}));
-  // a high temperature comes first and makes them alike
+  // The temperature is applied first; a high one makes them alike.
   EXPECT_EQ(kept_tokens(row, {.temperature = 10, .top_p = 0.55}).size(), 3u);
   EXPECT_EQ(kept_tokens(row, {.temperature = 1, .min_p = 0.6}), std::vector<int32_t>({0, 1}));
   EXPECT_EQ(kept_tokens(row, {.temperature = 10, .min_p = 0.6}).size(), 4u);
@@ -96,7 +96,7 @@ TEST(Sampling, OfEqualLogitsTheLowestIdsStay) {
 }
 
 TEST(Sampling, TemperatureZeroIsTheLowestIdOfTheLikeliest) {
-  const Draw draw = draw_one(at::tensor({1.0f, 3.0f, 0.0f, 3.0f}), {}, {});
+  const DrawnToken draw = draw_one(at::tensor({1.0f, 3.0f, 0.0f, 3.0f}), {}, {});
   EXPECT_EQ(draw.id, 1);
   EXPECT_NEAR(draw.logprob, 3 - std::log(2 * std::exp(3) + std::exp(1) + 1), 1e-6);
   EXPECT_EQ(draw.logprob, draw.logprob_kept);
@@ -131,9 +131,9 @@ TEST(Sampling, ADrawDependsOnItsNameAlone) {
   const SamplingOptions options{.temperature = 1, .top_p = 0.95, .seed = 9};
   std::vector<DrawKey> keys;
   for (uint64_t i = 0; i < 6; ++i) keys.push_back({.prompt = i, .sample = 2, .position = 7 * i});
-  const std::vector<Draw> together = draw_tokens(rows.clone(), keys, options);
+  const std::vector<DrawnToken> together = draw_tokens(rows.clone(), keys, options);
   for (int64_t i = 0; i < 6; ++i) {
-    const Draw alone = draw_one(rows[i], keys[static_cast<size_t>(i)], options);
+    const DrawnToken alone = draw_one(rows[i], keys[static_cast<size_t>(i)], options);
     EXPECT_EQ(alone.id, together[static_cast<size_t>(i)].id);
     EXPECT_EQ(alone.logprob, together[static_cast<size_t>(i)].logprob);
   }
@@ -152,7 +152,7 @@ TEST(Sampling, ReportedLogProbsAreOfTheWholeVocabulary) {
   const at::Tensor want = at::log_softmax(row.to(at::kDouble) / 0.7, 0);
   const SamplingOptions options{.temperature = 0.7, .top_k = 5};
   for (uint64_t position = 0; position < 8; ++position) {
-    const Draw draw = draw_one(row, {.position = position}, options);
+    const DrawnToken draw = draw_one(row, {.position = position}, options);
     EXPECT_NEAR(draw.logprob, want[draw.id].item<double>(), 1e-5);
     EXPECT_GT(draw.logprob_kept, draw.logprob);
   }
@@ -182,7 +182,7 @@ TEST(Sampling, ATokenOfMinusInfinityIsNeverDrawn) {
   at::Tensor row = at::full({5}, -std::numeric_limits<float>::infinity());
   row[3] = -2.0f;
   for (uint64_t i = 0; i < 20; ++i) {
-    const Draw draw = draw_one(row, {.position = i}, {.temperature = 1});
+    const DrawnToken draw = draw_one(row, {.position = i}, {.temperature = 1});
     EXPECT_EQ(draw.id, 3);
     EXPECT_EQ(draw.logprob, 0);
   }

@@ -1,5 +1,4 @@
-// The sentencepiece library brings its own protobuf, LibTorch another one: both work in one
-// process.
+// The sentencepiece library has its own protobuf, LibTorch another: both work in one process.
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -19,8 +18,8 @@ TEST(SentencePieceBesideTorch, EncodesWhileTorchComputes) {
   const Encoding encoding = tokenizer->encode("the world");
   EXPECT_EQ(tokenizer->decode(encoding.ids), "the world");
   EXPECT_EQ(at::arange(6).sum().item<int64_t>(), 15);
-  // Both have a FLAGS_minloglevel; in one scope sentencepiece's would overwrite the switch behind
-  // c10's that makes a failed allocation end the process.
+  // Both have a FLAGS_minloglevel. In one scope sentencepiece's would overwrite the flag next to
+  // c10's that makes a failed allocation abort the process.
   EXPECT_THROW(at::empty({int64_t{1} << 60}), c10::Error);
 }
 

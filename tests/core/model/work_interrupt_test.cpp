@@ -1,5 +1,4 @@
-// A signal stops a model's pass within, where a poll lets it; an unfinished backward pass throws
-// on.
+// A signal stops a pass of the model at its next poll; an unfinished backward pass rethrows.
 
 #include "core/base/work_interrupt.h"
 
@@ -12,8 +11,8 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "core/model/init_model.h"
 #include "core/model/model.h"
+#include "core/model/weights/init_model.h"
 
 namespace xrun::work_interrupt_test {
 namespace {

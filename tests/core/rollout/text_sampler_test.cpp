@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "core/model/model.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Runs one disabled test of this same program as a child process, executed anew.
+// Runs one disabled test of this program in a new child process.
 
 #include <fcntl.h>
 #include <spawn.h>

@@ -92,7 +92,7 @@ TEST(MetricsLog, AStepMayBeWrittenAgainAfterAFullDisk) {
   set_file_fault("write", 1);
   EXPECT_THROW(log.write(1), Error);
   set_file_fault("", 0);
-  // What a disk that fills up in the middle of a line leaves.
+  // The file after the disk filled up in the middle of a line.
   put_text(folder / "metrics.jsonl", text_of(folder / "metrics.jsonl") + "{\"step\":1,\"a");
   log.write(1);
   EXPECT_EQ(text_of(folder / "metrics.jsonl"), "{\"step\":0}\n{\"step\":1,\"a\":1.0}\n");

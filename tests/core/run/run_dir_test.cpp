@@ -117,7 +117,7 @@ TEST(RunDir, AnUnwritablePlaceIsAnErrorAtOnce) {
                 "--run DIR");
 }
 
-// What a saved checkpoint looks like from outside, and the lines of the steps before it.
+// Writes the visible files of a checkpoint and the metrics lines of the steps before it.
 void put_checkpoint(const std::filesystem::path& run, int64_t step) {
   const auto dir = run / "checkpoints" / checkpoint_name(step);
   std::filesystem::create_directories(dir);
@@ -135,22 +135,22 @@ TEST(RunDir, ResumeRefusesAnotherRecipeFieldByField) {
   RunIdentity changed = toy_identity();
   changed.config.set("beta", 0.2);
   changed.binary.set("build", "bb");
-  const std::string list = "  config.beta: 0.2, was 0.1\n  binary.build: \"bb\", was \"aa\"\n";
+  const std::string list = "  config.beta: 0.1 -> 0.2\n  binary.build: \"aa\" -> \"bb\"\n";
   EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "run", true, false, changed); }),
             (folder / "run").string() +
-                ": cannot resume, this is not the run that was saved "
-                "there:\n" +
-                list + "--run DIR starts a new run, --force resumes with these changes");
+                ": cannot resume: the recipe, its configuration or xrun has changed:\n" + list +
+                "--run DIR starts a new run, --force resumes with the changes");
   RunDir forced = open_dir(folder / "run", true, true, changed);
   ASSERT_EQ(forced.notices().size(), 1u);
-  EXPECT_EQ(forced.notices()[0], "resuming by --force with changes:\n" + list);
+  EXPECT_EQ(forced.notices()[0],
+            "resuming by --force: the recipe, its configuration or xrun has changed:\n" + list);
   forced.begin();
   const Json record = read_json((folder / "run/run.json").string());
   EXPECT_EQ(dump_json(record.at("resumes").as_array().at(0).at("changed")),
             "[\"config.beta\",\"binary.build\"]");
 }
 
-// What was typed at a prompt is in no recipe, so a resumed run trains otherwise.
+// The recipe lacks what was typed at a prompt, so a resumed run trains without it.
 TEST(RunDir, ResumeReportsThatAPromptWasOpened) {
   const ScratchFolder folder;
   {
@@ -175,7 +175,7 @@ TEST(RunDir, AChangedRecipeStartsOverWhereNoCheckpointStands) {
   changed.config.set("beta", 0.2);
   RunDir dir = open_dir(folder / "run", true, false, changed);
   ASSERT_EQ(dir.notices().size(), 1u);
-  EXPECT_EQ(dir.notices()[0], "it begins with changes:\n  config.beta: 0.2, was 0.1\n");
+  EXPECT_EQ(dir.notices()[0], "starting over with changes:\n  config.beta: 0.1 -> 0.2\n");
   EXPECT_EQ(dir.record().find("date"), nullptr) << "a new beginning has a new date";
   dir.begin();
   EXPECT_NE(text_of(folder / "run/config.json").find("0.2"), std::string::npos);
@@ -241,7 +241,7 @@ TEST(RunDir, AnotherMachineIsSaidAndNotRefused) {
   changed.machine.set("threads", 8);
   const RunDir dir = open_dir(folder / "run", true, false, changed);
   ASSERT_EQ(dir.notices().size(), 1u);
-  EXPECT_NE(dir.notices()[0].find("  machine.threads: 8, was 2\n"), std::string::npos);
+  EXPECT_NE(dir.notices()[0].find("  machine.threads: 2 -> 8\n"), std::string::npos);
 }
 
 TEST(RunDir, IsFinishedOnlyUntilMoreStepsAreAskedFor) {

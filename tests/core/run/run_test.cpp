@@ -80,7 +80,7 @@ TEST(Run, TheLastStepOfEachPhaseIsSaved) {
   EXPECT_EQ(CheckpointStore(folder / "run/checkpoints", 9).steps(), (std::vector<int64_t>{3, 7}));
 }
 
-// An error at each moment of each body, then a resume: the same metrics, weights and state.
+// An error at each point of each body, then a resume: the same metrics, weights and state.
 TEST(Run, AnErrorAnywhereAndAResumeGiveTheUndisturbedRun) {
   const ToyLoop loop = saving(3, {4, 3});
   const Outcome wanted = undisturbed(loop);
@@ -122,6 +122,42 @@ TEST(Run, AnErrorBeforeTheUpdateSavesTheStateOfTheBodysBeginning) {
   EXPECT_EQ(run.save_after_error(state), folder / "run/checkpoints/step_0000001");
   const Json saved = read_json((folder / "run/checkpoints/step_0000001/run.json").string());
   EXPECT_EQ(dump_json(saved.at("state")), "{\"best\":1}");
+}
+
+// The first body shows that there are several updates; from then on each begins with a copy.
+TEST(Run, AnErrorBetweenTwoUpdatesOfABodySavesNoHalfOfIt) {
+  ToyLoop loop = saving(0, {4});
+  loop.updates = 2;
+  const Outcome wanted = undisturbed(loop);
+  for (const std::string moment : {"next update", "updated", "logged"}) {
+    for (const int64_t at : {0, 2}) {
+      const ScratchFolder folder;
+      ToyLoop failing = loop;
+      failing.at = [&](const char* now, int64_t step, xrun::Run&) {
+        if (step == at && moment == now) throw Error("two updates are too many");
+      };
+      EXPECT_THROW(toy_run(folder / "run", failing), Error);
+      EXPECT_EQ(std::filesystem::exists(folder / "run/checkpoints/latest"), at > 0);
+      EXPECT_EQ(std::filesystem::exists(folder / "run/checkpoints/step_0000002"), at > 0);
+      ToyLoop resumed = loop;
+      resumed.resume = true;
+      EXPECT_EQ(outcome_of(folder / "run", toy_run(folder / "run", resumed)), wanted)
+          << moment << " of body " << at;
+    }
+  }
+}
+
+TEST(Run, OnlyABodyOfSeveralUpdatesIsPrecededByACopy) {
+  for (const int64_t updates : {1, 2}) {
+    const ScratchFolder folder;
+    ToyLoop loop = saving(0, {3});
+    loop.updates = updates;
+    loop.at = [&](const char* now, int64_t step, xrun::Run& run) {
+      if (std::string(now) != "begin") return;
+      EXPECT_EQ(run.body_copy_bytes(), updates > 1 && step > 0 ? 16 : 0) << step;
+    };
+    toy_run(folder / "run", loop);
+  }
 }
 
 TEST(Run, StepsLimitStopsEarlyAndAResumeGoesOn) {
@@ -166,14 +202,14 @@ TEST(Run, AShorterLoopIsRefusedAndSoIsOneThatGrewTooLate) {
   resumed.resume = true;
   EXPECT_EQ(message_of<Error>([&] { toy_run(folder / "run", resumed); }),
             (folder / "run").string() +
-                ": cannot resume, loop 1 has 3 steps, was 4: it may grow, "
-                "not shrink\n--run DIR starts a new run, --force resumes all the same");
+                ": cannot resume: loop 1 has 3 steps and had 4: a loop may grow, not shrink\n"
+                "--run DIR starts a new run, --force resumes with the changes");
   resumed.phases = {5, 2};
   EXPECT_EQ(message_of<Error>([&] { toy_run(folder / "run", resumed); }),
             (folder / "run").string() +
-                ": cannot resume, loop 1 has 5 steps, was 4, and loop 2 has "
-                "begun since: a loop that is done cannot grow\n--run DIR starts a new run, --force "
-                "resumes all the same");
+                ": cannot resume: loop 1 has 5 steps and had 4, and a later loop has begun since: "
+                "a loop that is done cannot grow\n"
+                "--run DIR starts a new run, --force resumes with the changes");
 }
 
 TEST(Run, StopEndsTheRunAfterItsBody) {

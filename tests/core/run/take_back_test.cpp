@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "core/run/kept_state.h"
 #include "core/run/run.h"
+#include "core/run/state_copy.h"
 #include "tests/core/run/scratch_folder.h"
 #include "tests/core/run/toy_run.h"
 
@@ -40,7 +40,7 @@ class TakeBack : public testing::Test {
   std::shared_ptr<ToyWeights> weights_ = std::make_shared<ToyWeights>();
   SavedObjects saved_;
   xrun::Run run_;  // testing::Test has a Run of its own
-  KeptState kept_;
+  StateCopy kept_;
 };
 
 TEST_F(TakeBack, TheLineIsReplacedWithWhatWasLoggedBeforeTheBody) {
@@ -65,7 +65,7 @@ TEST_F(TakeBack, NullsOfTheBodiesThatStandStillCount) {
   EXPECT_EQ(run_.summary().nonfinite, (std::map<std::string, int64_t>{{"train/loss", 1}}));
 }
 
-// What a reader of TensorBoard's file has seen of the step it forgets at the mark.
+// A reader of TensorBoard's file forgets the step at the mark.
 TEST_F(TakeBack, TensorBoardsFileGoesOnBehindAMark) {
   body(1);
   body(2);

@@ -59,8 +59,10 @@ struct ToyLoop {
   int64_t size = 4;
   std::vector<int64_t> phases = {10};
   RunSettings settings;
+  int64_t updates = 1;  // per body
   bool resume = false;
-  // Called in each body at the moments "begin", "updated" and "logged".
+  // Called in each body at the moments "begin", "next update" (before each but the first),
+  // "updated" and "logged".
   std::function<void(const char* moment, int64_t step, Run& run)> at;
 };
 
@@ -71,14 +73,18 @@ struct ToyResult {
   Json state;
 };
 
-inline void toy_body(const ToyLoop& loop, const Body& body, ToyResult& toy) {
+inline void toy_body(const ToyLoop& loop, const LoopBody& body, ToyResult& toy) {
   const auto at = [&](const char* moment) {
     if (loop.at) loop.at(moment, body.step, *toy.run);
   };
   at("begin");
   toy.state.set("bodies", body.step + 1);
-  toy.weights->update(body.step);
-  toy.run->mark_updated();
+  for (int64_t k = 0; k < loop.updates; ++k) {
+    toy.run->begin_update();
+    if (k > 0) at("next update");
+    toy.weights->update(body.step + k);
+    toy.run->mark_updated();
+  }
   at("updated");
   const std::vector<std::pair<std::string, double>> metrics = {{"train/loss", toy.weights->first()},
                                                                {"perf/tokens", 7.0}};

@@ -75,6 +75,78 @@ TEST(Batch, RefusesAFieldOfAnotherSizeAndNamesTheSizes) {
             "batch.row belongs to the data and cannot be assigned; choose another name");
 }
 
+// Two packs of two sequences each, one with two trained tokens and one with none: as many sequences
+// as trained tokens.
+std::vector<PackedBatch> uneven_packs() {
+  std::vector<PackedBatch> packs(2);
+  int64_t sample = 0;
+  for (PackedBatch& pack : packs) {
+    for (const uint8_t trained : {uint8_t{1}, uint8_t{0}}) {
+      PackedBatch::Segment segment;
+      segment.row_id = segment.sample_id = sample++;
+      pack.append(segment, {1, 2, 3}, {0, trained, trained});
+    }
+  }
+  return packs;
+}
+
+Batch uneven_batch() {
+  BatchInfo info;
+  info.unit = Unit::kToken;
+  return Batch(info, uneven_packs());
+}
+
+TEST(Batch, AFieldWhoseUnitCannotBeToldIsRefused) {
+  Batch batch = uneven_batch();
+  EXPECT_EQ(message_of([&] { batch.set_field("old", at::arange(4, at::kFloat)); }),
+            "batch.old has 4 values, and this batch has 4 sequences and 4 trained tokens: write "
+            "batch:set_field(\"old\", x, \"sequence\") or batch:set_field(\"old\", x, \"token\")");
+}
+
+TEST(Batch, AFieldGoesToTheUnitItIsGivenFor) {
+  Batch batch = uneven_batch();
+  batch.set_field("by_token", at::arange(4, at::kFloat), Unit::kToken);
+  batch.set_field("by_sequence", at::arange(4, at::kFloat), Unit::kSequence);
+  const View second = batch.micros()[1]->all();
+  EXPECT_TRUE(at::equal(second.sum(second.field("by_token")), at::tensor({5.f, 0.f})));
+  EXPECT_TRUE(at::equal(second.field("by_sequence"), at::tensor({2.f, 3.f})));
+  EXPECT_EQ(message_of([&] { batch.set_field("x", at::randn({4}), Unit::kPair); }),
+            "batch.x has shape [4], wanted [4] (one per sequence) or [4] (one per trained token); "
+            "it is given per pair");
+}
+
+TEST(Batch, ATensorThatTheBatchMadeKeepsItsUnit) {
+  Batch batch = uneven_batch();
+  std::vector<at::Tensor> rows, segments;
+  for (const auto& micro : batch.micros()) {
+    const View view = micro->all();
+    segments.push_back(view.field("row").to(at::kFloat));
+    rows.push_back(view.spread(segments.back()));
+  }
+  batch.set_field("by_token", batch.in_batch_order(rows, /*by_row=*/true));
+  batch.set_field("by_sequence", batch.in_batch_order(segments, /*by_row=*/false));
+  batch.set_field("again", batch.field("by_token"));
+  const View second = batch.micros()[1]->all();
+  for (const char* name : {"by_token", "again"}) {
+    EXPECT_TRUE(at::equal(second.sum(second.field(name)), at::tensor({4.f, 0.f}))) << name;
+  }
+  EXPECT_TRUE(at::equal(second.field("by_sequence"), at::tensor({2.f, 3.f})));
+}
+
+TEST(Batch, OneTrainedTokenPerSequenceReadsTheSameEitherWay) {
+  PackedBatch pack;
+  for (int64_t i = 0; i < 2; ++i) {
+    PackedBatch::Segment segment;
+    segment.sample_id = i;
+    pack.append(segment, {1, 2}, {0, 1});
+  }
+  BatchInfo info;
+  info.unit = Unit::kToken;
+  Batch batch(info, {pack});
+  batch.set_field("x", at::tensor({1.f, 2.f}));
+  EXPECT_TRUE(at::equal(batch.micros()[0]->all().field("x"), at::tensor({1.f, 2.f})));
+}
+
 TEST(Batch, RefusesAPairThatStandsInTwoPacks) {
   std::vector<PackedBatch> packs = tiny_packs(tiny_pairs(2), 2);
   packs.push_back(packs[0]);

@@ -56,11 +56,11 @@ TEST_F(DataBatchTest, KeepsTheOrderOfTheRowsWhateverThePacks) {
   for (size_t i = 0; i < rows.size(); ++i) {
     EXPECT_EQ(many->field("row")[static_cast<int64_t>(2 * i)].item().toLong(), rows[i]);
   }
-  EXPECT_EQ(one->micros()[0]->row_name(11), set.place(11));
+  EXPECT_EQ(one->micros()[0]->row_name(11), set.location(11));
   EXPECT_EQ(one->info().data_key, set.fingerprint());
 }
 
-TEST_F(DataBatchTest, KeptColumnsAreFieldsAsTheRowsHaveThem) {
+TEST_F(DataBatchTest, ExtraColumnsAreFieldsOfTheBatch) {
   const std::filesystem::path path = folder_.path() / "rows.jsonl";
   std::ofstream(path)
       << R"({"prompt":"a","chosen":"b","rejected":"c","score":1.5,"who":"x","id":16777217})"
@@ -90,7 +90,8 @@ TEST_F(DataBatchTest, EvaluationCountsEveryPairOfTheSplitOnce) {
   BatchInfo info;
   info.total_steps = 1;
   const Objective objective = dpo(policy_, reference_, 0.1);
-  train_step(*data_batch(train, train.step_units({8, 1, {}, 0}, 0), 512, info), objective, adamw);
+  train_step({{data_batch(train, train.step_units({8, 1, {}, 0}, 0), 512, info).get(), objective}},
+             &adamw);
 
   std::vector<int64_t> seen;
   const Metrics metrics = evaluate(valid, 512, [&](MicroBatch& p) {

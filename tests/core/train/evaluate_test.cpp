@@ -52,7 +52,7 @@ TEST_F(EvaluateTest, EveryPairCountsOnceHoweverTheyComeTogether) {
   AdamWOptions options;
   options.lr = 1e-2;
   AdamW adamw({policy_}, options);
-  train_step(*tiny_batch(tiny_pairs(6, 3), 6), dpo(policy_, reference_, 0.1), adamw);
+  train_step({{tiny_batch(tiny_pairs(6, 3), 6).get(), dpo(policy_, reference_, 0.1)}}, &adamw);
   std::vector<TinyPair> pairs = tiny_pairs(10);
   pairs[9].weight = 4;  // the short last batch of 3 + 3 + 3 + 1 is the heavy one
   const Metrics whole = evaluate(stream(pairs, 10, 10), dpo(policy_, reference_, 0.1));

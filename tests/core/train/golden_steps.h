@@ -70,7 +70,7 @@ inline void expect_golden_steps(const Json& golden, size_t units, size_t a_pack,
       packs.push_back(pack_of(i, i + a_pack));
     }
     Batch batch(info, packs);
-    const Metrics metrics = train_step(batch, objective, adamw);
+    const Metrics metrics = train_step({{&batch, objective}}, &adamw);
     expect_golden_metrics(metrics, steps[step], step);
     const double loss = steps[step].at("loss").as_double();
     worst = std::max(worst, std::abs(value(metrics, "loss") - loss));

@@ -1,12 +1,12 @@
-// What loading and training hold in memory, in bytes that the allocator counts: no second copy of
+// Memory of loading and training, in bytes that the allocator counts: no second copy of
 // the weights on the way in, and no full-precision copy of a frozen reference.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "core/model/init_model.h"
-#include "core/model/ops/memory_count.h"
+#include "core/model/weights/init_model.h"
+#include "core/model/ops/allocator.h"
 #include "tests/core/train/step_fixture.h"
 
 namespace xrun::load_memory_test {
@@ -70,7 +70,7 @@ TEST_F(LoadMemory, APolicyAndItsReferenceHoldSixteenBytesAWeight) {
   for (int64_t step = 0; step < 3; ++step) {
     BatchInfo info;
     info.step = step;
-    train_step(*tiny_batch(tiny_pairs(2), 2, info), dpo(policy, reference, 0.1), adamw);
+    train_step({{tiny_batch(tiny_pairs(2), 2, info).get(), dpo(policy, reference, 0.1)}}, &adamw);
   }
   const int64_t weights = sizes_of(policy->model()).all / 4;
   // fp32 masters 4, their bf16 copies 2, two moments 8, the reference's bf16 weights 2

@@ -29,12 +29,12 @@ class MemoryPlan : public testing::TestWithParam<MemoryCase> {
 };
 
 TEST_P(MemoryPlan, IsWithinTenPercentOfWhatIsMeasured) {
-  if (GetParam().column == Column::kWarm) run_before(folder_, GetParam());
+  if (GetParam().column == ReferenceColumn::kWarm) run_before(folder_, GetParam());
   Steps steps(folder_, GetParam());
   steps.step();
   reset_memory_peak();
   steps.step();
-  EXPECT_EQ(steps.has_twin(), GetParam().column == Column::kCold);
+  EXPECT_EQ(steps.has_twin(), GetParam().column == ReferenceColumn::kCold);
   const std::vector<MemoryKind> plan = steps.plan();
   const auto planned = static_cast<double>(total_bytes(plan));
   const auto measured = static_cast<double>(steps.peak());
@@ -150,13 +150,13 @@ std::vector<MemoryCase> cases() {
           {"bf16_few_tokens", wide, with(bf16), 1, 1},
           {"bf16_in_fp32", llama, with(widened)},
           {"bf16_lora", llama, with(bf16_lora)},
-          {"dpo_cold", llama, {}, 4, 1, Column::kCold},
-          {"dpo_cold_several", llama, {}, 2, 3, Column::kCold},
-          {"dpo_cold_wide_head", wide, {}, 4, 1, Column::kCold},
-          {"dpo_cold_bf16", llama, with(bf16), 4, 1, Column::kCold},
-          {"dpo_cold_lora", llama, with(lora), 4, 1, Column::kCold},
-          {"dpo_warm", llama, {}, 4, 1, Column::kWarm},
-          {"dpo_warm_several", llama, {}, 2, 3, Column::kWarm}};
+          {"dpo_cold", llama, {}, 4, 1, ReferenceColumn::kCold},
+          {"dpo_cold_several", llama, {}, 2, 3, ReferenceColumn::kCold},
+          {"dpo_cold_wide_head", wide, {}, 4, 1, ReferenceColumn::kCold},
+          {"dpo_cold_bf16", llama, with(bf16), 4, 1, ReferenceColumn::kCold},
+          {"dpo_cold_lora", llama, with(lora), 4, 1, ReferenceColumn::kCold},
+          {"dpo_warm", llama, {}, 4, 1, ReferenceColumn::kWarm},
+          {"dpo_warm_several", llama, {}, 2, 3, ReferenceColumn::kWarm}};
 }
 
 // The named ones, or all but them.

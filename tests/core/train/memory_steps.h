@@ -9,28 +9,27 @@
 #include <string>
 #include <vector>
 
-#include "core/model/ops/allocator.h"
-#include "core/model/weights/hf_config.h"
-#include "core/model/init_model.h"
-#include "core/model/ops/memory_count.h"
 #include "core/model/memory_plan.h"
+#include "core/model/ops/allocator.h"
 #include "core/model/ops/scratch.h"
+#include "core/model/weights/hf_config.h"
+#include "core/model/weights/init_model.h"
 #include "tests/core/train/trained.h"
 
 namespace xrun {
 
 constexpr int64_t kSegmentTokens = 128;
 
-// What DPO reads of its reference: nothing (another objective), values that the frozen twin
+// The reference values that DPO reads: none (another objective), values that the frozen twin
 // computes, or those that an earlier run left in the column.
-enum class Column { kNone, kCold, kWarm };
+enum class ReferenceColumn { kNone, kCold, kWarm };
 
 struct MemoryCase {
   std::string name;
   InitOptions init;
   PolicyOptions options = {};
   int64_t segments = 4, micros = 1;
-  Column column = Column::kNone;
+  ReferenceColumn column = ReferenceColumn::kNone;
 };
 
 inline void PrintTo(const MemoryCase& one, std::ostream* out) { *out << one.name; }
@@ -76,14 +75,14 @@ class Steps {
     AdamWOptions optim;
     optim.lr = 1e-3;
     adamw_ = std::make_unique<AdamW>(std::vector<std::shared_ptr<Trainable>>{policy_}, optim);
-    if (one.column != Column::kNone) reference_ = policy_->reference();
+    if (one.column != ReferenceColumn::kNone) reference_ = policy_->reference();
   }
 
   void step() {
     BatchInfo info;
     info.total_steps = 10;
     info.unit = reference_ ? Unit::kPair : Unit::kSequence;
-    if (case_.column == Column::kWarm) info.data_key = "rows";
+    if (case_.column == ReferenceColumn::kWarm) info.data_key = "rows";
     std::vector<PackedBatch> packs;
     for (int64_t m = 0; m < case_.micros; ++m) {
       packs.push_back(pack_of(case_.segments, m * case_.segments, reference_ != nullptr));
@@ -94,7 +93,7 @@ class Steps {
       result.losses.emplace_back(Unit::kSequence, policy_->logprob(p.all()).neg());
       return result;
     };
-    train_step(batch, reference_ ? dpo(policy_, reference_, 0.1) : likelihood, *adamw_);
+    train_step({{&batch, reference_ ? dpo(policy_, reference_, 0.1) : likelihood}}, adamw_.get());
   }
   bool has_twin() const { return reference_ != nullptr && reference_->loaded(); }
 
@@ -112,7 +111,7 @@ class Steps {
     shape.head_mb = case_.options.head_mb;
     shape.recompute = case_.options.recompute;
     shape.adapter = case_.options.lora;
-    shape.references = case_.column == Column::kCold ? 1 : 0;
+    shape.references = case_.column == ReferenceColumn::kCold ? 1 : 0;
     return memory_plan(read_model_config(policy_->dir()), shape);
   }
 

@@ -1,8 +1,7 @@
-#include "core/train/mismatched_batch.h"
-
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/train/data_batch.h"
 #include "tests/core/train/tiny_pairs.h"
 
 namespace xrun::mismatched_batch_test {

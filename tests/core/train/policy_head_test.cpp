@@ -7,9 +7,9 @@
 #include <ATen/ops/equal.h>
 
 #include "core/base/error.h"
+#include "core/model/weights/init_model.h"
 #include "core/model/ops/head_chunk.h"
-#include "core/model/init_model.h"
-#include "core/train/pack_tensor.h"
+#include "core/train/unit.h"
 #include "tests/core/train/step_fixture.h"
 #include "tests/head_oracle.h"
 
@@ -211,7 +211,7 @@ TEST_F(PolicyHeadTest, TheReferenceStaysWhatThePolicyWas) {
   const auto batch = tiny_batch(pairs, 4);
   const View view = batch->micros()[0]->rejected();
   const HeadResult before = policy_head(*Policy::open(folder_.model()), view, everything());
-  train_step(*tiny_batch(pairs, 2), dpo_objective(), *adamw_);
+  train_step({{tiny_batch(pairs, 2).get(), dpo_objective()}}, adamw_.get());
   expect_same(reference_head(*reference_, view, everything()), before);
   EXPECT_GT(largest_difference(policy_head(*policy_, view, everything()).lse, before.lse), 1e-4);
   const at::Tensor plain = reference_head(*reference_, view).logprob;
@@ -232,7 +232,7 @@ TEST_F(PolicyHeadTest, TheStepReportsPlainLogProbsAlone) {
       result.losses.emplace_back(Unit::kPair, p.chosen().mean(head.entropy).neg());
       return result;
     };
-    return train_step(*tiny_batch(tiny_pairs(4), 2), entropy, *adamw_);
+    return train_step({{tiny_batch(tiny_pairs(4), 2).get(), entropy}}, adamw_.get());
   };
   const auto reported = [](const Metrics& all) {
     return std::any_of(all.begin(), all.end(),

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "core/model/weights/safetensors.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
@@ -107,7 +107,7 @@ TEST(Policy, TheKeysOfAnExportAreTheFoldersOwn) {
     AdamWOptions optim;
     optim.lr = 1e-2;
     AdamW adamw({policy}, optim);
-    train_step(*tiny_batch(tiny_pairs(2), 2), dpo(policy, reference, 0.1), adamw);
+    train_step({{tiny_batch(tiny_pairs(2), 2).get(), dpo(policy, reference, 0.1)}}, &adamw);
     const std::filesystem::path hf = folder.path() / (lora ? "lora" : "full");
     policy->export_to(hf);
     EXPECT_EQ(weights_of(hf), weights_of(model)) << lora;

@@ -1,11 +1,11 @@
-// What weights are stored in and what their products compute in are two choices.
+// The storage type of weights and the compute type of products are independent.
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "tests/core/train/step_fixture.h"
@@ -69,8 +69,8 @@ TEST_F(PrecisionTest, AFrozenTwinComputesAsItsPolicyDoes) {
   const auto policy = open(at::kBFloat16, GemmType::kFloat);
   EXPECT_EQ(policy->load_frozen(model())->options().gemm, GemmType::kFloat);
   const auto narrow = open(at::kBFloat16, GemmType::kStorage);
-  EXPECT_NE(dump_json(policy->reference()->column_key("data")),
-            dump_json(narrow->reference()->column_key("data")));
+  EXPECT_NE(dump_json(policy->reference()->column_key("data").document()),
+            dump_json(narrow->reference()->column_key("data").document()));
 }
 
 TEST_F(PrecisionTest, TheTypeOfProductsIsFixedOnceWeightsAreLoaded) {

@@ -23,7 +23,8 @@ class ReferenceFault : public testing::Test {
     AdamWOptions options;
     options.lr = 1e-2;
     AdamW adamw({policy_}, options);
-    train_step(*batch(), dpo(policy_, reference_, 0.1), adamw);  // from here on the column is read
+    train_step({{batch().get(), dpo(policy_, reference_, 0.1)}},
+               &adamw);  // from here on the column is read
   }
   void TearDown() override { set_file_fault("write", 0); }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A policy, its reference and an optimizer, and what a checkpoint would hold of them.
+// A policy, its reference and an optimizer, and a checkpoint of them in memory.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class ReferenceTest : public testing::Test {
   TinyFolder folder_;
 };
 
-// What a checkpoint would hold of a policy and its optimizer.
+// A checkpoint of a policy and its optimizer, in memory.
 struct Saved {
   std::map<std::string, at::Tensor> policy, adamw;
   Json policy_state, adamw_state;

@@ -16,7 +16,7 @@ using ReferenceResume = ReferenceTest;
 
 TEST_F(ReferenceResume, AResumedRunGoesOnWithTheSameBitsFromTheColumn) {
   const auto one_step = [&](Trained& t) {
-    train_step(*batch(tiny_pairs(6), 3), dpo(t.policy, t.reference, 0.1), *t.adamw);
+    train_step({{batch(tiny_pairs(6), 3).get(), dpo(t.policy, t.reference, 0.1)}}, t.adamw.get());
   };
   Trained whole = open();
   Saved saved;
@@ -54,7 +54,7 @@ TEST_F(ReferenceResume, ResumingWithAnotherFolderIsRefused) {
   }
 }
 
-TEST_F(ReferenceResume, ResumingInAnotherComputeTypeTakesTheDigestsAnew) {
+TEST_F(ReferenceResume, ResumingInAnotherComputeTypeTakesTheDigestsAgain) {
   Trained t = open();
   t.policy->set_snapshot_dir(folder_.path() / "references");
   step(t);
@@ -104,7 +104,7 @@ TEST_F(ReferenceResume, OneTakenAfterTrainingBeganNeedsARun) {
   EXPECT_THROW(t.policy->reference(), Error);
 }
 
-TEST_F(ReferenceResume, OneWhoseWeightsAreNotAllThereIsRefused) {
+TEST_F(ReferenceResume, AReferenceWithMissingWeightsIsRefused) {
   Trained t = open();
   t.policy->set_snapshot_dir(folder_.path() / "references");
   step(t);

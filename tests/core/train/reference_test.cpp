@@ -62,7 +62,7 @@ TEST_F(ReferenceTest, AWarmCacheChangesNoBitOfTheRun) {
   const auto run = [&] {
     Trained t = open();
     for (int k = 0; k < 4; ++k) {
-      train_step(*batch(tiny_pairs(6), 3), dpo(t.policy, t.reference, 0.1), *t.adamw);
+      train_step({{batch(tiny_pairs(6), 3).get(), dpo(t.policy, t.reference, 0.1)}}, t.adamw.get());
     }
     return std::pair(t.policy->digest(), t.reference->counts().computed);
   };
@@ -75,25 +75,25 @@ TEST_F(ReferenceTest, AWarmCacheChangesNoBitOfTheRun) {
 
 TEST_F(ReferenceTest, TheKeyMissesWhenAnythingThatChangesANumberChanges) {
   Trained t = open();
-  std::set<std::string> keys = {dump_json(t.reference->column_key("data"))};
-  keys.insert(dump_json(t.reference->column_key("more data")));
+  std::set<std::string> keys = {dump_json(t.reference->column_key("data").document())};
+  keys.insert(dump_json(t.reference->column_key("more data").document()));
   PolicyOptions options;
   options.head_mb = 1;
   Trained head = open(options);
-  keys.insert(dump_json(head.reference->column_key("data")));
+  keys.insert(dump_json(head.reference->column_key("data").document()));
   options.head_mb = 1024;
   options.dtype = at::kBFloat16;
   Trained half = open(options);
-  keys.insert(dump_json(half.reference->column_key("data")));
+  keys.insert(dump_json(half.reference->column_key("data").document()));
   const auto other = Policy::open(folder_.model(/*seed=*/1));
-  keys.insert(dump_json(other->reference()->column_key("data")));
+  keys.insert(dump_json(other->reference()->column_key("data").document()));
   const int threads = at::get_num_threads();
   at::set_num_threads(threads + 1);
-  keys.insert(dump_json(t.reference->column_key("data")));
+  keys.insert(dump_json(t.reference->column_key("data").document()));
   at::set_num_threads(threads);
   EXPECT_EQ(keys.size(), 6u);
-  EXPECT_EQ(dump_json(t.reference->column_key("data")),
-            dump_json(open().reference->column_key("data")));
+  EXPECT_EQ(dump_json(t.reference->column_key("data").document()),
+            dump_json(open().reference->column_key("data").document()));
 }
 
 TEST_F(ReferenceTest, TheLossReachesNoWeightOfTheReference) {
@@ -186,7 +186,7 @@ TEST_F(ReferenceTest, InBfloat16ItHasNoCopyInFullPrecision) {
   EXPECT_EQ(t.policy->token_logprob(some->micros()[0]->all()).scalar_type(), at::kFloat);
 }
 
-TEST_F(ReferenceTest, FrozenWeightsThatDriftAreNoticed) {
+TEST_F(ReferenceTest, FrozenWeightsThatChangeAreNoticed) {
   Trained t = open();
   const at::NoGradGuard no_grad;
   t.policy->parameters()[0].master.detach().add_(1);  // someone writes into the shared storage

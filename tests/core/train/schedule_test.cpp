@@ -1,9 +1,8 @@
-#include "core/train/schedule.h"
-
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/train/adamw.h"
 #include "tests/tree.h"
 
 namespace xrun::schedule_test {
@@ -35,8 +34,9 @@ TEST(Schedule, AnUnknownNameListsTheKnownOnes) {
     schedule_of("exponential");
     FAIL();
   } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(),
-                 "\"exponential\" is no schedule; the schedules are constant, linear and cosine");
+    EXPECT_STREQ(
+        error.what(),
+        "\"exponential\" is not a schedule; the schedules are constant, linear and cosine");
   }
 }
 

@@ -37,7 +37,8 @@ class ScorerTest : public StepTest {
     for (int64_t step = 0; step < steps; ++step) {
       BatchInfo info;
       info.step = step;
-      loss_ = value(train_step(*tiny_batch(tiny_pairs(6), 4, info), bradley_terry(), *head_adamw_),
+      loss_ = value(train_step({{tiny_batch(tiny_pairs(6), 4, info).get(), bradley_terry()}},
+                               head_adamw_.get()),
                     "loss");
     }
   }
@@ -56,7 +57,7 @@ class ScorerTest : public StepTest {
 TEST_F(ScorerTest, EveryScoreStartsAtZero) {
   const auto batch = tiny_batch(tiny_pairs(7), 3);
   EXPECT_TRUE(scorer_->score(*batch).eq(0).all().item().toBool());
-  const Metrics metrics = train_step(*batch, bradley_terry(), *head_adamw_);
+  const Metrics metrics = train_step({{batch.get(), bradley_terry()}}, head_adamw_.get());
   EXPECT_NEAR(value(metrics, "loss"), std::log(2.0), 1e-7);
   EXPECT_EQ(value(metrics, "accuracy"), 0.5);
   EXPECT_GT(value(metrics, "grad_norm"), 0.0);

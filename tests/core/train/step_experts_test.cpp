@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "tests/core/train/step_fixture.h"
 
 namespace xrun::step_experts_test {
@@ -31,7 +31,8 @@ class ExpertStepTest : public StepTest {
 }  // namespace
 
 TEST_F(ExpertStepTest, ExpertLoadIsReported) {
-  const Metrics metrics = train_step(*tiny_batch(tiny_pairs(7), 3), dpo_objective(), *adamw_);
+  const Metrics metrics =
+      train_step({{tiny_batch(tiny_pairs(7), 3).get(), dpo_objective()}}, adamw_.get());
   EXPECT_GT(value(metrics, "train/moe/aux_loss"), 1.5);  // about k where routing is near even
   EXPECT_LT(value(metrics, "train/moe/aux_loss"), 4.0);
   EXPECT_GT(value(metrics, "train/moe/load_max"), 1.0);
@@ -41,14 +42,14 @@ TEST_F(ExpertStepTest, ExpertLoadIsReported) {
 }
 
 TEST_F(ExpertStepTest, MicroBatchesChangeNeitherGradientNorLoad) {
-  train_step(*tiny_batch(tiny_pairs(6, 5), 6), dpo_objective(), *adamw_);
+  train_step({{tiny_batch(tiny_pairs(6, 5), 6).get(), dpo_objective()}}, adamw_.get());
   const std::vector<TinyPair> pairs = tiny_pairs(8);
   const auto whole = tiny_batch(pairs, 8), parts = tiny_batch(pairs, 3);
   EXPECT_LT(distance(gradients(*whole, dpo_objective()), gradients(*parts, dpo_objective())), 1e-5);
   StepOptions still;
   still.lr = 0;
-  const Metrics one = train_step(*whole, dpo_objective(), *adamw_, still);
-  const Metrics three = train_step(*parts, dpo_objective(), *adamw_, still);
+  const Metrics one = train_step({{whole.get(), dpo_objective()}}, adamw_.get(), still);
+  const Metrics three = train_step({{parts.get(), dpo_objective()}}, adamw_.get(), still);
   for (const char* name : {"loss", "train/moe/aux_loss", "train/moe/load_max", "train/moe/load_min",
                            "train/moe/idle"}) {
     EXPECT_NEAR(value(one, name), value(three, name), 1e-5) << name;
@@ -61,7 +62,8 @@ TEST_F(ExpertStepTest, TheLossFallsOnTheSamePairs) {
   for (int step = 0; step < 8; ++step) {
     BatchInfo info;
     info.step = step;
-    loss = value(train_step(*tiny_batch(pairs, 6, info), dpo_objective(), *adamw_), "loss");
+    loss = value(train_step({{tiny_batch(pairs, 6, info).get(), dpo_objective()}}, adamw_.get()),
+                 "loss");
   }
   EXPECT_LT(loss, 0.3);
 }
@@ -81,7 +83,7 @@ TEST_F(ExpertStepTest, TheBalanceTermIsThatOfTheWholeStepHoweverPacked) {
     for (const at::Tensor& g : adamw_->gradients()) three.push_back(g.clone());
     throw Interrupted(15);
   };
-  EXPECT_THROW(train_step(*parts, dpo_objective(), *adamw_, options), Interrupted);
+  EXPECT_THROW(train_step({{parts.get(), dpo_objective()}}, adamw_.get(), options), Interrupted);
   EXPECT_LT(distance(one, three), 1e-5);
   EXPECT_GT(distance(one, without), 1e-3);
 }
@@ -92,7 +94,7 @@ TEST_F(ExpertStepTest, ALargeBalanceTermLevelsTheLoad) {
   const auto step = [&](int number) {
     BatchInfo info;
     info.step = number;
-    return train_step(*tiny_batch(pairs, 3, info), dpo_objective(), *adamw_);
+    return train_step({{tiny_batch(pairs, 3, info).get(), dpo_objective()}}, adamw_.get());
   };
   const Metrics first = step(0);
   Metrics last;
@@ -104,7 +106,7 @@ TEST_F(ExpertStepTest, ALargeBalanceTermLevelsTheLoad) {
 
 TEST_F(StepTest, ADenseModelHasNoExpertMetrics) {
   for (const auto& [name, unused] :
-       train_step(*tiny_batch(tiny_pairs(3), 3), dpo_objective(), *adamw_)) {
+       train_step({{tiny_batch(tiny_pairs(3), 3).get(), dpo_objective()}}, adamw_.get())) {
     EXPECT_FALSE(name.starts_with("train/moe/")) << name;
   }
 }

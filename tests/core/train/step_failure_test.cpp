@@ -1,4 +1,4 @@
-// What a step does with bad losses, interrupts and batches that come again.
+// Bad losses, interrupts and batches that are stepped twice.
 
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
@@ -27,14 +27,14 @@ TEST_F(StepTest, ANonFiniteLossNamesItsRowAndChangesNothing) {
     return result;
   };
   try {
-    train_step(*batch, bad, *adamw_);
+    train_step({{batch.get(), bad}}, adamw_.get());
     FAIL();
   } catch (const NonFiniteLoss& error) {
     EXPECT_STREQ(error.what(),
                  "pairs.jsonl:4: the loss of this pair is -inf (step 40, micro-batch "
                  "2 of 3)");
     EXPECT_EQ(error.micro(), 1);
-    EXPECT_EQ(error.part(), 0);
+    EXPECT_EQ(error.term(), 0);
     EXPECT_EQ(error.rows(), std::vector<int64_t>{3});
   }
   EXPECT_EQ(policy_->digest(), digest);
@@ -52,7 +52,7 @@ TEST_F(StepTest, ANonFiniteGradientIsNoUpdateEither) {
     return result;
   };
   try {
-    train_step(*batch, bad, *adamw_);
+    train_step({{batch.get(), bad}}, adamw_.get());
     FAIL();
   } catch (const NonFiniteLoss& error) {
     EXPECT_EQ(error.micro(), -1);
@@ -68,7 +68,7 @@ TEST_F(StepTest, ALossWithoutGradientIsSentBack) {
     return result;
   };
   try {
-    train_step(*tiny_batch(tiny_pairs(2), 2), constant, *adamw_);
+    train_step({{tiny_batch(tiny_pairs(2), 2).get(), constant}}, adamw_.get());
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
@@ -86,7 +86,7 @@ TEST_F(StepTest, AMetricOfNoUnitIsNamed) {
   };
   const auto batch = tiny_batch(tiny_pairs(2), 2);
   try {
-    train_step(*batch, odd, *adamw_);
+    train_step({{batch.get(), odd}}, adamw_.get());
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(
@@ -107,7 +107,7 @@ TEST_F(StepTest, AnInterruptBetweenMicroBatchesLeavesTheStateOfBefore) {
     options.poll = [&] {
       if (polls++ == at) throw Interrupted(2);
     };
-    EXPECT_THROW(train_step(*batch, dpo_objective(), *adamw_, options), Interrupted);
+    EXPECT_THROW(train_step({{batch.get(), dpo_objective()}}, adamw_.get(), options), Interrupted);
     EXPECT_TRUE(adamw_->gradients().empty());
     EXPECT_EQ(policy_->digest(), digest);
   }
@@ -125,7 +125,7 @@ TEST_F(StepTest, OneForwardServesAllViewsAndEndsWithTheStep) {
     second = p.token_logprob(policy_->model(), 1024);
     return dpo_objective()(p);
   };
-  train_step(*batch, objective, *adamw_);
+  train_step({{batch.get(), objective}}, adamw_.get());
   EXPECT_TRUE(first.is_same(second));
   EXPECT_THROW(policy_->logprob(*kept), Error);
 }
@@ -141,7 +141,7 @@ TEST_F(StepTest, AnObjectiveThatThrowsLeavesNoViewOpenAndNoGradient) {
     return dpo_objective()(p);
   };
   try {
-    train_step(*batch, failing, *adamw_);
+    train_step({{batch.get(), failing}}, adamw_.get());
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "dpo.lua:24: oops");
@@ -153,8 +153,8 @@ TEST_F(StepTest, AnObjectiveThatThrowsLeavesNoViewOpenAndNoGradient) {
 
 TEST_F(StepTest, ABatchMayBeSteppedTwice) {
   const auto batch = tiny_batch(tiny_pairs(4), 2);
-  const double first = value(train_step(*batch, dpo_objective(), *adamw_), "loss");
-  EXPECT_LT(value(train_step(*batch, dpo_objective(), *adamw_), "loss"), first);
+  const double first = value(train_step({{batch.get(), dpo_objective()}}, adamw_.get()), "loss");
+  EXPECT_LT(value(train_step({{batch.get(), dpo_objective()}}, adamw_.get()), "loss"), first);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class StepTest : public testing::Test {
       for (const at::Tensor& one : adamw_->gradients()) out.push_back(one.clone());
       throw Interrupted(15);
     };
-    EXPECT_THROW(train_step(batch, objective, *adamw_, options), Interrupted);
+    EXPECT_THROW(train_step({{&batch, objective}}, adamw_.get(), options), Interrupted);
     return out;
   }
   static double distance(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {

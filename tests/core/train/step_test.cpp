@@ -12,7 +12,7 @@ namespace {
 
 TEST_F(StepTest, DpoStartsAtLn2WithAccuracyOneHalfAndNoReward) {
   const auto batch = tiny_batch(tiny_pairs(7), 3);
-  const Metrics metrics = train_step(*batch, dpo_objective(), *adamw_);
+  const Metrics metrics = train_step({{batch.get(), dpo_objective()}}, adamw_.get());
   EXPECT_NEAR(value(metrics, "loss"), std::log(2.0), 1e-6);
   EXPECT_EQ(value(metrics, "accuracy"), 0.5);
   EXPECT_EQ(value(metrics, "margin"), 0.0);
@@ -30,7 +30,8 @@ TEST_F(StepTest, TheLossFallsOnTheSamePairs) {
   for (int step = 0; step < 8; ++step) {
     BatchInfo info;
     info.step = step;
-    loss = value(train_step(*tiny_batch(pairs, 6, info), dpo_objective(), *adamw_), "loss");
+    loss = value(train_step({{tiny_batch(pairs, 6, info).get(), dpo_objective()}}, adamw_.get()),
+                 "loss");
   }
   EXPECT_LT(loss, 0.3);
 }
@@ -44,20 +45,20 @@ TEST_F(StepTest, WithoutAWeightNothingIsUpdatedAndItSaysSo) {
   AdamW adamw({policy_}, decaying);
   const at::Tensor before = policy_->parameters()[0].master.clone();
   for (const auto& batch : {tiny_batch(pairs, 2), tiny_batch({}, 2)}) {
-    const Metrics metrics = train_step(*batch, dpo_objective(), adamw);
+    const Metrics metrics = train_step({{batch.get(), dpo_objective()}}, &adamw);
     const Metrics wanted = {{"skipped", 1.0}, {"lr", 1e-2}};
     EXPECT_EQ(metrics, wanted);  // no loss is invented
   }
   EXPECT_EQ(policy_->update_count(), 0);
   EXPECT_TRUE(before.equal(policy_->parameters()[0].master));
   pairs[1].weight = 1;
-  train_step(*tiny_batch(pairs, 2), dpo_objective(), adamw);
+  train_step({{tiny_batch(pairs, 2).get(), dpo_objective()}}, &adamw);
   EXPECT_EQ(policy_->update_count(), 1);
 }
 
 TEST_F(StepTest, MicroBatchesChangeNeitherGradientNorMetrics) {
   // A policy that left its reference, so that gradients and metrics are far from trivial.
-  train_step(*tiny_batch(tiny_pairs(6, 5), 6), dpo_objective(), *adamw_);
+  train_step({{tiny_batch(tiny_pairs(6, 5), 6).get(), dpo_objective()}}, adamw_.get());
   std::vector<TinyPair> pairs = tiny_pairs(8);
   pairs[2].weight = 0.25;
   pairs[5].weight = 3;
@@ -68,8 +69,8 @@ TEST_F(StepTest, MicroBatchesChangeNeitherGradientNorMetrics) {
   EXPECT_LT(distance(gradient, gradients(*alone, dpo_objective())), 1e-5);
   StepOptions still;
   still.lr = 0;
-  const Metrics one = train_step(*whole, dpo_objective(), *adamw_, still);
-  const Metrics eight = train_step(*alone, dpo_objective(), *adamw_, still);
+  const Metrics one = train_step({{whole.get(), dpo_objective()}}, adamw_.get(), still);
+  const Metrics eight = train_step({{alone.get(), dpo_objective()}}, adamw_.get(), still);
   ASSERT_EQ(one.size(), eight.size());
   for (size_t i = 0; i < one.size(); ++i) {
     EXPECT_EQ(one[i].first, eight[i].first);
@@ -107,7 +108,8 @@ TEST_F(StepTest, LossesAreWeightedByTheirUnitsOverTheWholeStep) {
     return result;
   };
   for (size_t per_pack : {1u, 2u, 3u}) {
-    const Metrics metrics = train_step(*tiny_batch(pairs, per_pack), numbers, *adamw_);
+    const Metrics metrics =
+        train_step({{tiny_batch(pairs, per_pack).get(), numbers}}, adamw_.get());
     EXPECT_DOUBLE_EQ(value(metrics, "loss"), 12.0 / 8);
     EXPECT_DOUBLE_EQ(value(metrics, "number"), 12.0 / 8);
     double tokens = 0, sum = 0;
@@ -135,7 +137,8 @@ TEST_F(StepTest, UnitsAreDividedByTheirOwnWeightAndAdd) {
     result.losses.emplace_back(Unit::kSequence, all.sum(token).mul(0).add(10));
     return result;
   };
-  EXPECT_NEAR(value(train_step(*tiny_batch(pairs, 2), both, *adamw_), "loss"), 12.5, 1e-6);
+  EXPECT_NEAR(value(train_step({{tiny_batch(pairs, 2).get(), both}}, adamw_.get()), "loss"), 12.5,
+              1e-6);
 }
 
 TEST_F(StepTest, PartsAddWithTheirWeights) {
@@ -147,15 +150,15 @@ TEST_F(StepTest, PartsAddWithTheirWeights) {
       return result;
     };
   };
-  const StepPart parts[] = {{a.get(), constant(2)}, {b.get(), constant(5), 0.1}};
-  EXPECT_NEAR(value(train_step(parts, *adamw_), "loss"), 2.5, 1e-6);
+  const std::vector<StepTerm> terms = {{a.get(), constant(2)}, {b.get(), constant(5), 0.1}};
+  EXPECT_NEAR(value(train_step(terms, adamw_.get()), "loss"), 2.5, 1e-6);
 }
 
 TEST_F(StepTest, ReportsLogprobsAndLengthsOfTheViewsThatThePolicyScored) {
   const std::vector<TinyPair> pairs = tiny_pairs(4);
   const auto batch = tiny_batch(pairs, 2);
   const at::Tensor before = policy_->logprob(*batch);
-  const Metrics metrics = train_step(*batch, dpo_objective(), *adamw_);
+  const Metrics metrics = train_step({{batch.get(), dpo_objective()}}, adamw_.get());
   double length = 0;
   for (const TinyPair& pair : pairs) length += static_cast<double>(pair.rejected.size()) / 4;
   EXPECT_DOUBLE_EQ(value(metrics, "length_rejected"), length);
@@ -175,8 +178,8 @@ TEST_F(StepTest, TwoStepsFromOneStateGiveTheSameBits) {
     AdamW adamw({policy}, options);
     std::vector<Metrics> all;
     for (int step = 0; step < 3; ++step) {
-      all.push_back(
-          train_step(*tiny_batch(tiny_pairs(6, 7), 2), dpo(policy, reference, 0.1), adamw));
+      all.push_back(train_step(
+          {{tiny_batch(tiny_pairs(6, 7), 2).get(), dpo(policy, reference, 0.1)}}, &adamw));
     }
     return std::pair(all, policy->digest());
   };
@@ -203,11 +206,11 @@ TEST_F(StepTest, RandomNumbersOfAnObjectiveAreThoseOfTheStepAndMicroBatch) {
   BatchInfo info;
   info.step = 3;
   info.seed = 11;
-  train_step(*tiny_batch(tiny_pairs(4), 2, info), noisy, *adamw_);
+  train_step({{tiny_batch(tiny_pairs(4), 2, info).get(), noisy}}, adamw_.get());
   at::randn({100});
-  train_step(*tiny_batch(tiny_pairs(4), 2, info), noisy, *adamw_);
+  train_step({{tiny_batch(tiny_pairs(4), 2, info).get(), noisy}}, adamw_.get());
   info.step = 4;
-  train_step(*tiny_batch(tiny_pairs(4), 2, info), noisy, *adamw_);
+  train_step({{tiny_batch(tiny_pairs(4), 2, info).get(), noisy}}, adamw_.get());
   ASSERT_EQ(seen.size(), 6u);
   EXPECT_EQ(seen[0], seen[2]);
   EXPECT_EQ(seen[1], seen[3]);

@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/train/trainable.h"
+#include "core/model/model.h"
+#include "core/train/saveable.h"
 
 namespace xrun {
 

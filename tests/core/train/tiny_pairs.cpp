@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "core/base/philox.h"
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 

@@ -1,10 +1,9 @@
-#include "core/train/token_scores.h"
-
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "core/train/evaluate.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "tests/core/train/tiny_pairs.h"

@@ -41,7 +41,7 @@ struct Trained {
   }
   Objective objective() const { return dpo(policy, reference, 0.1); }
   Metrics step(int64_t number = 0, const char* key = "data") const {
-    return train_step(*batch(number, key), objective(), *adamw);
+    return train_step({{batch(number, key).get(), objective()}}, adamw.get());
   }
   double loss(int64_t number = 0) const { return value(step(number), "loss"); }
 };

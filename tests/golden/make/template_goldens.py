@@ -1,13 +1,13 @@
 """Writes the goldens of chat templates with transformers' own environment as the oracle.
 
     python template_goldens.py snippets
-    python template_goldens.py texts FOLDER...       of .jinja files as model makers publish them
+    python template_goldens.py texts FOLDER...       folders of published .jinja files
     python template_goldens.py masks [DATA [MODELS]]
 DATA holds tokenizers/, preferences/ and chat/; MODELS is the folder of `xrun models get`.
 
 jinja_snippets.json     small templates and their texts (null: Jinja fails)
-template_texts.json     conversations, and hashes of what published templates and our marked ones
-                        make of them; no text of others. Prints the lines of stock_templates.cpp.
+template_texts.json     conversations, and hashes of their renderings under published templates
+                        and the built-in ones; no text of others. Prints the lines of template_families.cpp.
                         FOLDERs were chat_templates/ of trl 1.16 and the texts of the same models in
                         the tests of huggingface/huggingface.js and in axolotl-ai-cloud/axolotl.
 template_masks.json     ids and assistant masks of every shared row under our marked templates and
@@ -73,7 +73,7 @@ def write_snippets():
 
 
 def fingerprint(source):
-    """As core/text/chat/stock_templates.h."""
+    """As core/text/chat/template_families.h."""
     return xxhash.xxh3_128_hexdigest(re.sub(r"\r\n?", "\n", source).removesuffix("\n").encode())
 
 

@@ -70,7 +70,7 @@ TEST_F(LuaApi, ExplainsKeysAndNames) {
 TEST_F(LuaApi, ExplainsOperatorsByTheirSchemas) {
   has(explain("log_sigmoid"), "log_sigmoid(Tensor self)");
   EXPECT_EQ(explain("Tensor:log_sigmoid"), explain("log_sigmoid"));
-  has(explain("xrun.ops.xrun.linear_logprob"), "linear_logprob(Tensor");
+  has(explain("xrun.ops.xrun.linear_head"), "linear_head(Tensor");
   EXPECT_EQ(explain("xrun.ops.aten"), "");
   EXPECT_EQ(explain("xrun.ops.none.such"), "");
   EXPECT_EQ(explain(""), "");

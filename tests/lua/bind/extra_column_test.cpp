@@ -1,4 +1,4 @@
-// Kept columns of numbers in a loss: as the margin of a pair and as its weight.
+// Extra columns of numbers in a loss: as the margin of a pair and as its weight.
 
 #include <cmath>
 #include <numbers>
@@ -7,10 +7,10 @@
 
 namespace xrun::extra_column_test {
 
-class KeptColumn : public SessionTest {
+class ExtraColumnTest : public SessionTest {
  protected:
   // Pairs in the files' order; every batch of four has the gaps 0.5, 1.5, 0.5, 1.5.
-  KeptColumn() {
+  ExtraColumnTest() {
     const std::string text = read_file("pairs.jsonl");
     std::string rows;
     int64_t i = 0;
@@ -47,12 +47,12 @@ class KeptColumn : public SessionTest {
   }
 };
 
-TEST_F(KeptColumn, IsAMarginOfTheLoss) {
+TEST_F(ExtraColumnTest, IsAMarginOfTheLoss) {
   const double wanted = (std::log1p(std::exp(0.5)) + std::log1p(std::exp(1.5))) / 2;
   EXPECT_NEAR(first_loss("-(margin - p.gap):log_sigmoid()"), wanted, 1e-6);
 }
 
-TEST_F(KeptColumn, WeighsTheLoss) {
+TEST_F(ExtraColumnTest, WeighsTheLoss) {
   EXPECT_NEAR(first_loss("p.gap * loss"), std::numbers::ln2, 1e-6);
   std::filesystem::remove_all("r");
   EXPECT_NEAR(first_loss("(p.gap - 0.5) * loss"), std::numbers::ln2 / 2, 1e-6);

@@ -2,7 +2,6 @@
 // refused where that is too much.
 
 #include "core/model/ops/allocator.h"
-#include "core/model/ops/memory_count.h"
 #include "tests/lua/bind/session_fixture.h"
 #include "tests/tree.h"
 

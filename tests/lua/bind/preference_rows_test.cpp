@@ -42,10 +42,10 @@ TEST_F(PreferenceBinding, ChangedValidationDataAreRefusedOnAResume) {
   ASSERT_EQ(run(text, "r", false, 2), "");
   write_pairs("other.jsonl", 5);
   const std::string error = run(text, "r", true);
-  has(error, "cannot resume, data set 2 (other.jsonl) is not what it was:\ndata[1].");
+  has(error, "cannot resume: data set 2 (other.jsonl) has changed since the run began:\n  data.1.");
   EXPECT_EQ(output_.find("saved in"), std::string::npos) << output_;
   ASSERT_EQ(run(text, "r", true, {}, {}, true), "");
-  has(output_, "resuming by --force, data set 2 (other.jsonl)");
+  has(output_, "resuming by --force: data set 2 (other.jsonl)");
 }
 
 TEST_F(PreferenceBinding, AChangedModuleIsRefusedOnAResume) {
@@ -53,7 +53,7 @@ TEST_F(PreferenceBinding, AChangedModuleIsRefusedOnAResume) {
   const std::string text = head() + "local scale = require './scale'\n" + kLoop;
   ASSERT_EQ(run(text, "r", false, 2), "");
   write_file_atomic("scale.lua", "return 99");
-  has(run(text, "r", true), "cannot resume, the module scale.lua is not what it was:\ndigest: ");
+  has(run(text, "r", true), "cannot resume: the module scale.lua has changed since the run began:\n  digest: ");
   write_file_atomic("scale.lua", "return 1");
   EXPECT_EQ(run(text, "r", true), "");
 }
@@ -81,7 +81,7 @@ TEST_F(PreferenceBinding, TheDateThatTemplatesSeeIsThatOfTheBeginning) {
   // A run that began on another day renders as that day did.
   record.set("date", "2024-07-26");
   write_file_atomic("r/run.json", dump_json(record));
-  has(run(head() + kLoop, "r", true, {}, sets), "cannot resume, data set 1 (pairs.jsonl)");
+  has(run(head() + kLoop, "r", true, {}, sets), "cannot resume: data set 1 (pairs.jsonl)");
   EXPECT_EQ(run(head() + kLoop, "r", true, {}, sets, true), "");
   EXPECT_EQ(read_json("r/run.json").at("date").as_string(), "2024-07-26");
 }

@@ -35,7 +35,7 @@ assert(also[1] == cut[1])
             "");
 }
 
-TEST_F(RunSample, AKeptColumnScoresAnswersThatHoldIt) {
+TEST_F(RunSample, AnExtraColumnScoresAnswersThatHoldIt) {
   EXPECT_EQ(run(head() + R"(
 local held, n = 0, 0
 local function score(s)

@@ -111,6 +111,32 @@ assert(run.step == 6)
             "");
 }
 
+// The second update of body 2 fails: the resume begins at body 2, not behind half of it.
+TEST_F(RunBinding, AnErrorInTheSecondUpdateOfABodyUndoesTheFirst) {
+  const auto with = [&](const std::string& fails) {
+    return head() + R"(
+local now
+local function other(p)
+  if )" + fails + R"( then error("no second update") end
+  return (dpo(p))
+end
+for step, batch in run:steps(train, cfg.batch) do
+  now = step
+  run:log(adamw:step(batch, dpo))
+  run:log(adamw:step(batch, other))
+end
+)" + kExport;
+  };
+  const std::string good = with("false"), bad = with("now == 2");
+  ASSERT_EQ(run(good, "whole"), "");
+  has(run(bad, "r"), "no second update");
+  has(output_, "the bodies of this loop make several updates");
+  EXPECT_TRUE(std::filesystem::exists("r/checkpoints/step_0000002"));
+  ASSERT_EQ(run(good, "r", true, {}, {}, true), "");
+  EXPECT_EQ(metrics("r"), metrics("whole"));
+  EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
+}
+
 TEST_F(RunBinding, WhatFollowsABreakResumesToTheSame) {
   expect_same_when_resumed(head() + R"(
 for step, batch in run:steps(train, cfg.batch) do

@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "lua/bind/run_session.h"
 #include "tests/tree.h"

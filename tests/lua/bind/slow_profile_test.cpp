@@ -4,7 +4,7 @@
 #include <ctime>
 
 #include "core/base/steady_clock.h"
-#include "core/console/terminal/quantile.h"
+#include "core/console/terminal/table.h"
 #include "lua/state/line_profile.h"
 #include "lua/prompt/preview.h"
 #include "tests/lua/bind/session_fixture.h"

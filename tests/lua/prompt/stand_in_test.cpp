@@ -50,7 +50,7 @@ for step, batch in run:steps(train, cfg.batch) do
 end
 )" + kExport);
   int steps = 0;
-  session->hooks().on_dry_step = [&](const std::vector<StepPart>& parts) {
+  session->hooks().on_dry_step = [&](const std::vector<StepTerm>& parts) {
     ++steps;
     EXPECT_EQ(parts.size(), 1u);
   };

@@ -17,7 +17,7 @@ void open_counter(lua_State* L) {
       .method("add", {{"number", "integer"}, {"options?", "table", {"twice"}}}, {"integer"},
               "Adds and returns the count.",
               [](Counter& self, lua_State* L) {
-                const Options options(L, 3, {"twice"});
+                const Options options(L, 3);
                 const int64_t n = arg<int64_t>(L, 2, "number");
                 self.count += options.get<bool>("twice", false) ? 2 * n : n;
                 push(L, self.count);

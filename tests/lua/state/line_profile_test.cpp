@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "core/model/ops/memory_count.h"
+#include "core/model/ops/allocator.h"
 #include "tests/lua/state/lua_fixture.h"
 
 namespace xrun::line_profile_test {

@@ -122,8 +122,16 @@ TEST_F(OpCall, WhatReplacesStorageIsNoMethod) {
   for (const char* name : {"set_", "resize_", "resize_as_", "_softmax", "rename"}) {
     error_has(fmt::format("return xrun.ones(2).{}", name), "Tensor has no method or property");
   }
-  EXPECT_EQ(run("return xrun.ops.aten._softmax(xrun.zeros(2), 0, false)"),
-            "f32[2] cpu\n [0.5, 0.5]");
+}
+
+TEST_F(OpCall, OperatorsThatTrustTheirCallerAreRefused) {
+  for (const char* name :
+       {"_sparse_coo_tensor_unsafe", "_softmax", "tanh_backward", "from_file", "fbgemm_pack"}) {
+    EXPECT_EQ(find_op("aten", name), nullptr) << name;
+  }
+  error_has("return xrun.ops.aten._sparse_coo_tensor_unsafe",
+            "there is no operator aten::_sparse_coo_tensor_unsafe for recipes: it trusts its");
+  error_has("return xrun.ops.quantized.add", "there is no xrun.ops.quantized");
 }
 
 TEST_F(OpCall, MethodsPutTheObjectWhereTheSchemaSaysSelf) {
@@ -189,7 +197,7 @@ TEST_F(OpCall, AttentionTellsARecipeItsLogSumExp) {
 }
 
 TEST_F(OpCall, TheHalvesThatAutogradCallsAreNotForRecipes) {
-  for (const char* name : {"rms_norm_backward", "swiglu_forward", "linear_logprob_backward",
+  for (const char* name : {"rms_norm_backward", "swiglu_forward", "linear_head_backward",
                            "linear_head_forward", "varlen_attention_backward", "rope_rotate"}) {
     error_has("xrun.ops.xrun." + std::string(name) + "()",
               "there is no operator xrun::" + std::string(name));

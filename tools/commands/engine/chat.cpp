@@ -1,5 +1,5 @@
-// The terminal stays in its line mode: it edits lines, and its Ctrl-C comes as SIGINT, which
-// interrupts the read of a line and is looked for between two tokens of an answer.
+// The terminal stays in line mode: it edits lines, and its Ctrl-C arrives as SIGINT, which
+// interrupts the read of a line and is polled between two tokens of an answer.
 
 #include "tools/commands/engine/chat.h"
 
@@ -33,7 +33,7 @@ constexpr const char* kHelp =
 
 void on_interrupt(int signal_number) { request_interrupt(signal_number); }
 
-// Without SA_RESTART, so that a read returns when Ctrl-C comes.
+// Without SA_RESTART, so that Ctrl-C interrupts a read.
 void catch_interrupts() {
   struct sigaction action {};
   action.sa_handler = on_interrupt;
@@ -48,7 +48,7 @@ class TerminalLines {
  public:
   enum class Got { kLine, kInterrupt, kEnd };
 
-  // Sets `line` without its '\n'. A line that was begun when Ctrl-C came is forgotten.
+  // Sets `line` without its '\n'. Ctrl-C discards a line that was begun.
   Got next(std::string& line) {
     while (true) {
       if (const size_t end = read_.find('\n'); end != std::string::npos) {
@@ -61,7 +61,7 @@ class TerminalLines {
         read_.clear();
         return Got::kInterrupt;
       }
-      // A Ctrl-C that comes just before the wait, or to another thread, does not end it.
+      // A Ctrl-C just before the wait, or on another thread, does not end it.
       pollfd input{STDIN_FILENO, POLLIN, 0};
       if (::poll(&input, 1, kPollMs) <= 0) continue;
       char bytes[4096];
@@ -84,8 +84,8 @@ void show(std::string_view text) {
   std::fflush(stdout);
 }
 
-// What a model says must not command the terminal: controls but newlines and tabs, and what turns
-// the direction of text, are spelled out.
+// Output of a model must not control the terminal: controls except newlines and tabs, and direction
+// changes, are spelled out.
 std::string harmless(std::string_view text) {
   const auto commands = [](uint32_t c) {
     return (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7F && c < 0xA0) ||
@@ -165,7 +165,7 @@ class Chat {
     return Json(std::move(all));
   }
 
-  // Answers a message; what cannot be answered is said and leaves the history as it was.
+  // Answers a message; on an error prints it and leaves the history unchanged.
   void answer(const std::string& line) {
     messages_.push_back(chat_message("user", repair_utf8(line)));
     try {

@@ -1,5 +1,5 @@
 #pragma once
-// A conversation on a terminal: answers appear as they are made, and the history is kept.
+// A conversation on a terminal: answers are streamed and the history is kept.
 
 #include <string>
 
@@ -17,8 +17,8 @@ struct ChatSettings {
 };
 
 // Reads messages from standard input and writes answers to standard output until /quit or the end
-// of the input. Lines that begin with a slash are orders (/help lists them). Ctrl-C ends an answer,
-// which stays in the history as far as it came, or empties the line; it never ends the program.
+// of the input. Lines that begin with a slash are commands (/help lists them). Ctrl-C ends an
+// answer, whose text so far stays in the history, or clears the line; it never ends the program.
 // Answer n draws as prompt n of options.generate.sampling.seed. Returns the exit status.
 int chat_on_terminal(ChatSettings settings);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Conversations as prompts, through the tokenizer's own template or one that is named.
+// Renders conversations as prompts, with the tokenizer's own template or a named one.
 
 #include <cstdint>
 #include <memory>
@@ -14,14 +14,13 @@ namespace xrun {
 // Not thread-safe.
 class ChatPrompt {
  public:
-  // `setting` is what resolve_template takes; it is looked at by the first conversation, which
-  // says on standard error what was found.
+  // `setting` goes to resolve_template at the first conversation, which reports the choice on
+  // standard error.
   ChatPrompt(std::shared_ptr<const Tokenizer> tokenizer, std::string setting)
       : tokenizer_(std::move(tokenizer)), setting_(std::move(setting)) {}
 
-  // The ids that an answer continues. `kwargs` is an object for the template, whose
-  // add_generation_prompt is true unless it says otherwise. Throws Error as resolve_template and
-  // encode_chat do.
+  // Returns the ids that an answer continues. `kwargs` go to the template; add_generation_prompt is
+  // true by default. Throws Error as resolve_template and encode_chat do.
   std::vector<int32_t> ids(const Json& messages, Json kwargs);
   const ChatTemplate& chat_template();
 

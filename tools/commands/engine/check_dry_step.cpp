@@ -8,8 +8,7 @@
 #include "core/base/error.h"
 #include "core/run/record/metrics_file.h"
 #include "core/train/batch.h"
-#include "core/train/objective_gradient.h"
-#include "core/train/unit_coupling.h"
+#include "core/train/objective_check.h"
 #include "lua/prompt/preview.h"
 #include "lua/bind/run_loop.h"
 #include "tools/commands/engine/check_recipe.h"
@@ -85,18 +84,18 @@ std::string odd_sides(const std::vector<Side>& sides) {
 // A row whose gradient differs from finite differences; nothing if all agree.
 std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBatch& micro,
                                         const std::string& subject, bool detaches) {
-  if (check.units.empty() && check.unsure > 0) {
+  if (check.rows.empty() && check.unsure > 0) {
     return Finding{Verdict::kNote, subject,
                    "the loss changes so little with its log-probs that rounding hides whether its "
                    "gradient is right",
                    "scale the loss up, or look at its weights"};
   }
-  if (check.units.empty()) {
+  if (check.rows.empty()) {
     return Finding{Verdict::kWrong, subject,
                    "the loss does not depend on the log-probs of what is trained",
                    "the objective must use policy:logprob or policy:token_logprob of its views"};
   }
-  for (const LogprobCheck::Unit& unit : check.units) {
+  for (const LogprobCheck::RowSlope& unit : check.rows) {
     if (check.agrees(unit)) continue;
     const std::string place = micro.row_name(unit.row);
     if (!std::isfinite(unit.analytic) || !std::isfinite(unit.numeric)) {
@@ -128,7 +127,7 @@ Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobS
   const std::vector<Side> sides = sides_of(micro, leaves);
   int64_t values = 0;
   for (const at::Tensor& leaf : leaves) values += leaf.numel();
-  if (const std::string row = coupled_row(micro, objective, leaves_of); !row.empty()) {
+  if (const std::string row = non_separable_row(micro, objective, leaves_of); !row.empty()) {
     return {Verdict::kNote, subject, "the loss of this row depends on the log-probs of others",
             "packing then changes the result; compute what couples rows in the loop and assign it: "
             "batch.name = tensor",
@@ -186,7 +185,7 @@ std::vector<Finding> dry_step_findings(Preview& preview) {
       std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kSeed), at::kDouble);
   preview.session().models.stand_in(stand_in);
   bool stepped = false;
-  preview.hooks().on_dry_step = [&](const std::vector<StepPart>& parts) {
+  preview.hooks().on_dry_step = [&](const std::vector<StepTerm>& parts) {
     if (stepped) return;  // a second step of the body is of the same kind
     stepped = true;
     for (size_t i = 0; i < parts.size(); ++i) {

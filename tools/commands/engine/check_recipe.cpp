@@ -33,7 +33,7 @@ void split_place(Finding& finding) {
     const bool placed = colon > 0 && end > colon + 1 && finding.text.compare(end, 2, ": ") == 0 &&
                         finding.text.find_first_of(" \n") > colon;
     if (placed) {
-      finding.place = finding.text.substr(0, end);
+      finding.location = finding.text.substr(0, end);
       finding.text.erase(0, end + 2);
       return;
     }
@@ -76,7 +76,7 @@ std::vector<std::string> reason_lines(const SourceLedger& source) {
   for (const BadRow& row : source.bad) {
     if (lines.size() == kListed) break;
     if (!reasons.insert(row.reason).second) continue;
-    lines.push_back(fmt::format("{}  {}: {}", source.place(row.at), row.reason, row.detail));
+    lines.push_back(fmt::format("{}  {}: {}", source.location(row.at), row.reason, row.detail));
   }
   return lines;
 }
@@ -144,7 +144,7 @@ Finding packs_finding(const LoopPause& pause, size_t which) {
 Finding error_finding(const std::string& subject, const ErrorReport& report) {
   Finding finding{Verdict::kWrong, subject, report.message, report.hint, report.position()};
   if (!report.operation.empty()) finding.text = report.operation + ": " + finding.text;
-  if (finding.place.empty()) split_place(finding);
+  if (finding.location.empty()) split_place(finding);
   for (const std::string& value : report.values) finding.text += "\n" + value;
   if (finding.remedy.empty() && !report.source_line.empty()) {
     finding.remedy = "look at: " + std::string(trimmed(report.source_line));

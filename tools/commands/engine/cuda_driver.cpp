@@ -34,7 +34,7 @@ void read_first_gpu(void* driver, CudaDriver& out) {
   }
 }
 
-// Fills `out` and returns what is against a run.
+// Fills `out` and returns why a run is impossible, or "".
 std::string read(void* driver, CudaDriver& out) {
   const auto init = symbol<int (*)(unsigned)>(driver, "cuInit");
   const auto version = symbol<int (*)(int*)>(driver, "cuDriverGetVersion");

@@ -30,7 +30,7 @@ void load_cuda_plugin() {
   if (const CudaDriver driver = read_cuda_driver(); !driver.problem.empty()) {
     refuse(driver.problem);
   }
-  // What cuBLAS needs to give the same bits twice; LibTorch refuses its products otherwise.
+  // cuBLAS needs this for reproducible bits; LibTorch refuses its products otherwise.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   const std::filesystem::path path = cuda_plugin_path();
   if (!std::filesystem::exists(path)) {

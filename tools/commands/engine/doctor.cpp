@@ -1,4 +1,4 @@
-// xrun doctor: whether this machine can train, and what to do where it cannot.
+// xrun doctor: tests whether this machine can train, and prints the fix if not.
 
 #include <fmt/core.h>
 
@@ -30,7 +30,7 @@ Finding cache_finding() {
   }
 }
 
-// What cannot even begin is a finding too.
+// A run that cannot start is a finding too.
 template <class Find>
 void add_found(FindingReport& report, const std::string& subject, const Find& find) {
   try {

@@ -1,5 +1,4 @@
-// A file without a name is written for about a second, synced, forgotten by the page cache and read
-// again.
+// Writes an unnamed file for about a second, syncs it, drops it from the page cache and reads it.
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -26,7 +25,7 @@ constexpr double kLongest_s = 1.0;
 constexpr double kSlow = 20e6;  // bytes a second: a checkpoint of 1.6 GB takes 80 s
 constexpr uint64_t kLittleSpace = 5'000'000'000;  // three checkpoints of a model of 135M
 
-// An open file that is gone from its folder already.
+// An open file that is already unlinked.
 class UnnamedFile {
  public:
   explicit UnnamedFile(const std::filesystem::path& folder) {
@@ -48,7 +47,7 @@ struct Speed {
   double write = 0, read = 0;  // bytes a second
 };
 
-// A disk that fills up takes a part first, and says why at the next write.
+// A full disk writes a part first and reports the reason at the next write.
 void write_block(int fd, const std::vector<char>& block, const std::filesystem::path& folder) {
   for (size_t at = 0; at < block.size();) {
     const ssize_t n = ::write(fd, block.data() + at, block.size() - at);

@@ -19,7 +19,7 @@
 #include "core/base/temporary_dir.h"
 #include "core/model/memory_limit.h"
 #include "core/model/weights/model_registry.h"
-#include "core/run/environment.h"
+#include "core/run/machine.h"
 #include "kernels/cpu/kernels.h"
 #include "tools/commands/engine/cuda_driver.h"
 #include "tools/commands/engine/cuda_plugin.h"
@@ -85,7 +85,7 @@ Finding memory_finding(const Json& environment) {
   return finding;
 }
 
-// Where LibTorch was loaded from.
+// Returns the folder that LibTorch was loaded from.
 std::filesystem::path torch_folder() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&at::get_num_threads), &info) == 0) return {};
@@ -129,7 +129,7 @@ Finding plugin_finding(bool has_gpu) {
                   : "it is built where the CUDA 13 toolkit (nvcc) is, and used with a GPU alone"};
 }
 
-// Its version where it can be loaded, as LibTorch would find it.
+// Returns its version if it can be loaded the way LibTorch does.
 std::optional<int> nccl_version(const std::filesystem::path& torch) {
   const std::string beside = torch.parent_path() / "nvidia/nccl/lib/libnccl.so.2";
   for (const std::string& name : {std::string("libnccl.so.2"), beside}) {

@@ -1,5 +1,5 @@
 #pragma once
-// What `xrun doctor` finds out about the machine and what is installed on it. Nothing is changed.
+// Findings of `xrun doctor` about the machine and its installed software. Nothing is changed.
 
 #include <filesystem>
 #include <string>
@@ -9,19 +9,17 @@
 
 namespace xrun {
 
-// Processor, memory and LibTorch with a product whose result is known.
+// Processor, memory, and LibTorch with a product of known result.
 std::vector<Finding> machine_findings();
 
-// GPU with its driver, our plug-in for it, and NCCL. `needed`: the user means to train on one.
+// GPU with its driver, our plug-in, and NCCL. `needed`: the user wants to train on one.
 std::vector<Finding> gpu_findings(bool needed);
 
-// What is beside the program: the sentencepiece plug-in, Python with pip for `xrun models get`, the
-// model that the demonstration trains.
+// The sentencepiece plug-in, Python with pip for `xrun models get`, and the demonstration's model.
 std::vector<Finding> program_findings();
 
-// Whether files can be written in a folder, how fast, and what is free there. `what` is what lies
-// there ("cache"), `way_out` how another folder is chosen. The file that is written has no name and
-// goes with the process.
+// Writing speed and free space of a folder. `what` names its contents ("cache"), `way_out` tells
+// how to choose another folder. The file written has no name and disappears with the process.
 Finding disk_finding(const std::string& what, const std::filesystem::path& folder,
                      const std::string& way_out);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The commands that compute. Each gets its own arguments, argv[0] being the command's name, and
-// returns the exit status; Error and UsageError go to main.
+// The commands that compute. Each takes its own arguments, argv[0] is its name, and returns the
+// exit status; Error and UsageError go to main.
 
 namespace xrun {
 

@@ -1,4 +1,4 @@
-// The engine's entry: picks the command and hands it its arguments.
+// The engine's entry: dispatches to a command.
 
 #include <c10/util/Exception.h>
 
@@ -6,7 +6,6 @@
 
 #include "core/base/error.h"
 #include "core/model/ops/allocator.h"
-#include "core/model/ops/memory_count.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/engine/engine_commands.h"
 

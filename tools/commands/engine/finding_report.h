@@ -1,5 +1,5 @@
 #pragma once
-// Findings on standard output as they come, as lines for people or objects for programs.
+// Prints findings to standard output as they arrive, as lines or as JSON objects.
 
 #include <string>
 #include <vector>
@@ -11,16 +11,16 @@ namespace xrun {
 
 class FindingReport {
  public:
-  // `subject_columns`: of the longest subject to come.
+  // `subject_columns`: width of the longest subject.
   FindingReport(bool json, int subject_columns);
 
-  // Shows what is being looked at, on a terminal, until the next finding.
+  // Shows the current check on a terminal, until the next finding.
   void begin(const std::string& what);
   void add(Finding finding);
   void add(std::vector<Finding> findings);
-  // A line for people alone.
+  // Prints a line unless the output is JSON.
   void say(const std::string& text);
-  // How many findings are trouble (any_trouble).
+  // Returns the number of findings that are trouble (any_trouble).
   int trouble() const { return trouble_; }
   int size() const { return size_; }
 

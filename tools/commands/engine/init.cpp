@@ -1,4 +1,4 @@
-// xrun init: a folder to begin in: a recipe that runs, its data, and what editors read.
+// xrun init: a folder to start in, with a recipe, its data, and definitions for editors.
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -45,7 +45,7 @@ Files files_of(const std::string& recipe) {
   return files;
 }
 
-// What is there stays as it is. Returns whether it was written.
+// Never overwrites. Returns whether the file was written.
 bool write_new(const std::filesystem::path& path, const std::string& text) {
   if (path_exists(path)) return false;
   if (path.has_parent_path()) make_dirs(path.parent_path());

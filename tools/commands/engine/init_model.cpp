@@ -1,6 +1,6 @@
 // xrun init-model: a model folder with random weights.
 
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 
 #include <fmt/core.h>
 
@@ -39,8 +39,8 @@ CLI::Validator tokenizer_choice() {
       "");
 }
 
-// The preset, changed by what was given; sizes that follow from another one follow it. `folder` is
-// the tokenizer's, "": none.
+// Returns the preset with the given options; dependent sizes follow. `folder` is the tokenizer's,
+// or "".
 InitOptions options_of(const InitArguments& a, const std::filesystem::path& folder) {
   InitOptions o = init_preset(a.preset);
   if (a.hidden) {

@@ -1,5 +1,5 @@
 #pragma once
-// What score and sample share: a model and its tokenizer by name, and rows that fail one by one.
+// Shared by score and sample: a model and its tokenizer by name, and rows that fail independently.
 
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -27,17 +27,17 @@ struct ModelArguments {
 
 void add_model_arguments(CLI::App& app, ModelArguments& arguments);
 
-// The type that an option names; nothing for "". Throws UsageError.
+// Returns the type that an option names; nothing for "". Throws UsageError.
 std::optional<at::ScalarType> option_type(const std::string& name);
 
-// Loads the model, not to be trained; of an adapter's folder its base under the adapter.
+// Loads the model for inference; for an adapter's folder the base with the adapter.
 std::shared_ptr<Model> open_model(ModelArguments& arguments);
 
 // Loads the tokenizer of the same folder. Throws Error if its ids do not fit the model.
 std::shared_ptr<const Tokenizer> open_tokenizer(const ModelArguments& arguments,
                                                 const Model& model);
 
-// The ids of a row's field "ids". Throws Error unless they lie in the model's vocabulary.
+// Returns the ids of a row's field "ids". Throws Error unless they are in the model's vocabulary.
 std::vector<int32_t> row_ids(const Json& value, const ModelConfig& config);
 
 // One input row: its ids, or why it has none.
@@ -46,9 +46,9 @@ struct ModelRow {
   std::string error;  // "" if the row is good
 };
 
-// Reads rows and gives them to `answer` in groups of about `tokens` tokens, in order. `parse` turns
-// a line into ids; what it throws becomes the row's error. Returns the exit status, 1 if a row was
-// bad; `answer` returns one output line for each row of its group.
+// Reads rows and passes them to `answer` in groups of about `tokens` tokens, in order. `parse`
+// turns a line into ids; its exception becomes the row's error. `answer` returns one output line
+// per row of its group. Returns the exit status, 1 if a row was bad.
 int answer_rows(
     const ModelArguments& arguments, int64_t tokens,
     const std::function<std::vector<int32_t>(const std::string& line, const RowReader&)>& parse,
@@ -57,8 +57,8 @@ int answer_rows(
 // Standard error, for progress.
 Console& error_console();
 
-// The line of a row that failed: {"error": message}; in plain text an empty one, the message going
-// to standard error.
+// Returns the output of a failed row: {"error": message}; in plain text an empty line, with the
+// message on standard error.
 std::string error_line(const std::string& message, bool json);
 
 }  // namespace xrun

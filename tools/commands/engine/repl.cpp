@@ -6,7 +6,7 @@
 
 #include <cstdio>
 
-#include "core/console/terminal/word_list.h"
+#include "core/console/terminal/table.h"
 #include "lua/prompt/preview.h"
 #include "lua/prompt/prompt_loop.h"
 #include "lua/prompt/prompt_verbs.h"

@@ -1,4 +1,4 @@
-// xrun sample: continuations of prompts, answers to conversations, a conversation on a terminal.
+// xrun sample: continues prompts, answers conversations, or chats on a terminal.
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/steady_clock.h"
 #include "core/console/terminal/progress.h"
-#include "core/rollout/stop_text.h"
+#include "core/rollout/answer_text.h"
 #include "core/rollout/text_sampler.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/chat.h"
@@ -28,7 +28,7 @@ struct SampleArguments {
   bool chat = false, ignore_eos = false, rate = false;
 };
 
-// Turns rows into prompts, and remembers which of them are conversations.
+// Turns rows into prompts, and records which of them are conversations.
 class SampleRows {
  public:
   SampleRows(const SampleArguments& arguments, const ModelConfig& config,
@@ -56,7 +56,8 @@ class SampleRows {
     return from_prompt(prompt->as_string());
   }
 
-  // Whether a token ends the answer to a row: the template's end of a turn, in a conversation.
+  // Returns whether a token ends the answer to a row: in a conversation, the template's end of a
+  // turn.
   bool ends(uint64_t row, int32_t id) {
     if (arguments_.ignore_eos || !conversations_[row]) return false;
     if (!turn_end_) turn_end_ = turn_end_of(*tokenizer_, chat_.chat_template()).value_or(-1);
@@ -81,7 +82,7 @@ class SampleRows {
   std::optional<int32_t> turn_end_;  // -1: the template writes none
 };
 
-// One line whatever the text holds: a newline is \n, a carriage return \r, a backslash \\.
+// Returns one line: a newline is \n, a carriage return \r, a backslash \\.
 std::string escaped(const std::string& text) {
   std::string line;
   for (const char c : text) {
@@ -103,7 +104,7 @@ Json json_floats(const std::vector<float>& values) {
   return Json(std::move(all));
 }
 
-// {"ids","text","logprobs","finish"} and what the options add, or the text alone.
+// {"ids","text","logprobs","finish"} and fields that options add, or the text.
 std::string answer_line(const TextSample& sample, const SampleArguments& arguments,
                         int64_t number) {
   if (!arguments.model.json) return escaped(sample.text);
@@ -120,7 +121,7 @@ std::string answer_line(const TextSample& sample, const SampleArguments& argumen
   return dump_json(line);
 }
 
-// Answers groups of rows; row n of the input draws as prompt n, whatever the groups are.
+// Answers groups of rows; row n of the input draws as prompt n in any grouping.
 class SampleGroups {
  public:
   SampleGroups(const SampleArguments& arguments, Model& model, const Tokenizer& tokenizer,

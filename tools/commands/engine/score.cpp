@@ -1,4 +1,4 @@
-// xrun score: the log-probability of every token of a row, given the ones before it.
+// xrun score: the log-probability of every token of a row, given the previous ones.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
@@ -19,7 +19,7 @@ at::Tensor int64_view(std::vector<int64_t>& values) {
   return at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kLong);
 }
 
-// A float as JSON writes it: the shortest decimal that reads back as the same float.
+// Formats the shortest decimal that reads back as the same float.
 Json float_json(float value) { return Json(std::stod(fmt::format("{}", value))); }
 
 // {"ids":[..],"logprobs":[null,..]}

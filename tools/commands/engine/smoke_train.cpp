@@ -1,5 +1,5 @@
-// DPO begins at ln 2 whatever the weights are, since the policy is its reference; and its loss
-// falls on these pairs, whose rejected sides end alike.
+// DPO begins at ln 2 for any weights, because the policy equals its reference, and its loss falls
+// on these pairs, whose rejected sides end alike.
 
 #include "tools/commands/engine/smoke_train.h"
 
@@ -16,7 +16,7 @@
 #include "core/base/json.h"
 #include "core/base/steady_clock.h"
 #include "core/base/temporary_dir.h"
-#include "core/model/init_model.h"
+#include "core/model/weights/init_model.h"
 #include "core/run/record/metrics_file.h"
 #include "core/text/chat/bytes_tokenizer.h"
 #include "core/text/tokenizer/tokenizer.h"
@@ -51,7 +51,7 @@ void make_inputs(const std::filesystem::path& folder) {
   init_model(folder / "model", options);
 }
 
-// Sets a variable for the children of this scope.
+// Sets an environment variable for child processes within this scope.
 class ScopedEnvironment {
  public:
   ScopedEnvironment(const char* name, const std::string& value) : name_(name) {
@@ -78,7 +78,7 @@ Finding wrong(const std::string& subject, const std::string& text) {
           "run ./xrun test, whose failures say more, and report them with this page"};
 }
 
-// What a run that ended well came to.
+// The results of a run that ended well.
 Finding judge(const std::filesystem::path& run, const std::string& subject, double seconds) {
   const std::vector<double> losses = losses_of(run / "metrics.jsonl");
   if (losses.size() != kSteps) {

@@ -1,5 +1,5 @@
 #pragma once
-// A short training run whose outcome is known, on the user's own machine.
+// A short training run with a known outcome, on the user's machine.
 
 #include <string>
 
@@ -8,9 +8,9 @@
 namespace xrun {
 
 // Trains a random model of 0.2M parameters with recipes/dpo.lua and its data for 16 steps, in a
-// process of its own and a folder that is removed; no network is used. threads 0: as many as a run
-// takes by itself. Wrong unless the run ends
-// well, begins at ln 2, ends lower and exports a model. Throws Interrupted.
+// child process and a temporary folder, without network. threads 0: the default of a run. The
+// finding is wrong unless the run ends well, begins at ln 2, ends lower and exports a model. Throws
+// Interrupted.
 Finding smoke_train(const std::string& device, int threads);
 
 }  // namespace xrun

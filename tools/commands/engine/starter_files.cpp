@@ -1,4 +1,4 @@
-// recipes/NAME.lua reads recipes/data/FILE; a started folder has both without their "recipes/".
+// recipes/NAME.lua reads recipes/data/FILE; a new folder has both without "recipes/".
 
 #include "tools/commands/engine/starter_files.h"
 
@@ -19,7 +19,7 @@ std::filesystem::path beside_program(const std::string& path) {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / path;
 }
 
-// Of the files of a folder, sorted.
+// Returns the names of the files of a folder, sorted.
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::error_code code;
   std::filesystem::directory_iterator entries(folder, code);

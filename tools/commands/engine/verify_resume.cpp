@@ -15,7 +15,7 @@
 #include "core/base/steady_clock.h"
 #include "core/base/temporary_dir.h"
 #include "core/run/checkpoint.h"
-#include "core/run/run_parting.h"
+#include "core/run/first_divergence.h"
 #include "core/run/signals.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
@@ -157,8 +157,8 @@ class Verification {
 
   bool compare(const std::string& a, const std::string& b) {
     bool same = true;
-    for (const RunParting& parting :
-         run_partings(dir(a), dir(b), "the " + a + " run", "the " + b + " one")) {
+    for (const FirstDivergence& parting :
+         first_divergences(dir(a), dir(b), "the " + a + " run", "the " + b + " one")) {
       report_.add({parting.same ? Verdict::kOk : Verdict::kWrong, parting.what, parting.text,
                    parting.same ? ""
                                 : "what decides a step must come from the batch, math.random or "
@@ -173,7 +173,7 @@ class Verification {
   void compare_undisturbed() {
     report_.begin("the undisturbed run once more ...");
     if (!ended_well("repeated", start("repeated", false))) return;
-    for (const RunParting& parting : run_partings(dir("undisturbed"), dir("repeated"),
+    for (const FirstDivergence& parting : first_divergences(dir("undisturbed"), dir("repeated"),
                                                   "the undisturbed run", "the repeated one")) {
       if (parting.same) continue;
       report_.add({Verdict::kWrong, "repeated",

@@ -35,7 +35,7 @@ def ranges():
 
 
 print("// Written by make/text_width_data.py from ICU 72 (Unicode 15.0).")
-print('#include "core/console/terminal/text_width_data.h"\n\nnamespace xrun {\n')
+print('#include "core/console/terminal/text_width.h"\n\nnamespace xrun {\n')
 rows = ranges()
 print("const WidthRange kWidthRanges[] = {")
 line = "   "

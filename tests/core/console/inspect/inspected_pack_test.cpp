@@ -1,6 +1,5 @@
 #include "core/console/inspect/inspected_pack.h"
 
-#include "core/console/inspect/pack_json.h"
 #include "tests/core/console/inspect/inspect_fixture.h"
 
 namespace xrun::inspected_pack_test {
@@ -77,7 +76,7 @@ TEST_F(InspectedPacks, AFileThatWentLeavesTheTokensWithoutRoles) {
   const InspectedSegment& segment = step.packs.at(0).segments.at(0);
   EXPECT_TRUE(segment.turns.empty());
   ASSERT_EQ(segment.remarks.size(), 1u);
-  EXPECT_TRUE(segment.remarks[0].starts_with("roles are not known: ")) << segment.remarks[0];
+  EXPECT_TRUE(segment.remarks[0].starts_with("roles are unknown: ")) << segment.remarks[0];
 }
 
 TEST_F(InspectedPacks, JsonHasWhatThePackHas) {

@@ -29,11 +29,11 @@ TEST(PlotAxis, TicksAreRoundNumbersInside) {
 
 TEST(PlotAxis, PlacesItsEndsAtZeroAndOne) {
   const PlotAxis axis = plot_axis(-2, 6, 5);
-  EXPECT_EQ(axis.place(-2), 0);
-  EXPECT_EQ(axis.place(6), 1);
-  EXPECT_EQ(axis.place(2), 0.5);
+  EXPECT_EQ(axis.position(-2), 0);
+  EXPECT_EQ(axis.position(6), 1);
+  EXPECT_EQ(axis.position(2), 0.5);
   const PlotAxis log = plot_axis(0.01, 100, 5, true);
-  EXPECT_DOUBLE_EQ(log.place(1), 0.5);
+  EXPECT_DOUBLE_EQ(log.position(1), 0.5);
   EXPECT_EQ(texts(log), (Texts{"0.01", "0.1", "1", "10", "100"}));
 }
 
@@ -53,8 +53,8 @@ TEST(PlotAxis, HugeAndNeighbouringValuesEnd) {
   for (const auto& axis : {plot_axis(-most, most, 5), plot_axis(1e17, 1e17 + 64, 5),
                            plot_axis(0, 5e-324, 5), plot_axis(most, most, 5)}) {
     EXPECT_LE(axis.ticks.size(), 100u);
-    EXPECT_TRUE(std::isfinite(axis.place(axis.low)));
-    EXPECT_TRUE(std::isfinite(axis.place(axis.high)));
+    EXPECT_TRUE(std::isfinite(axis.position(axis.low)));
+    EXPECT_TRUE(std::isfinite(axis.position(axis.high)));
   }
 }
 

@@ -69,7 +69,7 @@ TEST_F(ReportRows, StandOnThePageWithWhatIsTrainedMarked) {
   const std::string page = report_page({&run, 1});
   for (const char* part :
        {"<h2>Rows as they trained</h2>", "<b class=\"trained\">Paris.&lt;|im_end|&gt;</b>",
-        "pairs.jsonl:1: chosen, rejected</div>", "tokens a row"}) {
+        "pairs.jsonl:1: chosen, rejected</div>", "tokens per row"}) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
   }
 }

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/console/report/report_parts.h"
+#include "core/console/report/report_sections.h"
 
 namespace xrun::report_test {
 namespace {
@@ -84,7 +84,7 @@ TEST(Report, SettingsThatDifferAreMarked) {
   const std::string page = report_page(runs);
   EXPECT_EQ(count_of(page, "<tr class=\"differs\">"), 1u);
   EXPECT_EQ(count_of(page, "<tr class=\"same\">"), 1u);
-  EXPECT_TRUE(has(page, "recipe.lua of b: the same text"));
+  EXPECT_TRUE(has(page, "recipe.lua of b: identical"));
 }
 
 TEST(Report, SamplesStandByTheirStep) {
@@ -97,7 +97,7 @@ TEST(Report, SamplesStandByTheirStep) {
   const std::string page = report_page({&run, 1});
   EXPECT_TRUE(has(page, "<th>step 0</th><th>step 16</th>"));
   EXPECT_TRUE(has(page, "before"));
-  EXPECT_TRUE(has(page, "the run's folder holds the answers of 1 more step<"));
+  EXPECT_TRUE(has(page, "the run's folder has the answers of 1 more step<"));
   EXPECT_TRUE(has(page, "&lt;after&gt;<span class=\"dim\">⏎·⏎</span>"));
 }
 
@@ -113,8 +113,8 @@ TEST(Report, RowsShowWhatIsTrained) {
   EXPECT_TRUE(has(page, "pairs.jsonl:17: chosen, rejected"));
   EXPECT_TRUE(has(page, "<span class=\"dim\">ask</span><b class=\"trained\">yes</b>"));
   EXPECT_TRUE(has(page, "<b>pairs</b>: its cache is short"));
-  EXPECT_EQ(count_of(page, "<b>tokens a row</b>"), 1u) << "the second run read the same data";
-  EXPECT_TRUE(has(page, "the same as of a run above"));
+  EXPECT_EQ(count_of(page, "<b>tokens per row</b>"), 1u) << "the second run read the same data";
+  EXPECT_TRUE(has(page, "the same as for a run above"));
 }
 
 TEST(Report, AProfileGivesTimeByLine) {
@@ -136,9 +136,9 @@ TEST(Report, OfAnEmptyRunSaysWhatThereIsNot) {
   run.notices = {"metrics.jsonl is missing: nothing was logged"};
   const std::string page = report_page({&run, 1});
   for (const char* text : {"metrics.jsonl is missing: nothing was logged", "no metric was logged",
-                           "the recipe asked for no answers", "the run has no ledger.json",
-                           "run.json names no data", "no settings are known", "no profile.json",
-                           "run.json holds no memory", "not finished: killed, or still going on"}) {
+                           "the recipe sampled no answers", "the run has no ledger.json",
+                           "run.json names no data", "no settings: config.json could not be read", "no profile.json",
+                           "run.json has no memory", "not finished: killed or still running"}) {
     EXPECT_TRUE(has(page, text)) << text;
   }
 }
@@ -149,9 +149,9 @@ TEST(Report, ARunThatStepsCutSaysSo) {
       parse_json(R"({"finished":false,"stopped":"","steps":2,"steps_limit":2})", "run.json");
   EXPECT_EQ(run_state_text(run), "stopped after 2 steps by --steps");
   run.record.set("steps_limit", Json());  // resumed since
-  EXPECT_EQ(run_state_text(run), "not finished: killed, or still going on");
+  EXPECT_EQ(run_state_text(run), "not finished: killed or still running");
   run.record.set("steps_limit", "two");
-  EXPECT_EQ(run_state_text(run), "not finished: killed, or still going on");
+  EXPECT_EQ(run_state_text(run), "not finished: killed or still running");
 }
 
 TEST(Report, HostileNamesAndValuesStayText) {
@@ -200,7 +200,7 @@ TEST(Report, ManyRunsAndMetricsStayUnderThreeMegabytes) {
   const std::vector<RunFiles> runs(12, run_of("one", metrics, 500));
   const std::string page = report_page(runs);
   EXPECT_LT(page.size(), 3000000u);
-  EXPECT_TRUE(has(page, "240 metrics more are not drawn")) << "20 names beyond 80 charts, 12 runs";
+  EXPECT_TRUE(has(page, "240 more metrics are not drawn")) << "20 names beyond 80 charts, 12 runs";
 }
 
 }  // namespace

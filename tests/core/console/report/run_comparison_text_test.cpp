@@ -1,4 +1,4 @@
-#include "core/console/report/run_comparison_text.h"
+#include "core/console/report/report.h"
 
 #include <gtest/gtest.h>
 
@@ -81,8 +81,8 @@ TEST(RunComparisonText, ShowsWhatDiffers) {
             "               a    b\n"
             "  rows.1.kept  300  299\n"
             "results\n"
-            "  they part at step 2: train/loss\n"
-            "  b alone logged valid/loss\n"
+            "  the first difference is at step 2: train/loss\n"
+            "  only b logged valid/loss\n"
             "                     a     b\n"
             "  last train/loss  0.5  0.25\n"
             "machine   the same kind of machine and settings\n");
@@ -130,8 +130,8 @@ TEST(RunComparisonText, OnANarrowTerminalValuesStandBelowEachOther) {
             "  and order\n"
             "results\n"
             "  the same values, bit\n"
-            "  for bit, at every step\n"
-            "  that both have\n"
+            "  for bit, at every\n"
+            "  common step\n"
             "  last train/loss\n"
             "  - 0.12346\n"
             "  + 0.25\n"
@@ -146,7 +146,7 @@ TEST(RunComparisonText, NoHeaderStandsWithoutRows) {
   comparison.name_a = "a";
   comparison.name_b = "b";
   comparison.only_a = {"valid/loss"};
-  EXPECT_NE(text_of(comparison).find("results\n  a alone logged valid/loss\nmachine"),
+  EXPECT_NE(text_of(comparison).find("results\n  only a logged valid/loss\nmachine"),
             std::string::npos)
       << text_of(comparison);
 }

@@ -62,7 +62,7 @@ TEST_F(HistoryTest, HostileBytesBecomeHarmlessText) {
 TEST_F(HistoryTest, AFileThatCannotBeUsedIsSaidAndNothingElseFails) {
   std::filesystem::create_directories(file_);
   History history(file_);
-  EXPECT_NE(history.problem().find("no history is kept: "), std::string::npos);
+  EXPECT_NE(history.problem().find("inputs are not saved: "), std::string::npos);
   history.add("x");
   EXPECT_EQ(history.inputs(), std::vector<std::string>{"x"});
   std::filesystem::remove_all(file_);

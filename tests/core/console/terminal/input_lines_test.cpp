@@ -16,7 +16,7 @@ std::vector<std::pair<int, std::string>> inputs_of(std::string_view bytes) {
   close(ends[1]);
   PlainLines lines(ends[0], [](std::string_view text) { return text.ends_with("+"); });
   std::vector<std::pair<int, std::string>> inputs;
-  for (std::string input; lines.next(input) == InputLines::Got::kInput;) {
+  for (std::string input; lines.next(input) == InputLines::Outcome::kInput;) {
     inputs.emplace_back(lines.first_line(), input);
   }
   close(ends[0]);

@@ -20,10 +20,10 @@ class LineEditorTest : public testing::Test {
     settings_.complete = [this](std::string_view text, size_t cursor) {
       size_t begin = cursor;
       while (begin > 0 && text[begin - 1] != ' ') --begin;
-      Completions found{.begin = begin, .ways = {}};
+      Completions found{.begin = begin, .candidates = {}};
       for (const std::string& word : words_) {
         if (word.starts_with(text.substr(begin, cursor - begin)))
-          found.ways.push_back({word, "hint"});
+          found.candidates.push_back({word, "hint"});
       }
       return found;
     };
@@ -146,7 +146,7 @@ TEST_F(LineEditorTest, SearchFindsOlderInputsAndCanBeTakenBack) {
   EXPECT_EQ(text(), "local a = |sum(x)");
   EXPECT_EQ(rows(40).back(), "search: sum");
   feed("q");
-  EXPECT_EQ(rows(40).back(), "nothing holds: sumq");
+  EXPECT_EQ(rows(40).back(), "no match: sumq");
   feed("\x07");
   EXPECT_EQ(text(), "keep|");
   feed("\x12sum(");

@@ -29,7 +29,7 @@ TEST(WeightStep, FollowsTheScale) {
   EXPECT_EQ(weight_step(0), WeightStep::kMasked);
   EXPECT_EQ(weight_step(0.25), WeightStep::kQuarter);
   EXPECT_EQ(weight_step(0.5), WeightStep::kHalf);
-  EXPECT_EQ(weight_step(0.9), WeightStep::kPart);
+  EXPECT_EQ(weight_step(0.9), WeightStep::kBelowOne);
   EXPECT_EQ(weight_step(1), WeightStep::kOne);
   EXPECT_EQ(weight_step(2), WeightStep::kMore);
   EXPECT_EQ(weight_step(-0.5), WeightStep::kNegative);

@@ -28,7 +28,7 @@ TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
             "train        loss 0.1000, accuracy 1.0000\n"
             "valid        loss 0.2000, accuracy 0.9600\n"
             "valid/other  loss 3.5000\n"
-            "time         1m 40s, 1,240 tokens/s over all of it\n"
+            "time         1m 40s, 1,240 tokens/s overall\n"
             "peak memory  2.1 GB\n"
             "run          runs/dpo-1a2b3c4d\n"
             "best         runs/dpo-1a2b3c4d/best\n"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/base/error.h"
 #include "core/console/terminal/text_width.h"
 
@@ -51,6 +53,35 @@ TEST(TextTable, AHeaderAloneIsNoTable) { EXPECT_EQ(TextTable({"a", "b"}).text(),
 TEST(TextTable, RefusesMoreCellsThanColumns) {
   TextTable table({"a"});
   EXPECT_THROW(table.add({"1", "2"}), Error);
+}
+
+TEST(WordList, MeaningsAreBrokenBesideTheirNames) {
+  EXPECT_EQ(word_list({{":a", "one two three four five six seven"}, {":long", "x"}}, 40),
+            ":a     one two three four five six seven\n:long  x\n");
+  EXPECT_EQ(word_list({{":a", "one two three four five six seven"}, {":long", "x"}}, 37),
+            ":a     one two three four five six\n       seven\n:long  x\n");
+}
+
+TEST(WordList, ANarrowScreenHasMeaningsBelow) {
+  EXPECT_EQ(word_list({{":name", "one two three"}}, 10), ":name\n  one two\n  three\n");
+}
+
+TEST(WordList, AWordWiderThanALineIsSplitBetweenCharacters) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(broken_lines("a tremendous b", 5), (Lines{"a", "treme", "ndous", "b"}));
+  EXPECT_EQ(broken_lines("日本語", 5), (Lines{"日本", "語"}));
+  EXPECT_EQ(broken_lines("日本", 1), (Lines{"日", "本"}));
+  EXPECT_EQ(broken_lines("", 5), Lines{""});
+  EXPECT_EQ(broken_lines("tests/data/pairs.jsonl:7", 14), (Lines{"tests/data/", "pairs.jsonl:7"}));
+  EXPECT_EQ(broken_lines("t/a_long_name", 6), (Lines{"t/a_lo", "ng_nam", "e"}));
+}
+
+TEST(Quantile, IsOfTheFiniteValues) {
+  EXPECT_EQ(quantile({3, NAN, 1, INFINITY, 2}, 0.5), 2);
+  EXPECT_EQ(quantile({3, 1, 2}, 0), 1);
+  EXPECT_EQ(quantile({3, 1, 2}, 1), 3);
+  EXPECT_TRUE(std::isnan(quantile({}, 0.5)));
+  EXPECT_TRUE(std::isnan(quantile({NAN}, 0.5)));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(BadRowLog, WhatIsNotCommittedIsCutOff) {
+TEST(BadRowLog, RowsThatAreNotCommittedAreCutOff) {
   const ScratchFolder folder;
   const fs::path path = folder.path() / kBadRowsName;
   BadRowsEntry committed;
@@ -37,7 +37,7 @@ TEST(BadRowLog, WhatIsNotCommittedIsCutOff) {
   EXPECT_LT(both.bytes, 700u);  // details are cut
 }
 
-TEST(BadRowLog, AFileOfOtherBytesIsNotTakenUp) {
+TEST(BadRowLog, AFileOfOtherBytesIsRefused) {
   const ScratchFolder folder;
   const fs::path path = folder.path() / kBadRowsName;
   BadRowLog first(path, {});
@@ -51,7 +51,7 @@ TEST(BadRowLog, AFileOfOtherBytesIsNotTakenUp) {
   EXPECT_NE(error_of([&] { BadRowLog(path, committed); }), "");
 }
 
-TEST(BadRowLog, ACacheListsEveryBadRowAndItsLedgerSaysWhere) {
+TEST(BadRowLog, ACacheListsEveryBadRowAndItsLedgerNamesTheFile) {
   const ScratchFolder folder;
   const CacheSource source =
       toy_source(folder.write("toys.jsonl", "{oops\n" + toy_file(9000)), 1 << 20);
@@ -73,24 +73,19 @@ TEST(BadRowLog, ACacheListsEveryBadRowAndItsLedgerSaysWhere) {
   EXPECT_NE(shown.find((dir / kBadRowsName).string() + " lists all"), std::string::npos) << shown;
 }
 
-class FilteredRows : public ToyRows {
+class FilteredToys : public ToyEncoder {
  public:
-  std::unique_ptr<RowWorker> make_worker() const override {
-    class Worker : public ToyWorker {
-     public:
-      void encode(const RawRow& row, const std::string& place, EncodedRow& out) override {
-        ToyWorker::encode(row, place, out);
-        if (row.at.line % 2 == 0) throw RowRefusal(kFilteredReason, "even");
-      }
-    };
-    return std::make_unique<Worker>();
+  void encode_value(const Json& row, const std::string& place, EncodedRow& out) const override {
+    ToyEncoder::encode_value(row, place, out);
+    if (line_of(place) % 2 == 0) throw RowRefusal(kFilteredReason, "even");
   }
 };
 
 TEST(BadRowLog, RowsThatAFilterLeavesOutAreCountedAndNotBad) {
   const ScratchFolder folder;
   const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(60)));
-  const fs::path dir = ensure_cache(folder.path(), source, FilteredRows());
+  const fs::path dir =
+      build_toys(folder.path(), source, [] { return std::make_unique<FilteredToys>(); });
   const SourceLedger ledger = CacheReader(dir).manifest().ledger;
   const int64_t filtered = ledger.dropped.at(kFilteredReason);
   EXPECT_GT(filtered, 10);

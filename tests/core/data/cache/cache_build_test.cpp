@@ -17,8 +17,8 @@
 #include "core/data/cache/cache_manifest.h"
 #include "core/data/cache/cache_reader.h"
 #include "core/data/cache/row_cache.h"
-#include "tests/core/data/rows/compressed_bytes.h"
 #include "tests/core/data/cache/killed_process.h"
+#include "tests/core/data/rows/compressed_bytes.h"
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
 
@@ -36,7 +36,7 @@ TEST(CacheBuild, GivesEveryRowBack) {
   EXPECT_EQ(ledger.kept, reader.rows());
   EXPECT_EQ(ledger.dropped.at("bad"), 71);
   EXPECT_EQ(ledger.lines, 545);
-  EXPECT_GT(reader.manifest().segments.size(), 3u);
+  EXPECT_GT(reader.manifest().shards.size(), 3u);
   const auto cache = RowCache::open(reader.dir(), RowKind::kText);
   TokenStream tokens;
   int64_t row = 0;
@@ -112,7 +112,7 @@ TEST(CacheBuild, RowsOfEveryFormatAndCompressionAreTheSame) {
         cache->read(i, 0, tokens);
         ASSERT_EQ(std::string(tokens.ids.begin(), tokens.ids.end()), hash_hex(std::to_string(i)));
       }
-      // An interrupted build goes on, whatever the form of its source.
+      // An interrupted build continues, whatever the form of its source.
       const fs::path root = folder.path() / "again";
       set_file_fault("fsync", 10);
       EXPECT_NE(error_of([&] { build_toys(root, source); }), "");
@@ -122,7 +122,7 @@ TEST(CacheBuild, RowsOfEveryFormatAndCompressionAreTheSame) {
   }
 }
 
-TEST(CacheBuild, MalformedJsonIsABadRowWithItsPlace) {
+TEST(CacheBuild, MalformedJsonIsABadRowWithItsLine) {
   const ScratchFolder folder;
   const std::string path = folder.write("toys.jsonl", "{oops\n" + toy_file(30));
   const CacheReader reader(build_toys(folder.path(), toy_source(path)), "text");
@@ -132,7 +132,7 @@ TEST(CacheBuild, MalformedJsonIsABadRowWithItsPlace) {
       << ledger.bad[0].detail;
 }
 
-TEST(CacheBuild, AnInterruptedBuildIsNoCacheAndGoesOnSlow) {
+TEST(CacheBuild, AnInterruptedBuildIsNotACacheAndContinuesSlow) {
   const ScratchFolder folder;
   CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
   const auto clean = files_of(build_toys(folder.path() / "clean", source));
@@ -150,7 +150,7 @@ TEST(CacheBuild, AnInterruptedBuildIsNoCacheAndGoesOnSlow) {
       if (failed) {
         EXPECT_NE(message.find("free some space and run again"), std::string::npos) << message;
         if (!fs::exists(dir / kManifestName)) {
-          EXPECT_NE(error_of([&] { CacheReader(dir, "text"); }).find("is no finished cache"),
+          EXPECT_NE(error_of([&] { CacheReader(dir, "text"); }).find("is not a finished cache"),
                     std::string::npos);
         }
       }
@@ -160,7 +160,7 @@ TEST(CacheBuild, AnInterruptedBuildIsNoCacheAndGoesOnSlow) {
   }
 }
 
-TEST(CacheBuild, ADamagedPartialBuildIsBegunAnew) {
+TEST(CacheBuild, ADamagedPartialBuildStartsAgain) {
   const ScratchFolder folder;
   const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
   const auto clean = files_of(build_toys(folder.path() / "clean", source));
@@ -169,7 +169,7 @@ TEST(CacheBuild, ADamagedPartialBuildIsBegunAnew) {
   told.notice = [&](const std::string& text) { notices.push_back(text); };
   for (const std::string victim : {kPartialName, "segment_000001.bin"}) {
     const fs::path root = folder.path() / victim;
-    set_file_fault("fsync", 8);  // in the third segment
+    set_file_fault("fsync", 8);  // in the third shard
     EXPECT_NE(error_of([&] { build_toys(root, source); }), "");
     set_file_fault("", 0);
     const fs::path dir = root / cache_key(source.key_document);
@@ -180,21 +180,21 @@ TEST(CacheBuild, ADamagedPartialBuildIsBegunAnew) {
     EXPECT_EQ(files_of(build_toys(root, told)), clean) << victim;
     ASSERT_EQ(notices.size(), 1u);
     EXPECT_TRUE(notices[0].starts_with(
-        "the interrupted build of toys cannot go on, every row is read again: " +
+        "the interrupted build of toys cannot continue, every row is read again: " +
         (dir / victim).string() + ": "))
         << notices[0];
   }
 }
 
-TEST(CacheBuild, AnInterruptKeepsWhatIsCommitted) {
+TEST(CacheBuild, AnInterruptKeepsCommittedShards) {
   const ScratchFolder folder;
   const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
   const auto clean = files_of(build_toys(folder.path() / "clean", source));
   const fs::path dir = toy_dir(folder.path(), source);
-  const WatchedRows rows = interrupted_rows(dir);
-  EXPECT_THROW(ensure_cache(folder.path(), source, rows), Interrupted);
+  const RowEncoderMaker rows = interrupted_rows(dir);
+  EXPECT_THROW(build_toys(folder.path(), source, rows), Interrupted);
   clear_interrupt();
-  EXPECT_GT(read_manifest(dir, kPartialName).segments.size(), 0u);
+  EXPECT_GT(read_manifest(dir, kPartialName).shards.size(), 0u);
   EXPECT_EQ(files_of(build_toys(folder.path(), source)), clean);
 }
 
@@ -205,18 +205,18 @@ TEST(CacheBuild, ASlowBuildReportsItsProgress) {
   source.block_bytes = 1;
   std::vector<double> fractions;
   source.progress = [&](int64_t, double fraction) { fractions.push_back(fraction); };
-  const WatchedRows rows([](int64_t line) {
+  const RowEncoderMaker rows = watched_rows([](int64_t line) {
     if (line == 50) std::this_thread::sleep_for(std::chrono::milliseconds(220));
   });
-  ensure_cache(folder.path(), source, rows);
+  build_toys(folder.path(), source, rows);
   ASSERT_GE(fractions.size(), 1u);
   EXPECT_GT(fractions[0], 0.4);
   EXPECT_LE(fractions[0], 1.0);
 }
 
 // Leaves a line in a file for each build that reads a row, and takes its time over the first one.
-WatchedRows counted_rows(const fs::path& count) {
-  return WatchedRows([count](int64_t line) {
+RowEncoderMaker counted_rows(const fs::path& count) {
+  return watched_rows([count](int64_t line) {
     if (line != 1) return;
     FileWriter writer(count, FileWriter::Mode::kAppend);
     writer.write("built\n");
@@ -225,13 +225,13 @@ WatchedRows counted_rows(const fs::path& count) {
   });
 }
 
-// Run by the tests below in a process of its own.
+// Run by the tests below in a child process.
 TEST(CacheBuild, DISABLED_ChildProcess) {
   const char* root = std::getenv("XRUN_TEST_CACHE");
   ASSERT_NE(root, nullptr);
   const CacheSource source = toy_source(std::string(root) + "/toys.jsonl");
   if (std::getenv("XRUN_TEST_COUNT") != nullptr) {
-    ensure_cache(root, source, counted_rows(fs::path(root) / "count"));
+    build_toys(root, source, counted_rows(fs::path(root) / "count"));
   } else {
     build_toys(root, source);
   }

@@ -25,7 +25,7 @@ std::string changed_file(int64_t n) {
   return bytes;
 }
 
-TEST(CacheChange, AFileThatChangesMeanwhileIsRefusedAndPutBackGivesItsOwnRows) {
+TEST(CacheChange, AFileThatChangesMeanwhileIsRefusedAndRestoredGivesItsRows) {
   const ScratchFolder folder;
   const std::string path = folder.write("toys.jsonl", toy_file(500));
   const CacheSource source = toy_source(path);
@@ -38,37 +38,34 @@ TEST(CacheChange, AFileThatChangesMeanwhileIsRefusedAndPutBackGivesItsOwnRows) {
   EXPECT_EQ(files_of(build_toys(folder.path(), source)), clean);
 }
 
-TEST(CacheChange, SegmentsOfOtherBytesAreNotTakenUpAfterAKill) {
+TEST(CacheChange, ShardsOfOtherBytesAreNotUsedAfterAKill) {
   const ScratchFolder folder;
   const std::string path = folder.write("toys.jsonl", toy_file(500));
   const CacheSource source = toy_source(path);
   const auto clean = files_of(build_toys(folder.path() / "clean", source));
   folder.write("toys.jsonl", changed_file(500));
-  const WatchedRows rows = interrupted_rows(toy_dir(folder.path(), source),
-                                            480);  // behind segments that hold changed rows
-  EXPECT_THROW(ensure_cache(folder.path(), source, rows), Interrupted);
+  const RowEncoderMaker rows = interrupted_rows(toy_dir(folder.path(), source),
+                                                480);  // behind shards that hold changed rows
+  EXPECT_THROW(build_toys(folder.path(), source, rows), Interrupted);
   clear_interrupt();
   ASSERT_TRUE(fs::exists(folder.path() / cache_key(source.key_document) / kPartialName));
   folder.write("toys.jsonl", toy_file(500));
   EXPECT_EQ(files_of(build_toys(folder.path(), source)), clean);
 }
 
-TEST(CacheChange, RowsOfOtherColumnsAreNotTakenUp) {
-  class WiderRows : public WatchedRows {
-   public:
-    explicit WiderRows(const fs::path& dir) : WatchedRows(interrupted_rows(dir)) {}
-    RowSchema schema() const override { return {RowKind::kText, 256, {}, true}; }
-  };
+TEST(CacheChange, ShardsOfOtherColumnsAreNotUsed) {
   const ScratchFolder folder;
   const CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(500)));
   const auto clean = files_of(build_toys(folder.path() / "clean", source));
-  const WiderRows rows(toy_dir(folder.path(), source));
-  EXPECT_THROW(ensure_cache(folder.path(), source, rows), Interrupted);
+  CacheSource wider = source;
+  wider.schema.has_token_weights = true;
+  const RowEncoderMaker rows = interrupted_rows(toy_dir(folder.path(), source));
+  EXPECT_THROW(build_toys(folder.path(), wider, rows), Interrupted);
   clear_interrupt();
   EXPECT_EQ(files_of(build_toys(folder.path(), source)), clean);
 }
 
-TEST(CacheChange, WaitingForAnotherProcessIsSaidOnceAndEndsAtAnInterrupt) {
+TEST(CacheChange, WaitingForAnotherProcessIsReportedOnceAndEndsAtAnInterrupt) {
   const ScratchFolder folder;
   CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(5)));
   std::vector<std::string> notices;

@@ -17,7 +17,7 @@ class CacheFolderTest : public testing::Test {
   fs::path build(const std::string& name, int64_t rows) {
     return build_toys(store_, toy_source(folder_.write(name, toy_file(rows))));
   }
-  // A build that stops behind its first segments.
+  // A build that stops behind its first shards.
   fs::path interrupt(const std::string& name, int64_t rows) {
     const CacheSource source = toy_source(folder_.write(name, toy_file(rows)));
     set_file_fault("fsync", 9);
@@ -30,9 +30,9 @@ class CacheFolderTest : public testing::Test {
   fs::path store_ = folder_.path() / "store";
 };
 
-TEST_F(CacheFolderTest, AStoreThatIsNotThereIsEmpty) { EXPECT_TRUE(list_caches(store_).empty()); }
+TEST_F(CacheFolderTest, AMissingStoreIsEmpty) { EXPECT_TRUE(list_caches(store_).empty()); }
 
-TEST_F(CacheFolderTest, FinishedAndInterruptedAndDamagedOnesAreListed) {
+TEST_F(CacheFolderTest, FinishedInterruptedAndDamagedCachesAreListed) {
   const fs::path whole = build("a.jsonl", 100);
   const fs::path part = interrupt("b.jsonl", 900);
   const fs::path damaged = build("c.jsonl", 50);
@@ -61,7 +61,7 @@ TEST_F(CacheFolderTest, FinishedAndInterruptedAndDamagedOnesAreListed) {
   }
 }
 
-TEST_F(CacheFolderTest, OneThatIsBeingBuiltSaysSoAndIsNotRemoved) {
+TEST_F(CacheFolderTest, ACacheThatIsBeingBuiltIsListedSoAndNotRemoved) {
   const fs::path dir = interrupt("a.jsonl", 900);
   {
     const FileLock builder(dir / kLockName, false);
@@ -74,16 +74,16 @@ TEST_F(CacheFolderTest, OneThatIsBeingBuiltSaysSoAndIsNotRemoved) {
   EXPECT_FALSE(fs::exists(dir));
 }
 
-TEST_F(CacheFolderTest, WhoHasARemovedCacheOpenGoesOnReading) {
+TEST_F(CacheFolderTest, AnOpenCacheIsReadableAfterItsRemoval) {
   const fs::path dir = build("a.jsonl", 100);
   const CacheReader reader(dir);
   remove_cache(dir);
   EXPECT_FALSE(fs::exists(dir));
   const size_t line = reader.column("line", ColumnType::kI64);
-  EXPECT_EQ(reader.value<int64_t>(reader.place(0), line), 1);
+  EXPECT_EQ(reader.value<int64_t>(reader.find(0), line), 1);
 }
 
-TEST_F(CacheFolderTest, WhatAKillLeftOfARemovalGoesWithTheNextOne) {
+TEST_F(CacheFolderTest, TheRestOfAKilledRemovalIsRemovedByTheNextOne) {
   const fs::path dir = build("a.jsonl", 10);
   const fs::path aside = dir.string() + ".removed";
   fs::copy(dir, aside);
@@ -92,15 +92,18 @@ TEST_F(CacheFolderTest, WhatAKillLeftOfARemovalGoesWithTheNextOne) {
   EXPECT_FALSE(fs::exists(aside));
 }
 
-TEST_F(CacheFolderTest, WhatIsNoCacheIsNotRemoved) {
+TEST_F(CacheFolderTest, AFolderThatIsNotACacheIsNotRemoved) {
   const fs::path dir = build("a.jsonl", 10);
   folder_.write("store/" + dir.filename().string() + "/thesis.txt", "mine");
-  EXPECT_NE(error_of([&] { remove_cache(dir); }).find("holds thesis.txt, which no cache has"),
+  EXPECT_NE(error_of([&] {
+              remove_cache(dir);
+            }).find("contains thesis.txt, which is not part of a cache"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { remove_cache(folder_.path()); }).find("is no folder of a cache"),
+  EXPECT_NE(error_of([&] { remove_cache(folder_.path()); }).find("is not a cache folder"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { remove_cache(store_ / std::string(32, 'a')); }).find("is no folder"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { remove_cache(store_ / std::string(32, 'a')); }).find("is not a cache folder"),
+      std::string::npos);
   CacheReader(dir).verify();
 }
 

@@ -33,7 +33,7 @@ TEST_F(CacheFormat, AReaderWrittenFromTheDocumentReadsTheSameRows) {
   if (std::system("python3 -c 0 2>/dev/null") != 0) GTEST_SKIP() << "there is no python3";
   DataOptions some = options(numbered_pairs(200));
   some.sources[0].keep = {"score", "tag"};
-  some.segment_bytes = 4096;
+  some.shard_bytes = 4096;
   const DataSet set = open(some);
   const std::string text = output_of("python3 " + source_path("tools/oracle/read_cache.py") + " " +
                                      set.cache_dirs()[0].string());
@@ -52,53 +52,41 @@ TEST_F(CacheFormat, AReaderWrittenFromTheDocumentReadsTheSameRows) {
     ASSERT_EQ(got.at("rejected_ids"), list_of(tokens.ids));
     ASSERT_EQ(got.at("rejected_mask"), list_of(tokens.trained));
     ASSERT_EQ(got.at("line").as_int(), cache->at(row).line);
-    ASSERT_EQ(got.at("kept").at("score").as_double(), cache->kept_number(row, 0));
-    ASSERT_EQ(got.at("kept").at("tag").as_string(), cache->kept_string(row, 1));
+    ASSERT_EQ(got.at("kept").at("score").as_double(), cache->extra_number(row, 0));
+    ASSERT_EQ(got.at("kept").at("tag").as_string(), cache->extra_string(row, 1));
     ASSERT_EQ(got.at("weight").as_double(), 1.0);
   }
   EXPECT_EQ(row, 200);
 }
 
-// Rows of any kind, all of them from the line's number.
-class NumberedRows : public RowType {
+// Rows of any kind, made from the line's number.
+class NumberedRows : public RowEncoder {
  public:
-  explicit NumberedRows(RowKind kind) : kind_(kind) {}
-  RowSchema schema() const override {
-    return {kind_, 100'000, {"line"}, kind_ == RowKind::kTokens};
+  NumberedRows() : RowEncoder({}) {}
+  void encode_value(const Json&, const std::string& place, EncodedRow& out) const override {
+    const int32_t line = static_cast<int32_t>(line_of(place));
+    for (int32_t i = 0; i <= line % 5; ++i) {
+      out.streams[0].ids.push_back(line * 700 + i);
+      out.streams[0].trained.push_back(i % 2);
+      out.streams[0].weights.push_back(0.25f * static_cast<float>(i));
+    }
+    out.streams[1].ids = {line};
+    out.streams[1].trained = {1};
+    out.prompt_hash = UINT64_MAX - static_cast<uint64_t>(line);
+    out.weight = 0.5f;
+    out.label = static_cast<int8_t>(line % 2);
+    out.extra = {Json("t" + std::to_string(line))};
   }
-  std::unique_ptr<RowWorker> make_worker() const override {
-    class Worker : public RowWorker {
-     public:
-      void encode(const RawRow& row, const std::string&, EncodedRow& out) override {
-        out = EncodedRow();
-        const int32_t line = static_cast<int32_t>(row.at.line);
-        for (int32_t i = 0; i <= line % 5; ++i) {
-          out.streams[0].ids.push_back(line * 700 + i);
-          out.streams[0].trained.push_back(i % 2);
-          out.streams[0].weights.push_back(0.25f * static_cast<float>(i));
-        }
-        out.streams[1].ids = {line};
-        out.streams[1].trained = {1};
-        out.prompt_hash = UINT64_MAX - static_cast<uint64_t>(line);
-        out.weight = 0.5f;
-        out.label = static_cast<int8_t>(line % 2);
-        out.kept = {Json("t" + std::to_string(line))};
-      }
-    };
-    return std::make_unique<Worker>();
-  }
-
- private:
-  RowKind kind_;
 };
 
 TEST_F(CacheFormat, TheColumnsOfEveryRowTypeAreThoseOfTheDocument) {
   if (std::system("python3 -c 0 2>/dev/null") != 0) GTEST_SKIP() << "there is no python3";
   for (int kind = 0; kind <= static_cast<int>(RowKind::kFeedback); ++kind) {
-    const NumberedRows type(RowKind{kind});
     CacheSource source = toy_source(folder_.write("toys.jsonl", toy_file(100)), 900);
+    source.schema = {RowKind{kind}, 100'000, {"line"}, RowKind{kind} == RowKind::kTokens};
     source.key_document.set("kind", kind);
-    const std::filesystem::path dir = ensure_cache(folder_.path(), source, type);
+    const std::filesystem::path dir =
+        build_toys(folder_.path(), source, [] { return std::make_unique<NumberedRows>(); });
     const auto cache = RowCache::open(dir, RowKind{kind});
     const std::string text =
         output_of("python3 " + source_path("tools/oracle/read_cache.py") + " " + dir.string());

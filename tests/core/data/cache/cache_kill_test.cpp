@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int64_t kRows = 6000;
 
-// How often each line was encoded, in memory that killed children share with the test.
+// Counts the encodings of each line, in memory that killed children share with the test.
 class LineCounts {
  public:
   LineCounts() {
@@ -40,10 +40,10 @@ class LineCounts {
 
 class CacheKill : public testing::Test {
  protected:
-  // Builds in a process of its own, which is killed after a while. Returns whether it had ended by
+  // Builds in a child process that is killed after a while. Returns whether it had ended by
   // itself, and well.
   bool build_and_kill(Microseconds patience) {
-    return run_and_kill(patience, [&] { ensure_cache(folder_.path(), source_, counted_); });
+    return run_and_kill(patience, [&] { build_toys(folder_.path(), source_, counted_); });
   }
 
   // Lines of the source of which the rows are committed.
@@ -83,7 +83,7 @@ class CacheKill : public testing::Test {
         committed = now;
       }
       const std::vector<int> once = counts_.first(kRows);
-      ensure_cache(folder_.path(), source_, counted_);
+      build_toys(folder_.path(), source_, counted_);
       ASSERT_EQ(counts_.first(kRows), once) << "a row of a finished cache was encoded again";
       ASSERT_EQ(files_of(dir_), clean);
       CacheReader(dir_, "text").verify();
@@ -93,7 +93,7 @@ class CacheKill : public testing::Test {
 
   ScratchFolder folder_;
   LineCounts counts_;
-  const WatchedRows counted_{[this](int64_t line) { counts_.add(line); }};
+  const RowEncoderMaker counted_ = watched_rows([this](int64_t line) { counts_.add(line); });
   CacheSource source_;
   fs::path dir_;
 };

@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "core/data/cache/cache_reader.h"
-#include "core/data/rows/source_rows.h"
+#include "core/data/rows/row_encoder.h"
 #include "tests/core/data/cache/killed_process.h"
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/data/rows/toy_rows.h"
@@ -67,7 +67,7 @@ const Build kBuilds[] = {
 };
 
 CacheSource source_in(const fs::path& root, int workers) {
-  CacheSource source = toy_source((root / "rows.jsonl").string(), kSegmentBytes);
+  CacheSource source = toy_source((root / "rows.jsonl").string(), kShardBytes);
   source.block_bytes = 1 << 20;
   source.workers = workers;
   return source;
@@ -80,12 +80,16 @@ void build_in(const fs::path& root, const Build& build) {
   if (build.tokenizer != nullptr) folder = fs::path(source_path("tests/data")) / build.tokenizer;
   const auto tokenizer = Tokenizer::load(folder);
   tokenizer->finish_loading();
-  EncoderParts parts{{}, *tokenizer, nullptr};
+  RowEncoding encoding;
+  encoding.kind = build.kind;
+  encoding.settings.over_length = OverLength::kDrop;  // some rows are beyond every limit
+  encoding.tokenizer = tokenizer.get();
   if (uses_template(build.kind)) {
-    parts.chat_template = resolve_template(*tokenizer, "chatml").chat_template;
+    encoding.chat_template = resolve_template(*tokenizer, "chatml").chat_template;
   }
-  const SourceRows rows(build.kind, parts, nullptr);
-  ensure_cache(root, source_in(root, build.workers), rows);
+  CacheSource source = source_in(root, build.workers);
+  source.schema = row_schema(encoding);
+  build_toys(root, source, [&] { return make_row_encoder(encoding); });
 }
 
 // The process that is measured: nothing of other tests is in its memory.
@@ -122,7 +126,7 @@ class CacheMemory : public testing::TestWithParam<Build> {
     }
   }
 
-  // The largest resident size, in MB, of a process of its own that builds a cache.
+  // The largest resident size, in MB, of a child process that builds a cache.
   double peak_of_build(const Build& build) const {
     const pid_t pid = fork_process();
     if (pid == 0) {

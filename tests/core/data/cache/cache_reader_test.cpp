@@ -56,7 +56,7 @@ TEST_F(ToyCache, EveryFlippedByteOfASmallCacheIsFoundSlow) {
   const CacheSource source = toy_source(folder_.write("small.jsonl", toy_file(40)), 300);
   const fs::path dir = build_toys(folder_.path(), source);
   const auto files = files_of(dir);
-  EXPECT_GE(files.size(), 4u);  // segments, the manifest, the list of bad rows
+  EXPECT_GE(files.size(), 4u);  // shards, the manifest, the list of bad rows
   for (const auto& [name, bytes] : files) flip_bytes(dir, name, 0, 1);
   EXPECT_EQ(files_of(dir), files);
 }
@@ -74,13 +74,13 @@ TEST_F(ToyCache, ADamagedPageIsNamedWithItsRows) {
   const fs::path dir = build_toys(folder_.path(), source);
   const CacheReader whole(dir, "text");
   const size_t line = whole.column("line", ColumnType::kI64);
-  const SegmentEntry& entry = whole.manifest().segments[0];
-  const SegmentFile file(dir / entry.file, whole.manifest().columns,
-                         {entry.bytes, entry.head_bytes, entry.head_xxh3});
+  const ShardEntry& entry = whole.manifest().shards[0];
+  const ShardFile file(dir / entry.file, whole.manifest().columns,
+                       {entry.bytes, entry.head_bytes, entry.head_xxh3});
   const uint64_t row = 9'000;  // its line, eight bytes wide, is flipped
   flip(dir / entry.file, file.header().columns[line].begin + 8 * row);
   const CacheReader reader(dir, "text");
-  const std::string message = error_of([&] { reader.value<int64_t>(reader.place(row), line); });
+  const std::string message = error_of([&] { reader.value<int64_t>(reader.find(row), line); });
   const uint64_t page =
       (file.header().columns[line].begin + 8 * row - entry.head_bytes) / kPageBytes;
   EXPECT_NE(message.find(fmt::format("page {} (bytes", page)), std::string::npos) << message;
@@ -88,18 +88,18 @@ TEST_F(ToyCache, ADamagedPageIsNamedWithItsRows) {
   ASSERT_EQ(std::sscanf(message.c_str() + message.find("rows "), "rows %lu to %lu", &first, &last),
             2);
   EXPECT_TRUE(first <= row && row <= last && last - first < 9'000) << message;
-  EXPECT_EQ(error_of([&] { reader.value<int64_t>(reader.place(0), line); }), "");
+  EXPECT_EQ(error_of([&] { reader.value<int64_t>(reader.find(0), line); }), "");
 }
 
-TEST_F(ToyCache, ADamagedPageIsFoundAtFirstTouchAndOthersAreRead) {
+TEST_F(ToyCache, ADamagedPageIsFoundAtTheFirstReadAndOthersAreRead) {
   const fs::path file = dir_ / "segment_000001.bin";
   flip(file, read_file(file).size() - 70);
   const CacheReader reader(dir_, "text");
   const size_t line = reader.column("line", ColumnType::kI64);
-  EXPECT_EQ(reader.value<int64_t>(reader.place(0), line), 1);
-  const SegmentEntry& entry = reader.manifest().segments[1];
+  EXPECT_EQ(reader.value<int64_t>(reader.find(0), line), 1);
+  const ShardEntry& entry = reader.manifest().shards[1];
   const std::string message =
-      error_of([&] { reader.value<int64_t>(reader.place(entry.first_row), line); });
+      error_of([&] { reader.value<int64_t>(reader.find(entry.first_row), line); });
   EXPECT_NE(
       message.find(fmt::format("rows {} to {}", entry.first_row, entry.first_row + entry.rows - 1)),
       std::string::npos)
@@ -107,15 +107,15 @@ TEST_F(ToyCache, ADamagedPageIsFoundAtFirstTouchAndOthersAreRead) {
   EXPECT_NE(message.find("page 0"), std::string::npos);
 }
 
-TEST_F(ToyCache, ATruncatedOrMissingSegmentIsNamedOnOpen) {
+TEST_F(ToyCache, ATruncatedOrMissingShardIsNamedOnOpen) {
   const fs::path file = dir_ / "segment_000000.bin";
   const std::string bytes = read_file(file);
   write_file_atomic(file, std::string_view(bytes).substr(0, bytes.size() / 2));
   EXPECT_NE(open_and_verify().find("segment_000000.bin: has"), std::string::npos);
   fs::remove(file);
   EXPECT_EQ(open_and_verify(), file.string() +
-                                   ": is not there, and the manifest names it; remove "
-                                   "the folder and the next run builds it anew");
+                                   ": is missing, and the manifest names it; remove "
+                                   "the folder and the next run builds it again");
 }
 
 TEST_F(ToyCache, RefusesAManifestThatDoesNotHashToItsName) {
@@ -143,22 +143,21 @@ TEST_F(ToyCache, RefusesANewerFormat) {
       std::string::npos);
 }
 
-TEST_F(ToyCache, RefusesASegmentOfAnotherPlace) {
+TEST_F(ToyCache, RefusesAShardOfAnotherIndex) {
   const std::string second = read_file(dir_ / "segment_000001.bin");
   CacheManifest manifest = read_manifest(dir_, kManifestName);
-  SegmentEntry& first = manifest.segments[0];
-  const int64_t rows = manifest.segments[1].rows;
-  first = manifest.segments[1];
-  first.file = segment_name(0);
+  ShardEntry& first = manifest.shards[0];
+  const int64_t rows = manifest.shards[1].rows;
+  first = manifest.shards[1];
+  first.file = shard_name(0);
   first.first_row = 0;
-  manifest.segments[1].first_row = rows;
-  for (size_t s = 2; s < manifest.segments.size(); ++s) {
-    manifest.segments[s].first_row =
-        manifest.segments[s - 1].first_row + manifest.segments[s - 1].rows;
+  manifest.shards[1].first_row = rows;
+  for (size_t s = 2; s < manifest.shards.size(); ++s) {
+    manifest.shards[s].first_row = manifest.shards[s - 1].first_row + manifest.shards[s - 1].rows;
   }
   write_file_atomic(dir_ / "segment_000000.bin", second);
   write_file_atomic(dir_ / kManifestName, encode_manifest(manifest));
-  EXPECT_NE(open_and_verify().find("segment_000000.bin: is segment 1 of cache"), std::string::npos);
+  EXPECT_NE(open_and_verify().find("segment_000000.bin: is shard 1 of cache"), std::string::npos);
 }
 
 TEST_F(ToyCache, RefusesAnotherRowType) {
@@ -168,13 +167,13 @@ TEST_F(ToyCache, RefusesAnotherRowType) {
 
 TEST_F(ToyCache, RefusesARowOutOfRange) {
   const CacheReader reader(dir_, "text");
-  EXPECT_NE(error_of([&] { reader.place(reader.rows()); }), "");
-  EXPECT_NE(error_of([&] { reader.place(-1); }), "");
+  EXPECT_NE(error_of([&] { reader.find(reader.rows()); }), "");
+  EXPECT_NE(error_of([&] { reader.find(-1); }), "");
 }
 
 // A head whose checksum is right but whose places are not: no length in it is believed.
-TEST(SegmentHeader, PlacesOutsideTheFileAreRefused) {
-  SegmentData data({{"offsets", ColumnType::kI64, -1}, {"text", ColumnType::kU8, 0}});
+TEST(ShardHeader, ColumnsOutsideTheFileAreRefused) {
+  ShardData data({{"offsets", ColumnType::kI64, -1}, {"text", ColumnType::kU8, 0}});
   data.push_elements(1, "hello");
   data.push_offset(0, 1);
   data.end_row();
@@ -182,7 +181,7 @@ TEST(SegmentHeader, PlacesOutsideTheFileAreRefused) {
   const size_t head = whole.size();
   data.body([&](std::string_view piece) { whole.append(piece); });
   const auto read = [&](const std::string& bytes) {
-    return error_of([&] { read_segment_header(bytes, data.columns(), "s"); });
+    return error_of([&] { read_shard_header(bytes, data.columns(), "s"); });
   };
   ASSERT_EQ(read(whole), "");
   int refused = 0;

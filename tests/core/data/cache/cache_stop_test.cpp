@@ -1,4 +1,4 @@
-// What ends a build and is no fault of its data: what is committed stays.
+// A build that ends without a fault of its data keeps its committed shards.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(CacheStop, AReadThatFailsKeepsWhatIsCommitted) {
+TEST(CacheStop, AFailedReadKeepsCommittedShards) {
   const ScratchFolder folder;
   CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(1500)));
   const auto clean = files_of(build_toys(folder.path() / "clean", source));
@@ -25,12 +25,12 @@ TEST(CacheStop, AReadThatFailsKeepsWhatIsCommitted) {
     std::string message = error_of([&] { build_toys(root, source); });
     failed = !message.empty();
     if (fs::exists(partial)) {
-      // Neither does one that fails when the build goes on.
+      // Neither does a failure when the build continues.
       ++kept;
-      const size_t segments = read_manifest(partial.parent_path(), kPartialName).segments.size();
+      const size_t shards = read_manifest(partial.parent_path(), kPartialName).shards.size();
       set_file_fault("read", 1);
       message += error_of([&] { build_toys(root, source); });
-      EXPECT_EQ(read_manifest(partial.parent_path(), kPartialName).segments.size(), segments);
+      EXPECT_EQ(read_manifest(partial.parent_path(), kPartialName).shards.size(), shards);
     }
     set_file_fault("", 0);
     EXPECT_EQ(message.find("toys.jsonl: cannot be read") != std::string::npos, failed) << message;
@@ -40,7 +40,7 @@ TEST(CacheStop, AReadThatFailsKeepsWhatIsCommitted) {
   EXPECT_GT(kept, 3);
 }
 
-TEST(CacheStop, StrictStopsAtTheFirstBadRowAndKeepsWhatIsCommitted) {
+TEST(CacheStop, StrictStopsAtTheFirstBadRowAndKeepsCommittedShards) {
   const ScratchFolder folder;
   std::string rows;
   for (int i = 0; i < 400; ++i) rows += "{\"text\":\"some letters\"}\n";

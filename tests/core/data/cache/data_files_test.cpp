@@ -25,7 +25,7 @@ TEST(DataFiles, AGlobGivesItsFilesInOrder) {
   EXPECT_NE(files[0].digest, files[1].digest);
 }
 
-TEST(DataFiles, AGitLfsPointerIsNoDataFile) {
+TEST(DataFiles, AGitLfsPointerIsNotADataFile) {
   const ScratchFolder folder;
   const std::string path =
       folder.write("a.jsonl.gz", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
@@ -35,12 +35,11 @@ TEST(DataFiles, AGitLfsPointerIsNoDataFile) {
                 "lfs pull");
 }
 
-TEST(DataFiles, WhatIsNoFileIsNamed) {
+TEST(DataFiles, APathThatIsNotAFileIsNamed) {
   const ScratchFolder folder;
   const std::string missing = (folder.path() / "none.jsonl").string();
-  EXPECT_TRUE(error_of([&] {
-                find_data_files(missing);
-              }).starts_with(missing + ": there is no such data file"));
+  EXPECT_TRUE(
+      error_of([&] { find_data_files(missing); }).starts_with(missing + ": no such data file"));
   EXPECT_NE(error_of([&] { find_data_files(folder.path().string()); }).find("is a folder"),
             std::string::npos);
   EXPECT_NE(
@@ -62,7 +61,7 @@ int run_hint(const std::string& path) {
   return std::system((message.substr(line) + " 2>/dev/null").c_str());
 }
 
-TEST(DataFiles, ANamedCommandWorksAndWritesOverNothing) {
+TEST(DataFiles, TheNamedCommandWorksAndOverwritesNothing) {
   const ScratchFolder folder;
   const std::string lines = folder.write("it's lines.rows", "{\"a\": 1}\n");
   folder.write("it's lines.jsonl", "mine");
@@ -86,7 +85,7 @@ TEST(DataFiles, RowsAreReadFromThreeKindsPlainOrCompressed) {
   for (const char* name : {"a.text", "b.tar.gz", "c.zst", "d.csv", "e.parquet", "f"}) {
     EXPECT_NE(error_of([&] {
                 find_data_files(folder.write(name, "plain text"));
-              }).find("rows are read from .jsonl (a JSON object a line), .json"),
+              }).find("rows are read from .jsonl (one JSON object per line), .json"),
               std::string::npos)
         << name;
   }

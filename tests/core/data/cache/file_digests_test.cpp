@@ -44,7 +44,7 @@ TEST_F(FileDigestsTest, AFileIsReadOnce) {
   EXPECT_EQ(digest(FileDigests(dir_)), Found(hash_hex("rows"), false));
 }
 
-TEST_F(FileDigestsTest, AFileOfThisMomentIsNotRemembered) {
+TEST_F(FileDigestsTest, AFileThatChangedJustNowIsNotRemembered) {
   const FileDigests digests(dir_);
   EXPECT_TRUE(digest(digests).second);
   EXPECT_TRUE(digest(digests).second);
@@ -66,7 +66,7 @@ TEST_F(FileDigestsTest, AChangeOfTheSameSizeIsSeenEvenIfTheTimeIsSetBack) {
   EXPECT_EQ(digest(digests), Found(hash_hex("rows"), true));
 }
 
-TEST_F(FileDigestsTest, ADamagedRecordIsNotBelieved) {
+TEST_F(FileDigestsTest, ADamagedRecordIsIgnored) {
   const FileDigests digests(dir_, nanoseconds(0));
   digest(digests);
   const fs::path record = fs::directory_iterator(dir_)->path();
@@ -96,14 +96,14 @@ TEST_F(FileDigestsTest, ThreadsGetTheSameDigestAndLeaveNoOtherFile) {
   EXPECT_EQ(std::distance(fs::directory_iterator(dir_), {}), 1);
 }
 
-TEST_F(FileDigestsTest, WhatIsForgottenIsReadAgain) {
+TEST_F(FileDigestsTest, AForgottenFileIsReadAgain) {
   const FileDigests digests(dir_, nanoseconds(0));
   digest(digests);
   digests.forget(path_);
   EXPECT_TRUE(digest(digests).second);
 }
 
-TEST_F(FileDigestsTest, AFolderThatCannotBeWrittenCostsTimeAlone) {
+TEST_F(FileDigestsTest, AFolderThatCannotBeWrittenCostsOnlyTime) {
   const FileDigests digests(folder_.path() / "rows.jsonl" / "digests", nanoseconds(0));
   EXPECT_EQ(digest(digests), Found(hash_hex("rows"), true));
   EXPECT_EQ(digest(FileDigests()), Found(hash_hex("rows"), true));

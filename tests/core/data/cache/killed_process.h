@@ -1,5 +1,5 @@
 #pragma once
-// Work in a process of its own, and one that is killed after a while, as a power cut would.
+// Runs work in a child process, and kills one after a while, as a power cut would.
 
 #include <gtest/gtest.h>
 #include <signal.h>

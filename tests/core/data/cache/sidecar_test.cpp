@@ -2,144 +2,215 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <csignal>
+#include <fstream>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/interrupt.h"
 #include "tests/core/data/rows/scratch_folder.h"
-#include "tests/core/data/rows/toy_rows.h"
 
 namespace xrun::sidecar_test {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr uint64_t kRecord = 24 + 8 + 8;  // head, one f32 padded, check
+
 class SidecarTest : public testing::Test {
  protected:
   SidecarTest() {
-    cache_ = build_toys(folder_.path(), toy_source(folder_.write("toys.jsonl", toy_file(90))));
-    rows_ = CacheReader(cache_).rows();
-    key_ = {cache_.filename().string(), "reference_logprobs", Json::object()};
-    key_.made_by.set("model", "0123");
+    key_.name = "reference_logprobs";
+    key_.made_by.set("weights", "abc");
   }
-  void write_flat(int64_t rows) const {
-    SidecarWriter writer(cache_, key_, ColumnType::kF32, false, 100);
-    for (int64_t row = 0; row < rows; ++row) writer.add(static_cast<float>(row) / 4);
-    writer.finish(rows_);
+  ~SidecarTest() override { set_file_fault("", 0); }
+
+  Sidecar open() const { return Sidecar(folder_.path(), key_); }
+  static void add(Sidecar& sidecar, const SidecarEntry& entry, float value) {
+    sidecar.add<float>(entry, std::array{value});
   }
-  fs::path dir() const { return cache_ / kSidecarFolder / cache_key(key_.document()); }
+  static std::optional<float> find(const Sidecar& sidecar, const SidecarEntry& entry) {
+    const auto values = sidecar.find<float>(entry);
+    return values ? std::optional(values->at(0)) : std::nullopt;
+  }
+  fs::path file() const { return open().dir() / "values.bin"; }
+  void write_three() const {
+    Sidecar sidecar = open();
+    for (int64_t row = 0; row < 3; ++row) add(sidecar, {row, 0, 1}, static_cast<float>(-row));
+    sidecar.flush();
+  }
 
   ScratchFolder folder_;
-  fs::path cache_;
-  int64_t rows_ = 0;
   SidecarKey key_;
 };
 
-TEST_F(SidecarTest, FlatValuesComeBackByRow) {
-  EXPECT_EQ(Sidecar::open(cache_, key_, rows_), nullptr);
-  write_flat(rows_);
-  const auto sidecar = Sidecar::open(cache_, key_, rows_);
-  ASSERT_NE(sidecar, nullptr);
-  for (int64_t row = 0; row < rows_; ++row) {
-    ASSERT_EQ(sidecar->value<float>(row), static_cast<float>(row) / 4);
-  }
-  sidecar->verify();
-  CacheReader(cache_).verify();  // the cache itself is as it was
+TEST_F(SidecarTest, GivesBackWhatAnotherOpeningAdded) {
+  Sidecar sidecar = open();
+  EXPECT_FALSE(Sidecar::exists(folder_.path(), key_));
+  add(sidecar, {7, 1, 99}, -12.5f);
+  add(sidecar, {7, -1, 98}, -13.25f);
+  EXPECT_EQ(find(sidecar, {7, 1, 99}), -12.5f);
+  EXPECT_EQ(open().size(), 0u) << "not yet flushed";
+  sidecar.flush();
+  EXPECT_EQ(sidecar.size(), 2u);
+  EXPECT_TRUE(Sidecar::exists(folder_.path(), key_));
+  const Sidecar again = open();
+  EXPECT_EQ(find(again, {7, 1, 99}), -12.5f);
+  EXPECT_EQ(find(again, {7, -1, 98}), -13.25f);
+  EXPECT_EQ(find(again, {8, 1, 99}), std::nullopt);
+  EXPECT_TRUE(again.has(7, 1) && again.has(7, -1));
+  EXPECT_FALSE(again.has(7, 0) || again.has(8, 1));
 }
 
-TEST_F(SidecarTest, VerifyChecksEverySidecarOfACache) {
-  const auto verify = [&] { return error_of([&] { verify_sidecars(cache_, rows_); }); };
-  EXPECT_EQ(verify(), "");
-  write_flat(rows_);
-  EXPECT_EQ(verify(), "");
-  EXPECT_NE(error_of([&] { verify_sidecars(cache_, rows_ + 1); }).find("remove the folder"),
-            std::string::npos);
-  for (const char* victim : {kManifestName, "segment_000001.bin"}) {
-    const std::string bytes = read_file(dir() / victim);
-    std::string damaged = bytes;
-    damaged[bytes.size() - 9] ^= 1;
-    write_file_atomic(dir() / victim, damaged);
-    EXPECT_NE(verify().find("damaged"), std::string::npos) << victim;
-    write_file_atomic(dir() / victim, bytes);
-  }
-  fs::create_directory(cache_ / kSidecarFolder / (cache_key(key_.document()) + ".tmp"));
-  EXPECT_EQ(verify(), "");
-}
-
-TEST_F(SidecarTest, JaggedValuesComeBackByRow) {
+TEST_F(SidecarTest, JaggedValuesOfATypeComeBackByRow) {
+  key_.type = ColumnType::kU16;
+  key_.width = 0;
   {
-    SidecarWriter writer(cache_, key_, ColumnType::kU16, true, 60);
-    for (int64_t row = 0; row < rows_; ++row) {
-      const std::vector<uint16_t> values(static_cast<size_t>(row % 5), static_cast<uint16_t>(row));
-      writer.add_row<uint16_t>(values);
+    Sidecar sidecar = open();
+    for (uint16_t row = 0; row < 90; ++row) {
+      sidecar.add<uint16_t>({row, 0, 1}, std::vector<uint16_t>(row % 5, row));
     }
-    writer.finish(rows_);
+    sidecar.flush();
   }
-  const auto sidecar = Sidecar::open(cache_, key_, rows_);
-  for (int64_t row = 0; row < rows_; ++row) {
-    const CacheReader::Elements got = sidecar->elements(row);
-    ASSERT_EQ(got.count, static_cast<uint64_t>(row % 5));
-    for (uint64_t i = 0; i < got.count; ++i) {
-      uint16_t value = 0;
-      std::memcpy(&value, got.data + 2 * i, 2);
-      ASSERT_EQ(value, row);
-    }
+  const Sidecar sidecar = open();
+  ASSERT_EQ(sidecar.size(), 90u);
+  for (uint16_t row = 0; row < 90; ++row) {
+    ASSERT_EQ(sidecar.find<uint16_t>({row, 0, 1}), std::vector<uint16_t>(row % 5, row));
   }
+  EXPECT_THROW(sidecar.find<float>({1, 0, 1}), Error) << "another type";
 }
 
-TEST_F(SidecarTest, AnotherKeyIsAnotherSidecar) {
-  write_flat(rows_);
-  key_.made_by.set("model", "4567");
-  EXPECT_EQ(Sidecar::open(cache_, key_, rows_), nullptr);
-  key_.made_by.set("model", "0123");
+TEST_F(SidecarTest, AnEntryHasTheWidthOfTheKey) {
+  key_.width = 3;
+  Sidecar sidecar = open();
+  sidecar.add<float>({1, 0, 1}, std::array{1.f, 2.f, 3.f});
+  EXPECT_THROW(sidecar.add<float>({2, 0, 1}, std::array{1.f, 2.f}), Error);
+  EXPECT_THROW(sidecar.add<double>({2, 0, 1}, std::array{1., 2., 3.}), Error);
+  EXPECT_EQ(sidecar.size(), 1u);
+}
+
+TEST_F(SidecarTest, MissesForOtherTokensAndHoldsBoth) {
+  Sidecar sidecar = open();
+  add(sidecar, {7, 1, 99}, -12.5f);
+  EXPECT_EQ(find(sidecar, {7, 1, 100}), std::nullopt);
+  add(sidecar, {7, 1, 100}, -1.f);
+  sidecar.flush();
+  EXPECT_EQ(find(open(), {7, 1, 99}), -12.5f);
+  EXPECT_EQ(find(open(), {7, 1, 100}), -1.f);
+}
+
+TEST_F(SidecarTest, AnotherKeyIsAnotherFolder) {
+  write_three();
+  const fs::path dir = open().dir();
+  key_.made_by.set("weights", "abd");
+  EXPECT_EQ(open().size(), 0u);
+  EXPECT_NE(open().dir(), dir);
+  key_.made_by.set("weights", "abc");
   key_.name = "alignment";
-  EXPECT_EQ(Sidecar::open(cache_, key_, rows_), nullptr);
+  EXPECT_NE(open().dir(), dir);
 }
 
-TEST_F(SidecarTest, OneOfAnotherCacheOrKeyIsRefused) {
-  write_flat(rows_);
-  EXPECT_NE(error_of([&] { Sidecar::open(cache_, key_, rows_ + 1); }).find("its cache has"),
-            std::string::npos);
-  const fs::path mine = dir();
-  key_.made_by.set("model", "4567");
-  fs::rename(mine, dir());
-  EXPECT_NE(error_of([&] { Sidecar::open(cache_, key_, rows_); }).find("but its folder is named"),
-            std::string::npos);
-  const fs::path other = folder_.path() / std::string(32, 'e');
-  make_dirs(other / kSidecarFolder);
-  fs::rename(dir(), other / kSidecarFolder / mine.filename());
-  key_.made_by.set("model", "0123");
-  EXPECT_NE(error_of([&] { Sidecar::open(other, key_, rows_); }).find("wanted"), std::string::npos);
+TEST_F(SidecarTest, ATornTailIsIgnoredAndCutBeforeAppending) {
+  write_three();
+  const fs::path path = file();
+  ASSERT_EQ(fs::file_size(path), 3 * kRecord);
+  fs::resize_file(path, 2 * kRecord + 17);
+  Sidecar sidecar = open();
+  EXPECT_EQ(sidecar.size(), 2u);
+  add(sidecar, {9, 0, 1}, -9.f);
+  sidecar.flush();
+  EXPECT_EQ(fs::file_size(path), 3 * kRecord);
+  EXPECT_EQ(find(open(), {1, 0, 1}), -1.f);
+  EXPECT_EQ(find(open(), {9, 0, 1}), -9.f);
 }
 
-TEST_F(SidecarTest, OneThatIsNotFinishedIsNotThere) {
-  EXPECT_NE(error_of([&] { write_flat(rows_ - 1); }).find("rows were written, wanted"),
-            std::string::npos);
-  EXPECT_EQ(Sidecar::open(cache_, key_, rows_), nullptr);
-  for (const char* operation : {"write", "fsync", "rename"}) {
-    for (int64_t n = 1; n < 200; ++n) {
-      set_file_fault(operation, n);
-      const std::string message = error_of([&] { write_flat(rows_); });
-      set_file_fault("", 0);
-      const auto sidecar = Sidecar::open(cache_, key_, rows_);
-      if (sidecar) sidecar->verify();
-      if (message.empty()) break;
-      ASSERT_NE(message.find("free some space"), std::string::npos) << message;
-      fs::remove_all(dir());
-    }
-    fs::remove_all(dir());
+TEST_F(SidecarTest, AKillAtAnyByteLosesNoWholeRecord) {
+  write_three();
+  const fs::path path = file();
+  const std::string whole = read_file(path);
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    std::ofstream(path, std::ios::binary) << whole.substr(0, bytes);
+    ASSERT_EQ(open().size(), bytes / kRecord) << bytes;
+    const auto checks = verify_sidecars(folder_.path());
+    ASSERT_EQ(checks.size(), 1u);
+    ASSERT_EQ(checks[0].problem, "") << "a torn tail is not a problem";
   }
 }
 
-TEST_F(SidecarTest, AFlippedByteIsFound) {
-  write_flat(rows_);
-  for (const auto& [name, bytes] : files_of(dir())) {
-    for (size_t at = 0; at < bytes.size(); at += 5) {
-      std::string flipped = bytes;
-      flipped[at] ^= 4;
-      write_file_atomic(dir() / name, flipped);
-      ASSERT_NE(error_of([&] { Sidecar::open(cache_, key_, rows_)->verify(); }).find(name),
-                std::string::npos)
-          << name << " " << at;
-    }
-    write_file_atomic(dir() / name, bytes);
+TEST_F(SidecarTest, AFlippedByteLosesValuesButGivesNoWrongOne) {
+  write_three();
+  const fs::path path = file();
+  const std::string whole = read_file(path);
+  for (size_t at = kRecord; at < 2 * kRecord; ++at) {
+    std::string bytes = whole;
+    bytes[at] ^= 1;
+    std::ofstream(path, std::ios::binary) << bytes;
+    const Sidecar sidecar = open();
+    ASSERT_EQ(find(sidecar, {0, 0, 1}), 0.f);
+    ASSERT_EQ(find(sidecar, {1, 0, 1}), std::nullopt) << at;
   }
+}
+
+TEST_F(SidecarTest, VerifyFindsAFlippedByteAndAnotherKey) {
+  write_three();
+  const auto problem = [&] { return verify_sidecars(folder_.path()).at(0).problem; };
+  EXPECT_EQ(problem(), "");
+  EXPECT_EQ(verify_sidecars(folder_.path()).at(0).entries, 3);
+  EXPECT_TRUE(verify_sidecars(folder_.path() / "none").empty());
+  const fs::path path = file();
+  const std::string whole = read_file(path);
+  for (size_t at = 0; at < whole.size(); ++at) {
+    std::string bytes = whole;
+    bytes[at] ^= 1;
+    std::ofstream(path, std::ios::binary) << bytes;
+    ASSERT_NE(problem().find("is damaged at byte"), std::string::npos) << at;
+  }
+  std::ofstream(path, std::ios::binary) << whole;
+  std::ofstream(path.parent_path() / "key.json") << "{}";
+  EXPECT_NE(problem().find("does not hash to the name of its folder"), std::string::npos);
+}
+
+TEST_F(SidecarTest, TwoWritersKeepEachOthersValues) {
+  Sidecar one = open(), two = open();
+  add(one, {1, 0, 1}, -1.f);
+  add(two, {2, 0, 1}, -2.f);
+  add(two, {1, 0, 1}, -1.f);
+  one.flush();
+  two.flush();
+  EXPECT_EQ(find(two, {1, 0, 1}), -1.f) << "a flush reads what others appended";
+  add(one, {3, 0, 1}, -3.f);
+  one.flush();
+  EXPECT_EQ(open().size(), 3u);
+  EXPECT_EQ(fs::file_size(file()), 3 * kRecord) << "an entry of both is there once";
+}
+
+TEST_F(SidecarTest, AFullDiskIsAnErrorThatKeepsTheValues) {
+  Sidecar sidecar = open();
+  add(sidecar, {1, 0, 1}, -1.f);
+  set_file_fault("write", 1);
+  EXPECT_THROW(sidecar.flush(), Error);
+  set_file_fault("write", 0);
+  EXPECT_EQ(find(sidecar, {1, 0, 1}), -1.f);
+  sidecar.flush();
+  EXPECT_EQ(find(open(), {1, 0, 1}), -1.f);
+}
+
+TEST_F(SidecarTest, RefusesAFolderWhoseKeyIsAnother) {
+  std::ofstream(open().dir() / "key.json") << "{\"weights\":\"other\"}";
+  try {
+    open();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("does not belong to its folder"), std::string::npos);
+  }
+}
+
+TEST_F(SidecarTest, WaitingForAnotherProcessEndsWithAnInterrupt) {
+  const FileLock other(open().dir() / "lock", /*wait=*/true);
+  request_interrupt(SIGINT);
+  EXPECT_THROW(open(), Interrupted);
+  clear_interrupt();
 }
 
 }  // namespace

@@ -28,9 +28,9 @@ TEST_F(DataSets, EveryRowIsKeptOrDroppedWithItsReason) {
   EXPECT_EQ(ledger.dropped, (std::map<std::string, int64_t>{
                                 {"empty_answer", 1}, {"same_answers", 1}, {"wrong_type", 1}}));
   ASSERT_EQ(ledger.bad.size(), 3u);
-  EXPECT_TRUE(ledger.place(ledger.bad[0].at).ends_with("pairs.jsonl:3"));
+  EXPECT_TRUE(ledger.location(ledger.bad[0].at).ends_with("pairs.jsonl:3"));
   EXPECT_EQ(set.size(), 3);
-  EXPECT_TRUE(set.place(1).ends_with("pairs.jsonl:5"));
+  EXPECT_TRUE(set.location(1).ends_with("pairs.jsonl:5"));
 }
 
 TEST_F(DataSets, PacksHoldWholePairsWithTheirTrainedTokens) {
@@ -142,44 +142,66 @@ TEST_F(DataSets, ThePromptEndsWhereTheAnswerBegins) {
             "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n");
 }
 
-TEST_F(DataSets, KeptColumnsStayWithTheirRows) {
+TEST_F(DataSets, ACanonicalPackDependsOnTheCacheAlone) {
+  const DataSet set = open(numbered_pairs(600));
+  const DataSet valid = set.split(0.1).second;
+  for (const int64_t capacity : {1, 200, 700}) {
+    for (int64_t row = 0; row < set.size();) {
+      const PackedBatch pack = set.canonical_pack(row, capacity);
+      const int64_t rows = pack.pair_count();
+      ASSERT_TRUE(rows == 1 || pack.token_count() <= capacity) << row;
+      for (int64_t r = 0; r < rows; ++r) {
+        const auto segment = static_cast<size_t>(2 * r);
+        ASSERT_EQ(pack.row_id[segment], row + r);
+        ASSERT_EQ(valid.canonical_pack(row + r, capacity).tokens, pack.tokens) << row + r;
+      }
+      row += rows;
+      const bool full =
+          row == set.size() || row % 256 == 0 || pack.token_count() + set.tokens(row) > capacity;
+      ASSERT_TRUE(full) << row << ": the next row would fit";
+    }
+  }
+}
+
+TEST_F(DataSets, ExtraColumnsStayWithTheirRows) {
   DataOptions opened = options(numbered_pairs(5));
   opened.sources[0].keep = {"score", "tag"};
   const DataSet set = open(opened);
-  EXPECT_EQ(set.kept_number(3, "score"), 3.0);
-  EXPECT_EQ(set.kept_string(4, "tag"), "t4");
-  EXPECT_NE(error_of([&] { set.kept_number(0, "scores"); }).find("is no kept column"),
+  EXPECT_EQ(set.extra_number(3, "score"), 3.0);
+  EXPECT_EQ(set.extra_string(4, "tag"), "t4");
+  EXPECT_NE(error_of([&] { set.extra_number(0, "scores"); }).find("is not an extra column"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { set.kept_number(0, "tag"); }).find("holds strings"), std::string::npos);
+  EXPECT_NE(error_of([&] { set.extra_number(0, "tag"); }).find("holds strings"), std::string::npos);
 }
 
-TEST_F(DataSets, AKeptColumnOfMixedTypesDropsTheOtherRows) {
+TEST_F(DataSets, AnExtraColumnOfMixedTypesDropsTheOtherRows) {
   DataOptions opened =
       options(pair_row("q", "a", "b", ",\"k\":1") + pair_row("q", "c", "d", ",\"k\":\"x\""));
   opened.sources[0].keep = {"k"};
   EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("kept_column"), 1);
 }
 
-TEST_F(DataSets, AKeptColumnThatTheFirstRowLacksIsLeftOutWithANote) {
+TEST_F(DataSets, AnExtraColumnThatTheFirstRowLacksIsLeftOutWithANote) {
   DataOptions opened = options(pair_row("q", "a", "b", ",\"tag\":\"t\"") +
                                pair_row("q", "c", "d", ",\"k\":1,\"tag\":\"u\""));
   opened.sources[0].keep = {"k", "tag"};
   const DataSet set = open(opened);
   EXPECT_EQ(set.size(), 2);
-  ASSERT_EQ(set.kept_columns().size(), 1u);
-  EXPECT_EQ(set.kept_string(1, "tag"), "u");
+  ASSERT_EQ(set.extra_columns().size(), 1u);
+  EXPECT_EQ(set.extra_string(1, "tag"), "u");
   EXPECT_EQ(
-      set.ledger().sources[0].notes.at("kept column \"k\" is left out: the first row has none"), 2);
+      set.ledger().sources[0].notes.at("extra column \"k\" is left out: the first row has none"),
+      2);
 }
 
-TEST_F(DataSets, ARowThatLacksAKeptStringKeepsAnEmptyOne) {
+TEST_F(DataSets, ARowThatLacksAnExtraStringHasAnEmptyOne) {
   DataOptions opened =
       options(pair_row("q", "a", "b", ",\"k\":\"x\"") + pair_row("q", "c", "d", ""));
   opened.sources[0].keep = {"k"};
-  EXPECT_EQ(open(opened).kept_string(1, "k"), "");
+  EXPECT_EQ(open(opened).extra_string(1, "k"), "");
 }
 
-TEST_F(DataSets, ARowThatLacksAKeptNumberOfTheFirstIsDropped) {
+TEST_F(DataSets, ARowThatLacksAnExtraNumberOfTheFirstRowIsDropped) {
   DataOptions opened = options(pair_row("q", "a", "b", ",\"k\":1") + pair_row("q", "c", "d", ""));
   opened.sources[0].keep = {"k"};
   EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("kept_column"), 1);
@@ -196,19 +218,19 @@ TEST_F(DataSets, SourcesAreMixedByWeight) {
   const std::vector<int64_t> rows = set.step_units({2048, 0, {}, 1}, 0);
   for (int64_t row : rows) of_first += row < 40;
   EXPECT_EQ(of_first, 1536);
-  EXPECT_TRUE(set.place(45).ends_with("b.jsonl:6"));
+  EXPECT_TRUE(set.location(45).ends_with("b.jsonl:6"));
 }
 
-TEST_F(DataSets, AKeptNumberIsInAllSourcesOrInNone) {
+TEST_F(DataSets, AnExtraNumberIsInAllSourcesOrInNone) {
   DataOptions both = options(numbered_pairs(4), "a.jsonl");
   both.sources.push_back(options(numbered_pairs(3), "b.jsonl").sources[0]);
   both.sources[0].keep = {"score", "tag"};
   EXPECT_NE(error_of([&] {
               open(both);
-            }).find("b.jsonl: has no kept column \"score\", which other sources have as a number"),
+            }).find("b.jsonl: has no extra column \"score\", which other sources have as a number"),
             std::string::npos);
   both.sources[0].keep = {"tag"};
-  EXPECT_EQ(open(both).kept_string(5, "tag"), "");
+  EXPECT_EQ(open(both).extra_string(5, "tag"), "");
 }
 
 TEST_F(DataSets, ASourceOfWeightZeroIsNeverDrawn) {

@@ -6,7 +6,7 @@ namespace {
 
 using DataSetTrace = PairFixture;
 
-std::vector<std::string> roles(const StreamTrace& stream) {
+std::vector<std::string> roles(const RowTrace::Stream& stream) {
   std::vector<std::string> out;
   for (const MessageRange& range : stream.messages) out.push_back(range.role);
   return out;
@@ -28,7 +28,7 @@ TEST_F(DataSetTrace, ARowsStreamsAreThoseOfItsCache) {
   }
 }
 
-TEST_F(DataSetTrace, RowsOfAnArrayOnOneLineAreToldByTheirTokens) {
+TEST_F(DataSetTrace, RowsOfAnArrayOnOneLineAreRecognisedByTheirTokens) {
   std::string rows = numbered_pairs(4);
   for (char& c : rows) {
     if (c == '\n') c = ',';
@@ -40,7 +40,7 @@ TEST_F(DataSetTrace, RowsOfAnArrayOnOneLineAreToldByTheirTokens) {
   EXPECT_EQ(traces[3].streams.at(1).ids, set.stream(1, 1).ids);
 }
 
-TEST_F(DataSetTrace, WhatWasCutOffIsInTheTrace) {
+TEST_F(DataSetTrace, TokensThatWereCutOffAreInTheTrace) {
   DataOptions asked = options(pair_row("q", std::string(200, 'y'), "no"));
   asked.settings.max_length = 100;
   asked.settings.over_length = OverLength::kCut;
@@ -51,7 +51,7 @@ TEST_F(DataSetTrace, WhatWasCutOffIsInTheTrace) {
   EXPECT_EQ(set.cut_tokens(0), static_cast<int64_t>(trace.streams[0].ids.size()) - 100);
 }
 
-TEST_F(DataSetTrace, AFileThatChangedOrWentIsSaid) {
+TEST_F(DataSetTrace, AChangedOrMissingFileIsReported) {
   const DataOptions asked = options(numbered_pairs(3));
   const DataSet set = open(asked);
   folder_.write("pairs.jsonl", numbered_pairs(1) + pair_row("other", "x", "y") + "\x01\n");

@@ -89,7 +89,7 @@ class DataSourceFaults : public testing::Test {
     source.transform = rows_;
     source.keep = {"number"};
     options_.sources.push_back(source);
-    options_.segment_bytes = 1 << 13;
+    options_.shard_bytes = 1 << 13;
     options_.workers = 2;
   }
 
@@ -99,7 +99,7 @@ class DataSourceFaults : public testing::Test {
     return open_data_source(options, 0, *tokenizer_, template_)->dir();
   }
 
-  // Opens in a process of its own, which is killed after a while. Returns whether it had ended.
+  // Opens in a child process that is killed after a while. Returns whether it had ended.
   bool open_and_kill(const fs::path& root, Microseconds patience) const {
     return run_and_kill(patience, [&] { open(root); });
   }
@@ -124,7 +124,7 @@ class DataSourceFaults : public testing::Test {
 
 // No clock decides here: a row of a later file kills its process once more rows are committed than
 // before, and the rows of the files in front of it are more than a segment.
-TEST_F(DataSourceFaults, AKilledOpeningGoesOnBehindItsLastSegment) {
+TEST_F(DataSourceFaults, AKilledOpeningContinuesAfterItsLastShard) {
   for (int file = 0; file < 5; ++file) {
     folder_.write(fmt::format("part_{}.jsonl", file), conversations(200 * file, 200 * (file + 1)));
   }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <set>
 
+#include "core/data/rows/conversation_tokens.h"
 #include "tests/core/data/rows/pair_fixture.h"
 #include "tests/tree.h"
 
@@ -60,7 +61,7 @@ TEST_F(DataSources, StrictListsCutAndRepairedRows) {
   EXPECT_NE(message.find("pairs.jsonl:3  repaired"), std::string::npos) << message;
 }
 
-TEST_F(DataSources, StrictIsSaidBeforeMaxBadAlsoOfAFinishedCache) {
+TEST_F(DataSources, StrictIsReportedBeforeMaxBadAlsoForAFinishedCache) {
   DataOptions some = options(numbered_pairs(3) + pair_row("q", "", "no"));
   EXPECT_EQ(error_of([&] { open(some); }), "");
   some.strict = true;
@@ -70,12 +71,12 @@ TEST_F(DataSources, StrictIsSaidBeforeMaxBadAlsoOfAFinishedCache) {
   EXPECT_EQ(message.find("raise max_bad"), std::string::npos) << message;
 }
 
-TEST_F(DataSources, AKeptColumnThatNoRowHasIsNotedWithTheNearest) {
+TEST_F(DataSources, AnExtraColumnThatNoRowHasIsNotedWithTheNearest) {
   DataOptions some = options(pair_row("q", "yes", "no", ",\"score\":\"x\""));
   some.sources[0].keep = {"scroe", "score"};
   some.strict = true;  // no row is lost
   EXPECT_TRUE(open(some).ledger().sources[0].notes.contains(
-      "kept column \"scroe\" is not there, did you mean \"score\"?"));
+      "extra column \"scroe\" is not there, did you mean \"score\"?"));
 }
 
 TEST_F(DataSources, ALargerShareOfBadRowsThanMaxBadIsRefused) {
@@ -94,7 +95,7 @@ TEST_F(DataSources, ALargerShareOfBadRowsThanMaxBadIsRefused) {
   EXPECT_NE(message.find("pairs.jsonl:4  empty_answer"), std::string::npos) << message;
 }
 
-TEST_F(DataSources, WhatIsWrongWithTheFormOfAFileIsNamed) {
+TEST_F(DataSources, AFileOfAnotherFormIsNamedWithTheFix) {
   const std::string row = pair_row("q", "yes", "no");
   EXPECT_NE(
       error_of([&] {
@@ -116,16 +117,16 @@ TEST_F(DataSources, ATranscriptIsNamed) {
             std::string::npos);
 }
 
-TEST_F(DataSources, WholeNumbersAreKnownWithoutAReading) {
+TEST_F(DataSources, WholeNumbersAreKnownWithoutReadingRows) {
   DataOptions some = options(pair_row("q", "yes", "no", ",\"a\":1,\"b\":1,\"c\":\"x\"") +
                              pair_row("q", "yes", "no", ",\"a\":2.0,\"b\":1.5,\"c\":\"x\""));
   some.sources[0].keep = {"a", "b", "c"};
   for (int opening = 0; opening < 2; ++opening) {
     const DataSet set = open(some);
-    ASSERT_EQ(set.kept_columns().size(), 3u);
-    EXPECT_TRUE(set.kept_columns()[0].is_whole);
-    EXPECT_FALSE(set.kept_columns()[1].is_whole);
-    EXPECT_FALSE(set.kept_columns()[2].is_whole);
+    ASSERT_EQ(set.extra_columns().size(), 3u);
+    EXPECT_TRUE(set.extra_columns()[0].is_whole);
+    EXPECT_FALSE(set.extra_columns()[1].is_whole);
+    EXPECT_FALSE(set.extra_columns()[2].is_whole);
   }
 }
 
@@ -153,6 +154,22 @@ TEST_F(DataSources, AnUnmarkedTemplateIsRefused) {
             std::string::npos);
 }
 
+// Above the limit of the renderer no number of tokens is known, and over_length holds all the same.
+TEST_F(DataSources, RowsThatCannotBeRenderedRaiseOrAreDropped) {
+  const std::string long_answer(kMaxConversationBytes, 'y');
+  DataOptions some = options(pair_row("q", "yes", "no") + pair_row("q", long_answer, "no"));
+  const std::string message = error_of([&] { open(some); });
+  EXPECT_NE(message.find("pairs.jsonl:2: the conversation and its tools have 25,165,838 bytes of "
+                         "text, at most 25,165,824 are rendered; shorten the row or set "
+                         "over_length = \"drop\""),
+            std::string::npos)
+      << message;
+  some.settings.over_length = OverLength::kDrop;
+  EXPECT_EQ(open(some).ledger().sources[0].dropped.at("too_long"), 1);
+  some.settings.over_length = OverLength::kCut;
+  EXPECT_EQ(open(some).ledger().sources[0].dropped.at("too_long"), 1) << "it cannot be cut";
+}
+
 TEST_F(DataSources, OverLongRowsRaiseDropOrAreCut) {
   DataOptions some =
       options(pair_row("q", "yes", "no") + pair_row("q", std::string(100, 'y'), "no"));
@@ -166,7 +183,7 @@ TEST_F(DataSources, OverLongRowsRaiseDropOrAreCut) {
   const SourceLedger& ledger = cut.ledger().sources[0];
   EXPECT_EQ(ledger.cut_tokens, 62);
   ASSERT_EQ(ledger.cut_at.size(), 1u);
-  EXPECT_TRUE(ledger.place(ledger.cut_at[0].at).ends_with("pairs.jsonl:2"));
+  EXPECT_TRUE(ledger.location(ledger.cut_at[0].at).ends_with("pairs.jsonl:2"));
   EXPECT_EQ(ledger.cut_at[0].tokens - ledger.cut_at[0].cut_tokens,
             60 + std::ssize(cut.stream(1, 1).ids));
   EXPECT_EQ(ledger.cut_kept, std::string(12, 'y'));

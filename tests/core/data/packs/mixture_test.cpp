@@ -11,7 +11,7 @@
 namespace xrun::mixture_test {
 namespace {
 
-// Where Levanter's unshuffled blocks hold a source after the other, here they take turns; the
+// Levanter's unshuffled blocks hold one source after the other, here sources alternate; the
 // counts of a block are the same.
 TEST(Mixture, UnshuffledSourcesTakeTurnsByTheirWeights) {
   const Mixture mixture({0.5, 0.3, 0.2}, 0, false, 10);

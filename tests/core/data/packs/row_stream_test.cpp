@@ -76,13 +76,13 @@ RowStream::Plan staged(MixtureStop stop) {
           .order = {.kind = RowOrder::Kind::kFile}};
 }
 
-TEST(RowStream, NoRowComesTwiceBeforeEveryRowOfItsSourceHasComeOnce) {
+TEST(RowStream, NoRowIsRepeatedBeforeEveryRowOfItsSourceWasDrawn) {
   const std::vector<RowStream::Source> small = {{10, 1.0}, {6, 1.0}, {150, 3.0}};
   const RowStream stream(small, MixtureStop::kRestart, 5, true, 1);
   std::vector<std::vector<int64_t>> rows(3);
   for (int64_t i = 0; i < 6000; ++i) {
-    const RowStream::Place place = stream.at(i);
-    rows[static_cast<size_t>(place.source)].push_back(place.row);
+    const RowStream::DrawnRow drawn = stream.at(i);
+    rows[static_cast<size_t>(drawn.source)].push_back(drawn.row);
   }
   for (size_t s = 0; s < 3; ++s) {
     const size_t size = static_cast<size_t>(small[s].rows);
@@ -112,7 +112,7 @@ TEST(RowStream, StopsByTheDrawsOfAllStages) {
   EXPECT_EQ(restart.why_endless(), "mixture.stop is \"restart\"");
 }
 
-TEST(RowStream, SaysWhichSourceAllWaitsForInVain) {
+TEST(RowStream, NamesTheSourceThatNeverEndsUnderAll) {
   RowStream::Plan plan = staged(MixtureStop::kAll);
   plan.epochs = 3;
   const RowStream stream(plan);

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "core/base/philox.h"
-#include "core/data/packs/row_selection.h"
+#include "core/data/packs/split.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
 namespace xrun::split_test {
@@ -66,7 +66,7 @@ TEST(Split, ByPromptDependsOnThePromptsAlone) {
   EXPECT_EQ(hold_out_prompts(prompts, 0.25), backwards);
 }
 
-TEST(Split, ByPromptTakesTheSmallestWhereAllAreTooLarge) {
+TEST(Split, ByPromptTakesTheSmallestIfAllAreTooLarge) {
   const std::vector<uint64_t> prompts = {1, 1, 1, 2, 2, 3, 3, 3, 3};
   EXPECT_EQ(hold_out_prompts(prompts, 0.1), (std::vector<uint8_t>{0, 0, 0, 1, 1, 0, 0, 0, 0}));
 }
@@ -100,7 +100,7 @@ TEST(Split, ByPromptTakesPromptsInTheOrderOfTheirHash) {
   }
 }
 
-TEST(Split, ByPromptTakesAMillionRowsInItsStride) {
+TEST(Split, ByPromptSplitsAMillionRowsQuickly) {
   std::vector<uint64_t> prompts;
   for (uint64_t i = 0; i < 1000000; ++i) prompts.push_back(philox_u64(1, 93, i / 3, 0));
   const std::vector<uint8_t> held_out = hold_out_prompts(prompts, 0.01);

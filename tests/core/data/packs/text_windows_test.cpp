@@ -22,7 +22,7 @@ class Windows : public PairFixture {
     }
     DataOptions opened = options(rows, "tokens.jsonl");
     opened.kind = RowKind::kTokens;
-    opened.segment_bytes = 200;  // several segments
+    opened.shard_bytes = 200;  // several segments
     return DataSet::open(opened, tokenizer(), nullptr);
   }
 };
@@ -75,9 +75,9 @@ TEST_F(Windows, ASplitKeepsWindowsApart) {
   }
 }
 
-TEST_F(Windows, AreRefusedWhereTheyMakeNoSense) {
+TEST_F(Windows, AreRefusedForOtherKindsAndPromptSplits) {
   const DataSet set = documents({9, 9});
-  EXPECT_NE(error_of([&] { set.in_windows(1); }).find("wanted 2 at least"), std::string::npos);
+  EXPECT_NE(error_of([&] { set.in_windows(1); }).find("wanted at least 2"), std::string::npos);
   EXPECT_NE(
       error_of([&] { set.split(0.5, SplitBy::kPrompt).first.in_windows(4); }).find("by = \"row\""),
       std::string::npos);
@@ -99,7 +99,7 @@ TEST_F(Windows, AStepOfWindowsIsAPureFunctionOfItsNumber) {
   for (int64_t i = 0; i < cut.size(); ++i) EXPECT_EQ(seen.count(i), 2u);
 }
 
-TEST_F(Windows, WhatHasNoTrainedTokenIsLeftOut) {
+TEST_F(Windows, PiecesWithoutATrainedTokenAreLeftOut) {
   // Of the second document the last token alone is trained; the third weighs nothing.
   DataOptions opened = options(R"({"input_ids":[1,2,3,4],"w":1}
 {"input_ids":[5,6,7,8,9,10],"labels":[-100,-100,-100,-100,-100,10],"w":1}

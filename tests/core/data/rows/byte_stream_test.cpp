@@ -55,13 +55,13 @@ TEST_F(ByteStreamTest, AFileCutAnywhereIsNamed) {
        {std::pair<std::string, std::string>{"a.gz", gzip(whole)}, {"a.zst", zstd(whole)}}) {
     for (size_t size = 0; size < bytes.size(); size += 7) {
       const std::string message = error(name, bytes.substr(0, size));
-      ASSERT_TRUE(message.starts_with(name + ": is cut short: its " + std::to_string(size)))
+      ASSERT_TRUE(message.starts_with(name + ": is truncated: its " + std::to_string(size)))
           << size << " " << message;
     }
   }
 }
 
-TEST_F(ByteStreamTest, DamageIsNamedWithItsPlace) {
+TEST_F(ByteStreamTest, DamageIsNamedWithItsByte) {
   std::string bytes = gzip(text(5000));
   bytes[bytes.size() / 2] ^= 0x55;
   EXPECT_TRUE(error("a.gz", bytes).starts_with("a.gz: is corrupt near byte "))
@@ -70,12 +70,12 @@ TEST_F(ByteStreamTest, DamageIsNamedWithItsPlace) {
   EXPECT_TRUE(error("a.zst", zstd("x") + "more").starts_with("a.zst: is corrupt near byte "));
 }
 
-TEST_F(ByteStreamTest, AFileThatIsNotCompressedAsItsNameSaysIsNamedWithTheWayOut) {
+TEST_F(ByteStreamTest, AFileThatIsNotCompressedAsItsNameSaysIsAnErrorWithTheFix) {
   for (const std::string name : {"a.jsonl.gz", "a.jsonl.zst"}) {
     EXPECT_EQ(error(name, "{\"text\": \"plain\"}\n"),
               name +
-                  ": is not compressed, though it is named so; if it holds rows rename it to "
-                  "a.jsonl, else bring it here again");
+                  ": is not compressed, although its name says so; if it holds rows rename it to "
+                  "a.jsonl, else copy it again");
   }
   EXPECT_EQ(error("a.jsonl.gz", zstd("x")),
             "a.jsonl.gz: is compressed by zstd; rename it to a.jsonl.zst");
@@ -83,7 +83,7 @@ TEST_F(ByteStreamTest, AFileThatIsNotCompressedAsItsNameSaysIsNamedWithTheWayOut
             "a.jsonl.zst: is compressed by gzip; rename it to a.jsonl.gz");
 }
 
-TEST_F(ByteStreamTest, AReadThatTheSystemRefusesIsNoFaultOfTheBytes) {
+TEST_F(ByteStreamTest, AFailedReadIsNotAFaultOfTheBytes) {
   set_file_fault("read", 2);
   for (const auto& [name, bytes] : {std::pair<std::string, std::string>{"a.jsonl", text(9000)},
                                     {"a.jsonl.gz", gzip(text(9000))}}) {

@@ -27,7 +27,7 @@ TEST_F(ChatEncoder, EverySpellingGivesTheSameConversation) {
   }
 }
 
-TEST_F(ChatEncoder, InstructionInputHistoryAndSystemFindTheirPlaces) {
+TEST_F(ChatEncoder, InstructionInputHistoryAndSystemBecomeTurns) {
   EXPECT_EQ(text(chat(R"({"instruction":"i","input":"n","output":"o","system":"s",
                           "history":[["q","r"]]})")),
             "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\nq<|im_end|>\n"
@@ -49,13 +49,13 @@ TEST_F(ChatEncoder, TrainsAssistantTurnsTheLastOneOrAll) {
   EXPECT_EQ(std::count(all.streams[0].trained.begin(), all.streams[0].trained.end(), 0), 1);
 }
 
-TEST_F(ChatEncoder, OfPromptAndCompletionTheCompletionIsTrainedAlone) {
+TEST_F(ChatEncoder, OnlyTheCompletionOfPromptAndCompletionIsTrained) {
   const std::string row = R"({"prompt":[)" USER("a") "," ASSISTANT("b") "," USER("c") R"(],
                              "completion":"d"})";
   EXPECT_EQ(trained(chat(row)), "d<|im_end|>");
 }
 
-TEST_F(ChatEncoder, RowsOfOneQuestionShareTheirPromptHash) {
+TEST_F(ChatEncoder, RowsWithOnePromptShareItsHash) {
   const uint64_t hash = chat(R"({"prompt":"a","completion":"b"})").prompt_hash;
   EXPECT_EQ(chat(R"({"instruction":"a","output":"c"})").prompt_hash, hash);
   EXPECT_NE(chat(R"({"prompt":"x","completion":"b"})").prompt_hash, hash);
@@ -80,7 +80,7 @@ TEST_F(ChatEncoder, OverLongRowsRaiseAreDroppedOrLoseTheirEnd) {
   EXPECT_EQ(trained(cut), "bbbb");
 }
 
-TEST_F(ChatEncoder, ColumnsThatOtherSetsNameSoAreRecognised) {
+TEST_F(ChatEncoder, UsualNamesOfOtherSetsAreSuggested) {
   EXPECT_EQ(refusal(RowKind::kChat, R"({"question":"a","answer":"b"})"),
             "unknown_format: the row has question, answer; name them: fields = { prompt = "
             "\"question\", completion = \"answer\" }");
@@ -88,15 +88,15 @@ TEST_F(ChatEncoder, ColumnsThatOtherSetsNameSoAreRecognised) {
                   .ends_with("; name them, say fields = { messages = \"...\" }"));
 }
 
-TEST_F(ChatEncoder, AColumnOfNullsIsNoFormat) {
+TEST_F(ChatEncoder, AColumnOfNullsCountsAsAbsent) {
   EXPECT_EQ(refusal(RowKind::kChat, R"({"messages":null})"),
             "unknown_format: the row has messages (null), wanted messages");
   EXPECT_TRUE(refusal(RowKind::kChat, R"({"prompt":"a","completion":null})")
-                  .starts_with("unknown_format: the row has prompt, completion (null); that is "
-                               "the format with prompt, which xrun.prompts reads"));
+                  .starts_with("unknown_format: the row has prompt, completion (null), wanted "
+                               "prompt, completion; rows with prompt are read by xrun.prompts"));
 }
 
-TEST_F(ChatEncoder, AColumnThatFieldsNamesInVainIsNamed) {
+TEST_F(ChatEncoder, AFieldThatTheRowLacksIsNamed) {
   settings_.fields = {{"messages", "conv"}};
   const std::string row = R"({"messages":[)" USER("a") "," ASSISTANT("b") "]";
   EXPECT_EQ(refusal(RowKind::kChat, row + "}"),
@@ -114,7 +114,7 @@ TEST_F(ChatEncoder, AColumnThatFieldsNamesInVainIsNamed) {
             std::vector<std::string>{"fields names system = \"sys\", a column that the row lacks"});
 }
 
-TEST_F(ChatEncoder, ARoleThatNobodyKnowsIsNoted) {
+TEST_F(ChatEncoder, AnUnknownRoleIsNoted) {
   EXPECT_EQ(chat(R"({"messages":[)" USER("a") R"(,{"role":"function","content":"o"},)" ASSISTANT(
                      "c") "]}")
                 .notes,
@@ -127,18 +127,18 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
            {"[1]", "not_an_object: the row is an array, wanted an object"},
            {"{}", "unknown_format: the row has no columns, wanted messages"},
            {R"({"prompt":"a","chosen":"b","rejected":"c"})",
-            "unknown_format: the row has prompt, chosen, rejected; that is the format with prompt, "
-            "chosen, rejected, which xrun.preference reads"},
+            "unknown_format: the row has prompt, chosen, rejected, wanted prompt, completion; rows "
+            "with prompt, chosen, rejected are read by xrun.preference"},
            {R"({"chosen":"b","rejected":"c"})",
-            "unknown_format: the row has chosen, rejected; that is the format with chosen, "
-            "rejected, which xrun.preference reads"},
+            "unknown_format: the row has chosen, rejected, wanted messages; rows with chosen, "
+            "rejected are read by xrun.preference"},
            {R"({"mesages":[]})",
-            "unknown_format: the row has mesages; the nearest known format has messages; columns "
+            "unknown_format: the row has mesages, wanted messages; columns "
             "that are not read: mesages; name the right one, say fields = { messages = "
             "\"mesages\" }"},
            {R"({"text":"b"})",
-            "unknown_format: the row has text; that is the format with text, which xrun.text "
-            "reads"},
+            "unknown_format: the row has text, wanted messages; rows with text are read by "
+            "xrun.text"},
            {R"({"messages":[]})", "empty_list: messages has no messages"},
            {R"({"messages":7})",
             "wrong_type: messages is an integer, wanted a string, a message or a list"},
@@ -149,8 +149,8 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
            {R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b","weight":0.5}]})",
             "wrong_type: messages[1] has a weight that is 0.5, wanted 0 or 1"},
            {R"({"prompt":"a"})",
-            "unknown_format: the row has prompt; that is the format with prompt, which "
-            "xrun.prompts reads"},
+            "unknown_format: the row has prompt, wanted prompt, completion; rows with prompt are "
+            "read by xrun.prompts"},
            {R"({"prompt":"a","completion":" "})",
             "empty_answer: the last assistant turn has no content"},
            {R"({"prompt":"a","completion":[)" USER("b") "]}",
@@ -160,7 +160,7 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
            {R"({"instruction":"a","output":"b","history":"x"})",
             "wrong_type: \"history\" is a string, wanted a list"},
            {R"({"instruction":"a","output":"b","history":[["x"]]})",
-            "wrong_type: \"history\"[0] is no pair of strings"},
+            "wrong_type: \"history\"[0] is not a pair of strings"},
            {R"({"prompt":"a","completion":"b","chat_template_kwargs":{"tokenize":1}})",
             "refused_kwargs: chat_template_kwargs may not set \"tokenize\""},
            {R"({"messages":[{"role":"user","content":[{"type":"image","url":"x"}]},)" ASSISTANT(
@@ -170,7 +170,7 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
            {R"({"messages":[{"role":"user","content":["x"]},)" ASSISTANT("b") "]}",
             "wrong_type: messages[0] has a content whose part 0 is a string"},
            {R"({"prompt":"a","completion":"b","tools":"{"})",
-            "wrong_type: tools is a string, but no JSON: tools:1:2"},
+            "wrong_type: tools is a string, but not JSON: tools:1:2"},
            {R"({"prompt":"a","completion":"b","tools":"7"})",
             "wrong_type: tools is an integer, wanted a list"},
            {R"({"messages":[{"role":"refused","content":"x"},)" ASSISTANT("b") "]}",
@@ -180,7 +180,7 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
   }
 }
 
-TEST_F(ChatEncoder, ContentInPartsReachesTheTemplateAsItIs) {
+TEST_F(ChatEncoder, ContentInPartsReachesTheTemplateUnchanged) {
   const ConversationRow row = ConversationReader(RowKind::kChat, settings_)
                                   .read(parse_json(R"({"tools":"[{\"name\":\"f\"}]","messages":[
               {"role":"user","content":[{"type":"text","text":"a"}]},)" ASSISTANT("b") "]}",
@@ -190,7 +190,7 @@ TEST_F(ChatEncoder, ContentInPartsReachesTheTemplateAsItIs) {
   EXPECT_EQ(dump_json(row.kwargs), R"({"tools":[{"name":"f"}]})");
 }
 
-TEST_F(ChatEncoder, WithoutOneTrainedAnswerARowIsRefused) {
+TEST_F(ChatEncoder, ARowWithoutATrainedAnswerIsRefused) {
   EXPECT_EQ(refusal(RowKind::kChat, R"({"messages":[)" USER("a") R"(,
                         {"role":"assistant","content":"b","weight":0}]})"),
             "empty_mask: no token of the conversation is trained");
@@ -206,16 +206,16 @@ TEST_F(ChatEncoder, RolesOfOtherNamesAreReadAsTheirsAndNoted) {
                                                  "the role \"gpt\" is read as \"assistant\""}));
 }
 
-TEST_F(ChatEncoder, AMessageOfBothSpellingsSaysOneThing) {
+TEST_F(ChatEncoder, AMessageOfBothSpellingsMustAgree) {
   const std::string head =
       R"({"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b",)";
   EXPECT_EQ(trained(chat(head + R"("role":null,"content":null}]})")), "b<|im_end|>");
   EXPECT_EQ(trained(chat(head + R"("content":"b"}]})")), "b<|im_end|>");
   EXPECT_EQ(refusal(RowKind::kChat, head + R"("content":"c"}]})"),
-            "columns_differ: conversations[1] has a value and a content, which differ");
+            "columns_differ: conversations[1] has a value and a content, and they differ");
 }
 
-TEST_F(ChatEncoder, ColumnsThatLoseToAnotherSpellingAreNoted) {
+TEST_F(ChatEncoder, ColumnsIgnoredForAnotherSpellingAreNoted) {
   const std::string messages = R"("messages":[)" USER("a") "," ASSISTANT("b") "]";
   EXPECT_EQ(chat("{" + messages + R"(,"output":"x","completion":"y"})").notes,
             (std::vector<std::string>{"\"completion\" is ignored beside \"messages\"",
@@ -251,7 +251,7 @@ TEST_F(ChatEncoder, TwoListsOfIdsThatDifferAreABadRow) {
                   .starts_with("columns_differ: \"input_ids\" and \"ids\" are two names"));
 }
 
-TEST_F(ChatEncoder, AWeightIsANumberNotBelowZeroAndReadWhereFieldsNameIt) {
+TEST_F(ChatEncoder, AWeightIsANonNegativeNumberAndReadOnlyIfFieldsNameIt) {
   EXPECT_EQ(chat(R"({"prompt":"a","completion":"b","weight":"x"})").weight, 1);
   settings_.fields = {{"weight", "w"}};
   EXPECT_EQ(chat(R"({"prompt":"a","completion":"b","w":0.25})").weight, 0.25f);

@@ -1,5 +1,5 @@
 #pragma once
-// What gzip and zstd make of bytes, for tests.
+// Bytes compressed by gzip and zstd, for tests.
 
 #include <gtest/gtest.h>
 #include <zlib.h>

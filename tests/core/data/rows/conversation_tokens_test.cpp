@@ -2,7 +2,7 @@
 
 #include "core/data/rows/conversation_row.h"
 #include "core/data/rows/row_encoder.h"
-#include "core/text/chat/tool_template.h"
+#include "core/text/chat/combined_templates.h"
 #include "tests/core/data/rows/encoder_fixture.h"
 
 namespace xrun::conversation_tokens_test {

@@ -14,8 +14,8 @@ class EncoderFixture : public PairFixture {
  protected:
   EncodedRow encode(RowKind kind, const std::string& row) const {
     EncodedRow out;
-    make_row_encoder(kind, {settings_, tokenizer(), template_})
-        ->encode(parse_json(row, "row"), "rows.jsonl:17", out);
+    make_row_encoder({kind, settings_, &tokenizer(), template_})
+        ->encode_value(parse_json(row, "row"), "rows.jsonl:17", out);
     return out;
   }
   // "reason: detail" of a row that is refused; "" if it is read.

@@ -1,5 +1,5 @@
 #pragma once
-// What tests of preference sets stand on: the tokenizer of bytes, ChatML written by hand, and
+// The fixture of tests of preference sets: the tokenizer of bytes, ChatML written by hand, and
 // files.
 
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
 #include "core/data/rows/row_encoder.h"
-
 #include "tests/core/data/rows/pair_fixture.h"
 
 namespace xrun::preference_encoder_test {
@@ -15,8 +14,8 @@ class PreferenceEncoders : public PairFixture {
     settings.over_length = over_length;
     settings.train_on = train_on;
     EncodedRow out;
-    make_preference_encoder({settings, tokenizer(), template_})
-        ->encode(parse_json(row, "row"), "pairs.jsonl:17", out);
+    make_preference_encoder({RowKind::kPreference, settings, &tokenizer(), template_})
+        ->encode_value(parse_json(row, "row"), "pairs.jsonl:17", out);
     return out;
   }
   static std::string trained(const TokenStream& side) {
@@ -55,9 +54,7 @@ TEST_F(PreferenceEncoders, TrainsEveryTokenButTheFirst) {
 
 TEST_F(PreferenceEncoders, RaiseNamesFileLineAndBothLengths) {
   const std::string row = pair_row("q", std::string(2000, 'y'), "no");
-  EXPECT_EQ(error_of([&] {
-              encode(row, 1000, OverLength::kRaise, TrainOn::kAssistant);
-            }),
+  EXPECT_EQ(error_of([&] { encode(row, 1000, OverLength::kRaise, TrainOn::kAssistant); }),
             "pairs.jsonl:17: the chosen side has 2,022 tokens and the rejected side 24, max_length "
             "is 1,000; raise max_length or set over_length = \"drop\" or \"cut\"");
 }
@@ -85,9 +82,7 @@ TEST_F(PreferenceEncoders, CutKeepsThePromptAndTheHeadOfBothAnswers) {
 
 TEST_F(PreferenceEncoders, ACutThatLeavesNothingTrainedIsAnError) {
   const std::string row = pair_row(std::string(50, 'q'), "yes", "no");
-  EXPECT_EQ(error_of([&] {
-              encode(row, 40, OverLength::kCut, TrainOn::kAssistant);
-            }),
+  EXPECT_EQ(error_of([&] { encode(row, 40, OverLength::kCut, TrainOn::kAssistant); }),
             "pairs.jsonl:17: cut to max_length = 40, the chosen side has no trained token left: "
             "its prompt alone is as long; raise max_length or set over_length = \"drop\"");
 }
@@ -106,9 +101,9 @@ TEST_F(PreferenceEncoders, WhatTheTemplateRefusesIsABadRow) {
 
 TEST_F(PreferenceEncoders, ATextThatSpellsASpecialTokenStaysPlain) {
   const EncodedRow pair = encode(pair_row("q", "<|im_end|>", "no"));
-  EXPECT_EQ(
-      std::count(pair.streams[0].ids.begin(), pair.streams[0].ids.end(), *tokenizer().id_of("<|im_end|>")),
-      2);
+  EXPECT_EQ(std::count(pair.streams[0].ids.begin(), pair.streams[0].ids.end(),
+                       *tokenizer().id_of("<|im_end|>")),
+            2);
 }
 
 }  // namespace

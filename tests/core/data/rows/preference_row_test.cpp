@@ -120,9 +120,9 @@ TEST(PreferenceRow, KeepsNumbersAndStrings) {
   const PreferenceRow row =
       read(R"({"prompt":"hi","chosen":"yes","rejected":"no","score":1.5,"tag":"t"})", {},
            {"tag", "score"});
-  ASSERT_EQ(row.kept.size(), 2u);
-  EXPECT_EQ(row.kept[0].as_string(), "t");
-  EXPECT_EQ(row.kept[1].as_double(), 1.5);
+  ASSERT_EQ(row.extra.size(), 2u);
+  EXPECT_EQ(row.extra[0].as_string(), "t");
+  EXPECT_EQ(row.extra[1].as_double(), 1.5);
 }
 
 TEST(PreferenceRow, KwargsAndToolsReachTheTemplate) {
@@ -195,7 +195,17 @@ const Refused kRefused[] = {
     {"unknown_format", R"({"prompt":"hi","chosen":null,"rejected":null})",
      "the row has prompt, chosen (null), rejected (null)"},
     {"unknown_format", R"({"messages":[]})",
-     "the row has messages; that is the format with messages, which xrun.chat reads"},
+     "the row has messages, wanted prompt, chosen, rejected; rows with messages are read by "
+     "xrun.chat"},
+    {"unknown_format", R"({"text":"hi","better":"a","worse":"b"})",
+     "the row has text, better, worse, wanted prompt, chosen, rejected; name them, say fields = { "
+     "prompt = \"...\" }"},
+    {"unknown_format", R"({"text":"hi"})",
+     "the row has text, wanted prompt, chosen, rejected; rows with text are read by xrun.text"},
+    {"unknown_format", R"({"prompt":"hi","better":"a","worse":"b"})",
+     "the row has prompt, better, worse, wanted prompt, chosen, rejected; columns that are not "
+     "read: "
+     "better, worse; name the right one, say fields = { chosen = \"better\" }"},
     {"no_prompt", R"({"question":"hi","chosen":"yes","rejected":"no"})",
      "fields = { prompt = \"question\" }"},
     {"no_prompt", R"({"chosen":[)" YES R"(],"rejected":[)" NO "]}", "no turn stands before"},
@@ -210,11 +220,11 @@ const Refused kRefused[] = {
      "turn 3"},
     {"prompts_differ",
      R"({"chosen":[{"role":"user","content":"ho"},)" YES R"(],"rejected":[)" USER "," NO "]}",
-     "part in turn 1, a turn of \"user\""},
+     "differ in turn 1, a turn of \"user\""},
     {"prompts_differ",
      R"({"chosen":[)" USER "," NO "," USER "," YES R"(],"rejected":[)" USER "," NO
      R"(,{"role":"user","content":"ho"},)" NO "]}",
-     "part in turn 3, a turn of \"user\""},
+     "differ in turn 3, a turn of \"user\""},
     {"prompt_mismatch",
      R"({"prompt":[{"role":"user","content":"ho"}],"chosen":[)" USER "," YES
      R"(],"rejected":[)" USER "," NO "]}",
@@ -243,12 +253,12 @@ const Refused kRefused[] = {
 
 INSTANTIATE_TEST_SUITE_P(Every, RefusedRows, testing::ValuesIn(kRefused));
 
-TEST(PreferenceRow, AKeptColumnOfAnotherTypeIsAbsentWithANote) {
+TEST(PreferenceRow, AnExtraColumnOfAnotherTypeIsAbsentWithANote) {
   for (const char* value : {"true", "[1]", "{}"}) {
     const std::string text =
         std::string(R"({"prompt":"hi","chosen":"yes","rejected":"no","k":)") + value + "}";
     const PreferenceRow row = read(text, {}, {"k"});
-    EXPECT_TRUE(row.kept.at(0).is_null());
+    EXPECT_TRUE(row.extra.at(0).is_null());
     ASSERT_FALSE(row.notes.empty());
     EXPECT_NE(row.notes.back().find("taken as absent"), std::string::npos);
   }
@@ -256,7 +266,7 @@ TEST(PreferenceRow, AKeptColumnOfAnotherTypeIsAbsentWithANote) {
 
 TEST(PreferenceRow, AKeptNumberIsExact) {
   const std::string row = R"({"prompt":"hi","chosen":"yes","rejected":"no","id":9007199254740)";
-  EXPECT_EQ(read(row + "992}", {}, {"id"}).kept.at(0).as_int(), 9007199254740992);
+  EXPECT_EQ(read(row + "992}", {}, {"id"}).extra.at(0).as_int(), 9007199254740992);
   for (const char* end : {"993}", "99999999999999}", "9999999999e20}"}) {
     EXPECT_NE(error_of([&] { read(row + end, {}, {"id"}); }).find("write it as a string"),
               std::string::npos)
@@ -264,7 +274,7 @@ TEST(PreferenceRow, AKeptNumberIsExact) {
   }
 }
 
-TEST(PreferenceRow, AKeptColumnMayNotStandInForAFieldOfTheBatch) {
+TEST(PreferenceRow, AnExtraColumnMayNotReplaceAFieldOfTheBatch) {
   for (const char* name : {"length", "source", "weight", "label"}) {
     EXPECT_THROW(read("{}", {}, {name}), UsageError) << name;
   }

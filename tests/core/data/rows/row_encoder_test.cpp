@@ -1,6 +1,6 @@
 #include "core/data/rows/row_encoder.h"
 
-#include "core/data/rows/text_stretch.h"
+#include "core/data/rows/row_length.h"
 #include "tests/core/data/rows/encoder_fixture.h"
 #include "tests/tree.h"
 
@@ -163,8 +163,8 @@ TEST_F(TextEncoder, SaysWhyARowIsRefused) {
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":1})"),
             "wrong_type: \"text\" is an integer, wanted a string");
   EXPECT_TRUE(refusal(RowKind::kText, R"({"txt":"a"})")
-                  .starts_with("unknown_format: the row has txt; the nearest known format has "
-                               "text"));
+                  .starts_with("unknown_format: the row has txt, wanted text; columns that are not "
+                               "read: txt"));
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":null})"),
             "unknown_format: the row has text (null), wanted text");
   settings_.end_of_text = false;
@@ -196,9 +196,11 @@ TEST_F(TokensEncoder, LabelsMasksAndWeightsSayWhatIsTrained) {
 
 TEST_F(TokensEncoder, SaysWhyARowIsRefused) {
   for (const auto& [row, wanted] : std::vector<RefusedRow>{
-           {R"({"text":"a"})", "unknown_format: the row has text; that is the format with text"},
+           {R"({"text":"a"})",
+            "unknown_format: the row has text, wanted input_ids; rows with text are read by "
+            "xrun.text"},
            {R"({"input_ids":"a"})", "wrong_type: \"input_ids\" is a string, wanted a list"},
-           {R"({"input_ids":[5]})", "empty_mask: \"input_ids\" has 1 ids, wanted two at least"},
+           {R"({"input_ids":[5]})", "empty_mask: \"input_ids\" has 1 ids, wanted at least two"},
            {R"({"input_ids":[]})", "empty_list: \"input_ids\" has no ids"},
            {R"({"input_ids":[[1,2,3]]})",
             "wrong_type: \"input_ids\"[0] is a list, wanted a number: a row is one list of ids"},

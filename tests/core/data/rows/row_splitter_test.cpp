@@ -4,7 +4,6 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "core/data/rows/row_parse.h"
 #include "tests/core/data/rows/scratch_folder.h"
 
 namespace xrun::row_splitter_test {
@@ -128,12 +127,12 @@ TEST_F(RowSplitterTest, ARowLongerThanABlockIsWhole) {
   EXPECT_EQ(file.rows[0].text.size(), text.size() + 2);
 }
 
-TEST_F(RowSplitterTest, AnArrayWhoseElementsCannotBeToldApartIsNamedAtThePlace) {
+TEST_F(RowSplitterTest, AnArrayWhoseElementsCannotBeToldApartIsNamedAtTheFault) {
   const std::pair<const char*, const char*> cases[] = {
       {"[1 2]", "rows:1:4: is not valid JSON: wanted a comma or ]"},
       {"[1,\n,2]", "rows:2:1: is not valid JSON: wanted a value"},
       {"[1,2,]", "rows:1:6: is not valid JSON: wanted a value"},
-      {"[1]\n x", "rows:2:2: is not valid JSON: something stands behind the array"},
+      {"[1]\n x", "rows:2:2: is not valid JSON: there is text after the array"},
       {"[1, {\"a\": \"", "rows:1:12: is not valid JSON: the file ends inside the array"},
       {"[1", "the file ends inside the array"},
       {"[1,", "the file ends inside the array"},
@@ -153,69 +152,6 @@ TEST_F(RowSplitterTest, Utf16IsNamedAsSuch) {
         error(std::string("\xFF\xFE{\0}\0\n\0", 8), name).find("rows:1: is UTF-16, wanted UTF-8"),
         std::string::npos);
   }
-}
-
-TEST(RowParse, MalformedJsonIsARefusalThatNamesFileLineAndColumn) {
-  int64_t repairs = 0;
-  const auto refuse = [&](RawRow row) {
-    try {
-      parse_row(row, "rows.jsonl:3", repairs);
-    } catch (const RowRefusal& refusal) {
-      return refusal.reason() + " " + refusal.what();
-    }
-    return std::string();
-  };
-  EXPECT_TRUE(refuse({"{\"a\": 1,, }", RowForm::kJson, {0, 3}})
-                  .starts_with("malformed_json rows.jsonl:3:9: is not valid JSON"));
-  EXPECT_TRUE(refuse({"{\"a\": 1,, }", RowForm::kJson, {0, 3}, 100})
-                  .starts_with("malformed_json rows.jsonl:3:109: "));
-  EXPECT_TRUE(refuse({"{\n1}", RowForm::kJson, {0, 3}, 100})
-                  .starts_with("malformed_json rows.jsonl:4:1: "));
-  EXPECT_EQ(repairs, 0);
-}
-
-TEST(RowParse, ARowOfMoreValuesThanAreReadIsTooLongAndItsTextsAreNotCounted) {
-  int64_t repairs = 0;
-  std::string values = R"({"text":"\",[{","list":[0)";
-  for (size_t i = 0; i < kMaxRowValues; ++i) values += ",0";
-  values += "]}";
-  try {
-    parse_row({values}, "rows.jsonl:1", repairs);
-    ADD_FAILURE() << "was read";
-  } catch (const RowRefusal& refusal) {
-    EXPECT_EQ(refusal.reason(), "too_long");
-    EXPECT_EQ(std::string(refusal.what()).substr(0, 41),
-              "the row has up to 8,388,612 JSON values, ");
-  }
-  const std::string commas(kMaxRowValues + 1, ',');
-  const Json row = parse_row({R"({"text":"\",)" + commas + "\"}"}, "rows.jsonl:1", repairs);
-  EXPECT_EQ(row.at("text").as_string(), "\"," + commas);
-}
-
-TEST(RowParse, InvalidUtf8IsRepairedAndCounted) {
-  int64_t repairs = 0;
-  const auto text = [&](std::string_view json) {
-    return parse_row({json}, "r:1", repairs).at("a").as_string();
-  };
-  EXPECT_EQ(text("{\"a\":\"x\xFFy\xC3\"}"), "x\xEF\xBF\xBDy\xEF\xBF\xBD");
-  EXPECT_EQ(repairs, 2);
-  EXPECT_EQ(text("{\"a\":\"\xC3\xA9\"}"), "\xC3\xA9");
-  EXPECT_EQ(repairs, 2);
-}
-
-TEST(RowParse, HalfASurrogatePairIsRepairedAndAWholeOneIsKept) {
-  int64_t repairs = 0;
-  const Json value =
-      parse_row({"{\"a\":\"\\ud83d \\\\ud83d \\ud83d\\ude00 \\ude00\"}"}, "r:1", repairs);
-  EXPECT_EQ(repairs, 2);
-  EXPECT_EQ(value.at("a").as_string(), "\xEF\xBF\xBD \\ud83d \xF0\x9F\x98\x80 \xEF\xBF\xBD");
-}
-
-TEST(RowParse, PlainTextKeepsItsLinesAndLosesCarriageReturns) {
-  int64_t repairs = 0;
-  const Json value = parse_row({"a\r\nb\rc\n\xFF", RowForm::kText}, "r:1", repairs);
-  EXPECT_EQ(value.at("text").as_string(), "a\nb\rc\n\xEF\xBF\xBD");
-  EXPECT_EQ(repairs, 1);
 }
 
 }  // namespace

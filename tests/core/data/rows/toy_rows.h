@@ -1,5 +1,5 @@
 #pragma once
-// A row type small enough to see through: {"text": "..."}; texts that begin with "bad" are refused.
+// A small encoder for tests of caches: {"text": "..."}; texts that begin with "bad" are refused.
 
 #include <signal.h>
 
@@ -17,15 +17,15 @@
 #include "core/base/interrupt.h"
 #include "core/data/cache/cache_build.h"
 #include "core/data/cache/cache_manifest.h"
-#include "core/data/rows/row_parse.h"
+#include "core/data/rows/row_encoder.h"
 
 namespace xrun {
 
-class ToyWorker : public RowWorker {
+class ToyEncoder : public RowEncoder {
  public:
-  void encode(const RawRow& row, const std::string& place, EncodedRow& out) override {
-    out = EncodedRow();
-    const std::string text = parse_row(row, place, out.repairs).at("text").as_string();
+  ToyEncoder() : RowEncoder({}) {}
+  void encode_value(const Json& row, const std::string& place, EncodedRow& out) const override {
+    const std::string text = row.at("text").as_string();
     if (text.starts_with("bad")) throw RowRefusal("bad", "it says so");
     if (text.starts_with("stop")) throw Error(place + ": stop");
     for (const char c : text) {
@@ -35,38 +35,29 @@ class ToyWorker : public RowWorker {
   }
 };
 
-class ToyRows : public RowType {
- public:
-  RowSchema schema() const override { return {RowKind::kText, 256, {}, false}; }
-  std::unique_ptr<RowWorker> make_worker() const override { return std::make_unique<ToyWorker>(); }
-};
+inline int64_t line_of(const std::string& place) {
+  return std::stoll(place.substr(place.rfind(':') + 1));
+}
 
-// Calls `each` with the line of every row before it is read.
-class WatchedRows : public ToyRows {
- public:
-  explicit WatchedRows(std::function<void(int64_t line)> each) : each_(std::move(each)) {}
-  std::unique_ptr<RowWorker> make_worker() const override {
-    class Worker : public ToyWorker {
-     public:
-      explicit Worker(const std::function<void(int64_t)>& each) : each_(each) {}
-      void encode(const RawRow& row, const std::string& place, EncodedRow& out) override {
-        each_(row.at.line);
-        ToyWorker::encode(row, place, out);
-      }
+// Calls `each` with the line of every row before it is encoded.
+inline RowEncoderMaker watched_rows(std::function<void(int64_t line)> each) {
+  class Watched : public ToyEncoder {
+   public:
+    explicit Watched(std::function<void(int64_t)> each) : each_(std::move(each)) {}
+    void encode_value(const Json& row, const std::string& place, EncodedRow& out) const override {
+      each_(line_of(place));
+      ToyEncoder::encode_value(row, place, out);
+    }
 
-     private:
-      const std::function<void(int64_t)>& each_;
-    };
-    return std::make_unique<Worker>(each_);
-  }
+   private:
+    std::function<void(int64_t)> each_;
+  };
+  return [each] { return std::make_unique<Watched>(each); };
+}
 
- private:
-  std::function<void(int64_t)> each_;
-};
-
-// Raises the interrupt at a line, once a segment of the cache in `dir` is committed.
-inline WatchedRows interrupted_rows(const std::filesystem::path& dir, int64_t line = 300) {
-  return WatchedRows([dir, line](int64_t at) {
+// Raises the interrupt at a line, once a shard of the cache in `dir` is committed.
+inline RowEncoderMaker interrupted_rows(const std::filesystem::path& dir, int64_t line = 300) {
+  return watched_rows([dir, line](int64_t at) {
     if (at != line) return;
     for (int wait = 0; wait < 2000 && !path_exists(dir / kPartialName); ++wait) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -87,23 +78,25 @@ inline std::string toy_file(int64_t n) {
   return bytes;
 }
 
-inline CacheSource toy_source(const std::string& path, uint64_t segment_bytes = 4096) {
+inline CacheSource toy_source(const std::string& path, uint64_t shard_bytes = 4096) {
   CacheSource source;
   source.name = "toys";
   source.files = find_data_files(path);
-  source.segment_bytes = segment_bytes;
+  source.shard_bytes = shard_bytes;
+  source.schema = {RowKind::kText, 256, {}, false};
+  source.make_encoder = [] { return std::make_unique<ToyEncoder>(); };
   source.block_bytes = 700;
   source.workers = 3;
   source.key_document = Json::object();
   source.key_document.set("files", data_files_json(source.files));
-  source.key_document.set("segment_bytes", segment_bytes);
+  source.key_document.set("segment_bytes", shard_bytes);
   return source;
 }
 
-inline std::filesystem::path build_toys(const std::filesystem::path& root,
-                                        const CacheSource& source) {
-  const ToyRows rows;
-  return ensure_cache(root, source, rows);
+inline std::filesystem::path build_toys(const std::filesystem::path& root, CacheSource source,
+                                        const RowEncoderMaker& rows = {}) {
+  if (rows) source.make_encoder = rows;
+  return ensure_cache(root, source);
 }
 
 inline std::filesystem::path toy_dir(const std::filesystem::path& root, const CacheSource& source) {

@@ -109,7 +109,7 @@ TEST(VarlenAttention, TheLogSumExpIsFp32UnlessAllIsFp64) {
   }
 }
 
-// What a softmax over more keys would give, put together from two halves of them.
+// A softmax over all keys, merged from two halves of them.
 TEST(VarlenAttention, TwoPartsMergeByTheirLogSumExp) {
   const at::NoGradGuard no_grad;
   const Inputs in = inputs(1, 4, 2),

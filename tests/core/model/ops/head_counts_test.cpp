@@ -1,13 +1,11 @@
-// Rows of the head are counted by its graph, on every device, then, whatever the device's own form
-// of the halves does.
+// The graph of the head counts rows, so every device counts alike whatever its halves do.
 
 #include <gtest/gtest.h>
 
 #include "core/model/ops/head_chunk.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/ops/linear_head_op.h"
-#include "core/model/ops/linear_logprob.h"
-#include "core/model/ops/op_call.h"
+#include "core/model/ops/op.h"
 #include "tests/head_oracle.h"
 
 namespace xrun::head_counts_test {
@@ -18,15 +16,15 @@ TEST(HeadCounts, AreTheGraphsAndNotTheHalves) {
   const auto backward = find_op<LinearHeadBackward>("xrun::linear_head_backward");
   const HeadCounts before = head_counts();
   const auto [logprob, entropy, lse, top_logprob, top_id, x, kept] =
-      forward.call(p.hidden, p.weight, p.index, p.target, 1, 0, false, 0, 0);
+      forward.call(p.hidden, p.weight, p.index, p.target, 1, 0, false, 0, 0, true);
   backward.call(logprob, lse, entropy, p.weight, p.index, p.target, lse, entropy, x, kept, 1, 0, 6,
-                true, true);
+                true, true, false);
   EXPECT_EQ(head_counts().rows, before.rows);
   const at::Tensor hidden = p.hidden.detach().clone().requires_grad_();
   linear_head(hidden, p.weight, p.index, p.target, {.head_mb = 0}).logprob.sum().backward();
   EXPECT_EQ(head_counts().rows - before.rows, 9);
   EXPECT_EQ(head_counts().recomputed - before.recomputed, 9);
-  linear_logprob(hidden, p.weight, p.index, p.target, 64).sum().backward();
+  linear_head(hidden, p.weight, p.index, p.target, {.head_mb = 64}).logprob.sum().backward();
   EXPECT_EQ(head_counts().rows - before.rows, 18);
   EXPECT_EQ(head_counts().recomputed - before.recomputed, 9);
 }

@@ -1,4 +1,4 @@
-// The decoder's own ops: gradients by finite differences, and values against ATen's words for them.
+// The operators of a decoder: gradients by finite differences, values against ATen.
 
 #include <ATen/ops/ones.h>
 #include <ATen/ops/silu.h>
@@ -57,7 +57,7 @@ TEST(Rope, AgreesWithFiniteDifferences) {
 }
 
 TEST(Rope, ComputesAnglesInFp32WhateverTheType) {
-  // at position 4099 a bf16 angle would be off by several radians
+  // At position 4099 a bf16 angle would be off by several radians.
   const RopeAngles angles =
       rope_angles({}, 4, at::tensor({int64_t{4099}}, at::kLong), {0, 1}, at::kBFloat16);
   EXPECT_NEAR(angles.cos[0][0].item<float>(), std::cos(4099.0), 0.005);

@@ -1,4 +1,4 @@
-// The head's other outputs against fp64, their gradients, padding, ties and bad options.
+// The outputs of the head against fp64, their gradients, padding, ties and bad options.
 
 #include "core/model/ops/linear_head.h"
 
@@ -11,7 +11,6 @@
 
 #include "core/base/error.h"
 #include "core/model/ops/head_chunk.h"
-#include "core/model/ops/linear_logprob.h"
 #include "tests/head_oracle.h"
 
 namespace xrun::linear_head_test {
@@ -69,7 +68,7 @@ HeadOptions everything() {
 
 std::vector<std::string> all_names() { return {std::begin(kOutputs), std::end(kOutputs)}; }
 
-// Relative to the largest entry, and to 1 where all are small.
+// Relative to the largest entry, or to 1 if all are small.
 void expect_close(const at::Tensor& got, const at::Tensor& want, double tolerance,
                   const std::string& what) {
   const double size = want.numel() == 0 ? 0 : want.abs().max().item<double>();
@@ -129,14 +128,14 @@ TEST(LinearHead, AgreesWithFiniteDifferencesInEachOutput) {
         [&](const std::vector<at::Tensor>& in) {
           return output(linear_head(in[0], in[1], p.index, p.target, options), name);
         },
-        // A short step: the top k may not change places on the way.
+        // A short step, so that the order of the top k does not change.
         {p.hidden, p.weight}, {.step = 3e-3});
   }
 }
 
 TEST(LinearHead, PaddedColumnsHaveNoProbabilityAndNoGradient) {
   HeadProblem p = head_problem(8, 12, 40, 6, 0, 33);
-  p.weight.narrow(0, 33, 7).fill_(1e30);  // what lies in the padding is of no account
+  p.weight.narrow(0, 33, 7).fill_(1e30);  // the padding is ignored
   HeadOptions options = everything();
   options.columns = 33;
   HeadProblem cut = p;
@@ -196,14 +195,9 @@ TEST(LinearHead, RowsBeyondTheMemoryGiveTheSameBits) {
   }
 }
 
-TEST(LinearHead, GivesWhatLinearLogprobGives) {
+TEST(LinearHead, TargetsAloneAreTheTargetsBesideOtherOutputs) {
   const HeadProblem p = head_problem(20, 300, 131, 9);
-  const Gradients got = ours(p, {"logprob"}, {});
-  const Gradients want = run(p, {"logprob"}, [&](const at::Tensor& h, const at::Tensor& w) {
-    HeadResult result;
-    result.logprob = linear_logprob(h, w, p.index, p.target);
-    return result;
-  });
+  const Gradients got = ours(p, {"logprob"}, {.lse = true}), want = ours(p, {"logprob"}, {});
   EXPECT_LT(largest_difference(got.value.logprob, want.value.logprob), 2e-6);
   expect_close(got.hidden, want.hidden, 1e-5, "hidden");
   expect_close(got.weight, want.weight, 1e-5, "weight");
@@ -271,7 +265,8 @@ TEST(LinearHead, NamesAnOptionOutOfRange) {
             "same length");
 }
 
-// Of devices that compute nothing, so that only the checks before every device's kernels can speak.
+// On a device that computes nothing, so that only the checks before every device's kernels can
+// fail.
 TEST(LinearHead, SizesTypesAndDevicesAreCheckedOnEveryDevice) {
   HeadProblem p = head_problem(4, 2, 10, 3);
   for (at::Tensor* x : {&p.hidden, &p.weight, &p.index, &p.target}) *x = x->to(at::kMeta);
@@ -290,10 +285,9 @@ TEST(LinearHead, SizesTypesAndDevicesAreCheckedOnEveryDevice) {
   EXPECT_THROW(message(p.target.view({2, 1})), c10::Error);  // good ones: no kernel is there
   EXPECT_EQ(message(p.target.to(at::kInt)), "linear_head: target is Int, wanted Long");
   EXPECT_EQ(message(at::tensor({1, 2}, at::kLong)),
-            "linear_head: target is no dense tensor of meta");
+            "linear_head: target is not a dense tensor of meta");
   EXPECT_EQ(message(p.target, {.temperature = std::numeric_limits<double>::infinity()}),
             "linear_head: temperature is inf, wanted a number from 1e-06 to 1e+30");
-  EXPECT_THROW(linear_logprob(p.hidden, p.weight, p.index, p.target.narrow(0, 0, 1)), Error);
 }
 
 }  // namespace xrun::linear_head_test

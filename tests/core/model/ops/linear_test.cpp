@@ -1,4 +1,4 @@
-// Products in fp32 of operands that are stored in less: one rounding, the right gradients.
+// Products in fp32 of narrower operands: one rounding, correct gradients.
 
 #include "core/model/ops/linear.h"
 
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/model/ops/op_call.h"
+#include "core/model/ops/op.h"
 #include "tests/gradient_check.h"
 
 namespace xrun::linear_test {

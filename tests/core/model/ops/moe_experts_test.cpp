@@ -1,4 +1,4 @@
-// The experts against a loop over tokens in fp64, finite differences, and their edges.
+// The experts against a loop over tokens in fp64, finite differences, and edge cases.
 
 #include "core/model/ops/moe_experts.h"
 
@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/model/ops/expert_rows.h"
 #include "core/model/moe.h"
 #include "tests/gradient_check.h"
 #include "tests/tensor_difference.h"
@@ -135,7 +134,7 @@ TEST(MoeExperts, OneExpertIsADenseLayer) {
 }
 
 TEST(MoeExperts, ATokensNeighboursDoNotChangeItsSumsOrder) {
-  // The rows of a token rise with its experts, however many tokens there are.
+  // The rows of a token are in the order of its experts, however many tokens there are.
   const at::Tensor index =
       at::tensor({int64_t{3}, int64_t{1}, int64_t{1}, int64_t{0}}).view({2, 2});
   const ExpertRows rows = expert_rows(index, 4);

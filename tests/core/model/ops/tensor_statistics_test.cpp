@@ -42,7 +42,7 @@ TEST(TensorStatistics, CountsWhatIsNotFiniteApart) {
 }
 
 TEST(TensorStatistics, ASampleIsSpreadOverRowsAndColumns) {
-  // Values are the column: a stride that divides the row length would see one column alone.
+  // Each value is its column: a stride that divides the row length would see a single column.
   const at::Tensor tensor = at::arange(4096, at::kFloat).expand({4096, 4096});
   const TensorStatistics found = tensor_statistics(tensor, 1 << 20);
   EXPECT_EQ(found.elements, int64_t{4096} * 4096);

@@ -1,4 +1,4 @@
-// Folders that PEFT wrote, with its logits and gradients (adapter_goldens.py).
+// Folders written by PEFT, with its logits and gradients (adapter_goldens.py).
 
 #include "core/model/weights/adapter_files.h"
 
@@ -12,8 +12,8 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/model/export.h"
 #include "core/model/model.h"
+#include "core/model/weights/export.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/core/model/golden_pack.h"
@@ -70,7 +70,7 @@ TEST_P(AdapterGoldenTest, LogitsAndGradientsArePefts) {
 
 TEST_P(AdapterGoldenTest, AMergedExportHasTheLogitsOfPeftsMerge) {
   const ScratchFolder scratch;
-  export_model(*load(), base(), scratch.path() / "hf");
+  export_model(load()->exported(), base(), scratch.path() / "hf");
   const auto merged = Model::load(scratch.path() / "hf", at::kFloat, false);
   const at::Tensor logits =
       merged->forward(golden_input(SafetensorsFile(base() / "golden.safetensors")))
@@ -97,7 +97,7 @@ TEST_P(AdapterGoldenTest, AWrittenFolderIsTheSameAdapter) {
   EXPECT_EQ(adapter_base(scratch.path() / "adapter"), "base");
 }
 
-// A map of one layer alone: the last part of its name would mean it in every layer.
+// A map of one layer only: its role would match the map in every layer.
 TEST(AdapterFiles, TargetsAreWholeNamesWherePartsWouldMeanMore) {
   const ScratchFolder scratch;
   const ModelConfig config = read_model_config(kGolden / "models/tied_gqa");

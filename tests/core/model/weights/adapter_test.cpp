@@ -8,9 +8,9 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/model/ops/low_rank.h"
 #include "core/model/model.h"
 #include "core/model/moe.h"
+#include "core/model/ops/linear.h"
 #include "tests/gradient_check.h"
 #include "tests/tree.h"
 
@@ -64,7 +64,7 @@ TEST(Adapter, OnlyItsFactorsAreTrained) {
     EXPECT_EQ(parameter.master.grad().defined(), factor) << parameter.name;
     if (!factor) continue;
     const bool zero = parameter.master.grad().abs().max().item<float>() == 0;
-    EXPECT_EQ(zero, parameter.name.ends_with("lora_B.weight")) << parameter.name;  // A is zero
+    EXPECT_EQ(zero, parameter.name.ends_with("lora_A.weight")) << parameter.name;  // B is zero
   }
 }
 
@@ -119,11 +119,11 @@ TEST(Adapter, OptionsOutOfRangeAreNamed) {
   EXPECT_EQ(refusal({.alpha = -1}), "lora.alpha is -1, it must be positive");
   EXPECT_EQ(refusal({.dropout = 1}), "lora.dropout is 1, it must be from 0 to below 1");
   EXPECT_EQ(refusal({.targets = {}}),
-            "lora.targets is empty; name linear maps, or \"all\" for each of them");
+            "lora.targets is empty; name linear maps, or \"all\" for all of them");
   EXPECT_EQ(refusal({.targets = {"q_porj"}}),
             "lora.targets: no linear map of the blocks is called 'q_porj'; did you mean `q_proj`?; "
             "there are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, or \"all\" "
-            "for each of them");
+            "for all of them");
   EXPECT_NE(refusal({.targets = {"lm_head"}}).find("'lm_head'"), std::string::npos);
 }
 
@@ -161,8 +161,8 @@ TEST(LowRank, GradientsAreThoseOfDifferences) {
       {random_tensor({6, 5}, 1), random_tensor({3, 5}, 2), random_tensor({4, 3}, 3)});
 }
 
-// Bits of values and of gradients, with adapters (whose first block reads frozen embeddings), with
-// dropout, and where all weights are trained.
+// Bits of values and gradients: with adapters (the first block reads frozen embeddings), with
+// dropout, and with all weights trained.
 TEST(Recompute, HasTheBitsOfAPlainRun) {
   const auto gradients = [](Model& model, const ForwardOptions& options) {
     std::vector<at::Tensor> all{model.forward(three_sequences(), options)};

@@ -1,4 +1,4 @@
-// config.json of a mixture: both spellings, which layers are mixtures, and what is refused.
+// config.json of a mixture: both spellings, the layers that are mixtures, and refusals.
 
 #include <gtest/gtest.h>
 

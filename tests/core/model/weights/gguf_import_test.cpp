@@ -47,7 +47,7 @@ class GgufImportTest : public testing::Test {
     write_file_atomic(dir_ / "changed.gguf", bytes);
     return dir_ / "changed.gguf";
   }
-  // The tiny file with one more text, which stands first.
+  // The tiny file with another text in front.
   std::filesystem::path with_text(const std::string& key, std::string value) {
     constexpr size_t kCountAt = 16, kHeader = 24, kAlignment = 32;
     const auto number = [](uint64_t n, size_t bytes) {

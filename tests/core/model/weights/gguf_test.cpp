@@ -21,7 +21,7 @@ namespace {
 
 const std::filesystem::path kTiny = source_path("tests/golden/tiny.gguf");
 
-// A GGUF file put together field by field, so that each can be wrong.
+// A GGUF file built field by field, so that each can be wrong.
 class Bytes {
  public:
   template <typename T>
@@ -67,7 +67,7 @@ class Gguf : public testing::Test {
     writer.write(bytes);
     writer.close();
   }
-  // The message of opening and reading all of a file of these bytes, or "" if that works.
+  // The error of opening and reading a whole file of these bytes, or "" if that works.
   std::string error_of(std::string_view bytes) {
     write(bytes);
     try {
@@ -116,7 +116,7 @@ TEST_F(Gguf, TensorsOwnAlignedStorage) {
 TEST_F(Gguf, TruncationAtAnyByteIsAnErrorThatNamesTheFile) {
   const std::string whole = read_file(kTiny);
   ASSERT_EQ(error_of(whole), "");
-  // Every byte of the first fields, then steps that drift over every later alignment.
+  // Every byte of the first fields, then steps that reach every later alignment.
   for (size_t size = 0; size < whole.size(); size += size < 600 ? 1 : 211) {
     const std::string message = error_of(std::string_view(whole).substr(0, size));
     ASSERT_EQ(message.rfind(path_.string() + ": ", 0), 0u) << "at " << size << ": " << message;
@@ -129,7 +129,7 @@ TEST_F(Gguf, AnyChangedByteIsReadOrRefusedButNeverCrashes) {
   for (uint64_t trial = 0; trial < 1500; ++trial) {
     std::string bytes = whole;
     for (uint64_t i = 0; i <= trial % 3; ++i) {
-      // Two thirds of the changes hit the header, where lengths and counts are.
+      // Two thirds of the changes hit the header, which has the lengths and counts.
       const uint64_t room = trial % 3 == 0 ? bytes.size() : 8000;
       const uint64_t random = philox_u64(11, 1, trial, i);
       bytes[random % room] = static_cast<char>(random >> 56);
@@ -181,14 +181,15 @@ TEST_F(Gguf, RefusesTensorsThatDoNotFit) {
   const std::string data(256, '\0');
   expect_error(Bytes::header(1, 0).tensor("a", {64}, 14, 0).raw(data),
                "tensor a is Q6_K, which is not read; take a file of F32, F16, BF16, Q8_0");
-  expect_error(Bytes::header(1, 0).tensor("a", {33}, 8, 0).raw(data), "no whole Q8_0 blocks of 32");
+  expect_error(Bytes::header(1, 0).tensor("a", {33}, 8, 0).raw(data),
+               "not whole Q8_0 blocks of 32");
   expect_error(Bytes::header(1, 0).tensor("a", {1ull << 40, 1ull << 40}, 0, 0).raw(data),
                "more bytes than any file");
   expect_error(Bytes::header(1, 0).tensor("a", {0}, 0, 0).raw(data), "a dimension of 0");
   expect_error(Bytes::header(1, 0).tensor("a", {1ull << 63}, 0, 0).raw(data), "a dimension of");
   expect_error(Bytes::header(1, 0).tensor("a", {1, 1, 1, 1, 1}, 0, 0).raw(data), "5 dimensions");
   expect_error(Bytes::header(1, 0).tensor("a", {64}, 0, 1).raw(data),
-               "no multiple of the alignment");
+               "not a multiple of the alignment");
   expect_error(Bytes::header(1, 0).tensor("a", {64}, 0, UINT64_MAX - 31).raw(data),
                "tensor a needs 256 bytes");
   expect_error(Bytes::header(2, 0).tensor("a", {16}, 0, 0).tensor("a", {16}, 0, 64).raw(data),

@@ -1,4 +1,4 @@
-// config.json in both spellings, and what is refused by name.
+// config.json in both spellings, and refusals that name the key.
 
 #include "core/model/weights/hf_config.h"
 
@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/model/weights/family.h"
+#include "core/model/weights/families.h"
 
 namespace xrun::hf_config_test {
 
@@ -89,9 +89,9 @@ TEST(HfConfig, NamesFileKeyAndValueOfWhatIsWrong) {
             "config.json: vocab_size is 0, it must be a positive integer");
   EXPECT_EQ(message(with("vocab_size", "null")), "config.json: has no vocab_size");
   EXPECT_EQ(message(with("num_key_value_heads", "3")),
-            "config.json: num_attention_heads (4) is no multiple of num_key_value_heads (3)");
+            "config.json: num_attention_heads (4) is not a multiple of num_key_value_heads (3)");
   EXPECT_EQ(message(with("num_attention_heads", "7")),
-            "config.json: hidden_size (64) is no multiple of num_attention_heads (7)");
+            "config.json: hidden_size (64) is not a multiple of num_attention_heads (7)");
   EXPECT_EQ(message(with("head_dim", "15")),
             "config.json: head_dim is 15, it must be even for rotary positions");
   for (const char* eps : {"-1", "0"}) {
@@ -113,7 +113,7 @@ TEST(HfConfig, AnUnknownFamilyListsTheKnownOnes) {
             "config.json: model_type 'mamba' is not supported; supported are gpt2, llama, "
             "qwen2, qwen3, qwen3_moe");
   EXPECT_EQ(message(Json::object()), "config.json: has no model_type");
-  EXPECT_EQ(message(Json::array()), "config.json: is no JSON object");
+  EXPECT_EQ(message(Json::array()), "config.json: is not a JSON object");
 }
 
 TEST(HfConfig, AnUnknownRopeTypeIsRefusedByName) {
@@ -186,7 +186,7 @@ TEST(HfConfig, AnUnknownActivationIsNamed) {
 TEST(HfConfig, AClassifierIsNoLanguageModel) {
   EXPECT_EQ(
       message(with("architectures", R"(["LlamaForSequenceClassification"])")),
-      "config.json: architectures is [\"LlamaForSequenceClassification\"], which is no causal "
+      "config.json: architectures is [\"LlamaForSequenceClassification\"], which is not a causal "
       "language model");
   EXPECT_EQ(message(with("architectures", R"(["LlamaForCausalLM"])")), "no error");
 }
@@ -232,7 +232,7 @@ TEST(HfConfig, ReadsGpt2InItsOwnKeys) {
   EXPECT_TRUE(c.tied && c.transposed && c.score_by_layer && !c.gated);
   EXPECT_EQ(c.score_scale, 1.0);
   config.set("n_head", int64_t{5});
-  EXPECT_EQ(message(config), "config.json: n_embd (48) is no multiple of n_head (5)");
+  EXPECT_EQ(message(config), "config.json: n_embd (48) is not a multiple of n_head (5)");
   config.set("n_head", int64_t{16});  // an odd head size is legal without rotary positions
   EXPECT_EQ(parse(config).head_dim, 3);
 }

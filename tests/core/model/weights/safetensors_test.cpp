@@ -1,4 +1,4 @@
-// The format as hostile input: every header that lies is refused, no flipped byte crashes.
+// The format as hostile input: every false header is refused, and no flipped byte crashes.
 
 #include "core/model/weights/safetensors.h"
 
@@ -129,7 +129,7 @@ TEST_F(SafetensorsTest, RefusesHeadersThatLie) {
   write_raw(R"({"a":{"dtype":"F33","shape":[2],"data_offsets":[0,8]}})", data);
   EXPECT_NE(open_message().find("has the dtype F33, which is not read"), std::string::npos);
   write_raw(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", data);
-  EXPECT_NE(open_message().find("no non-negative integer"), std::string::npos);
+  EXPECT_NE(open_message().find("not a non-negative integer"), std::string::npos);
   write_raw(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}})", data);
   EXPECT_EQ(open_message(), ": tensor 'a': its shape overflows");
   write_raw(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
@@ -143,7 +143,7 @@ TEST_F(SafetensorsTest, RefusesHeadersThatLie) {
   write_raw(R"({"a":{"dtype":"F32","data_offsets":[0,8]}})", data);
   EXPECT_EQ(open_message(), ": tensor 'a': the header has no 'shape'");
   write_raw(R"([1])", data);
-  EXPECT_EQ(open_message(), ": the header is no JSON object");
+  EXPECT_EQ(open_message(), ": the header is not a JSON object");
   write_raw(R"({"a":)", data);
   EXPECT_NE(open_message().find("(header):1:"), std::string::npos);
   write_file_atomic(path(), "short");
@@ -214,9 +214,9 @@ TEST_F(SafetensorsTest, AFolderReadsShardsThroughItsIndex) {
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(folder.read("b").equal(at::zeros({3})));
   index(R"({"a":"../m-1.safetensors"})");
-  EXPECT_NE(message().find("which is no plain file name"), std::string::npos);
+  EXPECT_NE(message().find("which is not a plain file name"), std::string::npos);
   index(R"({"a":"/etc/passwd"})");
-  EXPECT_NE(message().find("which is no plain file name"), std::string::npos);
+  EXPECT_NE(message().find("which is not a plain file name"), std::string::npos);
   index(R"({"a":"m-2.safetensors","b":"m-2.safetensors"})");
   EXPECT_NE(message().find("which lacks it"), std::string::npos);
   index(R"({"a":"m-1.safetensors"})");

@@ -1,4 +1,4 @@
-// What of a checkpoint may be missing, extra or turned round.
+// Tensors of a checkpoint that may be missing, extra or transposed.
 
 #include "core/model/weights/weight_layout.h"
 
@@ -134,7 +134,7 @@ TEST_F(WeightLayout, AFolderWithBothFormsOfExpertsIsRefused) {
   write(all, "qwen3_moe");
   EXPECT_EQ(load_message(),
             dir_.string() +
-                ": experts lie in both forms, model.layers.1.mlp.experts.gate_up_proj and "
+                ": experts are stored in both forms, model.layers.1.mlp.experts.gate_up_proj and "
                 "model.layers.1.mlp.experts.0.down_proj.weight; keep one of them");
 }
 

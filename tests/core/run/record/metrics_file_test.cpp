@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "core/base/error.h"
 #include "tests/core/run/scratch_folder.h"
@@ -60,7 +61,7 @@ TEST(MetricsFile, GarbageBetweenLinesIsLeftOutAndCounted) {
   EXPECT_EQ(metrics.find("a")->values, (std::vector<double>{1}));
   ASSERT_EQ(metrics.notices.size(), 1u);
   EXPECT_EQ(metrics.notices[0],
-            "metrics.jsonl:2: is no JSON object; this and 2 lines more are left out");
+            "metrics.jsonl:2: is not a JSON object; this and 2 lines more are left out");
 }
 
 TEST(MetricsFile, AStepThatGoesBackIsSaid) {
@@ -84,6 +85,53 @@ TEST(MetricsFile, ManyNamesAreOnlyCounted) {
 TEST(MetricsFile, AnEmptyFileHasNothing) {
   EXPECT_EQ(metrics_of("").objects, 0);
   EXPECT_EQ(metrics_of("").last_step, -1);
+}
+
+std::string missing(const std::vector<int64_t>& steps, int64_t end = 0) {
+  MissingSteps found;
+  for (const int64_t step : steps) found.has(step);
+  found.until(end);
+  return found.text();
+}
+
+TEST(MissingSteps, AreNoneWhereEveryStepHasALine) {
+  EXPECT_EQ(missing({}), "");
+  EXPECT_EQ(missing({0, 1, 2}, 3), "");
+}
+
+TEST(MissingSteps, AreNamedByTheirRanges) {
+  EXPECT_EQ(missing({0, 2}), "metrics.jsonl has no line of step 1");
+  EXPECT_EQ(missing({2, 3, 5}, 8), "metrics.jsonl has no line of steps 0 to 1, 4, 6 to 7");
+  EXPECT_EQ(missing({1, 3, 5, 7, 9}), "metrics.jsonl has no line of steps 0, 2, 4 and 2 more");
+}
+
+TEST(MissingSteps, HoldForNumbersThatNoRunReaches) {
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(missing({-5, 0, most, most}),
+            "metrics.jsonl has no line of steps 1 to 9223372036854775806");
+}
+
+TEST(StepValues, EveryStepOfEitherSeriesComesOnceInOrder) {
+  const MetricSeries a{"loss", {0, 1, 4}, {10, 11, 14}}, b{"loss", {1, 2, 4, 5}, {21, 22, 24, 25}};
+  std::vector<int64_t> steps;
+  int both = 0;
+  EXPECT_FALSE(first_step_where(a, b, [&](const StepValues& at) {
+    steps.push_back(at.step);
+    both += at.a && at.b;
+    return false;
+  }));
+  EXPECT_EQ(steps, (std::vector<int64_t>{0, 1, 2, 4, 5}));
+  EXPECT_EQ(both, 2);
+  const auto found = first_step_where(a, b, [](const StepValues& at) { return !at.a; });
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->step, 2);
+  EXPECT_EQ(found->b, 22);
+}
+
+TEST(StepValues, ZerosOfOtherSignsDifferAndNaNsDoNot) {
+  EXPECT_FALSE(same_value(0.0, -0.0));
+  EXPECT_TRUE(same_value(NAN, -NAN));
+  EXPECT_FALSE(same_value(NAN, 0));
 }
 
 }  // namespace

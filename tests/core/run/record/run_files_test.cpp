@@ -129,7 +129,7 @@ TEST(RunFiles, AFolderOfRunsNamesThem) {
   put_run(folder / "one");
   EXPECT_EQ(message_of<UsageError>([&] { read_run_files(folder.path()); }),
             folder.path().string() +
-                ": is no run, as it has no run.json; these below it are runs: " +
+                ": is not a run: it has no run.json; these below it are runs: " +
                 (folder / "one").string());
   EXPECT_EQ(message_of<UsageError>([&] { read_run_files(folder / "two"); }),
             (folder / "two").string() + ": there is no such folder; wanted the folder of a run");

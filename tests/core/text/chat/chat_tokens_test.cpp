@@ -30,7 +30,7 @@ std::string shown(const ChatTokens& tokens) {
   return out;
 }
 
-TEST(ChatTokens, TrainsTheAnswerAndItsEndAlone) {
+TEST(ChatTokens, TrainsOnlyTheAnswerAndItsEnd) {
   const auto tokenizer = tiny();
   const auto resolved = resolve_template(*tokenizer);
   const ChatTokens tokens = encode_chat(*tokenizer, *resolved.chat_template,
@@ -60,7 +60,7 @@ TEST(ChatTokens, ARoleCannotCompleteASpecialTokenOfTheTemplate) {
   EXPECT_EQ(tokens.ids.size(), 10u);  // bytes, no special token
 }
 
-TEST(ChatTokens, OnlyTheTurnsThatAreFlaggedAreTrained) {
+TEST(ChatTokens, OnlyFlaggedTurnsAreTrained) {
   const auto tokenizer = tiny();
   const auto resolved = resolve_template(*tokenizer);
   ChatTokens tokens = encode_chat(
@@ -75,7 +75,7 @@ TEST(ChatTokens, OnlyTheTurnsThatAreFlaggedAreTrained) {
   EXPECT_EQ(std::count(tokens.mask.begin(), tokens.mask.end(), 1), 0);
 }
 
-TEST(ChatTokens, ATokenAcrossTheBorderIsTrainedWholeAndCounted) {
+TEST(ChatTokens, ATokenAcrossTheBoundaryIsTrainedWholeAndCounted) {
   const auto tokenizer = Tokenizer::load(kSourceDir / "tests/data/tokenizers/smol");
   // Byte-level pieces take the space before a word into its first token.
   const auto chat_template =
@@ -100,7 +100,7 @@ TEST(ChatTokens, CountsSharedMessagesAndTheirTurns) {
   EXPECT_EQ(count_shared_turns(*chat_template, chosen, messages({{"user", "other"}}), {}), 0u);
 }
 
-// A template in whose rendering Ctrl-C is met, as in a Lua function.
+// A template interrupted by Ctrl-C while it renders, as a Lua function may be.
 class InterruptedTemplate : public ChatTemplate {
  public:
   Rendering render(const Json&, const Json&) const override { throw Interrupted(2); }
@@ -113,7 +113,7 @@ class InterruptedTemplate : public ChatTemplate {
   std::string source_;
 };
 
-TEST(ChatTokens, AnInterruptionIsNoTemplateThatRefuses) {
+TEST(ChatTokens, AnInterruptionIsNotARefusal) {
   const InterruptedTemplate interrupted;
   const Json shared = messages({{"user", "q"}, {"assistant", "a"}});
   EXPECT_THROW(count_shared_turns(interrupted, shared, shared, {}), Interrupted);
@@ -135,7 +135,7 @@ std::vector<Json> golden_rows() {
   return rows;
 }
 
-// The ids and the mask as bytes; "null" where the row does not render.
+// The ids and the mask as bytes; "null" if the row does not render.
 std::string row_bytes(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                       const Json& row) {
   Json kwargs = Json::object();
@@ -164,7 +164,7 @@ std::vector<std::string> block_hashes(const Tokenizer& tokenizer, const ChatTemp
   return hashes;
 }
 
-// One of transformers' tokenizers in the golden; the fetched model's may be absent.
+// A tokenizer of the golden; that of the fetched model may be absent.
 std::filesystem::path tokenizer_folder(const std::string& name) {
   const auto folder = shared_data() / "tokenizers" / name;
   return std::filesystem::exists(folder) ? folder : cache_root() / "models" / name;

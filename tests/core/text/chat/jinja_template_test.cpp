@@ -14,10 +14,10 @@ Json golden(const std::string& name) {
   return read_json((kSourceDir / "tests/golden" / name).string());
 }
 
-// tests/golden/make/template_goldens.py says how Jinja was asked.
+// tests/golden/make/template_goldens.py made the golden.
 TEST(JinjaTemplate, RendersEverySnippetAsJinjaDoes) {
   const Json snippets = golden("jinja_snippets.json");
-  ASSERT_GT(snippets.at("cases").size(), 700u);
+  ASSERT_GT(snippets.at("cases").size(), 650u);
   for (const Json& snippet : snippets.at("cases").as_array()) {
     const std::string& source = snippet.as_array()[0].as_string();
     const Json& wanted = snippet.as_array()[1];
@@ -41,7 +41,7 @@ TEST(JinjaTemplate, DropsNullFieldsAndAliasesReasoningAsTransformersDoes) {
   EXPECT_EQ(chat_template->render(rows, {}).text, "False r r");
 }
 
-TEST(JinjaTemplate, RefusesWhatIsNoConversation) {
+TEST(JinjaTemplate, RefusesMessagesThatAreNotAConversation) {
   const auto chat_template = jinja_of("x");
   const auto refusal = [&](const char* json) {
     return error_of([&] { chat_template->render(parse_json(json, "t"), {}); });
@@ -51,12 +51,12 @@ TEST(JinjaTemplate, RefusesWhatIsNoConversation) {
   EXPECT_EQ(refusal("[\"hi\"]"), "message 1 is string, wanted an object");
 }
 
-TEST(JinjaTemplate, RefusesArgumentsThatAreNotTheTemplates) {
+TEST(JinjaTemplate, RefusesArgumentsThatTransformersReserves) {
   const Json kwargs = parse_json(R"({"return_assistant_tokens_mask": true})", "t");
   const Json tools = parse_json(R"({"tools": ["search"]})", "t");
   EXPECT_EQ(
       error_of([&] { render_text("x", kwargs); }),
-      "\"return_assistant_tokens_mask\" is no argument of a chat template and may not be set");
+      "\"return_assistant_tokens_mask\" is not an argument of a chat template and may not be set");
   EXPECT_EQ(error_of([&] { render_text("x", tools); }),
             "an entry of \"tools\" is string, wanted an object");
 }
@@ -70,7 +70,7 @@ TEST(JinjaTemplate, ErrorsNameTemplateAndLine) {
             "chat template \"test\", line 2: unexpected end of template, expected '}}'");
 }
 
-TEST(JinjaTemplate, ThreadsRenderAtOnce) {
+TEST(JinjaTemplate, ThreadsRenderConcurrently) {
   const auto chat_template = jinja_of(
       "{% macro m(x) %}{{ '<' + x + '>' }}{% endmacro %}{% set ns = namespace(n=0) %}"
       "{% for t in messages %}{% set ns.n = ns.n + 1 %}{{ m(t.content) ~ ns.n }}{% endfor %}");
@@ -93,13 +93,13 @@ TEST(JinjaTemplate, TheDateIsPinned) {
   EXPECT_EQ(timed->render(messages({{"user", ""}}), {}).text, "10:30:05|060");
   for (const char* bad :
        {"2024-02-30", "today", "2024-1-1", "2024-07-26T25:00:00", "2024-07-26x"}) {
-    EXPECT_NE(error_of([&] { make_jinja_template("", "t", {}, bad); }).find("is no date"),
+    EXPECT_NE(error_of([&] { make_jinja_template("", "t", {}, bad); }).find("is not a date"),
               std::string::npos)
         << bad;
   }
 }
 
-TEST(JinjaTemplate, TheDigestCoversTokensAndTheDateWhereItIsRead) {
+TEST(JinjaTemplate, TheDigestCoversTokensAndTheDateIfItIsRead) {
   const auto digest = [](const char* source, const char* bos, const char* date) {
     return make_jinja_template(source, "t", {{"bos_token", bos}}, date)->digest();
   };
@@ -110,7 +110,7 @@ TEST(JinjaTemplate, TheDigestCoversTokensAndTheDateWhereItIsRead) {
             digest("{{ strftime_now('%d') }}", "<s>", "2025-01-01"));
 }
 
-TEST(JinjaTemplate, ReasoningIsFoundFirstUnderTheNameThinking) {
+TEST(JinjaTemplate, ReasoningNamedThinkingComesFirst) {
   const auto keys = [](const char* message) {
     return jinja_of("{{ messages[0]|tojson }}")
         ->render(parse_json(fmt::format("[{}]", message), "m"), {})
@@ -125,11 +125,11 @@ TEST(JinjaTemplate, ReasoningIsFoundFirstUnderTheNameThinking) {
   EXPECT_EQ(keys(R"({"role": "user", "thinking": null})"), R"({"role": "user"})");
 }
 
-TEST(JinjaTemplate, ArgumentsOfTransformersItselfReachNoTemplate) {
+TEST(JinjaTemplate, ReservedArgumentsNeverReachATemplate) {
   EXPECT_TRUE(is_reserved_argument("max_length"));
   EXPECT_NE(error_of([] {
               render_text("{{ max_length }}", Json(Json::Object{{"max_length", 5}}));
-            }).find("\"max_length\" is no argument of a chat template"),
+            }).find("\"max_length\" is not an argument of a chat template"),
             std::string::npos);
 }
 

@@ -26,7 +26,7 @@ Json messages(const std::string& roles) {
   return list;
 }
 
-// "role:text" of each stretch.
+// "role:text" of each range.
 std::vector<std::string> stretches(const ChatTemplate& chat_template, const Json& list,
                                    const Json& kwargs = Json::object()) {
   const Rendering rendering = chat_template.render(list, kwargs);
@@ -63,18 +63,18 @@ TEST(MessageRanges, ADefaultSystemTurnIsTheTemplatesOwn) {
                        "assistant:<|assistant|>aaa<|end|>\n"}));
 }
 
-TEST(MessageRanges, MessagesThatDoNotRenderAloneStandTogether) {
+TEST(MessageRanges, MessagesThatDoNotRenderAloneShareARange) {
   const std::string picky =
       "{% if messages|length == 1 %}{{ raise_exception('no') }}{% endif %}" + kChatml;
   EXPECT_EQ(stretches(*jinja(picky), messages("ua")),
             (Stretches{"user, assistant:<|user|>uuu<|end|>\n<|assistant|>aaa<|end|>\n"}));
 }
 
-TEST(MessageRanges, AnEmptyRenderingHasNone) {
+TEST(MessageRanges, AnEmptyRenderingHasNoRanges) {
   EXPECT_EQ(stretches(*jinja(""), messages("ua")), Stretches{});
 }
 
-TEST(MessageRanges, ALongConversationIsOneStretch) {
+TEST(MessageRanges, ALongConversationIsOneRange) {
   EXPECT_EQ(stretches(*jinja(kChatml), messages(std::string(300, 'u'))).size(), 1u);
 }
 

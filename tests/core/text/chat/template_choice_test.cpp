@@ -23,7 +23,7 @@ class TemplateChoice : public ::testing::Test {
   ScratchFolder folder_;
 };
 
-TEST_F(TemplateChoice, AMarkedTemplateIsUsedAsItIs) {
+TEST_F(TemplateChoice, AMarkedTemplateIsUsedUnchanged) {
   const std::string source = "{% generation %}{{ messages[0].content }}{% endgeneration %}";
   const ResolvedTemplate resolved = resolve_template(*tokenizer(source));
   EXPECT_EQ(resolved.chat_template->name(), "own");
@@ -31,7 +31,7 @@ TEST_F(TemplateChoice, AMarkedTemplateIsUsedAsItIs) {
   EXPECT_EQ(resolved.notice, "template: the tokenizer's own");
 }
 
-TEST_F(TemplateChoice, EveryPublishedTemplateOfAKnownFamilyGetsItsMarkedCopyAndSaysSo) {
+TEST_F(TemplateChoice, EveryPublishedTemplateOfAKnownFamilyGetsItsMarkedVariantWithANotice) {
   int checked = 0;
   for (const std::string& family : builtin_template_names()) {
     const std::optional<std::string> source = published_template(family);
@@ -48,7 +48,7 @@ TEST_F(TemplateChoice, EveryPublishedTemplateOfAKnownFamilyGetsItsMarkedCopyAndS
   if (checked == 0) GTEST_SKIP() << kNoPublished;
 }
 
-TEST_F(TemplateChoice, APublishedTemplateWithoutACopyGetsItsMarksPutIn) {
+TEST_F(TemplateChoice, APublishedTemplateWithoutABuiltinCopyIsMarkedInPlace) {
   const std::optional<std::string> source = published_template("gpt-oss");
   if (!source) GTEST_SKIP() << kNoPublished;
   const ResolvedTemplate resolved = resolve_template(*tokenizer(*source), "auto", "2024-07-26");
@@ -62,7 +62,7 @@ TEST_F(TemplateChoice, APublishedTemplateWithoutACopyGetsItsMarksPutIn) {
             "<|channel|>final<|message|>a<|return|>");
 }
 
-TEST_F(TemplateChoice, AnUnknownTextThatRendersAsAFamilyIsKnownByThat) {
+TEST_F(TemplateChoice, AnUnknownTextThatRendersAsAFamilyUsesThatFamily) {
   for (const std::string& family : builtin_template_names()) {
     const ResolvedTemplate resolved = resolve_template(*tokenizer(without_marks(family)));
     EXPECT_EQ(resolved.chat_template->name(), "tagged:" + family);
@@ -72,8 +72,8 @@ TEST_F(TemplateChoice, AnUnknownTextThatRendersAsAFamilyIsKnownByThat) {
   }
 }
 
-TEST_F(TemplateChoice, ARowThatAFamilyRendersOtherwiseIsRefusedWithTheDifference) {
-  // ChatML on every probe, until somebody says please.
+TEST_F(TemplateChoice, ARowThatTheFamilyRendersDifferentlyIsRefusedWithADiff) {
+  // ChatML on every probe, unless a message says please.
   const ResolvedTemplate resolved = resolve_template(
       *tokenizer(without_marks("chatml") + "{{ '!' if 'please' in messages[0].content else '' }}"));
   ASSERT_EQ(resolved.chat_template->name(), "tagged:chatml");
@@ -82,14 +82,14 @@ TEST_F(TemplateChoice, ARowThatAFamilyRendersOtherwiseIsRefusedWithTheDifference
   const std::string error = error_of([&] { chosen.render(messages({{"user", "please"}}), {}); });
   EXPECT_EQ(
       error,
-      "tagged:chatml renders this row otherwise than the template that it stands in for; name "
-      "a file with generation marks as the template\n"
+      "tagged:chatml renders this row differently from the tokenizer's own template; name a file "
+      "with generation marks as the template\n"
       "  own     …_start|>user⏎please<|im_end|>⏎!\n"
       "  marked  …_start|>user⏎please<|im_end|>⏎(ends here)\n"
       "                                         ^");
 }
 
-TEST_F(TemplateChoice, APublishedTextWithABlankMoreIsComparedRowByRow) {
+TEST_F(TemplateChoice, APublishedTextWithAnExtraBlankIsComparedRowByRow) {
   std::optional<std::string> source = published_template("llama-3.1");
   if (!source) GTEST_SKIP() << kNoPublished;
   EXPECT_EQ(resolve_template(*tokenizer(*source)).notice.find("each row"), std::string::npos);
@@ -103,22 +103,21 @@ TEST_F(TemplateChoice, APublishedTextWithABlankMoreIsComparedRowByRow) {
   const Json tools(Json::Object{{"builtin_tools", Json(Json::Array{"brave_search"})}});
   EXPECT_NE(error_of([&] {
               chosen->render(messages({{"user", "q"}}), tools);
-            }).find("renders this row otherwise"),
+            }).find("renders this row differently"),
             std::string::npos);
 }
 
-TEST_F(TemplateChoice, ATemplateThatRendersNoProbeIsRefusedWithItsReason) {
+TEST_F(TemplateChoice, ATemplateThatFailsOnEveryProbeIsRefusedWithItsError) {
   const auto bare = load_with_config(
       folder_, "tiny_tokenizer",
       Json(Json::Object{{"chat_template", "{{ bos_token + messages[0].content }}"}}));
-  EXPECT_NE(
-      error_of([&] { resolve_template(*bare); })
-          .find("(it renders none of the probes: chat template \"own\", line 1: 'bos_token' is "
-                "undefined)"),
-      std::string::npos);
+  EXPECT_NE(error_of([&] { resolve_template(*bare); })
+                .find("(it fails on every probe: chat template \"own\", line 1: 'bos_token' is "
+                      "undefined)"),
+            std::string::npos);
 }
 
-TEST_F(TemplateChoice, AnUnmarkedUnknownTemplateIsAnErrorThatSaysWhatToDo) {
+TEST_F(TemplateChoice, AnUnmarkedUnknownTemplateIsAnErrorWithTheFix) {
   const auto unknown = tokenizer("{{ messages[0].content }}");
   const std::string error = error_of([&] { resolve_template(*unknown); });
   EXPECT_NE(error.find("the tokenizer's own has no {% generation %} marks"), std::string::npos)
@@ -130,7 +129,7 @@ TEST_F(TemplateChoice, AnUnmarkedUnknownTemplateIsAnErrorThatSaysWhatToDo) {
   EXPECT_FALSE(allowed.chat_template->marks_generation());
 }
 
-TEST_F(TemplateChoice, ATokenizerWithoutTemplateNeedsOneNamed) {
+TEST_F(TemplateChoice, ATokenizerWithoutATemplateNeedsASetting) {
   const auto bare = tokenizer("");
   EXPECT_NE(error_of([&] {
               resolve_template(*bare);
@@ -142,7 +141,7 @@ TEST_F(TemplateChoice, ATokenizerWithoutTemplateNeedsOneNamed) {
             "<|im_start|>user\nq<|im_end|>\n");
 }
 
-TEST_F(TemplateChoice, FilesAndNamesAreFoundAndMistypedNamesCorrected) {
+TEST_F(TemplateChoice, FilesAndNamesAreFoundAndMistypedNamesSuggested) {
   const auto bare = tokenizer("");
   const std::string marked = folder_.write("a.jinja", "{% generation %}x{% endgeneration %}");
   EXPECT_EQ(resolve_template(*bare, marked).chat_template->name(), marked);
@@ -172,7 +171,7 @@ TEST_F(TemplateChoice, RowsWithToolsGoThroughTheTemplateNamedToolUse) {
   EXPECT_EQ(text(R"({"tools": []})"), "T");
   EXPECT_EQ(text(R"({"tools": [{}]})"), "T");
   EXPECT_EQ(resolve_template(*named, "rag").chat_template->name(), "own:rag");
-  // Another text of either of them is another template.
+  // A change of either text changes the template.
   const auto other = load_with_config(
       folder_, "tiny_tokenizer",
       parse_json(R"({"chat_template": {"default": "D{% generation %}{% endgeneration %}",
@@ -212,15 +211,16 @@ TEST_F(TemplateChoice, ADefaultThatDoesNotParseRefusesRowsWithoutToolsOnly) {
   const auto broken = load(R"({"default": "{% if %}",
                                "tool_use": "T{% generation %}{% endgeneration %}"})");
   const ResolvedTemplate resolved = resolve_template(*broken);
-  EXPECT_EQ(resolved.notice,
-            "template: none, rows without tools are refused, since the tokenizer's own \"default\" "
-            "cannot be used; for rows with tools: the tokenizer's own \"tool_use\"");
+  EXPECT_EQ(
+      resolved.notice,
+      "template: none, rows without tools are refused because the tokenizer's own \"default\" "
+      "cannot be used; for rows with tools: the tokenizer's own \"tool_use\"");
   EXPECT_EQ(resolved.chat_template->render(messages({{"user", "q"}}), tools).text, "T");
   const std::string refusal = error_of([&] {
     resolved.chat_template->render(messages({{"user", "q"}}), {});
   });
   EXPECT_TRUE(refusal.starts_with("chat template \"own\", line 1: ")) << refusal;
-  // The other way round, and both.
+  // The same for tool_use, and for both.
   const auto other = resolve_template(*load(R"({"default": "D{% generation %}{% endgeneration %}",
                                                 "tool_use": "{% if %}"})"));
   EXPECT_EQ(other.chat_template->render(messages({{"user", "q"}}), {}).text, "D");
@@ -239,8 +239,8 @@ TEST_F(TemplateChoice, NamedTemplatesWithoutADefaultAreListed) {
   const auto two = load(R"({"rag": "R", "plain": "P"})");
   EXPECT_EQ(
       error_of([&] { resolve_template(*two); }),
-      "the tokenizer has the chat templates \"rag\", \"plain\" and none named \"default\" for "
-      "a row without tools; name one of them as the template");
+      "the tokenizer has the chat templates \"rag\", \"plain\" but none named \"default\" for "
+      "rows without tools; name one of them as the template");
   const auto tool = load(R"({"tool_use": "T{% generation %}{% endgeneration %}"})");
   const auto chosen = resolve_template(*tool).chat_template;
   EXPECT_EQ(chosen->render(messages({{"user", "q"}}), parse_json(R"({"tools": []})", "k")).text,

@@ -14,9 +14,8 @@
 #include "core/base/cache_root.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/text/chat/builtin_templates.h"
 #include "core/text/chat/chat_template.h"
-#include "core/text/chat/stock_templates.h"
+#include "core/text/chat/template_families.h"
 #include "tests/core/data/rows/scratch_folder.h"
 #include "tests/tree.h"
 
@@ -42,7 +41,7 @@ inline std::string render_text(const std::string& source, const Json& kwargs = {
   return jinja_of(source)->render(messages({{"user", "x"}}), kwargs).text;
 }
 
-// A tokenizer.json of the tests' data with a configuration of the test's own.
+// A tokenizer.json of tests/data with the given configuration.
 inline std::shared_ptr<const Tokenizer> load_with_config(const ScratchFolder& folder,
                                                          const std::string& tokenizer,
                                                          const Json& config) {
@@ -72,9 +71,9 @@ inline std::vector<Json> read_rows(const std::filesystem::path& path) {
 inline const char* const kNoPublished =
     "no published templates; tools/oracle/README.md says how to get them";
 
-// The folders of published templates: $XRUN_TRL_TEMPLATES, more than one between colons, else those
-// of the trl package in the cache folder. Their texts are others' work, so tests that need one are
-// skipped without.
+// The folders of published templates: $XRUN_TRL_TEMPLATES (several are separated by colons), else
+// those of the trl package in the cache folder. The texts are not part of this tree; tests that
+// need one are skipped without it.
 inline std::vector<std::filesystem::path> published_templates() {
   std::vector<std::filesystem::path> files;
   const char* set = std::getenv("XRUN_TRL_TEMPLATES");
@@ -89,7 +88,7 @@ inline std::vector<std::filesystem::path> published_templates() {
   return files;
 }
 
-// The text of a published template of a family (stock_templates.h), or nothing if none is at hand.
+// The text of a published template of a family (template_families.h), or "" if none is available.
 inline std::optional<std::string> published_template(std::string_view family) {
   for (const std::filesystem::path& file : published_templates()) {
     std::string source = read_file(file);
@@ -98,7 +97,7 @@ inline std::optional<std::string> published_template(std::string_view family) {
   return {};
 }
 
-// A built-in template without its marks: what a tokenizer may bring whose text nobody knows.
+// A built-in template without its marks, as a tokenizer with an unknown text may have.
 inline std::string without_marks(std::string_view builtin) {
   for (const BuiltinTemplate& one : builtin_templates()) {
     if (one.name != builtin) continue;
@@ -108,7 +107,7 @@ inline std::string without_marks(std::string_view builtin) {
   return {};
 }
 
-// The generation blocks that hold something, in code points, as transformers counts them.
+// The non-empty generation blocks in code points, as transformers counts them.
 inline Json turns_in_points(const Rendering& rendering) {
   const std::string_view text = rendering.text;
   const auto points = [&](size_t end) {

@@ -1,5 +1,5 @@
-// The laws over real rows: every built-in template under every shared tokenizer. A breach that is
-// not listed here is a false alarm.
+// The laws on real rows: every built-in template with every shared tokenizer. A breach that is not
+// listed here is a false alarm.
 
 #include <gtest/gtest.h>
 
@@ -38,14 +38,15 @@ std::vector<LawSample> shared_samples() {
   return samples;
 }
 
-// What is no false alarm.
+// True for the breaches that are real.
 bool is_expected(const LawBreach& breach, const std::string& name, bool writes_bos) {
   // A tokenizer whose own encoding adds a BOS, and a template that writes none: a real finding.
   if (breach.law == "bos") return !writes_bos;
-  // Mistral's v3 templates write the system turn into a last user turn, and nowhere behind an answer.
+  // Mistral's v3 templates write the system turn into a last user turn, and nowhere after an
+  // answer.
   if (breach.law == "prefix") return name.starts_with("mistral-v3");
-  // GLM-4 has no end-of-turn token, and no tokenizer here has Phi's: where a template says that a
-  // text is over with its EOS, the end of a turn cannot be plain text.
+  // GLM-4 has no end-of-turn token, and no tokenizer here has Phi's: if a template ends a text with
+  // EOS, the end of a turn cannot be plain text.
   return breach.law == "eot_trained" && (name == "glm-4-moe" || name.starts_with("phi-"));
 }
 

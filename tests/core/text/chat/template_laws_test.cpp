@@ -54,11 +54,11 @@ LawBreach only_breach(const Tokenizer& tokenizer, const std::string& source,
   return breaches.empty() ? LawBreach{} : breaches[0];
 }
 
-TEST(TemplateLaws, AGoodTemplateKeepsThemAll) {
+TEST(TemplateLaws, AGoodTemplateObeysThemAll) {
   EXPECT_EQ(broken(*tiny(), kMarked, {conversation(), pair()}), "");
 }
 
-TEST(TemplateLaws, EveryBuiltinTemplateKeepsThemOnPlainConversations) {
+TEST(TemplateLaws, EveryBuiltinTemplateObeysThemOnPlainConversations) {
   const auto tokenizer = tiny();  // adds no BOS, so that no template can miss it
   for (const std::string& name : builtin_template_names()) {
     ScratchFolder folder;
@@ -70,7 +70,7 @@ TEST(TemplateLaws, EveryBuiltinTemplateKeepsThemOnPlainConversations) {
     const auto resolved = resolve_template(*with_tokens, name, "2024-07-26");
     const LawSample samples[] = {conversation(), pair()};
     for (const LawBreach& breach : check_laws(*with_tokens, *resolved.chat_template, samples)) {
-      // GLM-4 has no end-of-turn token: nothing ends an answer without a turn behind it.
+      // GLM-4 has no end-of-turn token: nothing ends an answer without a following turn.
       if (name == "glm-4-moe" && breach.law == "eot_trained") continue;
       ADD_FAILURE() << name << " breaks " << breach.law << ": " << breach.message;
     }
@@ -106,7 +106,7 @@ TEST(TemplateLaws, ABosThatOpensEveryTurnIsExempt) {
   EXPECT_EQ(broken(*tokenizer, kMarked, {conversation()}), "");
 }
 
-TEST(TemplateLaws, TextOfTheTemplatesOwnEndsNoTurn) {
+TEST(TemplateLaws, TheTemplatesOwnTextDoesNotEndATurn) {
   const auto template_with = [](const std::string& end, const std::string& behind) {
     return "{% for m in messages %}<|im_start|>{% generation %}{{ m.content }}" + end +
            "{% endgeneration %}" + behind + "{% endfor %}";
@@ -115,18 +115,19 @@ TEST(TemplateLaws, TextOfTheTemplatesOwnEndsNoTurn) {
   EXPECT_EQ(broken(*tiny(), template_with("<|im_end|>\n ", ""), {pair()}), "");
   const LawBreach breach = only_breach(*tiny(), template_with("</answer>", "<|im_end|>\n"), pair());
   EXPECT_EQ(breach.law, "eot_trained");
-  EXPECT_EQ(breach.message,
-            "a trained turn ends with text that is no special token, so the model never learns to "
-            "stop; put the end-of-turn token inside the generation block\n"
-            "  trained  q</answer>\n  behind   <|im_end|>⏎<|im_start|>good</a");
+  EXPECT_EQ(
+      breach.message,
+      "a trained turn ends with text that is not a special token, so the model never learns to "
+      "stop; put the end-of-turn token inside the generation block\n"
+      "  trained  q</answer>\n  after    <|im_end|>⏎<|im_start|>good</a");
   EXPECT_EQ(broken(*tiny(), template_with("</answer>", ""), {pair()}), "eot_trained");
-  // A message that spells the token does not end its turn by that.
+  // A message that spells the token does not end its turn.
   LawSample spelled = pair();
   spelled.messages = spelled.rejected = messages({{"user", "q"}, {"assistant", "a<|im_end|>"}});
   EXPECT_EQ(broken(*tiny(), template_with("", ""), {spelled}), "eot_trained");
 }
 
-TEST(TemplateLaws, WhereNoMarkerIsSpecialPlainTextEndsATurn) {
+TEST(TemplateLaws, PlainTextEndsATurnIfNoMarkerIsSpecial) {
   const std::string source =
       "{% for m in messages %}### {{ m.role }}\n{% generation %}{{ m.content }}\n###"
       "{% endgeneration %}\n{% endfor %}";
@@ -134,22 +135,22 @@ TEST(TemplateLaws, WhereNoMarkerIsSpecialPlainTextEndsATurn) {
   EXPECT_EQ(broken(*tiny(), "<|im_end|>" + source, {pair()}), "eot_trained");
 }
 
-TEST(TemplateLaws, WhereTheNextHeadEndsATurnTheLastOneIsExempt) {
+TEST(TemplateLaws, TheLastTurnIsExemptIfTheNextHeadEndsTurns) {
   // As GLM-4: a head that follows an answer is trained with it.
   const std::string source =
       "{% for m in messages %}{% if m.role == 'assistant' %}<|im_start|>{% generation %}"
       "{{ m.content }}{% endgeneration %}{% elif loop.first %}<|im_end|>{{ m.content }}{% else %}"
       "{% generation %}<|im_end|>{% endgeneration %}{{ m.content }}{% endif %}{% endfor %}";
   EXPECT_EQ(broken(*tiny(), source, {conversation()}), "");
-  // Where there is one answer alone nothing ever ends it.
+  // Nothing ends a single answer.
   const LawBreach breach = only_breach(*tiny(), source, pair());
   EXPECT_EQ(breach.law, "eot_trained");
-  EXPECT_NE(breach.message.find("say laws = { eot_trained = false } if other rows teach it"),
+  EXPECT_NE(breach.message.find("set laws = { eot_trained = false } if other rows teach it"),
             std::string::npos)
       << breach.message;
 }
 
-TEST(TemplateLaws, AnAnswerInTwoBlocksNeedsItsEndAsWell) {
+TEST(TemplateLaws, AnAnswerInTwoBlocksNeedsItsEndToo) {
   const std::string source =
       "{% for m in messages %}<|im_start|>{% generation %}{{ m.role }}{% endgeneration %}"
       "{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}";
@@ -163,23 +164,22 @@ TEST(TemplateLaws, AnEndOfTurnOutsideTheBlockIsABreach) {
       "<|im_end|>{% endfor %}",
       pair());
   EXPECT_EQ(breach.law, "eot_trained");
-  EXPECT_NE(breach.message.find("  trained  q⏎\n  behind   <|im_end|>"), std::string::npos)
+  EXPECT_NE(breach.message.find("  trained  q⏎\n  after    <|im_end|>"), std::string::npos)
       << breach.message;
 }
 
-TEST(TemplateLaws, APromptThatChangesWithWhatFollowsIsABreachWithADiff) {
+TEST(TemplateLaws, APromptThatChangesWithItsContinuationIsABreachWithADiff) {
   const LawBreach breach = only_breach(*tiny(), "{{ messages|length }} " + kMarked, pair());
   EXPECT_EQ(breach.law, "prefix");
-  EXPECT_EQ(
-      breach.message,
-      "the first 1 of 2 messages render differently when they stand alone, so the model would "
-      "be trained on prompts that it never sees\n"
-      "  alone  1␣<|im_start|>user⏎q<|im_end|>⏎\n"
-      "  whole  2␣<|im_start|>user⏎q<|im_end|>⏎<|im_start|>assista…\n"
-      "         ^");
+  EXPECT_EQ(breach.message,
+            "the first 1 of 2 messages render differently alone, so the model would be trained on "
+            "prompts that it never sees\n"
+            "  alone  1␣<|im_start|>user⏎q<|im_end|>⏎\n"
+            "  whole  2␣<|im_start|>user⏎q<|im_end|>⏎<|im_start|>assista…\n"
+            "         ^");
 }
 
-TEST(TemplateLaws, StrippedThoughtsBreakThePrefixOnlyWhereThereAreThoughts) {
+TEST(TemplateLaws, StrippedThoughtsBreakThePrefixOnlyIfThereAreThoughts) {
   const auto resolved = resolve_template(*tiny(), "qwen3");
   const Json plain =
       messages({{"user", "q"}, {"assistant", "a"}, {"user", "r"}, {"assistant", "b"}});
@@ -210,14 +210,14 @@ TEST(TemplateLaws, APromptThatDependsOnTheAnswerIsABreach) {
       << breaches[0].message;
 }
 
-TEST(TemplateLaws, DisabledLawsAreNotLookedAtAndUnknownNamesAreErrors) {
+TEST(TemplateLaws, DisabledLawsAreSkippedAndUnknownNamesAreErrors) {
   EXPECT_TRUE(check_laws(*tiny(), *jinja_of("x"), {{pair()}}, {"mask_not_empty"}).empty());
-  EXPECT_EQ(
-      error_of([] {
-        require_law_names({"bos", "prefx"});
-      }),
-      "\"prefx\" is no template law; did you mean prefix? the laws are bos, eot_trained, prefix, "
-      "mask_not_empty, shared_prompt, tool_calls");
+  EXPECT_EQ(error_of([] {
+              require_law_names({"bos", "prefx"});
+            }),
+            "\"prefx\" is not a template law; did you mean prefix? the laws are bos, eot_trained, "
+            "prefix, "
+            "mask_not_empty, shared_prompt, tool_calls");
 }
 
 TEST(TemplateLaws, CountsTheSamplesOfABreachAndSkipsRowsThatDoNotRender) {
@@ -231,7 +231,7 @@ TEST(TemplateLaws, CountsTheSamplesOfABreachAndSkipsRowsThatDoNotRender) {
   EXPECT_EQ(breaches[0].samples, 2);
 }
 
-TEST(TextDifference, ShowsBlanksAndMarksThePlace) {
+TEST(TextDifference, ShowsBlanksAndMarksTheFirstDifference) {
   EXPECT_EQ(text_difference("a", "x y\tz", "bb", "x y\nz"), "  a   x␣y→z\n  bb  x␣y⏎z\n         ^");
   EXPECT_EQ(text_difference("a", "xy", "b", "x"), "  a  xy\n  b  x(ends here)\n      ^");
   EXPECT_EQ(text_difference("a", "é", "b", "è"), "  a  é\n  b  è\n     ^");

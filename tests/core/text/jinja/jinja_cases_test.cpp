@@ -1,9 +1,9 @@
-// Generated templates and whole conversations against what Jinja made of them.
+// Generated templates and whole conversations compared with Jinja's output.
 //
 // tests/golden/jinja_fuzz.json is a fixed sample. XRUN_JINJA_CASES names a file of more, one JSON
 // object a line, as tools/oracle/jinja_fuzz.py and template_oracle.py write them:
 //   {"name", "template", "messages", "kwargs", "tokens", "text", "turns"}
-// text is null where Jinja fails; turns are code points, or null where nobody looked.
+// text is null where Jinja fails; turns are in code points, or null if unknown.
 
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ void expect_case(const Json& one) {
   EXPECT_EQ(dump_json(turns), dump_json(without_empty(*wanted))) << shown;
 }
 
-TEST(JinjaCases, GeneratedTemplatesRenderAsJinjaRendersThem) {
+TEST(JinjaCases, GeneratedTemplatesRenderAsInJinja) {
   const Json golden = read_json((kSourceDir / "tests/golden/jinja_fuzz.json").string());
   ASSERT_GT(golden.at("cases").size(), 1000u);
   for (const Json& pair : golden.at("cases").as_array()) {
@@ -65,7 +65,7 @@ TEST(JinjaCases, GeneratedTemplatesRenderAsJinjaRendersThem) {
   }
 }
 
-TEST(JinjaCases, WhatTheEnvironmentNamesRendersAsJinjaRendersIt) {
+TEST(JinjaCases, CasesOfTheEnvironmentsFileRenderAsInJinja) {
   const char* path = std::getenv("XRUN_JINJA_CASES");
   if (path == nullptr) GTEST_SKIP() << "XRUN_JINJA_CASES is not set";
   std::ifstream file(path);
@@ -74,6 +74,30 @@ TEST(JinjaCases, WhatTheEnvironmentNamesRendersAsJinjaRendersIt) {
   for (std::string line; std::getline(file, line); ++count) expect_case(parse_json(line, path));
   EXPECT_GT(count, 0);
   RecordProperty("cases", std::to_string(count));
+}
+
+TEST(JinjaCases, UnsupportedFeaturesAreRefusedByNameTemplateAndLine) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"'a b'|wordcount", "the filter 'wordcount' is not supported in chat templates"},
+      {"['a']|map('center', 5)|list", "the filter 'center' is not supported in chat templates"},
+      {"'a'|nope", "the filter 'nope' is not supported in chat templates"},
+      {"1 is divisibleby 2", "the test 'divisibleby' is not supported in chat templates"},
+      {"[1]|select('sameas', 1)|list", "the test 'sameas' is not supported in chat templates"},
+      {"'a'.casefold()", "the method str.casefold() is not supported in chat templates"},
+      {"('a'|safe).zfill(3)", "the method Markup.zfill() is not supported in chat templates"},
+      {"{}.copy()", "the method dict.copy() is not supported in chat templates"},
+      {"(1,).index(1)", "the method tuple.index() is not supported in chat templates"},
+      {"joiner()", "the function joiner() is not supported in chat templates"},
+      {"'%s' % 1", "printf formatting (str % values) is not supported in chat templates"},
+      {"'{:>4}'.format(1)",
+       "str.format() supports the field {} only in chat templates, not '{:>4}'"},
+      {"'a}'.format(1)", "str.format() supports the field {} only in chat templates, not '}'"},
+  };
+  for (const auto& [expression, wanted] : cases) {
+    EXPECT_EQ(error_of([&] { render_text(fmt::format("a\n{{{{ {} }}}}", expression)); }),
+              fmt::format("chat template \"test\", line 2: {}", wanted));
+  }
+  EXPECT_EQ(render_text("{{ 'a'.casefold is defined }} {{ 'a'.nope is defined }}"), "True False");
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
-#include "core/text/chat/builtin_templates.h"
+#include "core/text/chat/template_families.h"
 #include "core/text/jinja/jinja_interpreter.h"
 #include "core/text/jinja/jinja_json.h"
 #include "tests/core/text/chat/template_fixture.h"
@@ -25,7 +25,7 @@ std::string repeated(const std::string& text, int times) {
   return out;
 }
 
-// The failure of a rendering that may do a tenth of the usual work.
+// The error of a rendering with a tenth of the usual budget.
 std::string short_failure(const std::string& source) {
   return error_of([&] {
     const jinja::Tree tree = jinja::parse_template(source);
@@ -36,24 +36,24 @@ std::string short_failure(const std::string& source) {
 TEST(JinjaHostile, EndlessWorkIsCutOffSlow) {
   const std::string loops =
       "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}";
-  EXPECT_NE(failure(loops).find("line 1: the template does not come to an end"), std::string::npos);
+  EXPECT_NE(failure(loops).find("line 1: the template does not terminate"), std::string::npos);
   const std::string loop = "{% for a in range(99999) %}";
   for (const std::string& source : {
            loop + "{% set x = range(99999)|list|sort %}{% endfor %}",
            loop + "{% set x = 5000000 in range(99999) %}{% endfor %}",
-           "{% set s = 'a' * 1000000 %}" + loop + "{% set x = s.count('b') %}{% endfor %}",
+           "{% set s = 'a' * 1000000 %}" + loop + "{% set x = s.replace('b', 'c') %}{% endfor %}",
            "{% set s = 'é' * 1000000 %}" + loop + "{% set x = s[a] %}{% endfor %}",
            "{% set s = 'é' * 20000 %}" + loop +
                "{% set x = s.strip('a' * 20000 ~ 'é') %}{% endfor %}",
-           "{% set s = 'a' * 1000000 %}" + loop + "{% set x = s.rfind('b' ~ s) %}{% endfor %}",
+           "{% set s = 'a' * 1000000 %}" + loop + "{% set x = s.split('b' ~ s) %}{% endfor %}",
            "{% set s = 'a b ' * 100000 %}" + loop +
                "{% set x = s.split()|map('upper')|list %}{% endfor %}",
        }) {
-    EXPECT_NE(short_failure(source).find("does not come to an end"), std::string::npos) << source;
+    EXPECT_NE(short_failure(source).find("does not terminate"), std::string::npos) << source;
   }
 }
 
-TEST(JinjaHostile, ManyGenerationBlocksCostWhatTheyHold) {
+TEST(JinjaHostile, ManyGenerationBlocksCostOnlyTheirContent) {
   const Rendering rendering =
       jinja_of("{% for a in range(99999) %}{% generation %}a{% endgeneration %}{% endfor %}")
           ->render(messages({{"user", "x"}}), {});
@@ -68,13 +68,13 @@ TEST(JinjaHostile, ASliceOfInvalidUtf8StaysInsideTheText) {
   EXPECT_EQ(render_text("{{ 'a\xF4\x94\x94\x94z'[::2]|length }}"), "3");
 }
 
-TEST(JinjaHostile, AKeyOfSharedPartsIsNotWalkedWithoutEnd) {
+TEST(JinjaHostile, AKeyOfSharedPartsIsNotWalkedForever) {
   const std::string message = error_of([] {
     render_text(
         "{% set ns = namespace(s=(1,)) %}{% for a in range(40) %}{% set ns.s = (ns.s, ns.s) %}"
         "{% endfor %}{{ {ns.s: 1}|length }}");
   });
-  EXPECT_NE(message.find("a key has more than 100000 parts"), std::string::npos) << message;
+  EXPECT_NE(message.find("a key has more than 100000 items"), std::string::npos) << message;
 }
 
 TEST(JinjaHostile, RecursionIsCutOff) {
@@ -111,11 +111,9 @@ TEST(JinjaHostile, TextAndListsHaveLimits) {
                     "{% set ns.l = ns.l + ns.l %}{% endfor %}")
                 .find("grows beyond"),
             std::string::npos);
-  EXPECT_NE(failure("{{ '%99999999d' % 1 }}").find("beyond"), std::string::npos);
-  EXPECT_NE(failure("{{ 'x'.center(99999999999) }}"), "");
 }
 
-TEST(JinjaHostile, ValuesThatNestWithoutEndAreRefused) {
+TEST(JinjaHostile, ValuesThatNestForeverAreRefused) {
   EXPECT_NE(failure("{% set ns = namespace(l=[]) %}{% for i in range(5000) %}"
                     "{% set ns.l = [ns.l] %}{% endfor %}")
                 .find("nest deeper"),
@@ -146,7 +144,7 @@ TEST(JinjaHostile, DoublingThroughSharedValuesEndsSlow) {
             "");
 }
 
-TEST(JinjaHostile, RingsOfNamespacesAndMacrosAreNeitherWalkedNorLeaked) {
+TEST(JinjaHostile, CyclesOfNamespacesAndMacrosAreNeitherWalkedNorLeaked) {
   EXPECT_NE(failure("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns }}"), "");
   EXPECT_EQ(
       render_text("{% set ns = namespace() %}{% for i in range(9) %}"
@@ -167,7 +165,7 @@ TEST(JinjaHostile, ArithmeticAtTheEdgesOfIntegersIsAnError) {
             "aac");
 }
 
-// Renders with a small budget; whatever comes out, it comes out.
+// Renders with a small budget and accepts any outcome but a crash.
 void try_render(const std::string& source) {
   static const Json kMessages = parse_json(
       R"([{"role": "system", "content": "s"}, {"role": "user", "content": "Größe"},

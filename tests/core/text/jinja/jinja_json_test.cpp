@@ -44,8 +44,7 @@ TEST(JinjaJson, IntegersBeyond64BitsPrintAndCompareAsInPython) {
 
 TEST(JinjaJson, ComputingWithAnIntegerBeyond64BitsIsAnError) {
   for (const char* source :
-       {"{{ x.n + 1 }}", "{{ -x.n }}", "{{ x.n is even }}", "{{ x.n|abs }}", "{{ '%d' % x.n }}",
-        "{{ x.l|sum }}", "{{ x.l[x.n] }}{{ x.l[:x.n] }}"}) {
+       {"{{ x.n + 1 }}", "{{ -x.n }}", "{{ x.n is even }}", "{{ x.l[x.n] }}{{ x.l[:x.n] }}"}) {
     try {
       render_text(source, large());
       ADD_FAILURE() << source;

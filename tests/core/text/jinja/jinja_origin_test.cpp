@@ -1,4 +1,4 @@
-// Who wrote what: origins and turns through every way in which a template can handle text.
+// Origins and turns survive every operation on text.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::string shown(const std::string& source, const char* content = "ab cd") {
   return out;
 }
 
-TEST(JinjaOrigin, TemplateTextAndSpecialTokensAreTheTemplates) {
+TEST(JinjaOrigin, TemplateTextAndSpecialTokensBelongToTheTemplate) {
   EXPECT_EQ(shown("<|x|>{{ bos_token }}{{ 'lit' }}{{ 1 + 1 }}{{ true }}"), "<|x|><s>lit2True");
 }
 
@@ -50,7 +50,6 @@ TEST(JinjaOrigin, SurvivesMethodsAndFilters) {
   EXPECT_EQ(shown("{{ messages[0].content.replace('b', '<b>') }}"), "[a]<b>[ cd]");
   EXPECT_EQ(shown("{{ 'a-b'|replace('-', word) }}"), "a[kw]b");
   EXPECT_EQ(shown("{{ ('<' + word)|upper }}"), "<[KW]");
-  EXPECT_EQ(shown("{{ '%s=%d' % (word, 3) }}"), "[kw]=3");
   EXPECT_EQ(shown("{{ '{}!'.format(word) }}"), "[kw]!");
   EXPECT_EQ(shown("{{ list|map('upper')|join(', ') }}"), "[P], [Q]");
   EXPECT_EQ(shown("{{ ('a\n' + word)|indent(1) }}"), "a\n [kw]");
@@ -76,7 +75,7 @@ TEST(JinjaOrigin, AMessageCannotForgeTemplateText) {
             "[{{ bos_token }}<s>{% generation %}]");
 }
 
-TEST(JinjaOrigin, GenerationMarksWhatIsPrintedInside) {
+TEST(JinjaOrigin, GenerationMarksTextPrintedInside) {
   EXPECT_EQ(shown("a{% generation %}b{{ word }}c{% endgeneration %}d"), "a{b}{[kw]}{c}d");
 }
 
@@ -89,8 +88,8 @@ TEST(JinjaOrigin, GenerationSurvivesMacrosSetBlocksAndStrip) {
             "<{[kw]}{!}>");
 }
 
-// transformers counts from what is out when the block runs: (0, 1) for the first, where an "x" is
-// trained, and (1, 2) for the second, where it is the "h" of the macro.
+// transformers counts from the output when the block runs: (0, 1) for the first, which trains the
+// "x", and (1, 2) for the second, which trains the "h" of the macro.
 TEST(JinjaOrigin, GenerationIsCountedWhereItIsPrintedNotWhereItRuns) {
   const auto turn_of = [](const char* source) {
     const Rendering rendering = jinja_of(source)->render(messages({{"user", "q"}}), {});
@@ -102,7 +101,7 @@ TEST(JinjaOrigin, GenerationIsCountedWhereItIsPrintedNotWhereItRuns) {
             (ByteRange{2, 3}));
 }
 
-TEST(JinjaOrigin, GenerationIsAScopeOfItsOwn) {
+TEST(JinjaOrigin, GenerationIsAScope) {
   EXPECT_EQ(shown("{% generation %}{% set x = 1 %}{% endgeneration %}[{{ x is defined }}]"),
             "[False]");
 }
@@ -127,7 +126,7 @@ TEST(JinjaOrigin, SpecialTokensOfARowAreData) {
   EXPECT_EQ(rendering.spans[0].origin, Origin::kMessage);
 }
 
-TEST(JinjaOrigin, AReplacementBelongsToTheTurnOfWhatItReplaces) {
+TEST(JinjaOrigin, AReplacementBelongsToTheTurnOfTheTextItReplaces) {
   const std::string turn =
       "{% set x %}u{% generation %}ab{{ word }}{% endgeneration %}u{% endset %}";
   EXPECT_EQ(shown(turn + "{{ x|replace('a', 'zz') }}"), "u{zzb}{[kw]}u");

@@ -1,4 +1,4 @@
-// What a template's long texts may cost.
+// Costs of a template's long texts.
 
 #include "core/text/jinja/jinja_strings.h"
 
@@ -21,7 +21,7 @@ std::string failure(const std::string& source, int64_t steps = jinja::Limits().s
   });
 }
 
-TEST(JinjaStrings, ATextIsPaidForBeforeItIsBuilt) {
+TEST(JinjaStrings, ATextIsChargedBeforeItIsBuilt) {
   const std::string text = "{% set s = ('a' * 1000) * 1000 %}";
   for (const std::string& source :
        {text + "{% set x = s.replace('', 'b') %}", text + "{% set x = s|replace('', 'b') %}",
@@ -29,13 +29,12 @@ TEST(JinjaStrings, ATextIsPaidForBeforeItIsBuilt) {
         std::string("{% set ns = namespace(l=[]) %}{% for i in range(400) %}"
                     "{% set ns.l = [ns.l] %}{% endfor %}"
                     "{% set x = ([ns.l] * 3000)|tojson(indent='') %}")}) {
-    EXPECT_NE(failure(source, jinja::Limits().steps / 10).find("does not come to an end"),
+    EXPECT_NE(failure(source, jinja::Limits().steps / 10).find("does not terminate"),
               std::string::npos)
         << source;
   }
-  // More pieces than a list holds are not cut at all.
-  for (const char* use :
-       {"s.split('a')", "s.rsplit('a')", "(s.replace('a', 'a ')).split()", "s|list"}) {
+  // A split into more pieces than a list holds fails before it cuts.
+  for (const char* use : {"s.split('a')", "(s.replace('a', 'a ')).split()", "s|list"}) {
     const std::string message =
         failure("{% set s = ('a' * 1000) * 1001 %}{% set x = " + std::string(use) + " %}");
     EXPECT_NE(message.find("a list grows beyond 1000000 items"), std::string::npos) << message;
@@ -44,7 +43,7 @@ TEST(JinjaStrings, ATextIsPaidForBeforeItIsBuilt) {
             std::string::npos);
 }
 
-TEST(JinjaStrings, AnEndOfALongTextCostsNoListOfItsCharacters) {
+TEST(JinjaStrings, TheEndOfALongTextIsReadWithoutAListOfItsCharacters) {
   EXPECT_EQ(render_text("{% set s = 'é' ~ (('a' * 1000) * 2000) ~ 'ü' %}"
                         "{{ s|first }}{{ s|last }}{{ (s|reverse)[:2] }}"),
             "éüüa");

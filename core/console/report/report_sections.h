@@ -1,0 +1,30 @@
+#pragma once
+// The sections of a report, each as HTML with its headings; an empty section says why.
+
+#include <span>
+#include <string>
+
+#include "core/run/record/run_files.h"
+
+namespace xrun {
+
+using Runs = std::span<const RunFiles>;
+
+// The runs with their state, last figures and boxes that hide them; unreadable files.
+std::string report_summary(Runs runs);
+// The smoothing slider, curves by topic, histograms over steps, and the figures as a table.
+std::string report_curves(Runs runs);
+std::string report_ledger(Runs runs);
+std::string report_settings(Runs runs);  // resolved config with origins; the recipes' text
+std::string report_samples(Runs runs);
+std::string report_rows(Runs runs);         // some rows as they trained, and their lengths
+std::string report_time(Runs runs);         // by recipe line if there is a profile
+std::string report_memory(Runs runs);       // by kind, planned and measured
+std::string report_environment(Runs runs);  // and hashes
+
+// Returns "<h3>NAME</h3>" if there are several runs, else "".
+std::string run_heading(Runs runs, const RunFiles& run);
+// Returns "finished", "stopped: patience", "not finished: killed or still running".
+std::string run_state_text(const RunFiles& run);
+
+}  // namespace xrun

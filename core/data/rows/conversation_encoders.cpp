@@ -1,0 +1,250 @@
+// The encoders of rows that a chat template renders:
+//   preference   two conversations that share a prompt; the turns after it are trained
+//   chat         one conversation; its assistant turns are trained, or the completion alone
+//   feedback     one answer with a label that says whether it is desirable; the answer is trained
+//   prompts      a conversation without its answer; nothing is trained
+
+#include <algorithm>
+
+#include "core/data/rows/conversation_row.h"
+#include "core/data/rows/conversation_tokens.h"
+#include "core/data/rows/messages.h"
+#include "core/data/rows/preference_row.h"
+#include "core/data/rows/row_encoder.h"
+#include "core/data/rows/row_length.h"
+#include "core/data/rows/tool_calls.h"
+#include "core/data/rows/turn_flags.h"
+#include "core/text/chat/message_ranges.h"
+
+namespace xrun {
+
+namespace {
+
+ConversationStyle style_of(const RowEncoding& encoding) {
+  return {*encoding.tokenizer, *encoding.chat_template, encoding.settings.train_on,
+          encoding.settings.lost_calls, encoding.trace};
+}
+
+// The end of every encoder: `row` gives its extras and its notes.
+void finish_row(const RowEncoding& encoding, const std::string& location,
+                std::initializer_list<std::string_view> names, const Json& messages,
+                const Json& kwargs, RowExtras& row, EncodedRow& out) {
+  note_unrendered_tools(messages, kwargs, *encoding.chat_template, row.notes);
+  static_cast<RowExtras&>(out) = std::move(row);
+  fit_length(encoding, location, names, out);
+}
+
+class PreferenceEncoder : public RowEncoder {
+ public:
+  explicit PreferenceEncoder(const RowEncoding& encoding)
+      : RowEncoder(encoding), reader_(encoding.settings), style_(style_of(encoding_)) {}
+
+  void encode_value(const Json& value, const std::string& location,
+                    EncodedRow& out) const override {
+    PreferenceRow row = reader_.read(value);
+    const Json* sides[2] = {&row.chosen, &row.rejected};
+    for (size_t s = 0; s < 2; ++s) {
+      out.streams[s] =
+          encode_conversation(*sides[s], row.kwargs, row.shared, style_, out.straddlers);
+    }
+    for (size_t s = 0; s < 2; ++s) {
+      if (is_trained(out.streams[s])) continue;
+      throw RowRefusal("empty_mask", fmt::format("no token of the {} side is trained",
+                                                 s == 0 ? "chosen" : "rejected"));
+    }
+    finish_row(encoding_, location, {"the chosen side", "the rejected side"}, row.chosen,
+               row.kwargs, row, out);
+  }
+
+  LawSample law_sample(const Json& value) const override {
+    PreferenceRow row = reader_.read(value);
+    return {"", std::move(row.chosen), std::move(row.rejected), std::move(row.kwargs)};
+  }
+
+ private:
+  PreferenceReader reader_;
+  ConversationStyle style_;
+};
+
+class ChatEncoder : public RowEncoder {
+ public:
+  explicit ChatEncoder(const RowEncoding& encoding)
+      : RowEncoder(encoding),
+        reader_(RowKind::kChat, encoding.settings),
+        style_(style_of(encoding_)) {}
+
+  void encode_value(const Json& row, const std::string& location, EncodedRow& out) const override {
+    ConversationRow chat = read_chat(row);
+    out.streams[0] =
+        encode_conversation(chat.messages, chat.kwargs, chat.given, style_, out.straddlers);
+    if (!is_trained(out.streams[0])) {
+      throw RowRefusal("empty_mask", "no token of the conversation is trained");
+    }
+    chat.prompt_hash = hash_messages(chat.messages, first_answer(chat.messages));
+    finish_row(encoding_, location, {"the conversation"}, chat.messages, chat.kwargs, chat, out);
+  }
+
+  LawSample law_sample(const Json& row) const override {
+    ConversationRow chat = read_chat(row);
+    return {"", std::move(chat.messages), Json(), std::move(chat.kwargs)};
+  }
+
+ private:
+  static size_t first_answer(const Json& messages) {
+    const Json::Array& list = messages.as_array();
+    return static_cast<size_t>(std::find_if(list.begin(), list.end(), is_assistant) - list.begin());
+  }
+
+  ConversationRow read_chat(const Json& row) const {
+    ConversationRow chat = reader_.read(row);
+    const Json::Array& list = chat.messages.as_array();
+    const auto last = std::find_if(list.rbegin(), list.rend(), is_assistant);
+    if (last == list.rend()) {
+      throw RowRefusal("no_assistant",
+                       "the conversation has no assistant turn" + other_speakers(chat.messages));
+    }
+    if (!says_something(*last)) {
+      throw RowRefusal("empty_answer", "the last assistant turn has no content");
+    }
+    const bool empty = std::any_of(list.begin(), list.end(), [](const Json& message) {
+      return is_assistant(message) && !says_something(message);
+    });
+    require_user_texts(chat.messages);
+    if (empty) chat.notes.push_back("an assistant turn without content is trained");
+    if (last != list.rbegin()) chat.notes.push_back("turns after the last answer");
+    return chat;
+  }
+
+  ConversationReader reader_;
+  ConversationStyle style_;
+};
+
+class FeedbackEncoder : public RowEncoder {
+ public:
+  explicit FeedbackEncoder(const RowEncoding& encoding)
+      : RowEncoder(encoding),
+        reader_(RowKind::kFeedback, encoding.settings, {"label"}),
+        style_(style_of(encoding_)) {}
+
+  void encode_value(const Json& row, const std::string& location, EncodedRow& out) const override {
+    ConversationRow answer = read_answer(row);
+    out.label = label_of(row);
+    out.streams[0] =
+        encode_conversation(answer.messages, answer.kwargs, answer.given, style_, out.straddlers);
+    if (!is_trained(out.streams[0])) {
+      throw RowRefusal("empty_mask", "no token of the answer is trained");
+    }
+    answer.prompt_hash = hash_messages(answer.messages, answer.given);
+    finish_row(encoding_, location, {"the answer with its prompt"}, answer.messages, answer.kwargs,
+               answer, out);
+  }
+
+  LawSample law_sample(const Json& row) const override {
+    ConversationRow answer = read_answer(row);
+    return {"", std::move(answer.messages), Json(), std::move(answer.kwargs)};
+  }
+
+ private:
+  // If the row does not name its prompt, the prompt is everything but the last turn.
+  ConversationRow read_answer(const Json& row) const {
+    ConversationRow answer = reader_.read(row);
+    const Json& last = answer.messages.as_array().back();
+    if (!is_assistant(last)) {
+      throw RowRefusal("no_assistant",
+                       fmt::format("the last turn is one of \"{}\", wanted the assistant's answer",
+                                   message_role(last)));
+    }
+    if (!says_something(last)) throw RowRefusal("empty_answer", "the answer has no content");
+    if (answer.given == 0) answer.given = answer.messages.size() - 1;
+    if (answer.given == 0) throw RowRefusal("no_prompt", "no turn stands before the answer");
+    require_user_texts(answer.messages);
+    return answer;
+  }
+
+  int8_t label_of(const Json& row) const {
+    const std::string name = reader_.fields().spelled("label");
+    const Json* label = reader_.fields().find(row, "label");
+    if (label == nullptr) {
+      throw RowRefusal("bad_label", fmt::format("has no \"{}\"{}", name,
+                                                reader_.fields().other_columns(row, "label")));
+    }
+    if (label->is_bool()) return label->as_bool() ? 1 : 0;
+    if (label->is_number() && (label->as_double() == 0 || label->as_double() == 1)) {
+      return static_cast<int8_t>(label->as_double());
+    }
+    throw RowRefusal("bad_label",
+                     fmt::format("\"{}\" is {}, wanted true or false", name, dump_json(*label)));
+  }
+
+  ConversationReader reader_;
+  ConversationStyle style_;
+};
+
+class PromptsEncoder : public RowEncoder {
+ public:
+  explicit PromptsEncoder(const RowEncoding& encoding)
+      : RowEncoder(encoding),
+        reader_(RowKind::kPrompts, encoding.settings),
+        style_(style_of(encoding_)) {
+    style_.train_on = TrainOn::kAll;
+    if (encoding_.settings.over_length == OverLength::kCut) {
+      throw UsageError(
+          "over_length = \"cut\" keeps the prompt, and a prompt row is nothing else; set "
+          "over_length to \"raise\" or \"drop\"");
+    }
+  }
+
+  void encode_value(const Json& row, const std::string& location, EncodedRow& out) const override {
+    ConversationRow prompt = read_prompt(row);
+    prompt.kwargs.set("add_generation_prompt", true);
+    out.streams[0] = encode_conversation(prompt.messages, prompt.kwargs, 0, style_, out.straddlers);
+    out.streams[0].trained.assign(out.streams[0].ids.size(), 0);
+    prompt.prompt_hash = hash_messages(prompt.messages, prompt.messages.size());
+    finish_row(encoding_, location, {"the prompt"}, prompt.messages, prompt.kwargs, prompt, out);
+  }
+
+ private:
+  // A string is a prompt, and so is a row of a .txt file.
+  static Json as_prompt(const Json& row) {
+    if (row.is_string()) return Json(Json::Object{{"prompt", row}});
+    const Json* text = row.size() == 1 ? row.find("text") : nullptr;
+    return text == nullptr ? row : Json(Json::Object{{"prompt", *text}});
+  }
+
+  ConversationRow read_prompt(const Json& row) const {
+    ConversationRow prompt = reader_.read(as_prompt(row));
+    Json::Array& turns = prompt.messages.as_array();
+    const size_t before = turns.size();
+    if (prompt.given > 0) turns.resize(prompt.given);
+    while (!turns.empty() && is_assistant(turns.back())) turns.pop_back();
+    if (turns.size() < before) prompt.notes.push_back("the answer is left out of the prompt");
+    // Nothing is trained, so the turns' flags have no effect.
+    for (Json& turn : turns) turn = without_flags(turn);
+    if (turns.empty()) throw RowRefusal("no_prompt", "no turn stands before the answer");
+    require_user_texts(prompt.messages);
+    return prompt;
+  }
+
+  ConversationReader reader_;
+  ConversationStyle style_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowEncoder> make_preference_encoder(const RowEncoding& encoding) {
+  return std::make_unique<PreferenceEncoder>(encoding);
+}
+
+std::unique_ptr<RowEncoder> make_chat_encoder(const RowEncoding& encoding) {
+  return std::make_unique<ChatEncoder>(encoding);
+}
+
+std::unique_ptr<RowEncoder> make_feedback_encoder(const RowEncoding& encoding) {
+  return std::make_unique<FeedbackEncoder>(encoding);
+}
+
+std::unique_ptr<RowEncoder> make_prompts_encoder(const RowEncoding& encoding) {
+  return std::make_unique<PromptsEncoder>(encoding);
+}
+
+}  // namespace xrun

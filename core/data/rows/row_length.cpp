@@ -1,0 +1,101 @@
+// Both streams of a pair are cut at the same token, so that their prompts stay equal.
+
+#include "core/data/rows/row_length.h"
+
+#include <algorithm>
+
+#include "core/base/count_text.h"
+#include "core/base/error.h"
+#include "core/data/rows/conversation_tokens.h"
+
+namespace xrun {
+
+namespace {
+
+void cut_stream(const Tokenizer& tokenizer, int64_t max_length, TokenStream& stream,
+                EncodedRow& out) {
+  constexpr int64_t kShown = 12;  // tokens on each side of the cut
+  const int64_t over = static_cast<int64_t>(stream.ids.size()) - max_length;
+  if (over <= 0) return;
+  if (out.cut_tokens == 0) {
+    const auto cut = stream.ids.begin() + max_length;
+    out.cut_kept = tokenizer.decode({cut - std::min(kShown, max_length), cut});
+    out.cut_lost = tokenizer.decode({cut, cut + std::min(kShown, over)});
+  }
+  out.cut_tokens += over;
+  stream.ids.resize(static_cast<size_t>(max_length));
+  stream.trained.resize(static_cast<size_t>(max_length));
+  if (!stream.weights.empty()) stream.weights.resize(static_cast<size_t>(max_length));
+}
+
+int64_t length_of(const TokenStream& stream) { return static_cast<int64_t>(stream.ids.size()); }
+
+// "the chosen side has 5,310 tokens and the rejected side 17, max_length is 4,096"
+std::string lengths_text(const EncodedRow& row, std::initializer_list<std::string_view> names,
+                         int64_t max_length) {
+  std::string text;
+  for (size_t s = 0; s < names.size(); ++s) {
+    const std::string tokens = count_text(length_of(row.streams[s]));
+    text += s == 0 ? fmt::format("{} has {} tokens", names.begin()[s], tokens)
+                   : fmt::format(" and {} {}", names.begin()[s], tokens);
+  }
+  return text + ", max_length is " + count_text(max_length);
+}
+
+[[noreturn]] void refuse_stretch(size_t begin, size_t end, const Tokenizer& tokenizer) {
+  const SplitKinds kinds = tokenizer.safe_splits();
+  const std::string most = count_text(static_cast<int64_t>(tokenizer.max_stretch()));
+  if (!kinds.space && !kinds.line) {
+    throw RowRefusal(kTooLongReason,
+                     fmt::format("the text has {} bytes, and this tokenizer cannot split a text: "
+                                 "at most {} bytes; make several rows of it",
+                                 count_text(static_cast<int64_t>(end)), most));
+  }
+  throw RowRefusal(kTooLongReason,
+                   fmt::format("bytes {} to {} of the text have {}{}{}; at most {} such bytes are "
+                               "tokenised",
+                               begin, end, kinds.space ? "no space between letters" : "",
+                               kinds.space && kinds.line ? " and " : "",
+                               kinds.line ? "no line that begins with one" : "", most));
+}
+
+}  // namespace
+
+void fit_length(const RowEncoding& encoding, const std::string& location,
+                std::initializer_list<std::string_view> names, EncodedRow& out) {
+  const RowSettings& settings = encoding.settings;
+  const auto is_longer = [&](const TokenStream& stream) {
+    return length_of(stream) > settings.max_length;
+  };
+  if (settings.max_length <= 0 ||
+      std::none_of(out.streams.begin(), out.streams.begin() + names.size(), is_longer)) {
+    return;
+  }
+  const std::string lengths = lengths_text(out, names, settings.max_length);
+  if (settings.over_length == OverLength::kDrop) throw RowRefusal(kTooLongReason, lengths);
+  XRUN_CHECK(settings.over_length == OverLength::kCut,
+             "{}: {}; raise max_length or set over_length = \"drop\" or \"cut\"", location,
+             lengths);
+  for (size_t s = 0; s < names.size(); ++s) {
+    TokenStream& stream = out.streams[s];
+    const bool trained = is_trained(stream);
+    cut_stream(*encoding.tokenizer, settings.max_length, stream, out);
+    XRUN_CHECK(!trained || is_trained(stream),
+               "{}: cut to max_length = {}, {} has no trained token left: its prompt alone is as "
+               "long; raise max_length or set over_length = \"drop\"",
+               location, count_text(settings.max_length), names.begin()[s]);
+  }
+}
+
+void require_borders(std::string_view text, const Tokenizer& tokenizer) {
+  const size_t most = tokenizer.max_stretch();
+  const SplitKinds kinds = tokenizer.safe_splits();
+  for (size_t at = 0; text.size() - at > most;) {
+    const bool none = !kinds.space && !kinds.line;
+    const size_t end = none ? text.size() : find_safe_split(text, at, at + most, kinds);
+    if (end - at > most) refuse_stretch(at, end, tokenizer);
+    at = end;
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,11 @@
+// For tests: whether the host waits for the device.
+
+#include <c10/cuda/CUDAFunctions.h>
+
+// Makes every wait of the host for the GPU that LibTorch knows of a c10 warning; false turns that
+// off.
+extern "C" void xrun_cuda_warn_of_waits(bool on) {
+  using c10::cuda::SyncDebugMode;
+  c10::cuda::warning_state().set_sync_debug_mode(on ? SyncDebugMode::L_WARN
+                                                    : SyncDebugMode::L_DISABLED);
+}

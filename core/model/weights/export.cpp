@@ -1,0 +1,121 @@
+// config.json, generation_config.json, the tokenizer files and model.safetensors of a folder.
+
+#include "core/model/weights/export.h"
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/named_templates.h"
+#include "core/model/weights/families.h"
+#include "core/model/weights/hf_config.h"
+#include "core/model/weights/new_folder.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr const char* kTokenizerFiles[] = {
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer.model",
+    "chat_template.jinja",
+};
+
+// config.json as loaded, except for the type that the weights are saved in.
+Json config_of(const ModelConfig& config, c10::ScalarType dtype) {
+  Json json = config.source;
+  const bool four = json.find("torch_dtype") != nullptr && json.find("dtype") == nullptr;
+  json.set(four ? "torch_dtype" : "dtype", dtype_name(dtype));
+  if (json.find("architectures") == nullptr) {
+    const ModelFamily& family = family_named(config.model_type, "config.json");
+    json.set("architectures", Json(Json::Array{family.architecture}));
+  }
+  return json;
+}
+
+// "LlamaForCausalLM" to "LlamaForSequenceClassification", "GPT2LMHeadModel" to "GPT2For...".
+std::string classifier_of(std::string architecture) {
+  for (const std::string_view end : {"ForCausalLM", "LMHeadModel"}) {
+    if (architecture.ends_with(end)) architecture.resize(architecture.size() - end.size());
+  }
+  return architecture + "ForSequenceClassification";
+}
+
+// transformers takes the number of labels from their names.
+Json classifier_config_of(const ModelConfig& config, c10::ScalarType dtype) {
+  Json json = config_of(config, dtype);
+  const std::string causal = family_named(config.model_type, "config.json").architecture;
+  json.set("architectures", Json(Json::Array{classifier_of(causal)}));
+  json.set("id2label", Json(Json::Object{{"0", "LABEL_0"}}));
+  json.set("label2id", Json(Json::Object{{"LABEL_0", 0}}));
+  return json;
+}
+
+void copy_over(const std::filesystem::path& from, const std::filesystem::path& to) {
+  write_file_atomic(to, read_file(from));
+}
+
+void write_export(const std::vector<NamedTensor>& tensors, const Json& config,
+                  const std::filesystem::path& source, const std::filesystem::path& out,
+                  const std::string& chat_template) {
+  const bool earlier = std::filesystem::exists(out / "config.json") &&
+                       std::filesystem::exists(out / "model.safetensors");
+  std::error_code code;
+  XRUN_CHECK(!std::filesystem::equivalent(source, out, code),
+             "{}: the export would replace the folder that the model came from; name another",
+             out.string());
+  NewFolder folder(out, earlier);
+  copy_tokenizer(source, folder.path());
+  if (!chat_template.empty()) {
+    std::filesystem::remove_all(folder.path() / kNamedTemplateFolder);
+    write_file_atomic(folder.path() / "chat_template.jinja", chat_template);
+  }
+  if (std::filesystem::exists(source / "generation_config.json")) {
+    copy_over(source / "generation_config.json", folder.path() / "generation_config.json");
+  }
+  write_file_atomic(folder.path() / "config.json", dump_json(config, {.indent = 2}) + "\n");
+  // transformers refuses a file whose metadata does not name its format
+  write_safetensors(folder.path() / "model.safetensors", tensors, {{"format", "pt"}});
+  folder.commit();
+}
+
+}  // namespace
+
+std::vector<std::string> tokenizer_files(const std::filesystem::path& dir) {
+  std::vector<std::string> found;
+  for (const char* name : kTokenizerFiles) {
+    if (std::filesystem::is_regular_file(dir / name)) found.push_back(name);
+  }
+  for (const std::string& name : named_template_files(dir)) {
+    found.push_back(std::string(kNamedTemplateFolder) + "/" + name);
+  }
+  return found;
+}
+
+void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to) {
+  for (const std::string& name : tokenizer_files(from)) {
+    make_dirs((to / name).parent_path());
+    copy_over(from / name, to / name);
+  }
+}
+
+void export_model(const ExportedModel& model, const std::filesystem::path& source,
+                  const std::filesystem::path& out, const std::string& chat_template) {
+  write_export(model.tensors, config_of(model.config, model.dtype), source, out, chat_template);
+}
+
+void export_classifier(ExportedModel model, const at::Tensor& score,
+                       const std::filesystem::path& source, const std::filesystem::path& out,
+                       const std::string& chat_template) {
+  const std::string head = model.config.names.head + ".weight";
+  std::erase_if(model.tensors, [&](const NamedTensor& tensor) { return tensor.name == head; });
+  model.tensors.push_back({"score.weight", score.detach().to(model.dtype)});
+  write_export(model.tensors, classifier_config_of(model.config, model.dtype), source, out,
+               chat_template);
+}
+
+}  // namespace xrun

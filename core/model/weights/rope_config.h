@@ -1,0 +1,15 @@
+#pragma once
+// Rotary positions of a config.json, in the keys of transformers 4 and 5.
+
+#include <cstdint>
+
+#include "core/model/ops/rope.h"
+#include "core/model/weights/config_reader.h"
+
+namespace xrun {
+
+// Throws Error that names the key of a missing or contradictory value.
+//   max_length, head_dim  of the model
+RopeConfig read_rope(const ConfigReader& reader, int64_t max_length, int64_t head_dim);
+
+}  // namespace xrun

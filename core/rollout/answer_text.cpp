@@ -1,0 +1,81 @@
+// StopText holds back the longest end of the text that begins a stop string, so a complete stop
+// string always lies in the held text and the next piece.
+
+#include "core/rollout/answer_text.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+
+namespace xrun {
+
+namespace {
+
+// The number of bytes at the end of a text that may begin a stop string.
+size_t open_end(std::string_view text, const std::vector<std::string>& stops) {
+  size_t longest = 0;
+  for (const std::string& stop : stops) {
+    for (size_t n = std::min(text.size(), stop.size() - 1); n > longest; --n) {
+      if (text.ends_with(std::string_view(stop).substr(0, n))) longest = n;
+    }
+  }
+  return longest;
+}
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool is_word(char c) {
+  const char low = lower(c);
+  return (low >= 'a' && low <= 'z') || (c >= '0' && c <= '9');
+}
+
+}  // namespace
+
+std::string StopText::push(std::string_view piece) {
+  if (stopped_) return "";
+  held_ += piece;
+  size_t begin = std::string::npos, end = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const size_t at = held_.find(stop);
+    if (at == std::string::npos) continue;
+    if (at + stop.size() < end || (at + stop.size() == end && at < begin)) {
+      begin = at;
+      end = at + stop.size();
+    }
+  }
+  stopped_ = begin != std::string::npos;
+  const size_t certain = stopped_ ? begin : held_.size() - open_end(held_, stops_);
+  std::string text = held_.substr(0, certain);
+  held_.erase(0, certain);
+  return text;
+}
+
+std::string StopText::finish() {
+  std::string rest = std::exchange(held_, "");
+  return stopped_ ? "" : rest;
+}
+
+void check_stop_strings(const std::vector<std::string>& stops) {
+  for (const std::string& stop : stops) {
+    if (stop.empty()) throw UsageError("a stop string is empty; it would end every answer at once");
+    if (!is_valid_utf8(stop))
+      throw UsageError(fmt::format("the stop string \"{}\" is not UTF-8", repair_utf8(stop)));
+  }
+}
+
+bool holds_answer(std::string_view text, std::string_view answer) {
+  if (answer.empty()) return false;
+  const auto same = [](char a, char b) { return lower(a) == lower(b); };
+  for (auto at = text.begin();; ++at) {
+    at = std::search(at, text.end(), answer.begin(), answer.end(), same);
+    if (at == text.end()) return false;
+    const auto behind = at + static_cast<std::string_view::difference_type>(answer.size());
+    const bool begins = at == text.begin() || !is_word(at[-1]) || !is_word(answer.front());
+    const bool ends = behind == text.end() || !is_word(*behind) || !is_word(answer.back());
+    if (begins && ends) return true;
+  }
+}
+
+}  // namespace xrun

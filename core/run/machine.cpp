@@ -1,0 +1,60 @@
+// Sources: /proc/cpuinfo, sysconf, uname, statvfs.
+
+#include "core/run/machine.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "core/base/count_text.h"
+#include "core/base/error.h"
+#include "core/base/folder_list.h"
+
+namespace xrun {
+
+namespace {
+
+// The model name of the first processor in /proc/cpuinfo, or "".
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("model name")) continue;
+    const size_t colon = line.find(": ");
+    return colon == std::string::npos ? "" : line.substr(colon + 2);
+  }
+  return "";
+}
+
+}  // namespace
+
+Json run_environment() {
+  Json out = Json::object();
+  const std::string cpu = cpu_name();
+  if (!cpu.empty()) out.set("cpu", cpu);
+  const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
+  if (cores > 0) out.set("cores", cores);
+  const int64_t pages = ::sysconf(_SC_PHYS_PAGES);
+  const int64_t page_bytes = ::sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page_bytes > 0) out.set("memory_bytes", pages * page_bytes);
+  utsname system{};
+  if (::uname(&system) == 0) {
+    out.set("system", std::string(system.sysname) + " " + system.release + " " + system.machine);
+  }
+  return out;
+}
+
+void check_disk_space(const std::filesystem::path& dir, int64_t wanted) {
+  std::error_code code;
+  const std::filesystem::space_info space = std::filesystem::space(nearest_existing(dir), code);
+  if (code || space.available == static_cast<uintmax_t>(-1)) return;
+  XRUN_CHECK(static_cast<double>(space.available) >= static_cast<double>(wanted),
+             "{}: {} are free on this disk, the checkpoints of this run take {}; free some space, "
+             "keep fewer (save.keep), or give --run a folder on another disk",
+             dir.string(), format_bytes(static_cast<double>(space.available)),
+             format_bytes(static_cast<double>(wanted)));
+}
+
+}  // namespace xrun

@@ -1,0 +1,124 @@
+// run.json: {"interactive": true} once a prompt was opened in the run.
+
+#include "core/run/record/run_record.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <tuple>
+
+#include "core/base/error.h"
+#include "core/base/json_member.h"
+
+namespace xrun {
+
+namespace {
+
+bool is_plain(const Json& value) { return !value.is_object() && !value.is_array(); }
+
+// A value that is written in one piece.
+bool is_leaf(const Json& value) {
+  if (is_plain(value) || value.size() == 0) return true;
+  if (!value.is_array()) return false;
+  return std::all_of(value.as_array().begin(), value.as_array().end(), is_plain);
+}
+
+std::string origin_of(const Json& origins, std::string key) {
+  std::string origin = text_member(origins, key);
+  if (origin.empty()) origin = text_member(origins, key + ".1");
+  while (origin.empty()) {
+    const size_t dot = key.rfind('.');
+    if (dot == std::string::npos) break;
+    key.resize(dot);
+    origin = text_member(origins, key);
+  }
+  return origin;
+}
+
+void add_settings(const Json& value, const std::string& key, const Json& origins,
+                  std::vector<Setting>& out) {
+  if (is_leaf(value)) {
+    out.push_back({key, value, origin_of(origins, key)});
+    return;
+  }
+  const std::string before = key.empty() ? "" : key + ".";
+  if (value.is_object()) {
+    for (const auto& [name, member] : value.as_object())
+      add_settings(member, before + name, origins, out);
+    return;
+  }
+  size_t number = 0;
+  for (const Json& element : value.as_array()) {
+    add_settings(element, before + std::to_string(++number), origins, out);
+  }
+}
+
+constexpr std::array<const char*, 2> kTimes = {"own_s", "total_s"};
+constexpr std::array<const char*, 3> kCounts = {"calls", "allocated_bytes", "kept_bytes"};
+// More than any run counts, and two of them still have a sum.
+constexpr int64_t kMost = int64_t{1} << 62;
+
+double time_in(const Json& object, const char* name) {
+  const double time = object.at(name).as_double();
+  XRUN_CHECK(std::isfinite(time) && time >= 0, "{} is {}, wanted seconds", name, time);
+  return time;
+}
+
+int64_t count_in(const Json& object, const char* name) {
+  const int64_t count = object.at(name).as_int();
+  XRUN_CHECK(count > -kMost && count < kMost, "{} is {}", name, count);
+  return count;
+}
+
+using LineKey = std::tuple<std::string, int64_t, std::string>;  // file, line, text
+
+Json sum_of(const LineKey& key, const Json& a, const Json& b) {
+  Json sum(Json::Object{
+      {"file", std::get<0>(key)}, {"line", std::get<1>(key)}, {"text", std::get<2>(key)}});
+  const auto add_count = [&](const char* name) {
+    sum.set(name, count_in(a, name) + count_in(b, name));
+  };
+  add_count("calls");
+  for (const char* name : kTimes) sum.set(name, time_in(a, name) + time_in(b, name));
+  add_count("allocated_bytes");
+  add_count("kept_bytes");
+  return sum;
+}
+
+}  // namespace
+
+std::vector<Setting> flat_settings(const Json& config, const Json& origins) {
+  std::vector<Setting> out;
+  if (config.is_object() && config.size() > 0) add_settings(config, "", origins, out);
+  return out;
+}
+
+bool is_interactive(const Json& record) {
+  const Json* mark = record.find("interactive");
+  return mark != nullptr && mark->is_bool() && mark->as_bool();
+}
+
+Json add_profiles(const Json& before, const Json& now) {
+  std::map<LineKey, Json> lines;
+  Json nothing = Json::object();
+  for (const char* name : kCounts) nothing.set(name, 0);
+  for (const char* name : kTimes) nothing.set(name, 0.0);
+  for (const Json* profile : {&before, &now}) {
+    for (const Json& line : profile->at("lines").as_array()) {
+      const LineKey key = {line.at("file").as_string(), line.at("line").as_int(),
+                           line.at("text").as_string()};
+      const auto known = lines.find(key);
+      lines[key] = sum_of(key, known == lines.end() ? nothing : known->second, line);
+    }
+  }
+  Json::Array all;
+  for (auto& [key, line] : lines) all.push_back(std::move(line));
+  return Json(Json::Object{{"seconds", time_in(before, "seconds") + time_in(now, "seconds")},
+                           {"lines", Json(std::move(all))}});
+}
+
+}  // namespace xrun

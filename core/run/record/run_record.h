@@ -1,0 +1,32 @@
+#pragma once
+// Parts of a run's folder, decoded: its settings one by one, what was changed at a prompt, and the
+// sum of its profiles.
+
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+
+namespace xrun {
+
+struct Setting {
+  std::string key;     // "optim.lr", "data.1.path" (list elements count from 1)
+  Json value;          // a list of plain values, and an empty list or object, is one value
+  std::string origin;  // "recipes/dpo.lua:10", "--set", "default"; "" if unknown
+};
+
+// Returns the values of a resolved config in its order. Anything but an object gives nothing: the
+// file was not validated. The origin is the one of the value's key, of a list's first element, or
+// of the nearest key above.
+std::vector<Setting> flat_settings(const Json& config, const Json& origins);
+
+// Returns whether a prompt was opened in a run, by its run.json: what was typed, which log.txt has,
+// is in no recipe.
+bool is_interactive(const Json& record);
+
+// Returns the sum of two profiles, objects as LineProfile::to_json makes them, in the order of
+// files and lines: a resumed run adds to its earlier processes. Lines are equal if file, number and
+// text are. Throws Error that names what is wrong with `before`.
+Json add_profiles(const Json& before, const Json& now);
+
+}  // namespace xrun

@@ -1,0 +1,62 @@
+#pragma once
+// Which run a folder holds, and the one table of what a resume compares with it.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/run/record/difference.h"
+
+namespace xrun {
+
+// Two runs of equal identity give equal bits on one machine.
+struct RunIdentity {
+  std::string recipe_name;  // the file's name without folder and ".lua": "dpo"
+  std::string recipe_text;
+  Json config;   // resolved values, an object; top-level "steps" and "epochs" may grow on resume
+  Json origins;  // where each value came from; written to config.json, never compared
+  Json binary;   // version and digests of the binary, an object
+  Json machine;  // threads, device, ...
+};
+
+// Returns the text with every number that is given to a name `steps` or `epochs` replaced by 0.
+std::string without_lengths(std::string_view recipe_text);
+
+// Returns 8 hexadecimal digits over the recipe's text and configuration. Numbers given to `steps`
+// and `epochs` do not count, so that a longer run of the same recipe finds its folder.
+std::string short_hash(const RunIdentity& identity);
+
+// Returns what makes `now` another run than `before`: the first differing line of the recipe,
+// fields of the configuration (steps and epochs aside), fields of the binary.
+std::vector<Difference> identity_differences(const RunIdentity& before, const RunIdentity& now);
+
+// True if steps, epochs, or a number that the recipe's text gives to such a name differ.
+bool lengths_differ(const RunIdentity& before, const RunIdentity& now);
+
+// Returns the differing fields of an input ({"digest", "keys"?}, see Run::check_input): those of
+// the cache keys, or the digest where the keys do not tell.
+std::vector<Difference> input_differences(const Json& before, const Json& now);
+
+// The items that a resume compares; resume.cpp has the table of what each difference does. Also, a
+// run of a newer format (run_files.h), a damaged checkpoint and objects of other names
+// (checkpoint.h) cannot be resumed at all.
+enum class ResumeItem {
+  kIdentity,     // recipe, configuration, binary; compared when the folder is opened
+  kMachine,      // threads, device; likewise
+  kInput,        // a data set or a Lua module, when it is opened
+  kLoopData,     // the plan of a loop, when the loop begins
+  kLoopShrank,   // its number of steps
+  kLoopRegrown,  // likewise, of a loop that a later one follows
+};
+
+// Returns what is reported about a difference. Throws Error with the same text if the difference
+// refuses the resume and `force` is false.
+//   subject  what differs, at the head of the text: "data set 2 (pairs.jsonl)"; "" where the table
+//            names it
+std::string resume_notice(ResumeItem item, const std::string& subject,
+                          const std::vector<Difference>& differences,
+                          const std::filesystem::path& dir, bool force);
+
+}  // namespace xrun

@@ -1,0 +1,75 @@
+// copy = the tensors() and state() of each object, by name; restore() hands them back to it.
+
+#include "core/run/state_copy.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/train/saveable.h"
+
+namespace xrun {
+
+namespace {
+
+at::Tensor copy_into(const at::Tensor& source, at::Tensor old) {
+  if (!old.defined() || old.sizes() != source.sizes() || old.dtype() != source.dtype()) {
+    old = at::empty_like(source, source.options().device(at::kCPU));
+  }
+  return old.copy_(source);
+}
+
+}  // namespace
+
+int64_t StateCopy::bytes_of(const SavedObjects& objects) {
+  int64_t bytes = 0;
+  for (const auto& [name, object] : objects) {
+    for (const NamedTensor& one : object->tensors()) {
+      bytes += static_cast<int64_t>(one.tensor.nbytes());
+    }
+  }
+  return bytes;
+}
+
+int64_t StateCopy::bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [name, one] : copies_) {
+    for (const auto& [tensor_name, tensor] : one.tensors) {
+      bytes += static_cast<int64_t>(tensor.nbytes());
+    }
+  }
+  return bytes;
+}
+
+void StateCopy::keep(const SavedObjects& objects) {
+  const at::NoGradGuard no_grad;
+  std::map<std::string, ObjectCopy> before = std::exchange(copies_, {}), now;
+  for (const auto& [name, object] : objects) {
+    ObjectCopy& one = now[name];
+    std::map<std::string, at::Tensor>& old = before[name].tensors;
+    for (const NamedTensor& tensor : object->tensors()) {
+      one.tensors[tensor.name] = copy_into(tensor.tensor, std::move(old[tensor.name]));
+    }
+    one.state = object->state();
+  }
+  copies_ = std::move(now);
+}
+
+void StateCopy::restore(const SavedObjects& objects) const {
+  for (const auto& [name, object] : objects) {
+    XRUN_CHECK(copies_.contains(name), "{} is not in the copy", name);
+  }
+  for (const auto& [name, object] : objects) {
+    const auto found = copies_.find(name);
+    const auto tensor = [&, &name = name](const std::string& which) {
+      const auto copied = found->second.tensors.find(which);
+      XRUN_CHECK(copied != found->second.tensors.end(), "{} of {} is not in the copy", which, name);
+      return copied->second;
+    };
+    object->restore(tensor, found->second.state);
+  }
+}
+
+}  // namespace xrun

@@ -1,0 +1,101 @@
+#include "core/train/worst_rows.h"
+
+#include <ATen/core/Tensor.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/suggest.h"
+#include "core/text/tokenizer/tokenizer.h"
+#include "core/train/micro_batch.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kShownTokens = 24;  // of an answer
+
+// Returns the values of a metric or of the first loss, float64 on the host.
+at::Tensor values_by(const ObjectiveResult& result, const std::string& by) {
+  const auto host = [](const at::Tensor& value) {
+    return value.detach().to(at::kCPU, at::kDouble).contiguous();
+  };
+  std::vector<std::string> known = {"loss"};
+  for (const auto& [name, value] : result.metrics) {
+    known.push_back(name);
+    if (name != by) continue;
+    XRUN_CHECK(value.dim() == 1, "the metric \"{}\" is a single number, not one per row", by);
+    return host(value);
+  }
+  XRUN_CHECK(by == "loss", "the objective gives no \"{}\"{}; it gives {}", by,
+             did_you_mean(by, known), fmt::join(known, ", "));
+  return host(result.losses.front().second);
+}
+
+// The text of the first tokens that a segment trains.
+std::string answer_of(const MicroBatch& micro, size_t segment, const Tokenizer& tokenizer) {
+  const LossRows& rows = micro.pack().rows;
+  std::vector<int32_t> ids;
+  for (size_t r = 0; r < rows.segment.size() && std::ssize(ids) < kShownTokens; ++r) {
+    if (rows.segment[r] == static_cast<int32_t>(segment)) {
+      ids.push_back(rows.target[r]);
+    }
+  }
+  return tokenizer.decode(ids, /*skip_special=*/true);
+}
+
+}  // namespace
+
+WorstRows::WorstRows(std::string by, int64_t most, bool highest, const Tokenizer* tokenizer)
+    : by_(std::move(by)), most_(most), highest_(highest), tokenizer_(tokenizer) {}
+
+void WorstRows::set_texts(const MicroBatch& micro, Unit unit, int64_t i, WorstRow& row) const {
+  if (tokenizer_ == nullptr) return;
+  const PackedBatch& pack = micro.pack();
+  if (unit == Unit::kToken) {
+    const std::vector<int32_t> id = {pack.rows.target[static_cast<size_t>(i)]};
+    row.text = tokenizer_->decode(id);
+  } else if (unit == Unit::kSequence) {
+    row.text = answer_of(micro, static_cast<size_t>(i), *tokenizer_);
+  } else {
+    const int64_t id = micro.unit_row(unit, i);
+    for (size_t s = 0; s < pack.row_id.size(); ++s) {
+      if (pack.row_id[s] != id) continue;
+      const bool second = !pack.side.empty() && pack.side[s] < 0;
+      (second ? row.rejected : row.text) = answer_of(micro, s, *tokenizer_);
+    }
+  }
+}
+
+void WorstRows::add(const ObjectiveResult& result, const MicroBatch& micro) {
+  const at::Tensor of = values_by(result, by_);
+  unit_.narrow(by_, of, result.losses.front().first, micro);
+  const double* values = of.const_data_ptr<double>();
+  const auto before = [this](double a, double b) {
+    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && !std::isnan(b);
+    return highest_ ? a > b : a < b;
+  };
+  for (int64_t i = 0; i < of.numel(); ++i) {
+    ++seen_;
+    const auto rank =
+        std::upper_bound(ranked_.begin(), ranked_.end(), values[i],
+                         [&](double value, const Ranked& row) { return before(value, row.value); });
+    if (rank == ranked_.end() && std::ssize(ranked_) >= most_) continue;
+    ranked_.insert(rank, {values[i], micro.shared_from_this(), i});
+    if (std::ssize(ranked_) > most_) ranked_.pop_back();
+  }
+}
+
+std::vector<WorstRow> WorstRows::rows() const {
+  std::vector<WorstRow> out;
+  for (const auto& [value, micro, index] : ranked_) {
+    const Unit unit = unit_.candidates().front();
+    WorstRow& row =
+        out.emplace_back(WorstRow{value, micro->row_name(micro->unit_row(unit, index)), ""});
+    set_texts(*micro, unit, index, row);
+  }
+  return out;
+}
+
+}  // namespace xrun

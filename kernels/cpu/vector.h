@@ -1,0 +1,139 @@
+#pragma once
+// Vectors of XRUN_VECTOR_BYTES bytes through the compiler's vector extension, and the arithmetic
+// that the kernels share.
+//
+// A kernel file has two halves: its arguments, which every includer sees, and its code, which only
+// instruction_set.cpp compiles, once for each instruction set (XRUN_VECTOR_BYTES is defined there
+// alone). The code has internal linkage, so no function of one instruction set can be linked into
+// another; for the same reason it includes no header with inline functions.
+
+#include <cstdint>
+
+namespace xrun::kernels {
+
+using Bf16 = uint16_t;  // the bits of a bf16: a float32 without its lower half
+
+}  // namespace xrun::kernels
+
+#ifdef XRUN_VECTOR_BYTES
+
+namespace xrun::kernels {
+
+namespace {
+
+template <class E, int N>
+struct VectorOf {
+  typedef E type __attribute__((vector_size(sizeof(E) * N)));
+};
+
+constexpr int kLanes = XRUN_VECTOR_BYTES / 4;
+using VF = VectorOf<float, kLanes>::type;
+using VI = VectorOf<int32_t, kLanes>::type;
+using VU = VectorOf<uint32_t, kLanes>::type;
+using VH = VectorOf<uint16_t, kLanes>::type;
+
+#define XRUN_INLINE static inline __attribute__((always_inline))
+
+XRUN_INLINE VF splat(float x) { return VF{} + x; }
+
+XRUN_INLINE VF load(const float* p) {
+  VF v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+
+XRUN_INLINE VF load(const Bf16* p) {
+  VH bits;
+  __builtin_memcpy(&bits, p, sizeof bits);
+  return (VF)(__builtin_convertvector(bits, VU) << 16);
+}
+
+XRUN_INLINE void store(float* p, VF v) { __builtin_memcpy(p, &v, sizeof v); }
+
+// Rounds to nearest, ties to even; a NaN stays one.
+XRUN_INLINE VU bf16_bits(VF v) {
+  const VU bits = (VU)v;
+  const VU rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return v != v ? VU{} + 0x7fc0u : rounded;
+}
+
+XRUN_INLINE void store(Bf16* p, VF v) {
+  const VH bits = __builtin_convertvector(bf16_bits(v), VH);
+  __builtin_memcpy(p, &bits, sizeof bits);
+}
+
+// The value as the type stores it.
+XRUN_INLINE VF round_to(const float*, VF v) { return v; }
+XRUN_INLINE VF round_to(const Bf16*, VF v) { return (VF)(bf16_bits(v) << 16); }
+
+// n <= kLanes elements at p; missing ones are zero, and are not written back.
+template <class T>
+XRUN_INLINE VF load_some(const T* p, int n) {
+  if (n == kLanes) return load(p);
+  T part[kLanes] = {};
+  for (int i = 0; i < n; ++i) part[i] = p[i];
+  return load(part);
+}
+
+template <class T>
+XRUN_INLINE void store_some(T* p, VF v, int n) {
+  if (n == kLanes) return store(p, v);
+  T part[kLanes];
+  store(part, v);
+  for (int i = 0; i < n; ++i) p[i] = part[i];
+}
+
+// Calls f(i, n) for each vector of n elements of a row.
+template <class F>
+XRUN_INLINE void each_vector(int64_t width, F f) {
+  int64_t i = 0;
+  for (; i + kLanes <= width; i += kLanes) f(i, kLanes);
+  if (i < width) f(i, static_cast<int>(width - i));
+}
+
+XRUN_INLINE VF larger(VF a, VF b) { return a > b ? a : b; }
+
+XRUN_INLINE float sum_of(VF v) {
+  float sum = 0;
+  for (int i = 0; i < kLanes; ++i) sum += v[i];
+  return sum;
+}
+
+XRUN_INLINE float max_of(VF v) {
+  float most = v[0];
+  for (int i = 1; i < kLanes; ++i) most = v[i] > most ? v[i] : most;
+  return most;
+}
+
+// e^x with a relative error below 2e-7; 0 below -87, infinity above 88, NaN stays.
+// n = round(x log2 e), r = x - n ln 2 in two parts, degree-6 polynomial (Cephes expf).
+XRUN_INLINE VF exp_of(VF x) {
+  const VF top = splat(88.7f), low = splat(-87.3f);
+  VF y = x > top ? top : x;
+  y = y < low ? low : y;
+  const VF magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  const VF n = (y * 1.44269504088896341f + magic) - magic;
+  const VF r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
+  VF p = splat(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  // 2^n in two factors, so that n = 128 does not overflow the exponent field
+  const VI whole = __builtin_convertvector(n, VI);
+  const VI half = whole >> 1;
+  const VF scale1 = (VF)((half + 127) << 23);
+  const VF scale2 = (VF)((whole - half + 127) << 23);
+  p = p * scale1 * scale2;
+  p = x < low ? VF{} : p;
+  p = x > top ? splat(__builtin_inff()) : p;
+  return x != x ? x : p;
+}
+
+}  // namespace
+
+}  // namespace xrun::kernels
+
+#endif

@@ -1,0 +1,66 @@
+// An export of a golden folder has the names, shapes and values that transformers wrote.
+
+#include "core/model/weights/export.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/model/model.h"
+#include "core/model/weights/safetensors.h"
+#include "tests/tree.h"
+
+namespace xrun::export_test {
+
+namespace {
+
+class Export : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    out_ = std::filesystem::temp_directory_path() / fmt::format("xrun_export_{}", ::getpid());
+    std::filesystem::remove_all(out_);
+  }
+  void TearDown() override { std::filesystem::remove_all(out_); }
+
+  // Exports an unchanged golden folder.
+  SafetensorsFolder exported(const std::filesystem::path& source) const {
+    export_model(Model::load(source, at::kFloat, true)->exported(), source, out_);
+    return SafetensorsFolder(out_);
+  }
+  static std::filesystem::path golden(const char* name) {
+    return std::filesystem::path(source_path("tests/golden/models")) / name;
+  }
+
+  std::filesystem::path out_;
+};
+
+using ExportPrefix = Export;
+
+INSTANTIATE_TEST_SUITE_P(Family, Export,
+                         testing::Values("untied", "tied_gqa", "llama3_rope", "linear_rope_bias",
+                                         "qwen2", "qwen3", "gpt2", "yarn", "dynamic", "longrope",
+                                         "qwen2_window", "qwen3_moe"),
+                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Family, ExportPrefix, testing::Values("gpt2_scaled"));
+
+}  // namespace
+
+TEST_P(Export, AnExportHasTheTensorsOfItsSource) {
+  const SafetensorsFolder want(golden(GetParam())), got = exported(golden(GetParam()));
+  EXPECT_EQ(got.names(), want.names());
+  for (const std::string& name : want.names()) {
+    EXPECT_TRUE(got.read(name).equal(want.read(name))) << name;
+  }
+}
+
+TEST_P(ExportPrefix, AnExportHasThePrefixThatItsSourceLeftOut) {
+  const SafetensorsFolder want(golden(GetParam())), got = exported(golden(GetParam()));
+  EXPECT_EQ(got.names().size() + 2, want.names().size());  // all but the masks of its two layers
+  constexpr std::string_view kPrefix = "transformer.";
+  for (const std::string& name : got.names()) {
+    ASSERT_TRUE(name.starts_with(kPrefix)) << name;
+    EXPECT_TRUE(got.read(name).equal(want.read(name.substr(kPrefix.size())))) << name;
+  }
+}
+
+}  // namespace xrun::export_test

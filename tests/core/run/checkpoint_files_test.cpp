@@ -1,0 +1,28 @@
+#include "core/run/checkpoint_files.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace xrun::checkpoint_files_test {
+namespace {
+
+TEST(RunState, WhatJsonCannotHoldComesBack) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  Json state = Json::object();
+  state.set("best", infinity);
+  state.set("worst", Json(Json::Array{-infinity, 1, "inf", Json()}));
+  state.set("mean", std::nan(""));
+  const std::string text = dump_json(encode_state(state));
+  EXPECT_EQ(text, R"({"best":{"$number":"inf"},"worst":[{"$number":"-inf"},1,"inf",null],)"
+                  R"("mean":{"$number":"nan"}})");
+  const Json back = decode_state(parse_json(text, "state"));
+  EXPECT_EQ(back.at("best").as_double(), infinity);
+  EXPECT_EQ(back.at("worst").as_array()[0].as_double(), -infinity);
+  EXPECT_EQ(back.at("worst").as_array()[2].as_string(), "inf");
+  EXPECT_TRUE(std::isnan(back.at("mean").as_double()));
+}
+
+}  // namespace
+}  // namespace xrun::checkpoint_files_test

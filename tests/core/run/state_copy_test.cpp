@@ -1,0 +1,67 @@
+#include "core/run/state_copy.h"
+
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include <new>
+
+#include "core/base/error.h"
+#include "core/train/saveable.h"
+
+namespace xrun::state_copy_test {
+namespace {
+
+class Counter : public Saveable {
+ public:
+  at::Tensor values = at::full({3}, 1.0);
+  int64_t count = 0;
+
+  std::vector<NamedTensor> tensors() const override {
+    if (count == 0) return {};
+    return {{"values", values}};
+  }
+  Json state() const override { return Json(Json::Object{{"count", count}}); }
+  void restore(const TensorSource& tensor, const Json& state) override {
+    count = state.at("count").as_int();
+    if (count > 0) values.copy_(tensor("values"));
+  }
+};
+
+TEST(StateCopy, GivesBackWhatWasThere) {
+  const auto counter = std::make_shared<Counter>();
+  const SavedObjects objects = {{"counter", counter}};
+  StateCopy kept;
+  EXPECT_TRUE(kept.empty());
+  kept.keep(objects);
+  EXPECT_EQ(kept.bytes(), 0);
+  counter->count = 1;
+  EXPECT_EQ(StateCopy::bytes_of(objects), 12);
+  kept.keep(objects);
+  EXPECT_EQ(kept.bytes(), 12);
+  counter->values.fill_(5);
+  counter->count = 2;
+  kept.restore(objects);
+  EXPECT_EQ(counter->count, 1);
+  EXPECT_EQ(counter->values.sum().item().toDouble(), 3);
+  counter->count = 7;
+  EXPECT_THROW(kept.restore({{"counter", counter}, {"other", counter}}), Error);
+  EXPECT_EQ(counter->count, 7) << "no object is touched where one is not known";
+}
+
+class Broken : public Counter {
+ public:
+  std::vector<NamedTensor> tensors() const override { throw std::bad_alloc(); }
+};
+
+TEST(StateCopy, HoldsNothingAfterACopyThatFailed) {
+  const auto counter = std::make_shared<Counter>();
+  counter->count = 1;
+  StateCopy kept;
+  kept.keep({{"counter", counter}});
+  EXPECT_THROW(kept.keep({{"counter", counter}, {"z", std::make_shared<Broken>()}}),
+               std::bad_alloc);
+  EXPECT_TRUE(kept.empty());
+}
+
+}  // namespace
+}  // namespace xrun::state_copy_test

@@ -1,0 +1,99 @@
+#include "core/train/metric_sums.h"
+
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/train/batch.h"
+
+namespace xrun::metric_sums_test {
+namespace {
+
+struct TinySegment {
+  int64_t trained;  // tokens
+  float weight;
+};
+
+// One sequence per entry, one pack per list.
+Batch batch_of_segments(const std::vector<std::vector<TinySegment>>& packs) {
+  std::vector<PackedBatch> packed;
+  int64_t sample = 0;
+  for (const auto& segments : packs) {
+    PackedBatch& pack = packed.emplace_back();
+    for (const TinySegment& one : segments) {
+      PackedBatch::Segment segment;
+      segment.row_id = segment.sample_id = sample++;
+      segment.weight = one.weight;
+      std::vector<uint8_t> trained(static_cast<size_t>(one.trained) + 2, 1);
+      trained[0] = trained[1] = 0;
+      pack.append(segment, std::vector<int32_t>(trained.size(), 5), trained);
+    }
+  }
+  BatchInfo info;
+  info.unit = Unit::kToken;
+  return Batch(info, std::move(packed));
+}
+
+ObjectiveResult with_metric(MicroBatch& micro, Unit unit, at::Tensor metric) {
+  ObjectiveResult result;
+  result.losses.emplace_back(unit, at::zeros({micro.unit_count(unit)}));
+  result.metrics.emplace_back("share", std::move(metric));
+  return result;
+}
+
+// The first micro-batch has as many sequences as trained tokens; the second tells them apart.
+TEST(MetricSums, AMetricHasOneUnitInEveryMicroBatch) {
+  Batch batch = batch_of_segments({{{2, 3}, {0, 1}}, {{3, 1}}});
+  MetricSums sums;
+  for (const auto& micro : batch.micros()) {
+    const bool first = micro->index() == 0;
+    const int64_t rows = micro->row_count();
+    const at::Tensor share = first ? at::ones({rows}) : at::zeros({rows});
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kSequence, at::zeros({micro->segment_count()}));
+    result.metrics.emplace_back("share", share);
+    sums.add_metrics(result, *micro);
+  }
+  // By tokens of weight 3, 3, 1, 1, 1. By sequences in the first micro-batch: 4 / (4 + 3).
+  EXPECT_DOUBLE_EQ(*find_metric(sums.read(nullptr).metrics, "share"), 6.0 / 9.0);
+}
+
+TEST(MetricSums, TheUnitOfTheLossIsPreferredWhileSeveralFit) {
+  for (const Unit unit : {Unit::kSequence, Unit::kToken}) {
+    Batch batch = batch_of_segments({{{2, 3}, {0, 1}}});
+    MicroBatch& micro = *batch.micros()[0];
+    MetricSums sums;
+    sums.add_metrics(with_metric(micro, unit, at::tensor({1.f, 0.f})), micro);
+    EXPECT_DOUBLE_EQ(*find_metric(sums.read(nullptr).metrics, "share"),
+                     unit == Unit::kToken ? 0.5 : 0.75);
+  }
+}
+
+TEST(MetricSums, RefusesAMetricThatChangesItsUnit) {
+  Batch batch = batch_of_segments({{{2, 1}}, {{3, 1}, {1, 1}}});
+  MetricSums sums;
+  MicroBatch &one = *batch.micros()[0], &two = *batch.micros()[1];
+  sums.add_metrics(with_metric(one, Unit::kToken, at::ones({2})), one);
+  try {
+    sums.add_metrics(with_metric(two, Unit::kToken, at::ones({2})), two);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the metric \"share\" has one value per token in one micro-batch and one per "
+                 "sequence in another; return it in one unit");
+  }
+}
+
+TEST(MetricSums, TermsMayUseOneNameInDifferentUnits) {
+  Batch batch = batch_of_segments({{{2, 1}}, {{3, 1}, {1, 1}}});
+  MetricSums sums;
+  MicroBatch &one = *batch.micros()[0], &two = *batch.micros()[1];
+  sums.add_metrics(with_metric(one, Unit::kToken, at::ones({2})), one, 0);
+  sums.add_metrics(with_metric(two, Unit::kSequence, at::zeros({2})), two, 1);
+  EXPECT_DOUBLE_EQ(*find_metric(sums.read(nullptr).metrics, "share"), 0.5);
+}
+
+}  // namespace
+}  // namespace xrun::metric_sums_test

@@ -1,0 +1,120 @@
+// `gemm`: what products of bf16 weights compute in, over runs and their resumes.
+
+#include "tests/lua/bind/session_fixture.h"
+
+namespace xrun::type_settings_test {
+
+class GemmSetting : public SessionTest {
+ protected:
+  static std::string recipe(const std::string& settings) {
+    std::string text = head() +
+                       "for step, batch in run:steps(train, cfg.batch) do\n"
+                       "  run:log(adamw:step(batch, dpo))\nend\n" +
+                       kExport;
+    const std::string mark = "steps = 4,";
+    return text.replace(text.find(mark), mark.size(), mark + " " + settings);
+  }
+  static Json record(const std::string& dir) { return read_json(dir + "/run.json"); }
+  // The one choice that a run's record has.
+  static Json choice(const std::string& dir) {
+    const Json all = record(dir);
+    const Json::Object& gemm = all.at("measured").at("gemm").as_object();
+    EXPECT_EQ(gemm.size(), 1u);
+    return gemm.at(0).second;
+  }
+  // Makes the record say the other type, with figures that bear it out.
+  static std::string turn(const std::string& dir) {
+    Json all = record(dir);
+    const bool was_wide = choice(dir).at("gemm").as_string() == "fp32";
+    Json& gemm = *all.find("measured")->find("gemm");
+    gemm.set(gemm.as_object().at(0).first,
+             Json(Json::Object{{"gemm", was_wide ? "storage" : "fp32"},
+                               {"fp32_ms", was_wide ? 5.5 : 4.5},
+                               {"storage_ms", 5.0}}));
+    write_file_atomic(dir + "/run.json", dump_json(all));
+    return was_wide ? "products in bf16: 5.0 ms" : "products in fp32: 4.5 ms";
+  }
+};
+
+TEST_F(GemmSetting, IsMeasuredSaidAndKeptInTheRecord) {
+  ASSERT_EQ(run(recipe("dtype = 'bf16'"), "a"), "");
+  has(output_, "ms a product with its gradients");
+  has(output_, "measured now");
+  has(read_file("a/log.txt"), "ms a product with its gradients");
+  const Json first = choice("a");
+  ASSERT_EQ(run(recipe("dtype = 'bf16'"), "b"), "");
+  has(output_, "as measured before");
+  EXPECT_EQ(choice("b"), first);
+  EXPECT_EQ(metrics("a"), metrics("b"));
+}
+
+TEST_F(GemmSetting, AResumeTakesTheRunsOwnWhateverTheMachineRemembers) {
+  const std::string text = recipe("dtype = 'bf16'");
+  ASSERT_EQ(run(text, "a", false, 2), "");
+  const std::string said = turn("a");
+  const Json turned = choice("a");
+  std::filesystem::remove_all(folder_ / "cache" / "measured");
+  ASSERT_EQ(run(text, "a", true), "");
+  has(output_, said);
+  has(output_, "(run.json)");
+  EXPECT_EQ(choice("a"), turned);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "measured"));
+}
+
+TEST_F(GemmSetting, ADamagedRecordIsChosenAnewAndSaid) {
+  const std::string text = recipe("dtype = 'bf16'");
+  ASSERT_EQ(run(text, "a", false, 2), "");
+  Json all = record("a");
+  Json& gemm = *all.find("measured")->find("gemm");
+  gemm.set(gemm.as_object().at(0).first, Json("fast"));
+  write_file_atomic("a/run.json", dump_json(all));
+  ASSERT_EQ(run(text, "a", true), "");
+  has(output_, "measured.gemm cannot be used");
+  EXPECT_TRUE(choice("a").is_object());
+}
+
+TEST_F(GemmSetting, ARecordWithoutAnyChoiceIsSaidToo) {
+  const std::string text = recipe("dtype = 'bf16'");
+  for (const char* measured : {R"({"gemm":"fp32"})", "5", "{}", "null"}) {
+    const std::string dir = "run_" + std::to_string(std::string(measured).size());
+    ASSERT_EQ(run(text, dir, false, 1), "") << measured;
+    Json all = record(dir);
+    all.set("measured", parse_json(measured, "measured"));
+    write_file_atomic(dir + "/run.json", dump_json(all));
+    ASSERT_EQ(run(text, dir, true, 2), "") << measured;
+    has(output_, "products are measured again, so the last digits may differ");
+    EXPECT_TRUE(choice(dir).is_object()) << measured;
+  }
+}
+
+TEST_F(GemmSetting, AnExplicitChoiceWinsAndMeasuresNothing) {
+  ASSERT_EQ(run(recipe("dtype = 'bf16', gemm = 'fp32'"), "wide"), "");
+  ASSERT_EQ(run(recipe("dtype = 'bf16', gemm = 'bf16'"), "narrow"), "");
+  EXPECT_EQ(record("wide").find("measured"), nullptr);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "measured"));
+  ASSERT_EQ(run(recipe(""), "plain"), "");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "measured"));
+}
+
+TEST_F(GemmSetting, TypesAreSpelledAlikeInBothKeys) {
+  const auto made_in = [&](const std::string& settings, const std::string& dir) {
+    EXPECT_EQ(run(recipe(settings), dir), "") << settings;
+    return metrics(dir);
+  };
+  const auto wide = made_in("dtype = 'bf16', gemm = 'fp32'", "wide");
+  EXPECT_EQ(made_in("dtype = 'bfloat16', gemm = 'f32'", "a"), wide);
+  EXPECT_EQ(made_in("dtype = 'bf16', gemm = 'float32'", "b"), wide);
+  EXPECT_EQ(made_in("dtype = 'bf16', gemm = 'bfloat16'", "c"),
+            made_in("dtype = 'bf16', gemm = 'bf16'", "narrow"));
+  EXPECT_EQ(made_in("dtype = 'f32', gemm = 'f32'", "d"), made_in("", "plain"));
+  EXPECT_NE(metrics("narrow"), wide);
+}
+
+TEST_F(GemmSetting, FullPrecisionWeightsAreNotRoundedForAProduct) {
+  for (const char* bf16 : {"bf16", "bfloat16"}) {
+    has(run(recipe(fmt::format("gemm = '{}'", bf16)), "a"), "set dtype = \"bf16\" too");
+  }
+  has(run(recipe("dtype = 'bf16', gemm = 'fp8'"), "a"), "\"auto\"");
+}
+
+}  // namespace xrun::type_settings_test
