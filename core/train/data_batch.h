@@ -24,12 +24,12 @@ class ExtraColumns {
 
  private:
   enum class ColumnType { kString, kWhole, kReal };
-  struct ExtraColumn {
+  struct Column {
     std::string name;
     ColumnType type;
   };
   std::shared_ptr<const DataSet> set_;
-  std::vector<ExtraColumn> columns_;
+  std::vector<Column> columns_;
 };
 
 // Returns the unit of a plain loss tensor: pairs for preference rows, else tokens.

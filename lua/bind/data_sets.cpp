@@ -1,5 +1,7 @@
 // xrun.preference, xrun.chat, ...: rows through template, tokenizer and cache, and their splits.
 
+#include <fmt/format.h>
+
 #include "core/base/error.h"
 #include "core/config/config_field.h"
 #include "core/data/cache/row_columns.h"

@@ -33,7 +33,7 @@ TEST_F(EditorStubs, AreALuaFileThatEditorsLoad) {
 
 TEST_F(EditorStubs, GiveFunctionsParametersAndResults) {
   EXPECT_TRUE(
-      holds("---@param policy Policy\n---@param options? table\n---@return DataSet\n"
+      holds("---@param policy Policy\n---@param options? DataSetOptions\n---@return DataSet\n"
             "function xrun.preference(data, policy, options) end\n"));
   EXPECT_TRUE(holds("---@return Tensor\nfunction Policy:logprob(view) end\n"));
   EXPECT_TRUE(

@@ -1,5 +1,6 @@
 // The schema bridge: every pitfall of choosing an overload is a test.
 
+#include "lua/tensor/op_table.h"
 #include "tests/lua/state/lua_fixture.h"
 
 namespace xrun::op_call_test {
