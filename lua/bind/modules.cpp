@@ -17,7 +17,7 @@ const std::vector<OpenModule>& engine_modules() {
 
 namespace {
 
-int call_plain(lua_State* L, void* function) {
+int call_plain_function(lua_State* L, void* function) {
   return reinterpret_cast<lua_CFunction>(function)(L);
 }
 
@@ -60,7 +60,7 @@ void open_strict_globals(LuaState& state) {
                                                 .parameters = {{"name", "string"}},
                                                 .doc = "Raises on names that are not defined."},
                                       .function = reinterpret_cast<void*>(function),
-                                      .invoke = call_plain}));
+                                      .invoke = call_plain_function}));
     lua_setfield(L, -2, event);
   };
   add("__index", read_undefined);
