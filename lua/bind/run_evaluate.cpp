@@ -11,10 +11,6 @@
 #include "core/model/model.h"
 #include "core/rollout/answer_text.h"
 #include "core/train/evaluate.h"
-<<<<<<< HEAD
-=======
-#include "core/train/random_scope.h"
->>>>>>> conf
 #include "lua/bind/data_settings.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"

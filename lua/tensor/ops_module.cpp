@@ -94,11 +94,7 @@ void open_ops(LuaState& state) {
   lua_setmetatable(L, -2);
   state.value("ops", "table",
               "Every operator of ATen and of xrun: xrun.ops.aten.add(a, b), "
-<<<<<<< HEAD
               "xrun.ops.xrun.linear_head(...).");
-=======
-              "xrun.ops.xrun.linear_logprob(...).");
->>>>>>> conf
   state.push_module(L);
   lua_newtable(L);
   push_binding(L, internal_binding("xrun.__index", index_module));
