@@ -108,9 +108,6 @@ int dispatch(int argc, char** argv) {
     if (name == "cache" && takes_recipe(argc, argv)) return run_engine(argc, argv);
     return command.run(argc - 1, argv + 1);
   }
-  if (name == "inspect") {
-    if (const auto status = command_inspect_noted(argc - 1, argv + 1)) return *status;
-  }
   if (find_command(name) != nullptr || name.ends_with(".lua")) return run_engine(argc, argv);
   if (name.starts_with('-')) return run_options_first(argc, argv);
   throw_unknown(name);

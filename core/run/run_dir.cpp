@@ -197,11 +197,10 @@ void RunDir::compare(const RunIdentity& before) {
   changed_ = identity_differences(before, identity_);
   longer_ = lengths_differ(before, identity_);
   if (!changed_.empty()) note_difference(ResumeItem::kIdentity, "", changed_);
-  if (const std::string by_hand = hand_changes_text(record_); !by_hand.empty() && !finished()) {
+  if (is_interactive(record_) && !finished()) {
     notices_.push_back(
-        fmt::format("this run was changed by hand at a prompt {}; the recipe does not have those "
-                    "changes, so from here on its own values train (log.txt has what was typed)\n",
-                    by_hand));
+        "a prompt was opened in this run: what was typed there is in log.txt and not in the "
+        "recipe, so from here on the recipe's own values train\n");
   }
   const auto machine = find_differences(before.machine, identity_.machine, "machine");
   if (!machine.empty()) note_difference(ResumeItem::kMachine, "", machine);

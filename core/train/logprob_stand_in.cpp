@@ -2,6 +2,9 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/stack.h>
+#include <fmt/core.h>
 
 #include <vector>
 
@@ -93,5 +96,47 @@ at::Tensor LogprobStandIn::logprob(Batch& batch, const std::string& model) {
   for (const auto& micro : batch.micros()) parts.push_back(logprob(micro->all(), model, false));
   return batch.in_batch_order(parts, /*by_row=*/false);
 }
+
+ModelStandIn::ModelStandIn(std::shared_ptr<LogprobStandIn> values, std::string name,
+                           std::function<bool()> trained)
+    : values_(std::move(values)), name_(std::move(name)), trained_(std::move(trained)) {}
+
+at::Tensor ModelStandIn::values(const View& view, const std::string& what) {
+  return values_->token_logprob(view, name_ + what, trained_());
+}
+
+at::Tensor ModelStandIn::token_logprob(const View& view) { return values(view, ""); }
+
+at::Tensor ModelStandIn::logprob(const View& view) { return view.sum(values(view, "")); }
+
+HeadResult ModelStandIn::head(const View& view, const HeadOptions& options,
+                              const at::Tensor& target) {
+  HeadResult result;
+  if (target.defined() && target.dim() == 2) {
+    std::vector<at::Tensor> columns;
+    for (int64_t m = 0; m < target.size(1); ++m) {
+      columns.push_back(values(view, fmt::format(" target {}", m)));
+    }
+    result.logprob = at::stack(columns, 1);
+  } else {
+    result.logprob = values(view, target.defined() ? " target" : "");
+  }
+  // -log p lies in [0, 4], as an entropy may.
+  if (options.entropy) result.entropy = values(view, " entropy").neg();
+  if (options.lse) result.lse = values(view, " lse").neg();
+  if (options.top_k == 0) return result;
+  std::vector<at::Tensor> best, ids;
+  for (int64_t k = 0; k < options.top_k; ++k) {
+    const at::Tensor one =
+        values(view, fmt::format(" top {}", k)).mul(0.1).sub(static_cast<double>(k));
+    best.push_back(one);  // in [-0.4 - k, -k]: falling
+    ids.push_back(at::full_like(one, k, one.options().dtype(at::kLong).requires_grad(false)));
+  }
+  result.top_logprob = at::stack(best, 1);
+  result.top_id = at::stack(ids, 1);
+  return result;
+}
+
+at::Tensor ModelStandIn::score(const View& view) { return view.mean(values(view, " score")); }
 
 }  // namespace xrun

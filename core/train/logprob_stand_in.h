@@ -8,12 +8,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/train/step.h"
+#include "core/model/ops/linear_head.h"
+#include "core/train/logprob_source.h"
 
 namespace xrun {
 
@@ -21,9 +21,8 @@ class Batch;
 class MicroBatch;
 class View;
 
-// While a session has one (Session::stand_in), logprob, token_logprob, head and score answer from
-// it, no weights load and adamw:step updates nothing. A view, its batch and any other packing get
-// the same values where the source gives them by row. Not thread-safe.
+// Values by model and micro-batch. A view, its batch and any other packing get the same values
+// where the source gives them by row. Not thread-safe.
 class LogprobStandIn {
  public:
   // log p of every loss row of a micro-batch for a model ("policy tiny", "reference 1"), [R] of any
@@ -52,9 +51,6 @@ class LogprobStandIn {
   // Forgets values and leaves.
   void clear();
 
-  // Called with the parts of each adamw:step before its dry run; may be empty.
-  std::function<void(std::span<const StepTerm>)> on_step;
-
  private:
   at::Tensor values(MicroBatch& micro, const std::string& model);
 
@@ -67,6 +63,30 @@ class LogprobStandIn {
   c10::ScalarType dtype_;
   std::map<std::pair<std::string, const MicroBatch*>, Known> known_;
   Leaves leaves_;
+};
+
+// A stand-in as one model's: while a policy or a reference has one, log-probs, heads and scores
+// come from it and no weights load.
+class ModelStandIn : public LogprobSource {
+ public:
+  // `trained` tells whether an optimizer trains the model: then its values have gradients.
+  ModelStandIn(std::shared_ptr<LogprobStandIn> values, std::string name,
+               std::function<bool()> trained);
+
+  using LogprobSource::logprob;
+  using LogprobSource::token_logprob;
+  at::Tensor token_logprob(const View& view) override;
+  at::Tensor logprob(const View& view) override;
+  // Values of the shapes that linear_head gives, each output from leaves of its own.
+  HeadResult head(const View& view, const HeadOptions& options, const at::Tensor& target);
+  at::Tensor score(const View& view);  // [n]
+
+ private:
+  at::Tensor values(const View& view, const std::string& what);  // [R]
+
+  std::shared_ptr<LogprobStandIn> values_;
+  std::string name_;
+  std::function<bool()> trained_;
 };
 
 }  // namespace xrun

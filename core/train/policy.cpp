@@ -12,6 +12,7 @@
 #include "core/model/weights/model_registry.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
+#include "core/train/logprob_stand_in.h"
 #include "core/train/micro_batch.h"
 #include "core/train/reference.h"
 
@@ -120,6 +121,7 @@ std::shared_ptr<Model> Policy::load_trained() const {
 }
 
 Model& Policy::model() {
+  XRUN_CHECK(!stand_in_, "this needs the model's weights; a dry run has stand-ins for log-probs only");
   if (!model_) {
     std::shared_ptr<Model> model = load_trained();
     // A fresh adapter adds exactly 0.
@@ -194,6 +196,7 @@ std::shared_ptr<Reference> Policy::reference() {
 }
 
 at::Tensor Policy::token_logprob(const View& view) {
+  if (stand_in_) return stand_in_->token_logprob(view);
   at::Tensor rows = view.select_rows(view.micro().token_logprob(model(), options_.head_mb));
   view.micro().note_scored(this, view, view.sum(rows.detach()));
   return rows;

@@ -18,6 +18,7 @@
 namespace xrun {
 
 class ChatTemplate;
+class ModelStandIn;
 class Reference;
 class Tokenizer;
 
@@ -65,7 +66,8 @@ class Policy : public LogprobSource,
   // The same as a classifier of one label: `score` [1, D] in place of the vocabulary projection.
   void export_classifier_to(const std::filesystem::path& out, const at::Tensor& score);
 
-  Model& model();  // loads the weights at the first call
+  // Loads the weights at the first call. Throws Error while a stand-in answers.
+  Model& model();
   bool loaded() const override { return model_ != nullptr; }
   int64_t update_count() const;  // 0 before the weights are loaded
   // Returns the digest that a frozen model of the compute type has before any update. Loads the
@@ -82,6 +84,10 @@ class Policy : public LogprobSource,
   bool has_noise() const;
   // Sets the folder for the weights of references taken after training began.
   void set_snapshot_dir(std::filesystem::path dir) { snapshot_dir_ = std::move(dir); }
+
+  // What answers in place of the weights, for a dry run; null: the weights do.
+  void set_stand_in(std::shared_ptr<ModelStandIn> source) { stand_in_ = std::move(source); }
+  const std::shared_ptr<ModelStandIn>& stand_in() const { return stand_in_; }
 
   using LogprobSource::logprob;
   using LogprobSource::token_logprob;
@@ -117,6 +123,7 @@ class Policy : public LogprobSource,
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const ChatTemplate> chat_template_;  // null: none was used
   std::shared_ptr<Model> model_;
+  std::shared_ptr<ModelStandIn> stand_in_;
   std::string initial_digest_;
   std::string folder_digest_;  // of the folder's weights as masters, whatever the compute type
   std::vector<Taken> restored_, taken_;

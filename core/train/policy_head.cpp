@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/model/ops/device.h"
 #include "core/train/batch.h"
+#include "core/train/logprob_stand_in.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 
@@ -40,10 +41,10 @@ HeadResult head_of(Model& model, const at::Tensor& hidden, const View& view,
 }
 
 // `head` of every micro-batch, without gradient, in batch order.
-template <typename Head>
-HeadResult over_batch(Model& model, Batch& batch, const HeadOptions& options, const Head& head) {
+template <typename Source, typename Head>
+HeadResult over_batch(Source& source, Batch& batch, const HeadOptions& options, const Head& head) {
   const at::NoGradGuard no_grad;
-  if (batch.micros().empty()) return no_rows(model.head_weight(), options);
+  if (batch.micros().empty()) return no_rows(source.model().head_weight(), options);
   std::vector<HeadResult> results;
   for (const auto& micro : batch.micros()) {
     results.push_back(head(micro->all()));
@@ -66,6 +67,7 @@ HeadResult over_batch(Model& model, Batch& batch, const HeadOptions& options, co
 HeadResult policy_head(Policy& policy, const View& view, HeadOptions options,
                        const at::Tensor& target) {
   if (target.defined()) check_target(target, view.row_count());
+  if (const auto& stand_in = policy.stand_in()) return stand_in->head(view, options, target);
   MicroBatch& micro = view.micro();
   Model& model = policy.model();
   const at::Tensor hidden = micro.hidden(model), weight = model.head_weight();
@@ -81,13 +83,14 @@ HeadResult policy_head(Policy& policy, const View& view, HeadOptions options,
 }
 
 HeadResult policy_head(Policy& policy, Batch& batch, const HeadOptions& options) {
-  return over_batch(policy.model(), batch, options,
+  return over_batch(policy, batch, options,
                     [&](const View& view) { return policy_head(policy, view, options); });
 }
 
 HeadResult reference_head(Reference& reference, const View& view, const HeadOptions& options,
                           const at::Tensor& target) {
   if (target.defined()) check_target(target, view.row_count());
+  if (const auto& stand_in = reference.stand_in()) return stand_in->head(view, options, target);
   Model& model = reference.model();
   // With its graph where it is the policy's, who will ask for it: one forward for both.
   const at::Tensor hidden = view.micro().hidden(model);
@@ -96,7 +99,7 @@ HeadResult reference_head(Reference& reference, const View& view, const HeadOpti
 }
 
 HeadResult reference_head(Reference& reference, Batch& batch, const HeadOptions& options) {
-  return over_batch(reference.model(), batch, options,
+  return over_batch(reference, batch, options,
                     [&](const View& view) { return reference_head(reference, view, options); });
 }
 

@@ -20,6 +20,7 @@
 #include "core/base/hash.h"
 #include "core/model/model.h"
 #include "core/model/weights/hf_config.h"
+#include "core/train/logprob_stand_in.h"
 #include "core/train/micro_batch.h"
 #include "core/train/policy.h"
 #include "kernels/cpu/kernels.h"
@@ -263,6 +264,7 @@ at::Tensor Reference::column_values(const View& view) {
 }
 
 at::Tensor Reference::logprob(const View& view) {
+  if (stand_in_) return stand_in_->logprob(view);
   if (shares()) {
     counts_.shared += view.size();
     return view.sum(token_logprob(view));
@@ -272,6 +274,7 @@ at::Tensor Reference::logprob(const View& view) {
 }
 
 at::Tensor Reference::token_logprob(const View& view) {
+  if (stand_in_) return stand_in_->token_logprob(view);
   const int64_t head_mb = policy_->options().head_mb;
   // The policy's own forward, with its graph if the policy will ask for it: one forward for both.
   if (shares()) {

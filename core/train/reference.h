@@ -21,6 +21,7 @@ namespace xrun {
 
 class MicroBatch;
 class Model;
+class ModelStandIn;
 struct PackedBatch;
 class Policy;
 
@@ -53,6 +54,10 @@ class Reference : public LogprobSource {
   // From the column; computes missing values. Never has a gradient. Throws Error if the folder's
   // weights are no longer those that the policy started from.
   at::Tensor logprob(const View& view) override;
+
+  // As Policy::set_stand_in.
+  void set_stand_in(std::shared_ptr<ModelStandIn> source) { stand_in_ = std::move(source); }
+  const std::shared_ptr<ModelStandIn>& stand_in() const { return stand_in_; }
 
   // The weights that answer now: the policy's while they are the same, else the frozen ones, which
   // are loaded if necessary. Throws Error as logprob does.
@@ -107,6 +112,7 @@ class Reference : public LogprobSource {
   at::Tensor column_values(const View& view);
 
   std::shared_ptr<Policy> policy_;
+  std::shared_ptr<ModelStandIn> stand_in_;
   std::filesystem::path weights_;
   std::string digest_;
   int64_t updates_;

@@ -11,6 +11,7 @@
 #include "core/model/model.h"
 #include "core/model/ops/device.h"
 #include "core/train/batch.h"
+#include "core/train/logprob_stand_in.h"
 #include "core/train/policy.h"
 
 namespace xrun {
@@ -42,6 +43,7 @@ at::Tensor& Scorer::weight() {
 }
 
 at::Tensor Scorer::score(const View& view) {
+  if (const auto& stand_in = policy_->stand_in()) return stand_in->score(view);
   const at::Tensor hidden = view.micro().hidden(policy_->model());
   const at::Tensor last = at::index_select(hidden, 0, last_slots(view)).to(at::kFloat);
   return at::matmul(last, weight().select(0, 0));

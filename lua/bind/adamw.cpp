@@ -13,10 +13,9 @@
 #include "lua/bind/metrics.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/objective.h"
-#include "lua/bind/retried.h"
+#include "lua/bind/run_hooks.h"
 #include "lua/bind/run_loop.h"
 #include "lua/bind/session.h"
-#include "lua/bind/stand_in.h"
 #include "lua/state/args.h"
 
 namespace xrun {
@@ -49,7 +48,7 @@ int make_adamw(lua_State* L) {
     trainables.push_back(arg<std::shared_ptr<Policy>>(L, 1, "policy"));
   }
   const auto adamw = std::make_shared<AdamW>(std::move(trainables), read_options(L, 2));
-  session_of(L).made_optimizers.push_back(adamw);
+  session_of(L).models.add(adamw);
   push(L, adamw);
   return 1;
 }
@@ -88,7 +87,7 @@ std::vector<StepTerm> read_parts(lua_State* L, int* next) {
   return parts;
 }
 
-// Keeps the batch of a loss that is not finite, and says where.
+// Saves the batch of a non-finite loss and reports the file.
 [[noreturn]] void save_and_rethrow(lua_State* L, const NonFiniteLoss& error,
                                    const std::vector<StepTerm>& parts) {
   const auto& run = session_of(L).run;
@@ -105,48 +104,22 @@ bool was_skipped(const Metrics& metrics) {
 }
 
 void say_skipped(Session& session, const Batch& batch) {
-  if (session.skipped_steps++ > 0 || session.console == nullptr) return;
+  if (session.notices.skipped_steps++ > 0 || session.console == nullptr) return;
   session.console->print(fmt::format(
       "step {}: no update, as the weights of its trained tokens add up to 0; further ones are "
       "counted at the end",
       batch.step()));
 }
 
-// A dry run of the step's objectives where models have a stand-in.
-int step_dry(lua_State* L, LogprobStandIn& stand_in, const std::vector<StepTerm>& parts) {
-  StepOptions options;
-  options.poll = [L] { check_interrupt(L); };
-  if (stand_in.on_step) stand_in.on_step(parts);
-  push(L, std::make_shared<MetricTable>(with_prefix(train_step(parts, nullptr, options), "train/")));
-  return 1;
-}
-
-// What a prompt asks about later.
-void note_step(lua_State* L, int64_t step) {
-  Session& session = session_of(L);
-  if (!session.prompt_in_charge) return;
-  session.optimizer = arg<std::shared_ptr<AdamW>>(L, 1);
-  session.objectives.clear();
-  session.objectives_step = step;
-  const StackGuard guard(L);
-  if (!lua_istable(L, 2)) {
-    session.objectives.push_back(std::make_shared<LuaRef>(L, 3));
-    return;
-  }
-  for (int k = 1; k <= static_cast<int>(lua_objlen(L, 2)); ++k) {
-    lua_rawgeti(L, 2, k);
-    lua_rawgeti(L, -1, 2);
-    session.objectives.push_back(std::make_shared<LuaRef>(L, lua_gettop(L)));
-    lua_pop(L, 2);
-  }
-}
-
 int step(AdamW& adamw, lua_State* L) {
   int next = 0;
   const std::vector<StepTerm> parts = read_parts(L, &next);
-  note_step(L, parts.front().batch->step());
   const Options table(L, next);
-  if (const auto& stand_in = session_of(L).stand_in) return step_dry(L, *stand_in, parts);
+  RunHooks* const hooks = run_hooks(L);
+  if (auto taken = hooks == nullptr ? std::nullopt : hooks->before_step(L, parts)) {
+    push(L, std::make_shared<MetricTable>(with_prefix(std::move(*taken), "train/")));
+    return 1;
+  }
   StepOptions options;
   options.lr = table.find<double>("lr");
   options.poll = [L] { check_interrupt(L); };
@@ -163,8 +136,6 @@ int step(AdamW& adamw, lua_State* L) {
     int64_t tokens = 0;
     for (const StepTerm& part : parts) tokens += part.batch->token_count();
     run->note_update(tokens);
-    const Session& session = session_of(L);
-    if (session.note_touch && L != recipe_context(L).thread) session.note_touch("adamw:step");
   }
   push(L, std::make_shared<MetricTable>(with_prefix(std::move(values), "train/")));
   return 1;
@@ -178,14 +149,14 @@ void open_adamw(LuaState& state) {
               {{"batch", "Batch|table"}, {"objective?", "function"}, {"options?", "table", {"lr"}}},
               {"Metrics"},
               "One update: forward, objective and backward per micro-batch, one global weight, "
-              "clip, update. Options: lr. In place of batch and objective, parts are a list of "
-              "{ batch, objective, weight = 1 }: several sources in one update.",
+              "clip, update. Options: lr. A list of { batch, objective, weight = 1 } in place of "
+              "batch and objective updates from several sources at once.",
               step)
       .property("update_count", "number", "Updates so far.", [](AdamW& self, lua_State* L) {
         push(L, self.update_count());
         return 1;
       });
-  make_retried(state, &class_info<AdamW>, "step");
+  make_waiting(state, &class_info<AdamW>, "step");
   state.function("adamw", {{"policy", "Policy|Scorer"}, {"optim", "xrun.Config.optim"}}, {"AdamW"},
                  "Makes the optimizer of a policy, or of a scorer and its policy: lr (required), "
                  "schedule, warmup, betas, eps, weight_decay, "

@@ -20,7 +20,7 @@ std::vector<DocEntry> sorted(std::vector<DocEntry> entries) {
   return entries;
 }
 
-// What a table of Markdown may hold.
+// Escapes text for a cell of a Markdown table.
 std::string cell(std::string text) {
   for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {
     text.insert(at, "\\");
@@ -50,7 +50,7 @@ std::string owner_of(const DocEntry& entry) {
   return entry.name.substr(0, entry.name.find_first_of(".:"));
 }
 
-// As it is written: "Policy:logprob(view: View) -> Tensor [n]", "step() -> Metrics" of a verb,
+// A call as a recipe writes it: "Policy:logprob(view: View) -> Tensor [n]", "step() -> Metrics" of a verb,
 // ":time CHUNK", "#DataSet -> integer", "Mixture(i: integer) -> integer source".
 std::string called_text(const DocEntry& entry) {
   std::string name = entry.name;

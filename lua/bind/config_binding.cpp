@@ -5,7 +5,7 @@
 #include "core/base/suggest.h"
 #include "core/config/config_field.h"
 #include "lua/bind/modules.h"
-#include "lua/bind/recipe.h"
+#include "lua/bind/session.h"
 #include "lua/state/args.h"
 
 namespace xrun {
@@ -83,6 +83,7 @@ int config(lua_State* L) {
         "the config is read from the recipe's text, where it must stand as "
         "`local cfg = xrun.config { ... }`");
   }
+  open_run_dir_early(L);
   push_config(L, context.config.values(), "");
   return 1;
 }

@@ -5,9 +5,12 @@
 #include <lua.hpp>
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "core/base/json.h"
 #include "core/data/packs/data_options.h"
+#include "core/data/rows/row.h"
 #include "core/text/chat/chat_template.h"
 #include "lua/state/worker_function.h"
 
@@ -42,5 +45,11 @@ DataFunctions read_data_functions(lua_State* L, int i);
 
 // The rest of the options as JSON.
 Json plain_options(lua_State* L, int i);
+
+// filter(row) -> true or false, then map(row) -> row; either may be null. Rows are plain tables:
+// JSON's null is nil, inside lists the global `null`. What map leaves as it was keeps its order of
+// keys and its numbers' form (restored_row.h).
+std::shared_ptr<const RowTransformSource> make_row_functions(
+    std::shared_ptr<const WorkerFunction> filter, std::shared_ptr<const WorkerFunction> map);
 
 }  // namespace xrun

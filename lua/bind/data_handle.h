@@ -1,6 +1,7 @@
 #pragma once
 // A data set as Lua holds it: the rows of one split, and the policy it was made for.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,7 +13,6 @@ namespace xrun {
 
 class ExtraColumns;
 class Policy;
-struct SetNote;
 
 struct DataHandle {
   DataSet set;
@@ -24,8 +24,6 @@ struct DataHandle {
   int64_t max_length = 0;  // tokens of one sequence: asked for, or the model's limit
   uint64_t seed = 0;
   RowOrder order = {};
-  // How it was opened; null for a set with functions of the recipe.
-  std::shared_ptr<const SetNote> note = nullptr;
 };
 
 }  // namespace xrun

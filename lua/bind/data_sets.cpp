@@ -5,7 +5,6 @@
 #include "core/base/error.h"
 #include "core/config/config_field.h"
 #include "core/data/cache/row_columns.h"
-#include "core/data/packs/set_note.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/policy.h"
 #include "lua/bind/data_handle.h"
@@ -19,7 +18,7 @@ namespace xrun {
 
 namespace {
 
-// What is set for each source, so that it is no option of the whole.
+// Settings of a source are not options of the set.
 void refuse_source_options(lua_State* L, int i) {
   if (!lua_istable(L, i)) return;
   for (const char* name : {"path", "fields", "keep", "weight", "name"}) {
@@ -45,20 +44,14 @@ int open_rows(lua_State* L) {
   return 1;
 }
 
-std::shared_ptr<DataHandle> part_of(const DataHandle& whole, DataSet set,
-                                    std::optional<SetNote::Part> cut = {}) {
+std::shared_ptr<DataHandle> part_of(const DataHandle& whole, DataSet set) {
   DataHandle part = whole;
   part.set = std::move(set);
-  if (part.note && cut) {
-    SetNote note = *part.note;
-    note.parts.push_back(*cut);
-    part.note = std::make_shared<const SetNote>(std::move(note));
-  }
   return std::make_shared<DataHandle>(std::move(part));
 }
 
-// Opens another set by the settings of this one. How its sources are mixed is of no account: an
-// evaluation takes every row once.
+// Opens another set with the settings of this one. Its mixture is ignored: an evaluation takes every
+// row once.
 std::shared_ptr<DataHandle> open_valid(const DataHandle& self, lua_State* L, const Json& data) {
   Json options = self.options;
   options.set("mixture", Json::object());
@@ -83,14 +76,14 @@ int split_set(DataHandle& self, lua_State* L) {
   const SplitBy by = parse_split_by(options.get<std::string>("by", "row"));
   auto [train, valid_set] = self.set.split(fraction, by);
   if (fraction > 0 && valid_set.size() == 0) {
-    session_of(L).notices.push_back(fmt::format(
+    session_of(L).notices.add(fmt::format(
         "valid.fraction = {} holds out nothing: {} has 1 row, which is trained (rows of a .txt "
         "file "
         "are parted by blank lines); valid.data = {{ {{ path = ... }} }} takes other files",
         fraction, self.name));
   }
-  push(L, part_of(self, std::move(train), SetNote::Part{fraction, by, false}));
-  push(L, part_of(self, std::move(valid_set), SetNote::Part{fraction, by, true}));
+  push(L, part_of(self, std::move(train)));
+  push(L, part_of(self, std::move(valid_set)));
   return 2;
 }
 
@@ -201,7 +194,7 @@ void open_data_sets(LuaState& state) {
       state,
       "Opens plain text: documents, ended by the tokenizer's EOS unless end_of_text = "
       "false. With batch.tokens they are read as windows of max_length tokens.");
-  add_reader<RowKind::kPrompts>(state, "Opens prompts that a model is to answer.");
+  add_reader<RowKind::kPrompts>(state, "Opens prompts for a model to answer.");
   add_reader<RowKind::kTokens>(state,
                                "Opens rows of token ids: input_ids, with labels, mask or weights.");
   add_reader<RowKind::kFeedback>(

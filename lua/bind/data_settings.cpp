@@ -6,6 +6,7 @@
 #include "core/config/config_field.h"
 #include "core/data/packs/mixture.h"
 #include "core/data/rows/row_encoder.h"
+#include "lua/bind/data_handle.h"
 #include "lua/bind/recipe.h"
 
 namespace xrun {

@@ -18,7 +18,7 @@ namespace xrun {
 namespace {
 
 constexpr int64_t kPacked = 16;        // steps of a loop that are packed to know their loss rows
-constexpr int64_t kCounted = 200'000;  // units of a loop whose lengths are looked at
+constexpr int64_t kCounted = 200'000;  // units of a loop whose lengths are read
 
 // The largest micro-batch of some steps.
 struct StepSizes {
@@ -93,7 +93,7 @@ Json to_object(const std::vector<MemoryKind>& kinds, int64_t total) {
   return object;
 }
 
-// How one policy is trained.
+// The optimizers of one policy.
 struct Training {
   int64_t turn = -1;            // place of the first optimizer that has it; -1: none
   int64_t made = 0, to_be = 0;  // optimizers with moments of it, and without yet
@@ -108,7 +108,7 @@ Training& training_of(Trainings& all, const std::shared_ptr<Policy>& policy) {
   return known != all.end() ? known->second : all.emplace_back(policy, Training{}).second;
 }
 
-// Those that are saved, and what else an optimizer trains.
+// The policies that are saved or that an optimizer trains.
 Trainings trainings_of(const RunModels& models) {
   Trainings all;
   for (const auto& policy : models.policies) training_of(all, policy);
@@ -145,14 +145,14 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.loss_rows = sizes.loss_rows;
   shape.several = sizes.micros > 1;
   shape.trains = training.turn >= 0;
-  // Of several over the same weights one is used in this loop, the others in later ones.
+  // If several have the same weights, one is used in this loop, the others in later ones.
   shape.optimizers = training.made + (training.to_be > 0 ? 1 : 0);
   shape.scores = training.scores;
   return shape;
 }
 
-// Whether a column has the values of many units of a loop: of all, or of some thousands that lie
-// evenly among them. Step 0 asks for none while the policy still answers itself.
+// True if a column has the values of a loop's units; of more than some thousands an even sample is
+// checked. Step 0 reads none while the policy still answers itself.
 bool has_steps(const Sidecar& column, const StepLoop& loop, const StepSource& source,
                int64_t first) {
   const DataSet& set = source.data->set;
@@ -169,8 +169,8 @@ bool has_steps(const Sidecar& column, const StepLoop& loop, const StepSource& so
   return true;
 }
 
-// Whether no step of a loop will load a reference's twin: each set has all its values in its
-// column, or none, as one has that the objective does not ask about. One set at least has them.
+// True if no step of a loop will load a reference's twin: each set has all of its values in the column,
+// or none (the objective does not ask for them), and at least one set has them.
 bool needs_no_twin(Reference& reference, const StepLoop& loop) {
   const int64_t first = reference.shares() ? 1 : 0;
   if (reference.loaded() || loop.steps <= first) return false;
@@ -186,7 +186,7 @@ bool needs_no_twin(Reference& reference, const StepLoop& loop) {
   return known > 0;
 }
 
-// Whether a reference's twin counts.
+// True if a reference's twin counts.
 using CountsTwin = std::function<bool(Reference&)>;
 
 bool is_loaded(Reference& reference) { return reference.loaded(); }

@@ -1,6 +1,5 @@
 #pragma once
-// What a run is planned to hold in the memory of its device, checked before it loads and before it
-// trains, and what it held.
+// The memory of a run on its device: planned before it loads and before it trains, then measured.
 
 #include <c10/core/Device.h>
 
@@ -18,14 +17,14 @@ class Policy;
 class Reference;
 struct StepLoop;
 
-// What a run trains and what it holds beside that.
+// The models of a run.
 struct RunModels {
   std::vector<std::shared_ptr<Policy>> policies;  // those it saves, each once
   std::vector<std::shared_ptr<AdamW>> optimizers;
   std::vector<std::shared_ptr<Reference>> references = {};
 };
 
-// That of the first; the CPU without one. All models of a run lie on one device.
+// The device of the first; the CPU without one. All models of a run are on one device.
 c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies);
 
 // Throws Error as check_memory does if weights, gradients and optimizers are more than there is,
@@ -33,17 +32,17 @@ c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies);
 void check_before_load(const RunModels& models);
 
 // The plan of a run's models over one loop. The largest micro-batch is found by the lengths of
-// rows: of every step, or of many where there are more than can be looked at. Each optimizer's
-// moments count once they are there or if its weights have none. A reference's twin counts in what
-// is said if it is loaded or its column lacks a value that the steps will ask for; in what is
-// refused only if it is loaded.
+// rows: of every step, or of a sample if there are too many. Each optimizer's
+// moments count once they are there or if its weights have none. A reference's twin counts in the
+// reported plan if it is loaded or its column lacks a value that the steps will need, and in the check
+// only if it is loaded.
 class MemoryReport {
  public:
-  // Plans, and throws Error as check_memory does. What is measured begins anew.
+  // Makes a plan and resets the measurement. Throws Error as check_memory does.
   static MemoryReport plan(const RunModels& models, const StepLoop& loop);
 
   const std::vector<MemoryKind>& planned() const { return planned_; }
-  // Notes what tensors held at most since the plan was made.
+  // Records the peak of tensor memory since the plan was made.
   void measure();
   int64_t measured() const { return measured_; }  // bytes; 0 before measure()
   c10::Device device() const { return device_; }  // whose memory it is

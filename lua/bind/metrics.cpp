@@ -31,7 +31,7 @@ int push_metric(MetricTable& self, const std::string& name, lua_State* L) {
     push(L, *value);
     return 1;
   }
-  // Of an empty set or a step without an update: a recipe may ask.
+  // A recipe may read a metric that an empty set or a skipped step does not have.
   if (self.values.empty() || find_metric(self.values, "train/skipped")) {
     lua_pushnil(L);
     return 1;

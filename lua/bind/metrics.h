@@ -1,5 +1,5 @@
 #pragma once
-// Values to log, in their order, as Lua sees them: what adamw:step and run:evaluate return.
+// Ordered values to log: the result of adamw:step and run:evaluate.
 
 #include <string>
 
@@ -12,7 +12,7 @@ struct MetricTable {
   Metrics values;  // full names: "train/loss", "valid/loss", "perf/step_s"
 };
 
-// Puts `prefix` before every name that has no '/' of its own.
+// Puts `prefix` before every name without a '/'.
 MetricTable with_prefix(Metrics values, const std::string& prefix);
 
 // Reads a MetricTable, or a plain table of numbers by name (in the order of the names; a name

@@ -1,6 +1,8 @@
 #include "lua/bind/modules.h"
 
-#include "lua/prompt/prompt.h"
+#include "core/base/error.h"
+#include "core/base/suggest.h"
+#include "lua/state/args.h"
 
 namespace xrun {
 
@@ -8,23 +10,62 @@ const std::vector<OpenModule>& engine_modules() {
   static const std::vector<OpenModule> modules = {
       open_tensor,  open_config,    open_metrics,   open_view,     open_policy,
       open_scorer,  open_data_sets, open_tokenizer, open_template, open_shuffle,
-      open_mixture, open_pack,      open_adamw,     open_run,      open_step_verbs,
+      open_mixture, open_pack,      open_adamw,     open_run,
   };
   return modules;
 }
 
-void register_docs() {
-  LuaState state;
-  for (OpenModule open : engine_modules()) open(state);
-  open_lua_modules(state);
-  open_require(state);
-  Prompt prompt(state, std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{}));
-  add_prompt_commands(prompt);
-  for (const PromptCommand& command : prompt.commands()) {
-    DocEntry entry{.name = ":" + command.name, .doc = command.doc};
-    if (!command.arguments.empty()) entry.parameters = {{command.arguments, ""}};
-    register_doc(std::move(entry));
+namespace {
+
+int call_plain_function(lua_State* L, void* function) {
+  return reinterpret_cast<lua_CFunction>(function)(L);
+}
+
+std::string near_global(lua_State* L, const std::string& name) {
+  std::vector<std::string> known;
+  lua_pushnil(L);
+  while (lua_next(L, 1) != 0) {
+    lua_pop(L, 1);
+    if (lua_type(L, -1) == LUA_TSTRING) known.emplace_back(lua_tostring(L, -1));
   }
+  return nearest_name(name, known);
+}
+
+int read_undefined(lua_State* L) {
+  const std::string name =
+      lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : describe_value(L, 2);
+  if (name == "xrun") {
+    throw Error("`xrun` is not defined\nhint: begin with local xrun = require \"xrun\"");
+  }
+  const std::string near = near_global(L, name);
+  throw Error(fmt::format("`{}` is not defined{}", name,
+                          near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
+}
+
+int write_undefined(lua_State* L) {
+  throw Error(fmt::format("`{}` is not declared\nhint: write local {} = ... where it begins",
+                          lua_tostring(L, 2), lua_tostring(L, 2)));
+}
+
+}  // namespace
+
+void open_strict_globals(LuaState& state) {
+  lua_State* L = state;
+  const StackGuard guard(L);
+  lua_pushvalue(L, LUA_GLOBALSINDEX);
+  lua_newtable(L);
+  const auto add = [&](const char* event, lua_CFunction function) {
+    push_binding(L, register_binding({.entry = {.name = std::string("_G.") + event,
+                                                .kind = DocKind::kMetamethod,
+                                                .parameters = {{"name", "string"}},
+                                                .doc = "Raises on names that are not defined."},
+                                      .function = reinterpret_cast<void*>(function),
+                                      .invoke = call_plain_function}));
+    lua_setfield(L, -2, event);
+  };
+  add("__index", read_undefined);
+  add("__newindex", write_undefined);
+  lua_setmetatable(L, -2);
 }
 
 }  // namespace xrun

@@ -16,23 +16,19 @@ void open_scorer(LuaState& state);          // scorer.cpp
 void open_data_sets(LuaState& state);       // data_sets.cpp
 void open_tokenizer(LuaState& state);       // tokenizer.cpp
 void open_template(LuaState& state);        // template.cpp
-void open_shuffle(LuaState& state);         // shuffle.cpp
-void open_mixture(LuaState& state);         // mixture.cpp
-void open_pack(LuaState& state);            // pack.cpp
+void open_shuffle(LuaState& state);         // stream_functions.cpp
+void open_mixture(LuaState& state);         // stream_functions.cpp
+void open_pack(LuaState& state);            // stream_functions.cpp
 void open_adamw(LuaState& state);           // adamw.cpp
 void open_run(LuaState& state);             // run.cpp
-void open_step_verbs(LuaState& state);      // prompt_verbs.cpp: their words
+void open_sorted_pairs(LuaState& state);    // require.cpp
 void open_require(LuaState& state);         // require.cpp
-void open_strict_globals(LuaState& state);  // strict_globals.cpp; last
-void open_lua_modules(LuaState& state);     // lua_modules.cpp: lua/xrun/*.lua
+void open_strict_globals(LuaState& state);  // modules.cpp; last
 
 // Makes require read the files of the recipe's modules again (require.cpp).
 void forget_modules(lua_State* L);
 
 // All of them in order of registration.
 const std::vector<OpenModule>& engine_modules();
-
-// Opens all of them in a state of its own, so that every doc string is registered (doc.h).
-void register_docs();
 
 }  // namespace xrun

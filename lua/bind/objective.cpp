@@ -60,7 +60,7 @@ ObjectiveResult read_result(lua_State* L, int first, const MicroBatch& micro) {
   return result;
 }
 
-// Where a Lua function stands.
+// The position of a Lua function.
 struct FunctionText {
   std::string chunk;  // "@dpo.lua"
   int first, last;

@@ -1,6 +1,4 @@
-// xrun.policy and its frozen twin: log-probs of views and of whole batches.
-
-#include "core/train/policy.h"
+// xrun.policy and its frozen twin: log-probs and heads of views and of whole batches.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/matmul.h>
@@ -12,17 +10,67 @@
 #include "core/model/weights/weight_check.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/batch.h"
+#include "core/train/policy.h"
+#include "core/train/policy_head.h"
 #include "core/train/reference.h"
 #include "lua/bind/data_settings.h"
-#include "lua/bind/head.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
-#include "lua/bind/stand_in.h"
 #include "lua/bind/type_settings.h"
 #include "lua/bind/view.h"
 #include "lua/state/args.h"
 
 namespace xrun {
+
+namespace {
+
+HeadOptions read_head_options(const Options& given) {
+  HeadOptions options;
+  options.temperature = given.get("temperature", options.temperature);
+  options.columns = given.get("columns", options.columns);
+  options.entropy = given.get("entropy", options.entropy);
+  options.lse = given.get("lse", options.lse);
+  options.top_k = given.get("top_k", options.top_k);
+  return options;
+}
+
+void set_field(lua_State* L, const char* name, const at::Tensor& value) {
+  if (!value.defined()) return;  // not asked for
+  push(L, value);
+  lua_setfield(L, -2, name);
+}
+
+// `head` is policy_head or reference_head of a view with targets, or of a batch.
+template <typename Head>
+int push_head(lua_State* L, const Head& head) {
+  const Options given(L, 3);
+  const HeadOptions options = read_head_options(given);
+  const auto targets = given.find<at::Tensor>("targets");
+  HeadResult result;
+  if (class_of(L, 2) == &class_info<Batch>) {
+    XRUN_CHECK(!targets, "targets are of a view's rows; score views, or leave targets out");
+    result = head(arg<Batch&>(L, 2, "batch"), options);
+  } else {
+    result = head(read_view(L, 2), options, targets.value_or(at::Tensor()));
+  }
+  lua_createtable(L, 0, 5);
+  set_field(L, "logprob", result.logprob);
+  set_field(L, "entropy", result.entropy);
+  set_field(L, "lse", result.lse);
+  set_field(L, "top_logprob", result.top_logprob);
+  set_field(L, "top_id", result.top_id);
+  return 1;
+}
+
+}  // namespace
+
+int push_policy_head(Policy& policy, lua_State* L) {
+  return push_head(L, [&](auto&&... of) { return policy_head(policy, of...); });
+}
+
+int push_reference_head(Reference& reference, lua_State* L) {
+  return push_head(L, [&](auto&&... of) { return reference_head(reference, of...); });
+}
 
 namespace {
 
@@ -68,7 +116,7 @@ int open_policy(lua_State* L) {
   }
   const auto policy = Policy::open(dir, options);
   push(L, policy);
-  name_policy(session_of(L), policy);
+  session_of(L).models.add(policy);
   const ModelConfig config = read_model_config(policy->dir());
   policy->use_gemm(read_gemm(L, config, options.dtype, options.device));
   if (options.moe_aux > 0 && config.moe.experts == 0) {
@@ -76,19 +124,15 @@ int open_policy(lua_State* L) {
                                  options.moe_aux, name));
   }
   for (const std::string& notice : config.notices) {
-    add_notice(session_of(L), notice);
+    session_of(L).notices.add(notice);
   }
-  add_notice(session_of(L), tied_head_notice(policy->dir(), config));
+  session_of(L).notices.add(tied_head_notice(policy->dir(), config));
   return 1;
 }
 
-// A batch is scored whole and without gradient; a view is scored in the step's forward.
+// A batch is scored whole and without gradient; a view in the step's forward.
 template <class Source>
 int score(Source& source, lua_State* L, bool by_token) {
-  if (const auto& stand_in = session_of(L).stand_in) {
-    return push_stand_in(*stand_in, L, stand_in_name(session_of(L), source), by_token,
-                         is_trained(session_of(L), source));
-  }
   at::Tensor result;
   if (class_of(L, 2) == &class_info<Batch>) {
     Batch& batch = arg<Batch&>(L, 2, "batch");
@@ -101,17 +145,16 @@ int score(Source& source, lua_State* L, bool by_token) {
   return 1;
 }
 
-// Prototyping: every logit of the view's loss rows, said with its memory each time it grows.
+// For prototyping: every logit of the view's loss rows. The memory is reported whenever it grows.
 int push_logits(Policy& policy, lua_State* L) {
-  check_no_stand_in(session_of(L), "every logit");
   const View view = read_view(L, 2);
   Model& model = policy.model();
   const at::Tensor hidden = model.forward(view.micro().input())
                                 .index_select(0, view.select_rows(view.micro().row_hidden()));
   const at::Tensor logits = at::matmul(hidden, model.head_weight().t()).to(at::kFloat);
   Session& session = session_of(L);
-  if (logits.numel() > session.largest_logits) {
-    session.largest_logits = logits.numel();
+  if (logits.numel() > session.notices.largest_logits) {
+    session.notices.largest_logits = logits.numel();
     session.console->print(
         fmt::format("policy:logits holds [{}, {}] = {:.0f} MB; a loss over "
                     "logprob needs none of it",
@@ -145,7 +188,7 @@ void open_policy(LuaState& state) {
           {{"view", "View|Batch"},
            {"options?", "table", {"entropy", "lse", "top_k", "temperature", "columns", "targets"}}},
           {"table"},
-          "What the vocabulary's distribution is at each trained token, from one product: "
+          "The vocabulary's distribution at each trained token, from one product: "
           "logprob [R], and entropy [R] (nats), lse [R] (log-sum-exp of the logits), "
           "top_logprob and top_id [R, top_k] (ids from 0) as they are asked for, all but "
           "top_id with gradients. Logits are divided by temperature (1); only the first "
@@ -160,7 +203,7 @@ void open_policy(LuaState& state) {
               "a cached column of log-probs.",
               [](Policy& self, lua_State* L) {
                 auto reference = self.reference();
-                session_of(L).references.push_back(reference);
+                session_of(L).models.add(reference);
                 push(L, std::move(reference));
                 return 1;
               })

@@ -1,5 +1,5 @@
-// A recipe runs as a coroutine, so that a command may look at it between steps. An error leaves the
-// coroutine's stack standing; the report is made from there.
+// A recipe runs as a coroutine, so that it can be paused between steps. An error leaves the stack of
+// the coroutine intact; the report is made from it.
 
 #include "lua/bind/recipe.h"
 
@@ -10,8 +10,6 @@
 #include "core/base/file.h"
 #include "core/base/philox.h"
 #include "core/config/config_field.h"
-#include "lua/bind/frame_names.h"
-#include "lua/bind/loop_pause.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
 
@@ -28,15 +26,9 @@ struct ContextSlot {
   throw LuaError(std::move(report));
 }
 
-// What stands behind the text of a recipe that is looked at: at its end it is paused once more, so
-// that its names can be read. It does not fit behind a `return`.
+// Appended to the text of a preview, which pauses once more at its end so that its names can be read.
+// Not valid after a `return`.
 constexpr const char* kAtEnd = "\ndo (...)() end";
-
-// The handler of a recipe that is looked at.
-int keep_names_and_report(lua_State* L) {
-  keep_frame_names(L, "@" + recipe_context(L).options.recipe);
-  return message_handler(L);
-}
 
 int wait_at_end(lua_State* L) {
   recipe_context(L).at_end = true;
@@ -51,7 +43,7 @@ void load_text(lua_State* L, const RecipeOptions& options, const std::string& te
   XRUN_CHECK(!text.starts_with("\x1bLJ"), "{}: this is bytecode; recipes are text", options.recipe);
   const bool shebang = text.starts_with('#');
   const std::string body = shebang ? "--" + text : text;
-  if (options.purpose == RecipePurpose::kLook) {
+  if (options.purpose == RecipePurpose::kPreview) {
     const std::string longer = body + kAtEnd;
     if (luaL_loadbuffer(L, longer.data(), longer.size(), chunk.c_str()) == 0) return;
     lua_pop(L, 1);
@@ -66,6 +58,16 @@ RecipeContext& recipe_context(lua_State* L) {
   const auto& slot = LuaState::of(L).service<ContextSlot>();
   XRUN_CHECK(slot.context != nullptr, "no recipe runs in this Lua state");
   return *slot.context;
+}
+
+int end_recipe(lua_State* L) {
+  RecipeContext& context = recipe_context(L);
+  XRUN_CHECK(L == context.thread && lua_isyieldable(L) != 0,
+             "{}: nothing is left to do, and xrun.run was called in a coroutine of the recipe's "
+             "own, which cannot end the recipe; call it in the recipe itself",
+             context.options.recipe);
+  context.nothing_left = true;
+  return lua_yield(L, 0);
 }
 
 Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules)
@@ -83,7 +85,6 @@ Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modu
   context->config = Config::resolve(context->text, options.sets);
   state_->service<ContextSlot>().context = std::move(context);
   for (OpenModule open : modules) open(*state_);
-  open_lua_modules(*state_);
   open_require(*state_);
   open_strict_globals(*state_);
   seed_recipe(*state_, static_cast<uint64_t>(config_whole(L, "seed")), 0, 0);
@@ -99,10 +100,10 @@ void Recipe::start_thread() {
   thread_ref_ = LuaRef(L, -1);
   lua_pop(L, 1);
   context.thread = thread_;
-  const bool looks = context.options.purpose == RecipePurpose::kLook;
+  const lua_CFunction handler = context.options.on_error;
   lua_getglobal(L, "xpcall");
   lua_insert(L, -2);
-  lua_pushcfunction(L, looks ? keep_names_and_report : message_handler);
+  lua_pushcfunction(L, handler == nullptr ? message_handler : handler);
   lua_pushcfunction(L, wait_at_end);
   lua_xmove(L, thread_, 4);
 }
@@ -121,8 +122,7 @@ void Recipe::restart(const std::string& text) {
   }
   forget_modules(L);
   context.text = std::move(read);
-  context.pause = nullptr;
-  context.at_end = false;
+  context.at_end = context.nothing_left = false;
   state_->may_interrupt = nullptr;
   start_thread();
   started_ = done_ = false;
@@ -136,24 +136,22 @@ RecipeContext& Recipe::context() { return recipe_context(*state_); }
 
 bool Recipe::at_end() { return context().at_end; }
 
-const LoopPause* Recipe::pause() { return context().pause.get(); }
+bool Recipe::nothing_left() { return context().nothing_left; }
 
 bool Recipe::resume() {
   RecipeContext& context = this->context();
   XRUN_CHECK(!done_, "{} is done; nothing is left to go on with", context.options.recipe);
   XRUN_CHECK(!started_ || lua_status(thread_) == LUA_YIELD,
              "{} is running; this waits until it is paused", context.options.recipe);
-  context.pause = nullptr;
   context.at_end = false;
-  context.entered = state_->service<EnteredFunctions>().stack.size();
   const int status = lua_resume(thread_, started_ ? 0 : 3);
   started_ = true;
   if (status == LUA_YIELD) {
-    // Of an interruption that suspended it nothing may be popped.
-    return true;
+    // Nothing may be popped: an interruption may have suspended it.
+    done_ = context.nothing_left;
+    return !done_;
   }
   done_ = true;
-  context.pause = nullptr;
   try {
     if (status != 0) throw_report(report_of(thread_, -1));
     if (lua_toboolean(thread_, 1) == 0) throw_report(report_of(thread_, 2));

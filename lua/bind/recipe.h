@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <lua.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,16 +16,14 @@
 
 namespace xrun {
 
-// How far a recipe runs: to its end; to its xrun.run, with its data cached; or to its first loop,
-// where it pauses (look.h), in a folder of its own that goes with it.
-enum class RecipePurpose { kTrain, kCache, kLook };
+// A recipe runs to its end; to its xrun.run, with its data cached; or under the control of a prompt or
+// command, with its run in a temporary folder (lua/prompt/preview.h).
+enum class RecipePurpose { kTrain, kCache, kPreview };
 
-struct LoopPause;  // loop_pause.h
-
-// What the command line says; see design of commands.
-// What a prompt without a recipe has in the recipe's place.
+// The name of a recipe for a prompt without one.
 inline constexpr const char* kNoRecipe = "(prompt)";
 
+// The command line.
 struct RecipeOptions {
   std::string recipe;             // the file, as given; "": none, a state for a prompt
   std::vector<std::string> sets;  // --set key=value
@@ -38,7 +37,7 @@ struct RecipeOptions {
   RecipePurpose purpose = RecipePurpose::kTrain;
   bool json = false;               // of a purpose that prints
   bool profile = false;            // --profile: the run gets a profile.json
-  std::optional<int64_t> repl_at;  // --repl-at: pause before the body of this step
+  lua_CFunction on_error = nullptr;  // the recipe's message handler; null: message_handler
 };
 
 // A Lua file that a recipe loaded.
@@ -48,20 +47,23 @@ struct LoadedModule {
   std::string hash;  // of its bytes
 };
 
-// What bindings may ask about the recipe that runs in their state.
+// The recipe that runs in a state, for bindings.
 struct RecipeContext {
   RecipeOptions options;
   RecipeText text;
   Config config;
   std::vector<LoadedModule> modules;
-  lua_State* thread = nullptr;             // the recipe's coroutine
-  std::shared_ptr<const LoopPause> pause;  // where it is paused; null while it runs
-  bool at_end = false;                     // suspended behind its last line
-  size_t entered = 0;                      // functions that C++ had entered when the recipe went on
+  lua_State* thread = nullptr;  // the recipe's coroutine
+  bool at_end = false;         // suspended behind its last line
+  bool nothing_left = false;   // ended at xrun.run: its run is finished, or only caches were wanted
 };
 
 // The context of a state. Throws Error if no recipe runs in it.
 RecipeContext& recipe_context(lua_State* L);
+
+// Ends the recipe at the call of a binding, without an error; the binding returns this value. Throws
+// Error in another coroutine than the recipe's own.
+int end_recipe(lua_State* L);
 
 // Adds bindings to a state; see modules.h.
 using OpenModule = void (*)(LuaState&);
@@ -79,19 +81,19 @@ class Recipe {
 
   // Begins again, in the same state, with another text: the next resume() runs its first line, and
   // what it requires is read again. Throws as the constructor does, with nothing changed. The
-  // caller begins the session anew.
+  // caller clears the session.
   void restart(const std::string& text);
 
-  // Runs on until the recipe ends (false) or yields (true): pause() tells where. Throws LuaError,
-  // UsageError (a LuaError that is bad usage), Interrupted.
+  // Runs on until the recipe ends (false) or yields (true). Throws LuaError, UsageError (a LuaError
+  // that is bad usage), Interrupted.
   bool resume();
   bool done() const { return done_; }  // it has ended, by itself or by an error
-  // What it ended by, if that was an error; null otherwise.
+  // The error that ended it, or null.
   const std::exception_ptr& failure() const { return failure_; }
-  // One that is looked at is suspended behind its last line, where its names can still be read.
+  // Whether a preview is suspended behind its last line, where its names can still be read.
   bool at_end();
-  // Where the recipe is paused; null if it runs, is done, or yields for another reason.
-  const LoopPause* pause();
+  // Whether it ended at xrun.run (end_recipe).
+  bool nothing_left();
 
   LuaState& state() { return *state_; }
   lua_State* thread() const { return thread_; }  // the recipe's coroutine

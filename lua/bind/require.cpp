@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
-#include "lua/bind/lua_modules.h"
+#include "core/base/suggest.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/recipe.h"
 #include "lua/bind/session.h"
@@ -19,7 +19,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What package.loaded calls a file.
+constexpr const char* kSortedPairs = "sorted_pairs";
+constexpr std::string_view kSortedPairsText = R"lua(
+local function before(a, b)
+  if type(a) == type(b) then return a < b end
+  return type(a) == "number"
+end
+
+return function(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = key end
+  table.sort(keys, before)
+  local i = 0
+  return function()
+    i = i + 1
+    return keys[i], t[keys[i]]
+  end
+end
+)lua";
+
+// The name of a file in package.loaded.
 std::string module_key(const std::string& path) { return "@" + path; }
 
 // The folder of the file whose code called require.
@@ -100,8 +119,9 @@ int require(lua_State* L) {
   lua_getfield(L, -1, name.c_str());
   if (!lua_isnil(L, -1)) return 1;
   if (name.starts_with("xrun.")) {
-    push_lua_module(L, name.substr(5));
-    return 1;
+    const std::string near = nearest_name(name, {std::string("xrun.") + kSortedPairs});
+    throw Error(fmt::format("there is no module `{}`{}", name,
+                            near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
   }
   std::string tried;
   for (const fs::path& path : candidates(L, name)) {
@@ -129,6 +149,29 @@ void forget_modules(lua_State* L) {
   modules.clear();
 }
 
+// xrun.sorted_pairs, which is in Lua: pairs of a table in the order of its keys.
+void open_sorted_pairs(LuaState& state) {
+  lua_State* L = state;
+  const StackGuard guard(L);
+  const std::string name = std::string("xrun.") + kSortedPairs;
+  register_doc({.name = name,
+                .kind = DocKind::kFunction,
+                .parameters = {{"table", "table"}},
+                .results = {"fun(): any, any"},
+                .doc = "Goes through a table in the order of its keys, numbers before text: the "
+                       "order of pairs differs from run to run, so no result may depend on it."});
+  // A chunk name with = is not a file of the user's: errors point at the recipe's line instead.
+  luaL_loadbuffer(L, kSortedPairsText.data(), kSortedPairsText.size(), ("=" + name).c_str());
+  protected_call(L, 0, 1);
+  lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+  lua_pushvalue(L, -2);
+  lua_setfield(L, -2, name.c_str());
+  state.push_module(L);
+  push(L, std::string(kSortedPairs));
+  lua_pushvalue(L, -4);
+  lua_rawset(L, -3);
+}
+
 void open_require(LuaState& state) {
   lua_State* L = state;
   const StackGuard guard(L);
@@ -144,6 +187,7 @@ void open_require(LuaState& state) {
   lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
   state.push_module(L);
   lua_setfield(L, -2, "xrun");
+  open_sorted_pairs(state);
 }
 
 }  // namespace xrun

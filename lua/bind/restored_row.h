@@ -1,5 +1,5 @@
 #pragma once
-// What a Lua function left alone of a row, as the row had it.
+// Undoes what a round trip through Lua does to the unchanged parts of a row.
 
 #include "core/base/json.h"
 

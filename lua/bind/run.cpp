@@ -1,4 +1,4 @@
-// xrun.run: the loop of a recipe, what it logs, evaluates, shows, exports.
+// xrun.run and the Run class: the loop of a recipe, its log, evaluations, samples and exports.
 
 #include <algorithm>
 
@@ -8,9 +8,8 @@
 #include "core/train/scorer.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/modules.h"
-#include "lua/bind/retried.h"
+#include "lua/bind/run_hooks.h"
 #include "lua/bind/run_loop.h"
-#include "lua/bind/run_methods.h"
 #include "lua/bind/type_settings.h"
 #include "lua/state/args.h"
 
@@ -58,15 +57,15 @@ SavedObjects read_objects(lua_State* L, int i, RunModels& models) {
   return saved;
 }
 
-// A bad value is refused at the line that sets a new name; an old name's new value and nested
-// tables are looked at when the body ends.
+// A bad value is rejected at the line that sets a new name; new values of old names and nested tables
+// are checked when the body ends.
 int set_state(lua_State* L) {
   check_state_value(L, 3, lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "");
   lua_rawset(L, 1);
   return 0;
 }
 
-// run.state: a plain table, as it was saved.
+// run.state: a plain table with the saved values.
 std::shared_ptr<LuaRef> push_state(lua_State* L, const Json& saved) {
   const StackGuard guard(L);
   push(L, saved.is_object() ? saved : Json::object());
@@ -83,7 +82,7 @@ std::shared_ptr<LuaRef> push_state(lua_State* L, const Json& saved) {
   return std::make_shared<LuaRef>(L, lua_gettop(L));
 }
 
-// Makes the table at index i hold what was saved and nothing else.
+// Replaces the contents of the table at index i by the saved values.
 void fill_state(lua_State* L, int i, const Json& saved) {
   push(L, saved.is_object() ? saved : Json::object());
   const int source = lua_gettop(L);
@@ -105,11 +104,11 @@ RunSettings read_settings(lua_State* L) {
   settings.save_every = config_whole(L, "save.every");
   settings.save_keep = config_whole(L, "save.keep");
   settings.steps_limit = recipe_context(L).options.steps.value_or(-1);
-  settings.saves = recipe_context(L).options.purpose != RecipePurpose::kLook;
+  settings.saves = recipe_context(L).options.purpose != RecipePurpose::kPreview;
   return settings;
 }
 
-// run.state is a table of the recipe, read at a checkpoint and filled when the run goes on.
+// run.state is a table of the recipe: read at a checkpoint, filled when a run is resumed.
 void tie_state(lua_State* L, RunLoop& loop) {
   LuaState& owner = LuaState::of(L);
   loop.state_ref = push_state(L, loop.run().state());
@@ -127,27 +126,24 @@ void tie_state(lua_State* L, RunLoop& loop) {
 
 int make_run(lua_State* L) {
   Session& session = session_of(L);
-  if (recipe_context(L).options.purpose == RecipePurpose::kCache) {
-    session.already_finished = true;
-    throw Error("cached");
-  }
+  const RecipePurpose purpose = recipe_context(L).options.purpose;
+  if (purpose == RecipePurpose::kCache) return end_recipe(L);
   RunModels models;
   SavedObjects saved = read_objects(L, 2, models);
-  RunDir dir = session.run_dir ? std::move(*session.run_dir) : open_run_dir(L);
-  session.run_dir.reset();
+  RunDir dir = session.folder.dir ? std::move(*session.folder.dir) : open_run_dir(L);
+  session.folder.dir.reset();
   if (dir.finished()) {
-    session.already_finished = true;
-    session.console->say(
-        fmt::format("{} is finished; there is nothing to resume (a larger steps or epochs goes on)",
-                    dir.path().string()));
-    throw Error("finished");
+    session.console->say(fmt::format(
+        "{} is finished; there is nothing to resume (larger steps or epochs continue it)",
+        dir.path().string()));
+    return end_recipe(L);
   }
-  // Weights that do not load are an error before the folder holds a run; to look needs none.
-  if (recipe_context(L).options.purpose != RecipePurpose::kLook) {
+  // Weights that do not load are an error before the folder holds a run; a preview needs none.
+  if (purpose != RecipePurpose::kPreview) {
     if (!models.optimizers.empty()) check_before_load(models);
     for (const auto& policy : models.policies) policy->model();
   }
-  if (!session.date.empty()) dir.record().set("date", session.date);
+  if (!session.data.date.empty()) dir.record().set("date", session.data.date);
   keep_dtype(L, dir);
   keep_measured(L, dir);
   auto loop = std::make_shared<RunLoop>(
@@ -157,13 +153,13 @@ int make_run(lua_State* L) {
   loop->optimizers = std::move(models.optimizers);
   tie_state(L, *loop);
   session.run = loop;
-  for (const Session::Input& input : session.inputs) loop->check(input);
+  for (const SessionInputs::Input& input : session.data.inputs) loop->check(input);
   LuaState::of(L).may_interrupt = [loop = loop.get()] { return loop->run().may_interrupt_now(); };
   push(L, loop);
   return 1;
 }
 
-// The run's folders that hold something else; hf is where an export without a name goes.
+// Folders of the run that hold something else; an export without a name goes to hf.
 constexpr const char* kOwnFolders[] = {"checkpoints", "reference", "samples", "tb"};
 
 void check_export_name(const std::string& name) {
@@ -188,9 +184,9 @@ int push_export(RunLoop& loop, lua_State* L) {
   const auto policy = is_scorer ? nullptr : arg<std::shared_ptr<Policy>>(L, 2, "policy");
   Run& run = loop.run();
   const std::filesystem::path out = name ? run.dir().path() / *name : run.dir().hf();
-  // While a resume replays what is saved the weights are those of later: what was written stands. A
-  // run that is looked at leaves nothing.
-  const bool writes = !run.replaying() && loop.session().scratch == nullptr;
+  // While a resume replays saved steps the weights are those of a later step, so what was written
+  // stands. A preview leaves nothing.
+  const bool writes = !run.replaying() && !loop.session().previews();
   if (writes) is_scorer ? scorer->export_to(out) : policy->export_to(out);
   if (writes || run.replaying()) run.add_exported(out);
   push(L, out.string());
@@ -202,7 +198,7 @@ std::string describe_run(const RunLoop& run) { return "Run " + run.run().dir().p
 }  // namespace
 
 void open_run(LuaState& state) {
-  Class<StepLoop>(state, "StepLoop", "What `for step, batch in run:steps(...)` walks over.");
+  Class<StepLoop>(state, "StepLoop", "The state of `for step, batch in run:steps(...)`.");
   Class<RunLoop>(state, "Run", "A run: its loops, metrics, checkpoints and exports.")
       .method(
           "steps", {{"data", "DataSet|table"}, {"batch", "xrun.Config.batch", {"steps", "epochs"}}},
@@ -233,12 +229,12 @@ void open_run(LuaState& state) {
                 "table",
                 {"max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "score"}}},
               {"Metrics"},
-              "Answers to every prompt of a set; shows the first `shown` (3) beside the run's "
-              "earliest ones and keeps all of them in samples/. Options: max_tokens (128; 0 makes "
+              "Samples an answer to every prompt of a set; prints the first `shown` (3) beside the run's "
+              "earliest answers and writes all to samples/. Options: max_tokens (128; 0 makes "
               "none), temperature (0: greedy), top_k, top_p, min_p, seed (the run's), stop, a text "
               "or a list of texts that end an answer, and score: a function of a sample "
               "{ text, length, finish, prompt_text, extra columns }, or the name of an extra column, "
-              "which scores 1 where the text has it in it as whole words, in either case.",
+              "which scores 1 if the answer contains its value as whole words, in either case.",
               run_sample)
       .method(
           "export", {{"policy", "Policy|Scorer"}, {"name?", "string"}}, {"string"},
@@ -247,7 +243,7 @@ void open_run(LuaState& state) {
           "run:export(policy, \"best\") keeps the weights as they are now beside the last ones.",
           push_export)
       .method("stop", {{"reason?", "string"}}, {},
-              "Ends the loop after this body; the reason is logged.",
+              "Ends the loop after this body and logs the reason.",
               [](RunLoop& self, lua_State* L) {
                 self.run().stop(
                     opt_arg<std::string>(L, 2, "reason").value_or("the recipe asked to stop"));
@@ -259,7 +255,7 @@ void open_run(LuaState& state) {
                 lua_settop(L, 2);
                 return 1;
               })
-      .property("state", "table", "A plain table that is saved with the run: best loss, patience.",
+      .property("state", "table", "A plain table saved with the run: best loss, patience.",
                 [](RunLoop& self, lua_State* L) {
                   self.state_ref->push(L);
                   return 1;
@@ -276,8 +272,8 @@ void open_run(LuaState& state) {
                   return 1;
                 })
       .tostring(describe_run);
-  make_retried(state, &class_info<RunLoop>, "evaluate");
-  make_retried(state, &class_info<RunLoop>, "sample");
+  make_waiting(state, &class_info<RunLoop>, "evaluate");
+  make_waiting(state, &class_info<RunLoop>, "sample");
   state.function("run", {{"cfg", "xrun.Config"}, {"objects", "table"}}, {"Run"},
                  "Opens the run's folder and restores `objects`, by name, when resuming: { policy "
                  "= policy, adamw = adamw }.",

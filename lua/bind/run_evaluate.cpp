@@ -1,5 +1,5 @@
-// run:evaluate and run:sample. Outside loops a resume runs through them again with weights that are
-// not theirs any more: what they gave the first time is saved with the run and given back.
+// run:evaluate and run:sample. Outside loops a resume passes them again with later weights, so their
+// first results are saved with the run and returned.
 
 #include <algorithm>
 #include <exception>
@@ -12,10 +12,8 @@
 #include "core/rollout/answer_text.h"
 #include "core/train/evaluate.h"
 #include "lua/bind/data_settings.h"
-#include "lua/bind/host_model.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
-#include "lua/bind/run_methods.h"
 #include "lua/bind/samples.h"
 #include "lua/state/args.h"
 
@@ -52,7 +50,7 @@ int push_measured(RunLoop& loop, lua_State* L, const std::string& what, const Me
   return 1;
 }
 
-// Keeps the rows of a loss that is not finite, whole, and says where.
+// Saves the whole rows of a non-finite loss and reports the file.
 [[noreturn]] void save_and_rethrow(RunLoop& run, const DataSet& set, const NonFiniteLoss& error) {
   int64_t longest = 0;
   for (const int64_t row : error.rows()) longest = std::max(longest, set.tokens(row));
@@ -62,7 +60,7 @@ int push_measured(RunLoop& loop, lua_State* L, const std::string& what, const Me
   run.throw_with_batch(error, views, [&](int64_t row) { return set.location(row); });
 }
 
-// What the score function of run:sample is given.
+// The argument of run:sample's score function.
 void push_sample(lua_State* L, const Sample& sample) {
   Json table = sample.kept;
   table.set("prompt_text", sample.prompt);
@@ -83,7 +81,7 @@ double score_sample(lua_State* L, const LuaRef& function, const Sample& sample) 
 struct SampleSettings {
   int64_t shown = 3;
   TextOptions text;
-  // A sample's score: of a function, or whether the text holds what an extra column says.
+  // Scores a sample: a function, or 1 if the text contains the value of an extra column.
   std::optional<LuaRef> function;
   std::string column;
 
@@ -101,8 +99,8 @@ double score_of(lua_State* L, const SampleSettings& settings, const Sample& samp
   return holds_answer(sample.text, column_text(sample, settings.column)) ? 1 : 0;
 }
 
-// Whether the set keeps a column. Data without one can still be answered: it is said, and nothing
-// is scored.
+// True if the set has the extra column. Without it the prompts are answered but not scored, which is
+// reported.
 bool keeps(RunLoop& run, const DataHandle& data, const std::string& column) {
   std::vector<std::string> kept;
   for (const ExtraColumn& one : data.set.extra_columns()) kept.push_back(one.name);
@@ -159,12 +157,12 @@ SampleSettings read_sample_settings(RunLoop& run, lua_State* L, const DataHandle
   return settings;
 }
 
-// Answers, keeps and shows; no tokens make no answers and no metrics.
+// Samples, saves and prints; with max_tokens 0 there are no answers and no metrics.
 Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& data,
                const SampleSettings& settings) {
   TextOptions text = settings.text;
-  // A dry run has no model to answer with.
-  if (text.generate.max_new_tokens < 1 || run.session().stand_in != nullptr) return {};
+  // A dry run has no model that could answer.
+  if (text.generate.max_new_tokens < 1 || policy.stand_in() != nullptr) return {};
   const std::shared_ptr<Model> copy = host_model(L, policy);
   const int64_t most = text.generate.max_new_tokens * data.set.size();
   TaskProgress progress(*run.session().console, "answering " + data.name, "tokens");

@@ -8,7 +8,6 @@
 #include "core/run/signals.h"
 #include "core/train/data_batch.h"
 #include "core/train/reference.h"
-#include "lua/bind/phase_plan.h"
 
 namespace xrun {
 
@@ -63,7 +62,7 @@ int64_t RunLoop::next_evaluation() {
   return evaluations_++;
 }
 
-void RunLoop::check(const Session::Input& input) {
+void RunLoop::check(const SessionInputs::Input& input) {
   run_->check_input(input.kind, input.key, input.what, input.identity);
 }
 
@@ -73,7 +72,7 @@ void RunLoop::throw_with_batch(const NonFiniteLoss& error,
   const bool narrow = std::any_of(policies_.begin(), policies_.end(), [](const auto& policy) {
     return policy->options().dtype != c10::ScalarType::Float;
   });
-  if (session_.scratch != nullptr) throw Error(error.what());  // its folder goes with it
+  if (session_.previews()) throw Error(error.what());  // its folder goes with it
   throw Error(fmt::format("{}; {}{}", error.what(),
                           save_failed_batch(run_->dir().path(), run_->step(), packs, name),
                           narrow ? "; set dtype = \"fp32\" to see whether it is the type" : ""));
@@ -83,12 +82,12 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   for (const StepSource& source : loop.sources) source.data->set.check_fits(loop.max_tokens);
   const StepSource& first = loop.sources.front();
   const DataSet& set = first.data->set;
-  // Of a loop by steps the stream goes on behind the last one.
+  // With a given number of steps the stream continues past the last one.
   const int64_t last = first.plan.epochs == 0 || loop.steps == 0
                            ? first.plan.units
                            : std::ssize(set.step_units(first.plan, loop.steps - 1));
   if (last < first.plan.units) {
-    session_.notices.push_back(
+    session_.notices.add(
         fmt::format("the last batch of the data is partial: {} of {} {}s; it trains too", last,
                     first.plan.units, set.unit_name()));
   }
@@ -110,12 +109,12 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
 }
 
 void RunLoop::keep_ledger() {
-  if (phases_ == 0 || ledger_sources_ == session_.ledger.sources.size()) return;
-  run_->dir().write_ledger(session_.ledger.joined_to(earlier_ledger_).to_json());
-  ledger_sources_ = session_.ledger.sources.size();
-  if (session_.ledger_text.empty()) return;
-  session_.console->say(session_.ledger_text);
-  session_.ledger_text.clear();
+  if (phases_ == 0 || ledger_sources_ == session_.data.ledger.sources.size()) return;
+  run_->dir().write_ledger(session_.data.ledger.joined_to(earlier_ledger_).to_json());
+  ledger_sources_ = session_.data.ledger.sources.size();
+  if (session_.data.ledger_text.empty()) return;
+  session_.console->say(session_.data.ledger_text);
+  session_.data.ledger_text.clear();
 }
 
 bool RunLoop::settle(StepLoop& loop, const Json& state) {
@@ -125,21 +124,19 @@ bool RunLoop::settle(StepLoop& loop, const Json& state) {
   for (StepSource& source : loop.sources) {
     if (!source.batch) continue;
     source.batch->close();
-    source.trained = session_.prompt_in_charge ? source.batch : nullptr;
     source.batch.reset();
   }
   if (!run_->in_body()) return false;
-  for (const auto& reference : session_.references) reference->flush_arrived();
+  for (const auto& reference : session_.models.references()) reference->flush_arrived();
   const int64_t done = loop.batch_step + 1;
   run_->end_body(state);
   show_progress(done, loop.steps);
   return true;
 }
 
-void RunLoop::take_back(StepLoop& loop) {
+void RunLoop::take_back() {
   run_->take_back();
   write_state(run_->body_state());
-  for (StepSource& source : loop.sources) source.trained.reset();
 }
 
 void RunLoop::pass(StepLoop& loop) {
@@ -186,8 +183,8 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
   settle(loop, state);
   const std::optional<LoopBody> body = run_->begin_body(state);
   report_body_copy();
-  // A preview saves nothing, and its own text says so.
-  if (session_.scratch == nullptr) set_stopping_text(body ? kStoppingStep : kStopping);
+  // A preview saves nothing and has its own text.
+  if (!session_.previews()) set_stopping_text(body ? kStoppingStep : kStopping);
   if (!body) {
     progress_->finish();
     return std::nullopt;
@@ -223,7 +220,7 @@ void RunLoop::show_progress(int64_t done, int64_t total) {
 }
 
 void RunLoop::leave_loop(const Json& state) {
-  for (const auto& reference : session_.references) reference->flush();
+  for (const auto& reference : session_.models.references()) reference->flush();
   run_->leave_loop(state);
   end_progress();
 }
@@ -261,14 +258,14 @@ void RunLoop::end_progress() {
 void RunLoop::finish(const Json& state) {
   end_progress();
   keep_ledger();
-  for (const auto& reference : session_.references) {
+  for (const auto& reference : session_.models.references()) {
     reference->flush();
     reference->check_digest();
   }
   measure_memory();
   run_->finish(state);
   RunSummary summary = run_->summary();
-  summary.skipped = session_.skipped_steps;
+  summary.skipped = session_.notices.skipped_steps;
   if (fullest_) {
     summary.planned_bytes = total_bytes(fullest_->planned());
     summary.tensor_bytes = fullest_->measured();

@@ -2,6 +2,7 @@
 // The run behind a recipe's loop: reports, progress, phases and evaluation around core's Run.
 
 #include <functional>
+#include <lua.hpp>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include "core/train/policy.h"
 #include "lua/bind/data_handle.h"
 #include "lua/bind/data_settings.h"
+#include "lua/bind/data_settings.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/metrics.h"
 #include "lua/bind/session.h"
@@ -27,7 +29,6 @@ struct StepSource {
   std::shared_ptr<DataHandle> data;
   StepPlan plan;
   std::shared_ptr<Batch> batch = nullptr;
-  std::shared_ptr<Batch> trained = nullptr;  // of the body before, where a prompt is in charge
 };
 
 // One `run:steps` loop over one or more sets. The first decides how many steps there are; the
@@ -55,62 +56,61 @@ class RunLoop {
   const std::vector<std::shared_ptr<Policy>>& policies() const { return policies_; }
   c10::Device device() const;  // of the first policy; the CPU without one
 
-  // What the loop is planned to hold. Throws Error as check_memory does. Loads no weights.
+  // Plans the memory of a loop. Throws Error as check_memory does. Loads no weights.
   MemoryReport plan_of(const StepLoop& loop) const;
 
-  // Seeds ATen's generator and math.random for what the recipe draws from here on. Parts of a step
-  // keep apart: 0 its body, 1 after the loop, from 2 on its evaluations.
+  // Seeds ATen's generator and math.random for the recipe's draws from here on. A step has separate
+  // parts: 0 its body, 1 the code after the loop, 2 and up its evaluations.
   void seed_random(lua_State* L, int64_t part) const;
   void seed_lua(lua_State* L, int64_t part) const;  // math.random alone
   // Counts the evaluations of the current step from 0.
   int64_t next_evaluation();
-  void forget_evaluation() { --evaluations_; }  // the last one failed, and will be made again
+  void forget_evaluation() { --evaluations_; }  // the last one failed and will be repeated
   // Compares something that the run reads with what it was when the run began.
-  void check(const Session::Input& input);
-  // Keeps the batch of a loss that is not finite; throws the error with the place of both.
+  void check(const SessionInputs::Input& input);
+  // Saves the batch of a non-finite loss; throws the error with the saved file.
   [[noreturn]] void throw_with_batch(const NonFiniteLoss& error,
                                      std::span<const PackedBatch* const> packs,
                                      const RowName& name) const;
 
   // Checks that every row fits, prints the report before step 0 and starts the phase.
   void begin(StepLoop& loop, const Json& state);
-  // Ends the body before, if there is one, and returns whether. Begins the loop if it has not
+  // Ends the body before and returns true, or false if there is none. Begins the loop if it has not
   // begun.
   bool settle(StepLoop& loop, const Json& state);
-  // Ends the body before and gives the next one, with a batch of each set; null where the loop
-  // ends.
+  // Ends the body before and returns the next one, with a batch of each set; nothing at the end of the
+  // loop.
   std::optional<LoopBody> next(StepLoop& loop, const Json& state);
-  // The body that next() would give, also of a loop that has not begun; null where the loop ends.
+  // The body that next() would return, also for a loop that has not begun; nothing at its end.
   std::optional<LoopBody> upcoming(const StepLoop& loop) const;
-  // Ends a loop between two bodies for good, without those that are left.
+  // Ends a loop between two bodies for good; the remaining bodies do not run.
   void pass(StepLoop& loop);
-  // The packs that step `step` of the run would train of a source of the loop: a pure function of
-  // its plan. No weights are loaded. Throws Error for a step that the loop does not have, and for a
-  // pair or sequence longer than max_tokens.
+  // Returns the packs of a source that step `step` of the run would train: a pure function of the
+  // plan. Loads no weights. Throws Error for a step that the loop does not have, and for a pair or
+  // sequence longer than max_tokens.
   std::vector<PackedBatch> packs(const StepLoop& loop, int64_t step, size_t source = 0) const;
-  // The same as the batch that the body of this step gets.
+  // The same as the batch that the body of the step gets.
   std::shared_ptr<Batch> make_batch(const StepLoop& loop, int64_t step, size_t source = 0) const;
-  // The run, run.state too, is where it was before its last body, which next() opens again; what
-  // the objects hold is the caller's to put back (Run::take_back).
-  void take_back(StepLoop& loop);
+  // Takes the run and run.state back to before its last body, which next() opens again. The caller
+  // restores the saved objects (Run::take_back).
+  void take_back();
   // The loop whose body is open; null outside bodies.
   const StepLoop* open_loop() const { return run_->in_body() ? open_ : nullptr; }
   // Ends the open body and its loop for good.
   void leave_loop(const Json& state);
-  // What the loop last asked for takes; no value: there was none.
+  // The batch sizes of the latest loop; nothing before one.
   const std::optional<BatchSizes>& sizes() const { return sizes_; }
   void set_sizes(const BatchSizes& sizes) { sizes_ = sizes; }
-  // Writes ledger.json again, and prints what is new, if sets were opened since it was written.
+  // Writes ledger.json again and prints the new part if sets were opened since the last time.
   void keep_ledger();
   void log(const Metrics& metrics);
-  // Writes what was held so far into run.json, for a run that ends by an error. Never throws.
+  // Writes the memory held so far into run.json, for a run that ends by an error. Never throws.
   void keep_memory_after_error() noexcept;
   // Marks the open body's update as done and counts its tokens.
   void note_update(int64_t tokens);
   void finish(const Json& state);
   void end_progress();
-  // run.state as Lua holds it, as JSON; set by the binding. Throws Error that names the value that
-  // cannot be saved.
+  // run.state of Lua as JSON; set by the binding. Throws Error that names a value that cannot be saved.
   std::function<Json()> read_state = [] { return Json(); };
   std::function<void(const Json&)> write_state;    // the inverse; set by the binding
   std::shared_ptr<LuaRef> state_ref;               // the table behind it
@@ -145,5 +145,20 @@ class RunLoop {
   Metrics last_train_;
   std::optional<MemoryReport> memory_, fullest_;  // of the latest loop, and of the fullest one
 };
+
+// The plan of a loop's phase: its steps, and of each of its sets the fingerprint and how the loop
+// draws from it.
+PhasePlan phase_plan_of(const StepLoop& loop);
+
+// Ends the loop that a `break` has left, if one has: Lua does not say so, but no `for` walks over
+// it any more. Every method of a run that depends on the step calls it first.
+void leave_broken_loop(RunLoop& run, lua_State* L);
+
+// run:steps, what `for` walks over: pushes the iterator and its StepLoop.
+int run_steps(RunLoop& run, lua_State* L);
+// run:evaluate and run:sample: push Metrics. While a resume replays what is saved, those of the
+// first time.
+int run_evaluate(RunLoop& run, lua_State* L);
+int run_sample(RunLoop& run, lua_State* L);
 
 }  // namespace xrun

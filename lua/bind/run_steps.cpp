@@ -1,22 +1,19 @@
-// run:steps: the loop of a recipe. One loop is walked at a time; a loop that was left by `break` is
-// over, one that is still being walked may not hold another.
+// run:steps, the loop of a recipe. Loops do not nest: one that was left by `break` is over.
 
 #include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/config/config_field.h"
 #include "core/data/rows/ledger.h"
-#include "lua/bind/loop_pause.h"
+#include "lua/bind/run_hooks.h"
 #include "lua/bind/run_loop.h"
-#include "lua/bind/run_methods.h"
 #include "lua/state/args.h"
 
 namespace xrun {
 
 namespace {
 
-// Calls `each` with the name and the loop of every local that holds one. What a `for` walks over is
-// a local, "(for state)", of its function while, and only while, its body runs. Returns whether one
-// call returned true.
+// Calls `each` with the name and the loop of every local that holds one, until it returns true; returns
+// that. The loop of a `for` is the local "(for state)" of its function exactly while its body runs.
 template <typename Each>
 bool any_local_loop(lua_State* L, const Each& each) {
   const StackGuard guard(L);
@@ -49,11 +46,10 @@ int end_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
              "of {{ batch, objective }}");
   lua_gc(L, LUA_GCCOLLECT, 0);  // handles of the body before; outside the step's hot part
   loop->thread = L;
-  pause_if_interrupted(L);
   if (!loop->begun) loop->first_step = run.run().step();
-  const bool waits = loop->passed || (!loop->begun && pauses_before_loops(L));
-  const bool ended = !waits && run.settle(*loop, run.read_state());
-  push(L, take_pause(L, loop, ended));
+  RunHooks* const hooks = run_hooks(L);
+  if (hooks == nullptr && !loop->passed) run.settle(*loop, run.read_state());
+  push(L, hooks != nullptr && hooks->between_bodies(L, loop));
   return 1;
 }
 
@@ -108,7 +104,7 @@ void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
     first.plan.epochs = 0;
     const std::string origin = recipe_context(L).config.origin("epochs");
     if (!origin.empty() && origin != "default") {
-      session_of(L).notices.push_back(
+      session_of(L).notices.add(
           fmt::format("steps = {} decides the length; epochs ({}) is not used", limit, origin));
     }
   }
@@ -128,7 +124,7 @@ void read_windows(lua_State* L, const BatchSizes& sizes, StepSource& source) {
   const int64_t window = source.data->set.window_length();
   source.plan.units = sizes.tokens / window;
   if (sizes.tokens % window == 0) return;
-  session_of(L).notices.push_back(fmt::format("batch.tokens = {} is {} windows of {} tokens",
+  session_of(L).notices.add(fmt::format("batch.tokens = {} is {} windows of {} tokens",
                                               count_text(sizes.tokens), source.plan.units,
                                               count_text(window)));
 }

@@ -3,12 +3,18 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/utf8.h"
+#include "core/model/memory_limit.h"
+#include "core/model/memory_plan.h"
 #include "core/model/model.h"
 #include "core/run/checkpoint.h"
 #include "core/text/tokenizer/tokenizer.h"
+#include "core/train/policy.h"
+#include "lua/bind/type_settings.h"
+#include "lua/bind/session.h"
 
 namespace xrun {
 
@@ -33,8 +39,7 @@ std::string one_line(std::string text) {
   return text.substr(0, end) + "...";
 }
 
-// What is asked: the row's own `prompt` column where it was kept, else the end of the prompt's
-// text.
+// The question: the row's `prompt` column if it is an extra column, else the end of the prompt's text.
 std::string question(const Sample& sample) {
   if (const Json* prompt = sample.kept.find("prompt"); prompt && prompt->is_string()) {
     return one_line(prompt->as_string());
@@ -113,6 +118,37 @@ std::string keep_and_show(const std::filesystem::path& dir, int64_t step,
     text += fmt::format("    step {:<6} {}\n", step, one_line(samples[i].text));
   }
   return text;
+}
+
+namespace {
+
+// The opening report, which prints notices, may have been printed already.
+void say_since(Session& session, size_t notices) {
+  for (size_t i = notices; i < session.notices.lines.size(); ++i) {
+    session.console->say(session.notices.lines[i]);
+  }
+  session.notices.lines.resize(std::min(notices, session.notices.lines.size()));
+}
+
+}  // namespace
+
+std::shared_ptr<Model> host_model(lua_State* L, Policy& policy) {
+  const Model& model = policy.model();
+  if (model.device().is_cpu()) return nullptr;
+  Session& session = session_of(L);
+  const c10::ScalarType dtype = model.compute_type();
+  check_weights_fit(model.config(), dtype, available_bytes(), "run:sample decodes on the CPU");
+  const size_t notices = session.notices.lines.size();
+  if (!session.notices.host_copy_reported) {
+    session.notices.add(
+               fmt::format("run:sample decodes on the CPU, from a copy of the weights "
+                           "({} of the host's memory) that each call makes",
+                           format_bytes(static_cast<double>(weight_bytes(model.config(), dtype)))));
+    session.notices.host_copy_reported = true;
+  }
+  const GemmType gemm = read_gemm(L, model.config(), dtype, c10::kCPU);
+  say_since(session, notices);
+  return model.host_copy(gemm);
 }
 
 }  // namespace xrun

@@ -1,7 +1,10 @@
 #pragma once
-// Answers of a model to the prompts of a data set: made, kept in the run, shown before and after.
+// Answers of a model to the prompts of a data set: sampled, written to the run, shown beside the
+// earliest ones.
 
 #include <filesystem>
+#include <lua.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,8 +27,8 @@ struct Sample {
   Json kept;           // the row's extra columns, an object
 };
 
-// Answers every prompt of the set, in its order, one sample each. Rows are the names of their
-// draws, so that an answer depends on its row and on the seed alone. Stop ids are the model's own.
+// Answers every prompt of the set, in its order, one sample each. The row keys the random numbers, so
+// an answer depends on its row and the seed only. Stop ids are the model's.
 std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
                                    TextOptions options);
 
@@ -33,5 +36,14 @@ std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, con
 // of them, each beside the answer of the earliest file there, if that is another step's.
 std::string keep_and_show(const std::filesystem::path& dir, int64_t step,
                           const std::vector<Sample>& samples, size_t count);
+
+class Model;
+class Policy;
+
+// Returns a frozen copy on the host of a policy that is on another device, with an adapter merged;
+// null for a policy on the CPU, whose own model decodes. Its products compute as `gemm` says for the
+// CPU (type_settings.h). The first copy of a session is reported with its size. Throws Error if the
+// host lacks the memory.
+std::shared_ptr<Model> host_model(lua_State* L, Policy& policy);
 
 }  // namespace xrun

@@ -7,8 +7,6 @@
 #include "core/train/batch.h"
 #include "core/train/policy.h"
 #include "lua/bind/modules.h"
-#include "lua/bind/session.h"
-#include "lua/bind/stand_in.h"
 #include "lua/bind/view.h"
 #include "lua/state/args.h"
 
@@ -18,10 +16,7 @@ namespace {
 
 // A batch is scored whole and without gradient; a view in the step's forward.
 int push_score(Scorer& scorer, lua_State* L) {
-  const Session& session = session_of(L);
-  if (session.stand_in) {
-    push(L, stand_in_score(*session.stand_in, L, stand_in_name(session, *scorer.policy())));
-  } else if (class_of(L, 2) == &class_info<Batch>) {
+  if (class_of(L, 2) == &class_info<Batch>) {
     push(L, scorer.score(arg<Batch&>(L, 2, "batch")));
   } else {
     push(L, scorer.score(read_view(L, 2)));

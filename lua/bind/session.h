@@ -1,13 +1,12 @@
 #pragma once
-// What the bindings of one recipe share: where it prints, what it has opened, the run it drives.
+// State shared by the bindings of one recipe, split by owner: notices, inputs, models, the run's folder
+// and the run.
 
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 #include <lua.hpp>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/base/json.h"
@@ -16,49 +15,53 @@
 #include "core/data/rows/ledger.h"
 #include "core/run/run_dir.h"
 #include "lua/bind/recipe.h"
+#include "lua/bind/session_models.h"
 
 namespace xrun {
 
-class AdamW;
-class LogprobStandIn;
-class Policy;
-class Reference;
 class RunLoop;
 
-// Belongs to a LuaState (LuaState::service). run_session sets the console before the recipe runs
-// and ends the run afterwards.
-struct Session {
-  std::shared_ptr<Console> console;          // never null while a recipe runs
-  std::unique_ptr<TemporaryDir> scratch;     // of a recipe that is looked at: its run lies there
-  std::unique_ptr<RunDir> run_dir;           // opened before any work, until xrun.run takes it
-  std::shared_ptr<LogprobStandIn> stand_in;  // answers in place of models; null: they do
-  bool prompt_in_charge = false;             // a prompt runs the recipe body by body
-  std::function<void(const std::string& what)> note_touch;  // of what changes a run by hand
-  // The objectives of the latest adamw:step of a recipe under a prompt, the step of its batch, and
-  // its optimizer.
-  std::vector<std::shared_ptr<LuaRef>> objectives;
-  int64_t objectives_step = -1;
-  std::shared_ptr<AdamW> optimizer;
-  std::vector<std::weak_ptr<AdamW>> made_optimizers;  // all of the recipe, in xrun.run or not
-  std::shared_ptr<RunLoop> run;                       // the latest xrun.run; null before
-  int64_t largest_logits = 0;                         // said by policy:logits when it grows
-  bool host_copy_said = false;                        // that a policy of a GPU decodes through one
-  int64_t skipped_steps = 0;      // without an update; the first is said, the rest at the end
-  bool already_finished = false;  // nothing is left to do: exit status 0
-  std::vector<std::filesystem::path> cache_dirs;       // of the ledger's sources, one for one
-  std::vector<std::string> notices;                    // to be said with the report before step 0
-  Ledger ledger;                                       // of every data source opened, in order
-  std::string ledger_text;                             // the same, to be said before step 0
-  // Those that were opened, with the names that they are stood in for under.
-  std::vector<std::pair<std::weak_ptr<Policy>, std::string>> policies;
-  std::vector<std::shared_ptr<Reference>> references;  // synced by saves, checked at the end
-  std::string date;  // that templates see, fixed when the run began; "" until one asks
-  // What the recipe reads besides its own text, as Run::check_input takes it.
+// Lines for the report before step 0, and what is reported once or when it grows.
+struct SessionNotices {
+  std::vector<std::string> lines;
+  int64_t largest_logits = 0;      // elements of policy:logits
+  bool host_copy_reported = false;  // run:sample on a GPU decodes from a copy on the host
+  int64_t skipped_steps = 0;       // steps without an update; the first is reported at once
+
+  void add(const std::string& line);  // each once; "" is ignored
+};
+
+// The data and other inputs that the recipe opened.
+struct SessionInputs {
+  // Something the recipe reads besides its own text, as Run::check_input takes it.
   struct Input {
     std::string kind, key, what;
     Json identity;
   };
   std::vector<Input> inputs;
+  Ledger ledger;                                  // of every data source, in order
+  std::string ledger_text;                        // what is new in it since it was last printed
+  std::vector<std::filesystem::path> cache_dirs;  // one for each source of the ledger
+  std::string date;  // the day that templates see, fixed when the run began; "" until one asks
+};
+
+// The folder of the run, before and after xrun.run opens it.
+struct RunFolder {
+  bool opens_early = false;               // at xrun.config, before any work
+  std::unique_ptr<TemporaryDir> scratch;  // of a preview: its run lies there
+  std::unique_ptr<RunDir> dir;            // from xrun.config until xrun.run takes it
+};
+
+// Belongs to a LuaState (LuaState::service). run_session sets the console before the recipe runs.
+struct Session {
+  std::shared_ptr<Console> console;  // never null while a recipe runs
+  SessionNotices notices;
+  SessionInputs data;
+  SessionModels models;
+  RunFolder folder;
+  std::shared_ptr<RunLoop> run;  // the latest xrun.run; null before
+
+  bool previews() const { return folder.scratch != nullptr; }  // nothing of the user's is written
 };
 
 // A console that prints to standard output or standard error, as wide and coloured as that is.
@@ -67,34 +70,27 @@ std::shared_ptr<Console> console_on(std::FILE* file);
 // The session of a state.
 Session& session_of(lua_State* L);
 
-// Forgets all but its console, before a recipe begins again in its state.
-void begin_anew(Session& session);
+// Clears everything but the console, before a recipe begins again in its state.
+void clear_session(Session& session);
 
-// The folder of the session's run, open by itself or in the run's hands; null before.
+// The folder of the session's run; null before it is opened.
 RunDir* run_dir_of(Session& session);
 
-// The day that templates see: that of the run's beginning, also when it is resumed later.
+// The day that templates see. A resumed run keeps the day on which it began.
 const std::string& template_date(Session& session);
 
-// Notes what the report before step 0 says, each text once; "" is nothing to say.
-void add_notice(Session& session, const std::string& notice);
+// Records an input; if a run is open, compares it with what the run began with.
+void note_input(Session& session, SessionInputs::Input input);
 
-// Notes an input; compares it if the run is open already.
-void note_input(Session& session, Session::Input input);
-
-// Opens the folder that the command line and the resolved configuration name.
+// Opens the folder that the command line and the resolved configuration name; a preview gets a
+// temporary one.
 RunDir open_run_dir(lua_State* L);
 
-// Version and digests of the running binary and its libraries: what a resume compares.
-Json binary_identity();
+// Opens the run's folder at xrun.config, so that a folder that cannot be written, is in use or
+// refuses a resume is an error before any data are read. Does nothing in a preview.
+void open_run_dir_early(lua_State* L);
 
-// Runs a recipe from its file to its last checkpoint and summary: set-up, signals, the run's end;
-// after an error or an interruption it saves what can be saved and says where. Returns the exit
-// status 0; throws what the recipe threw, Interrupted after saving.
-//
-// Where the recipe pauses (--repl-at, SIGUSR1) `visit` is called; afterwards it goes on, if it is
-// not done. Without one it never pauses.
-using Visit = std::function<void(Recipe&)>;
-int run_session(const RecipeOptions& options, const Visit& visit = {});
+// Version and digests of the running binary and its libraries, which a resume compares.
+Json binary_identity();
 
 }  // namespace xrun

@@ -3,7 +3,6 @@
 #include "core/base/error.h"
 #include "core/console/terminal/progress.h"
 #include "core/data/rows/row_encoder.h"
-#include "core/data/packs/set_note.h"
 #include "core/model/weights/hf_config.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
@@ -16,10 +15,10 @@ namespace xrun {
 
 namespace {
 
-// What a resume compares: the content of the caches, and the settings that made them.
-Session::Input identity_of(const Session& session, const DataHandle& data) {
+// A resume compares the content of the caches and the settings that made them.
+SessionInputs::Input identity_of(const Session& session, const DataHandle& data) {
   size_t number = 1;
-  for (const Session::Input& input : session.inputs) number += input.kind == "data" ? 1 : 0;
+  for (const SessionInputs::Input& input : session.data.inputs) number += input.kind == "data" ? 1 : 0;
   Json identity(Json::Object{
       {"name", data.name}, {"digest", data.set.fingerprint()}, {"keys", data.set.key_documents()}});
   return {"data", std::to_string(number), fmt::format("data set {} ({})", number, data.name),
@@ -32,7 +31,7 @@ struct BuildLines {
   TaskProgress caching;
 };
 
-// What a set needs besides its rows.
+// The options of a set besides its rows.
 DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const Json& data,
                         const Json& options, const DataFunctions& functions, BuildLines& lines) {
   DataOptions result = read_data_options(L, kind, options, data);
@@ -68,29 +67,14 @@ std::shared_ptr<const ChatTemplate> choose_template(lua_State* L, RowKind kind, 
       resolve_template(*policy.tokenizer(), setting.is_string() ? setting.as_string() : "auto",
                        template_date(session), allow_unmarked);
   policy.use_template(chosen.chat_template);  // an export carries it
-  add_notice(session, chosen.notice);
+  session.notices.add(chosen.notice);
   return chosen.chat_template;
 }
 
 void add_ledger(Session& session, const DataSet& set) {
-  session.ledger_text += set.ledger().text();
-  for (const SourceLedger& source : set.ledger().sources) session.ledger.sources.push_back(source);
-  for (const std::filesystem::path& dir : set.cache_dirs()) session.cache_dirs.push_back(dir);
-}
-
-// What opens the set again; null where the recipe's functions decide its rows or their text.
-std::shared_ptr<const SetNote> note_of(lua_State* L, DataOptions options, const Json& setting) {
-  for (const DataSource& source : options.sources) {
-    if (source.transform || source.chat_template) return nullptr;
-  }
-  options.progress = nullptr;
-  options.notice = nullptr;
-  SetNote note{std::move(options)};
-  if (uses_template(note.options.kind)) {
-    note.chat_template = setting.is_string() ? setting.as_string() : "auto";
-    note.date = template_date(session_of(L));
-  }
-  return std::make_shared<const SetNote>(std::move(note));
+  session.data.ledger_text += set.ledger().text();
+  for (const SourceLedger& source : set.ledger().sources) session.data.ledger.sources.push_back(source);
+  for (const std::filesystem::path& dir : set.cache_dirs()) session.data.cache_dirs.push_back(dir);
 }
 
 }  // namespace
@@ -104,13 +88,13 @@ std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
                                ? sources[0].path
                                : fmt::format("{} and {} more", sources[0].path, sources.size() - 1);
   const auto chat_template = choose_template(L, kind, *policy, options, functions);
-  add_notice(session, policy->tokenizer()->notice());
+  session.notices.add(policy->tokenizer()->notice());
   BuildLines lines{{*session.console, "reading " + name, "%"},
                    {*session.console, "caching " + name, "rows"}};
-  const DataOptions asked = options_for(L, kind, *policy, data, options, functions, lines);
   auto result = std::make_shared<DataHandle>(
-      DataHandle{DataSet::open(asked, *policy->tokenizer(), chat_template), policy, name});
-  result->note = note_of(L, asked, option_or_config(options, L, "template"));
+      DataHandle{DataSet::open(options_for(L, kind, *policy, data, options, functions, lines),
+                               *policy->tokenizer(), chat_template),
+                 policy, name});
   result->options = options;
   result->functions = functions;
   result->extra = std::make_shared<const ExtraColumns>(result->set);

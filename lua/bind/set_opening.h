@@ -1,5 +1,5 @@
 #pragma once
-// Opening a data set for a recipe: its settings, its template, its caches, its place in the ledger.
+// Opens a data set for a recipe: settings, template, caches, ledger.
 
 #include <lua.hpp>
 #include <memory>

@@ -53,7 +53,7 @@ int open_stream(LuaTokenizer& self, lua_State* L) {
 }
 
 int push_id(LuaStream& self, lua_State* L) {
-  XRUN_CHECK(!self.finished, "this stream is finished; a new text wants a new one");
+  XRUN_CHECK(!self.finished, "this stream is finished; open a new one for a new text");
   const int64_t id = arg<int64_t>(L, 2, "id");
   XRUN_CHECK(id >= 0 && id < self.tokenizer->vocab_size(),
              "argument 1 (id): got {}, wanted 0 to {}", id, self.tokenizer->vocab_size() - 1);
@@ -62,7 +62,7 @@ int push_id(LuaStream& self, lua_State* L) {
 }
 
 int finish_stream(LuaStream& self, lua_State* L) {
-  XRUN_CHECK(!self.finished, "this stream is finished; a new text wants a new one");
+  XRUN_CHECK(!self.finished, "this stream is finished; open a new one for a new text");
   self.finished = true;
   push(L, self.stream.finish());
   return 1;
@@ -118,7 +118,7 @@ void open_tokenizer(LuaState& state) {
               "Decodes id by id; { specials = false } leaves special tokens out.", open_stream)
       .method("id_of", {{"piece", "string"}}, {"integer|nil"},
               "The id of a piece as the vocabulary spells it.", id_of)
-      .method("piece", {{"id", "integer"}}, {"string"}, "How the vocabulary spells an id.",
+      .method("piece", {{"id", "integer"}}, {"string"}, "The piece of an id, as the vocabulary spells it.",
               piece_of)
       .property("bos_id", "integer|nil", "The token that begins a text.",
                 push_special<&Tokenizer::bos_id>)
@@ -127,11 +127,11 @@ void open_tokenizer(LuaState& state) {
       .property("pad_id", "integer|nil", "The token that fills up a batch.",
                 push_special<&Tokenizer::pad_id>)
       .metamethod("__len", {}, {"integer"}, "The largest id + 1.", push_vocab_size);
-  Class<LuaStream>(state, "DecodeStream", "One text, decoded as its ids come.")
+  Class<LuaStream>(state, "DecodeStream", "Decodes one text, id by id.")
       .method("push", {{"id", "integer"}}, {"string"},
-              "The text that this id makes certain, often \"\": never part of a character.",
+              "The text that this id completes, often \"\"; never part of a character.",
               push_id)
-      .method("finish", {}, {"string"}, "What was held back; ends the text.", finish_stream);
+      .method("finish", {}, {"string"}, "The text still held back; ends the stream.", finish_stream);
   state.function("tokenizer", {{"dir", "string"}}, {"Tokenizer"},
                  "Loads the tokenizer of a model folder, or of a model by name.", make_tokenizer);
 }

@@ -83,7 +83,7 @@ std::optional<GemmChoice> choice_of_run(Session& session, const std::string& sha
   const Json* measured = dir->record().find("measured");
   const Json* all = measured == nullptr ? nullptr : measured->find(kGemm);
   if (all == nullptr || !all->is_object()) {
-    add_notice(session, fmt::format("{}: measured.gemm is {}; products are measured again, so the "
+    session.notices.add(fmt::format("{}: measured.gemm is {}; products are measured again, so the "
                                     "last digits may differ",
                                     dir->file("run.json").string(),
                                     all == nullptr ? "missing" : "no object"));
@@ -94,8 +94,7 @@ std::optional<GemmChoice> choice_of_run(Session& session, const std::string& sha
   try {
     return gemm_from_json(*choice);
   } catch (const Error& error) {
-    add_notice(session,
-               fmt::format("{}: measured.gemm cannot be used: {}; it is measured again, so "
+    session.notices.add(fmt::format("{}: measured.gemm cannot be used: {}; it is measured again, so "
                            "the last digits may differ",
                            dir->file("run.json").string(), error.what()));
     return std::nullopt;
@@ -109,9 +108,8 @@ GemmType choose(lua_State* L, const ModelConfig& config, c10::ScalarType dtype) 
   std::optional<GemmChoice> choice = choice_of_run(session, shape);
   const bool resumed = choice.has_value();
   if (!choice) choice = choose_gemm(config, dtype);
-  add_notice(session, choice->notice);
-  add_notice(session,
-             fmt::format("products in {}{}", describe(*choice), resumed ? " (run.json)" : ""));
+  session.notices.add(choice->notice);
+  session.notices.add(fmt::format("products in {}{}", describe(*choice), resumed ? " (run.json)" : ""));
   set_choice(measured_of(L), shape, to_json(*choice));
   if (session.run != nullptr) {
     RunDir& dir = session.run->run().dir();
@@ -129,7 +127,7 @@ c10::ScalarType read_dtype(lua_State* L) {
   const std::string& device = recipe_context(L).options.device;
   const c10::ScalarType type = type_without_setting(L, run_dir_of(session));
   if (type != default_type(device)) {
-    add_notice(session, fmt::format("dtype stays {}, in which the run began; one that begins on {} "
+    session.notices.add(fmt::format("dtype stays {}, in which the run began; one that begins on {} "
                                     "without the setting takes {}",
                                     dtype_name(type), device, dtype_name(default_type(device))));
   }

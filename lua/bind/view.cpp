@@ -16,13 +16,13 @@ namespace xrun {
 
 namespace {
 
-// What the objective's argument stands for: pairs are seen through their chosen side, whose fields
-// (row, weight, extra columns) are the pair's own.
+// The view that stands for a micro-batch: for pairs the chosen side, whose fields (row, weight, extra
+// columns) are the pair's.
 View unit_view(MicroBatch& micro) {
   return micro.unit() == Unit::kPair ? micro.chosen() : micro.all();
 }
 
-// A view's or a batch's field: a list of strings for an extra column of them, else a tensor.
+// Pushes a field of a view or batch: a list for an extra column of strings, else a tensor.
 template <typename Fields>
 int push_field(const Fields& fields, const std::string& name, lua_State* L) {
   if (const auto strings = fields.strings(name)) {
@@ -124,7 +124,7 @@ void open_view(LuaState& state) {
       .tostring(describe_view);
 
   Class<MicroBatch>(L, "Micro",
-                    "What an objective is given: one packed micro-batch. For pairs, p.chosen "
+                    "The argument of an objective: one packed micro-batch. For pairs, p.chosen "
                     "and p.rejected are its two views and fields have one value a pair.")
       .property("chosen", "View", "The chosen side of each pair.",
                 [](MicroBatch& self, lua_State* L) { return push_side(self.chosen(), L); })
@@ -188,7 +188,7 @@ void open_view(LuaState& state) {
                                unit ? std::optional(unit_of(*unit)) : std::nullopt);
                 return 0;
               })
-      .method("close", {}, {}, "Frees what was computed on the batch.",
+      .method("close", {}, {}, "Frees everything computed on the batch.",
               [](Batch& self, lua_State*) {
                 self.close();
                 return 0;

@@ -1,14 +1,14 @@
 #pragma once
-// The step of a paused loop as values to look at.
+// The step of a paused loop, as values and as text.
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/console/terminal/console.h"
 #include "core/console/inspect/inspected_pack.h"
-#include "lua/bind/loop_pause.h"
+#include "core/console/terminal/console.h"
+#include "lua/prompt/pause_hooks.h"
 
 namespace xrun {
 
@@ -18,11 +18,16 @@ namespace xrun {
 std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::string& recipe,
                                         int64_t step, int64_t rows = -1);
 
-// The rows that `:batch N` asks for. Throws Error if that is no number above 0.
+// Parses N of `:batch N`. Throws Error if it is not a number above 0.
 int64_t batch_rows(std::string_view text);
 
 // The same as text for a console (pack_text.h).
 std::string loop_text(const LoopPause& pause, const std::string& recipe, int64_t step, int64_t rows,
                       const ConsoleTraits& traits);
+
+class PausedRun;
+
+// One line for each segment of each set of the loop: its row, tokens and trained tokens.
+std::string batch_text(PausedRun& paused);
 
 }  // namespace xrun

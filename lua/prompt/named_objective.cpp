@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/config/lua_lexer.h"
-#include "lua/prompt/stepper.h"
+#include "lua/prompt/paused_run.h"
 
 namespace xrun {
 
@@ -38,12 +38,12 @@ std::string objective_name(std::string_view text, int from_line) {
   return "";
 }
 
-void push_objective(lua_State* L, Stepper& stepper, std::string* name) {
+void push_objective(lua_State* L, PausedRun& paused, std::string* name) {
   *name = "";
-  const FrameNames frame = stepper.names();
-  const std::shared_ptr<LuaRef> trained = stepper.objective(name);
+  const FrameNames frame = paused.names();
+  const std::shared_ptr<LuaRef> trained = paused.objective(name);
   if (trained == nullptr) {
-    const std::string& text = stepper.recipe().context().text.text;
+    const std::string& text = paused.recipe().context().text.text;
     *name = objective_name(text, frame.line());
     // A step in a function stands before the loop that calls it.
     if (name->empty()) *name = objective_name(text);

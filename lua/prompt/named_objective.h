@@ -1,5 +1,5 @@
 #pragma once
-// The objective that a recipe trains, found for a verb that was not given one.
+// Finds the objective that a recipe trains, for a verb without one.
 
 #include <lua.hpp>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-class Stepper;
+class PausedRun;
 
 // The name that a recipe's text gives its optimizer's step first from a line on, as in
 // `adamw:step(batch, dpo)` or, of the first set, `adamw:step({ { prefs, dpo }, { chats, nll } })`;
@@ -17,9 +17,9 @@ std::string objective_name(std::string_view recipe_text, int from_line = 1);
 // Pushes the objective of the paused loop's last step, or, before one, that which the text gives
 // from the loop on: what its name holds now, or the very function where it has none. `name` gets
 // the name. Throws Error if there is neither.
-void push_objective(lua_State* L, Stepper& stepper, std::string* name);
+void push_objective(lua_State* L, PausedRun& paused, std::string* name);
 
-// The stepper of a state. Throws Error if no recipe is paused at a prompt.
-Stepper& stepper_of(lua_State* L);
+// The paused run of a state. Throws Error if no recipe is paused at a prompt.
+PausedRun& paused_run_of(lua_State* L);
 
 }  // namespace xrun

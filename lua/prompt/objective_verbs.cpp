@@ -1,8 +1,9 @@
+// compare, gradcheck and rows: objectives on the batch in hand.
+
 #include "lua/prompt/objective_verbs.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -12,40 +13,86 @@
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/table.h"
 #include "core/model/memory_limit.h"
+#include "core/text/tokenizer/tokenizer.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
+#include "core/train/evaluate.h"
 #include "core/train/objective_check.h"
 #include "core/train/objective_gradient.h"
 #include "core/train/policy.h"
-#include "core/train/evaluate.h"
 #include "core/train/reference.h"
+#include "core/train/worst_rows.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/run_loop.h"
-#include "lua/bind/stand_in.h"
 #include "lua/prompt/named_objective.h"
+#include "lua/prompt/paused_run.h"
 #include "lua/prompt/shown_table.h"
-#include "lua/prompt/stepper.h"
 #include "lua/state/args.h"
 
 namespace xrun {
 
 namespace {
 
+// rows{ by = "margin", n = 10, of = valid, objective = dpo, highest = false }
+int rows_verb(lua_State* L) {
+  PausedRun& paused = paused_run_of(L);
+  const Options options(L, 1);
+  const std::string by = options.get<std::string>("by", "loss");
+  const int64_t most = options.get<int64_t>("n", 10);
+  XRUN_CHECK(most > 0, "n is {}, wanted a number of rows above 0", most);
+  paused.begin_loop();
+  const LoopPause& at = paused.pause();
+  std::string name;
+  options.has("objective") ? options.push_value("objective") : push_objective(L, paused, &name);
+  const Objective objective = lua_objective(L, lua_gettop(L), "objective");
+  auto data = at.loop->sources.front().data;
+  if (options.has("of")) data = options.get<std::shared_ptr<DataHandle>>("of");
+  const Tokenizer* tokenizer = data->policy == nullptr ? nullptr : data->policy->tokenizer().get();
+  // High losses are suspicious, and low margins and rewards.
+  WorstRows rows(by, most, options.get<bool>("highest", by == "loss"), tokenizer);
+  const Objective listing = [&](MicroBatch& micro) {
+    ObjectiveResult result = objective(micro);
+    check_result(result, micro);
+    rows.add(result, micro);
+    return result;
+  };
+  TaskProgress progress(*paused.session().console, "looking at rows", "rows");
+  EvaluateOptions evaluation;
+  evaluation.poll = [&] {
+    check_interrupt(L);
+    progress.update(rows.seen(), options.has("of") ? data->set.size() : 0);
+  };
+  evaluation.seed = at.run->seed();
+  evaluation.step = at.step;
+  evaluation.device = at.run->device();
+  if (options.has("of")) {
+    evaluation.extra = data->extra.get();
+    data->set.check_fits(at.loop->max_tokens);
+    evaluate(data->set, at.loop->max_tokens, listing, evaluation);
+  } else {
+    std::shared_ptr<Batch> batch = paused.batch();
+    evaluate([&] { return std::exchange(batch, nullptr); }, listing, evaluation);
+  }
+  push_rows(L, rows.rows(),
+            fmt::format("{}{} of {} rows", by, name.empty() ? "" : " of " + name, rows.seen()));
+  return 1;
+}
+
 // The objective at index i, or the recipe's own; `name` is what it is called in tables.
-Objective objective_at(lua_State* L, Stepper& stepper, int i, const char* which,
+Objective objective_at(lua_State* L, PausedRun& paused, int i, const char* which,
                        std::string* name) {
   if (!lua_isnoneornil(L, i)) {
     *name = which;
     return lua_objective(L, i, which);
   }
-  push_objective(L, stepper, name);
+  push_objective(L, paused, name);
   if (name->empty()) *name = "the recipe's";
   return lua_objective(L, lua_gettop(L), which);
 }
 
-AdamW& optimizer_of(Stepper& stepper) {
-  if (const auto& last = stepper.session().optimizer) return *last;
-  const auto& all = stepper.pause().run->optimizers;
+AdamW& optimizer_of(PausedRun& paused) {
+  if (const auto& last = paused.hooks().last_step().optimizer) return *last;
+  const auto& all = paused.pause().run->optimizers;
   XRUN_CHECK(!all.empty(), "the run was given no optimizer (xrun.run), and no step has run here");
   return *all.front();
 }
@@ -84,17 +131,17 @@ std::string comparison_text(const ObjectiveGradient& first, const ObjectiveGradi
 
 // compare(f, g?): g is the recipe's own if it is left out, which then comes first.
 int compare_verb(lua_State* L) {
-  Stepper& stepper = stepper_of(L);
-  stepper.begin_loop();
+  PausedRun& paused = paused_run_of(L);
+  paused.begin_loop();
   std::string names[2];
   const bool alone = lua_isnoneornil(L, 2);
   const int top = lua_gettop(L);
   lua_settop(L, std::max(top, 2));
-  const Objective first = objective_at(L, stepper, alone ? 3 : 1, "f", &names[0]);
-  const Objective second = objective_at(L, stepper, alone ? 1 : 2, alone ? "f" : "g", &names[1]);
-  AdamW& adamw = optimizer_of(stepper);
+  const Objective first = objective_at(L, paused, alone ? 3 : 1, "f", &names[0]);
+  const Objective second = objective_at(L, paused, alone ? 1 : 2, alone ? "f" : "g", &names[1]);
+  AdamW& adamw = optimizer_of(paused);
   check_room(adamw);
-  const std::shared_ptr<Batch> batch = stepper.batch();
+  const std::shared_ptr<Batch> batch = paused.batch();
   StepOptions options;
   options.poll = [L] { check_interrupt(L); };
   const auto gradient = [&](const Objective& objective) {
@@ -111,22 +158,37 @@ int compare_verb(lua_State* L) {
   lua_setfield(L, -2, "first");
   push(L, std::make_shared<MetricTable>(MetricTable{b.metrics}));
   lua_setfield(L, -2, "second");
-  const int width = stepper.session().console->traits().width;
+  const int width = paused.session().console->traits().width;
   show_as(L, comparison_text(a, b, angles, names, width));
   return 1;
 }
 
-// What the run's models say, so that an objective is checked where it works. Of a reference, whose
-// column holds sums alone, a token's value is the policy's moved by an equal share.
-LogprobStandIn::Source true_values(Stepper& stepper) {
-  return [&stepper](MicroBatch& micro, const std::string& model) -> at::Tensor {
-    Session& session = stepper.session();
+// Another stand-in for a session's models, for a while; null: none.
+class StandInScope {
+ public:
+  StandInScope(Session& session, std::shared_ptr<LogprobStandIn> stand_in)
+      : models_(session.models), before_(models_.stand_in(std::move(stand_in))) {}
+  ~StandInScope() { models_.stand_in(before_); }
+  StandInScope(const StandInScope&) = delete;
+  StandInScope& operator=(const StandInScope&) = delete;
+
+ private:
+  SessionModels& models_;
+  std::shared_ptr<LogprobStandIn> before_;
+};
+
+// The values of the run's own models, so that an objective is checked where it works. The column of
+// a reference holds sums alone: its token values are the policy's, moved by an equal share.
+LogprobStandIn::Source true_values(PausedRun& paused) {
+  return [&paused](MicroBatch& micro, const std::string& model) -> at::Tensor {
+    Session& session = paused.session();
+    const StandInScope scope(session, nullptr);
     const View all = micro.all();
-    for (const auto& policy : stepper.pause().run->policies()) {
-      if (stand_in_name(session, *policy) == model) return policy->token_logprob(all);
+    for (const auto& policy : paused.pause().run->policies()) {
+      if (session.models.name_of(*policy) == model) return policy->token_logprob(all);
     }
-    for (const auto& reference : session.references) {
-      if (stand_in_name(session, *reference) != model) continue;
+    for (const auto& reference : session.models.references()) {
+      if (session.models.name_of(*reference) != model) continue;
       const at::Tensor own = reference->policy()->token_logprob(all).to(at::kDouble);
       const at::Tensor gap = reference->logprob(all).to(at::kDouble).sub(all.sum(own));
       const at::Tensor length = all.length().to(at::kDouble).clamp_min(1);
@@ -135,20 +197,6 @@ LogprobStandIn::Source true_values(Stepper& stepper) {
     return LogprobStandIn::seeded(0)(micro, model);
   };
 }
-
-// A session's stand-in for a while.
-class StandInScope {
- public:
-  StandInScope(Session& session, std::shared_ptr<LogprobStandIn> stand_in)
-      : session_(session), before_(std::exchange(session.stand_in, std::move(stand_in))) {}
-  ~StandInScope() { session_.stand_in = before_; }
-  StandInScope(const StandInScope&) = delete;
-  StandInScope& operator=(const StandInScope&) = delete;
-
- private:
-  Session& session_;
-  std::shared_ptr<LogprobStandIn> before_;
-};
 
 struct PlacedUnit {
   LogprobCheck::RowSlope unit;
@@ -189,14 +237,14 @@ std::string gradcheck_text(const std::vector<PlacedUnit>& units, const LogprobCh
 }
 
 int gradcheck_verb(lua_State* L) {
-  Stepper& stepper = stepper_of(L);
-  stepper.begin_loop();
+  PausedRun& paused = paused_run_of(L);
+  paused.begin_loop();
   std::string name;
   lua_settop(L, std::max(lua_gettop(L), 1));
-  const Objective objective = objective_at(L, stepper, 1, "f", &name);
-  const std::shared_ptr<Batch> batch = stepper.batch();
-  const auto stand_in = std::make_shared<LogprobStandIn>(true_values(stepper), at::kDouble);
-  const StandInScope scope(stepper.session(), stand_in);
+  const Objective objective = objective_at(L, paused, 1, "f", &name);
+  const std::shared_ptr<Batch> batch = paused.batch();
+  const auto stand_in = std::make_shared<LogprobStandIn>(true_values(paused), at::kDouble);
+  const StandInScope scope(paused.session(), stand_in);
   const auto leaves = [&](MicroBatch& micro) { return stand_in->leaves_of(micro); };
   std::vector<PlacedUnit> units;
   LogprobCheck all;  // of every micro-batch, but for its units
@@ -223,12 +271,20 @@ int gradcheck_verb(lua_State* L) {
   lua_setfield(L, -2, "row");
   push(L, std::ssize(units));
   lua_setfield(L, -2, "rows");
-  const int width = stepper.session().console->traits().width;
+  const int width = paused.session().console->traits().width;
   show_as(L, gradcheck_text(units, all, width));
   return 1;
 }
 
 const PromptVerb kVerbs[] = {
+    {
+    "rows",
+    {{"options?", "table", {"by", "n", "of", "objective", "highest"}}},
+    {"table"},
+    "The n (10) rows of the batch in hand, or of the set `of`, that lie furthest out by a metric "
+    "of the objective or its loss: the lowest, of a loss the highest. Each is { value, row, "
+    "text, rejected }: file and line, and the first tokens that are trained.",
+    rows_verb},
     {"compare",
      {{"f", "function"}, {"g?", "function"}},
      {"table"},

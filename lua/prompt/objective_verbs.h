@@ -1,5 +1,5 @@
 #pragma once
-// compare and gradcheck: what two objectives, or one and its differences, say of the batch in hand.
+// The verbs compare, gradcheck and rows: objectives on the batch in hand.
 
 #include <span>
 
@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// Both verbs; prompt_verbs.h adds them with the others.
+// The verbs, in the order of :help; prompt_verbs.h adds them to a prompt.
 std::span<const PromptVerb> objective_verbs();
 
 }  // namespace xrun

@@ -14,7 +14,7 @@
 #include "core/base/trimmed.h"
 #include "core/config/prompt_chunk.h"
 #include "core/console/terminal/shown_text.h"
-#include "lua/prompt/prompt_world.h"
+#include "lua/prompt/environment.h"
 #include "lua/state/args.h"
 #include "lua/state/interruption.h"
 #include "lua/tensor/value_text.h"
@@ -34,7 +34,7 @@ int load_text(lua_State* L, const std::string& text, const std::string& chunk) {
   return luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(), "t");
 }
 
-// Whether a text is a chunk; if it is none, `unfinished` says whether the parser met its end.
+// True if a text is a chunk; if not, `unfinished` becomes true if the parser met the end.
 bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
   const StackGuard guard(L);
   if (load_text(L, text, "=prompt") == 0) return true;
@@ -47,7 +47,7 @@ bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
   return false;
 }
 
-// With a nil in front, or a call would be one in tail position, which no error could place.
+// The nil keeps a call out of tail position, where errors have no line.
 std::string as_expression(std::string_view input) {
   if (input.starts_with('=')) input.remove_prefix(1);
   return "return nil, " + std::string(input);
@@ -56,21 +56,21 @@ std::string as_expression(std::string_view input) {
 }  // namespace
 
 Prompt::Prompt(LuaState& state, std::shared_ptr<Console> console)
-    : state_(state), console_(std::move(console)), world_(prompt_world(state)) {
+    : state_(state), console_(std::move(console)), environment_(prompt_environment(state)) {
   add_prompt_commands(*this);
 }
 
 Prompt::~Prompt() {
-  if (world_.open == this) world_.open = nullptr;
+  if (environment_.open == this) environment_.open = nullptr;
 }
 
 Prompt& Prompt::of(lua_State* L) {
-  PromptWorld& world = prompt_world(LuaState::of(L));
-  XRUN_CHECK(world.open != nullptr, "this works at the prompt of xrun repl alone");
-  return *world.open;
+  PromptEnvironment& environment = prompt_environment(LuaState::of(L));
+  XRUN_CHECK(environment.open != nullptr, "this works at the prompt of xrun repl alone");
+  return *environment.open;
 }
 
-void Prompt::set_names(std::shared_ptr<PromptNames> names) { world_.names = std::move(names); }
+void Prompt::set_names(std::shared_ptr<PromptNames> names) { environment_.names = std::move(names); }
 
 void Prompt::add(PromptCommand command) {
   XRUN_CHECK(!command.doc.empty(), ":{} has no doc string", command.name);
@@ -88,7 +88,7 @@ void Prompt::add_verb(const std::string& name, std::vector<LuaParameter> paramet
                       lua_CFunction function) {
   lua_State* L = state_;
   const StackGuard guard(L);
-  world_.verbs.push(L);
+  environment_.verbs.push(L);
   push(L, name);
   push_function(L,
                 {.name = "repl." + name,
@@ -101,11 +101,11 @@ void Prompt::add_verb(const std::string& name, std::vector<LuaParameter> paramet
   verb_names_.push_back(name);
 }
 
-bool Prompt::push_name(const std::string& name) { return push_world_name(state_, world_, name); }
+bool Prompt::push_name(const std::string& name) { return push_environment_name(state_, environment_, name); }
 
-void Prompt::assign(const std::string& name) { assign_world_name(state_, world_, name); }
+void Prompt::assign(const std::string& name) { assign_environment_name(state_, environment_, name); }
 
-std::vector<std::string> Prompt::names() { return world_names(state_, world_); }
+std::vector<std::string> Prompt::names() { return environment_names(state_, environment_); }
 
 bool Prompt::wants_more(std::string_view input) {
   std::string_view text = trimmed(input);
@@ -134,7 +134,7 @@ void Prompt::run_chunk(std::string_view input, const std::string& chunk, int fir
   if (load_text(L, lines, chunk) != 0) {
     throw LuaError(syntax_report(L, -1));
   }
-  world_.environment.push(L);
+  environment_.environment.push(L);
   lua_setfenv(L, -2);
   const int function = lua_gettop(L);
   protected_call(L, 0, LUA_MULTRET);
@@ -158,7 +158,7 @@ std::string Prompt::show_results(int first) {
     text += (text.empty() ? "" : "\n") + value_text(L, i, {.width = width});
   }
   if (lua_gettop(L) >= first && !lua_isnil(L, first)) {
-    world_.own.push(L);
+    environment_.own.push(L);
     push(L, "_");
     lua_pushvalue(L, first);
     lua_rawset(L, -3);
@@ -169,8 +169,8 @@ std::string Prompt::show_results(int first) {
 
 PromptAnswer Prompt::answer(const std::function<std::string()>& work) {
   const StackGuard guard(state_);
-  Prompt* const before = world_.open;
-  world_.open = this;
+  Prompt* const before = environment_.open;
+  environment_.open = this;
   PromptAnswer answer;
   const auto fail = [&](std::string_view text) {
     // The first line is what matters; the rest is the excerpt.
@@ -182,7 +182,7 @@ PromptAnswer Prompt::answer(const std::function<std::string()>& work) {
   try {
     answer.text = work();
   } catch (const Interrupted& stop) {
-    world_.open = before;
+    environment_.open = before;
     if (stop.signal_number() != SIGINT) throw;
     LuaState::clear_interrupt(SIGINT);
     clear_interrupt(SIGINT);
@@ -196,7 +196,7 @@ PromptAnswer Prompt::answer(const std::function<std::string()>& work) {
   } catch (const std::exception& error) {
     fail(error.what());
   }
-  world_.open = before;
+  environment_.open = before;
   return answer;
 }
 
@@ -209,7 +209,6 @@ PromptAnswer Prompt::evaluate(std::string_view input) {
 PromptAnswer Prompt::evaluate(std::string_view input, const std::string& chunk, int first_line) {
   const std::string_view text = trimmed(input);
   if (text.empty()) return {};
-  if (before_input) before_input(text);
   const PromptAnswer answer = text[0] == ':' ? obey(text) : run_input(input, chunk, first_line);
   if (on_input) on_input(text, answer.failed);
   return answer;

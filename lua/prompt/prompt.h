@@ -1,5 +1,6 @@
 #pragma once
-// The prompt: reads chunks of Lua in a world of names, prints what they give, obeys colon commands.
+// The prompt: evaluates chunks of Lua in an environment of names, prints their values, runs colon
+// commands.
 //
 // Names are looked for in this order: the suspended frame (PromptNames), what the prompt itself
 // defined, the verbs, the globals; but a verb hides the frame's name, such as the loop's own
@@ -20,7 +21,7 @@
 namespace xrun {
 
 class Prompt;
-struct PromptWorld;
+struct PromptEnvironment;
 
 // An input that begins with a colon: ":time CHUNK". `name` is spelt without the colon, `arguments`
 // as help shows it ("CHUNK", "[PATTERN]", "" none). `run` gets what follows the name, without
@@ -46,7 +47,7 @@ class PromptNames {
   virtual std::vector<std::string> names() = 0;  // those that hold anything
 };
 
-// What became of an input.
+// The outcome of an input.
 struct PromptAnswer {
   std::string text;     // to be printed: values, or the error's text; "" nothing
   bool failed = false;  // an error, or interrupted
@@ -84,9 +85,9 @@ class Prompt {
   // script's input stands ("@file.lua", line 12); by default it is "input N".
   PromptAnswer evaluate(std::string_view input);
   PromptAnswer evaluate(std::string_view input, const std::string& chunk, int first_line);
-  // Whether an input needs more lines: Lua's parser wants more at its end.
+  // True if an input needs more lines: Lua's parser expects more at its end.
   bool wants_more(std::string_view input);
-  // What could stand at the cursor; `cursor` is a byte offset. Calls no function.
+  // Candidates at the cursor, a byte offset. Calls no function.
   Completions complete(std::string_view text, size_t cursor);
 
   // Evaluates Lua as an input would and leaves its values on the stack of lua(); returns how many.
@@ -107,9 +108,7 @@ class Prompt {
   // Inputs that were evaluated without an error, in order; of the colon commands those that are
   // kept.
   const std::vector<std::string>& kept_inputs() const { return kept_inputs_; }
-  // Called with each input before it is evaluated, and afterwards with whether it failed: the log
-  // of a run under control. May be empty.
-  std::function<void(std::string_view input)> before_input;
+  // Called after each input with whether it failed; may be empty.
   std::function<void(std::string_view input, bool failed)> on_input;
 
  private:
@@ -119,12 +118,12 @@ class Prompt {
   // LuaError, of its syntax too.
   void run_chunk(std::string_view input, const std::string& chunk, int first_line);
   std::string show_results(int first);
-  // What `work` returns or throws, as an answer.
+  // Turns the result or exception of `work` into an answer.
   PromptAnswer answer(const std::function<std::string()>& work);
 
   LuaState& state_;
   std::shared_ptr<Console> console_;
-  PromptWorld& world_;
+  PromptEnvironment& environment_;
   std::vector<PromptCommand> commands_;
   std::vector<std::string> verb_names_;
   std::string script_;  // what a script has given so far, for excerpts

@@ -9,7 +9,7 @@
 #include "core/config/config_field.h"
 #include "core/config/lua_lexer.h"
 #include "core/config/lua_words.h"
-#include "lua/prompt/completion_ways.h"
+#include "lua/prompt/candidates.h"
 #include "lua/tensor/op_table.h"
 #include "lua/prompt/prompt.h"
 
@@ -46,7 +46,7 @@ size_t chain_begin(const std::vector<LuaToken>& tokens, size_t end) {
   return at;
 }
 
-// Where the call begins whose last table is open before the end: the index of its bracket.
+// The index of the bracket of the call whose last table is open at the end.
 std::optional<size_t> open_call(const std::vector<LuaToken>& tokens, size_t end) {
   int depth = 0;
   bool in_table = false;
@@ -103,7 +103,7 @@ Completions complete_command(const std::vector<PromptCommand>& commands, std::st
 }
 
 // Names that ":doc" and ":set" take and that are no Lua.
-void add_words(CompletionWays& completer, std::string_view command, std::string_view word) {
+void add_words(Candidates& completer, std::string_view command, std::string_view word) {
   if (command == ":doc" || command == ":help" || command == ":set") {
     for (const ConfigField& field : config_fields()) {
       if (field.path.starts_with(word)) completer.add(field.path, "config key");
@@ -116,8 +116,8 @@ void add_words(CompletionWays& completer, std::string_view command, std::string_
   }
 }
 
-// What `word`, which begins at `begin` of the input, may become behind the chunk.
-Completions complete_word(CompletionWays& completer, std::string_view chunk, std::string_view word,
+// The candidates for `word`, which begins at `begin` of the input, after the chunk.
+Completions complete_word(Candidates& completer, std::string_view chunk, std::string_view word,
                           size_t begin) {
   const std::vector<LuaToken> tokens = lex_lua(chunk);
   const size_t end = tokens.size() - 1;  // without kEnd
@@ -145,7 +145,7 @@ Completions Prompt::complete(std::string_view text, size_t cursor) {
   const StackGuard guard(state_);
   const size_t blank = before.find(' ');
   if (before.starts_with(':') && blank == before.npos) return complete_command(commands_, before);
-  CompletionWays completer(state_, world_);
+  Candidates completer(state_, environment_);
   if (const auto string = open_string(before)) {
     completer.files(before.substr(*string));
     return {*string, completer.take()};

@@ -26,7 +26,7 @@ void on_prompt_signal(int signal_number) {
   TerminalInput::wake();
 }
 
-// Where inputs are evaluated, and in which thread: others may not touch the state.
+// The state and the thread that evaluate inputs: no other thread may use the state.
 LuaState* open_state = nullptr;
 std::thread::id open_thread;
 

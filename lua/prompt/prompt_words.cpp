@@ -20,8 +20,8 @@ namespace xrun {
 namespace {
 
 constexpr const char* kKeys[] = {
-    "An expression shows its value, which _ then holds; names last, also top-level locals.",
-    "Tab completes. Up and Down walk the history, of what begins as you did; Ctrl-R searches it.",
+    "An expression prints its value and sets _ to it; names persist, top-level locals too.",
+    "Tab completes. Up and Down walk the history of inputs that begin alike; Ctrl-R searches it.",
     "Ctrl-C stops a computation or forgets an input; Ctrl-D leaves; Alt-Enter begins another line.",
 };
 
@@ -43,7 +43,7 @@ std::string help(Prompt& prompt, std::string_view) {
     const DocEntry* entry = find_doc("repl." + name);
     if (entry != nullptr) verbs.emplace_back(name + signature_text(*entry), entry->doc);
   }
-  // What is about the recipe comes first where there is one.
+  // Commands of the recipe come first if there is one.
   std::string text = verbs.empty() ? "" : word_list(verbs, width) + "\n";
   text += verbs.empty() ? word_list(others, width) + "\n" + word_list(of_recipe, width)
                         : word_list(of_recipe, width) + "\n" + word_list(others, width);
@@ -75,7 +75,7 @@ std::string command_text(const Prompt& prompt, std::string name) {
   return "";
 }
 
-// What is said of a member, spelt with a dot or a colon; "" if nothing is known.
+// The text on a member, spelt with a dot or a colon; "" if it is unknown.
 std::string member_text(const std::string& name) {
   const size_t at = name.find_last_of(".:");
   std::string text = explain(name);
@@ -85,7 +85,7 @@ std::string member_text(const std::string& name) {
   return explain(other);
 }
 
-// What a name of the prompt holds, and what its class is.
+// The value of a name of the prompt, and its class.
 std::string value_words(Prompt& prompt, const std::string& name) {
   lua_State* L = prompt.lua();
   const std::string owner = class_of(L, -1) != nullptr ? explain(type_name(L, -1)) : "";
@@ -117,7 +117,7 @@ std::string doc(Prompt& prompt, std::string_view rest) {
 
 // ---- :ops
 
-// Whether a name matches a pattern in which * stands for any text.
+// True if a name matches a pattern; * stands for any text.
 bool matches(std::string_view name, std::string_view pattern) {
   size_t at = 0, star = pattern.npos, again = 0, p = 0;
   while (at < name.size()) {
@@ -200,7 +200,7 @@ std::string type(Prompt& prompt, std::string_view rest) {
 std::string source(Prompt& prompt, std::string_view rest) {
   lua_State* L = prompt.lua();
   XRUN_CHECK(!rest.empty(), "wanted :src FUNCTION");
-  XRUN_CHECK(prompt.call_chunk(rest) > 0 && lua_isfunction(L, -1), "{} is no function", rest);
+  XRUN_CHECK(prompt.call_chunk(rest) > 0 && lua_isfunction(L, -1), "{} is not a function", rest);
   if (lua_iscfunction(L, -1) != 0) return function_text(L, -1) + "\nbuilt in; :doc has its words";
   lua_Debug about{};
   lua_pushvalue(L, -1);
@@ -219,14 +219,14 @@ void add_word_commands(Prompt& prompt) {
   const auto helped = [](Prompt& prompt, std::string_view rest) {
     return rest.empty() ? help(prompt, rest) : doc(prompt, rest);
   };
-  prompt.add({"help", "[NAME]", "Lists commands and verbs, or says what a name is.", helped});
+  prompt.add({"help", "[NAME]", "Lists commands and verbs, or explains a name.", helped});
   prompt.add(
       {"doc", "NAME",
-       "What a config key, a function, a method, an operator or a command is: :doc optim.lr, "
+       "Explains a config key, a function, a method, an operator or a command: :doc optim.lr, "
        ":doc policy:logprob, :doc sum.",
        doc});
-  prompt.add({"ops", "PATTERN", "Operators whose name holds a text; * stands for any.", ops});
-  prompt.add({"type", "EXPRESSION", "What an expression gives, without its values.", type, true});
+  prompt.add({"ops", "PATTERN", "Operators whose name contains a text; * stands for any.", ops});
+  prompt.add({"type", "EXPRESSION", "The type of an expression's value.", type, true});
   prompt.add({"src", "FUNCTION", "The source of a function.", source, true});
 }
 

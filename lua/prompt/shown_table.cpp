@@ -17,8 +17,8 @@ int push_shown(lua_State* L) {
   return 1;
 }
 
-// Where the word begins in which two answers part; 0 if that is near, or nowhere in what is shown.
-size_t parting_word(const std::string& a, const std::string& b) {
+// The start of the first word in which two answers differ; 0 if it is near the start or they are equal.
+size_t differing_word(const std::string& a, const std::string& b) {
   constexpr size_t kNear = 12;
   const auto part = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
   const size_t same = static_cast<size_t>(part - a.begin());
@@ -27,7 +27,7 @@ size_t parting_word(const std::string& a, const std::string& b) {
   return blank == std::string::npos || blank < kNear ? 0 : blank + 1;
 }
 
-// A pair's answers from where they part on, so that a narrow table shows what differs.
+// An answer from the first difference on, so that a narrow table shows it.
 std::string part_shown(const std::string& text, size_t from) {
   return (from == 0 ? "" : "…") + shown_text(text.substr(from), Blanks::kBreaksMarked);
 }
@@ -59,7 +59,7 @@ void push_rows(lua_State* L, const std::vector<WorstRow>& rows, const std::strin
     lua_setfield(L, -2, "rejected");
     lua_rawseti(L, -2, ++i);
     const bool pair = !row.rejected.empty();
-    const size_t from = pair ? parting_word(row.text, row.rejected) : 0;
+    const size_t from = pair ? differing_word(row.text, row.rejected) : 0;
     table.add({format_metric(row.value), shown_text(row.place),
                (pair ? "+ " : "") + part_shown(row.text, from)});
     if (pair) table.add({"", "", "- " + part_shown(row.rejected, from)});

@@ -1,5 +1,5 @@
 #pragma once
-// Results of a prompt's verbs: tables that show themselves as text.
+// Results of a prompt's verbs: tables that print as text.
 
 #include <lua.hpp>
 #include <string>

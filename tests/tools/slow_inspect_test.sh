@@ -58,38 +58,7 @@ printf 'local xrun = require "xrun"\nlocal x = nil\nx.y = 1\n' >broken.lua
 wants 1 'broken.lua:3' "$xrun" inspect broken.lua
 wants 1 'No such file' "$xrun" inspect nowhere.lua
 
-# A loop that was seen is remembered, and forgotten when anything that decides its packs has changed.
 cp "$root/tests/data/pairs.jsonl" rows.jsonl
-cp "$root/recipes/dpo.lua" mine.lua
-look() { "$xrun" inspect mine.lua --set model=tiny --set data.1.path=rows.jsonl --json "$@"; }
-loads_torch() { # COMMAND...: whether it loads LibTorch; its output is in seen
-  LD_DEBUG=files "$@" >seen 2>libraries || { tail -3 libraries; fail "$*"; }
-  grep -q libtorch_cpu libraries
-}
-loads_torch look --step 5 || fail "remembered before it was seen"
-cp seen first
-! loads_torch look --step 5 || fail "not remembered"
-grep -q '^template: ' libraries || fail "what the recipe was told is not told again"
-cmp first seen || fail "a remembered loop shows other packs"
-! loads_torch look --step 9 || fail "another step is not remembered"
-loads_torch look --logprobs || fail "log-probs without a model"
-sed -i 's/pairs = 8/pairs = 6/' mine.lua
-loads_torch look --step 5 || fail "a changed recipe is not seen"
-is_other() { ! cmp -s first seen || fail "the packs are the old ones"; }
-is_other
-sed -i 's/pairs = 6/pairs = 8/' mine.lua
-head -20 "$root/tests/data/pairs.jsonl" >rows.jsonl
-loads_torch look || fail "changed data are not seen"
-cp "$root/tests/data/pairs.jsonl" rows.jsonl
-loads_torch look --step 5 || fail "the data before are not seen"
-cmp first seen || fail "other packs of the first data"
-sed -i 's/"max_position_embeddings": *[0-9]*/"max_position_embeddings": 999/' tiny/config.json
-loads_torch look --step 5 || fail "a changed model is not seen"
-echo 'local day = os.date()' >>mine.lua
-look >/dev/null 2>&1 || true
-loads_torch look || fail "a recipe that asks for the day is remembered"
-"$xrun" cache rm --all >/dev/null
-[ ! -e "$XRUN_CACHE/loop_notes" ] || fail "cache rm --all leaves notes"
 
 # What a row says is shown, and moves no cursor.
 head -20 "$root/tests/data/pairs.jsonl" >hostile.jsonl
@@ -126,7 +95,6 @@ LUA
 grep -q 'Please' mapped || fail "the map's words are not there: $(cat mapped)"
 grep -q '^ *0 user ' mapped || fail "no roles: $(cat mapped)"
 grep -q 'dropped: filter' mapped || fail "the filter's rows are not told: $(tail -3 mapped)"
-loads_torch "$xrun" inspect mapped.lua || fail "functions of a recipe are remembered"
 
 # The second loop's steps go on counting behind the first one's.
 phases() { (cd "$root" && "$xrun" inspect recipes/sft_dpo.lua --set model="$work/tiny" --rows 1 "$@"); }

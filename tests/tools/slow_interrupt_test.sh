@@ -26,9 +26,9 @@ stop() {
 
 endless first.lua 0
 stop INT 130 first.lua first "stopping after this step" \
-  "stopped at first.lua:34 before the first update; there was nothing to save"
+  "stopped at first.lua:36 before the first update; there was nothing to save"
 endless third.lua 2
-stop HUP 129 third.lua hup "stopped at third.lua:34; saved in hup/checkpoints/step_0000002"
+stop HUP 129 third.lua hup "stopped at third.lua:36; saved in hup/checkpoints/step_0000002"
 stop TERM 143 third.lua term "saved in term/checkpoints/step_0000002; --resume goes on from there"
 
 # A full disk at a checkpoint: said once, with what is lost. The write that fails is looked for.

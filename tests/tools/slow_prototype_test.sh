@@ -49,16 +49,16 @@ is "$(ls "$TMPDIR")" ""
 printf 'step()\ncontinue()\n' | "$xrun" dpo.lua --run visited --repl-at 2 --threads 1 >visited.txt
 is "$(losses visited)" "$(losses plain)"
 cmp visited/hf/model.safetensors plain/hf/model.safetensors
-grep -q touched visited/run.json && fail "an untouched run says that it was touched"
+grep -q '"interactive":true' visited/run.json || fail "run.json does not mark the prompt"
+grep -q interactive plain/run.json && fail "a run without a prompt is marked"
 printf 'dpo = function(p) return 0 * policy:logprob(p.chosen) + 9 end\n' |
-  "$xrun" dpo.lua --run touched --repl-at 2 --threads 1 >touched.txt
-is "$(losses touched | head -2)" "$(losses plain | head -2)"
-is "$(losses touched | tail -1)" '"train/loss":9.0'
-grep -q '"touched":true' touched/run.json || fail "run.json does not say that it was touched"
-"$xrun" diff plain touched >differences.txt && fail "a run changed by hand is no other run"
-grep -q 'changed by hand at a prompt *never *at step 2' differences.txt ||
-  fail "diff does not tell of the change: $(cat differences.txt)"
-grep -q 'dpo was (dpo.lua:10)' touched/log.txt || fail "log.txt lacks the change: $(cat touched/log.txt)"
+  "$xrun" dpo.lua --run changed --repl-at 2 --threads 1 >changed.txt
+is "$(losses changed | head -2)" "$(losses plain | head -2)"
+is "$(losses changed | tail -1)" '"train/loss":9.0'
+"$xrun" diff plain changed >differences.txt && fail "a run with a prompt is the same run"
+grep -q 'a prompt was opened *no *yes' differences.txt ||
+  fail "diff does not report the prompt: $(cat differences.txt)"
+grep -q 'dpo = function(p) return 0' changed/log.txt || fail "log.txt lacks the input: $(cat changed/log.txt)"
 
 cat >drive.py <<'PYTHON'
 import re, signal, sys, time
@@ -69,11 +69,11 @@ t = Terminal([xrun, "repl", "dpo.lua", "--threads", "1"])
 t.until("xrun> ")
 t.send("step()\r")
 t.until("train/loss = 0.693147")
-t.send("dpo = function(p) return policy:logprob(p.choosen) end\r")
+t.send("side = 'choosen' dpo = function(p) return 0 * policy:logprob(p[side]) + 4 end\r")
 t.until("xrun> ")
 t.send("step()\r")  # the recipe waits in its body
-t.until("choosen")
-t.send("dpo = function(p) return 0 * policy:logprob(p.chosen) + 4 end\r")
+t.until("hint")
+t.send("side = 'chosen'\r")
 t.until("xrun> ")
 t.send("step()\r")
 t.until("train/loss = 4")

@@ -22,7 +22,6 @@
 #include "core/data/cache/cache_reader.h"
 #include "core/data/cache/file_digests.h"
 #include "core/data/cache/sidecar.h"
-#include "core/data/packs/loop_note.h"
 #include "core/data/rows/ledger.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
@@ -202,7 +201,6 @@ int remove(const CacheArguments& arguments) {
     std::printf("forgot the digests of data files in %s\n",
                 (cache_root() / kFileDigestsFolder).c_str());
   }
-  if (arguments.all) forget_loop_notes(cache_root());
   int status = 0;
   for (const fs::path& dir : dirs) {
     try {

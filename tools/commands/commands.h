@@ -2,8 +2,6 @@
 // The commands of xrun, one file each: commands/NAME.cpp in the executable, which starts fast, and
 // commands/engine/NAME.cpp in libxrun_engine.so, which computes.
 
-#include <optional>
-
 namespace xrun {
 
 // Each takes its own arguments, argv[0] is its name, and returns the exit status:
@@ -13,8 +11,6 @@ int command_render(int argc, char** argv);
 int command_cache(int argc, char** argv);
 int command_report(int argc, char** argv);
 int command_diff(int argc, char** argv);
-// Returns nothing if the engine is needed.
-std::optional<int> command_inspect_noted(int argc, char** argv);
 
 }  // namespace xrun
 

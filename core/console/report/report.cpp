@@ -105,9 +105,7 @@ std::string run_state_text(const RunFiles& run) {
   if (resumes != nullptr && resumes->size() > 0) {
     text += fmt::format(", resumed {} time{}", resumes->size(), resumes->size() == 1 ? "" : "s");
   }
-  if (const std::string by_hand = hand_changes_text(run.record); !by_hand.empty()) {
-    text += ", changed by hand at a prompt " + by_hand;
-  }
+  if (is_interactive(run.record)) text += ", a prompt was opened (see log.txt)";
   return text;
 }
 

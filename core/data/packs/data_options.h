@@ -49,7 +49,6 @@ struct DataOptions {
       stages;  // replace the sources' weights; empty: the weights hold throughout
   std::filesystem::path cache_root;    // "": $XRUN_CACHE, else ~/.cache/xrun
   uint64_t shard_bytes = kShardBytes;  // of a shard; a kill during a build may lose the rows of two
-  bool only_cached = false;            // throw Error instead of building a cache
   int workers = 0;                     // threads that build a cache; 0: one per core
   // Called at most every 0.2 s of a build and after each hashed MiB; may throw.
   std::function<void(const BuildProgress&)> progress;

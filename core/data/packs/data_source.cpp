@@ -196,7 +196,6 @@ std::shared_ptr<const RowCache> open_data_source(
   CacheSource build = cache_source(options, source, store);
   build.key_document = key_of_files(options, source, build.files, encoding);
   if (!is_cached(root, build)) {
-    XRUN_CHECK(!options.only_cached, "{}: is not cached", source.path);
     tokenizer.finish_loading();
     const bool trains = options.kind != RowKind::kPrompts;
     if (uses_template(options.kind) && trains) check_template(options, encoding, build.files);

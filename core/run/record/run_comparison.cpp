@@ -188,11 +188,12 @@ void compare_code(const RunFiles& a, const RunFiles& b, RunComparison& out) {
                   out.program);
   add_differences(object_at(a.record, {"inputs", "modules"}),
                   object_at(b.record, {"inputs", "modules"}), "modules", out.program);
-  // Even if both were changed alike: neither recipe has what was typed.
-  const std::string hand_a = hand_changes_text(a.record), hand_b = hand_changes_text(b.record);
-  if (!hand_a.empty() || !hand_b.empty()) {
-    out.program.push_back({"changed by hand at a prompt", hand_a.empty() ? "never" : hand_a,
-                           hand_b.empty() ? "never" : hand_b});
+  // What was typed is in neither recipe, even if both runs had a prompt.
+  const bool prompt_a = is_interactive(a.record), prompt_b = is_interactive(b.record);
+  if (prompt_a || prompt_b) {
+    out.program.push_back(
+        {"a prompt was opened", prompt_a ? "yes, see log.txt" : "no",
+         prompt_b ? "yes, see log.txt" : "no"});
   }
 }
 

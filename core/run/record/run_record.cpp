@@ -1,4 +1,4 @@
-// run.json: {"touched": true, "touched_steps": [3, 7]} once a run was changed at a prompt.
+// run.json: {"interactive": true} once a prompt was opened in the run.
 
 #include "core/run/record/run_record.h"
 
@@ -97,24 +97,9 @@ std::vector<Setting> flat_settings(const Json& config, const Json& origins) {
   return out;
 }
 
-std::string hand_changes_text(const Json& record) {
-  const Json* touched = record.find("touched");
-  if (touched == nullptr || !touched->is_bool() || !touched->as_bool()) return "";
-  constexpr size_t kListed = 10;
-  const Json* steps = record.find("touched_steps");
-  if (steps == nullptr || !steps->is_array() || steps->size() == 0) return "at a step";
-  std::string list;
-  size_t listed = 0;
-  for (const Json& step : steps->as_array()) {
-    if (!step.is_int()) continue;
-    if (listed++ == kListed) {
-      list += ", ...";
-      break;
-    }
-    list += fmt::format("{}{}", list.empty() ? "" : ", ", step.as_int());
-  }
-  if (list.empty()) return "at a step";
-  return (listed == 1 ? "at step " : "at steps ") + list;
+bool is_interactive(const Json& record) {
+  const Json* mark = record.find("interactive");
+  return mark != nullptr && mark->is_bool() && mark->as_bool();
 }
 
 Json add_profiles(const Json& before, const Json& now) {

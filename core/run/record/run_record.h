@@ -20,10 +20,9 @@ struct Setting {
 // of the nearest key above.
 std::vector<Setting> flat_settings(const Json& config, const Json& origins);
 
-// Returns when a run was changed at a prompt, by its run.json: "at step 3", "at steps 3, 7",
-// "at a step" if the steps are unknown, "" if never. A change holds from its step until the process
-// ends.
-std::string hand_changes_text(const Json& record);
+// Returns whether a prompt was opened in a run, by its run.json: what was typed, which log.txt has,
+// is in no recipe.
+bool is_interactive(const Json& record);
 
 // Returns the sum of two profiles, objects as LineProfile::to_json makes them, in the order of
 // files and lines: a resumed run adds to its earlier processes. Lines are equal if file, number and

@@ -150,19 +150,18 @@ TEST(RunDir, ResumeRefusesAnotherRecipeFieldByField) {
             "[\"config.beta\",\"binary.build\"]");
 }
 
-// The recipe lacks changes typed at a prompt, so a resumed run trains without them.
-TEST(RunDir, ResumeSaysThatHandChangesEnd) {
+// The recipe lacks what was typed at a prompt, so a resumed run trains without it.
+TEST(RunDir, ResumeReportsThatAPromptWasOpened) {
   const ScratchFolder folder;
   {
     RunDir dir = open_dir(folder / "run");
-    dir.record().set("touched", true);
-    dir.record().set("touched_steps", parse_json("[3]", "record"));
+    dir.record().set("interactive", true);
     dir.begin();
   }
   put_checkpoint(folder / "run", 4);
   const RunDir dir = open_dir(folder / "run", true);
   ASSERT_EQ(dir.notices().size(), 1u);
-  EXPECT_TRUE(dir.notices()[0].starts_with("this run was changed by hand at a prompt at step 3; "));
+  EXPECT_TRUE(dir.notices()[0].starts_with("a prompt was opened in this run: "));
 }
 
 TEST(RunDir, AChangedRecipeStartsOverWhereNoCheckpointStands) {

@@ -9,6 +9,7 @@
 #include "core/config/config_field.h"
 #include "lua/bind/modules.h"
 #include "tests/lua/bind/recipe_fixture.h"
+#include "lua/prompt/prompt_verbs.h"
 #include "tests/tree.h"
 
 namespace xrun::api_text_test {

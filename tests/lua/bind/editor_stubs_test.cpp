@@ -5,7 +5,7 @@
 #include <set>
 
 #include "core/config/config_field.h"
-#include "lua/bind/modules.h"
+#include "lua/prompt/prompt_verbs.h"
 #include "tests/lua/state/lua_fixture.h"
 
 namespace xrun::editor_stubs_test {

@@ -14,7 +14,7 @@
 #include "core/base/interrupt.h"
 #include "core/model/weights/init_model.h"
 #include "core/text/tokenizer/tokenizer.h"
-#include "lua/bind/session.h"
+#include "lua/bind/run_session.h"
 #include "tests/tree.h"
 
 namespace xrun {

@@ -6,7 +6,7 @@
 #include "core/base/steady_clock.h"
 #include "core/console/terminal/table.h"
 #include "lua/state/line_profile.h"
-#include "lua/prompt/look.h"
+#include "lua/prompt/preview.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::slow_profile_test {
@@ -44,18 +44,18 @@ class SlowProfile : public SessionTest {
     options.threads = 1;
     options.sets = sets;
     options.sets.emplace_back("steps=100000");
-    session_ = start_look(std::move(options), console_);
+    session_ = open_preview(std::move(options), console_);
   }
 
   // One body of the loop, with a profile or without.
   Seconds step(bool profiled) {
-    session_->state().service<PausePlan>().bodies = 1;
+    session_->hooks().plan.bodies = 1;
     const double cpu = cpu_seconds();
     const auto began = SteadyClock::now();
     {
       std::optional<LineProfile> profile;
       if (profiled) profile.emplace(session_->state());
-      session_->recipe().resume();
+      session_->hooks().resume();
     }
     const Seconds taken{seconds_since(began), cpu_seconds() - cpu};
     XRUN_CHECK(session_->pause() != nullptr, "the recipe does not wait for its next body");
@@ -86,7 +86,7 @@ class SlowProfile : public SessionTest {
 
   std::shared_ptr<Console> console_ =
       std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{});
-  std::unique_ptr<LookSession> session_;
+  std::unique_ptr<Preview> session_;
 };
 
 // One layer of 32 columns and one pair a step: no step has less beside its calls.

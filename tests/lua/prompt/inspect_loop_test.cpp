@@ -3,7 +3,7 @@
 #include "lua/prompt/inspect_loop.h"
 
 #include "core/train/policy.h"
-#include "lua/prompt/look.h"
+#include "lua/prompt/preview.h"
 #include "lua/prompt/prompt.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "lua/bind/run_loop.h"
@@ -14,12 +14,12 @@ namespace {
 
 class InspectLoop : public SessionTest {
  protected:
-  std::unique_ptr<LookSession> look(const std::string& text) {
+  std::unique_ptr<Preview> open(const std::string& text) {
     write_file_atomic("test.lua", text);
     RecipeOptions options;
     options.recipe = "test.lua";
     options.threads = 1;
-    return start_look(std::move(options), console_);
+    return open_preview(std::move(options), console_);
   }
 
   std::shared_ptr<Console> console_ =
@@ -29,7 +29,7 @@ class InspectLoop : public SessionTest {
 };
 
 TEST_F(InspectLoop, ShowsThePacksThatTrainWithoutWeights) {
-  const auto session = look(head() + loop_);
+  const auto session = open(head() + loop_);
   const LoopPause& pause = *session->pause();
   for (const int64_t step : {0, 3}) {
     const std::vector<InspectedStep> sets = inspect_loop(pause, "test.lua", step);
@@ -49,7 +49,7 @@ TEST_F(InspectLoop, ShowsThePacksThatTrainWithoutWeights) {
 }
 
 TEST_F(InspectLoop, AStepOfNoLoopIsRefused) {
-  const auto session = look(head() + loop_);
+  const auto session = open(head() + loop_);
   try {
     inspect_loop(*session->pause(), "test.lua", 4);
     FAIL();
@@ -59,10 +59,10 @@ TEST_F(InspectLoop, AStepOfNoLoopIsRefused) {
 }
 
 TEST_F(InspectLoop, ThePromptShowsRowsOfTheBatchInHand) {
-  const auto session = look(head() + loop_);
-  const auto stepper = std::make_shared<Stepper>(session->recipe());
+  const auto session = open(head() + loop_);
+  const auto paused = std::make_shared<PausedRun>(session->hooks());
   Prompt prompt(session->state(), console_);
-  add_step_verbs(prompt, stepper, nullptr);
+  add_step_verbs(prompt, paused, nullptr);
   EXPECT_TRUE(has(prompt.evaluate(":batch 1").text, "4 pairs · 1 shown"));
   EXPECT_TRUE(has(prompt.evaluate(":batch 1").text, "<|im_start|>"));
   EXPECT_TRUE(has(prompt.evaluate(":batch x").text, ":batch x: wanted a number of rows"));

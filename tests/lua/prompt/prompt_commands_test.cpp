@@ -65,7 +65,7 @@ TEST_F(PromptTest, SrcShowsAFunctionAsItWasTyped) {
   say("function f(x)\n  return x + 1\nend");
   EXPECT_EQ(say(":src f"), "input 1:1\n    1 | function f(x)\n    2 |   return x + 1\n    3 | end");
   EXPECT_TRUE(says(":src xrun.tensor", "function xrun.tensor(values: table|number|boolean"));
-  EXPECT_TRUE(says(":src 1", "1 is no function"));
+  EXPECT_TRUE(says(":src 1", "1 is not a function"));
 }
 
 TEST_F(PromptTest, TimeSaysSecondsAndBytes) {
@@ -93,8 +93,8 @@ TEST_F(PromptTest, SaveWritesTheInputsThatWorked) {
 }
 
 TEST_F(PromptTest, WhatWantsARecipeSaysSo) {
-  EXPECT_TRUE(says(":batch", "failed: this wants a recipe that is paused at its loop"));
-  EXPECT_TRUE(says(":reload", "failed: this wants a recipe that is paused at its loop"));
+  EXPECT_TRUE(says(":batch", "failed: this needs a recipe paused at its loop"));
+  EXPECT_TRUE(says(":reload", "failed: this needs a recipe paused at its loop"));
   EXPECT_TRUE(says(":set beta 1", "failed: there is no config"));
 }
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "lua/prompt/look.h"
+#include "lua/prompt/preview.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "lua/bind/run_loop.h"
 #include "tests/lua/bind/session_fixture.h"
@@ -17,20 +17,20 @@ class Verbs : public SessionTest {
  protected:
   void open(const std::string& text, std::vector<std::string> sets = {}) {
     prompt_.reset();
-    stepper_.reset();
+    paused_.reset();
     write_file_atomic("test.lua", text);
     RecipeOptions options;
     options.recipe = "test.lua";
     options.threads = 1;
     options.sets = std::move(sets);
-    session_ = start_look(std::move(options), console_);
-    stepper_ = std::make_shared<Stepper>(session_->recipe());
+    session_ = open_preview(std::move(options), console_);
+    paused_ = std::make_shared<PausedRun>(session_->hooks());
     prompt_ = std::make_unique<Prompt>(session_->state(), console_);
-    add_step_verbs(*prompt_, stepper_, [this] { return stepper_->reload(); });
+    add_step_verbs(*prompt_, paused_, [this] { return paused_->reload(); });
   }
   ~Verbs() override {
     prompt_.reset();
-    stepper_.reset();
+    paused_.reset();
   }
 
   // What the prompt answers; "failed: ..." of an error.
@@ -43,8 +43,8 @@ class Verbs : public SessionTest {
   std::string said_;
   std::shared_ptr<Console> console_ = std::make_shared<Console>(
       [this](std::string_view text) { said_ += text; }, ConsoleTraits{.width = 100});
-  std::unique_ptr<LookSession> session_;
-  std::shared_ptr<Stepper> stepper_;
+  std::unique_ptr<Preview> session_;
+  std::shared_ptr<PausedRun> paused_;
   std::unique_ptr<Prompt> prompt_;
   const std::string loop_ =
       "for step, batch in run:steps(train, cfg.batch) do\n"

@@ -1,5 +1,4 @@
-// xrun check: whether a recipe would train, found out in seconds: nothing is trained and no weights
-// are loaded.
+// xrun check: finds out in seconds whether a recipe would train, without weights or training.
 
 #include <fmt/core.h>
 
@@ -11,7 +10,7 @@
 #include "core/base/interrupt.h"
 #include "core/console/terminal/console.h"
 #include "lua/state/interruption.h"
-#include "lua/prompt/look.h"
+#include "lua/prompt/preview.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/check_recipe.h"
 #include "tools/commands/engine/cuda_plugin.h"
@@ -27,29 +26,29 @@ constexpr int kCheckColumns = 10;  // "gradient 2"
 constexpr int kMostLoops = 16;       // of a recipe; more are said
 
 // Checks the loop at which the recipe is paused.
-void check_loop(LookSession& look, FindingReport& report) {
-  const LoopPause pause = *look.pause();
+void check_loop(Preview& preview, FindingReport& report) {
+  const LoopPause pause = *preview.pause();
   report.add(loop_findings(pause));
   if (report.trouble() > 0) return;
   report.add(memory_finding(pause));
   report.begin("taking one dry step ...");
-  report.add(dry_step_findings(look));
+  report.add(dry_step_findings(preview));
 }
 
-void check_loops(LookSession& look, FindingReport& report) {
-  for (int loops = 1; look.pause() != nullptr; ++loops) {
+void check_loops(Preview& preview, FindingReport& report) {
+  for (int loops = 1; preview.pause() != nullptr; ++loops) {
     if (loops > kMostLoops) {
       report.add(
           {Verdict::kNote, "loops", fmt::format("only the first {} were checked", kMostLoops)});
       return;
     }
     if (loops > 1) report.say(fmt::format("\nloop {}", loops));
-    check_loop(look, report);
-    if (report.trouble() > 0 || look.pause() == nullptr) break;
-    look.next_loop();
+    check_loop(preview, report);
+    if (report.trouble() > 0 || preview.pause() == nullptr) break;
+    preview.next_loop();
   }
-  if (look.error() != nullptr && report.trouble() == 0) {
-    report.add(error_finding("recipe", *look.error()));
+  if (preview.error() != nullptr && report.trouble() == 0) {
+    report.add(error_finding("recipe", *preview.error()));
   }
 }
 
@@ -74,22 +73,22 @@ int command_check(int argc, char** argv) {
   FindingReport report(json, kCheckColumns);
   report.begin("reading the data ...");
   const auto quiet = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{});
-  const std::unique_ptr<LookSession> look = from_option([&] { return start_look(options, quiet); });
-  const bool misused = look->error() != nullptr && look->error()->usage;
-  if (look->resolved() && !misused)
-    report.add(config_finding(look->recipe().context().config, all));
-  report.add(ledger_findings(look->session()));
-  if (look->error() != nullptr) {
-    report.add(error_finding(look->error()->usage ? "config" : "recipe", *look->error()));
-  } else if (look->pause() == nullptr) {
-    Finding finding{Verdict::kWrong, "recipe", look->no_loop_text()};
+  const std::unique_ptr<Preview> preview = from_option([&] { return open_preview(options, quiet); });
+  const bool misused = preview->error() != nullptr && preview->error()->usage;
+  if (preview->resolved() && !misused)
+    report.add(config_finding(preview->recipe().context().config, all));
+  report.add(ledger_findings(preview->session()));
+  if (preview->error() != nullptr) {
+    report.add(error_finding(preview->error()->usage ? "config" : "recipe", *preview->error()));
+  } else if (preview->pause() == nullptr) {
+    Finding finding{Verdict::kWrong, "recipe", preview->no_loop_text()};
     report.add(finding);
   } else {
-    report.add(template_findings(*look));
+    report.add(template_findings(*preview));
     try {
-      check_loops(*look, report);
+      check_loops(*preview, report);
     } catch (const Interrupted&) {
-      const std::string at = interrupted_at(look->state());
+      const std::string at = interrupted_at(preview->state());
       report.add({Verdict::kNote, "stopped",
                   (at.empty() ? "" : "at " + at + ", ") + std::string("so not all was checked")});
       throw;

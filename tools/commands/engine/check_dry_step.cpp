@@ -9,9 +9,8 @@
 #include "core/run/record/metrics_file.h"
 #include "core/train/batch.h"
 #include "core/train/objective_check.h"
-#include "lua/prompt/look.h"
+#include "lua/prompt/preview.h"
 #include "lua/bind/run_loop.h"
-#include "lua/bind/stand_in.h"
 #include "tools/commands/engine/check_recipe.h"
 
 namespace xrun {
@@ -70,7 +69,7 @@ std::string sides_text(const std::vector<Side>& sides) {
   return out;
 }
 
-// What is odd about the sides of pairs, as a sentence; "" if nothing is.
+// An oddity of the sides of pairs as a sentence, or "".
 std::string odd_sides(const std::vector<Side>& sides) {
   for (const Side& side : sides) {
     if (side.name == "all") continue;
@@ -82,7 +81,7 @@ std::string odd_sides(const std::vector<Side>& sides) {
   return "";
 }
 
-// Of rows whose gradient and differences part; nothing if there are none.
+// A row whose gradient differs from finite differences; nothing if all agree.
 std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBatch& micro,
                                         const std::string& subject, bool detaches) {
   if (check.rows.empty() && check.unsure > 0) {
@@ -144,7 +143,7 @@ Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobS
   return finding;
 }
 
-// What the body logged, from the scratch run's own file.
+// The metrics that the body logged, from the temporary run's file.
 Finding step_finding(const RunLoop& run, int64_t step, bool stepped) {
   const std::filesystem::path file = run.run().dir().path() / "metrics.jsonl";
   RunMetrics metrics;
@@ -177,16 +176,16 @@ bool takes_gradients_out(const std::string& recipe) {
 
 }  // namespace
 
-std::vector<Finding> dry_step_findings(LookSession& look) {
+std::vector<Finding> dry_step_findings(Preview& preview) {
   std::vector<Finding> findings;
-  const LoopPause pause = *look.pause();
-  const bool detaches = takes_gradients_out(look.recipe().context().text.text);
+  const LoopPause pause = *preview.pause();
+  const bool detaches = takes_gradients_out(preview.recipe().context().text.text);
   // It stays when the step is done: what follows a loop evaluates too.
   const auto stand_in =
       std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kSeed), at::kDouble);
-  look.session().stand_in = stand_in;
+  preview.session().models.stand_in(stand_in);
   bool stepped = false;
-  stand_in->on_step = [&](std::span<const StepTerm> parts) {
+  preview.hooks().on_dry_step = [&](const std::vector<StepTerm>& parts) {
     if (stepped) return;  // a second step of the body is of the same kind
     stepped = true;
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -199,11 +198,11 @@ std::vector<Finding> dry_step_findings(LookSession& look) {
       stand_in->clear();
     }
   };
-  look.state().service<PausePlan>().bodies = 1;
-  look.resume();
-  stand_in->on_step = {};
-  if (look.error() != nullptr) {
-    findings.push_back(error_finding("dry step", *look.error()));
+  preview.hooks().plan.bodies = 1;
+  preview.resume();
+  preview.hooks().on_dry_step = {};
+  if (preview.error() != nullptr) {
+    findings.push_back(error_finding("dry step", *preview.error()));
   } else {
     findings.insert(findings.begin(), step_finding(*pause.run, pause.step, stepped));
   }

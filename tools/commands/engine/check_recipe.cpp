@@ -12,7 +12,7 @@
 #include "core/console/terminal/table.h"
 #include "core/data/rows/row_encoder.h"
 #include "core/text/chat/template_laws.h"
-#include "lua/prompt/look.h"
+#include "lua/prompt/preview.h"
 #include "lua/bind/run_loop.h"
 
 namespace xrun {
@@ -100,7 +100,7 @@ Finding source_finding(const SourceLedger& source) {
   return finding;
 }
 
-// What is too long for a micro-batch is an error that names the row.
+// A row that is too long for a micro-batch is an error that names it.
 std::optional<Finding> fit_finding(const StepLoop& loop) {
   for (const StepSource& source : loop.sources) {
     try {
@@ -174,23 +174,23 @@ Finding config_finding(const Config& config, bool all) {
 
 std::vector<Finding> ledger_findings(const Session& session) {
   std::vector<Finding> findings;
-  for (const SourceLedger& source : session.ledger.sources) {
+  for (const SourceLedger& source : session.data.ledger.sources) {
     findings.push_back(source_finding(source));
   }
   return findings;
 }
 
-std::vector<Finding> template_findings(LookSession& look) {
+std::vector<Finding> template_findings(Preview& preview) {
   std::vector<Finding> findings;
   std::string off, held;
-  const Json* laws = look.recipe().context().config.find("laws");
+  const Json* laws = preview.recipe().context().config.find("laws");
   for (const std::string& law : law_names()) {
     const Json* chosen = laws == nullptr || !laws->is_object() ? nullptr : laws->find(law);
     const bool disabled = chosen != nullptr && chosen->is_bool() && !chosen->as_bool();
     std::string& list = disabled ? off : held;
     list += (list.empty() ? "" : ", ") + law;
   }
-  const LoopPause* pause = look.pause();
+  const LoopPause* pause = preview.pause();
   const bool has_template =
       pause != nullptr &&
       std::any_of(pause->loop->sources.begin(), pause->loop->sources.end(),
@@ -202,7 +202,7 @@ std::vector<Finding> template_findings(LookSession& look) {
     findings.push_back({Verdict::kNote, "template", "not looked at: " + off,
                         "they are switched off by laws in the configuration"});
   }
-  for (const std::string& notice : look.session().notices) {
+  for (const std::string& notice : preview.session().notices.lines) {
     findings.push_back({Verdict::kNote, "said", notice});
   }
   return findings;

@@ -1,5 +1,5 @@
 #pragma once
-// What `xrun check` finds out about a recipe that is paused at a loop, a section a function.
+// The findings of `xrun check` about a recipe paused at a loop, one function a section.
 
 #include <string>
 #include <vector>
@@ -9,23 +9,23 @@
 namespace xrun {
 
 class Config;
-class LookSession;
+class Preview;
 struct ErrorReport;
 struct LoopPause;
 struct Session;
 
-// An error of the recipe, with its place and the way out.
+// An error of the recipe, with its position and the fix.
 Finding error_finding(const std::string& subject, const ErrorReport& report);
 
-// How many values there are, and each that is not at its default (`all`: those too) with its
-// origin, as lines below it.
+// The number of values, and a line for each that is not at its default (`all`: every one) with its
+// origin.
 Finding config_finding(const Config& config, bool all);
 
 // One for each source of rows: kept, dropped by reason, cut, repaired.
 std::vector<Finding> ledger_findings(const Session& session);
 
 // The template laws: held, or switched off; and what opening the data and the policy had to say.
-std::vector<Finding> template_findings(LookSession& look);
+std::vector<Finding> template_findings(Preview& preview);
 
 // The steps of the loop, the packs of its next one, and rows that fit into no micro-batch.
 std::vector<Finding> loop_findings(const LoopPause& pause);
@@ -35,6 +35,6 @@ Finding memory_finding(const LoopPause& pause);
 
 // One body of the loop on seeded stand-ins, and the gradient of each objective that it steps with.
 // The recipe is paused again afterwards, or failed.
-std::vector<Finding> dry_step_findings(LookSession& look);
+std::vector<Finding> dry_step_findings(Preview& preview);
 
 }  // namespace xrun

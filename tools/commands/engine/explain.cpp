@@ -12,9 +12,9 @@
 #include "core/console/terminal/console.h"
 #include "core/console/terminal/table.h"
 #include "lua/bind/api_text.h"
-#include "lua/bind/modules.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/command_names.h"
+#include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/engine/engine_commands.h"
 
 namespace xrun {

@@ -1,26 +1,31 @@
 // xrun inspect RECIPE.lua: the packs of a step as they will train. The recipe runs up to its loop
-// and no further; weights load for --logprobs alone. What its first loop draws from is remembered.
+// and no further; only --logprobs loads weights.
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
 
-#include "core/base/cache_root.h"
 #include "core/base/file.h"
-#include "core/base/hash.h"
-#include "core/data/packs/loop_note.h"
-#include "core/text/tokenizer/tokenizer.h"
+#include "core/console/inspect/inspected_pack.h"
+#include "core/console/terminal/shown_text.h"
 #include "core/train/data_batch.h"
 #include "core/train/logprob_stand_in.h"
 #include "core/train/policy.h"
 #include "core/train/reference.h"
 #include "core/train/evaluate.h"
-#include "lua/prompt/inspect_loop.h"
-#include "lua/prompt/look.h"
 #include "lua/bind/run_loop.h"
+#include "lua/prompt/inspect_loop.h"
+#include "lua/prompt/preview.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
-#include "tools/commands/inspect_arguments.h"
+#include "tools/commands/engine/recipe_arguments.h"
 
 namespace xrun {
 
@@ -28,22 +33,86 @@ namespace {
 
 constexpr uint64_t kSeed = 1;  // of log-probs that nobody sees
 
+struct InspectArguments {
+  RecipeOptions recipe;
+  int64_t step = 0;
+  int64_t rows = -1;  // all
+  std::string html;   // a file; "": no page
+  bool json = false;
+  bool logprobs = false;
+  std::string color = "auto";
+  int width = 0;  // 0: the terminal's
+};
+
+PackTextStyle text_style(const InspectArguments& arguments) {
+  const ConsoleTraits traits = console_traits(STDOUT_FILENO);
+  PackTextStyle style{traits.colors, arguments.width > 0 ? arguments.width : traits.width};
+  if (arguments.color == "always") style.colors = terminal_colors();
+  if (arguments.color == "never") style.colors = ColorDepth::kNone;
+  return style;
+}
+
+void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+void add_inspect_arguments(CLI::App& app, InspectArguments& arguments) {
+  add_recipe_arguments(app, arguments.recipe);
+  app.add_option("--step", arguments.step, "which step, counted from 0 (0)")
+      ->check(whole_number(0));
+  app.add_option("--rows", arguments.rows, "only the first rows of the step (all)")
+      ->check(whole_number(1));
+  app.add_option("--html", arguments.html,
+                 "write one self-contained page to this file; - is standard output");
+  app.add_flag("--json", arguments.json, "one object a pack");
+  app.add_flag("--logprobs", arguments.logprobs,
+               "log-probs of every token under the policy and its reference; loads the weights");
+  app.add_option("--color", arguments.color, "auto, always or never (auto: on a terminal)")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_option("--width", arguments.width, "columns of a line (the terminal's)")
+      ->check(whole_number(1));
+}
+
+void write_inspected(const InspectArguments& arguments, const std::vector<InspectedStep>& sets) {
+  if (!arguments.html.empty()) {
+    const std::string page = pack_page(sets);
+    if (arguments.html == "-") {
+      put(page);
+    } else {
+      write_file_atomic(arguments.html, page);
+      std::fprintf(stderr, "%s: written; open it in a browser\n",
+                   shown_text(arguments.html).c_str());
+    }
+  }
+  for (const InspectedStep& step : sets) {
+    if (arguments.json) {
+      for (const InspectedPack& pack : step.packs) put(dump_json(pack_json(step, pack)) + "\n");
+    } else if (arguments.html.empty()) {
+      if (&step != &sets.front()) put("\n");
+      put(step_text(step, text_style(arguments)));
+    }
+  }
+}
+
+[[noreturn]] void throw_beyond(int64_t step, int64_t steps) {
+  throw UsageError(fmt::format("--step {} is beyond the data: the recipe has {} step{}, 0 to {}",
+                               step, steps, steps == 1 ? "" : "s", steps - 1));
+}
+
 // Throws what ended the recipe, or that it ended without a loop.
-void require_pause(LookSession& look) {
-  if (look.pause() != nullptr) return;
-  if (look.error() == nullptr) throw UsageError(look.no_loop_text());
-  if (look.error()->usage) throw UsageError(look.error()->text());
-  throw Error(look.error()->text());
+void require_pause(Preview& preview) {
+  if (preview.pause() != nullptr) return;
+  if (preview.error() == nullptr) throw UsageError(preview.no_loop_text());
+  if (preview.error()->usage) throw UsageError(preview.error()->text());
+  throw Error(preview.error()->text());
 }
 
 // Leaves loops until the one that has the step.
-const LoopPause& find_step(LookSession& look, int64_t step) {
+const LoopPause& find_step(Preview& preview, int64_t step) {
   for (;;) {
-    const LoopPause& pause = *look.pause();
+    const LoopPause& pause = *preview.pause();
     const int64_t end = pause.loop->first_step + pause.loop->steps;
     if (step < end) return pause;
-    if (look.next_loop()) continue;
-    if (look.error() != nullptr) require_pause(look);
+    if (preview.next_loop()) continue;
+    if (preview.error() != nullptr) require_pause(preview);
     throw_beyond(step, end);
   }
 }
@@ -67,7 +136,7 @@ void add_scores(InspectedPack& shown, const PackedBatch& pack, const std::vector
 }
 
 // Log-probs of the policy, and of its reference if the recipe has one.
-void score(LookSession& look, const StepSource& source, const LoopPause& pause, int64_t step,
+void score(Preview& preview, const StepSource& source, const LoopPause& pause, int64_t step,
            const std::vector<PackedBatch>& packs, InspectedStep& shown) {
   Policy& policy = *source.data->policy;
   BatchInfo info;
@@ -78,7 +147,7 @@ void score(LookSession& look, const StepSource& source, const LoopPause& pause, 
   for (InspectedPack& pack : shown.packs) {
     const PackedBatch& packed = packs[static_cast<size_t>(pack.index)];
     add_scores(pack, packed, token_scores(policy, packed, info), &InspectedToken::policy);
-    for (const auto& reference : look.session().references) {
+    for (const auto& reference : preview.session().models.references()) {
       if (reference->policy().get() != &policy) continue;
       add_scores(pack, packed, token_scores(*reference, packed, info), &InspectedToken::reference);
       break;
@@ -87,108 +156,39 @@ void score(LookSession& look, const StepSource& source, const LoopPause& pause, 
 }
 
 // The step's share of each set of the loop that has it.
-std::vector<InspectedStep> inspect_sets(LookSession& look, const InspectArguments& arguments) {
-  const LoopPause& pause = find_step(look, arguments.step);
+std::vector<InspectedStep> inspect_sets(Preview& preview, const InspectArguments& arguments) {
+  const LoopPause& pause = find_step(preview, arguments.step);
   std::vector<InspectedStep> sets =
-      inspect_loop(pause, arguments.recipe, arguments.step, arguments.rows);
+      inspect_loop(pause, arguments.recipe.recipe, arguments.step, arguments.rows);
   for (size_t i = 0; arguments.logprobs && i < sets.size(); ++i) {
-    score(look, pause.loop->sources[i], pause, arguments.step,
+    score(preview, pause.loop->sources[i], pause, arguments.step,
           pause.run->packs(*pause.loop, arguments.step, i), sets[i]);
   }
   return sets;
-}
-
-// Notes what the name of a policy's model stands for; false if that may change unseen.
-bool note_model(LoopNote& note, const Policy& policy, const Json* name) {
-  if (name == nullptr || !name->is_string()) return false;
-  const std::string model = name->as_string();
-  // The name of a model is no folder, and a folder is no adapter's.
-  const std::string adapter = model + "/adapter_config.json";
-  if (std::filesystem::exists(adapter)) return false;
-  note.absent = {adapter};
-  if (std::filesystem::exists(model)) return true;
-  note.absent.push_back(model);
-  // A name of `xrun models` is one folder; what a repository's name stands for may move on.
-  return policy.dir().parent_path() == cache_root() / "models";
-}
-
-// What the packs of the first loop depend on, if that can be told: the text of the recipe and its
-// modules, the model's folder, and its sets.
-std::optional<LoopNote> note_of(LookSession& look) {
-  const LoopPause& pause = *look.pause();
-  const RecipeContext& context = look.recipe().context();
-  const std::shared_ptr<Policy> policy = look.policy();
-  LoopNote note;
-  note.notices = look.session().notices;
-  note.steps = pause.loop->steps;
-  note.max_tokens = pause.loop->max_tokens;
-  note.model = policy->dir();
-  note.tokenizer = policy->tokenizer()->digest();
-  bool whole = !policy->loaded() && pause.loop->first_step == 0;
-  note.files = {{context.options.recipe, hash_hex(context.text.text)}};
-  for (const LoadedModule& module : context.modules) {
-    if (module.path != "xrun") note.files.emplace_back(module.path, module.hash);
-  }
-  for (const auto& [file, hash] : note.files) {
-    const std::string text = read_file(file);
-    whole = whole && hash_hex(text) == hash && depends_on_itself(text);
-  }
-  const std::string config = policy->dir() / "config.json";
-  note.files.emplace_back(config, hash_hex(read_file(config)));
-  if (!whole || !note_model(note, *policy, context.config.find("model"))) return std::nullopt;
-  for (const StepSource& source : pause.loop->sources) {
-    whole = whole && source.data->note != nullptr && source.data->policy == policy;
-    if (!whole) return std::nullopt;
-    SetNote set = *source.data->note;
-    set.window = source.data->set.window_length();
-    note.sources.push_back(
-        {source.data->name, std::move(set), source.plan, source.data->set.fingerprint()});
-  }
-  return note;
-}
-
-// Remembers the loop for the next time; that it cannot be is no matter.
-void remember(LookSession& look, const InspectArguments& arguments) {
-  try {
-    if (const auto note = note_of(look)) {
-      keep_loop_note(cache_root(), loop_note_key(arguments), *note);
-    }
-  } catch (const Interrupted&) {
-    throw;
-  } catch (const std::exception&) {
-    return;
-  }
-}
-
-RecipeOptions recipe_options(const InspectArguments& arguments) {
-  RecipeOptions options;
-  options.recipe = arguments.recipe;
-  options.sets = arguments.sets;
-  options.run_dir = arguments.run_dir;
-  options.device = arguments.device;
-  options.threads = arguments.threads;
-  return options;
 }
 
 }  // namespace
 
 int command_inspect(int argc, char** argv) {
   InspectArguments arguments;
-  CLI::App app("", "xrun inspect");  // its help is the light way's
+  CLI::App app("Shows the packs of a step as they will train: tokens, weights, roles, rows.",
+               "xrun inspect");
   add_inspect_arguments(app, arguments);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
-  if (arguments.device == "cuda") load_cuda_plugin();
-  warn_of_threads(arguments.threads);
-  const auto look = start_look(recipe_options(arguments), console_on(stderr));
-  require_pause(*look);
-  remember(*look, arguments);
-  if (!arguments.logprobs) {  // what lies between two loops evaluates and samples without weights
-    look->session().stand_in =
-        std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kSeed), at::kDouble);
+  if (arguments.html == "-" && arguments.json) {
+    throw UsageError("--html - and --json both write to standard output; give --html a file");
   }
-  const std::vector<InspectedStep> sets = inspect_sets(*look, arguments);
-  for (const std::string& notice : look->session().notices) {
-    look->session().console->say(notice);
+  if (arguments.recipe.device == "cuda") load_cuda_plugin();
+  warn_of_threads(arguments.recipe.threads);
+  const auto preview = open_preview(arguments.recipe, console_on(stderr));
+  require_pause(*preview);
+  if (!arguments.logprobs) {  // what lies between two loops evaluates and samples without weights
+    preview->session().models.stand_in(
+        std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kSeed), at::kDouble));
+  }
+  const std::vector<InspectedStep> sets = inspect_sets(*preview, arguments);
+  for (const std::string& notice : preview->session().notices.lines) {
+    preview->session().console->say(notice);
   }
   write_inspected(arguments, sets);
   return 0;

@@ -1,16 +1,71 @@
-// xrun RECIPE.lua: runs a recipe.
+// xrun RECIPE.lua and xrun cache RECIPE.lua: run a recipe to its end, or to its xrun.run with its data
+// cached. --repl-at and SIGUSR1 open a prompt inside a run.
 
-#include "lua/bind/session.h"
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "core/console/terminal/shown_text.h"
+#include "lua/bind/run_loop.h"
+#include "lua/bind/run_session.h"
+#include "lua/prompt/prompt_loop.h"
+#include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/recipe_arguments.h"
-#include "tools/commands/engine/recipe_prompt.h"
 
 namespace xrun {
 
+namespace {
+
+// A background process that reads from its terminal is stopped.
+bool in_background() {
+  const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);
+  return foreground >= 0 && foreground != ::getpgrp();
+}
+
+// Opens the prompt at the recipe's pause and returns when it is left; standard input that is not a
+// terminal is a script of inputs. The run is marked interactive and its log has what was typed.
+void open_prompt(PauseHooks& hooks) {
+  Recipe& recipe = hooks.recipe();
+  Session& session = hooks.session();
+  Console& console = *session.console;
+  const int64_t step = hooks.pause()->step;
+  const bool typed = ::isatty(STDIN_FILENO) != 0;
+  if (typed && in_background()) {
+    console.print(
+        fmt::format("step {}: no prompt: xrun runs in the background; bring it to the "
+                    "foreground (fg), then send the signal again",
+                    step));
+    return;
+  }
+  const auto paused = std::make_shared<PausedRun>(hooks);
+  Prompt prompt(recipe.state(), session.console);
+  add_step_verbs(prompt, paused);
+  RunDir& dir = session.run->run().dir();
+  dir.record().set("interactive", true);
+  dir.write_record();
+  paused->note("opened");
+  const std::string where = fmt::format("{} is paused before step {}; continue() or Ctrl-D goes on",
+                                        recipe.context().options.recipe, step);
+  if (typed) {
+    run_prompt(prompt, console.dim(shown_text(where)));
+  } else {
+    console.say(where);
+    run_script(prompt, STDIN_FILENO, "stdin");
+  }
+  paused->note("left");
+}
+
+}  // namespace
+
 int command_recipe(int argc, char** argv) {
   RecipeOptions options;
+  std::optional<int64_t> repl_at;
   CLI::App app("Runs a recipe: data, an objective and a loop, written in Lua.", "xrun");
   add_recipe_arguments(app, options);
   app.add_flag("--resume", options.resume, "go on from the newest checkpoint of the run's folder");
@@ -21,14 +76,30 @@ int command_recipe(int argc, char** argv) {
   app.add_flag("--profile", options.profile,
                "write time and bytes by line of the recipe into the run's profile.json");
   app.add_option(
-         "--repl-at", options.repl_at,
+         "--repl-at", repl_at,
          "open the prompt of xrun repl before this step, and go on when it is left; SIGUSR1 "
          "opens it after the step that runs")
       ->check(whole_number(0));
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (options.device == "cuda") load_cuda_plugin();
   warn_of_threads(options.threads);
-  return run_session(options, visit_at_prompt);
+  return run_session(
+      options, [&](Recipe& recipe) { run_with_prompt(recipe, repl_at, open_prompt); });
+}
+
+// A folder a source on standard output, the ledger on standard error.
+int command_cache_recipe(int argc, char** argv) {
+  RecipeOptions options;
+  options.purpose = RecipePurpose::kCache;
+  bool json = false;
+  CLI::App app("Builds the caches of the data that a recipe opens, up to its xrun.run.",
+               "xrun cache");
+  add_recipe_arguments(app, options);
+  app.add_flag("--json", json, "one object a source: name, dir, rows, kept, dropped, tokens");
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  warn_of_threads(options.threads);
+  options.json = json;
+  return run_session(options);
 }
 
 }  // namespace xrun

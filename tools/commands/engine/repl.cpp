@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "core/console/terminal/table.h"
-#include "lua/prompt/look.h"
+#include "lua/prompt/preview.h"
 #include "lua/prompt/prompt_loop.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
@@ -20,19 +20,19 @@ namespace xrun {
 namespace {
 
 // "recipes/dpo.lua stands at line 31, before step 0; its names: adamw, cfg, ..."
-std::string where_text(LookSession& look, int width) {
-  const std::string& recipe = look.recipe().context().options.recipe;
-  const FrameNames seen = look.names();
+std::string where_text(Preview& preview, int width) {
+  const std::string& recipe = preview.recipe().context().options.recipe;
+  const FrameNames seen = preview.names();
   std::vector<std::string> names;
   for (const FrameName& name : seen.names()) names.push_back(name.name);
   std::string text;
-  if (look.error() != nullptr) {
-    text = look.error()->text() + "\n" + recipe + " stopped there";
-  } else if (look.pause() == nullptr) {
-    text = look.no_loop_text() + "\n" + recipe + " has ended";
+  if (preview.error() != nullptr) {
+    text = preview.error()->text() + "\n" + recipe + " stopped there";
+  } else if (preview.pause() == nullptr) {
+    text = preview.no_loop_text() + "\n" + recipe + " has ended";
   } else {
     text = fmt::format("{} stands at line {}, before step {}", recipe, seen.line(),
-                       look.pause()->step);
+                       preview.pause()->step);
   }
   text += names.empty() ? "; no name is defined yet"
                         : fmt::format("; its names: {}", fmt::join(names, ", "));
@@ -61,18 +61,18 @@ int command_repl(int argc, char** argv) {
   const auto console = console_on(stdout);
   // A script's values stand alone on standard output.
   const auto talk = typed ? console : console_on(stderr);
-  const std::unique_ptr<LookSession> look = start_look(options, talk);
-  Prompt prompt(look->state(), console);
-  const auto stepper = bare ? nullptr : std::make_shared<Stepper>(look->recipe());
-  if (!bare) add_step_verbs(prompt, stepper, [&] { return stepper->reload(); });
+  const std::unique_ptr<Preview> preview = open_preview(options, talk);
+  Prompt prompt(preview->state(), console);
+  const auto paused = bare ? nullptr : std::make_shared<PausedRun>(preview->hooks());
+  if (!bare) add_step_verbs(prompt, paused, [&] { return paused->reload(); });
   if (!prompt.push_name("xrun")) {
-    look->state().push_module(look->state());
+    preview->state().push_module(preview->state());
     prompt.assign("xrun");
   }
-  if (!bare) talk->say(where_text(*look, talk->traits().width));
+  if (!bare) talk->say(where_text(*preview, talk->traits().width));
   if (!typed) {
     const bool failed = run_script(prompt, STDIN_FILENO, "stdin");
-    return failed || look->error() != nullptr ? 1 : 0;
+    return failed || preview->error() != nullptr ? 1 : 0;
   }
   run_prompt(prompt, console->dim("xrun: :help lists commands, Tab completes, Ctrl-D leaves"));
   return 0;

@@ -6,8 +6,8 @@
 
 #include "core/base/file.h"
 #include "lua/bind/editor_stubs.h"
-#include "lua/bind/modules.h"
 #include "tools/commands/command_line.h"
+#include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/engine/engine_commands.h"
 
 namespace xrun {

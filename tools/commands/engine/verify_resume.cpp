@@ -84,7 +84,7 @@ class Verification {
     return run_child(arguments, dir("output"), kill_when);
   }
 
-  // Of a child that should have ended well.
+  // Checks a child that should have succeeded.
   bool ended_well(const std::string& what, const ChildResult& child) {
     if (child.status == 0) return true;
     if (child.status == 2) {
@@ -169,7 +169,7 @@ class Verification {
     return same;
   }
 
-  // Where the runs part, whether two that nobody disturbed are equal says what to look for.
+  // If the runs differ, two undisturbed runs tell whether the recipe or the resume is at fault.
   void compare_undisturbed() {
     report_.begin("the undisturbed run once more ...");
     if (!ended_well("repeated", start("repeated", false))) return;

@@ -53,16 +53,15 @@ TEST(RunComparison, NamesTheSettingsThatDiffer) {
   EXPECT_FALSE(comparison.same());
 }
 
-TEST(RunComparison, AChangeByHandIsADifferenceOfCode) {
+TEST(RunComparison, APromptIsADifferenceOfCode) {
   RunFiles b = a_run("b");
-  b.record.set("touched", true);
-  b.record.set("touched_steps", parse_json("[2]", "record"));
+  b.record.set("interactive", true);
   const RunComparison comparison = compare_runs(a_run("a"), b);
   EXPECT_TRUE(comparison.code_differs());
   ASSERT_EQ(comparison.program.size(), 1u);
-  EXPECT_EQ(comparison.program[0].name, "changed by hand at a prompt");
-  EXPECT_EQ(comparison.program[0].a, "never");
-  EXPECT_EQ(comparison.program[0].b, "at step 2");
+  EXPECT_EQ(comparison.program[0].name, "a prompt was opened");
+  EXPECT_EQ(comparison.program[0].a, "no");
+  EXPECT_EQ(comparison.program[0].b, "yes, see log.txt");
 }
 
 // The file was moved; what stands in it did not change.

@@ -1,0 +1,196 @@
+// An error ends the recipe where it is; what the run has by then is saved if the run can still be
+// resumed from it.
+
+#include "lua/bind/run_session.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/interrupt.h"
+#include "core/console/terminal/shown_text.h"
+#include "core/run/record/run_record.h"
+#include "core/run/signals.h"
+#include "lua/bind/modules.h"
+#include "lua/bind/run_loop.h"
+#include "lua/state/interruption.h"
+#include "lua/state/line_profile.h"
+
+namespace xrun {
+
+namespace {
+
+// The steps that a failed save loses.
+std::string unsaved_text(const Run& run) {
+  if (run.last_checkpoint().empty()) {
+    return "nothing is saved; --resume starts from the beginning";
+  }
+  return fmt::format("what came after {} is not saved; --resume goes on from there",
+                     run.last_checkpoint().string());
+}
+
+// run.state now, or when the body began if a value in it cannot be saved.
+Json state_to_save(const RunLoop& loop, Console& console) {
+  try {
+    return loop.read_state();
+  } catch (const Error&) {
+    console.print("run.state is saved as it was at the beginning of this step");
+    return loop.run().body_state();
+  }
+}
+
+// The position of an interruption in the recipe: " at dpo.lua:37", or "".
+std::string place_text(lua_State* L) {
+  const std::string place = interrupted_at(L);
+  return place.empty() ? "" : " at " + place;
+}
+
+// Saves what it can and reports it. `interrupted`: by a signal, so the user need not edit the recipe.
+void save_after_error(lua_State* L, bool interrupted) {
+  Session& session = session_of(L);
+  Console& console = *session.console;
+  if (session.run != nullptr) session.run->end_progress();
+  const bool trained = session.run != nullptr && !session.run->run().replaying();
+  std::filesystem::path saved;
+  if (trained) {
+    session.run->keep_memory_after_error();
+    saved = session.run->run().save_after_error(state_to_save(*session.run, console));
+  }
+  if (interrupted && saved.empty()) {
+    const bool old = session.run != nullptr && !session.run->run().last_checkpoint().empty();
+    console.say(fmt::format("stopped{} before {} update; there was nothing{} to save",
+                            place_text(L), old ? "another" : "the first", old ? " new" : ""));
+  }
+  if (saved.empty()) return;
+  if (interrupted) {
+    console.say(fmt::format("stopped{}; saved in {}; --resume goes on from there", place_text(L),
+                            saved.string()));
+  } else {
+    console.say(fmt::format(
+        "saved in {}; --resume goes on from there, of an edited recipe --run {} --resume --force",
+        saved.string(), session.run->run().dir().path().string()));
+  }
+}
+
+// The user needs the first error; a save that fails for another reason is reported beside it.
+[[noreturn]] void save_and_rethrow(lua_State* L) {
+  const std::exception_ptr first = std::current_exception();
+  std::string first_text;
+  bool interrupted = false;
+  try {
+    std::rethrow_exception(first);
+  } catch (const Interrupted&) {
+    interrupted = true;
+  } catch (const std::exception& error) {
+    first_text = error.what();
+  }
+  const Session& session = session_of(L);
+  try {
+    save_after_error(L, interrupted);
+  } catch (const std::exception& error) {
+    // The same failure at another file ("a/latest.tmp1: cannot be written: No space left ...").
+    const std::string text = error.what();
+    const size_t colon = text.find(": ");
+    const bool known =
+        first_text.find(text.substr(colon == std::string::npos ? 0 : colon)) != std::string::npos;
+    if (!known) session.console->say(fmt::format("could not save: {}", error.what()));
+    session.console->say(unsaved_text(session.run->run()));
+  }
+  std::rethrow_exception(first);
+}
+
+// Prints the cache of each source: its folder, byte for byte unless on a terminal, or an object.
+void print_caches(const Session& session, bool json) {
+  for (size_t s = 0; s < session.data.cache_dirs.size(); ++s) {
+    const SourceLedger& source = session.data.ledger.sources[s];
+    const std::string dir = session.data.cache_dirs[s].string();
+    const Json object(Json::Object{{"name", source.name},
+                                   {"dir", dir},
+                                   {"rows", source.rows},
+                                   {"kept", source.kept},
+                                   {"dropped", source.dropped_total()},
+                                   {"tokens", source.tokens}});
+    const std::string shown = ::isatty(STDOUT_FILENO) != 0 ? shown_text(dir) : dir;
+    std::printf("%s\n", json ? dump_json(object).c_str() : shown.c_str());
+  }
+}
+
+int finish_caching(const Session& session, bool json) {
+  if (!json) session.console->say(session.data.ledger_text);
+  print_caches(session, json);
+  return 0;
+}
+
+// The profile added to that of earlier processes of a resumed run; an unreadable one is replaced.
+Json whole_profile(const LineProfile& profile, const RunDir& dir, const std::filesystem::path& file,
+                   Console& console) {
+  Json now = profile.to_json();
+  if (!dir.resuming() || !path_exists(file)) return now;
+  try {
+    return add_profiles(read_json(file.string()), now);
+  } catch (const Error& error) {
+    console.say(fmt::format("{}: {}; the profile starts over", file.string(), error.what()));
+    return now;
+  }
+}
+
+// Writes the profile so far into the run's folder, if one is taken.
+void keep_profile(const std::optional<LineProfile>& profile, Session& session) {
+  const RunDir* dir = run_dir_of(session);
+  if (!profile || dir == nullptr) return;
+  const std::filesystem::path file = dir->path() / "profile.json";
+  try {
+    const Json whole = whole_profile(*profile, *dir, file, *session.console);
+    write_file_atomic(file, dump_json(whole) + "\n");
+    session.console->say(fmt::format("time and bytes by line: {}", file.string()));
+  } catch (const Error& error) {
+    session.console->say(error.what());
+  }
+}
+
+// Resumes until the recipe is done, then ends its run.
+void run_to_end(Recipe& recipe, const Drive& drive) {
+  if (drive) {
+    drive(recipe);
+  } else {
+    XRUN_CHECK(!recipe.resume(), "{}: coroutine.yield outside a coroutine of the recipe's own",
+               recipe.context().options.recipe);
+  }
+  Session& session = session_of(recipe.state());
+  if (recipe.nothing_left() || session.run == nullptr) return;
+  session.run->finish(session.run->read_state());
+}
+
+}  // namespace
+
+int run_session(const RecipeOptions& options, const Drive& drive) {
+  set_up_torch(options.threads);
+  Recipe recipe(options, engine_modules());
+  Session& session = session_of(recipe.state());
+  // A script reads the folders of caches from standard output; the rest is for people.
+  const bool caches = options.purpose == RecipePurpose::kCache;
+  session.console = console_on(caches ? stderr : stdout);
+  session.folder.opens_early = !caches;
+  LuaState::set_interruptible(&recipe.state());
+  set_signal_hook(LuaState::interrupt_from_signal);
+  set_stopping_text("\nstopping; another Ctrl-C stops at once\n");
+  install_signal_handlers();
+  std::optional<LineProfile> profile;
+  if (options.profile) profile.emplace(recipe.state());
+  try {
+    run_to_end(recipe, drive);
+  } catch (...) {
+    LuaState::set_interruptible(nullptr);
+    keep_profile(profile, session);
+    save_and_rethrow(recipe.state());
+  }
+  if (!recipe.nothing_left()) keep_profile(profile, session);
+  LuaState::set_interruptible(nullptr);
+  return caches ? finish_caching(session, options.json) : 0;
+}
+
+}  // namespace xrun

@@ -1,0 +1,93 @@
+#include "lua/bind/session_models.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/train/adamw.h"
+#include "core/train/policy.h"
+#include "core/train/reference.h"
+#include "core/train/scorer.h"
+
+namespace xrun {
+
+void SessionModels::add(const std::shared_ptr<Policy>& policy) {
+  const std::string first = "policy " + policy->dir().filename().string();
+  std::string name = first;
+  const auto taken = [&](const Entry& known) { return known.name == name; };
+  for (int n = 2; std::any_of(policies_.begin(), policies_.end(), taken); ++n) {
+    name = fmt::format("{} {}", first, n);
+  }
+  policies_.push_back({policy, std::move(name)});
+  if (stand_in_ != nullptr) place(*policy);
+}
+
+void SessionModels::add(std::shared_ptr<Reference> reference) {
+  references_.push_back(std::move(reference));
+  if (stand_in_ != nullptr) place(*references_.back());
+}
+
+void SessionModels::add(const std::shared_ptr<AdamW>& adamw) { optimizers_.push_back(adamw); }
+
+std::vector<std::shared_ptr<AdamW>> SessionModels::optimizers() const {
+  std::vector<std::shared_ptr<AdamW>> alive;
+  for (const std::weak_ptr<AdamW>& one : optimizers_) {
+    if (auto adamw = one.lock()) alive.push_back(std::move(adamw));
+  }
+  return alive;
+}
+
+bool SessionModels::is_trained(const Policy& policy) const {
+  const auto all = optimizers();
+  for (const auto& adamw : all) {
+    for (const auto& one : adamw->trainables()) {
+      const auto* scorer = dynamic_cast<const Scorer*>(one.get());
+      const Trainable* of = scorer == nullptr ? one.get() : scorer->policy().get();
+      if (of == &policy) return true;
+    }
+  }
+  return all.empty();
+}
+
+std::string SessionModels::name_of(const Policy& policy) const {
+  for (const Entry& known : policies_) {
+    if (known.policy.lock().get() == &policy) return known.name;
+  }
+  throw Error(fmt::format("{}: this policy was not opened by the recipe", policy.dir().string()));
+}
+
+std::string SessionModels::name_of(const Reference& reference) const {
+  const auto found = std::find_if(references_.begin(), references_.end(),
+                                  [&](const auto& known) { return known.get() == &reference; });
+  XRUN_CHECK(found != references_.end(), "{}: this reference was not taken by the recipe",
+             reference.dir().string());
+  return fmt::format("reference {}", found - references_.begin() + 1);
+}
+
+void SessionModels::place(Policy& policy) {
+  policy.set_stand_in(stand_in_ == nullptr
+                          ? nullptr
+                          : std::make_shared<ModelStandIn>(
+                                stand_in_, name_of(policy),
+                                [this, of = &policy] { return is_trained(*of); }));
+}
+
+void SessionModels::place(Reference& reference) {
+  reference.set_stand_in(stand_in_ == nullptr
+                             ? nullptr
+                             : std::make_shared<ModelStandIn>(stand_in_, name_of(reference),
+                                                              [] { return false; }));
+}
+
+std::shared_ptr<LogprobStandIn> SessionModels::stand_in(std::shared_ptr<LogprobStandIn> values) {
+  std::swap(stand_in_, values);
+  for (const Entry& known : policies_) {
+    if (const auto policy = known.policy.lock()) place(*policy);
+  }
+  for (const auto& reference : references_) place(*reference);
+  return values;
+}
+
+}  // namespace xrun

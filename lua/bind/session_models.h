@@ -1,0 +1,53 @@
+#pragma once
+// The models and optimizers that a recipe opened, and the stand-in for their log-probs.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/train/logprob_stand_in.h"
+
+namespace xrun {
+
+class AdamW;
+class Policy;
+class Reference;
+
+class SessionModels {
+ public:
+  // Each gets a unique name: "policy tiny" by its folder, "policy tiny 2", "reference 1".
+  void add(const std::shared_ptr<Policy>& policy);
+  void add(std::shared_ptr<Reference> reference);
+  void add(const std::shared_ptr<AdamW>& adamw);
+
+  const std::vector<std::shared_ptr<Reference>>& references() const { return references_; }
+  // All optimizers still alive, given to xrun.run or not.
+  std::vector<std::shared_ptr<AdamW>> optimizers() const;
+
+  // The name under which a model is stood in for. Throws Error if the recipe did not open it.
+  std::string name_of(const Policy& policy) const;
+  std::string name_of(const Reference& reference) const;
+
+  // Lets `values` answer for every model, also for those that are opened later; null lets the
+  // models answer again. Returns what answered before.
+  std::shared_ptr<LogprobStandIn> stand_in(std::shared_ptr<LogprobStandIn> values);
+  const std::shared_ptr<LogprobStandIn>& stand_in() const { return stand_in_; }
+
+ private:
+  struct Entry {
+    std::weak_ptr<Policy> policy;
+    std::string name;
+  };
+  // True if an optimizer trains it; in a recipe without optimizers, of every policy.
+  bool is_trained(const Policy& policy) const;
+  void place(Policy& policy);
+  void place(Reference& reference);
+
+  std::vector<Entry> policies_;
+  std::vector<std::shared_ptr<Reference>> references_;
+  std::vector<std::weak_ptr<AdamW>> optimizers_;
+  std::shared_ptr<LogprobStandIn> stand_in_;
+};
+
+}  // namespace xrun

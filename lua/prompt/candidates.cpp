@@ -1,0 +1,257 @@
+#include "lua/prompt/candidates.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "core/config/lua_words.h"
+#include "core/console/terminal/shown_text.h"
+#include "lua/state/args.h"
+#include "lua/tensor/tensor.h"
+
+namespace xrun {
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = LuaToken::Kind;
+
+constexpr size_t kMostFiles = 1000;
+
+// The type of a property or of the first result of a call; of "Tensor|nil" it is "Tensor".
+std::string result_type(const DocEntry& entry) {
+  if (entry.results.empty()) return "";
+  const std::string& type = entry.results.front().type;
+  return type.substr(0, type.find('|'));
+}
+
+size_t behind_bracket(const std::vector<LuaToken>& tokens, size_t open, size_t end) {
+  int depth = 0;
+  for (size_t t = open; t < end; ++t) {
+    const std::string& sign = tokens[t].text;
+    if (tokens[t].kind != Kind::kSign) continue;
+    if (sign == "(" || sign == "{" || sign == "[") ++depth;
+    if ((sign == ")" || sign == "}" || sign == "]") && --depth == 0) return t + 1;
+  }
+  return end;
+}
+
+}  // namespace
+
+void Candidates::names(std::string_view word) {
+  for (const std::string& name : environment_names(L_, environment_)) {
+    if (!name.starts_with(word)) continue;
+    push_environment_name(L_, environment_, name);
+    add(name, kind_of_top());
+    lua_pop(L_, 1);
+  }
+  for (const std::string_view name : kLuaKeywords) {
+    if (name.starts_with(word)) add(std::string(name), "");
+  }
+}
+
+// Fields (or with `methods` methods) of what tokens [begin, end) stand for.
+void Candidates::members(const std::vector<LuaToken>& tokens, size_t begin, size_t end,
+                             bool methods, std::string_view word) {
+  const StackGuard guard(L_);
+  const std::optional<Meaning> meaning = mean(tokens, begin, end);
+  if (!meaning) return;
+  if (meaning->type == "xrun.ops") {
+    for (const char* home : {"aten", "xrun"}) {
+      if (!methods && std::string_view(home).starts_with(word)) add(home, "operators");
+    }
+  } else if (meaning->type.starts_with("xrun.ops.") && !methods) {
+    const std::string home = meaning->type.substr(9);
+    add_operators(home == "aten" ? public_op_names() : op_names(home), home, word, false);
+  } else if (meaning->type == "xrun") {
+    if (!methods) add_module(word);
+  } else if (meaning->value != 0 && lua_istable(L_, meaning->value)) {
+    add_fields(meaning->value, methods, word);
+  } else if (meaning->type == "Tensor") {
+    add_class("Tensor", methods, word);
+    if (methods && !word.empty()) add_operators(public_op_names(), "aten", word, true);
+  } else if (!meaning->type.empty()) {
+    add_class(meaning->type, methods, word);
+  }
+}
+
+// Keyword arguments of the operator or function that tokens [begin, end) name.
+void Candidates::keywords(const std::vector<LuaToken>& tokens, size_t begin, size_t end,
+                              std::string_view word) {
+  const StackGuard guard(L_);
+  const std::string& name = tokens[end - 1].text;
+  if (end - begin >= 3) {
+    const std::optional<Meaning> owner = mean(tokens, begin, end - 2);
+    const bool of_tensor = owner && owner->type == "Tensor";
+    const bool of_module = owner && (owner->type == "xrun" || owner->type.starts_with("xrun.ops"));
+    const std::string entry = of_module ? "xrun." + name : owner ? owner->type + ":" + name : "";
+    if (const DocEntry* documented = find_doc(entry)) return add_options(*documented, word);
+    const std::string home =
+        of_module && owner->type.starts_with("xrun.ops.") ? owner->type.substr(9) : "aten";
+    if (of_tensor || of_module) add_arguments(find_op(home, name), word);
+  } else if (const DocEntry* documented = find_doc("repl." + name)) {
+    add_options(*documented, word);
+  }
+}
+
+// Files whose path begins so.
+void Candidates::files(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  const std::string folder(slash == path.npos ? "" : path.substr(0, slash + 1));
+  const std::string_view word = path.substr(slash == path.npos ? 0 : slash + 1);
+  std::error_code failed;
+  size_t seen = 0;
+  for (fs::directory_iterator at(folder.empty() ? "." : folder, failed), end;
+       !failed && at != end && seen < kMostFiles; at.increment(failed), ++seen) {
+    std::string name = at->path().filename().string();
+    const bool hidden = name.starts_with('.') && !word.starts_with('.');
+    // A name that a terminal cannot show verbatim cannot be typed either.
+    if (!name.starts_with(word) || hidden || shown_text(name) != name) continue;
+    std::error_code unknown;
+    if (at->is_directory(unknown)) name += '/';
+    add(folder + name, "");
+  }
+}
+
+void Candidates::add(std::string text, std::string hint) {
+  if (seen_.insert(text).second) ways_.push_back({std::move(text), std::move(hint)});
+}
+
+std::vector<Completion> Candidates::take() {
+  std::sort(ways_.begin(), ways_.end(),
+            [](const Completion& a, const Completion& b) { return a.text < b.text; });
+  return std::move(ways_);
+}
+
+std::string Candidates::kind_of_top() {
+  if (const at::Tensor* tensor = tensor_if(L_, -1)) return describe_tensor(*tensor);
+  return type_name(L_, -1);
+}
+
+// Walks name (.name | :name | (...) | [...])* from left to right.
+std::optional<Candidates::Meaning> Candidates::mean(const std::vector<LuaToken>& tokens,
+                                                            size_t begin, size_t end) {
+  if (begin >= end || tokens[begin].kind != Kind::kName) return std::nullopt;
+  Meaning meaning;
+  if (!push_environment_name(L_, environment_, tokens[begin].text)) return std::nullopt;
+  settle(meaning);
+  for (size_t t = begin + 1; t < end;) {
+    if ((is_sign(tokens[t], ".") || is_sign(tokens[t], ":")) && t + 1 < end &&
+        tokens[t + 1].kind == Kind::kName) {
+      const bool called =
+          t + 2 < end && (is_sign(tokens[t + 2], "(") || tokens[t + 2].kind == Kind::kString ||
+                          is_sign(tokens[t + 2], "{"));
+      if (!step(meaning, tokens[t + 1].text, called)) return std::nullopt;
+      t += called ? 3 : 2;
+      if (called && tokens[t - 1].kind == Kind::kSign) t = behind_bracket(tokens, t - 1, end);
+    } else {
+      return std::nullopt;  // calls of values, indices: nobody knows what they give
+    }
+  }
+  return meaning;
+}
+
+// Takes the value on top of the stack.
+void Candidates::settle(Meaning& meaning) {
+  meaning.value = lua_gettop(L_);
+  meaning.type = class_of(L_, -1) != nullptr ? type_name(L_, -1) : "";
+  LuaState::of(L_).push_module(L_);
+  if (lua_rawequal(L_, -1, meaning.value) != 0) meaning.type = "xrun";
+  lua_pop(L_, 1);
+}
+
+bool Candidates::step(Meaning& meaning, const std::string& name, bool called) {
+  if (meaning.type == "xrun.ops" && !called) {
+    meaning.type += "." + name;
+    return true;
+  }
+  if (meaning.type == "xrun" && name == "ops") {
+    meaning = {0, "xrun.ops"};
+    return true;
+  }
+  if (!called && meaning.value != 0 && lua_istable(L_, meaning.value)) {
+    push(L_, name);
+    lua_rawget(L_, meaning.value);
+    settle(meaning);
+    return !lua_isnil(L_, -1);
+  }
+  const bool module = meaning.type == "xrun" || meaning.type.starts_with("xrun.ops.");
+  const DocEntry* entry = find_doc(meaning.type + (module || !called ? "." : ":") + name);
+  if (entry != nullptr) {
+    meaning = {0, result_type(*entry)};
+    return !meaning.type.empty();
+  }
+  // An operator of a tensor, or of the module, gives tensors nearly always.
+  if (called && (module || meaning.type == "Tensor")) {
+    meaning = {0, "Tensor"};
+    return true;
+  }
+  return false;
+}
+
+void Candidates::add_fields(int table, bool methods, std::string_view word) {
+  lua_pushnil(L_);
+  while (lua_next(L_, table) != 0) {
+    const bool fits = !methods || lua_isfunction(L_, -1);
+    const std::string hint = fits ? kind_of_top() : "";
+    lua_pop(L_, 1);
+    if (!fits || lua_type(L_, -1) != LUA_TSTRING) continue;
+    const std::string name = lua_tostring(L_, -1);
+    const bool typed = !name.empty() && std::all_of(name.begin(), name.end(), in_lua_name);
+    if (typed && name.starts_with(word)) add(name, hint);
+  }
+}
+
+void Candidates::add_class(const std::string& type, bool methods, std::string_view word) {
+  const std::string head = type + (methods ? ":" : ".");
+  for (const DocEntry& entry : doc_entries()) {
+    if (entry.kind == DocKind::kMetamethod || !entry.name.starts_with(head)) continue;
+    const std::string name = entry.name.substr(head.size());
+    if (name.starts_with(word)) add(name, signature_text(entry));
+  }
+}
+
+void Candidates::add_module(std::string_view word) {
+  for (const DocEntry& entry : doc_entries()) {
+    if (!entry.name.starts_with("xrun.") || entry.kind == DocKind::kMetamethod) continue;
+    const std::string name = entry.name.substr(5);
+    const bool own = name.find_first_of(".:") == std::string::npos;
+    if (own && name.starts_with(word)) add(name, signature_text(entry));
+  }
+  // A thousand operators beside them help nobody: those come with the first letter.
+  if (!word.empty()) add_operators(public_op_names(), "aten", word, false);
+}
+
+void Candidates::add_operators(const std::vector<std::string>& names, const std::string& home,
+                                   std::string_view word, bool as_method) {
+  for (const std::string& name : names) {
+    if (!name.starts_with(word)) continue;
+    // Few are left once a word has begun: only then are schemas read.
+    const OpPacket* packet = word.size() > 1 ? find_op(home, name) : nullptr;
+    if (packet != nullptr && as_method && packet->overloads.front().self < 0) continue;
+    add(name, packet == nullptr ? "" : overload_text(packet->overloads.front()));
+  }
+}
+
+void Candidates::add_arguments(const OpPacket* packet, std::string_view word) {
+  if (packet == nullptr) return;
+  for (const OpOverload& overload : packet->overloads) {
+    for (size_t i = 0; i < overload.arguments.size(); ++i) {
+      const OpArgument& argument = overload.arguments[i];
+      if (argument.name == "self" || argument.kind == ArgumentKind::kUnsupported) continue;
+      if (argument.name.starts_with(word)) {
+        add(argument.name + " = ", overload.schema().arguments()[i].real_type()->str());
+      }
+    }
+  }
+}
+
+// The keys of its table of options.
+void Candidates::add_options(const DocEntry& entry, std::string_view word) {
+  for (const LuaParameter& parameter : entry.parameters) {
+    for (const std::string& key : option_keys(parameter)) {
+      if (key.starts_with(word)) add(key + " = ", "");
+    }
+  }
+}
+
+}  // namespace xrun

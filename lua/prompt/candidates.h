@@ -1,0 +1,65 @@
+#pragma once
+// Collects the candidates that may complete a word of an input.
+
+#include <lua.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/config/lua_lexer.h"
+#include "core/console/terminal/line_editor.h"
+#include "lua/state/doc.h"
+#include "lua/tensor/op_table.h"
+#include "lua/prompt/environment.h"
+
+namespace xrun {
+
+// Calls nothing: types are found through values where they are there, through doc strings
+// ("(view) -> Tensor [n]") where they would have to be made. Tokens [begin, end) are a chain as
+// `x.y:z(...)`; `word` is what was begun behind it.
+class Candidates {
+ public:
+  Candidates(lua_State* L, PromptEnvironment& environment) : L_(L), environment_(environment) {}
+
+  // Names of the prompt and words of Lua.
+  void names(std::string_view word);
+  // Fields (or with `methods` methods) of what a chain stands for.
+  void members(const std::vector<LuaToken>& tokens, size_t begin, size_t end, bool methods,
+               std::string_view word);
+  // Keyword arguments of the operator or function that a chain names.
+  void keywords(const std::vector<LuaToken>& tokens, size_t begin, size_t end,
+                std::string_view word);
+  // Files whose path begins so.
+  void files(std::string_view path);
+  void add(std::string text, std::string hint);
+  // All that were found, sorted, each once.
+  std::vector<Completion> take();
+
+ private:
+  // The meaning of a chain: a value on the Lua stack (0: none), a class ("" unknown), "Tensor",
+  // the module "xrun", "xrun.ops" and the namespaces in it.
+  struct Meaning {
+    int value = 0;
+    std::string type = {};
+  };
+  std::string kind_of_top();
+  std::optional<Meaning> mean(const std::vector<LuaToken>& tokens, size_t begin, size_t end);
+  void settle(Meaning& meaning);
+  bool step(Meaning& meaning, const std::string& name, bool called);
+  void add_fields(int table, bool methods, std::string_view word);
+  void add_class(const std::string& type, bool methods, std::string_view word);
+  void add_module(std::string_view word);
+  void add_operators(const std::vector<std::string>& names, const std::string& home,
+                     std::string_view word, bool as_method);
+  void add_arguments(const OpPacket* packet, std::string_view word);
+  void add_options(const DocEntry& entry, std::string_view word);
+
+  lua_State* L_;
+  PromptEnvironment& environment_;
+  std::vector<Completion> ways_;
+  std::set<std::string> seen_;
+};
+
+}  // namespace xrun

@@ -1,0 +1,155 @@
+// The environment is an empty table whose metatable asks the frame, the prompt's own names, the
+// verbs and the globals, in this order; but a verb hides the frame's name, for writes too.
+
+#include "lua/prompt/environment.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/suggest.h"
+#include "lua/state/args.h"
+
+namespace xrun {
+namespace {
+
+int call_plain(lua_State* L, void* function) {
+  return reinterpret_cast<lua_CFunction>(function)(L);
+}
+
+// Pushes table[name] and returns true; false, with nothing pushed, if it is nil.
+bool push_field(lua_State* L, const LuaRef& table, const std::string& name) {
+  table.push(L);
+  push(L, name);
+  lua_rawget(L, -2);
+  lua_remove(L, -2);
+  if (!lua_isnil(L, -1)) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
+bool is_verb(lua_State* L, const PromptEnvironment& environment, const std::string& name) {
+  if (!push_field(L, environment.verbs, name)) return false;
+  lua_pop(L, 1);
+  return true;
+}
+
+bool push_global(lua_State* L, const std::string& name) {
+  push(L, name);
+  lua_rawget(L, LUA_GLOBALSINDEX);
+  if (!lua_isnil(L, -1)) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
+int read_name(lua_State* L) {
+  PromptEnvironment& environment = prompt_environment(LuaState::of(L));
+  const std::string name = arg<std::string>(L, 2, "name");
+  if (push_environment_name(L, environment, name)) return 1;
+  // A name that was set to nil is known, as in `local x`.
+  environment.own.push(L);
+  push(L, "\1" + name);
+  lua_rawget(L, -2);
+  if (lua_toboolean(L, -1) != 0) return lua_pushnil(L), 1;
+  throw Error(fmt::format("`{}` is not defined{}", name, [&]() -> std::string {
+    const std::string near = nearest_name(name, environment_names(L, environment));
+    return near.empty() ? "" : "\nhint: did you mean `" + near + "`?";
+  }()));
+}
+
+int write_name(lua_State* L) {
+  const std::string name = arg<std::string>(L, 2, "name");
+  lua_settop(L, 3);
+  assign_environment_name(L, prompt_environment(LuaState::of(L)), name);
+  return 0;
+}
+
+void add_access(lua_State* L, const char* event, const char* doc, lua_CFunction function) {
+  push_binding(L, register_binding({.entry = {.name = std::string("repl.") + event,
+                                              .kind = DocKind::kMetamethod,
+                                              .parameters = {{"name", "string"}},
+                                              .doc = doc},
+                                    .function = reinterpret_cast<void*>(function),
+                                    .invoke = call_plain}));
+  lua_setfield(L, -2, event);
+}
+
+LuaRef new_table(lua_State* L) {
+  lua_newtable(L);
+  LuaRef table(L, -1);
+  lua_pop(L, 1);
+  return table;
+}
+
+void add_names(lua_State* L, std::vector<std::string>& names) {
+  lua_pushnil(L);
+  while (lua_next(L, -2) != 0) {
+    lua_pop(L, 1);
+    if (lua_type(L, -1) == LUA_TSTRING && lua_tostring(L, -1)[0] != '\1') {
+      names.emplace_back(lua_tostring(L, -1));
+    }
+  }
+}
+
+}  // namespace
+
+PromptEnvironment& prompt_environment(LuaState& state) {
+  auto& environment = state.service<PromptEnvironment>();
+  if (environment.environment) return environment;
+  lua_State* L = state;
+  const StackGuard guard(L);
+  environment.own = new_table(L);
+  environment.verbs = new_table(L);
+  environment.environment = new_table(L);
+  environment.environment.push(L);
+  lua_newtable(L);
+  add_access(L, "__index", "Finds what a name of the prompt stands for.", read_name);
+  add_access(L, "__newindex", "Sets a name of the suspended frame or of the prompt.", write_name);
+  lua_setmetatable(L, -2);
+  return environment;
+}
+
+bool push_environment_name(lua_State* L, PromptEnvironment& environment, const std::string& name) {
+  luaL_checkstack(L, 4, "no room for a name");
+  // Inside a body the frame has its own `step` and `batch`; the verbs keep their names.
+  if (!is_verb(L, environment, name) && environment.names != nullptr && environment.names->read(L, name)) return true;
+  return push_field(L, environment.own, name) || push_field(L, environment.verbs, name) || push_global(L, name);
+}
+
+void assign_environment_name(lua_State* L, PromptEnvironment& environment, const std::string& name) {
+  if (environment.names != nullptr) {
+    if (!is_verb(L, environment, name)) {
+      if (environment.names->write(L, name)) return;
+    } else if (environment.names->read(L, name)) {
+      lua_pop(L, 2);
+      throw Error(
+          fmt::format("`{}` is a verb of the prompt; the recipe's local of that name is "
+                      "left alone\nhint: give the value another name",
+                      name));
+    }
+  }
+  environment.own.push(L);
+  push(L, "\1" + name);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, -3);
+  push(L, name);
+  lua_pushvalue(L, -3);
+  lua_rawset(L, -3);
+  lua_pop(L, 2);
+}
+
+std::vector<std::string> environment_names(lua_State* L, PromptEnvironment& environment) {
+  const StackGuard guard(L);
+  std::vector<std::string> names;
+  if (environment.names != nullptr) names = environment.names->names();
+  environment.own.push(L);
+  add_names(L, names);
+  environment.verbs.push(L);
+  add_names(L, names);
+  lua_pushvalue(L, LUA_GLOBALSINDEX);
+  add_names(L, names);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+}  // namespace xrun

@@ -1,0 +1,57 @@
+#pragma once
+// The names that a suspended recipe's code sees: locals and upvalues of the function whose loop is
+// paused. The loop sees assignments in its next body.
+
+#include <lua.hpp>
+#include <string>
+#include <vector>
+
+namespace xrun {
+
+struct StepLoop;
+
+// One name; an inner local hides an outer one.
+struct FrameName {
+  enum class Kind { kLocal, kUpvalue, kKept };  // kept: of a frame that an error has ended
+  std::string name;
+  Kind kind;
+  int index;  // as lua_getlocal and lua_getupvalue count; 0 of a kept one
+};
+
+// The names of one frame of a coroutine that is suspended (or that runs the caller). Valid until
+// the coroutine is resumed.
+class FrameNames {
+ public:
+  // No frame: no names.
+  FrameNames() = default;
+  // The frame whose `for` walks over `loop`; with null, or if none does, the main chunk, or else
+  // the first frame of a file.
+  FrameNames(lua_State* thread, const StepLoop* loop);
+  // The names that keep_names_and_report kept; none if no error did.
+  static FrameNames kept(lua_State* L);
+
+  bool empty() const { return names_.empty(); }
+  // In the order of their declaration, locals first.
+  const std::vector<FrameName>& names() const { return names_; }
+  int line() const { return line_; }  // that the frame stands at; 0 without a frame
+
+  // Pushes the value of a name onto L, a coroutine of the same state; false (and nothing pushed) if
+  // there is no such name.
+  bool push(lua_State* L, const std::string& name) const;
+  // Assigns the value on top of L to the name, and pops it; false (and popped) if there is none.
+  bool set(lua_State* L, const std::string& name) const;
+
+ private:
+  const FrameName* find(const std::string& name) const;
+
+  lua_State* thread_ = nullptr;
+  int level_ = 0;
+  int line_ = 0;
+  std::vector<FrameName> names_;
+};
+
+// A message handler that keeps the names and values of the recipe's main chunk, which an error is
+// about to end.
+int keep_names_and_report(lua_State* L);
+
+}  // namespace xrun

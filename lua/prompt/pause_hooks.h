@@ -1,0 +1,109 @@
+#pragma once
+// Pauses a recipe: between two bodies, and at a step or evaluation that failed or was interrupted.
+
+#include <cstdint>
+#include <functional>
+#include <lua.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lua/bind/run_hooks.h"
+#include "lua/bind/session.h"
+#include "lua/prompt/frame_names.h"
+
+namespace xrun {
+
+class Batch;
+class RunLoop;
+
+// A pause of a recipe in its loop, after a body has ended and before the next one begins; at the end of
+// the loop too. In a preview the first pause is before the loop begins
+// (StepLoop::begun), so that no weights are loaded.
+struct LoopPause {
+  std::shared_ptr<StepLoop> loop;
+  std::shared_ptr<RunLoop> run;
+  int64_t step = 0;  // bodies of the run done: the `step` of the next body
+  // Set if the recipe waits inside a body, or after the loop, at a call that failed or was
+  // interrupted; resuming makes the call again.
+  std::shared_ptr<const ErrorReport> failure = nullptr;
+
+  bool in_body() const;           // waits at a call inside a body
+  std::string wait_text() const;  // "where a call failed, at dpo.lua:17"
+};
+
+// The next pause that is wanted.
+struct PausePlan {
+  bool at_once = false;      // at the next place where a recipe can pause
+  int64_t before_step = -1;  // before the body of this step of the run; -1: none
+  int64_t bodies = -1;       // once so many bodies have ended; -1: none
+};
+
+// The names of a recipe's frame whose loop is paused, while it runs too; after an error the names that
+// its main chunk had defined.
+FrameNames recipe_names(Recipe& recipe);
+
+// Attached to a recipe from construction to destruction; the recipe outlives it.
+class PauseHooks : public RunHooks {
+ public:
+  explicit PauseHooks(Recipe& recipe);
+  ~PauseHooks() override;
+  PauseHooks(const PauseHooks&) = delete;
+  PauseHooks& operator=(const PauseHooks&) = delete;
+
+  Recipe& recipe() const { return recipe_; }
+  Session& session() const { return session_of(recipe_.state()); }
+  // The pause; null while the recipe runs, when it is done, or if it never reached a loop.
+  const LoopPause* pause() const { return pause_.get(); }
+  PausePlan plan;
+
+  // Recipe::resume and Recipe::restart.
+  bool resume();
+  void restart(const std::string& text);
+  // True for a preview, false for a run of the user's.
+  bool previews() const;
+
+  // While a prompt is in charge, failed and interrupted calls wait, and the latest step and batch
+  // are remembered.
+  void take_charge();
+  void leave_charge();
+  // The arguments of the latest adamw:step of the recipe.
+  struct LastStep {
+    std::vector<std::shared_ptr<LuaRef>> objectives;
+    int64_t step = -1;  // of its batch
+    std::shared_ptr<AdamW> optimizer;
+  };
+  const LastStep& last_step() const { return last_step_; }
+  // The batch of the body before, of one of the loop's sets; null if it was not remembered.
+  std::shared_ptr<Batch> trained(size_t source) const;
+  void forget_trained() { trained_.clear(); }
+
+  // Called with the parts of each step that is taken on stand-ins (SessionModels::stand_in).
+  std::function<void(const std::vector<StepTerm>&)> on_dry_step;
+
+  bool between_bodies(lua_State* L, const std::shared_ptr<StepLoop>& loop) override;
+  std::optional<Metrics> before_step(lua_State* L, const std::vector<StepTerm>& parts) override;
+  bool waits(lua_State* L, std::shared_ptr<const ErrorReport> failure) override;
+
+ private:
+  bool is_due(bool ended_body, bool upcoming, int64_t step);
+  bool take_pause(lua_State* L, const std::shared_ptr<StepLoop>& loop, bool ended_body);
+  bool can_wait(lua_State* L) const;
+  void wait(std::shared_ptr<const ErrorReport> failure);
+  Suspension may_suspend(lua_State* L, int signal_number) const;
+
+  Recipe& recipe_;
+  std::shared_ptr<const LoopPause> pause_;
+  size_t entered_ = 0;  // functions that C++ had entered when the recipe was resumed
+  bool in_charge_ = false;
+  LastStep last_step_;
+  std::vector<std::shared_ptr<Batch>> trained_;
+};
+
+// Opens a prompt at each pause of a running recipe and resumes it until it is done: before the body
+// of step `repl_at`, and after each body during which SIGUSR1 came.
+void run_with_prompt(Recipe& recipe, std::optional<int64_t> repl_at,
+                     const std::function<void(PauseHooks&)>& open);
+
+}  // namespace xrun

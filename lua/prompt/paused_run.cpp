@@ -1,0 +1,256 @@
+#include "lua/prompt/paused_run.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/base/count_text.h"
+#include "core/base/error.h"
+#include "core/base/interrupt.h"
+#include "core/model/memory_limit.h"
+#include "core/train/adamw.h"
+#include "core/train/batch.h"
+#include "lua/bind/run_loop.h"
+
+namespace xrun {
+
+namespace {
+
+std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
+
+MetricTable table_of(const Json& line) {
+  MetricTable table;
+  if (!line.is_object()) return table;
+  for (const auto& [name, value] : line.as_object()) {
+    if (name == "step" || name == "nonfinite") continue;
+    const double number =
+        value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.as_double();
+    table.values.emplace_back(name, number);
+  }
+  return table;
+}
+
+}  // namespace
+
+PausedRun::PausedRun(PauseHooks& hooks) : hooks_(hooks) { hooks_.take_charge(); }
+
+PausedRun::~PausedRun() {
+  hooks_.leave_charge();
+  if (session().run != nullptr) session().run->quiet = false;
+}
+
+const LoopPause& PausedRun::pause() {
+  const LoopPause* at = hooks_.pause();
+  if (at != nullptr) return *at;
+  const std::string& name = recipe().context().options.recipe;
+  const char* way =
+      !hooks_.previews() ? "leave the prompt, and what it has is saved" : ":reload begins it again";
+  if (recipe().failure()) throw Error(fmt::format("{} was ended by an error; {}", name, way));
+  throw Error(fmt::format("{} has no further loop; {}", name, way));
+}
+
+// The prompt goes on without its log.
+void PausedRun::note(const std::string& text) {
+  const auto& run = session().run;
+  if (run == nullptr) return;
+  try {
+    run->run().dir().log_line(fmt::format("prompt at step {}: {}", run->run().step(), text));
+  } catch (const Error& error) {
+    if (std::exchange(log_failure_said_, true)) return;
+    session().console->say(
+        fmt::format("what is done at the prompt is not in the run's log: {}", error.what()));
+  }
+}
+
+// Before anything of the recipe runs: an error leaves it where it is.
+void PausedRun::begin_loop() {
+  const LoopPause& at = pause();
+  if (!at.loop->begun) at.run->settle(*at.loop, at.run->read_state());
+}
+
+// Everything a step changes: the objects that the run saves and whatever else an optimizer trains.
+SavedObjects PausedRun::changed_objects() {
+  SavedObjects all = pause().run->run().saved();
+  const auto add = [&all](const std::shared_ptr<Saveable>& object) {
+    const auto known = [&](const auto& one) { return one.second == object; };
+    if (object == nullptr || std::any_of(all.begin(), all.end(), known)) return;
+    all.emplace_back(fmt::format("unsaved {}", all.size()), object);
+  };
+  for (const std::shared_ptr<AdamW>& adamw : session().models.optimizers()) {
+    add(adamw);
+    for (const auto& trainable : adamw->trainables()) {
+      if (trainable->loaded()) add(std::dynamic_pointer_cast<Saveable>(trainable));
+    }
+  }
+  return all;
+}
+
+void PausedRun::keep_for_again() {
+  const LoopPause& at = pause();
+  if (at.failure != nullptr) return;
+  const SavedObjects saved = changed_objects();
+  const int64_t more = StateCopy::bytes_of(saved) - kept_.bytes();
+  const int64_t available = available_bytes();
+  Console& console = *session().console;
+  kept_step_ = -1;
+  if (available > 0 && more > available) {
+    kept_.forget();
+    if (!room_said_) {
+      console.print(fmt::format("no copy for again(): it takes {}, and {} are free",
+                                bytes_text(StateCopy::bytes_of(saved)), bytes_text(available)));
+    }
+    room_said_ = true;
+    return;
+  }
+  kept_.keep(saved);
+  kept_objects_ = saved;
+  kept_step_ = at.run->run().step();
+  skipped_before_ = session().notices.skipped_steps;
+  if (more > 0) {
+    console.print(console.dim(fmt::format(
+        "a copy of {} for again() takes {} of the host's memory",
+        saved.size() == 1 ? saved[0].first : "weights and optimizer", bytes_text(kept_.bytes()))));
+  }
+}
+
+MetricTable PausedRun::logged() {
+  const auto& run = session().run;
+  return run == nullptr ? MetricTable() : table_of(run->run().last_metrics());
+}
+
+// Goes on until n bodies have ended, the recipe waits at a failed call, or is done.
+MetricTable PausedRun::run_bodies(int64_t n) {
+  const std::shared_ptr<RunLoop> run = pause().run;
+  const int64_t before = run->run().step();
+  take_pause_request();  // of a signal that came while the prompt was open
+  hooks_.plan.at_once = false;
+  hooks_.plan.bodies = n;
+  hooks_.resume();
+  name_objective();
+  run->end_progress();
+  const int64_t done = run->run().step() - before;
+  if (done > 0) trained_step_ = run->run().step() - 1;
+  stopped_ = hooks_.pause() != nullptr && done < n;
+  if (const LoopPause* at = hooks_.pause(); at != nullptr && at->failure != nullptr) {
+    if (at->failure->signal_number != 0) throw Interrupted(at->failure->signal_number);
+    throw LuaError(at->failure);
+  }
+  return done > 0 ? logged() : MetricTable();
+}
+
+MetricTable PausedRun::step() {
+  begin_loop();
+  keep_for_again();
+  pause().run->quiet = true;
+  const int64_t step = pause().step;
+  MetricTable table = run_bodies(1);
+  if (hooks_.pause() != nullptr) hooks_.pause()->run->quiet = false;
+  const auto& run = session().run;
+  const bool ran = run != nullptr && run->run().step() > step;
+  note(ran      ? fmt::format("step() ran step {}", step)
+       : done() ? "step() ran to the recipe's end"
+                : "step() was stopped before a body");
+  return table;
+}
+
+MetricTable PausedRun::again(MetricTable* first) {
+  const LoopPause& at = pause();
+  Run& run = at.run->run();
+  XRUN_CHECK(!at.in_body(), "the body of step {} waits {}; step() goes on from there", at.step,
+             at.wait_text());
+  XRUN_CHECK(at.failure == nullptr,
+             "no body can be run again now: the recipe has left its loop and waits {}; step() "
+             "goes on from there",
+             at.wait_text());
+  // A loop that is yet to begin has no body to take back.
+  const bool here = run.can_take_back() && at.loop->begun && kept_step_ == run.step() - 1;
+  XRUN_CHECK(here && !kept_.empty(),
+             "there is no step to go back to: again() runs the last body that step() or "
+             "continue(n) ran here from its beginning");
+  const MetricTable before = logged();
+  if (first != nullptr) *first = before;
+  at.run->take_back();
+  hooks_.forget_trained();
+  kept_.restore(kept_objects_);
+  session().notices.skipped_steps = skipped_before_;
+  note(fmt::format("again() ran step {} again", run.step()));
+  at.run->quiet = true;
+  MetricTable table = run_bodies(1);
+  if (hooks_.pause() != nullptr) hooks_.pause()->run->quiet = false;
+  return table;
+}
+
+MetricTable PausedRun::go_on(int64_t n) {
+  XRUN_CHECK(n > 0, "continue({}): wanted a number of steps above 0", n);
+  begin_loop();
+  MetricTable table;
+  const int64_t from = pause().step;
+  // The copy is of the state before the last one.
+  if (n > 1) table = run_bodies(n - 1);
+  if (hooks_.pause() != nullptr && !stopped_) {
+    keep_for_again();
+    table = run_bodies(1);
+  }
+  note(fmt::format("continue({}) from step {}", n, from));
+  return table;
+}
+
+// A name is taken right after its step: a function that the recipe's name gets later is what a
+// verb should take.
+void PausedRun::name_objective() {
+  const auto& objectives = hooks_.last_step().objectives;
+  if (objectives.empty() || objectives.front() == named_objective_) return;
+  named_objective_ = objectives.front();
+  objective_name_ = "";
+  lua_State* L = recipe().state();
+  const StackGuard guard(L);
+  named_objective_->push(L);
+  const FrameNames frame = names();
+  for (const FrameName& one : frame.names()) {
+    frame.push(L, one.name);
+    if (lua_rawequal(L, -1, -2) != 0) objective_name_ = one.name;
+    lua_pop(L, 1);
+  }
+}
+
+std::shared_ptr<LuaRef> PausedRun::objective(std::string* name) {
+  name_objective();
+  const auto& objectives = hooks_.last_step().objectives;
+  if (objectives.empty() || hooks_.last_step().step < pause().loop->first_step) return nullptr;
+  *name = objective_name_;
+  return objectives.front();
+}
+
+void PausedRun::finish() {
+  begin_loop();
+  note("continue()");
+  run_bodies(std::numeric_limits<int64_t>::max());
+}
+
+int64_t PausedRun::batch_step() {
+  const LoopPause& at = pause();
+  if (at.in_body()) return at.step;
+  if (trained_step_ == at.step - 1 && trained_step_ >= at.loop->first_step) return trained_step_;
+  const auto body = at.run->upcoming(*at.loop);
+  XRUN_CHECK(body.has_value(), "the loop is at its end; its last batch was not kept{}",
+             at.failure == nullptr
+                 ? ""
+                 : fmt::format("; the recipe waits {}; step() goes on from there", at.wait_text()));
+  return body->step;
+}
+
+std::shared_ptr<Batch> PausedRun::batch(size_t source) {
+  const LoopPause& at = pause();
+  XRUN_CHECK(source < at.loop->sources.size(), "batch({}): the loop has {} set{}", source + 1,
+             at.loop->sources.size(), at.loop->sources.size() == 1 ? "" : "s");
+  const int64_t step = batch_step();
+  const StepSource& from = at.loop->sources[source];
+  for (const auto& known : {from.batch, hooks_.trained(source), upcoming_}) {
+    if (known != nullptr && known->step() == step) return known;
+  }
+  auto made = at.run->make_batch(*at.loop, step, source);
+  if (source == 0) upcoming_ = made;
+  return made;
+}
+
+}  // namespace xrun

@@ -1,0 +1,102 @@
+#pragma once
+// A paused recipe in the hands of a prompt: one body at a time, back, and again.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/run/state_copy.h"
+#include "lua/bind/metrics.h"
+#include "lua/prompt/pause_hooks.h"
+
+namespace xrun {
+
+// A paused recipe in the hands of a prompt; the hooks outlive it. While it lives, steps and
+// evaluations that fail or are interrupted pause the recipe where they are. What the prompt does is
+// written into the run's log. Not thread-safe.
+class PausedRun {
+ public:
+  explicit PausedRun(PauseHooks& hooks);
+  ~PausedRun();
+  PausedRun(const PausedRun&) = delete;
+  PausedRun& operator=(const PausedRun&) = delete;
+
+  PauseHooks& hooks() { return hooks_; }
+  Recipe& recipe() { return hooks_.recipe(); }
+  Session& session() { return hooks_.session(); }
+  // The pause. Throws Error, with the fix, if the recipe is not paused.
+  const LoopPause& pause();
+  // Begins the loop where it has not begun: its report, plan and weights.
+  void begin_loop();
+  FrameNames names() { return recipe_names(recipe()); }
+
+  // Runs the recipe's own next body, or the one that waits at a failed call; returns what it
+  // logged. Before it, a copy of weights and optimizer is taken on the host for again(), where
+  // there is room. Throws what the recipe threw: where the error came of a step or an evaluation
+  // the recipe waits there, any other one has ended it.
+  MetricTable step();
+  // Puts weights, optimizer, run.state and metrics back to before the last body and runs that body
+  // again, on the same rows with the same random numbers. `first` gets what it logged before.
+  MetricTable again(MetricTable* first = nullptr);
+  // Runs n bodies, or as many as there are; progress is shown. Returns what the last one logged.
+  MetricTable go_on(int64_t n);
+  bool stopped() const { return stopped_; }  // the last verb, by Ctrl-C between two bodies
+  bool done() { return recipe().done() || recipe().at_end(); }
+
+  // Reads the recipe's file and modules again and begins it again, with weights, optimizer and
+  // run.state as they are and paused at the same step if its configuration is the same; says what
+  // it did. Previews only. Throws, with nothing changed, if its text or configuration is rejected; also
+  // throws an error of the recipe before its loop, after which the next reload continues from there.
+  std::string reload();
+
+  // Runs on to the recipe's end, or until it waits at a failed call; progress is shown.
+  void finish();
+
+  // The batch in hand: of the last body that ran here, with the fields that it assigned, else of
+  // the next one. `source` counts the sets of the loop from 0.
+  std::shared_ptr<Batch> batch(size_t source = 0);
+  int64_t batch_step();  // its step
+
+  // The objective that the latest adamw:step of the paused loop was given, of several the first;
+  // null before one. `name` gets the name that the recipe's frame had for it then, or "".
+  std::shared_ptr<LuaRef> objective(std::string* name);
+
+  // Appends what the prompt did to the run's log. A log that cannot be written is reported once.
+  void note(const std::string& text);
+
+ private:
+  // Carried over by a reload.
+  struct Carried {
+    StateCopy objects;
+    Json state;  // run.state
+    Json config;
+    int64_t step = 0;
+  };
+
+  std::string go_on_from(const Carried& carried);
+  MetricTable run_bodies(int64_t n);
+  bool go_to(int64_t step);
+  void keep_for_again();
+  MetricTable logged();
+  void name_objective();
+  SavedObjects changed_objects();
+
+  PauseHooks& hooks_;
+
+  StateCopy kept_;
+  SavedObjects kept_objects_;        // those that kept_ is a copy of
+  int64_t kept_step_ = -1;           // the body that kept_ stands before
+  int64_t trained_step_ = -1;        // of the last body that ran here
+  std::shared_ptr<Batch> upcoming_;  // made here, of the next body
+  bool stopped_ = false;             // the last run ended by a signal, before its bodies had
+  bool room_said_ = false;
+  bool log_failure_said_ = false;
+  int64_t skipped_before_ = 0;
+  std::shared_ptr<LuaRef> named_objective_;  // the one that objective_name_ is of
+  std::string objective_name_;
+  std::optional<Carried> carried_;  // until a reload has used it
+};
+
+}  // namespace xrun

@@ -1,0 +1,143 @@
+#include "lua/prompt/preview.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/run/signals.h"
+#include "core/train/policy.h"
+#include "lua/state/class.h"
+#include "lua/bind/modules.h"
+#include "lua/bind/run_loop.h"
+
+namespace xrun {
+
+namespace {
+
+std::shared_ptr<const ErrorReport> report_with(const std::string& text, bool usage) {
+  auto report = std::make_shared<ErrorReport>();
+  report->message = text;  // a whole one, with its place
+  report->usage = usage;
+  return report;
+}
+
+// Runs `act`; returns the report of what it threw, null if nothing. Interruptions pass.
+template <typename Act>
+std::shared_ptr<const ErrorReport> error_of(const Act& act) {
+  try {
+    act();
+  } catch (const LuaError& error) {
+    return error.shared_report();
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const UsageError& error) {
+    return report_with(error.what(), true);
+  } catch (const Error& error) {
+    return report_with(error.what(), false);
+  }
+  return nullptr;
+}
+
+template <class T>
+std::shared_ptr<T> object_named(lua_State* L, const FrameNames& names, const std::string& name) {
+  const StackGuard guard(L);
+  if (!names.push(L, name) || class_of(L, lua_gettop(L)) != &class_info<T>) return nullptr;
+  return object_at<T>(L, lua_gettop(L));
+}
+
+}  // namespace
+
+std::unique_ptr<Preview> open_preview(RecipeOptions options, std::shared_ptr<Console> console) {
+  std::unique_ptr<Preview> preview(new Preview);
+  preview->start(std::move(options), std::move(console));
+  return preview;
+}
+
+Preview::~Preview() { LuaState::set_interruptible(nullptr); }
+
+Session& Preview::session() { return session_of(state()); }
+
+void Preview::start(RecipeOptions options, std::shared_ptr<Console> console) {
+  options.purpose = RecipePurpose::kPreview;
+  options.on_error = keep_names_and_report;
+  const bool bare = options.recipe.empty();
+  if (bare) options.recipe = kNoRecipe;
+  set_up_torch(options.threads);
+  const std::string text = bare ? "" : read_file(options.recipe, 16 << 20);
+  error_ = error_of([&] { recipe_ = std::make_unique<Recipe>(options, engine_modules(), text); });
+  if (error_ != nullptr) {  // its text or its configuration: a state without it
+    resolved_ = false;
+    std::vector<std::string> sets = std::exchange(options.sets, {});
+    recipe_ = std::make_unique<Recipe>(options, engine_modules(), "");
+    recipe_->context().options.sets = std::move(sets);  // of its text, once that is mended
+  }
+  hooks_ = std::make_unique<PauseHooks>(*recipe_);
+  session().console = std::move(console);
+  LuaState::set_interruptible(&state());
+  set_signal_hook(LuaState::interrupt_from_signal);
+  set_stopping_text("\nstopping; another Ctrl-C stops at once\n");
+  install_signal_handlers();
+  hooks_->plan.at_once = true;
+  if (error_ == nullptr && !bare) resume();
+}
+
+bool Preview::resume() {
+  bool paused = false;
+  error_ = error_of([&] {
+    paused = hooks_->resume();
+    XRUN_CHECK(!paused || pause() != nullptr || recipe_->at_end(),
+               "{}: coroutine.yield outside a coroutine of the recipe's own",
+               recipe_->context().options.recipe);
+  });
+  return paused && pause() != nullptr;
+}
+
+bool Preview::next_loop() {
+  const LoopPause* at = pause();
+  if (at == nullptr) return false;
+  at->run->pass(*at->loop);
+  hooks_->plan.at_once = true;
+  return resume();
+}
+
+std::string Preview::no_loop_text() {
+  if (pause() != nullptr) return "";
+  const RecipeContext& context = recipe_->context();
+  const std::string& recipe = context.options.recipe;
+  if (error_ != nullptr) return fmt::format("{} failed before its loop", recipe);
+  const std::string& text = context.text.text;
+  const auto lines = std::count(text.begin(), text.end(), '\n');
+  const bool whole = text.empty() || text.back() == '\n';
+  return fmt::format(
+      "{}:{}: the recipe ends without a loop, so there is no step to look at; write `for step, "
+      "batch in run:steps(data, cfg.batch) do ... end`",
+      recipe, std::max<int64_t>(lines + (whole ? 0 : 1), 1));
+}
+
+FrameNames Preview::names() {
+  if (recipe_->done()) return FrameNames::kept(state());
+  const LoopPause* at = pause();
+  if (at == nullptr && !recipe_->at_end()) return {};
+  return FrameNames(recipe_->thread(), at == nullptr ? nullptr : at->loop.get());
+}
+
+std::vector<std::pair<std::string, std::shared_ptr<DataHandle>>> Preview::data_sets() {
+  std::vector<std::pair<std::string, std::shared_ptr<DataHandle>>> sets;
+  const FrameNames seen = names();
+  for (const FrameName& name : seen.names()) {
+    if (auto data = object_named<DataHandle>(state(), seen, name.name)) {
+      sets.emplace_back(name.name, std::move(data));
+    }
+  }
+  return sets;
+}
+
+std::shared_ptr<Policy> Preview::policy() {
+  if (const LoopPause* at = pause()) return at->loop->sources.front().data->policy;
+  const FrameNames seen = names();
+  for (const FrameName& name : seen.names()) {
+    if (auto policy = object_named<Policy>(state(), seen, name.name)) return policy;
+  }
+  return nullptr;
+}
+
+}  // namespace xrun

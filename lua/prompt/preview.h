@@ -1,0 +1,71 @@
+#pragma once
+// A recipe run up to its loop and paused there, for inspect, check and the prompt.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lua/bind/data_handle.h"
+#include "lua/prompt/pause_hooks.h"
+
+namespace xrun {
+
+class Tokenizer;
+
+// A recipe under control. Nothing of the user's is written: its run lies in a folder that goes with
+// the session. Weights load at the first forward. Not thread-safe.
+class Preview {
+ public:
+  ~Preview();
+  Preview(const Preview&) = delete;
+  Preview& operator=(const Preview&) = delete;
+
+  Recipe& recipe() { return *recipe_; }
+  PauseHooks& hooks() { return *hooks_; }
+  LuaState& state() { return recipe_->state(); }
+  Session& session();
+
+  // The pause; null if the recipe failed, is done, or never reaches a loop.
+  const LoopPause* pause() const { return hooks_->pause(); }
+  // The error that ended the recipe, or null. The state stays usable.
+  const std::shared_ptr<const ErrorReport>& error() const { return error_; }
+  // False if its text or configuration is wrong; recipe() is then empty.
+  bool resolved() const { return resolved_; }
+  // The reason why there is no loop, with file and line; "" if the recipe is paused at one.
+  std::string no_loop_text();
+
+  // Goes on. True if the recipe pauses again; false if it is done or failed (error()).
+  bool resume();
+  // Skips the bodies of the loop and runs to the next one: a later phase with its data, not with the
+  // weights that it would begin with. False if there is none.
+  bool next_loop();
+
+  // The names at the pause or at the recipe's end; after an error those that its main chunk had
+  // defined.
+  FrameNames names();
+
+  // The data sets that the names hold, in the order of declaration. Those of the loop are its
+  // sources'.
+  std::vector<std::pair<std::string, std::shared_ptr<DataHandle>>> data_sets();
+  // The policy of the loop's first set, or the first among the names; null if there is none.
+  std::shared_ptr<Policy> policy();
+
+ private:
+  friend std::unique_ptr<Preview> open_preview(RecipeOptions, std::shared_ptr<Console>);
+  Preview() = default;
+  void start(RecipeOptions options, std::shared_ptr<Console> console);
+
+  std::unique_ptr<Recipe> recipe_;
+  std::unique_ptr<PauseHooks> hooks_;
+  std::shared_ptr<const ErrorReport> error_;
+  bool resolved_ = true;
+};
+
+// Runs a recipe up to its first loop. options.recipe "" is no recipe: a bare state for a prompt.
+// Errors of the recipe, its syntax and its configuration do not throw: error() has them, with
+// `usage` where they are bad usage. Makes the state the one that signals stop. Throws Error if the
+// file cannot be read, Interrupted.
+std::unique_ptr<Preview> open_preview(RecipeOptions options, std::shared_ptr<Console> console);
+
+}  // namespace xrun

@@ -1,0 +1,82 @@
+// A recipe begun again from its file, in the same state, and taken to where it was.
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "lua/bind/run_loop.h"
+#include "lua/prompt/paused_run.h"
+
+namespace xrun {
+
+// Leaves out bodies until the one of this step is next; false if there is none.
+bool PausedRun::go_to(int64_t step) {
+  while (const LoopPause* at = hooks_.pause()) {
+    if (step < at->loop->first_step + at->loop->steps) break;
+    at->run->pass(*at->loop);
+    hooks_.plan = {.at_once = true};
+    hooks_.resume();
+  }
+  if (hooks_.pause() == nullptr) return false;
+  const std::shared_ptr<StepLoop> loop = pause().loop;
+  const std::shared_ptr<RunLoop> run = pause().run;
+  if (step == loop->first_step) return true;
+  begin_loop();
+  run->run().pass_bodies(step - loop->first_step);
+  hooks_.plan = {.at_once = true};
+  return hooks_.resume();
+}
+
+// Takes the recipe, which has begun again, to where another one was.
+std::string PausedRun::go_on_from(const Carried& carried) {
+  const std::string& file = recipe().context().options.recipe;
+  if (!go_to(carried.step)) {
+    return fmt::format("{} was read again; it has no step {} any more", file, carried.step);
+  }
+  const bool trained = !carried.objects.empty();
+  if (trained) {
+    begin_loop();
+    const auto& run = pause().run;
+    carried.objects.restore(run->run().saved());
+    run->write_state(carried.state);
+  }
+  std::string said = fmt::format("{} was read again; it is paused before step {}{}", file,
+                                 carried.step, trained ? " with the weights as they are" : "");
+  carried_.reset();
+  return said;
+}
+
+std::string PausedRun::reload() {
+  const std::string& file = recipe().context().options.recipe;
+  XRUN_CHECK(
+      hooks_.previews(),
+      "a running recipe is not read again; stop it (Ctrl-C) and go on with --resume --force");
+  const std::string text = read_file(file, 16 << 20);
+  const std::shared_ptr<RunLoop> old = session().run;
+  // A recipe that has ended leaves nothing to continue.
+  if (old != nullptr && !done()) {
+    const Run& run = old->run();
+    carried_ = Carried{.objects = {},
+                       .state = run.in_body() ? run.body_state() : old->read_state(),
+                       .config = recipe().context().config.values(),
+                       .step = run.step()};
+    if (StateCopy::bytes_of(run.saved()) > 0) carried_->objects.keep(run.saved());
+  }
+  hooks_.restart(text);
+  kept_.forget();
+  kept_objects_.clear();
+  kept_step_ = trained_step_ = -1;
+  upcoming_ = nullptr;
+  clear_session(session());
+  hooks_.plan = {.at_once = true};
+  hooks_.resume();
+  if (hooks_.pause() == nullptr) return file + " was read again; it ends without a loop";
+  if (carried_ && carried_->config == recipe().context().config.values()) {
+    return go_on_from(*carried_);
+  }
+  const bool changed = carried_.has_value();
+  carried_.reset();
+  return fmt::format(
+      "{} was read again; {}it is paused before step 0 with the weights of its folder", file,
+      changed ? "its config changed, so " : "");
+}
+
+}  // namespace xrun
