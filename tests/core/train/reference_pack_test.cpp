@@ -30,7 +30,8 @@ class ReferencePacks : public testing::Test {
     AdamW adamw({policy}, {.lr = 1e-2});
     BatchInfo info;
     info.total_steps = 10;
-    train_step(*data_batch(set(), {0}, kMaxTokens, info), dpo(policy, reference, 0.1), adamw);
+    const std::shared_ptr<Batch> batch = data_batch(set(), {0}, kMaxTokens, info);
+    train_step({{batch.get(), dpo(policy, reference, 0.1)}}, &adamw);
     return reference;
   }
   const DataSet& set() {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/run/run.h"
+#include "core/run/record/run_summary.h"
 
 namespace xrun::summary_test {
 namespace {
