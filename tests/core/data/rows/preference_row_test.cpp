@@ -45,21 +45,21 @@ TEST_P(Spellings, GivesTheConversations) {
   EXPECT_EQ(row.shared, GetParam().shared);
 }
 
-#define USER R"({"role":"user","content":"hi"})"
+#define ASKS R"({"role":"user","content":"hi"})"
 #define YES R"({"role":"assistant","content":"yes"})"
 #define NO R"({"role":"assistant","content":"no"})"
 
 const Spelling kSpellings[] = {
-    {"Conversations", R"({"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," NO "]}",
+    {"Conversations", R"({"chosen":[)" ASKS "," YES R"(],"rejected":[)" ASKS "," NO "]}",
      "user:hi|assistant:yes", "user:hi|assistant:no", 1},
     {"Strings", R"({"prompt":"hi","chosen":"yes","rejected":"no"})", "user:hi|assistant:yes",
      "user:hi|assistant:no", 1},
-    {"PromptMessages", R"({"prompt":[)" USER R"(],"chosen":"yes","rejected":[)" NO "]}",
+    {"PromptMessages", R"({"prompt":[)" ASKS R"(],"chosen":"yes","rejected":[)" NO "]}",
      "user:hi|assistant:yes", "user:hi|assistant:no", 1},
-    {"MessageSides", R"({"prompt":[)" USER R"(],"chosen":)" YES R"(,"rejected":)" NO "}",
+    {"MessageSides", R"({"prompt":[)" ASKS R"(],"chosen":)" YES R"(,"rejected":)" NO "}",
      "user:hi|assistant:yes", "user:hi|assistant:no", 1},
     {"PromptRepeated",
-     R"({"prompt":[)" USER R"(],"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," NO "]}",
+     R"({"prompt":[)" ASKS R"(],"chosen":[)" ASKS "," YES R"(],"rejected":[)" ASKS "," NO "]}",
      "user:hi|assistant:yes", "user:hi|assistant:no", 1},
     {"FromValue", R"({"conversations":[{"from":"system","value":"s"},{"from":"human","value":"hi"}],
      "chosen":{"from":"gpt","value":"yes"},"rejected":{"from":"gpt","value":"no"}})",
@@ -67,7 +67,7 @@ const Spelling kSpellings[] = {
     {"System", R"({"system":"s","prompt":"hi","chosen":"yes","rejected":"no"})",
      "system:s|user:hi|assistant:yes", "system:s|user:hi|assistant:no", 2},
     {"OneSideLonger",
-     R"({"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," YES "," USER "," NO "]}",
+     R"({"chosen":[)" ASKS "," YES R"(],"rejected":[)" ASKS "," YES "," ASKS "," NO "]}",
      "user:hi|assistant:yes", "user:hi|assistant:yes|user:hi|assistant:no", 1},
 };
 
@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Every, Spellings, testing::ValuesIn(kSpellings),
 
 TEST(PreferenceRow, AStringPromptBesideWholeConversationsIsIgnoredAloud) {
   const PreferenceRow row =
-      read(R"({"prompt":"other","chosen":[)" USER "," YES R"(],"rejected":[)" USER "," NO "]}");
+      read(R"({"prompt":"other","chosen":[)" ASKS "," YES R"(],"rejected":[)" ASKS "," NO "]}");
   EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
   EXPECT_EQ(row.notes,
             std::vector<std::string>{"\"prompt\" is ignored beside whole conversations"});
@@ -98,8 +98,8 @@ TEST(PreferenceRow, FieldsAreRenamed) {
 
 TEST(PreferenceRow, UltraFeedbacksCopyOfTheChosenSideIsIgnored) {
   const PreferenceRow row =
-      read(R"({"prompt":"hi","prompt_id":"1","messages":[)" USER "," YES R"(],"chosen":[)" USER
-           "," YES R"(],"rejected":[)" USER "," NO R"(],"score_chosen":9,"score_rejected":2})");
+      read(R"({"prompt":"hi","prompt_id":"1","messages":[)" ASKS "," YES R"(],"chosen":[)" ASKS
+           "," YES R"(],"rejected":[)" ASKS "," NO R"(],"score_chosen":9,"score_rejected":2})");
   EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
   EXPECT_EQ(spelled(row.rejected), "user:hi|assistant:no");
   EXPECT_EQ(row.shared, 1u);
@@ -215,23 +215,23 @@ const Refused kRefused[] = {
     {"empty_prompt", R"({"prompt":[{"role":"user","content":""}],"chosen":"yes","rejected":"no"})",
      "turn 1"},
     {"empty_prompt",
-     R"({"chosen":[)" USER "," NO R"(,{"role":"user","content":""},)" YES R"(],"rejected":[)" USER
+     R"({"chosen":[)" ASKS "," NO R"(,{"role":"user","content":""},)" YES R"(],"rejected":[)" ASKS
      "," NO R"(,{"role":"user","content":""},)" NO "]}",
      "turn 3"},
     {"prompts_differ",
-     R"({"chosen":[{"role":"user","content":"ho"},)" YES R"(],"rejected":[)" USER "," NO "]}",
+     R"({"chosen":[{"role":"user","content":"ho"},)" YES R"(],"rejected":[)" ASKS "," NO "]}",
      "differ in turn 1, a turn of \"user\""},
     {"prompts_differ",
-     R"({"chosen":[)" USER "," NO "," USER "," YES R"(],"rejected":[)" USER "," NO
+     R"({"chosen":[)" ASKS "," NO "," ASKS "," YES R"(],"rejected":[)" ASKS "," NO
      R"(,{"role":"user","content":"ho"},)" NO "]}",
      "differ in turn 3, a turn of \"user\""},
     {"prompt_mismatch",
-     R"({"prompt":[{"role":"user","content":"ho"}],"chosen":[)" USER "," YES
-     R"(],"rejected":[)" USER "," NO "]}",
+     R"({"prompt":[{"role":"user","content":"ho"}],"chosen":[)" ASKS "," YES
+     R"(],"rejected":[)" ASKS "," NO "]}",
      "not the beginning of \"chosen\""},
-    {"no_assistant", R"({"chosen":[)" USER R"(],"rejected":[)" USER "," NO "]}", "the chosen side"},
+    {"no_assistant", R"({"chosen":[)" ASKS R"(],"rejected":[)" ASKS "," NO "]}", "the chosen side"},
     {"last_not_assistant",
-     R"({"chosen":[)" USER "," YES R"(],"rejected":[)" USER "," NO "," USER "]}",
+     R"({"chosen":[)" ASKS "," YES R"(],"rejected":[)" ASKS "," NO "," ASKS "]}",
      "the rejected side ends with a turn of \"user\""},
     {"empty_answer", R"({"prompt":"hi","chosen":"yes","rejected":" \n"})", "the rejected side"},
     {"same_answers", R"({"prompt":"hi","chosen":"yes","rejected":"yes"})", "are the same"},
