@@ -159,7 +159,7 @@ class StepMemory {
   PeakBytes fullest() const {
     if (!s_.trains) return {};
     PeakBytes most = head_backward();
-    for (const PeakBytes& other : {block_backward(), end()}) {
+    for (const PeakBytes& other : {reference_forward(), block_backward(), end()}) {
       if (other.total() > most.total()) most = other;
     }
     return most;
@@ -183,9 +183,23 @@ class StepMemory {
     const int64_t kept = head_rows_within(s_.head_mb, loss_rows_, c_.vocab);
     const int64_t spare = std::min(loss_rows_ - kept, kHeadChunkRows);
     // A reference is evaluated while the policy's own softmax waits for its backward.
-    const int64_t reference = s_.references > 0 ? std::min(loss_rows_, kHeadChunkRows) : 0;
+    const int64_t rows = std::max(loss_rows_, s_.reference_rows);
+    const int64_t reference = s_.references > 0 ? std::min(rows, kHeadChunkRows) : 0;
     return pages(static_cast<double>(kept) * row) +
            pages(static_cast<double>(std::max(spare, reference)) * row);
+  }
+
+  // A block of the reference, whose forward keeps nothing, while the policy's activations wait.
+  PeakBytes reference_forward() const {
+    PeakBytes m{.activations = saved_, .head = softmax()};
+    if (s_.references == 0) return m;
+    const double heads = (2 * w_.heads + 2 * w_.kv_heads) * w_.head_dim;
+    double inner = (c_.gated ? 2 : 1) * w_.ffn;
+    if (c_.moe.experts > 0) inner = w_.top_k * (2 * w_.hidden + 3 * w_.expert_ffn);
+    m.gradients = s_.several ? gradients() : 0;
+    m.working = static_cast<double>(s_.reference_tokens) * size_ *
+                (2 * w_.hidden + std::max(heads, inner));
+    return m;
   }
 
   PeakBytes head_backward() const {

@@ -24,6 +24,7 @@ struct MemoryShape {
   bool recompute = false;
   std::optional<AdapterOptions> adapter = std::nullopt;  // trained instead of the weights
   int64_t references = 0;  // frozen copies that are loaded beside the policy
+  int64_t reference_tokens = 0, reference_rows = 0;  // of the largest pack that they compute
   bool trains = true;      // false: no optimizer updates the masters
   int64_t optimizers = 1;  // each with moments of the trained weights
   bool scores = false;     // trained through a value head, without the vocabulary projection
@@ -50,8 +51,8 @@ struct MemoryKind {
 //   activations  saved by the forward of one micro-batch for its backward (block_saves)
 //   head         loss rows and their softmax
 //   working      temporaries
-// The peak is one of three: the backward of the head, that of the last block, or the end of the
-// step. Sizes may be absurd: sums are capped at 2^56 bytes a kind.
+// The peak is one of four: the forward of a reference, the backward of the head, that of the last
+// block, or the end of the step. Sizes may be absurd: sums are capped at 2^56 bytes a kind.
 std::vector<MemoryKind> memory_plan(const ModelConfig& config, const MemoryShape& shape);
 // The same for all models of a run, at the turn with the highest peak.
 std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models);

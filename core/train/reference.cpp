@@ -132,7 +132,7 @@ void Reference::check_digest() {
              now, digest());
 }
 
-int64_t Reference::canonical_tokens(int64_t max_tokens) const {
+int64_t Reference::canonical_tokens(int64_t max_tokens) {
   return max_tokens > 0 ? std::min(max_tokens, kCanonicalTokens) : kCanonicalTokens;
 }
 

@@ -83,6 +83,8 @@ class Reference : public LogprobSource {
   const std::string& digest();                       // of the frozen weights; may load the policy's
   const std::filesystem::path& dir() const { return weights_; }
   const Counts& counts() const { return counts_; }
+  // Tokens of a canonical pack for batches of at most max_tokens; 0: unknown.
+  static int64_t canonical_tokens(int64_t max_tokens);
   // The sidecar's key: weights, data, tokens of a canonical pack (at most max_tokens), types,
   // threads, device, settings, versions.
   SidecarKey column_key(const std::string& data_key, int64_t max_tokens = 0);
@@ -99,7 +101,6 @@ class Reference : public LogprobSource {
     auto operator<=>(const ColumnEntry&) const = default;
   };
   Model& frozen();
-  int64_t canonical_tokens(int64_t max_tokens) const;
   Sidecar& column(const ColumnName& name);
   std::optional<at::Tensor> find(const ColumnEntry& entry);  // 0-dim
   void store(const ColumnEntry& entry, const at::Tensor& value);

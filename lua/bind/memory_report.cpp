@@ -25,6 +25,7 @@ struct StepSizes {
   int64_t tokens = 0, loss_rows = 0;
   int64_t longest = 0;  // no unit of the sets has more tokens
   int64_t micros = 0;
+  int64_t reference_tokens = 0, reference_rows = 0;  // of a canonical pack
 };
 
 // Packs a step of each set.
@@ -67,7 +68,13 @@ StepSizes sizes_of(const StepLoop& loop) {
   int64_t units = 1;
   for (const StepSource& source : loop.sources) {
     units = std::max(units, source.plan.units);
-    sizes.longest = std::max(sizes.longest, source.data->set.longest());
+    const DataSet& set = source.data->set;
+    sizes.longest = std::max(sizes.longest, set.longest());
+    if (set.window_length() != 0 || set.size() == 0) continue;
+    const PackedBatch pack =
+        set.canonical_pack(set.unit(0), Reference::canonical_tokens(loop.max_tokens));
+    sizes.reference_tokens = std::max(sizes.reference_tokens, pack.token_count());
+    sizes.reference_rows = std::max(sizes.reference_rows, pack.rows.size());
   }
   sizes.longest = std::min(sizes.longest, loop.max_tokens);
   const int64_t counted = std::min(loop.steps, std::max(kPacked, kCounted / units));
@@ -143,6 +150,8 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.adapter = adapter_of(policy);
   shape.tokens = sizes.tokens;
   shape.loss_rows = sizes.loss_rows;
+  shape.reference_tokens = sizes.reference_tokens;
+  shape.reference_rows = sizes.reference_rows;
   shape.several = sizes.micros > 1;
   shape.trains = training.turn >= 0;
   // If several have the same weights, one is used in this loop, the others in later ones.

@@ -51,6 +51,9 @@ t.wants_screen("2")
 t.send("local function f(a)\rreturn a * 2\rend\r")
 t.wants_screen("   .. end")
 t.wants_screen("   ..   return a * 2")
+t.until("\x1b[?2004l")  # the prompt of 1 + 1 has read its input,
+t.until("\x1b[?2004l")  # that of the function too,
+t.until("\x1b[?2004h")  # and the next one reads keys
 t.send("f(20)" + "\x1b[D" * 1 + "\x7f\x7f21\r")  # 20 becomes 21
 t.wants_screen("42")
 

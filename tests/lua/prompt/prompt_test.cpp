@@ -142,7 +142,7 @@ TEST_F(PromptTest, AFramesNamesComeFirstAndAreAssignedInPlace) {
 
 TEST_F(PromptTest, AVerbComesBeforeWhatTheFrameCannotCall) {
   prompt_->set_names(std::make_shared<TwoNames>(0.5));
-  prompt_->add_verb("beta", {}, {"integer"}, "Twelve.", [](lua_State* L) {
+  prompt_->add_verb("beta", {}, {"integer"}, "Gives twelve.", [](lua_State* L) {
     lua_pushnumber(L, 12);
     return 1;
   });
