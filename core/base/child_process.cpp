@@ -22,7 +22,7 @@ constexpr int kPollMs = 50;      // how late an interrupt may be noticed
 constexpr int kClosePollMs = 2;  // how late a child that is to be killed may be
 constexpr size_t kLastBytes = 2000;
 
-// Where the child's input and output go.
+// The child's ends of its input and output.
 class SpawnFiles {
  public:
   explicit SpawnFiles(const std::filesystem::path& output) {

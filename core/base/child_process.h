@@ -8,7 +8,7 @@
 
 namespace xrun {
 
-// How a child ended, and what it wrote last.
+// The end of a child and the last lines that it wrote.
 struct ChildResult {
   int status = 0;          // exit status; 128 + signal if a signal ended it; 127 if not started
   std::string last_lines;  // the end of its output, at most 2,000 bytes of whole lines

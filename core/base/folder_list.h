@@ -1,5 +1,5 @@
 #pragma once
-// What a folder holds, and which folder there is.
+// Lists the entries of a folder; finds the nearest folder that exists.
 
 #include <filesystem>
 #include <system_error>

@@ -1,5 +1,5 @@
 #pragma once
-// Where a text stops being JSON: simdjson's DOM reports no position.
+// The position at which a text stops being JSON: simdjson's DOM reports no position.
 
 #include <cstddef>
 #include <optional>

@@ -36,7 +36,7 @@ constexpr size_t kKeptBytes = size_t{16} << 20;  // of text that a parser stays 
                           fault.at - line_start + column + 1, fault.message));
 }
 
-// Whether a number as JSON spells it is an integer beyond int64 and within a double's range.
+// True if a number as JSON spells it is an integer beyond int64 and within a double's range.
 bool is_large_integer(std::string_view number) {
   const std::string_view size = number.substr(number.starts_with('-') ? 1 : 0);
   if (size.starts_with('0') || size.find_first_not_of("0123456789") != size.npos) return false;

@@ -1,5 +1,5 @@
 #pragma once
-// Where a model folder keeps its named chat templates: what reads them and what exports them agree.
+// The folder of a model's named chat templates, shared by their reader and the export.
 
 #include <filesystem>
 #include <string>

@@ -32,7 +32,7 @@ struct Slot {
 };
 std::array<Slot, 4> slots;
 
-// What getdents64(2) fills.
+// The record that getdents64(2) fills.
 struct Entry {
   uint64_t inode;
   int64_t offset;

@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// Whether a byte stands inside a character, behind its first byte.
+// True for a continuation byte.
 inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 struct CodePoint {
@@ -25,7 +25,7 @@ void append_utf8(std::string& out, uint32_t code_point);
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// Whether a file that begins so is UTF-16: by its byte order mark, or by zeros in every other byte.
+// True if a file with this start is UTF-16: by its byte order mark, or zeros in every other byte.
 bool is_utf16(std::string_view beginning);
 constexpr const char* kUtf16Hint = "UTF-16, wanted UTF-8; convert it with iconv -f UTF-16 -t UTF-8";
 

@@ -1,5 +1,5 @@
 #pragma once
-// Whether a signal may stop long work within, between the places where its caller looks.
+// Cooperative cancellation inside long kernels.
 
 namespace xrun {
 

@@ -31,7 +31,7 @@ class Config {
   int64_t whole(std::string_view path) const { return at(path).as_int(); }
   bool flag(std::string_view path) const { return at(path).as_bool(); }
 
-  // Where a scalar came from: "default", "dpo.lua:12", "--set"; by path. "" if it is absent.
+  // The origin of a scalar: "default", "dpo.lua:12", "--set"; by path. "" if it is absent.
   std::string origin(std::string_view path) const;
   // {"values": {...}, "origins": {"beta": "dpo.lua:14", ...}}: config.json.
   Json to_json() const;

@@ -82,7 +82,7 @@ ConfigField betas(std::string path, Json default_value, std::string doc) {
 const double kMost = std::numeric_limits<double>::infinity();
 const Json kNone;
 
-// What the rows are and how they become tokens.
+// Rows, and the way they become tokens.
 std::vector<ConfigField> of_rows() {
   return {
       required(
@@ -118,7 +118,7 @@ std::vector<ConfigField> of_rows() {
   };
 }
 
-// Which rows come, and in what order.
+// The choice and the order of rows.
 std::vector<ConfigField> of_order() {
   return {
       of_kind(K::kTable, "valid", Json::object(), "What is held out for validation."),
@@ -151,7 +151,7 @@ std::vector<ConfigField> of_order() {
   };
 }
 
-// What the model computes in, and what of it is trained.
+// The compute type, and the trained part of the model.
 std::vector<ConfigField> of_model() {
   return {
       text("dtype", kNone,
@@ -186,7 +186,7 @@ std::vector<ConfigField> of_model() {
   };
 }
 
-// How it is trained.
+// The optimizer.
 std::vector<ConfigField> of_optimizer() {
   return {
       of_kind(K::kTable, "optim", Json::object(), "AdamW and its schedule."),
@@ -201,7 +201,7 @@ std::vector<ConfigField> of_optimizer() {
   };
 }
 
-// What a step takes, what is kept of it and what is refused.
+// Steps, checkpoints and refusals.
 std::vector<ConfigField> of_steps() {
   return {
       of_kind(K::kTable, "batch", Json::object(), "What one step takes."),

@@ -16,7 +16,7 @@ constexpr int kSetLine = -1;  // the line of a literal that --set made
 // another type than the recipe's own key (the engine's are checked with the whole config).
 void apply_set(const RecipeText& recipe, Literal& root, const std::string& text);
 
-// Where a literal stands: "dpo.lua:12", or "--set".
+// The position of a literal: "dpo.lua:12", or "--set".
 std::string literal_origin(const RecipeText& recipe, const Literal& literal);
 
 // {"optim", "lr"} as "optim.lr".

@@ -15,7 +15,7 @@ struct LuaToken {
   size_t begin = 0, end = 0;  // its bytes in the chunk
 };
 
-// Whether a token is this sign: "(".
+// True if a token is this sign: "(".
 inline bool is_sign(const LuaToken& token, std::string_view sign) {
   return token.kind == LuaToken::Kind::kSign && token.text == sign;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What Lua takes for names.
+// Lua's keywords, and the spelling of its names.
 
 #include <algorithm>
 #include <cctype>
@@ -18,13 +18,13 @@ inline bool is_lua_keyword(std::string_view word) {
          std::end(kLuaKeywords);
 }
 
-// Whether a byte may stand in a name; a digit may not begin one.
+// True if a name may contain this byte; a digit may not begin one.
 inline bool in_lua_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 inline bool begins_lua_name(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) || c == '_';
 }
 
-// Whether a text can be written as a field: t.text.
+// True if a text can be written as a field: t.text.
 inline bool is_lua_name(std::string_view text) {
   return !text.empty() && begins_lua_name(text[0]) && !is_lua_keyword(text) &&
          std::all_of(text.begin(), text.end(), in_lua_name);

@@ -16,7 +16,7 @@ bool is(const LuaToken& token, Kind kind, std::string_view text) {
   return token.kind == kind && token.text == text;
 }
 
-// What the name of a token does to the depth of blocks.
+// The change that a keyword makes to the depth of blocks.
 int depth_change(const LuaToken& token) {
   if (token.kind != Kind::kName) return 0;
   const std::string& word = token.text;

@@ -20,7 +20,7 @@
 
 namespace xrun {
 
-// What identifies a class: its address. One a C++ type.
+// Identifies a class by its address; one per C++ type.
 struct ClassInfo {
   const char* name = nullptr;                             // set when the class is first registered
   std::string (*describe)(const void* object) = nullptr;  // object: the userdata's block
@@ -28,7 +28,7 @@ struct ClassInfo {
 template <class T>
 inline ClassInfo class_info;
 
-// How the userdata of a class begins.
+// The head of a class's userdata.
 struct ObjectHeader {
   const ClassInfo* info;
 };

@@ -18,7 +18,7 @@ std::atomic<int> pending_signal{0};
 std::atomic<SteadyClock::rep> pending_since{0};
 std::atomic<lua_State*> interruptible{nullptr};
 
-// Where the last interruption met the recipe.
+// The recipe's line at the last interruption.
 struct Place {
   std::string text;
 };

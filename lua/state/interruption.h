@@ -1,5 +1,5 @@
 #pragma once
-// How a signal stops a recipe: the part of LuaState that hooks and handlers need.
+// Signals stop a recipe here: the part of LuaState that hooks and handlers need.
 
 #include <lua.hpp>
 #include <string>
@@ -14,7 +14,7 @@ void push_interruption(lua_State* L);
 // The place of the last interruption of a state, "dpo.lua:37"; "" if there was none.
 std::string interrupted_at(lua_State* L);
 
-// What the pending signal does to the coroutine (LuaState::may_suspend).
+// The effect of the pending signal on the coroutine (LuaState::may_suspend).
 Suspension suspension(lua_State* L);
 
 // Replaces the global xpcall by one whose handlers cannot hold up an interruption.

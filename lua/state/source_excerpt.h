@@ -12,7 +12,7 @@ namespace xrun {
 // Lua's own message quotes, or under the whole statement.
 void mark_source(ErrorReport& report);
 
-// What an operation is called in messages: "Tensor:matmul", "`+`", "" for reads of names.
+// The name of an operation in messages: "Tensor:matmul", "`+`", "" for reads of names.
 std::string display_name(std::string_view operation);
 
 // A call in tail position leaves no frame behind. The line among [first, last] of a text (last 0:

@@ -1,5 +1,5 @@
 #pragma once
-// How Lua's values fall on the arguments of one overload.
+// Matches Lua's values to the arguments of one overload.
 
 #include <c10/util/SmallVector.h>
 

@@ -15,7 +15,7 @@ struct Argument;
 
 namespace xrun {
 
-// What a Lua value is.
+// The kind of a Lua value.
 enum class ValueKind : uint8_t {
   kNil,
   kNone,  // xrun.none: an explicit None
@@ -75,7 +75,7 @@ double read_forced_float(lua_State* L, int i);
 // The kind of a schema argument; sets `optional` if it may be None.
 ArgumentKind argument_kind(const c10::Argument& argument, bool& optional);
 
-// How far a value is from an argument: 0 exact, larger worse, -1 impossible. broadcast: int[N]
+// The distance of a value from an argument: 0 exact, larger worse, -1 impossible. broadcast: int[N]
 // takes one int. number_as_tensor: the operator is on PyTorch's list of those that wrap numbers.
 int conversion_cost(ArgumentKind wanted, ValueKind got, bool optional, bool broadcast,
                     bool number_as_tensor);

@@ -8,7 +8,7 @@
 namespace xrun {
 namespace {
 
-// What one handle costs beyond its storage: userdata, TensorImpl, a node of the graph.
+// The cost of one handle beyond its storage: userdata, TensorImpl, a node of the graph.
 constexpr int64_t kHandleBytes = 1024;
 
 }  // namespace

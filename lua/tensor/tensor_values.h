@@ -18,10 +18,10 @@ struct ValueLayout {
 // is its value. Reads element by element: meant for the few that are shown.
 std::string tensor_values(const at::Tensor& tensor, const ValueLayout& layout = {}, int indent = 1);
 
-// Whether some of its values are left out.
+// True if some of its values are left out.
 bool is_cut(const at::Tensor& tensor, const ValueLayout& layout);
 
-// Whether the values can be read: dense, not on `meta`.
+// True if the values can be read: dense, not on `meta`.
 bool has_values(const at::Tensor& tensor);
 
 }  // namespace xrun

@@ -13,7 +13,7 @@
 
 namespace xrun {
 
-// What class Tokenizer holds; never null.
+// The tokenizer that class Tokenizer holds; never null.
 struct LuaTokenizer {
   std::shared_ptr<const Tokenizer> tokenizer;
   const Tokenizer* operator->() const { return tokenizer.get(); }

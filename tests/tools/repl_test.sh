@@ -93,7 +93,7 @@ t.until("xrun> ")
 t.send("xrun.ones(2):matml(1)\r")
 t.until("did you mean `matmul`?")
 
-# A narrower window draws the input anew; nothing is left over.
+# A narrower window redraws the input; nothing is left over.
 t.send("abcdefghijklmnopqrstuvwxyz0123456789")
 t.until("9")
 t.resize(20, 24)

@@ -28,7 +28,7 @@ def init_model(arguments, preset, work):
 
 
 def open_tokenizer(folder):
-    """tokenizer.json as it stands: transformers 5 builds Llama's anew and encodes otherwise."""
+    """tokenizer.json as it stands: transformers 5 rebuilds Llama's and encodes differently."""
     import transformers
     return transformers.PreTrainedTokenizerFast(
         tokenizer_file=f"{folder}/tokenizer.json", bos_token="<s>", eos_token="</s>",

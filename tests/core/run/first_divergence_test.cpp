@@ -32,8 +32,8 @@ class ComparedRuns : public testing::Test {
   }
   // Returns "what: text" of the first difference, "" if there is none.
   std::string difference(const std::string& a, const std::string& b) {
-    for (const FirstDivergence& parting : first_divergences(a, b, "one", "other")) {
-      if (!parting.same) return parting.what + ": " + parting.text;
+    for (const FirstDivergence& divergence : first_divergences(a, b, "one", "other")) {
+      if (!divergence.same) return divergence.what + ": " + divergence.text;
     }
     return "";
   }

@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* kHelp =
     "/reset         forgets the conversation, the system prompt stays\n"
-    "/system TEXT   begins anew under this system prompt; without a text under none\n"
+    "/system TEXT   starts over with this system prompt; without a text, with none\n"
     "/help          this list\n"
     "/quit          ends, as Ctrl-D does; Ctrl-C ends an answer\n"
     "//TEXT         a message that begins with a slash";
@@ -172,7 +172,7 @@ class Chat {
       const std::vector<int32_t> ids = settings_.prompt.ids(conversation(), Json::object());
       const int64_t limit = settings_.model.config().max_length;
       XRUN_CHECK(static_cast<int64_t>(ids.size()) < limit,
-                 "the conversation has {} tokens, the model's limit is {}; /reset begins anew",
+                 "the conversation has {} tokens, the model's limit is {}; /reset starts over",
                  ids.size(), limit);
       messages_.push_back(chat_message("assistant", generate_answer(ids)));
     } catch (const Error& error) {

@@ -65,7 +65,7 @@ int command_init(int argc, char** argv) {
   app.add_option("DIR", dir, "the folder, made if it is missing")->capture_default_str();
   app.add_option("--recipe", recipe, "the recipe to start from: dpo, sft, ...")
       ->capture_default_str();
-  app.add_flag("--types", types, "write the definitions for editors anew, and nothing else");
+  app.add_flag("--types", types, "rewrite the definitions for editors, and nothing else");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   const std::filesystem::path folder = dir;
   if (types) {
