@@ -101,7 +101,7 @@ Finding torch_finding() {
   if (sum == 2080.0) return finding;
   finding.verdict = Verdict::kWrong;
   finding.text += fmt::format("; a product of 1 to 64 with ones gave {}, wanted 2080", sum);
-  finding.remedy = "remove its folder and run ./xrun, which fetches it again and verifies its checksums";
+  finding.remedy = "remove its folder and run ./xrun, which fetches and verifies it again";
   return finding;
 }
 
