@@ -90,3 +90,29 @@ rm bin/ldconfig
 printf '#!/bin/sh\n' >bin/ldconfig && chmod +x bin/ldconfig # no driver
 setup "${gpu[@]}" >/dev/null
 ! grep -q 'cuda' err || fail "fetches for a GPU that is not there: $(cat err)"
+
+# Compiling shows percent and time left; the program is ready before the tests are compiled; CI=true
+# allows no warning, with the same compiler flags.
+rm -rf "$tree/build" bin/ldconfig bin/nvcc
+touch cache/torch-2.11.0/torch/lib/libtorch_cpu.so
+cat >bin/cmake <<'END'
+#!/bin/sh
+while [ $# -gt 0 ]; do [ "$1" != -B ] || touch "$2/build.ninja"; shift; done
+END
+cat >bin/ninja <<'END'
+#!/bin/sh
+for target; do :; done
+[ "$target" != all ] || [ -e "$2/built-run" ] || exit 1
+for n in 1 2 3 4; do [ -n "$WARNING" ] || sleep 0.8; echo "[$n/4] Building CXX object $target.o"; done
+[ -z "$WARNING" ] || echo "core/x.cpp:1:5: warning: unused variable"
+END
+chmod +x bin/cmake bin/ninja
+mkdir cache/trl
+build=(XRUN_CACHE="$work/cache" PATH="$work/bin:$PATH")
+is "$(env "${build[@]}" bash "$tree/tools/setup/build.sh" test >out 2>err </dev/null; echo $?)" 0
+grep -q 'first use: compiles xrun in .*, about [0-9]* minutes on [0-9]* cores, once' err || fail "$(cat err)"
+grep -q 'building the program: 75 %, about 0:0[0-2] min left' err || fail "$(cat err)"
+grep -q 'building the tests: 100 %' err || fail "$(cat err)"
+is "$(setup "${build[@]}" WARNING=1)" 0
+is "$(setup "${build[@]}" WARNING=1 CI=true)" 1
+grep -q 'core/x.cpp:1:5: warning: unused variable' err || fail "$(cat err)"

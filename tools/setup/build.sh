@@ -8,6 +8,8 @@ build="$root/build"
 cache="${XRUN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/xrun}"
 torch_home="$cache/torch-2.11.0"
 goal="${1:-run}"
+# CPU seconds of a clean build without a compiler cache (docs/numbers.md).
+declare -A cpu_seconds=([run]=500 [test]=850)
 
 say() { printf 'xrun: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -76,7 +78,7 @@ install_torch() {
   mv "$work/home" "$torch_home"
 }
 
-# Whether a run can use a GPU here once it is built: nvcc of CUDA 13, and a driver.
+# True if a run can use a GPU here once it is built: nvcc of CUDA 13, and a driver.
 has_cuda() {
   local nvcc
   nvcc=$(PATH="$PATH:/usr/local/cuda/bin" command -v nvcc) || return 1
@@ -114,7 +116,7 @@ install_templates() {
 
 announce() {
   local packages=$1 torch=$2 cuda=$3
-  [ -z "$packages$torch$cuda" ] || say "first use; this will be installed, once:"
+  [ -z "$packages$torch$cuda" ] || say "this will be installed, once:"
   [ -z "$packages" ] || say "  system packages (apt-get): $packages"
   [ -z "$torch" ] || say "  LibTorch 2.11.0 and two CUDA run-time libraries (wheels, 545 MB to fetch, 1.2 GB unpacked, checksums verified) into $torch_home"
   [ -z "$cuda" ] || say "  for --device cuda, as this machine has a CUDA 13 toolkit and a driver: cuDNN 9, NCCL, NVSHMEM, cuSPARSELt and cuFile (wheels, 794 MB to fetch, checksums verified) into $torch_home/nvidia"
@@ -129,33 +131,61 @@ jobs() {
   echo $((cores < memory ? cores : memory))
 }
 
-configure_and_build() {
-  local torch=$1 tests=$2 targets=(xrun)
-  [ "$tests" = OFF ] || targets=(all)
-  mkdir -p "$build"
-  local settings="$torch tests=$tests ci=${CI:-}"
-  if [ ! -e "$build/build.ninja" ] || [ "$(cat "$build/settings" 2>/dev/null)" != "$settings" ]; then
-    rm -f "$build/settings"
-    cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "-DXRUN_TORCH=$torch" \
-      "-DXRUN_TESTS=$tests" >"$build/configure.log" 2>&1 || {
-      tail -n 20 "$build/configure.log" >&2
-      fail "configuring failed (whole output: $build/configure.log)"
-    }
-    echo "$settings" >"$build/settings"
+# Reads ninja's output "[done/total] ...": shows percent and time left, on one line of a terminal, elsewhere a
+# line every tenth. Anything else (a warning, an error) goes to the log alone.
+show_progress() { # WHAT LOG
+  local what=$1 log=$2 line shown=-10 percent left began=$SECONDS
+  while IFS= read -r line; do
+    printf '%s\n' "$line" >>"$log"
+    [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
+    percent=$((100 * BASH_REMATCH[1] / BASH_REMATCH[2]))
+    left=$(((SECONDS - began) * (BASH_REMATCH[2] - BASH_REMATCH[1]) / BASH_REMATCH[1]))
+    if [ -t 2 ]; then
+      printf '\r\033[Kxrun: building %s: %d %%, about %d:%02d min left' "$what" "$percent" $((left / 60)) $((left % 60)) >&2
+    elif [ "$percent" -ge $((shown + 10)) ] && [ $((SECONDS - began)) -ge 2 ]; then
+      shown=$((percent / 10 * 10))
+      say "building $what: $percent %, about $((left / 60)):$(printf %02d $((left % 60))) min left"
+    fi
+  done
+  [ ! -t 2 ] || printf '\r\033[K' >&2
+}
+
+# Compiles targets; on failure prints the compiler's messages. Under CI=true a warning is a failure: not by -Werror,
+# so that both kinds of build share their objects.
+compile() { # WHAT TARGET...
+  local what=$1 status=0
+  shift
+  : >"$build/build.log"
+  NINJA_STATUS='[%f/%t] ' ninja -C "$build" -j "$(jobs)" "$@" 2>&1 | show_progress "$what" "$build/build.log" ||
+    status=${PIPESTATUS[0]}
+  if [ "$status" != 0 ]; then
+    grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Generating)' "$build/build.log" | tail -n 60 >&2
+    fail "the build failed (again in full: ninja -C $build)"
   fi
-  local status=0
-  if [ -t 2 ]; then
-    ninja -C "$build" -j "$(jobs)" "${targets[@]}" >&2 || status=$?
-  else
-    ninja -C "$build" -j "$(jobs)" "${targets[@]}" >"$build/build.log" 2>&1 || status=$?
-    [ $status = 0 ] || grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Generating)' "$build/build.log" | tail -n 60 >&2
+  if [ "${CI:-}" = true ] && grep -q ' warning: ' "$build/build.log"; then
+    grep -A 5 ' warning: ' "$build/build.log" | head -n 60 >&2
+    fail "the build printed warnings, and CI=true allows none ($build/build.log)"
   fi
-  [ $status = 0 ] || fail "the build failed (again in full: ninja -C $build)"
-  # The plug-in is built where nvcc is, and never needed.
-  if grep -q '^build xrun_cuda:' "$build/build.ninja"; then
-    ninja -C "$build" -j "$(jobs)" xrun_cuda >"$build/cuda.log" 2>&1 ||
-      say "the CUDA plug-in did not build ($build/cuda.log); everything runs without it"
-  fi
+}
+
+configure() {
+  local torch=$1 tests=$2
+  local settings="$torch tests=$tests"
+  [ ! -e "$build/build.ninja" ] || [ "$(cat "$build/settings" 2>/dev/null)" != "$settings" ] || return 0
+  rm -f "$build/settings"
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "-DXRUN_TORCH=$torch" \
+    "-DXRUN_TESTS=$tests" >"$build/configure.log" 2>&1 || {
+    tail -n 20 "$build/configure.log" >&2
+    fail "configuring failed (whole output: $build/configure.log)"
+  }
+  echo "$settings" >"$build/settings"
+}
+
+# The CUDA plug-in is built where nvcc is, and never needed.
+build_cuda() {
+  grep -q '^build xrun_cuda:' "$build/build.ninja" || return 0
+  ninja -C "$build" -j "$(jobs)" xrun_cuda >"$build/cuda.log" 2>&1 ||
+    say "the CUDA plug-in did not build ($build/cuda.log); everything runs without it"
 }
 
 main() {
@@ -166,6 +196,8 @@ main() {
   mkdir -p "$build"
   exec 9>"$build/lock"
   flock -n 9 || { say "another xrun is building in $build; waiting for it"; flock 9; }
+  [ -e "$build/built-$goal" ] ||
+    say "first use: compiles xrun in $build, about $(((cpu_seconds[$goal] / $(jobs) + 59) / 60)) minutes on $(jobs) cores, once"
   packages=$(missing_packages)
   if [ -n "${XRUN_TORCH:-}" ]; then
     torch_dir=$(cd "$XRUN_TORCH" 2>/dev/null && pwd) || fail "XRUN_TORCH=$XRUN_TORCH: no such folder"
@@ -182,17 +214,18 @@ main() {
   [ "$goal" != test ] || [ -e "$cache/trl" ] || install_templates
   local began=$SECONDS
   touch "$build/begun"
-  [ -e "$build/built-run" ] || say "building in $build (minutes the first time; $(jobs) jobs)"
-  if [ "$tests" = ON ] && [ "$goal" != test ] && [ -e "$build/build.ninja" ]; then
-    ninja -C "$build" -j "$(jobs)" xrun >"$build/build.log" 2>&1 || configure_and_build "$torch_dir" "$tests"
-  else
-    configure_and_build "$torch_dir" "$tests"
-  fi
-  [ $((SECONDS - began)) -lt 5 ] || say "built in $((SECONDS - began)) s"
+  configure "$torch_dir" "$tests"
+  compile "the program" xrun
+  build_cuda
   echo "${XRUN_TORCH:-}" >"$build/torch-setting"
   # Sources edited during the build stay newer than the mark.
-  mv "$build/begun" "$build/built-$goal"
-  [ "$goal" != test ] || cp -p "$build/built-test" "$build/built-run"
+  cp -p "$build/begun" "$build/built-run"
+  if [ "$goal" = test ]; then
+    # The program is ready: a run that starts now does not wait for the tests.
+    compile "the tests" all
+    mv "$build/begun" "$build/built-test"
+  fi
+  [ $((SECONDS - began)) -lt 5 ] || say "built in $((SECONDS - began)) s"
 }
 
 main
