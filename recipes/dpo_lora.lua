@@ -1,5 +1,5 @@
 -- dpo_lora.lua: -log sigmoid(beta (r_c - r_r)), r = log pi - log ref: DPO (Rafailov et al. 2023,
--- eq. 7) of adapters W + alpha / rank B A (Hu et al. 2021), the reference without. Step 0: ln 2.
+-- eq. 7) with adapters W + (alpha / rank) B A (Hu et al. 2021); the reference is W. Step 0: ln 2.
 local xrun = require "xrun"
 
 local cfg = xrun.config {

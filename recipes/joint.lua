@@ -1,5 +1,5 @@
--- joint.lua: two sources a step: -log sigmoid(beta (r_c - r_r)) a pair + share (-log p) a token.
--- Each is a mean of its own. At step 0 the pairs' part is ln 2 = 0.6931 and accuracy = 0.5.
+-- joint.lua: the mean of -log sigmoid(beta (r_c - r_r)) over pairs + share times the mean of -log p
+-- over tokens of chats, in every step. Step 0 prints dpo = ln 2 = 0.6931 and accuracy = 0.5.
 local xrun = require "xrun"
 
 local cfg = xrun.config {
@@ -8,7 +8,7 @@ local cfg = xrun.config {
   chats = { { path = "recipes/data/chats.jsonl" } },
   valid = { fraction = 0.1, every = 8 },
   beta  = 0.1,
-  share = 0.1,                                               -- of the chats' loss
+  share = 0.1,                                               -- weight of the chats' loss
   optim = { lr = 1e-5, warmup = 0.1, clip = 1.0 },
   batch = { pairs = 8, sequences = 8, max_tokens = 4096 },
   steps = 16,

@@ -5,10 +5,10 @@ local xrun = require "xrun"
 
 local cfg = xrun.config {
   model = "smollm2-135m-instruct",                           -- a folder, or one of `xrun models`
-  data  = { { path = "recipes/data/feedback.jsonl" } },      -- an answer and its label a row
+  data  = { { path = "recipes/data/feedback.jsonl" } },      -- rows of an answer and a label
   valid = { fraction = 0.1, every = 8, by = "prompt" },
   beta  = 0.1,
-  good  = 1.0, bad = 1.0,                                    -- lambda of either kind
+  good  = 1.0, bad = 1.0,                                    -- lambda of each label
   optim = { lr = 1e-5, warmup = 0.1, clip = 1.0 },
   batch = { sequences = 16, max_tokens = 4096 },
   steps = 16,
@@ -29,7 +29,7 @@ end
 
 for step, batch in run:steps(train, cfg.batch) do
   if step % cfg.valid.every == 0 then run:log(run:evaluate(valid, kto)) end
-  if batch.size > 1 then                                     -- z couples rows: not in kto
+  if batch.size > 1 then                                     -- z couples rows: made here
     local other = batch:mismatched()
     local r     = policy:logprob(other) - reference:logprob(other)
     run.state.z = math.max(0, run:mean(r:mean()):item())

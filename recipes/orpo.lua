@@ -1,4 +1,4 @@
--- orpo.lua: -l_c - lambda log sigmoid(o_c - o_r), o = log(p / (1 - p)), l = log p a mean per token:
+-- orpo.lua: -l_c - lambda log sigmoid(o_c - o_r), o = log(p / (1 - p)), l = log p, mean per token:
 -- ORPO (Hong et al. 2024, eqs. 6, 7), without a reference. Lambda = 0 is SFT of the chosen side.
 local xrun = require "xrun"
 

@@ -3,7 +3,7 @@
 local xrun = require "xrun"
 
 local cfg = xrun.config {
-  loss  = "ipo",                                             -- a name of the table below
+  loss  = "ipo",                                             -- a name in the table below
   model = "smollm2-135m-instruct",                           -- a folder, or one of `xrun models`
   data  = { { path = "recipes/data/preferences.jsonl" } },
   valid = { fraction = 0.1, every = 8 },

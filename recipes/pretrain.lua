@@ -1,15 +1,15 @@
 -- pretrain.lua: -log p(x_t | x_<t), the mean over plain text, cut into windows that overlap by one
--- token, so that every token but a document's first is a target exactly once an epoch.
+-- token, so that every token but a document's first is a target exactly once per epoch.
 local xrun = require "xrun"
 
 local cfg = xrun.config {
   model      = "smollm2-135m-instruct",                      -- or a folder of `xrun init-model`
-  data       = { { path = "recipes/data/text.txt" } },       -- a document a blank-line block
+  data       = { { path = "recipes/data/text.txt" } },       -- blank lines end a document
   max_length = 256,                                          -- tokens of a window
   shuffle    = true,                                         -- windows, not documents
   valid      = { fraction = 0.1, every = 8 },
   optim      = { lr = 3e-5, warmup = 0.1, schedule = "cosine", weight_decay = 0.1 },
-  batch      = { tokens = 2048, max_tokens = 2048 },         -- tokens a step, of a micro-batch
+  batch      = { tokens = 2048, max_tokens = 2048 },         -- per step, per micro-batch
   steps      = 24,
 }
 

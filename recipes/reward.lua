@@ -12,7 +12,7 @@ local cfg = xrun.config {
 }
 
 local policy = xrun.policy(cfg.model)
-local scorer = xrun.scorer(policy)                           -- a value head over its last token
+local scorer = xrun.scorer(policy)                           -- a value head on the last token
 local train, valid = xrun.preference(cfg.data, policy):split(cfg.valid)
 local adamw  = xrun.adamw(scorer, cfg.optim)                 -- the head and the policy's weights
 

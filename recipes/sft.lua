@@ -1,5 +1,5 @@
 -- sft.lua: -log p(x_t | x_<t), the weighted mean over the trained tokens of a mixture: fine-tuning.
--- Only assistant turns are trained; packing and micro-batching change no number.
+-- Only assistant turns are trained; packing and micro-batching do not change the loss.
 local xrun = require "xrun"
 
 local cfg = xrun.config {

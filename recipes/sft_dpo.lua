@@ -1,5 +1,5 @@
 -- sft_dpo.lua: -log p(token) over chats, then -log sigmoid(beta (r_c - r_r)) over pairs: DPO
--- (Rafailov et al. 2023, eq. 7) against what the first phase made; it starts at loss = ln 2 again.
+-- (Rafailov et al. 2023, eq. 7) against the first phase's weights, starting at loss = ln 2.
 local xrun = require "xrun"
 
 local cfg = xrun.config {

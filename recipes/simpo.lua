@@ -1,5 +1,5 @@
 -- simpo.lua: -log sigmoid(beta (l_c / |c| - l_r / |r|) - gamma), l = log pi: SimPO (Meng et al.
--- 2024, eq. 6); there is no reference. With beta = 0 the loss is log(1 + exp(gamma)).
+-- 2024, eq. 6), without a reference. With beta = 0 the loss is log(1 + exp(gamma)).
 local xrun = require "xrun"
 
 local cfg = xrun.config {
@@ -7,7 +7,7 @@ local cfg = xrun.config {
   data  = { { path = "recipes/data/preferences.jsonl" } },
   valid = { fraction = 0.1, every = 8 },
   beta  = 2.0,
-  gamma = 1.0,                                               -- the margin that is aimed at
+  gamma = 1.0,                                               -- target margin
   optim = { lr = 1e-5, warmup = 0.1, clip = 1.0 },
   batch = { pairs = 8, max_tokens = 4096 },
   steps = 16,
