@@ -1,4 +1,4 @@
-"""Makes tests/golden/adamw.json: updates of torch.optim.AdamW with clip_grad_norm_, and the factors
+"""Writes tests/golden/adamw.json: updates of torch.optim.AdamW with clip_grad_norm_, and the factors
 of transformers' get_*_schedule_with_warmup.
 
 Made with torch 2.11.0, transformers 5.23. Run: python adamw_goldens.py ../adamw.json

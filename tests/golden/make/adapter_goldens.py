@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Adapters as PEFT folders over two tiny checkpoints, with logits and gradients by PEFT.
+"""Writes adapters as PEFT folders for two tiny checkpoints, with PEFT's logits and gradients.
 
 Made with torch 2.11.0, transformers 5.23.0, peft 0.21.2 (any newer set should agree within the tests'
 tolerances). Run from the repository's root after model_goldens.py:
   python3 tests/golden/make/adapter_goldens.py
-tests/golden/adapters/NAME holds what PEFT's save_pretrained writes, and golden.safetensors:
-  logits [T, V]         of the sequences in the base's golden.safetensors, each by itself, fp32
-  merged [T, V]         the same of the model after merge_and_unload
+tests/golden/adapters/NAME holds the files of PEFT's save_pretrained, and golden.safetensors:
+  logits [T, V]         of the sequences in the base's golden.safetensors, each run alone, fp32
+  merged [T, V]         the same for the model after merge_and_unload
   grad/MODULE.lora_A    of the mean of -logprob over the base golden's loss rows, [rank, in]
   grad/MODULE.lora_B    [out, rank]
 """
@@ -54,7 +54,7 @@ def make(name, base, settings):
     model.save_pretrained(out)
     (out / "README.md").unlink(missing_ok=True)
     config = json.loads((out / "adapter_config.json").read_text())
-    config["base_model_name_or_path"] = base  # not a folder of the machine that made it
+    config["base_model_name_or_path"] = base  # not a path of the machine that ran this
     (out / "adapter_config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     logits = logits_of(model, golden)
     logprob = logits.log_softmax(-1)[golden["loss_index"], golden["loss_target"]]

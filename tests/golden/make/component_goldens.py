@@ -1,10 +1,11 @@
-"""Goldens of the components of tokenizer.json, made with tokenizers 0.23.3 and xxhash.
+"""Writes goldens of the components of tokenizer.json, made with tokenizers 0.23.3 and xxhash.
 
-Draws 160 rows of normalizers, pre-tokenizers, post-processors and decoders as
-tools/oracle/tokenizer_fuzz.py does, each for the model of one of tests/data/tokenizers, and 12 with
+Draws 160 combinations of normalizers, pre-tokenizers, post-processors and decoders as
+tools/oracle/tokenizer_fuzz.py does, each with the model of one of tests/data/tokenizers, and 12 with
 small models (affixes, WordLevel). tests/golden/tokenizer_components.json has the components of each
-row and the first 16 digits of XXH3-128 of the results for 300 generated strings and the fixed ones, in
-the format of generated_goldens.py. Usage: XRUN_TEST_DATA=../shared/data python component_goldens.py
+combination and the first 16 digits of XXH3-128 of the results for 300 generated strings and the fixed
+ones, in the format of generated_goldens.py.
+Usage: XRUN_TEST_DATA=../shared/data python component_goldens.py
 """
 import json
 import sys
@@ -27,8 +28,8 @@ TEXTS = [generated(i) for i in range(300)] + FIXED
 
 
 class PlainDraw(Draw):
-    """Regexes have separate goldens (regex_syntax.py), over texts of few scripts: the script of a newer
-    character depends on the Unicode version."""
+    """Excludes regexes, which have separate goldens (regex_syntax.py) over texts of few scripts: the
+    script of a newer character depends on the Unicode version."""
     def pattern(self):
         return self.choice([{"String": " "}, {"String": "e"}, {"String": "é"}, {"Regex": r"\p{L}+"},
                             {"Regex": r"\s+"}, {"Regex": r"[\p{P}\p{S}]"}, {"Regex": r"\p{N}{1,3}"}])
@@ -48,8 +49,8 @@ def post_processor(draw, is_bpe):
 
 
 def is_odd(made):
-    """Metaspace tests if a piece begins the text; the package's offsets do not separate the bytes of the
-    first character."""
+    """Metaspace tests whether a piece begins the text; the package's offsets do not separate the bytes of
+    the first character."""
     return "ByteLevel" in json.dumps(made["normalizer"]) and "Metaspace" in json.dumps(made)
 
 

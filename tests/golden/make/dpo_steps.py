@@ -6,12 +6,12 @@
   tests/golden/dpo_steps.json    token ids and trained ranges, log-probs before step 0, and loss,
                                  accuracy, margin and gradient norm of each step
 
-The loop below knows nothing of xrun: transformers' LlamaForCausalLM in fp32, each sequence alone
-and unpadded; the loss of 4 pairs is what TRL's DPOTrainer._compute_loss makes of their log-probs,
-and is held to the mean of -log sigmoid(beta ((pc - rc) - (pr - rr))) (Rafailov et al. 2023, eq. 7)
-within 1e-5; torch.nn.utils.clip_grad_norm_ to 1.0, torch.optim.AdamW with lr 1e-4 constant, betas
-.9 .999, eps 1e-8, no weight decay, rows in file order. Trained are the assistant turns after the
-shared prompt, with their end-of-turn token (transformers' assistant mask).
+The loop below does not use xrun. It runs transformers' LlamaForCausalLM in fp32, each sequence alone
+and unpadded. TRL's DPOTrainer._compute_loss computes the loss of 4 pairs from their log-probs; it must
+equal the mean of -log sigmoid(beta ((pc - rc) - (pr - rr))) (Rafailov et al. 2023, eq. 7) within 1e-5.
+Then come torch.nn.utils.clip_grad_norm_ to 1.0 and torch.optim.AdamW with constant lr 1e-4, betas
+.9 .999, eps 1e-8 and no weight decay. Rows are in file order. The loss covers the assistant turns after
+the shared prompt, with their end-of-turn token (transformers' assistant mask).
 
 Made with torch 2.11, transformers 5.23, trl 1.16:
     python tests/golden/make/dpo_steps.py                    # the golden
@@ -49,7 +49,7 @@ def write_rows(path):
         subject = SUBJECTS[i % 10]
         question = QUESTIONS[i // 10 % 4].format(subject)
         good, bad = SHORT[i * 7 % 4].format(subject), LONG[i * 3 % 4].format(subject)
-        if i % 3 == 2:  # length is not all that tells the sides apart
+        if i % 3 == 2:  # the sides must differ in more than length
             good, bad = bad, good
         if i % 10 == 4:
             turns = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."},
@@ -91,7 +91,7 @@ def messages(row):
 
 
 def encode(tokenizer, row):
-    """Two (ids, first trained token, one beyond the last)."""
+    """Returns (ids, first trained token, one past the last) of both sides."""
     sides, prompt = messages(row)
     shared = len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True,
                                                return_dict=False))
@@ -112,7 +112,7 @@ def encode(tokenizer, row):
 
 
 def logprobs(model, sequence):
-    """Of each trained token."""
+    """Returns the log-prob of each trained token."""
     ids, begin, end = sequence
     logits = model(torch.tensor([ids])).logits[0].float()
     return logits[begin - 1:end - 1].log_softmax(-1).gather(
@@ -120,8 +120,9 @@ def logprobs(model, sequence):
 
 
 def trl_loss(policy, reference):
-    """TRL's loss of pairs, each two lists of log-probs per token and two sums of the reference: its
-    own method, on an object with the settings that it reads and a model that answers with them."""
+    """Returns TRL's loss of pairs, each given as two lists of log-probs per token and two sums of the
+    reference. Calls TRL's method on an object with the settings that it reads and a model that returns
+    the given log-probs."""
     rows = [pair[side] for side in (0, 1) for pair in policy]
     width = max(len(row) for row in rows)
     zeros = torch.zeros(len(rows), width)
@@ -139,7 +140,7 @@ def trl_loss(policy, reference):
         loss_types=["sigmoid"], loss_weights=[1.0], beta=BETA, label_smoothing=0.0,
         _metrics=collections.defaultdict(lambda: collections.defaultdict(list)),
         _total_train_tokens=0, _tp_size=1)
-    # One token of a prompt stands before each answer.
+    # Each answer follows one prompt token.
     mask = torch.stack([(torch.arange(width + 1) > 0) & (torch.arange(width + 1) <= len(row))
                         for row in rows]).long()
     inputs = {"input_ids": torch.ones_like(mask), "completion_mask": mask,
@@ -195,7 +196,7 @@ def main():
                   for pair, values in zip(pairs, reference)],
     }
     text = json.dumps(golden, indent=1)
-    # One list of ids a line.
+    # One list of ids per line.
     import re
     text = re.sub(r"\[\s+(-?\d[^\]]*?)\s+\]", lambda m: "[" + re.sub(r"\s+", "", m[1]) + "]", text)
     (GOLDEN / "dpo_steps.json").write_text(text + "\n")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes tests/golden/feedback_losses.json: the losses of TRL's KTOTrainer for 64 given answers.
 
-An answer is two lists of log-probs per token, of the policy and of the reference, and a label. Each
-goes through KTOTrainer._compute_loss alone, so that the mean over the batch is its loss. The
-baseline is given too: once above 0, and once below 0, which TRL clamps to 0. The trainer is not
+An answer is a label and two lists of log-probs per token, of the policy and of the reference. Each
+passes through KTOTrainer._compute_loss alone, so that the mean over the batch is its loss. The
+baseline is given too: once above 0, and once below 0, which TRL clamps to 0. No trainer is
 constructed (see preference_losses.py).
 
 Made with torch 2.11, trl 1.16:
@@ -40,7 +40,7 @@ def kto_loss(answer, label, baseline):
         _compute_kl_logps=lambda model, batch: torch.tensor([baseline], dtype=torch.float64),
         _metrics=collections.defaultdict(lambda: collections.defaultdict(list)),
         _total_train_tokens=0, _tp_size=1)
-    # One token of a prompt stands before the answer.
+    # The answer follows one prompt token.
     completion = torch.tensor([[0] + [1] * len(policy)])
     batch = {"input_ids": torch.ones_like(completion), "completion_mask": completion,
              "attention_mask": torch.ones_like(completion), "label": torch.tensor([label]),

@@ -1,18 +1,18 @@
-"""Goldens of 100,000 generated strings (generated_strings.py) for every kind of tokenizer, made with
-tokenizers 0.23.3, transformers 5.23.0, xxhash, and sentencepiece 0.1.99: of two
-segmentations with equal scores 0.2 chooses another one than the library that we use.
+"""Writes goldens of 100,000 generated strings (generated_strings.py) for every kind of tokenizer, made
+with tokenizers 0.23.3, transformers 5.23.0, xxhash, and sentencepiece 0.1.99 (of two segmentations with
+equal scores, 0.2 chooses a different one from the library that xrun links).
 
-Trains what tokenizer_goldens.py does not: the splits of o200k and DeepSeek-V3, unigram models of
-both packages, WordPiece, and two tokenizer.model. tests/golden/tokenizer_generated.json has, for
-each tokenizer, the first 16 digits of XXH3-128 of every block of 1,000 strings; of a string counts
-`ids|offsets|decoded|decoded without special tokens`, with the post-processor's tokens.
+Trains the tokenizers that tokenizer_goldens.py does not: the splits of o200k and DeepSeek-V3, unigram
+models of both packages, WordPiece, and two tokenizer.model. tests/golden/tokenizer_generated.json has,
+for each tokenizer, the first 16 digits of XXH3-128 of every block of 1,000 strings. The hashed text of a
+string is `ids|offsets|decoded|decoded without special tokens`, with the post-processor's tokens.
 Usage: XRUN_TEST_DATA=../shared/data XRUN_CACHE=... python generated_goldens.py [NAME...]
-With names the other lines stay as they are.
+With names, the lines of other tokenizers do not change.
 
-Where the packages are wrong the golden has what is right: the byte tokens of a unigram model get
-the character they belong to, not the whole run of unknown characters. SmolLM2, whose BPE lacks
-some bytes and has no unknown token, loses these and shifts the offsets after them: a text with such
-a byte has "-" for its offsets. Every part of a character that sentencepiece takes apart has it.
+If a package is wrong, the golden has the correct value. A byte token of a unigram model covers its own
+character, not the whole run of unknown characters. SmolLM2's BPE lacks some bytes and has no unknown
+token, so the package drops these bytes and shifts the offsets after them: a text with such a byte has
+"-" for its offsets. Every token of a character that sentencepiece decomposes covers the character.
 """
 import base64
 import io
@@ -42,7 +42,7 @@ DEEPSEEK = [r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+",
             "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
             "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*"
             "|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"]
-# Rules of normalization that grow, shrink and join characters; the stock tables have 240 KB.
+# Normalization rules that expand, shrink and join characters; the stock tables have 240 KB.
 RULES = ([(0xFF01 + i,) + (0x21 + i,) for i in range(94)] + [(0x2460 + i, 0x31 + i) for i in range(9)]
          + [(0xBD, 0x31, 0x2044, 0x32), (0xFB01, 0x66, 0x69), (0x2122, 0x54, 0x4D), (0x3000, 0x20),
             (0xA0, 0x20), (0x09, 0x20), (0x0A, 0x20), (0x0D, 0x20), (0x2103, 0xB0, 0x43)])
@@ -66,7 +66,7 @@ def deepseek():
 
 
 def unigram():
-    """Hugging Face's own trainer, with byte tokens."""
+    """Trains with Hugging Face's trainer, with byte tokens."""
     t = Tokenizer(models.Unigram())
     t.pre_tokenizer = pre.Metaspace(prepend_scheme="always")
     t.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(),
@@ -94,7 +94,7 @@ def wordpiece():
 
 
 def kept_model(name, **options):
-    """The tokenizer.model in tests/data/tokenizers; trained if it is missing."""
+    """Returns the tokenizer.model in tests/data/tokenizers; trains it if it is missing."""
     path = TESTS / "data/tokenizers" / name / "tokenizer.model"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ def sp_unigram():
 
 
 def precompiled():
-    """sp_unigram as transformers would write it as a tokenizer.json."""
+    """Returns sp_unigram as the tokenizer.json that transformers would write."""
     from sentencepiece import sentencepiece_model_pb2
     proto = sentencepiece_model_pb2.ModelProto()
     proto.ParseFromString(sp_unigram().serialized_model_proto())
@@ -174,9 +174,9 @@ def sp_line(sp):
     def line(text):
         pieces, at = sp.encode(text, out_type="immutable_proto").pieces, byte_starts(text)
         ids, offsets = [p.id for p in pieces], [(at[p.begin], at[p.end]) for p in pieces]
-        for i in reversed(range(len(pieces) - 1)):  # the last part of a character has all of it,
+        for i in reversed(range(len(pieces) - 1)):  # the last token of a character covers all of it,
             if offsets[i] == (offsets[i + 1][0],) * 2 and pieces[i].piece != "\u2581":
-                offsets[i] = offsets[i + 1]         # the others nothing
+                offsets[i] = offsets[i + 1]         # the others cover nothing
         return (f"{','.join(map(str, ids))}|{joined(offsets)}|{sp.decode(ids)}|"
                 f"{sp.decode([i for i in ids if not sp.is_unknown(i)])}\n")
     return line

@@ -1,8 +1,8 @@
-"""Strings over all of Unicode from a number, equal to those of tests/core/text/jinja/generated_strings.h.
+"""Generates string i over all of Unicode, equal to tests/core/text/jinja/generated_strings.h.
 
-String i is drawn from splitmix64 with the state i; every draw is next() % limit, in the order of
-the code below. tests/golden/character_ranges.txt has the ranges of characters, a line
-"first last" of hexadecimal numbers; together they have every general category but Cs.
+String i is drawn from splitmix64 with initial state i; every draw is next() % limit, in the order of
+the code below. tests/golden/character_ranges.txt has the ranges of characters, one per line as
+"first last" in hexadecimal; together they cover every general category but Cs.
 """
 import unicodedata
 from pathlib import Path
@@ -57,7 +57,7 @@ def generated(index):
 
 
 def check_ranges():
-    """Every category is reachable."""
+    """Checks that every category is reachable."""
     found = {unicodedata.category(chr(c)) for a, b in RANGES for c in range(a, b + 1)}
     wanted = {unicodedata.category(chr(c)) for c in range(0x110000)} - {"Cs"}
     assert found == wanted, wanted - found

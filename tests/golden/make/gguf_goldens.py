@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/golden/tiny.gguf and gguf.json: a tiny llama in all six formats that xrun reads,
-and what independent readers make of it.
+and the results of independent readers.
 
 Values come from the `gguf` package's dequantisation with transformers' own reordering of q and k
 (load_gguf_checkpoint); logits from transformers' LlamaForCausalLM on them; token ids from
@@ -96,7 +96,7 @@ def write_gguf(path, tokens, types):
 
 
 def fingerprint(values):
-    """Enough numbers of a tensor to tell any reordering or misreading."""
+    """Returns enough numbers of a tensor to detect any reordering or misreading."""
     flat = values.double().flatten()
     pattern = (torch.arange(flat.numel()) * 37 % 101).double() / 101
     return {"shape": list(values.shape), "sum": flat.sum().item(),

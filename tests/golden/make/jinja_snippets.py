@@ -1,6 +1,6 @@
-"""Small templates that pin the engine to Jinja: whitespace, scoping, operators, filters, tests, methods.
+"""Small templates that compare xrun with Jinja: whitespace, scoping, operators, filters, tests, methods.
 
-Each is rendered with VARIABLES; the golden holds the text, or null where Jinja fails.
+Each is rendered with VARIABLES; the golden has the text, or null if Jinja fails.
 """
 
 VARIABLES = {

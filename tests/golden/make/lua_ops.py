@@ -1,4 +1,4 @@
-"""Writes tests/golden/lua_ops.json: expressions as a recipe spells them, with PyTorch's results.
+"""Writes tests/golden/lua_ops.json: expressions in the syntax of recipes, with PyTorch's results.
 
 Made with torch 2.11.0 (CPU). Run from the repository: python tests/golden/make/lua_ops.py
 """

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Tiny checkpoints of every family with logits, gradients and greedy continuations by transformers.
+"""Writes tiny checkpoints of every family, with transformers' logits, gradients and greedy continuations.
 
 Made with torch 2.11.0, transformers 5.23.0, safetensors 0.8 (any newer pair should agree within the
 tests' tolerances). Run from the repository's root: python3 tests/golden/make/model_goldens.py [NAME...]
 Each folder tests/golden/models/NAME holds a Hugging Face checkpoint and golden.safetensors:
   tokens [T], cu_seqlens [S+1]                sequences of odd lengths, laid end to end
-  logits [T, V]                               each sequence by itself, fp32
+  logits [T, V]                               each sequence run alone, fp32
   loss_index, loss_target [R]                 rows t -> token t+1
   logprob [R]                                 their log-probabilities
   grad/NAME                                   of the mean of -logprob over all R rows
-                                              (names and shapes as in our memory: [out, in])
+                                              (names and shapes as xrun holds them: [out, in])
   greedy [n, 12], greedy_of [n]               continuations of some sequences, no stop id
-  aux []                                      balance loss of all tokens as one sequence; that of
-                                              our definition where one layer is a mixture
-Where frequencies depend on the length (dynamic, longrope), transformers keeps a state between calls
-and changes frequencies in the middle of a sequence: there each sequence has a model of its own, and
-greedy_of names those that stay on one side.
+  aux []                                      balance loss of all tokens as one sequence; equals
+                                              xrun's definition if one layer is a mixture
+If frequencies depend on the length (dynamic, longrope), transformers keeps a state between calls and
+changes frequencies in the middle of a sequence. Each sequence then gets a separate model, and greedy_of
+lists the sequences that stay on one side of the change.
 """
 import copy
 import json
@@ -29,8 +29,8 @@ from safetensors.torch import load_file, save_file
 
 LENGTHS = [7, 1, 13, 2, 19]
 NEW_TOKENS = 12
-MARGIN = 1e-3  # between the two likeliest tokens at every greedy step; else take another seed
-ROUTING_MARGIN = 3e-3  # between the last expert that is chosen and the next: bf16 must not flip it
+MARGIN = 1e-3  # between the two likeliest tokens at every greedy step; if smaller, change the seed
+ROUTING_MARGIN = 3e-3  # between the last chosen expert and the next: bf16 must not swap them
 WITH_GRADIENT = ("embed_tokens", "lm_head", "0.self_attn.q_proj", "1.self_attn.k_proj", "0.mlp.down",
                  "wte", "wpe", "0.attn.c_attn", "1.attn.c_proj", "0.mlp.c_fc", "1.mlp.c_proj",
                  "mlp.gate.", "1.mlp.experts")
@@ -58,7 +58,7 @@ def tiny_moe(**changes):
 
 
 def tiny_gpt2(**changes):
-    """Dropouts stay at their 0.1: they are for training alone."""
+    """Keeps dropouts at 0.1: they apply only in training."""
     return transformers.GPT2Config(
         vocab_size=131, n_embd=32, n_layer=2, n_head=4, n_positions=64, initializer_range=0.15,
         bos_token_id=1, eos_token_id=2, **changes)
@@ -98,12 +98,12 @@ CASES = {
     "qwen3_moe_window": tiny_moe(norm_topk_prob=True, use_sliding_window=True, sliding_window=4),
 }
 BY_LENGTH = ("dynamic", "longrope")
-# Where a margin asks for it; else the place in CASES.
+# Seeds that a margin required; the default is the index in CASES.
 SEEDS = {"qwen3_moe": 151, "qwen3_moe_fused": 157, "qwen3_moe_window": 117}
 
 
 def spell_as_v4(path):
-    """rope_theta and rope_scaling with the legacy key type, torch_dtype: what hubs still hold."""
+    """Writes rope_theta, rope_scaling with the legacy key type, and torch_dtype, as many hub models do."""
     config = json.loads(path.read_text())
     rope = config.pop("rope_parameters")
     config["rope_theta"] = rope.pop("rope_theta")
@@ -114,7 +114,7 @@ def spell_as_v4(path):
 
 
 def spell_as_2019(folder, config):
-    """No prefix, the causal masks among the weights, no word of tied embeddings: the hub's gpt2."""
+    """Writes the hub's gpt2 layout: no prefix, causal masks among the weights, no tied-embeddings key."""
     path = folder / "model.safetensors"
     weights = {key.removeprefix("transformer."): value for key, value in load_file(path).items()}
     mask = torch.ones(config.n_positions, config.n_positions, dtype=torch.uint8).tril()
@@ -133,7 +133,7 @@ def spell_experts_as_v4(path):
 
 
 def balance_loss(model, tokens, name):
-    """Checks that the routing of a sequence does not hang by a hair."""
+    """Checks that no expert of a sequence is chosen by less than the margin."""
     with torch.no_grad():
         out = model(tokens[None], output_router_logits=True)
     for logits in out.router_logits:
@@ -145,7 +145,7 @@ def balance_loss(model, tokens, name):
 
 
 def gradients(models):
-    """Summed over the copies of one model, linear maps [out, in]."""
+    """Returns gradients summed over the copies of one model, linear maps as [out, in]."""
     total = {}
     for model in models:
         turned = {name + ".weight" for name, module in model.named_modules()
@@ -157,7 +157,7 @@ def gradients(models):
 
 
 def continue_greedily(model, sequences, name):
-    """Continuations of the sequences that stay on one side of what changes with the length."""
+    """Returns continuations of the sequences that stay on one side of the change of frequencies."""
     def stays(n):
         return name not in BY_LENGTH or n + NEW_TOKENS <= 16 or (name == "longrope" and n > 16)
 

@@ -2,7 +2,7 @@
 """Writes tests/golden/preference_losses.json: the losses of TRL's trainers for 64 given pairs.
 
 A pair is four lists of log-probs per token: of the policy and of the reference, for a chosen and a
-rejected answer of 1 to 60 tokens. Each pair goes through TRL's code alone, so that the mean over the
+rejected answer of 1 to 60 tokens. Each pair passes through TRL's code alone, so that the mean over the
 batch is the loss of the pair:
 
   DPOTrainer._compute_loss      sigmoid, hinge, ipo, robust, apo_zero, apo_down, sigmoid_norm,
@@ -36,7 +36,7 @@ OUT = pathlib.Path(__file__).resolve().parents[1] / "preference_losses.json"
 PAIRS, LONGEST = 64, 60
 SIDES = ("chosen", "rejected")
 
-# Name -> settings of the recipe, losses of TRL. Names that are no recipe are losses of pair_losses.
+# Name -> settings of the recipe, losses of TRL. Names without a recipe are losses of pair_losses.
 DPO = {
     "dpo": ({"beta": 0.3}, ["sigmoid"]),
     "dpo_lora": ({"beta": 0.3}, ["sigmoid"]),
@@ -60,7 +60,7 @@ CDPO, SIMPO, ORPO = {"beta": 0.3, "eps": 0.15}, {"beta": 1.5, "gamma": 0.7}, {"l
 
 
 def draw(generator):
-    """One pair: side -> (policy's, reference's) log-probs per token, all below 0."""
+    """Returns one pair: side -> (policy's, reference's) log-probs per token, all below 0."""
     pair = {}
     for side in SIDES:
         length = int(torch.randint(1, LONGEST + 1, (1,), generator=generator))
@@ -100,7 +100,7 @@ def dpo_loss(pair, settings, loss_types):
         args=types.SimpleNamespace(discopop_tau=settings.get("tau")),
         _metrics=collections.defaultdict(lambda: collections.defaultdict(list)),
         _total_train_tokens=0, _tp_size=1)
-    # One token of a prompt stands before each answer.
+    # Each answer follows one prompt token.
     completion = torch.cat([torch.zeros(2, 1, dtype=torch.long), mask], dim=1)
     inputs = {"input_ids": torch.ones_like(completion), "completion_mask": completion,
               "attention_mask": torch.ones_like(completion)}

@@ -1,4 +1,4 @@
-"""Writes regex_syntax.json: the cuts of Hugging Face's Split, for regexes that PCRE2 reads differently.
+"""Writes regex_syntax.json: the pieces of Hugging Face's Split for regexes that PCRE2 reads differently.
 
     python regex_syntax.py
 Made with tokenizers 0.23.3.

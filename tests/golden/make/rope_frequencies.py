@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Inverse frequencies and attention factors of every rope type by transformers.
+"""Writes transformers' inverse frequencies and attention factors of every rope type.
 
 Made with transformers 5.23.0, torch 2.11.0. Run from the repository's root:
 python3 tests/golden/make/rope_frequencies.py writes tests/golden/rope_frequencies.json, a list of

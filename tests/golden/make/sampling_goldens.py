@@ -1,10 +1,10 @@
-"""Writes tests/golden/sampling.json: what transformers' logits processors leave of rows of logits,
-and the log of the sum of exponentials of all scores and of those that are left.
+"""Writes tests/golden/sampling.json: the tokens that transformers' logits processors keep of rows of
+logits, and the log-sum-exp of all scores and of those kept.
 
 Made with transformers 5.23.0 and torch 2.11.0, on the CPU in fp32:
     python tests/golden/make/sampling_goldens.py
-Logits are whole multiples of 1/64, so that JSON holds them exactly. Rows with ties at the edge of
-top k or top p are left out: transformers keeps all of the k-th's equals.
+Logits are multiples of 1/64, so that JSON holds them exactly. Rows with ties at the edge of top k or
+top p are excluded, because transformers keeps every token that ties with the k-th.
 """
 
 import json
@@ -37,7 +37,7 @@ OPTIONS = [
 
 
 def warpers(option):
-    """The warpers in the order of GenerationMixin._get_logits_processor."""
+    """Returns the warpers in the order of GenerationMixin._get_logits_processor."""
     chain = LogitsProcessorList([TemperatureLogitsWarper(option["temperature"])])
     if "top_k" in option:
         chain.append(TopKLogitsWarper(option["top_k"]))
@@ -49,7 +49,7 @@ def warpers(option):
 
 
 def edges_are_clear(option, logits, scores):
-    """Whether top k kept no more than k, and no token left out has the logit of one that is kept."""
+    """True if top k kept at most k tokens and no excluded token ties with a kept one."""
     if "top_k" in option:
         top = TopKLogitsWarper(option["top_k"])(None, logits[None].clone())[0]
         if int(top.isfinite().sum()) != option["top_k"]:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes tests/golden/scores.json: scores of sequences by classifiers of transformers.
 
-Each is a checkpoint of tests/golden/models opened as <Family>ForSequenceClassification with one
-label and a head drawn from a fixed seed, in fp32; every sequence by itself.
+Each classifier is a checkpoint of tests/golden/models, opened in fp32 as
+<Family>ForSequenceClassification with one label and a head drawn from a fixed seed. Every sequence
+runs alone.
   sequences             token ids, shared by all models
   models/NAME           head [D], scores [S], architectures and the sorted names of the tensors that
                         save_pretrained writes

@@ -6,14 +6,15 @@
   tests/golden/sft_steps.json    token ids and trained flags of the rows in the order of training,
                                  and loss, learning rate, trained tokens, gradient norm of each step
 
-The loop below knows nothing of xrun: the checkpoint tests/golden/tiny_dpo in transformers'
-LlamaForCausalLM, fp32, each sequence alone and unpadded; loss = sum of weight times -log p over the
-trained tokens of 4 sequences, divided by the sum of these weights; clip_grad_norm_ to 1.0;
-torch.optim.AdamW with lr 1e-3, betas .9 .95, eps 1e-8, weight decay 0.1 on matrices; transformers'
-cosine schedule with 2 steps of warm-up. Trained are the assistant turns (transformers' mask).
+The loop below does not use xrun. It runs the checkpoint tests/golden/tiny_dpo in transformers'
+LlamaForCausalLM, fp32, each sequence alone and unpadded. The loss is the sum of weight times -log p
+over the trained tokens of 4 sequences, divided by the sum of these weights. Then come clip_grad_norm_
+to 1.0, torch.optim.AdamW with lr 1e-3, betas .9 .95, eps 1e-8 and weight decay 0.1 on matrices, and
+transformers' cosine schedule with 2 steps of warm-up. The assistant turns are trained (transformers'
+mask).
 
-The order: of every 2,048 rows a source has its share, to the nearest, at equal distances: the j-th
-of n stands at (j + 1/2) / n. A source that is used up starts again: the tasks do.
+Order: every 2,048 rows contain each source's share, rounded to the nearest, at equal distances: the
+j-th of n is at (j + 1/2) / n. A source that is used up starts again, as the tasks do.
 
 Made with torch 2.11, transformers 5.23:
     python tests/golden/make/sft_steps.py
@@ -58,7 +59,7 @@ def write_rows():
 
 
 def order(sizes):
-    """(source, row) of each sequence of the run."""
+    """Returns (source, row) of each sequence of the run."""
     counts = [int(share * BLOCK) for share in SHARES]
     rest = sorted(range(2), key=lambda d: counts[d] - SHARES[d] * BLOCK)
     for d in rest[: BLOCK - sum(counts)]:
@@ -78,7 +79,7 @@ def encode(tokenizer, row):
 
 
 def nll(model, sequence):
-    """Sum of weight times -log p over the trained tokens, and the sum of the weights."""
+    """Returns the sum of weight times -log p over the trained tokens, and the sum of the weights."""
     ids, trained, weight = sequence
     logprob = model(torch.tensor([ids])).logits[0, :-1].log_softmax(-1)
     taken = logprob.gather(1, torch.tensor(ids[1:])[:, None])[:, 0]
@@ -127,7 +128,7 @@ def main():
                       for (d, row), (ids, trained, weight) in zip(drawn, sequences)],
     }
     text = re.sub(r"\[\s+(-?\d[^\]]*?)\s+\]", lambda m: "[" + re.sub(r"\s+", "", m[1]) + "]",
-                  json.dumps(golden, indent=1))  # one list of numbers a line
+                  json.dumps(golden, indent=1))  # one list of numbers per line
     (GOLDEN / "sft_steps.json").write_text(text + "\n")
 
 

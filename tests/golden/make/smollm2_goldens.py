@@ -1,9 +1,9 @@
-"""Writes smollm2.json: SmolLM2-135M-Instruct as transformers itself reads its GGUF file.
+"""Writes smollm2.json: SmolLM2-135M-Instruct as transformers reads its GGUF file.
 
     python smollm2_goldens.py FILE.gguf [DATA]
 
-Sequences of the wiki text: their ids by the tokenizer that transformers makes of the file, and of
-each sequence's last and middle position some logits and the log-sum-exp of all. fp32.
+For sequences of the wiki text it has the ids by the tokenizer that transformers builds from the file,
+and some logits and the log-sum-exp of all logits at each sequence's last and middle position, in fp32.
 Made with transformers 5.23.0, torch 2.11.0, gguf.
 """
 import json

@@ -1,4 +1,4 @@
-"""Conversations that chat templates are rendered over: plain, tools, reasoning, odd and hostile."""
+"""Conversations for rendering chat templates: plain, with tools, with reasoning, odd and hostile."""
 
 WEATHER = {
     "type": "function",

@@ -7,11 +7,12 @@ DATA holds tokenizers/, preferences/ and chat/; MODELS is the folder of `xrun mo
 
 jinja_snippets.json     small templates and their texts (null: Jinja fails)
 template_texts.json     conversations, and hashes of their renderings under published templates
-                        and the built-in ones; no text of others. Prints the lines of template_families.cpp.
+                        and the built-in ones, without anyone's template text. Prints the lines of
+                        template_families.cpp.
                         FOLDERs were chat_templates/ of trl 1.16 and the texts of the same models in
                         the tests of huggingface/huggingface.js and in axolotl-ai-cloud/axolotl.
 template_masks.json     ids and assistant masks of every shared row under our marked templates and
-                        under SmolLM2's own (its mask all zero), one hash for each 20 rows
+                        under SmolLM2's own (its mask is all zero), one hash per 20 rows
 Made with transformers 5.23.0, jinja2 3.1.6, tokenizers 0.23.3, xxhash (Python).
 """
 import datetime
@@ -32,7 +33,7 @@ GOLDEN = pathlib.Path(__file__).resolve().parent.parent
 ROOT = GOLDEN.parent.parent
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 DATE = datetime.datetime(2024, 7, 26)
-BLOCK = 20  # rows of one hash
+BLOCK = 20  # rows per hash
 
 
 class PinnedDate(datetime.datetime):
@@ -42,14 +43,14 @@ class PinnedDate(datetime.datetime):
 
 
 def render_with_turns(source, messages, variables):
-    """The text and the generation blocks in code points, or two Nones where rendering fails."""
+    """Returns the text and the generation blocks in code points, or two Nones if rendering fails."""
     messages = [{key: value for key, value in message.items() if value is not None}
                 for message in messages]
     try:
         texts, turns = chat_template_utils.render_jinja_template(
             [messages], chat_template=source, return_assistant_tokens_mask=True, **variables)
         return texts[0], turns[0]
-    except Exception:  # whatever fails, fails
+    except Exception:  # any failure counts
         return None, None
 
 
@@ -67,7 +68,7 @@ def write_snippets():
     cases = []
     for source in snippets():
         text = render(source, [{"role": "user", "content": "x"}], VARIABLES)
-        if text is None or " at 0x" not in text:  # an address is never the same
+        if text is None or " at 0x" not in text:  # an address differs in every run
             cases.append([source, text])
     write("jinja_snippets.json", {"variables": VARIABLES, "cases": cases})
 
@@ -78,8 +79,8 @@ def fingerprint(source):
 
 
 def hashes(source, rows):
-    """Eight digits for each conversation's text, dashes where it does not render; and a hash of all
-    generation blocks that are not empty, or None if there is none."""
+    """Returns eight digits for each conversation's text, dashes if it does not render, and a hash of all
+    generation blocks that are not empty, or None if there are none."""
     texts, turns = "", []
     for row in rows:
         text, blocks = render_with_turns(source, row["messages"], {**TOKENS, **row["kwargs"]})
@@ -134,7 +135,7 @@ def load_tokenizer(data, models, name):
 
 
 def row_bytes(tokenizer, source, row):
-    """Ids as int32 and the mask as bytes; "null" where the row does not render."""
+    """Returns ids as int32 and the mask as bytes, or "null" if the row does not render."""
     try:
         out = tokenizer.apply_chat_template(
             row["messages"], tools=row.get("tools"), chat_template=source, tokenize=True,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/tensorboard_events.bin with TensorBoard's own writer (tensorboard 2.21.0), and
-with `check DIR` reads a folder of ours through its own reader and prints what it sees.
+"""Writes tests/golden/tensorboard_events.bin with TensorBoard's writer (tensorboard 2.21.0). With
+`check DIR` it reads a folder that xrun wrote through TensorBoard's reader and prints its values.
 
     python tensorboard_events.py            writes the golden file
     python tensorboard_events.py check DIR  prints "tag step value" lines

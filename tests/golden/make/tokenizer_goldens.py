@@ -1,12 +1,12 @@
-"""Makes the goldens of the tokenizer tests with tokenizers 0.23.3 and transformers 5.23.0.
+"""Writes the goldens of the tokenizer tests with tokenizers 0.23.3 and transformers 5.23.0.
 
 Trains small tokenizers of every kind that xrun supports into tests/data/tokenizers (unless
-it exists), writes seeded strings over all of Unicode, and for each string and each
-tokenizer a checksum of the result of Hugging Face. Usage: XRUN_TEST_DATA=../shared/data python tokenizer_goldens.py
+it exists), writes seeded strings over all of Unicode, and for each string and each tokenizer a
+checksum of Hugging Face's result. Usage: XRUN_TEST_DATA=../shared/data python tokenizer_goldens.py
 
 A line of the checksummed text is `ids|offsets|decoded|decoded without special tokens`. Offsets are
-bytes; Hugging Face's are code points, so ours are extended to whole characters before they are
-compared. Each string is encoded three times: special tokens plain, special tokens allowed, and with
+bytes; Hugging Face's are code points, so the tests extend xrun's to whole characters before they
+compare. Each string is encoded three times: special tokens plain, special tokens allowed, and with
 the post-processor's tokens.
 """
 import json
@@ -42,7 +42,7 @@ def train(tokenizer, size, special, alphabet):
 
 
 def smol():
-    """SmolLM's kind: digits apart, then GPT-2's split. Added tokens of several kinds."""
+    """As SmolLM: digits split off, then GPT-2's split. Added tokens of several kinds."""
     t = Tokenizer(models.BPE())
     t.pre_tokenizer = pre.Sequence([pre.Digits(individual_digits=True),
                                     pre.ByteLevel(add_prefix_space=False)])
@@ -71,7 +71,7 @@ def llama3():
 
 
 def llama2():
-    """SentencePiece's kind, spelled with normalizers; all bytes as fallback."""
+    """As SentencePiece, expressed with normalizers; all bytes as fallback."""
     t = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     t.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     t.pre_tokenizer = pre.Metaspace(prepend_scheme="never")  # only for training
@@ -90,7 +90,7 @@ def llama2():
 
 
 def metaspace():
-    """SentencePiece's kind with a pre-tokenizer, without byte tokens."""
+    """As SentencePiece, with a pre-tokenizer and without byte tokens."""
     t = Tokenizer(models.BPE(unk_token="<unk>"))
     t.normalizer = normalizers.NFC()
     t.pre_tokenizer = pre.Metaspace(prepend_scheme="first")
@@ -100,7 +100,7 @@ def metaspace():
 
 
 def regexes():
-    """DeepSeek's kind: regexes without a hand-written splitter, and every split behavior."""
+    """As DeepSeek: regexes without a hand-written splitter, and every split behavior."""
     t = Tokenizer(models.BPE())
     t.normalizer = normalizers.Sequence([normalizers.NFC()])
     t.pre_tokenizer = pre.Sequence([
@@ -124,7 +124,7 @@ def qwen():
 
 
 def kept(make):
-    """The tokenizer in tests/data/tokenizers; made and written if it is missing."""
+    """Returns the tokenizer in tests/data/tokenizers; trains and writes it if it is missing."""
     path = TESTS / "data/tokenizers" / make.__name__ / "tokenizer.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
