@@ -3,9 +3,9 @@
 
     cache_peer.py BUILD/bin/cache_bench TOKENIZER_DIR ROWS.jsonl [PAIRS]
 
-Ids and masks of the first 200 rows are compared first. Runs alternate, each on one thread; printed
-is MB of the file a CPU second (user and system), median (lowest to highest). Ours reads the file,
-theirs begins when `load_dataset` has read it. Packages: pip install datasets transformers jinja2.
+First it compares ids and masks of the first 200 rows. Runs alternate, each on one thread. Prints MB of
+the file per CPU second (user and system), median (lowest to highest). xrun's time includes reading the
+file; the peer's begins after `load_dataset`. Packages: pip install datasets transformers jinja2.
 """
 
 import os
@@ -31,14 +31,14 @@ def cpu_seconds():
 
 
 def run_ours(bench, tokenizer_dir, path, keep):
-    """Returns MB a CPU second with one worker; `keep` gets the cache."""
+    """Returns MB per CPU second with one worker; `keep` receives the cache."""
     text = subprocess.run([bench, "build", tokenizer_dir, "chat", path, "1", keep],
                           check=True, capture_output=True, text=True).stdout
     return float(re.search(r"1 worker :.*; ([0-9.]+) \([^;]*\) MB a CPU second", text)[1])
 
 
 def check_rows(cache, rows, encode):
-    """Compares ids and masks of the first 200 rows of our cache with theirs."""
+    """Compares ids and masks of the first 200 rows of xrun's cache with the peer's."""
     for index, ours in zip(range(200), rows_of(cache)):
         theirs = encode(rows[index:index + 1])
         assert ours["tokens_ids"] == theirs["input_ids"][0], f"row {index}: other ids"

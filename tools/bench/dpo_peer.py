@@ -4,16 +4,16 @@
     python3 tools/bench/dpo_peer.py XRUN ROWS.jsonl TOKENIZER [PRESET...] [--steps N] [--pairs N]
                                     [--length N] [--threads N]
 
-PRESET is tiny or mid (both if none is given), random weights, fp32; ROWS hold `chosen` and `rejected`
-message lists, TOKENIZER has at most 32,000 ids. Both train the same 8 rows in the same order, with
-AdamW and a constant rate; rows beyond --length tokens a side are left out for both. Each run is a
-process of its own and makes 2 steps more than are counted, which come first. Runs alternate and the
-order turns from pair to pair. TRL runs with gradient checkpointing off, sdpa attention, and with
-reference log-probs from each step or from before the first one: "cold" sets xrun's first run over the
-rows, which computes the reference within the steps, against the former, "warm" its second against the
-latter, whose time leaves the reference out in both. Losses of all steps are to agree within 1e-3.
-Prints pairs/s, the ratio of each pair of runs and peak RSS of the whole process, median (lowest to
-highest). Packages: trl 1.16, transformers 5.23, torch.
+PRESET is tiny or mid (both if none is given), with random weights in fp32. ROWS hold `chosen` and
+`rejected` message lists; TOKENIZER has at most 32,000 ids. Both sides train the same 8 rows in the same
+order, with AdamW and a constant rate; both exclude rows with more than --length tokens per side. Each run
+is a separate process and begins with 2 uncounted steps. Runs alternate, and each pair of runs reverses
+the order. TRL runs without gradient checkpointing, with sdpa attention. "cold" compares xrun's first run
+over the rows, which computes the reference within the steps, with TRL computing reference log-probs in
+each step. "warm" compares xrun's second run with TRL's precomputed reference log-probs; both times
+exclude the reference. Losses of all steps must agree within 1e-3. Prints pairs/s, the ratio of each pair
+of runs and peak RSS of the whole process, median (lowest to highest). Packages: trl 1.16, transformers
+5.23, torch.
 """
 import json
 import os
@@ -79,7 +79,7 @@ def peer(arguments, folder, rows, precompute):
 
 
 def short_rows(arguments, work):
-    """Writes the rows that both take, as many as the steps need, and returns the file."""
+    """Writes the rows that both sides use, as many as the steps need, and returns the file."""
     tokenizer = open_tokenizer(arguments.tokenizer)
     wanted = BATCH * (WARM_UP + arguments.steps)
     kept = []

@@ -4,11 +4,11 @@
     python3 tools/bench/generate_peer.py XRUN [PRESET...] [--batch N,N] [--pairs N] [--threads N]
                             [--tokens N]
 
-PRESET is tiny or mid (both if none is given), random weights in fp32. Prompts are 64 random tokens,
-64 (--tokens) are made of each, and nothing ends early. Runs of both alternate, the order turns from pair to
-pair; xrun's time is the one that its --rate line gives, transformers' that of the call, weights
-loaded before in both. transformers runs with sdpa attention, with a dynamic and with a static cache;
-the faster of the two is the peer. Prints tokens/s and the ratio of each pair, median (lowest to
+PRESET is tiny or mid (both if none is given), with random weights in fp32. Each prompt is 64 random
+tokens and is continued by 64 tokens (--tokens); nothing ends early. Runs alternate, and each pair of runs
+reverses the order. xrun's time comes from its --rate line, transformers' is that of the call; both
+exclude loading the weights. transformers runs with sdpa attention, with a dynamic and with a static
+cache; the faster of the two is the peer. Prints tokens/s and the ratio of each pair, median (lowest to
 highest). Packages: transformers 5.23, torch.
 """
 import argparse
@@ -33,7 +33,7 @@ class Ours:
         self.rows = "".join(json.dumps({"ids": ids}) + "\n" for ids in prompts)
 
     def run(self, temperature):
-        """Seconds, and the ids of each answer."""
+        """Returns seconds and the ids of each answer."""
         done = subprocess.run([*self.command, "--temperature", str(temperature)], input=self.rows,
                               capture_output=True, text=True, check=True)
         seconds = float(re.search(r" in ([0-9.]+) s,", done.stderr).group(1))

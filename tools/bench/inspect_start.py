@@ -1,8 +1,8 @@
-"""Seconds from the start of `xrun inspect` to its first pack, and to its end; median and range.
+"""Times `xrun inspect` from its start to its first pack and to its end, in seconds; median and range.
 
 python3 tools/bench/inspect_start.py [-n 20] build/bin/xrun inspect RECIPE.lua ...
 
-The first run, which may build the cache, is not counted. The output is checked: it must hold a pack.
+The first run, which may build the cache, is not counted. The output must contain a pack.
 """
 import argparse
 import statistics

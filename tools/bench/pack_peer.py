@@ -3,8 +3,8 @@
 
     pack_peer.py LENGTHS_FILE [CAPACITY] [RUNS]
 
-Rows are lists of zeros of these lengths in a pyarrow table, as trl's trainer packs them. What it
-prints is comparable with pack_bench's first line: the packs must be as many.
+Rows are lists of zeros of these lengths in a pyarrow table, as trl's trainer packs them. The output is
+comparable with pack_bench's first line: the number of packs must be equal.
 """
 
 import sys

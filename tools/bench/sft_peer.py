@@ -4,15 +4,15 @@
     python3 tools/bench/sft_peer.py XRUN ROWS.jsonl TOKENIZER [PRESET...] [--steps N] [--pairs N]
                                     [--threads N]
 
-PRESET is tiny or mid (both if none is given), random weights, fp32; ROWS hold `messages`, TOKENIZER
-has at most 32,000 ids. Both train assistant turns with AdamW and a constant rate. First both take 16
-whole rows a step, TRL padding them: the losses of all steps are to agree within 1e-3. Then TRL packs,
-in three ways: best-fit packs ("bfd") of 1,024 tokens, whose segments sdpa keeps apart by a mask,
-text cut into windows of 1,024 ("wrapped"), which does not keep them apart, and padded rows; the one
-that is fastest in a first run is the peer. Each run is a process of its own, 4,096 tokens a step or
-16 rows, and makes 2 steps more than are counted, which come first. Runs alternate and the order turns
-from pair to pair. Prints tokens/s without padding, the ratio of each pair and peak RSS of the whole
-process, median (lowest to highest). Packages: trl 1.16, transformers 5.23, torch.
+PRESET is tiny or mid (both if none is given), with random weights in fp32. ROWS hold `messages`;
+TOKENIZER has at most 32,000 ids. Both sides train assistant turns with AdamW and a constant rate. First
+both take 16 whole rows per step, padded by TRL, and the losses of all steps must agree within 1e-3. For
+the timing TRL has three modes: best-fit packs ("bfd") of 1,024 tokens, whose segments sdpa separates by
+a mask; text cut into windows of 1,024 ("wrapped"), without separation; and padded rows. The fastest mode
+in a first run is the peer. Each run is a separate process with 4,096 tokens or 16 rows per step and
+begins with 2 uncounted steps. Runs alternate, and each pair of runs reverses the order. Prints tokens/s
+without padding, the ratio of each pair and peak RSS of the whole process, median (lowest to highest).
+Packages: trl 1.16, transformers 5.23, torch.
 """
 import json
 import os
@@ -90,7 +90,7 @@ def rate(run):
 
 
 def write_rows(arguments, work):
-    """As many rows as any of the runs takes, of up to WINDOW tokens, so that none is cut."""
+    """Returns as many rows as any of the runs needs, of at most WINDOW tokens, so that none is cut."""
     tokenizer = open_tokenizer(arguments.tokenizer)
     wanted = 4 * ROWS * (WARM_UP + arguments.steps)
     kept = []

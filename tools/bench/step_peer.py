@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-WARM_UP = 2  # steps of a run that are not counted
+WARM_UP = 2  # uncounted first steps of a run
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VOCAB = {"tiny": 32000, "mid": 50000}
 TEMPLATE = """{{ bos_token }}{% for message in messages %}<|im_start|>{{ message['role'] }}
@@ -28,7 +28,7 @@ def init_model(arguments, preset, work):
 
 
 def open_tokenizer(folder):
-    """tokenizer.json as it stands: transformers 5 rebuilds Llama's and encodes differently."""
+    """Loads tokenizer.json unchanged: transformers 5 rebuilds Llama's and encodes differently."""
     import transformers
     return transformers.PreTrainedTokenizerFast(
         tokenizer_file=f"{folder}/tokenizer.json", bos_token="<s>", eos_token="</s>",
@@ -40,14 +40,14 @@ def rss_mb():
 
 
 def run_json(command):
-    """The object that a command prints as its last line."""
+    """Returns the object that a command prints as its last line."""
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def xrun_steps(arguments, folder, settings):
-    """Runs a recipe: seconds, loss and tokens of each step, and the peak RSS of the process."""
+    """Runs a recipe; returns seconds, loss and tokens of each step, and the peak RSS of the process."""
     recipe, *values = settings
     command = [arguments.xrun, recipe, "--run", folder, "--threads", str(arguments.threads)]
     for value in values:
@@ -64,7 +64,7 @@ def xrun_steps(arguments, folder, settings):
 
 
 def step_clock(stamps):
-    """A callback of transformers that notes when the first step began and when each one ended."""
+    """A callback of transformers that records the start of the first step and the end of each step."""
     import transformers
 
     class Clock(transformers.TrainerCallback):
@@ -78,15 +78,15 @@ def step_clock(stamps):
 
 
 def alternate(pairs, runs_of):
-    """Yields the runs of xrun and TRL of each pair; runs_of(pair) has a function for each. The
-    order turns from pair to pair."""
+    """Yields the runs of xrun and TRL of each pair, in alternating order; runs_of(pair) has a function
+    for each."""
     for pair in range(pairs):
         runs = runs_of(pair)
         yield {name: runs[name]() for name in sorted(runs, reverse=pair % 2 == 0)}
 
 
 def loss_difference(mine, theirs):
-    """The largest of a step; asserts that as many steps agree within 1e-3."""
+    """Returns the largest difference of a step; asserts equally many steps that agree within 1e-3."""
     worst = max(abs(a - b) for a, b in zip(mine["losses"], theirs["losses"], strict=True))
     assert worst < 1e-3, f"losses differ by {worst}: {mine['losses']} {theirs['losses']}"
     return worst
@@ -98,7 +98,7 @@ def spread(values, digits):
 
 
 def describe(pairs, rate, unit, digits, peer="TRL"):
-    """Rates of pairs of runs, their ratios, and the peak of each process."""
+    """Prints rates of pairs of runs, their ratios, and the peak of each process."""
     rates = {name: [rate(pair[name]) for pair in pairs] for name in ("xrun", "TRL")}
     memory = {name: statistics.median(pair[name]["rss_mb"] for pair in pairs) for name in rates}
     ratios = [a / b for a, b in zip(rates["xrun"], rates["TRL"])]
@@ -108,8 +108,8 @@ def describe(pairs, rate, unit, digits, peer="TRL"):
 
 
 def main(doc, trl_run, compare, **numbers):
-    """Compares every preset that is asked for; with --trl, TRL's own process. `numbers` are further
-    options and their defaults."""
+    """Compares every requested preset; with --trl, runs as TRL's process. `numbers` are further options
+    and their defaults."""
     if sys.argv[1:2] == ["--trl"]:
         return trl_run(json.loads(sys.argv[2]))
     parser = argparse.ArgumentParser(description=doc,

@@ -2,11 +2,11 @@
 
     python3 tools/bench/tokenizer_peer.py BUILD/bin/tokenizer_bench TOKENIZER_DIR FILE|chinese [PAIRS]
 
-The documents are the lines of the file. Runs of ours (tokenizer_bench --serve: a warm process that
-encodes all documents when asked) and of `encode_batch` on one thread alternate; each run is timed by
-its own CPU time of the thread. Prints MB/s of both and the ratio, median (lowest to highest).
-"chinese" makes 1 MB of text from the 600 most common words of a frequency list, Zipf-distributed,
-with punctuation and a few numbers: the shared data has no Chinese. Package: pip install tokenizers.
+The documents are the lines of the file. Runs of xrun (tokenizer_bench --serve: a warm process that
+encodes all documents on request) and of `encode_batch` on one thread alternate; each is timed by the CPU
+time of its thread. Prints MB/s of both and the ratio, median (lowest to highest). "chinese" generates
+1 MB of text from the 600 most common words of a frequency list, Zipf-distributed, with punctuation and a
+few numbers, because the shared data has no Chinese. Package: pip install tokenizers.
 """
 import json
 import os
@@ -29,7 +29,8 @@ WORDS = """的 一 是 了 我 不 人 在 他 有 这 个 上 们 来 到 时 �
 
 
 def chinese():
-    """Frequency falls as 1 / rank; sentences of 4 to 20 words, paragraphs of 2 to 8 sentences."""
+    """Generates words with frequency 1 / rank, in sentences of 4 to 20 words and paragraphs of 2 to 8
+    sentences."""
     rng = random.Random(4)
     weights = [1 / (rank + 3) for rank in range(len(WORDS))]
     lines, size = [], 0

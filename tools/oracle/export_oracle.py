@@ -3,11 +3,11 @@
 
     python3 tools/oracle/export_oracle.py [NAME...]
 
-For each shape below a small random model is made, trained by recipes/dpo.lua (all weights), by
-recipes/dpo_lora.lua (an adapter: merged, and alone over its base) and under a value head (a
-classifier of one label). Log-probs of random ids by `xrun score`, and scores that the run prints,
-are compared with those of transformers' and PEFT's own classes on the exported folders. Prints the
-largest difference of each; status 1 beyond 1e-4. XRUN names the program; else ./xrun. Packages: pip
+For each shape below it creates a small random model and trains it with recipes/dpo.lua (all weights),
+with recipes/dpo_lora.lua (an adapter: merged, and alone over its base) and under a value head (a
+classifier with one label). It compares the log-probs of random ids by `xrun score`, and the scores that
+the run prints, with those of transformers' and PEFT's classes on the exported folders. Prints the
+largest difference of each; status 1 beyond 1e-4. XRUN names the program (default ./xrun). Packages: pip
 install torch transformers peft.
 """
 import json

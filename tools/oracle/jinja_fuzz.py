@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Random small templates from a grammar, rendered by jinja2 with transformers' settings and by xrun.
+"""Renders small random templates from a grammar with jinja2, under transformers' settings, and with xrun.
 
     python3 tools/oracle/jinja_fuzz.py [--cases 50000] [--seed 1] [--test build/bin/test_text]
     python3 tools/oracle/jinja_fuzz.py --golden tests/golden/jinja_fuzz.json --cases 2000
     python3 tools/oracle/jinja_fuzz.py --golden tests/golden/jinja_fuzz.json --update
 
-The first form writes the cases to a file and has test_text compare them, which prints every
-template that renders differently; exit status 0 means that all agree, failures included. The second
-writes the fixed sample of the test run, the third renders that sample's templates again. Made with
-transformers 5.23.0 and jinja2 3.1.6.
+The first form writes the cases to a file and runs test_text on it, which prints every template that
+renders differently; exit status 0 means that all agree, failures included. The second form writes the
+fixed sample of the test run; the third renders that sample's templates again. Made with transformers
+5.23.0 and jinja2 3.1.6.
 
-Jinja here fails when a template reaches a filter, test, method or format that xrun refuses
-(docs/templates.md lists what it supports). Left out: integers beyond 64 bits (an error in xrun),
-texts with a Python address, and filters that do not exist (Jinja looks for them while it compiles,
-xrun when it reaches them).
+Jinja is set up to fail when a template reaches a filter, test, method or format that xrun refuses
+(docs/templates.md lists the supported ones). Excluded are integers beyond 64 bits (an error in xrun),
+texts with a Python address, and filters that do not exist (Jinja looks them up while it compiles, xrun
+when it reaches them).
 """
 import argparse
 import datetime
@@ -92,7 +92,7 @@ def refuse(*_, **__):
 
 
 class SupportedEnvironment(ImmutableSandboxedEnvironment):
-    """transformers' environment without what xrun refuses."""
+    """Returns transformers' environment without the features that xrun refuses."""
     intercepted_binops = frozenset(["%"])
 
     def __init__(self, *arguments, **options):
@@ -160,7 +160,7 @@ class Grammar:
         if kind < 0.65:
             return "%s.%s" % (self.operand(depth), self.pick(OTHER_METHODS))
         if kind < 0.73:
-            # A constant that Jinja folds is sliced by other rules than a variable: names alone.
+            # Names only: Jinja slices a folded constant by other rules than a variable.
             return "%s%s" % (self.pick(NAMES), self.subscript())
         if kind < 0.79:
             return "%s if %s%s" % (below(), below(), self.pick(["", " else " + below()]))
@@ -266,7 +266,7 @@ def render(source):
 
 
 def is_comparable(text):
-    """False for texts with an address or an integer beyond 64 bits."""
+    """Returns False for texts with an address or an integer beyond 64 bits."""
     return text is None or (" at 0x" not in text.lower() and len(text) < 2000 and
                             not any(int(number) > 2 ** 63 - 1 for number in re.findall(r"\d{19,}", text)[:50]))
 
@@ -282,7 +282,7 @@ def main():
     chat_template_utils.datetime = PinnedDate
     chat_template_utils.ImmutableSandboxedEnvironment = SupportedEnvironment
     chat_template_utils.logger.setLevel("ERROR")
-    warnings.simplefilter("ignore")  # of Python, about the code that jinja2 writes
+    warnings.simplefilter("ignore")  # Python's warnings about the code that jinja2 generates
     grammar = Grammar(arguments.seed)
     cases = []
     if arguments.update:
@@ -292,7 +292,7 @@ def main():
     while len(cases) < arguments.cases:
         source = grammar.body(3) if len(cases) % 3 else "{{ %s }}" % grammar.expression(4)
         text, turns = render(source)
-        # Most random templates fail; a tenth of those is enough.
+        # Most random templates fail; keep a tenth of those.
         if is_comparable(text) and (text is not None or grammar.random.random() < 0.1):
             cases.append((source, text, turns))
     print(len(cases), "cases,", sum(text is None for _, text, _ in cases), "of them fail in Jinja")

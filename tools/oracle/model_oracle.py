@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Compares the log-probs of xrun with transformers', token by token, on folders of your own.
+"""Compares xrun's log-probs with transformers', token by token, on your own folders.
 
     python3 tools/oracle/model_oracle.py FOLDER...
 
-A folder is a Hugging Face model: one from the hub, or an export of a run (RUN/hf), which is thereby
-shown to open in transformers. Random ids of several lengths go through `xrun score --json` and
-through transformers, each sequence by a model of its own, since some rope types keep a state.
-Prints the largest difference of each folder; status 1 beyond 1e-4. XRUN names the program; else
-./xrun. Packages: pip install torch transformers.
+A folder is a Hugging Face model: one from the hub, or an export of a run (RUN/hf), which proves that the
+export opens in transformers. Both `xrun score --json` and transformers score random ids of several
+lengths; in transformers each sequence gets a separate model, because some rope types keep a state.
+Prints the largest difference of each folder; status 1 beyond 1e-4. XRUN names the program (default
+./xrun). Packages: pip install torch transformers.
 """
 import copy
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""read_cache.py FOLDER: the rows of a cache as JSON lines, read as docs/cache-format.md says, with
-extra columns under "kept". Checksums are checked if the xxhash package is there."""
+"""read_cache.py FOLDER: prints the rows of a cache as JSON lines, as docs/cache-format.md describes, with
+extra columns under "kept". Verifies checksums if the xxhash package is installed."""
 import json
 import struct
 import sys
@@ -17,13 +17,13 @@ BITS, PAGE, TAIL = 9, 1 << 16, len(',"xxh3":"') + 32 + len('"}\n')
 
 
 def read_columns(data, entry):
-    """Returns {name: (elements, name of its offsets column or None)} of a segment file."""
+    """Returns {name: (elements, name of its offsets column or None)} of a shard."""
     magic, version, count, rows, *_, pages, _ = HEADER.unpack_from(data)
     head = entry["head_bytes"]
-    assert magic == b"XRUNSEG\0" and version == 2, "is no segment of format 2"
-    assert (rows, len(data)) == (entry["rows"], entry["bytes"]), "is not as the manifest says"
-    assert pages == -(-(len(data) - head) // PAGE), "has another number of pages"
-    assert not hash64 or hash64(data[:head]) == entry["head_xxh3"], "its head is damaged"
+    assert magic == b"XRUNSEG\0" and version == 2, "not a shard of format 2"
+    assert (rows, len(data)) == (entry["rows"], entry["bytes"]), "rows or size differ from the manifest"
+    assert pages == -(-(len(data) - head) // PAGE), "wrong number of pages"
+    assert not hash64 or hash64(data[:head]) == entry["head_xxh3"], "the head is damaged"
     sums = struct.unpack_from(f"<{pages}Q", data, HEADER.size + count * COLUMN.size)
     for at, want in zip(range(head, len(data), PAGE), sums):
         assert not hash64 or hash64(data[at:at + PAGE]) == f"{want:016x}", f"damaged at byte {at}"
@@ -41,8 +41,8 @@ def rows_of(folder):
     data = (folder / "manifest.json").read_bytes()
     manifest = json.loads(data)
     assert not hash128 or hash128(data[:-TAIL]) == manifest["xxh3"], "the manifest is damaged"
-    assert manifest["version"] == 3, f"is of format {manifest['version']}, this reads 3"
-    assert manifest["key"] == folder.resolve().name, "the folder is not named by its key"
+    assert manifest["version"] == 3, f"the manifest has format {manifest['version']}, this script reads 3"
+    assert manifest["key"] == folder.resolve().name, "the folder's name is not the key"
     asked = manifest["summary"].get("kept", [])
     for entry in manifest["segments"]:
         columns = read_columns((folder / entry["file"]).read_bytes(), entry)

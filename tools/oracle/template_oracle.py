@@ -5,12 +5,12 @@
     python3 tools/oracle/template_oracle.py TEMPLATE.jinja [ROWS.jsonl]
     python3 tools/oracle/template_oracle.py FOLDER_OF_TEMPLATES [ROWS.jsonl]
 
-With a tokenizer's folder it compares text, ids and mask under the tokenizer's own template; with a
-template only the text. Rows are objects with "messages", and every other key is an argument of the
-template; the default rows are the conversations of the goldens. Prints "identical" or the first
-difference of each template; exit status 1 if there is one. Rows that fail must fail on both sides.
-A message that spells a special token deliberately stays plain text in xrun, so ids are compared only
-for rows that spell none.
+Given a tokenizer's folder, it compares text, ids and mask under the tokenizer's own template; given a
+template, only the text. A row is an object with "messages"; every other key is an argument of the
+template. The default rows are the conversations of the goldens. Prints "identical" or the first
+difference of each template; exit status 1 if there is a difference. A row that fails must fail on both
+sides. In xrun a message that spells a special token deliberately stays plain text, so ids are compared
+only for rows that spell none.
 
 Options: --xrun PATH (build/bin/xrun), --date 2024-07-26, --tokenizer DIR for bare templates.
 Made with transformers 5.23.0.

@@ -3,8 +3,8 @@
 
     python3 tools/oracle/template_speed.py ROWS.jsonl [FAMILY...]
 
-Prints the median and the range of microseconds a conversation, for our marked templates
-(core/text/chat/templates, chatml if none is named): rendering a compiled template alone, and through
+Prints the median and the range of microseconds per conversation for xrun's marked templates
+(core/text/chat/templates; by default chatml): rendering a compiled template directly, and through
 transformers' render_jinja_template. Made with transformers 5.23.0 and jinja2 3.1.6.
 """
 import json
@@ -52,7 +52,7 @@ def main():
             try:
                 if alone(*row) == whole(*row):
                     good.append(row)
-            except Exception:  # whatever does not render is not timed
+            except Exception:  # a conversation that does not render is not timed
                 continue
         print("%s: %d of %d rows: jinja2 %s; render_jinja_template %s a conversation" % (
             family, len(good), len(rows), spread(lambda: [alone(*row) for row in good], len(good)),

@@ -1,12 +1,12 @@
-"""Random tokenizer.json files on random text: xrun against the tokenizers package.
+"""Compares xrun with the tokenizers package on random tokenizer.json files and random text.
 
     python3 tools/oracle/tokenizer_fuzz.py [ROUNDS] [SEED]
 
 A round draws normalizers, pre-tokenizers, a model with a small vocabulary, a post-processor, a
 decoder and added tokens with random flags, and 60 strings (tests/golden/make/generated_strings.py).
-Ids, offsets and decoded text must be equal. Differences listed in docs/numerics.md are not drawn,
-and texts on which the package panics are skipped.
-Prints the first difference of a round (status 1). XRUN names the program, else ./xrun.
+Ids, offsets and decoded text must be equal. It draws none of the cases that docs/numerics.md lists as
+differences, and skips texts on which the package panics. Prints the first difference of a round
+(status 1). XRUN names the program (default ./xrun).
 """
 import json
 import random
@@ -134,8 +134,8 @@ class Draw(random.Random):
                 "vocab": {p: i for i, p in enumerate(vocab)}, "merges": merges}
 
     def added(self, model, normalizer):
-        """Tokens in the order in which the package numbers them, with distinct normal forms that are not
-        empty."""
+        """Returns tokens in the order in which the package numbers them, with distinct normal forms that
+        are not empty."""
         vocab = model["vocab"]
         pieces = ({p: i for i, (p, _) in enumerate(vocab)} if isinstance(vocab, list) else vocab)
         following, added, forms = len(vocab), [], {""}
@@ -176,7 +176,7 @@ def normalised(normalizer, text):
 
 
 def asked(tokenizer, text):
-    """Ids, offsets in bytes and decoded text; None if the package panics."""
+    """Returns ids, offsets in bytes and decoded text; None if the package panics."""
     try:
         e, at = tokenizer.encode(text, add_special_tokens=False), byte_starts(text)
         return e.ids, [(at[a], at[b]) for a, b in e.offsets], tokenizer.decode(e.ids)

@@ -2,10 +2,10 @@
 
     python3 tools/oracle/tokenizer_oracle.py TOKENIZER_DIR [FILE...]
 
-Every line of the files (without one: of standard input) goes through `xrun tokenize` and through
-the tokenizers package, or through sentencepiece if the folder has only a tokenizer.model. Ids,
-byte offsets and decoded text must be equal. Prints "identical", or the first difference (status 1).
-XRUN names the program; else ./xrun. Packages: pip install tokenizers sentencepiece transformers.
+`xrun tokenize` and the tokenizers package (sentencepiece if the folder has only a tokenizer.model)
+encode every line of the files, or of standard input. Ids, byte offsets and decoded text must be equal.
+Prints "identical" or the first difference (status 1). XRUN names the program (default ./xrun).
+Packages: pip install tokenizers sentencepiece transformers.
 """
 import json
 import os
@@ -62,7 +62,7 @@ def by_sentencepiece(folder):
 
 
 def extended(text, offsets):
-    """Our offsets extended to whole characters, as the packages give them."""
+    """Returns xrun's offsets extended to whole characters, as the packages give them."""
     raw, out = text.encode(), []
     for begin, end in offsets:
         empty = begin == end
