@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# xrun cache: ls shows what a run cached, verify finds a flipped byte, rm removes what is named.
+# xrun cache: ls lists a run's caches, verify finds a flipped byte, rm removes the named caches.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
 export XRUN_CACHE=$PWD/store

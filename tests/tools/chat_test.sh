@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# xrun sample --chat on a terminal: history, orders, Ctrl-C in an answer and at the prompt.
+# xrun sample --chat on a terminal: history, commands, Ctrl-C in an answer and at the prompt.
 set -euo pipefail
 xrun=${XRUN_BUILD:?}/bin/xrun
 work=$(mktemp -d)
@@ -8,7 +8,7 @@ cd "$work"
 "$xrun" init-model tiny --tokenizer "${XRUN_ROOT:?}/tests/data/tiny_tokenizer" --layers 1 \
   --hidden 32 --heads 2 --ffn 32 --max-length 1000000 >/dev/null
 
-# The template tells of its third user message, so that the history can be seen.
+# The template fails at the message "tell" and names the roles so far, which makes the history visible.
 cat >turns.jinja <<'JINJA'
 {%- if messages|map(attribute='content')|list|last == 'tell' -%}
 {{ raise_exception('asked: ' ~ messages|map(attribute='role')|join(',') ~ ', first ' ~ messages[0].content) }}
@@ -95,7 +95,7 @@ PYTHON
 python3 drive.py "$xrun" sample --chat --model tiny --template turns.jinja --temperature 1 \
   --max-new-tokens 8 --ignore-eos
 
-# Ctrl-C ends an answer that would go on for long, and what it said stays.
+# Ctrl-C ends a long answer; the text printed so far stays.
 sed -i '/^until("\/help/,$d' drive.py
 cat >>drive.py <<'PYTHON'
 until("> ")
@@ -104,7 +104,7 @@ until("on and on\r\n")
 said = ""
 while len(said) < 3000:
     said += until("\ufffd")
-# A tiny model says any byte: controls come spelled out, and the terminal obeys none.
+# A tiny model can print any byte: control characters are escaped and never reach the terminal.
 assert not any(ord(c) < 32 and c not in "\r\n\t" or 127 <= ord(c) < 160 for c in said), ascii(said)
 assert "<0" in said or "<1" in said, said
 send("\x03")

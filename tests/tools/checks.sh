@@ -1,8 +1,8 @@
-# What the shell tests check with; sourced.
+# Assertions of the shell tests; sourced.
 
 fail() { echo "$1"; exit 1; }
 is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
-# STATUS PATTERN COMMAND...: the exit status, and what standard error holds.
+# STATUS PATTERN COMMAND...: checks the exit status and standard error.
 refuses() {
   local status=0
   "${@:3}" >out 2>err </dev/null || status=$?

@@ -1,4 +1,4 @@
-# What the tests of whole runs share: a tiny model, a recipe, and comparisons. Sourced.
+# Shared by the tests of whole runs: a tiny model, a recipe, and comparisons. Sourced.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 xrun=${XRUN_BUILD:-$root/build}/bin/xrun
@@ -22,7 +22,7 @@ dpo() {
   "$xrun" "$root/recipes/dpo.lua" --set model=tiny --set answers=0 --set steps=11 \
     --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2 "$@"
 }
-# RUN RUN: equal metrics (perf/* aside) and equal weights.
+# RUN RUN: checks equal metrics (except perf/*) and equal weights.
 same_run() {
   python3 - "$1" "$2" <<'PYTHON' || fail "$1 and $2 differ"
 import json, sys

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # xrun repl RECIPE.lua: the locals of a recipe paused at its loop are the names at the prompt; recipes
-# that fail or never reach a loop still give one. xrun RECIPE.lua --profile writes what lines took.
+# that fail or never reach a loop still open one. xrun RECIPE.lua --profile writes the time of each line.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 export XDG_STATE_HOME=$work/state PYTHONPATH=$root/tests/tools
 sets=(--set model=tiny --set answers=0 --set steps=3 --set batch.pairs=2
   --set data.1.path="$root/tests/data/pairs.jsonl")
-# STATUS RECIPE: runs the script on standard input; what it says stands in out.txt, talk in err.txt.
+# STATUS RECIPE: runs the script on standard input; its output goes to out.txt, notices to err.txt.
 script() {
   local status=0
   "$xrun" repl "$2" "${sets[@]}" >out.txt 2>err.txt || status=$?
@@ -78,7 +78,7 @@ PYTHON
 python3 drive.py "$xrun" repl "$root/recipes/dpo.lua" --set model=tiny --set answers=0 \
   --set steps=3 --set batch.pairs=2 --set data.1.path="$root/tests/data/pairs.jsonl"
 
-# What lines took, beside the run.
+# The profile by line goes to the run's folder.
 dpo --run profiled --set steps=2 --profile >out.txt
 grep -qF "time and bytes by line: profiled/profile.json" out.txt || fail "$(cat out.txt)"
 python3 - "$root/recipes/dpo.lua" <<'PYTHON'
@@ -96,7 +96,7 @@ assert lines[chosen]["allocated_bytes"] > 0
 assert sum(line["own_s"] for line in lines.values()) <= profile["seconds"]
 PYTHON
 
-# A resume adds to it what its own process took.
+# A resume adds the time of its own process.
 cp profiled/profile.json first_profile.json
 dpo --run profiled --set steps=4 --resume --profile >out.txt
 python3 - <<'PYTHON'

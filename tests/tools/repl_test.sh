@@ -27,7 +27,7 @@ status=0
 printf 'for i = 1, 2 do\n' | "$xrun" repl >out || status=$?
 is $status 1
 grep -q "'end' expected" out || fail "an unfinished script: $(cat out)"
-# Neither bytes that are no text nor a lost reader crash it: it ends by itself, or by SIGPIPE.
+# Neither binary input nor a lost reader crashes it: it exits normally or by SIGPIPE.
 status=0
 head -c 20000 /dev/urandom >noise
 "$xrun" repl <noise >out 2>&1 || status=$?
@@ -72,7 +72,7 @@ t.send("xrun.ones(3):log_si\t")
 t.until("log_sigmoid")
 t.send("\x15")
 
-# Ctrl-C stops a hot loop, and the session stays; at the prompt it forgets the input.
+# Ctrl-C stops a busy loop and the session continues; at the prompt it discards the input.
 t.until("xrun> ")
 t.send("n = 1 print(600 * 70) while true do n = n + 1 end\r")
 t.until("42000")  # it runs
@@ -84,12 +84,12 @@ t.send("half an input\x03")
 t.until("^C")
 t.until("xrun> ")
 
-# What others wrote without a line end stays.
+# Output without a line end stays on the screen.
 t.send("do io.write('no line end') end\r")
 t.wants_screen("no line end%")
 t.until("xrun> ")
 
-# An error is shown with what was typed.
+# An error is shown with the typed input.
 t.send("xrun.ones(2):matml(1)\r")
 t.until("did you mean `matmul`?")
 
@@ -103,7 +103,7 @@ t.send("\x15'narrow'\r")
 t.wants_screen('"narrow"')
 t.resize(80, 24)
 
-# The history of this session is there in the next, also by search.
+# The next session has the history of this one, including search.
 t.send("'kept for later'\r")
 t.wants_screen('"kept for later"')
 t.send("\x04")
@@ -118,7 +118,7 @@ t.send("\x07")
 t.send(":quit\r")
 assert t.wait() == 0
 
-# Ctrl-Z stops the process, in the terminal's own mode; it goes on where it was.
+# Ctrl-Z suspends the process and restores the terminal's mode; it resumes where it was.
 t = Terminal(["bash", "--norc", "--noediting", "-i"], env={"PS1": "shell$ "})
 t.until("shell$ ")
 t.send(xrun + " repl\r")
@@ -139,7 +139,7 @@ t.until("shell$ ")
 t.send("exit\r")
 t.wait()
 
-# SIGTERM ends it with the terminal as it was.
+# SIGTERM ends it and restores the terminal.
 t = Terminal([xrun, "repl"])
 t.until("xrun> ")
 t.kill(signal.SIGTERM)

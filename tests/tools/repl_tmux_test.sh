@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# xrun repl in a real terminal multiplexer: what its screen holds after editing, completing, resizing.
+# xrun repl in a real terminal multiplexer: the screen after editing, completing and resizing.
 source "$(dirname "${BASH_SOURCE[0]}")/checks.sh"
 set -euo pipefail
 command -v tmux >/dev/null || { echo "skipped: no tmux"; exit 77; }
@@ -42,7 +42,7 @@ keys -l "xrun.ones(2):cum"
 keys Tab
 shows "cummax" "cumsum"
 keys C-u
-# What is typed survives a window that becomes narrow and wide again.
+# The typed input survives a window that becomes narrow and wide again.
 keys -l "'0123456789abcdefghijklmnopqrstuvwxyz'"
 shows "0123456789abcdefghijklmnopqrstuvwxyz"
 tmux -S "$socket" resize-window -x 24 -y 20

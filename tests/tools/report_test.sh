@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# xrun report and xrun diff on folders of runs: whole, torn, newer, and none.
+# xrun report and xrun diff on folders of runs: complete, torn, of a newer format, and missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 xrun=${XRUN_BUILD:-$root/build}/bin/xrun
@@ -20,7 +20,7 @@ make_run() {
 make_run a 0.1 0.25
 make_run b 0.2 0.125
 
-# A page, where it is asked for; it refers to nothing else.
+# One page, by default report.html, without references to other files.
 "$xrun" report a >out 2>err
 [ ! -s err ] || fail "a whole run has notices: $(cat err)"
 grep -q '^report.html (' out || fail "got $(cat out)"
@@ -41,7 +41,7 @@ status=0; "$xrun" diff a b --json >out || status=$?
 is $status 1
 grep -q '"same":false' out && grep -q '"first_apart":2' out || fail "got $(cat out)"
 
-# A line that a kill tore is left out and said; the rest is shown.
+# A line torn by a kill is skipped and reported; the rest is shown.
 cp -r a torn
 printf '{"step":3,"train/lo' >>torn/metrics.jsonl
 "$xrun" report torn 2>err >/dev/null
@@ -49,7 +49,7 @@ grep -q 'torn: metrics.jsonl:4: ends in the middle of a line' err || fail "got $
 grep -q 'ends in the middle of a line' report.html || fail "the page does not say it"
 "$xrun" diff a torn >/dev/null 2>&1
 
-# What is missing or garbage is named, and never obeyed.
+# Missing files and garbage are named, and their control characters are never printed.
 cp -r a bare
 rm bare/config.json bare/recipe.lua bare/ledger.json bare/metrics.jsonl
 "$xrun" report bare 2>err >/dev/null

@@ -22,7 +22,7 @@ for file in recipe.lua config.json run.json ledger.json metrics.jsonl hf/config.
 done
 ls a/hf a/checkpoints/*/ | grep -q reference && fail "the reference was saved"
 
-# The same run twice: the same bits; and its folder is not reused.
+# The same run twice gives the same bits, and its folder is not reused.
 dpo --run b --set save.every=3 >/dev/null
 same_run a b
 wants 2 "--resume" dpo --run a --set save.every=3
@@ -36,12 +36,12 @@ wants 1 "config.beta: 0.1 -> 0.5" dpo --run c --set save.every=3 --resume --set 
 dpo --run c --set save.every=3 --resume >/dev/null
 same_run a c
 
-# --force goes on in another compute type: the weights of the folder are the same.
+# --force continues in another compute type with the weights of the folder.
 dpo --run half --steps 2 >/dev/null
 wants 1 'dtype' dpo --run half --steps 4 --resume --set dtype=bf16
 wants 0 'resumed half at step 2' dpo --run half --steps 4 --resume --force --set dtype=bf16
 
-# Packing and micro-batches change nothing beyond rounding.
+# Packing and micro-batch size change nothing beyond rounding.
 dpo --run d --set batch.max_tokens=400 >/dev/null
 python3 - <<'PYTHON'
 import json
@@ -50,7 +50,7 @@ for x, y in zip(open("a/metrics.jsonl"), open("d/metrics.jsonl")):
     if "train/loss" in x: assert abs(x["train/loss"] - y["train/loss"]) < 1e-5, (x, y)
 PYTHON
 
-# An export answers a chat by the template that trained it, though its tokenizer had none.
+# An export answers a chat with the template that trained it, though its tokenizer had none.
 tokenizer=$root/tests/data/tokenizers/smol
 "$xrun" init-model bare --tokenizer "$tokenizer" --layers 1 --hidden 32 --heads 2 \
   --ffn 64 >/dev/null

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/run_tests counts passes, failures, skips and crashes, and ends with the one line.
+# tools/run_tests counts passes, failures, skips and crashes, and ends with one summary line.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 tree=$(mktemp -d)

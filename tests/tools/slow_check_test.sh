@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check: what is in order, what is wrong with file, line and a way out; no weights are read.
+# check reports findings, wrong ones with file, line and the fix, and reads no weights.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 ln -s "$root/recipes" recipes
 export TMPDIR=$work/temporary
@@ -10,7 +10,7 @@ check() {
   "$xrun" check "$1" --set model=tiny --set answers=0 --set batch.pairs=2 \
     --set data.1.path="$root/tests/data/pairs.jsonl" "${@:2}"
 }
-# NAME SED-EXPRESSION: dpo.lua with something changed.
+# NAME SED-EXPRESSION: writes dpo.lua with a change.
 changed() { sed "$2" "$dpo" >"$1"; ! cmp -s "$1" "$dpo" || fail "$1 is unchanged"; }
 
 wants 0 'dpo.lua would train' check "$dpo"
@@ -43,7 +43,7 @@ status=0
 timeout --preserve-status -s INT 2 "$xrun" check endless.lua >out.txt 2>&1 || status=$?
 [ $status = 130 ] || { cat out.txt; fail "Ctrl-C ended it with $status"; }
 
-# Rows: bad ones are noted with their place; one that fits into no micro-batch is named.
+# Rows: bad ones are noted with file and line; a row that fits no micro-batch is named.
 sed '3s/.*/{"prompt": 3}/' "$root/tests/data/pairs.jsonl" >some.jsonl
 wants 0 'note     ledger' check "$dpo" --set data.1.path=some.jsonl
 grep -q 'some.jsonl:3 ' out.txt || { cat out.txt; fail "the bad row has no place"; }
@@ -61,7 +61,7 @@ wants 0 'green.lua would train' check $'\e[32mgreen.lua'
 ! grep -q $'\e' out.txt || fail "a name commands the terminal"
 XRUN_MEMORY_MB=1 wants 2 'wrong    memory' check "$dpo"
 
-# Objectives: a wrong length, a sign, a part without gradient, rows that lean on each other.
+# Objectives: a wrong length, a wrong sign, a term without gradient, rows that depend on each other.
 changed mean.lua 's/return -margin:log_sigmoid(), {/return (-margin:log_sigmoid()):mean(), {/'
 wants 2 'wanted 2 elements (one per pair' check mean.lua
 grep -qE 'mean.lua:[0-9]+: ' out.txt || { cat out.txt; fail "no place of the loss"; }
@@ -80,7 +80,7 @@ changed infinite.lua 's/return -margin:log_sigmoid()/return (margin - margin):lo
 wants 2 'is -inf' check infinite.lua
 ! grep -q 'is saved in' out.txt || { cat out.txt; fail "it names a file that is gone"; }
 
-# Objects for programs; two loops.
+# --json; two loops.
 check "$dpo" --json >lines
 python3 - <<'PYTHON' || fail "json"
 import json
@@ -93,7 +93,7 @@ wants 0 'would train' "$xrun" check recipes/kto.lua --set model=tiny
 wants 0 'gradient 2' "$xrun" check recipes/joint.lua --set model=tiny
 wants 0 'would train' "$xrun" check recipes/reward.lua --set model=tiny
 wants 0 'would train' "$xrun" check recipes/pretrain.lua --set model=tiny
-# A body that never ends: Ctrl-C says where it stands.
+# A body that never ends: Ctrl-C reports the line that it reached.
 changed hang.lua 's/^  local margin .*/  io.stderr:write("go\\n"); while true do end; local margin/'
 python3 - "$xrun" "$root/tests/data/pairs.jsonl" <<'PYTHON'
 import signal, subprocess, sys

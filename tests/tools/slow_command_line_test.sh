@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The command line itself: help, options in odd places, numbers, what options name, explain.
+# The command line: help, options in odd positions, numbers, paths and names in options, explain.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
-# Help lists what exists, and is of the command that was asked for.
+# Help lists every command; COMMAND --help describes that command.
 wants 0 'usage: xrun RECIPE.lua' "$xrun" help
 for command in $("$xrun" help | sed -n '/^commands:/,$s/^  \([a-z-]*\) .*/\1/p'); do
   case $command in help | --version) continue ;; esac
@@ -26,7 +26,7 @@ wants 0 'ran 2' "$xrun" --set beta=2 echo.lua
 wants 2 'xrun tokenize --json' "$xrun" --json tokenize
 wants 2 'xrun RECIPE.lua --resume' "$xrun" --resume
 
-# Numbers: what was got, what is wanted, in digits that can be read.
+# Numbers: the error gives the value and the expected range in readable digits.
 wants 2 '--steps: got 0, wanted a whole number from 1' dpo --steps 0
 wants 2 '--steps: got abc, wanted a whole number from 1' dpo --steps abc
 wants 2 '--threads: got 99999, wanted a whole number from 1 to' dpo --threads 99999
@@ -36,13 +36,13 @@ wants 2 '--max-new-tokens: got -1, wanted a whole number from 0' \
 echo '{"ids":[1,2]}' >ids
 wants 0 'threads on a machine that runs' "$xrun" score --model tiny --json --threads 64 ids
 
-# A device that is none, or that this machine lacks, is refused before anything runs or is recorded.
+# An unknown device, or one that this machine lacks, is refused before anything runs or is recorded.
 wants 2 '--device: got tpu, wanted cpu or cuda' dpo --device tpu --run device
 CUDA_VISIBLE_DEVICES='' wants 2 '; use --device cpu' dpo --device cuda --run device
 [ ! -e device ] || fail "a refused device left a run"
 wants 0 'steps' dpo --device cpu --run device --steps 1
 
-# What an option names is bad usage when it cannot be: status 2, and nothing is made.
+# An option that names something impossible is bad usage: status 2, and nothing is created.
 wants 2 '--layers: got 0, wanted a whole number from 1' "$xrun" init-model new --layers 0
 wants 2 '--seed: got -1, wanted a whole number from 0' "$xrun" init-model new --seed -1
 wants 2 'is not a multiple of' "$xrun" init-model new --layers 1 --hidden 33 --heads 2
@@ -56,7 +56,7 @@ done
 echo '{"ids":[1.5]}' >half
 wants 1 'holds 1.5, wanted whole numbers from 0 to' "$xrun" score --model tiny --json half
 
-# explain says what a key or a name is, and which was meant.
+# explain describes a key or a name and suggests the nearest one for a typo.
 wants 0 'The learning rate after warmup.' "$xrun" explain optim.lr
 wants 0 'xrun.policy(model: string, {lora?, recompute?}) -> Policy: Opens the model' "$xrun" explain xrun.policy
 wants 0 'Tensor:item() -> number|boolean' "$xrun" explain Tensor:item

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# doctor: a line for everything, remedies where something is missing, a run whose outcome is known.
+# doctor: one line per requirement, the fix if it is missing, and a run with a known outcome.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
 wants 0 'this machine can train' "$xrun" doctor
@@ -7,7 +7,7 @@ for subject in processor memory LibTorch GPU 'CUDA plug-in' NCCL cache runs pip 
   grep -qE "^(ok|note|missing|wrong) +$subject " out.txt || { cat out.txt; fail "no line of $subject"; }
 done
 grep -qE '^ok +training +16 steps of DPO on a tiny model: loss 0.6931' out.txt || { cat out.txt; fail "no run"; }
-# What is missing has its remedy on the next line.
+# A missing requirement has its fix on the next line.
 awk '/^(missing|wrong)/ { held = $0; next } held != "" && !/->/ { print held; bad = 1 } { held = "" }
   END { exit bad }' out.txt || fail "a line without a remedy"
 [ ! -e runs ] || fail "doctor left a folder"
@@ -24,13 +24,13 @@ for line in open("lines"):
 PYTHON
 ! grep -q '"training' lines || fail "--quick trains"
 
-# A cache that cannot be written is wrong and has a way out; a GPU that is asked for counts.
+# An unwritable cache is wrong, with the fix; a missing GPU counts only if it was requested.
 touch file
 XRUN_CACHE=$work/file/cache wants 1 'set XRUN_CACHE to a folder' "$xrun" doctor --quick
 CUDA_VISIBLE_DEVICES='' wants 1 'need a remedy' "$xrun" doctor --quick --device cuda
 XRUN_CPU=portable wants 0 'portable kernels' "$xrun" doctor --quick
 XRUN_MEMORY_MB=x wants 1 'unset XRUN_MEMORY_MB' "$xrun" doctor --quick
 TMPDIR=$work/nowhere wants 1 'set TMPDIR to one that can be written' "$xrun" doctor
-# A run that fails is told with what it said last.
+# A failed run is reported with its last message.
 XRUN_MEMORY_MB=1 wants 1 'ended with status' "$xrun" doctor
 echo ok

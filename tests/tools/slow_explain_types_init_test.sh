@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Words for users: explain finds every command, key and operator; init sets a folder up.
+# explain finds every command, key and operator; types writes definitions; init creates a folder.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
 "$xrun" explain >names
@@ -12,7 +12,7 @@ grep -q '^over_length ' names || fail 'no keys'
 wants 0 'log_sigmoid(Tensor self)' "$xrun" explain log_sigmoid
 wants 2 'did you mean doctor' "$xrun" explain docter
 
-# The definitions, and a folder with them; what is there stays.
+# The definitions, and a folder with them; existing files stay.
 "$xrun" types >types.lua
 grep -q '^---@meta xrun' types.lua || fail "types"
 "$xrun" types -o other.lua
@@ -33,7 +33,7 @@ cmp mine/.xrun/types/xrun.lua types.lua
 wants 2 'there is no recipe "dop"; did you mean `dpo`?' "$xrun" init other --recipe dop
 [ ! -e other ] || fail "a refused init made a folder"
 
-# A recipe starts in a folder of its own and finds its data; one trains offline.
+# A recipe starts in its new folder and finds its data; one trains offline.
 for name in kto joint pretrain pair_losses; do
   "$xrun" init "all/$name" --recipe "$name" >/dev/null
   for file in $(grep -o '"data/[a-z_.]*"' "all/$name/$name.lua" | tr -d '"'); do

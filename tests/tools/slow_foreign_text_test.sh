@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Names and words of files are shown, never obeyed: no command passes on an escape that it was given.
+# No command prints an escape sequence from a file's name or content to the terminal.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 export XRUN_CACHE=$PWD/store
 escape=$'\e'
@@ -8,7 +8,7 @@ head -n 40 "$root/tests/data/pairs.jsonl" >"$data"
 printf '%s\n' '{"prompt": "\u001b[2Jclear", "chosen": "\u001b]0;title\u0007", "rejected": "b"}' \
   '{"prompt": "\u001b[2Jclear", "chosen": "a", "rejected": 7}' \
   "{\"prompt\": \"$escape[1m\", \"chosen\"" >>"$data"
-# STATUS COMMAND...: ends so, and prints no escape.
+# STATUS COMMAND...: checks the exit status and that no escape is printed.
 clean() {
   local status=0
   "${@:2}" >out.txt 2>&1 <<<"${typed:-}" || status=$?

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# xrun inspect on a real pseudo-terminal: colours by TERM, its width, rows of garbage.
+# xrun inspect on a pseudo-terminal: colours by TERM, the terminal's width, rows of garbage.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 cp "$root/recipes/dpo.lua" mine.lua
 {

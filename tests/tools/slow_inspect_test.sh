@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# xrun inspect: what it shows is what trains; every form; what it refuses; what it leaves behind.
+# xrun inspect shows the packs that train, in every output form, refuses bad usage and leaves no files.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 inspect() { "$xrun" inspect "$root/recipes/dpo.lua" --set model=tiny --set answers=0 \
   --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2 "$@"; }
@@ -60,7 +60,7 @@ wants 1 'No such file' "$xrun" inspect nowhere.lua
 
 cp "$root/tests/data/pairs.jsonl" rows.jsonl
 
-# What a row says is shown, and moves no cursor.
+# Control characters of a row are shown and do not move the cursor.
 head -20 "$root/tests/data/pairs.jsonl" >hostile.jsonl
 printf '{"\\u001b]0;owned\\u0007\\u001b[2Jfoo":1}\n' >>hostile.jsonl
 hostile() { # STATUS COMMAND...: says what the row has, without its escapes
@@ -96,7 +96,7 @@ grep -q 'Please' mapped || fail "the map's words are not there: $(cat mapped)"
 grep -q '^ *0 user ' mapped || fail "no roles: $(cat mapped)"
 grep -q 'dropped: filter' mapped || fail "the filter's rows are not told: $(tail -3 mapped)"
 
-# The second loop's steps go on counting behind the first one's.
+# The second loop's steps continue the count of the first.
 phases() { (cd "$root" && "$xrun" inspect recipes/sft_dpo.lua --set model="$work/tiny" --rows 1 "$@"); }
 phases --step 7 >first 2>err || fail "$(cat err)"
 grep -q '8 sequences' first || fail "no sequences in the first loop: $(head -3 first)"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# What a run says when it is stopped: by a signal before and after its first update, by a lost
-# terminal, by a disk that is full while a checkpoint is written.
+# Messages of an interrupted run: by a signal before and after its first update, by a lost
+# terminal, by a full disk while it writes a checkpoint.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
-# NAME STEP: the shipped recipe with a body that never ends at a step.
+# NAME STEP: writes the shipped recipe with a body that never ends at the step.
 endless() {
   sed "s|^  if step == 0 then run:log.*|  if step == $2 then while true do end end|" \
     "$root/recipes/dpo.lua" >"$1"
 }
-# SIGNAL STATUS RECIPE RUN TEXT...: sent when the run has reached its loop.
+# SIGNAL STATUS RECIPE RUN TEXT...: sends the signal when the run has reached its loop.
 stop() {
   local status=0
   "$xrun" "$3" --set model=tiny --set answers=0 --set steps=9 --set batch.pairs=2 \
@@ -31,7 +31,7 @@ endless third.lua 2
 stop HUP 129 third.lua hup "stopped at third.lua:36; saved in hup/checkpoints/step_0000002"
 stop TERM 143 third.lua term "saved in term/checkpoints/step_0000002; --resume goes on from there"
 
-# A full disk at a checkpoint: said once, with what is lost. The write that fails is looked for.
+# A full disk at a checkpoint is reported once, with the lost steps. Finds the write to fail by search.
 full() { # FAULT
   XRUN_FILE_FAULT=$1 "$xrun" "$root/recipes/dpo.lua" --set model=tiny --set answers=0 \
     --set steps=9 --set batch.pairs=2 --set valid.every=9 --set save.every=3 --run "full$1" \

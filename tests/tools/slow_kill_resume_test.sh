@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# kill -9 at 30 random moments of a run with several checkpoints: each time resumed, the metrics
-# (perf/* aside) and the final weights are those of the undisturbed run.
+# kill -9 at 30 random times in a run with several checkpoints: after each resume the metrics
+# (except perf/*) and the final weights equal those of the undisturbed run.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 run() { dpo --set save.every=4 --set steps=44 "$@"; }
 began=$(date +%s%N)
 run --run whole >/dev/null
 took_ms=$((($(date +%s%N) - began) / 1000000))
 RANDOM=57
-# Kills one start of a run at a random moment; returns 1 if it had ended before.
+# Starts the run and kills it at a random time; returns 1 if it had ended before.
 kill_once() { # RUN LOG
   "$xrun" "$root/recipes/dpo.lua" --set model=tiny --set answers=0 --set save.every=4 \
     --set steps=44 --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2 \

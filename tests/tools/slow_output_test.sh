@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Commands that cannot go on: a download that is interrupted, output that cannot be written.
+# Commands that cannot continue: an interrupted download, output that cannot be written.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
-# A signal ends the download of a model too, and nothing is left of it.
+# A signal ends the download of a model and leaves no files.
 mkdir bin
 printf '#!/bin/sh\necho $$ >%s/child\nexec sleep 60\n' "$work" >bin/python3
 chmod +x bin/python3

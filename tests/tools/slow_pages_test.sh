@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The report in a headless browser: what it draws, that its controls work, how fast it opens.
-# Skipped without Chromium. Pictures stay in $XRUN_PICTURES if that is set.
+# The report in a headless browser: its charts, its controls and its time to open. Skipped without
+# Chromium. Pictures stay in $XRUN_PICTURES if that is set.
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || exit 77
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
@@ -44,7 +44,7 @@ is "$(in_page one.html '
     }
   }
   return bad.join() + document.querySelectorAll("figure.plot").length;')" 18
-# A box hides its run everywhere, and shows it again.
+# A checkbox hides its run everywhere and shows it again.
 is "$(in_page two.html '
   const box = document.querySelector("input[data-group=run-1]");
   const seen = () => [...document.querySelectorAll(".line.run-1")]
@@ -53,13 +53,13 @@ is "$(in_page two.html '
   box.click(); counts.push(seen());
   box.click(); counts.push(seen() > 10);
   return counts.join();')" true,0,true
-# "only what differs" leaves the settings that differ.
+# "only what differs" shows only the settings that differ.
 is "$(in_page two.html '
   document.getElementById("differing").click();
   return [...document.querySelectorAll("#settings tbody tr")]
       .filter((row) => row.getBoundingClientRect().height > 0)
       .map((row) => row.cells[0].textContent).join();')" beta,seed
-# The pointer reads a value off: the first step of DPO is ln 2.
+# The pointer reads a value: the first step of DPO is ln 2.
 is "$(in_page one.html '
   const figure = [...document.querySelectorAll("figure.plot")]
       .find((one) => one.querySelector("b").textContent === "loss");
@@ -67,7 +67,7 @@ is "$(in_page one.html '
   figure.querySelector("svg").dispatchEvent(new PointerEvent("pointermove",
       {clientX: mark.left + 1, clientY: mark.top - 20, bubbles: true}));
   return figure.querySelector("output").textContent;')" 'step 0: train 0.693, valid 0.693'
-# Rows of the token cache, with what is trained apart; without the cache, why there are none.
+# Rows of the token cache, with trained text marked; without the cache, the reason for their absence.
 is "$(in_page one.html '
   const rows = [...document.querySelectorAll("#rows .row")];
   const trained = rows.map((row) => row.querySelector("b.trained"));
@@ -104,7 +104,7 @@ bytes=$(stat -c %s long.html)
 ms=$(in_page long.html 'document.body.getBoundingClientRect(); return Math.round(performance.now());')
 echo "$bytes bytes, laid out after $ms ms"
 [ "$ms" -lt 2000 ] || fail "100,000 steps take $ms ms to open"
-# The slider chooses how smooth, and the spike of one step is drawn to the top of its chart.
+# The slider sets the smoothing, and a spike of one step reaches the top of its chart.
 is "$(in_page long.html '
   const slider = document.getElementById("smooth");
   const shown = () => [...document.querySelectorAll(".line:first-of-type .smooth")]
@@ -122,7 +122,7 @@ is "$(in_page long.html '
   seen.push(norm.querySelector("b").textContent, top - frame < 12);
   return seen.join();')" ',s4,grad_norm (log scale),true'
 
-# A picture, for whoever looks.
+# A picture for visual inspection.
 pictures=${XRUN_PICTURES:-$work}
 browse --window-size=1300,1250 --screenshot="$pictures/report.png" "file://$work/two.html" >/dev/null
 browse --window-size=1300,1250 --screenshot="$pictures/report_long.png" "file://$work/long.html" >/dev/null

@@ -38,14 +38,14 @@ losses() { grep -o '"train/loss":[^,]*' "$1/metrics.jsonl"; }
 
 "$xrun" dpo.lua --run plain --threads 1 >plain.txt
 
-# A prompt over the recipe as a script; nothing is left of it.
+# A script over the recipe; it leaves no files.
 printf 'm = step()\nassert(math.abs(m.loss - math.log(2)) < 1e-6)\nassert(again().loss == m.loss)\n%s\n' \
   'assert(gradcheck(dpo).worst < 1e-6)' | "$xrun" repl dpo.lua --threads 1 >script.txt 2>&1 ||
   fail "the script: $(cat script.txt)"
 is "$(ls "$TMPDIR")" ""
 [ ! -e runs ] || fail "a run folder was made"
 
-# A visit that changes nothing, and one that changes the objective.
+# A session that changes nothing, and one that changes the objective.
 printf 'step()\ncontinue()\n' | "$xrun" dpo.lua --run visited --repl-at 2 --threads 1 >visited.txt
 is "$(losses visited)" "$(losses plain)"
 cmp visited/hf/model.safetensors plain/hf/model.safetensors
@@ -86,7 +86,7 @@ t.until("the same loss as before")
 t.send("\x04")
 assert t.wait() == 0
 
-# SIGUSR1 to a run; Ctrl-D goes on.
+# SIGUSR1 to a run; Ctrl-D continues training.
 t = Terminal([xrun, "dpo.lua", "--run", "signalled", "--threads", "1", "--set", "steps=150"])
 t.until("step ")
 time.sleep(0.3)

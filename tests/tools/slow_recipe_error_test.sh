@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Errors of recipes: the line, the values, what is saved; interruption anywhere.
+# Errors of recipes: the line, the values, the saved state; interruption anywhere.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
-# NAME LOSS-LINE: the shipped recipe with another first line of its objective's return.
+# NAME LOSS-LINE: writes the shipped recipe with another first line of its objective's return.
 variant() {
   sed "s|^  return -margin:log_sigmoid(), {|  $2\n  return -margin:log_sigmoid(), {|" \
     "$root/recipes/dpo.lua" >"$1"
@@ -22,7 +22,7 @@ variant long.lua 'do return margin:repeat_interleave(2) end'
 wants 1 'one per pair' run long.lua --run long
 
 # A Lua error in the body of step 40 (call 41: step 0 evaluates first): the state before that step's
-# update is saved, and goes on from there.
+# update is saved, and a resume continues from it.
 run "$root/recipes/dpo.lua" --run whole >/dev/null
 variant at40.lua 'if calls == 41 then local x = nil; x.y = 1 end; calls = calls + 1'
 sed -i '1i local calls = 0' at40.lua
@@ -40,8 +40,8 @@ wants 1 'failed_batch.json' run nan.lua --run nan
 grep -q '"tokens"' nan/failed_batch.json || fail "the batch is not saved"
 wants 1 'pairs.jsonl:' run nan.lua --run nan2
 
-# A column of reference values that cannot be written: one error with the file, the step saved, and
-# the run goes on to the same bits once there is room.
+# A sidecar of reference values that cannot be written: one error with the file, the step saved, and
+# the run continues to the same bits once there is room.
 mkdir -p cache && rm -rf cache/columns && touch cache/columns
 wants 1 'cache/columns/' run "$root/recipes/dpo.lua" --run column
 grep -q 'step_0000001' column/checkpoints/latest || fail "the step before the column is lost"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# xrun sample where tokens are drawn, stop strings, conversations; score and sample of an adapter.
+# xrun sample with drawn tokens, stop strings and conversations; score and sample of an adapter.
 set -euo pipefail
 xrun=${XRUN_BUILD:?}/bin/xrun
 smol=${XRUN_ROOT:?}/tests/data/tokenizers/smol
@@ -12,7 +12,7 @@ source "$XRUN_ROOT/tests/tools/checks.sh"
 "$xrun" init-model tiny --tokenizer "$smol" --layers 1 --hidden 32 --heads 2 --ffn 32 \
   --max-length 64 >out
 
-# Drawn tokens: the seed and the row's number decide, whatever the other rows are.
+# Drawn tokens depend on the seed and the row's number, not on the other rows.
 draw() { "$xrun" sample --model tiny --temperature 1 --max-new-tokens 12 "$@" | tr -d '\0'; }
 printf 'a\nsome words\nb c\n' >three
 printf 'quite another row\nsome words\n' >two
@@ -31,22 +31,22 @@ is "$(wc -l <out)" 4
 is "$(grep -c '"logprobs_kept":\[-.*"sample":[01]' out)" 4
 is "$(sed -n 4p out | grep -o '"sample":.')" '"sample":1'
 
-# A stop string ends the text before it, the ids behind it.
+# A stop string ends the text before it and the ids after it.
 echo '{"prompt":"some words"}' >one
 whole=$(draw --json one | grep -o '"text":"[^"]*')
 letter=$(cut -c9- <<<"$whole" | grep -o '[a-z]' | head -1)
 draw --json --stop "$letter" --stop '%%%' one >out
 grep -q '"finish":"stop_string"' out || fail "no stop at $letter: $(cat out)"
 is "$(grep -o '"text":"[^"]*' out)" "${whole%%"$letter"*}"
-# The rate is said if it is asked for.
+# --rate prints the rate.
 draw --rate two 2>&1 >out | grep -q 'xrun: .* new tokens in .* tokens/s' || fail "no rate"
 
-# A conversation goes through the template that is named.
+# A conversation uses the named template.
 echo '{"messages":[{"role":"user","content":"hi"}]}' >chat
 "$xrun" sample --model tiny --json --template chatml --max-new-tokens 2 chat >out 2>err
 grep -q '"ids":\[' out || fail "$(cat out err)"
 
-# The folder of an adapter is its base under it: not the base's answers, but the merged model's.
+# An adapter's folder gives the answers of the merged model, not of its base.
 "$xrun" init-model base --tokenizer "$XRUN_ROOT/tests/data/tiny_tokenizer" --layers 1 --hidden 32 \
   --heads 2 --ffn 32 >out
 "$xrun" "$XRUN_ROOT/recipes/dpo_lora.lua" --set model=base --run r --steps 3 --set optim.lr=0.05 \

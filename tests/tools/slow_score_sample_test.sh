@@ -11,7 +11,7 @@ cd "$work"
 source "$XRUN_ROOT/tests/tools/checks.sh"
 init() { "$xrun" init-model "$@" --layers 1 --hidden 32 --heads 2 --ffn 32 --max-length 64; }
 
-# The vocabulary is the tokenizer's own, its files travel, the seed decides the weights.
+# The vocabulary is the tokenizer's, its files are copied, and the seed determines the weights.
 is "$(init tiny --tokenizer "$smol")" tiny
 for file in tokenizer.json tokenizer_config.json; do
   [ ! -e "$smol/$file" ] || cmp "$smol/$file" "tiny/$file"
@@ -24,7 +24,7 @@ refuses 2 'cannot hold them' init b --tokenizer "$smol" --vocab 10
 refuses 2 "there is no preset 'huge'" init b --preset huge
 refuses 2 'excludes' init b --tied --untied
 [ ! -e b ] || fail "a refused folder exists"
-# What LibTorch throws is said without its C++ frames.
+# LibTorch's errors are printed without their C++ frames.
 refuses 1 "can't allocate memory" "$xrun" init-model b --tokenizer "$smol" --layers 1 \
   --hidden 1073741824 --ffn 32 --heads 2
 ! grep -q 'frame #' err || fail "frames of C++: $(cat err)"
@@ -45,7 +45,7 @@ is "$(sed -n 1p out | cut -c1-33)" '{"ids":[5,6,7],"logprobs":[null,-'
 is "$(sed -n 2p out)" '{"ids":[9],"logprobs":[null]}'
 is "$(sed -n 3p out)" '{"ids":[],"logprobs":[]}'
 
-# A bad row is said in its place, the others go on, and the status tells.
+# A bad row is reported in its position, the others are processed, and the status is 1.
 printf '{"ids":[1,131]}\n{"ids":"x"}\n{"a":1}\n{\n{"ids":[1,2]}\n' >rows
 status=0; "$xrun" score --model "$golden" --json rows >out || status=$?
 is $status 1
@@ -64,13 +64,13 @@ is "$(echo 'some words' | "$xrun" score --model tiny)" "$("$xrun" score --model 
   "$("$xrun" score --model tiny --json ids)" ] ||
   fail "--dtype changes nothing"
 
-# A model without a tokenizer can score ids and nothing else.
+# A model without a tokenizer can score only ids.
 echo 'hi' >text
 status=0; "$xrun" score --model "$golden" text >out || status=$?
 is $status 1
 grep -q '"error"' out || fail "a text without a tokenizer: $(cat out)"
 
-# Sampling: a continuation of the asked length, the text alone without --json.
+# Sampling: a continuation of the requested length; only the text without --json.
 echo '{"prompt":"some words"}' >prompts
 "$xrun" sample --model tiny --json --max-new-tokens 3 prompts >out
 grep -q '"finish":"\(length\|stop\)"' out || fail "$(cat out)"
@@ -84,9 +84,9 @@ status=0; "$xrun" sample --model tiny --json prompts >out || status=$?
 is $status 1
 is "$(grep -c '"error"' out)" 2
 
-# In plain text a row is a line, whatever its answer holds; what failed is on standard error and
-# leaves its line empty.
-# A model of tied random weights says its last token again: here the newline of "assistant\n".
+# In plain text each row gives one line, whatever its answer contains; a failed row leaves its line
+# empty and its error goes to standard error.
+# A model of tied random weights repeats its last token: here the newline of "assistant\n".
 is "$(echo hi | "$xrun" sample --model tiny --chat --template chatml --max-new-tokens 2 2>err)" \
   '\n\n'
 is "$(printf '\\\n' | "$xrun" sample --model tiny --max-new-tokens 1)" '\\'
@@ -104,7 +104,7 @@ refuses 2 'change nothing at --temperature 0' "$xrun" sample --model nowhere --t
 refuses 2 'a stop string is empty' "$xrun" sample --model nowhere --stop ''
 refuses 2 '--samples: got 0' "$xrun" sample --model nowhere --samples 0
 
-# Files that do not fit are named, and nothing crashes.
+# Files that do not match are named, and nothing crashes.
 cp -r tiny cut; truncate -s 2000 cut/model.safetensors
 refuses 1 'truncated' "$xrun" score --model cut
 cp -r tiny wide; sed -i 's/"vocab_size":[0-9]*/"vocab_size":7/' wide/config.json

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# docs/tour.md: its commands in its order, in one folder, as a newcomer types them.
+# The commands of docs/tour.md in order, in one folder, as a newcomer types them.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XRUN_CACHE=$work/cache OMP_NUM_THREADS=1
 cd "$work"
-# The program that was built, under the name that the tour uses.
+# The built program under the name that the tour uses.
 printf '#!/bin/sh\nexec "%s" "$@"\n' "${XRUN_BUILD:-$root/build}/bin/xrun" >xrun
 chmod +x xrun
 awk '/^```sh$/ { on = 1; next } /^```$/ { on = 0 } on' "$root/docs/tour.md" >tour.sh

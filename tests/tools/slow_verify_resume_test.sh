@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# verify-resume: equal where it should be, the first difference where a recipe does not repeat, and
-# nothing left behind.
+# verify-resume reports equality, or the first difference of a recipe that is not reproducible, and
+# leaves no files.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 export TMPDIR=$work/temporary
 mkdir "$TMPDIR"
@@ -18,11 +18,11 @@ done
 [ -z "$(ls -A "$TMPDIR")" ] || fail "verify-resume left $(ls "$TMPDIR")"
 [ ! -e runs ] || fail "verify-resume left a run"
 
-# Two phases, killed in both; objects for programs.
+# Two phases, killed in both; --json.
 wants 0 '"verdict":"ok"' verify "$root/recipes/sft_dpo.lua" --steps 10 --kill-at 4 --kill-at 9 --json
 
-# A counter in a local is not restored: the step where the runs part is named, and that it is the
-# resume. A clock is told from it.
+# A counter in a local is not restored: the first divergence is named and attributed to the resume. A
+# recipe that reads the clock is distinguished from it.
 sed 's|^for step, batch in.*|local seen = 0\n&\n  seen = seen + 1|; s|run:log(adamw:step(batch, dpo))|adamw:step(batch, dpo) run:log({ seen = seen })|' \
   "$root/recipes/dpo.lua" >counter.lua
 wants 1 'step 2: recipe/seen is 3 in the undisturbed run, 1 in the resumed one' \

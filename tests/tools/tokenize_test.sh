@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# xrun tokenize and the executable's own behaviour: rows, exit status, messages, start-up time.
+# xrun tokenize and the behaviour of the executable: rows, exit status, messages, start-up time.
 set -euo pipefail
 xrun=${XRUN_BUILD:?}/bin/xrun
 tokenizers=${XRUN_ROOT:?}/tests/data/tokenizers
@@ -23,7 +23,7 @@ is "$(printf '\xef\xbb\xbf{"text":"!"}\n' | tokenize --json --count)" 1
 printf '\xff\xfe{\0' | tokenize --json >out || true
 grep -q 'it is UTF-16, wanted UTF-8' out || fail "UTF-16 is called $(cat out)"
 
-# A bad row is said in its place, the others go on, and the status tells.
+# A bad row is reported in its position, the others are processed, and the status is 1.
 printf '{"text":"!"}\n{"txt":1}\n{"text":"!!"}\n' >rows
 status=0; tokenize --json --count rows >out || status=$?
 is $status 1
@@ -42,7 +42,7 @@ refuses 1 'missing: cannot be opened' tokenize missing
 [[ $("$xrun" --version) == "xrun "[0-9]* ]] || fail "--version"
 [[ $("$xrun" tokenize --help) == *--count* ]] || fail "tokenize --help"
 
-# A reader that goes away is no error message; a full disk is one.
+# A reader that closes the pipe causes no error message; a full disk does.
 for ((i = 0; i < 20000; ++i)); do echo 'some words'; done >many
 tokenize many 2>err | head -1 >out || true
 [ ! -s err ] || fail "a closed pipe says: $(cat err)"
@@ -52,8 +52,8 @@ if [ -c /dev/full ]; then
   grep -q 'No space left' err || fail "a full disk says: $(cat err)"
 fi
 
-# Start-up with public vocabularies of 32,000 to 151,643 pieces where they are at hand: within 30 ms,
-# as time of the processor (the tests share the machine), the best of ten.
+# Start-up with public vocabularies of 32,000 to 151,643 pieces, if they are available, takes at most
+# 30 ms of CPU time (the tests share the machine), the best of ten.
 data=${XRUN_TEST_DATA:-$XRUN_ROOT/../shared/data}
 : >empty
 TIMEFORMAT='%U %S'

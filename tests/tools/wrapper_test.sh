@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The wrapper ./xrun and its set-up, in a tree of its own: builds when it must, never twice, and
-# takes no LibTorch whose checksum is wrong.
+# The wrapper ./xrun and its set-up, in a separate tree: it builds when necessary, never twice, and
+# rejects a LibTorch with a wrong checksum.
 set -euo pipefail
 root=${XRUN_ROOT:?}
 work=$(mktemp -d)
@@ -14,7 +14,7 @@ cp "$root/xrun" "$tree/"
 echo 'project(xrun)' >"$tree/CMakeLists.txt"
 echo 'int x;' >"$tree/core/x.cpp"
 
-# A build that only notes that it was called.
+# A stub of the build that only records its calls.
 cat >"$tree/tools/setup/build.sh" <<'END'
 #!/usr/bin/env bash
 set -e
@@ -48,7 +48,7 @@ is "$(calls)" "run run test run run "
 ln -s "$tree/xrun" "$work/link"
 is "$(cd / && XRUN_TORCH=/somewhere "$work/link" from elsewhere)" "ran from elsewhere"
 
-# The true set-up: refuses before it builds.
+# The real set-up refuses before it builds.
 cp "$root"/tools/setup/* "$tree/tools/setup/"
 setup() { # VARIABLE=VALUE...
   local status=0
@@ -62,7 +62,7 @@ mkdir empty
 is "$(setup XRUN_TORCH=empty)" 1
 grep -q 'has no lib/libtorch_cpu.so' err || fail "$(cat err)"
 
-# A wheel of the right name and the wrong bytes.
+# A wheel with the right name and the wrong bytes.
 mkdir wheels
 printf 'PK' >wheels/torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl
 is "$(setup XRUN_CACHE="$work/cache" PIP_NO_INDEX=1 PIP_FIND_LINKS="$work/wheels")" 1
@@ -71,7 +71,7 @@ grep -q 'LibTorch could not be fetched' err || fail "$(cat err)"
 grep -qi 'hash' err || fail "no word of the checksum: $(cat err)"
 is "$(find cache -mindepth 1 | wc -l)" 0
 
-# The libraries of a GPU are fetched where a toolkit and a driver are, and their lack stops nothing.
+# The GPU libraries are fetched if there is a toolkit and a driver; a failed fetch stops nothing.
 mkdir -p bin cache/torch-2.11.0/torch/lib cache/torch-2.11.0/nvidia
 touch cache/torch-2.11.0/complete
 printf '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0.88"\n' >bin/nvcc
