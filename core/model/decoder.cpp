@@ -4,7 +4,7 @@
 
 #include <ATen/ops/embedding.h>
 
-#include "core/base/work_interrupt.h"
+#include "core/base/interrupt.h"
 #include "core/model/block.h"
 #include "core/model/kv_cache.h"
 #include "core/model/model.h"

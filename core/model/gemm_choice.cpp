@@ -16,9 +16,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/base/cache_root.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/model/ops/scratch.h"
 #include "core/model/weights/hf_config.h"

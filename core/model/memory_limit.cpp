@@ -11,8 +11,8 @@
 #include <sstream>
 #include <vector>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/model/memory_change.h"
 #include "core/model/memory_plan.h"
 #include "core/model/ops/allocator.h"

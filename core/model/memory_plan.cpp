@@ -8,8 +8,8 @@
 #include <cmath>
 #include <map>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/model/block.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/model/ops/scratch.h"

@@ -11,10 +11,10 @@
 #include <limits>
 #include <set>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/strings.h"
 #include "core/model/weights/safetensors.h"
 #include "core/run/checkpoint.h"
 #include "core/run/checkpoint_files.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <thread>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/base/folder_list.h"
+#include "core/base/folder.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 

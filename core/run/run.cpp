@@ -11,8 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "core/base/process_memory.h"
-#include "core/base/steady_clock.h"
+#include "core/base/process_usage.h"
 #include "core/model/memory_limit.h"
 #include "core/run/checkpoint_files.h"
 #include "core/train/saveable.h"

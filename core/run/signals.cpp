@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "core/base/temporary_dir.h"
+#include "core/base/folder.h"
 
 namespace xrun {
 

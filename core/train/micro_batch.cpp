@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/model/moe.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/head_chunk.h"

@@ -4,7 +4,7 @@
 
 #include <fmt/ranges.h>
 
-#include "core/base/counted.h"
+#include "core/base/strings.h"
 #include "core/train/micro_batch.h"
 
 namespace xrun {

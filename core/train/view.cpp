@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/train/micro_batch.h"
 #include "core/train/unit.h"
 

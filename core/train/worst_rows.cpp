@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/micro_batch.h"
 

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/plain_nan.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "lua/bind/modules.h"
 #include "lua/state/args.h"
 

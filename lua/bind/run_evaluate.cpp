@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <exception>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
 #include "core/model/model.h"
 #include "core/rollout/answer_text.h"

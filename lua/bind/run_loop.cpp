@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/summary.h"
 #include "core/run/signals.h"
 #include "core/train/data_batch.h"

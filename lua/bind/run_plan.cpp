@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "core/base/count_text.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/summary.h"
 #include "core/model/weights/hf_config.h"
 #include "core/run/machine.h"

@@ -1,7 +1,7 @@
 // run:steps, the loop of a recipe. Loops do not nest: one that was left by `break` is over.
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/config/config_field.h"
 #include "core/data/rows/ledger.h"
 #include "lua/bind/run_hooks.h"

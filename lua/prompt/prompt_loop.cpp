@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/work_interrupt.h"
+#include "core/base/interrupt.h"
 #include "core/console/terminal/history.h"
 #include "core/console/terminal/input_lines.h"
 #include "core/console/terminal/shown_text.h"

@@ -1,5 +1,5 @@
 // Invariant: no C++ exception leaves a binding and no Lua error unwinds through C++ code that
-// catches it. enter_binding is the only way in, protected_call the only way out. Lua errors are
+// catches it. enter_binding is the only entrance, protected_call the only exit. Lua errors are
 // foreign exceptions here, so nothing catches (...).
 
 #include "lua/state/lua_state.h"
@@ -181,10 +181,10 @@ void push_function(lua_State* L, DocEntry entry, lua_CFunction function) {
 
 namespace {
 
-// Notes the function on top of the stack while it runs.
+// Records the function at the index while it runs.
 class Entered {
  public:
-  Entered(lua_State* L, int function) : stack_(LuaState::of(L).service<EnteredFunctions>().stack) {
+  Entered(lua_State* L, int function) : functions_(LuaState::of(L).service<EnteredFunctions>()) {
     EnteredFunction entered;
     if (lua_isfunction(L, function) && lua_iscfunction(L, function) == 0) {
       lua_Debug about{};
@@ -192,14 +192,17 @@ class Entered {
       lua_getinfo(L, ">S", &about);
       entered = {about.source, about.linedefined, about.lastlinedefined};
     }
-    stack_.push_back(std::move(entered));
+    functions_.stack.push_back(std::move(entered));
   }
-  ~Entered() { stack_.pop_back(); }
+  ~Entered() {
+    functions_.last = std::move(functions_.stack.back());
+    functions_.stack.pop_back();
+  }
   Entered(const Entered&) = delete;
   Entered& operator=(const Entered&) = delete;
 
  private:
-  std::vector<EnteredFunction>& stack_;
+  EnteredFunctions& functions_;
 };
 
 }  // namespace

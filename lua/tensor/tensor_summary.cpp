@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/base/count_text.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/table.h"
 #include "core/model/ops/tensor_statistics.h"
 #include "lua/tensor/tensor.h"

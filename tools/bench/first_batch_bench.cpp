@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/config/config_defaults.h"
+#include "core/config/config_field.h"
 #include "core/base/error.h"
 #include "core/data/packs/data_set.h"
 #include "core/data/cache/row_cache.h"

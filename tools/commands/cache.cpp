@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "core/base/cache_root.h"
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/json.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/console.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/shown_text.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/base/counted.h"
+#include "core/base/strings.h"
 #include "core/console/inspect/inspected_pack.h"
 #include "core/console/inspect/token_lines.h"
 #include "core/console/terminal/palette.h"

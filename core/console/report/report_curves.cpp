@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "core/base/count_text.h"
+#include "core/base/strings.h"
 #include "core/console/page/html_page.h"
 #include "core/console/page/plot.h"
 #include "core/console/page/plot_axis.h"

@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <map>
 
-#include "core/base/count_text.h"
-#include "core/base/counted.h"
 #include "core/base/error.h"
-#include "core/base/json_member.h"
+#include "core/base/json.h"
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/console/page/html_page.h"
 #include "core/console/page/plot.h"

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "core/base/count_text.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/data/rows/ledger.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/count_text.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/table.h"

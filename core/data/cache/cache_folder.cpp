@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/folder_list.h"
+#include "core/base/folder.h"
 #include "core/base/interrupt.h"
 #include "core/data/cache/cache_manifest.h"
 #include "core/data/cache/shard_file.h"

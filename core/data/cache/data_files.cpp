@@ -10,8 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
-#include "core/base/lfs_pointer.h"
-#include "core/base/shell_word.h"
+#include "core/base/strings.h"
 #include "core/data/rows/byte_stream.h"
 
 namespace xrun {

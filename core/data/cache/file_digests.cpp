@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/folder_list.h"
+#include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/base/json.h"
 #include "core/data/cache/cache_folder.h"

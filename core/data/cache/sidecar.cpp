@@ -13,10 +13,9 @@
 #include <bit>
 #include <cerrno>
 
-#include "core/base/cache_root.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/folder_list.h"
+#include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
 #include "core/data/cache/cache_folder.h"

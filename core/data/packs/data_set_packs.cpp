@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/data/packs/data_set_state.h"
 #include "core/data/packs/pack.h"
 #include "core/data/packs/split.h"

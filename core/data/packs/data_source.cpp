@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/cache_root.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/data/cache/cache_build.h"
 #include "core/data/cache/cache_manifest.h"
 #include "core/data/cache/data_files.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
+#include "core/base/strings.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/row_length.h"
 #include "core/data/rows/tool_calls.h"

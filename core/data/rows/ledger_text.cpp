@@ -4,8 +4,7 @@
 
 #include <map>
 
-#include "core/base/count_text.h"
-#include "core/base/counted.h"
+#include "core/base/strings.h"
 #include "core/data/rows/ledger.h"
 #include "core/text/chat/text_difference.h"
 

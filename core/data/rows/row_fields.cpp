@@ -8,10 +8,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/messages.h"
-#include "core/data/rows/row_fields.h"
 
 namespace xrun {
 

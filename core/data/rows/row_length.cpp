@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/data/rows/conversation_tokens.h"
 
 namespace xrun {

@@ -1,8 +1,8 @@
 #include "core/data/rows/row_parse.h"
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/base/json_fault.h"
+#include "core/base/json.h"
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/data/rows/byte_stream.h"
 

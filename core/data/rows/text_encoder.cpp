@@ -1,7 +1,7 @@
 // Text rows: a document with the tokens that the tokenizer's encoding adds, ended by EOS.
 
-#include "core/base/count_text.h"
 #include "core/base/hash.h"
+#include "core/base/strings.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/row_encoder.h"
 #include "core/data/rows/row_fields.h"

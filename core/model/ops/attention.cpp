@@ -12,7 +12,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/work_interrupt.h"
+#include "core/base/interrupt.h"
 #include "core/model/ops/attention_op.h"
 
 namespace xrun {

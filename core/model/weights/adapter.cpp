@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/weight_layout.h"
 

@@ -4,8 +4,8 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/json.h"
-#include "core/base/named_templates.h"
 #include "core/model/weights/families.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/new_folder.h"

@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "core/base/lfs_pointer.h"
+#include "core/base/file.h"
 #include "core/base/utf8.h"
 #include "core/model/weights/gguf_blocks.h"
 

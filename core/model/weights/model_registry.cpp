@@ -9,12 +9,12 @@
 #include <optional>
 #include <utility>
 
-#include "core/base/cache_root.h"
 #include "core/base/child_process.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/interrupt.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/model/weights/adapter_files.h"
 #include "core/model/weights/gguf_import.h"
 

@@ -9,9 +9,9 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/lfs_pointer.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 

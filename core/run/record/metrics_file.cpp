@@ -7,10 +7,10 @@
 #include <limits>
 #include <unordered_map>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 

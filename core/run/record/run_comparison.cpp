@@ -8,7 +8,7 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "core/config/lua_lexer.h"
+#include "core/config/lua_source.h"
 #include "core/run/record/difference.h"
 #include "core/run/record/metrics_file.h"
 #include "core/run/record/run_record.h"

@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
-#include "core/base/json_member.h"
+#include "core/base/json.h"
 
 namespace xrun {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "core/base/error.h"
-#include "core/base/json_member.h"
+#include "core/base/json.h"
 #include "core/data/cache/cache_manifest.h"
 #include "core/data/cache/row_cache.h"
 #include "core/data/cache/row_columns.h"

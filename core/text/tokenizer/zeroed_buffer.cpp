@@ -14,7 +14,7 @@
 #include <new>
 
 #include "core/base/error.h"
-#include "core/base/lfs_pointer.h"
+#include "core/base/file.h"
 
 namespace xrun {
 

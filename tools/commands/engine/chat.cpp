@@ -15,7 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/console/terminal/console.h"
 #include "core/model/model.h"

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <optional>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/run/record/metrics_file.h"
 #include "core/train/batch.h"
 #include "core/train/objective_check.h"
-#include "lua/prompt/preview.h"
 #include "lua/bind/run_loop.h"
+#include "lua/prompt/preview.h"
 #include "tools/commands/engine/check_recipe.h"
 
 namespace xrun {

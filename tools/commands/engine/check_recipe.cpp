@@ -4,16 +4,14 @@
 #include <cctype>
 #include <set>
 
-#include "core/config/config.h"
-#include "core/base/count_text.h"
-#include "core/base/counted.h"
 #include "core/base/error.h"
-#include "core/base/trimmed.h"
+#include "core/base/strings.h"
+#include "core/config/config.h"
 #include "core/console/terminal/table.h"
 #include "core/data/rows/row_encoder.h"
 #include "core/text/chat/template_laws.h"
-#include "lua/prompt/preview.h"
 #include "lua/bind/run_loop.h"
+#include "lua/prompt/preview.h"
 
 namespace xrun {
 

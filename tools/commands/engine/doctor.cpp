@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "core/base/cache_root.h"
+#include "core/base/folder.h"
 #include "core/console/terminal/finding.h"
 #include "core/run/signals.h"
 #include "lua/bind/recipe.h"

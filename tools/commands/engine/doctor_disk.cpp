@@ -8,11 +8,11 @@
 #include <cstring>
 #include <vector>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/folder_list.h"
-#include "core/base/steady_clock.h"
+#include "core/base/folder.h"
+#include "core/base/process_usage.h"
+#include "core/base/strings.h"
 #include "tools/commands/engine/doctor_machine.h"
 
 namespace xrun {

@@ -14,9 +14,9 @@
 #include <thread>
 
 #include "core/base/child_process.h"
-#include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/base/temporary_dir.h"
+#include "core/base/folder.h"
+#include "core/base/strings.h"
 #include "core/model/memory_limit.h"
 #include "core/model/weights/model_registry.h"
 #include "core/run/machine.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/config/config_field.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/console.h"
 #include "core/console/terminal/table.h"
 #include "lua/bind/api_text.h"
@@ -89,7 +89,13 @@ int command_explain(int argc, char** argv) {
     fmt::print("{}", all_names());
     return 0;
   }
-  const std::string text = explain_command(name) + explain(name);
+  std::string text = explain_command(name) + explain(name);
+  if (std::string path; text.empty()) {
+    if (const std::string hint = foreign_name_hint(name, &path); !hint.empty()) {
+      text = fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, hint);
+      if (!path.empty()) text += explain(path);
+    }
+  }
   if (text.empty()) {
     const std::string near = meant(name);
     throw UsageError(fmt::format(

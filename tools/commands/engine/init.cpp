@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "core/base/file.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "lua/bind/editor_stubs.h"
+#include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
-#include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/engine/starter_files.h"
 
 namespace xrun {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/base/temporary_dir.h"
+#include "core/base/folder.h"
 #include "core/text/chat/bytes_tokenizer.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "tools/commands/command_line.h"

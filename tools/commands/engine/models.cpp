@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
-#include "core/base/suggest.h"
+#include "core/base/strings.h"
 #include "core/model/weights/model_registry.h"
 #include "core/run/signals.h"
 #include "tools/commands/command_line.h"

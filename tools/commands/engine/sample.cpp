@@ -3,9 +3,9 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include "core/base/count_text.h"
 #include "core/base/error.h"
-#include "core/base/steady_clock.h"
+#include "core/base/process_usage.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
 #include "core/rollout/answer_text.h"
 #include "core/rollout/text_sampler.h"

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "core/base/child_process.h"
-#include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/json.h"
-#include "core/base/steady_clock.h"
-#include "core/base/temporary_dir.h"
+#include "core/base/process_usage.h"
+#include "core/base/strings.h"
 #include "core/model/weights/init_model.h"
 #include "core/run/record/metrics_file.h"
 #include "core/text/chat/bytes_tokenizer.h"

@@ -12,8 +12,8 @@
 
 #include "core/base/child_process.h"
 #include "core/base/error.h"
-#include "core/base/steady_clock.h"
-#include "core/base/temporary_dir.h"
+#include "core/base/folder.h"
+#include "core/base/process_usage.h"
 #include "core/run/checkpoint.h"
 #include "core/run/first_divergence.h"
 #include "core/run/signals.h"

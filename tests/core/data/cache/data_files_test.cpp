@@ -50,7 +50,7 @@ TEST(DataFiles, APathThatIsNotAFileIsNamed) {
       std::string::npos);
   const std::string endless = "/" + std::string(300, 'a') + ".jsonl";
   EXPECT_EQ(error_of([&] { find_data_files(endless); }),
-            endless + ": cannot be looked at: File name too long");
+            endless + ": cannot be examined: File name too long");
 }
 
 // The command that the message names, run in a shell.

@@ -1,12 +1,41 @@
-#include "core/base/temporary_dir.h"
+#include "core/base/folder.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <fstream>
 
-namespace xrun::temporary_dir_test {
+#include "core/base/file.h"
+#include "tests/core/data/rows/scratch_folder.h"
+
+namespace xrun::folder_test {
 namespace {
+
+TEST(ListFolder, SortsEntriesByName) {
+  const ScratchFolder folder;
+  for (const char* name : {"b", "a", "c"}) folder.write(name, "");
+  const std::vector<std::filesystem::path> wanted = {folder.path() / "a", folder.path() / "b",
+                                                     folder.path() / "c"};
+  EXPECT_EQ(list_folder(folder.path()), wanted);
+}
+
+TEST(ListFolder, GivesNothingForAMissingFolderAndThrowsForAnUnreadableOne) {
+  const ScratchFolder folder;
+  folder.write("file", "");
+  EXPECT_TRUE(list_folder(folder.path() / "none").empty());
+  EXPECT_THROW(list_folder(folder.path() / "file"), FileError);
+  std::error_code code;
+  EXPECT_TRUE(list_folder(folder.path() / "file", code).empty());
+  EXPECT_TRUE(static_cast<bool>(code));
+}
+
+TEST(NearestExisting, IsTheFolderItselfOrItsNearestParentThatExists) {
+  const ScratchFolder folder;
+  EXPECT_EQ(nearest_existing(folder.path()), folder.path());
+  EXPECT_EQ(nearest_existing(folder.path() / "a" / "b"), folder.path());
+  EXPECT_EQ(nearest_existing("no-folder-of-this-name"), std::filesystem::current_path());
+  EXPECT_EQ(nearest_existing("/"), "/");
+}
 
 void fill(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder / "a" / "b" / "c");
@@ -16,7 +45,7 @@ void fill(const std::filesystem::path& folder) {
   std::filesystem::create_symlink("/", folder / "a" / "b" / "root");
 }
 
-TEST(TemporaryDir, GoesWithItsOwner) {
+TEST(TemporaryDir, IsRemovedByItsDestructor) {
   std::filesystem::path path;
   {
     const TemporaryDir folder("test");
@@ -38,7 +67,7 @@ TEST(TemporaryDir, CanBeRemovedBeforeTheProcessEnds) {
   EXPECT_FALSE(std::filesystem::exists(other.path()));
 }
 
-TEST(TemporaryDir, OneThatNobodyHoldsIsRemovedByTheNext) {
+TEST(TemporaryDir, RemovesFoldersThatKilledProcessesLeft) {
   const std::string name = "test_left" + std::to_string(::getpid());
   const std::filesystem::path left =
       std::filesystem::temp_directory_path() / ("xrun-" + name + "-000000");
@@ -52,4 +81,4 @@ TEST(TemporaryDir, OneThatNobodyHoldsIsRemovedByTheNext) {
 }
 
 }  // namespace
-}  // namespace xrun::temporary_dir_test
+}  // namespace xrun::folder_test

@@ -1,12 +1,12 @@
-#include "core/base/process_memory.h"
+#include "core/base/process_usage.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace xrun::process_memory_test {
+namespace xrun::process_usage_test {
 
-TEST(ProcessMemory, CountsWhatIsTouched) {
+TEST(ProcessUsage, ResidentBytesCountTouchedPages) {
   const int64_t before = resident_bytes();
   EXPECT_GT(before, 1 << 20);
   std::vector<char> touched(size_t{64} << 20, 1);
@@ -15,4 +15,4 @@ TEST(ProcessMemory, CountsWhatIsTouched) {
   EXPECT_GT(peak_resident_bytes(), before + (int64_t{56} << 20));
 }
 
-}  // namespace xrun::process_memory_test
+}  // namespace xrun::process_usage_test

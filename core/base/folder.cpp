@@ -1,6 +1,10 @@
-// TMPDIR/xrun-NAME-XXXXXX, locked by its owner. Removing uses system calls alone, so that a signal
-// handler may do it.
-#include "core/base/temporary_dir.h"
+// list_folder checks each step of the listing: a range-for over a directory_iterator hides a folder
+// that cannot be opened, and throws std::filesystem_error where the listing breaks off.
+//
+// A TemporaryDir is TMPDIR/xrun-NAME-XXXXXX, locked by its owner. Removing it takes system calls
+// alone, so that a signal handler may do it.
+
+#include "core/base/folder.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -11,23 +15,33 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <ctime>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 
 namespace xrun {
 
+namespace fs = std::filesystem;
+
 namespace {
+
+const char* variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && value[0] != '\0' ? value : nullptr;
+}
 
 constexpr size_t kLongestPath = 1024;
 constexpr int kDeepest = 16;  // a run's folders are three deep
-constexpr time_t kNewS = 10;
+constexpr time_t kNewS = 10;  // another process may have made it and not locked it yet
 
 struct Slot {
-  std::atomic<bool> taken{false};  // path is whole
+  std::atomic<bool> taken{false};  // path is complete: a signal handler may read it
   std::array<char, kLongestPath> path;
 };
 std::array<Slot, 4> slots;
@@ -45,7 +59,7 @@ void remove_folder(int parent, const char* name, int depth) noexcept;
 
 bool is_dots(const char* name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
 
-// Removes what one read of the folder gave; false at its end.
+// Removes the entries that one read of the folder returns; false at its end.
 bool remove_some(int folder, int depth) noexcept {
   alignas(Entry) char buffer[2048];
   const long size = syscall(SYS_getdents64, folder, buffer, sizeof buffer);
@@ -76,10 +90,10 @@ int lock_folder(const char* path) {
   return -1;
 }
 
-// Those of this name that no process holds. A new one is locked a moment after it was made.
-void remove_left_ones(const std::filesystem::path& home, const std::string& prefix) {
+// Removes folders of this name that no process has locked. Their owners were killed.
+void remove_left_ones(const fs::path& home, const std::string& prefix) {
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(home, ignored)) {
+  for (const auto& entry : fs::directory_iterator(home, ignored)) {
     if (!entry.path().filename().string().starts_with(prefix)) continue;
     const int folder = lock_folder(entry.path().c_str());
     if (folder < 0) continue;
@@ -92,12 +106,61 @@ void remove_left_ones(const std::filesystem::path& home, const std::string& pref
 
 }  // namespace
 
+std::vector<fs::path> list_folder(const fs::path& dir, std::error_code& code) {
+  std::vector<fs::path> paths;
+  fs::directory_iterator entry(dir, code);
+  for (; !code && entry != fs::directory_iterator(); entry.increment(code)) {
+    paths.push_back(entry->path());
+  }
+  if (code == std::errc::no_such_file_or_directory) code.clear();
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::vector<fs::path> list_folder(const fs::path& dir) {
+  std::error_code code;
+  std::vector<fs::path> paths = list_folder(dir, code);
+  if (code) {
+    throw FileError(code.value(),
+                    fmt::format("{}: cannot list the folder: {}", dir.string(), code.message()));
+  }
+  return paths;
+}
+
+fs::path nearest_existing(const fs::path& dir) {
+  std::error_code code;
+  fs::path there = fs::absolute(dir, code);
+  while (there.has_relative_path() && !fs::exists(there, code)) {
+    there = there.parent_path();
+  }
+  return there;
+}
+
+std::vector<std::string> named_template_files(const fs::path& dir) {
+  std::vector<std::string> files;
+  for (const fs::path& path : list_folder(dir / kNamedTemplateFolder)) {
+    if (path.extension() == ".jinja") files.push_back(path.filename());
+  }
+  return files;
+}
+
+fs::path cache_root() {
+  if (const char* own = variable("XRUN_CACHE")) return own;
+  if (const char* shared = variable("XDG_CACHE_HOME"))
+    return fs::path(shared) / "xrun";
+  const char* home = variable("HOME");
+  XRUN_CHECK(home != nullptr,
+             "neither XRUN_CACHE, XDG_CACHE_HOME nor HOME is set; set XRUN_CACHE "
+             "to a folder for caches");
+  return fs::path(home) / ".cache" / "xrun";
+}
+
 TemporaryDir::TemporaryDir(const std::string& name) {
   std::error_code code;
-  const std::filesystem::path home = std::filesystem::temp_directory_path(code);
+  const fs::path home = fs::temp_directory_path(code);
   const char* const wanted = getenv("TMPDIR");
   XRUN_CHECK(!code,
-             "{}: is no folder for temporary files: {}; set TMPDIR to one that can be written",
+             "{}: is not a folder for temporary files: {}; set TMPDIR to one that can be written",
              wanted == nullptr ? "/tmp" : wanted, code.message());
   const std::string prefix = fmt::format("xrun-{}-", name);
   remove_left_ones(home, prefix);

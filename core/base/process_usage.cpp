@@ -1,6 +1,6 @@
-// statm counts pages, ru_maxrss KiB.
+// /proc/self/statm counts pages; getrusage's ru_maxrss counts KiB.
 
-#include "core/base/process_memory.h"
+#include "core/base/process_usage.h"
 
 #include <sys/resource.h>
 #include <unistd.h>

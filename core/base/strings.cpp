@@ -1,10 +1,49 @@
-#include "core/base/suggest.h"
+// edit_distance is Damerau-Levenshtein by dynamic programming: cost[i][j] is the distance of the
+// first i bytes of one text to the first j bytes of the other.
+
+#include "core/base/strings.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace xrun {
+
+std::string count_text(int64_t value) {
+  std::string text = std::to_string(value);
+  const size_t first = value < 0 ? 1 : 0;
+  for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, 1, ',');
+  return text;
+}
+
+std::string counted(int64_t count, std::string_view noun, std::string_view ending) {
+  return count_text(count) + " " + std::string(noun) + std::string(count == 1 ? "" : ending);
+}
+
+std::string format_bytes(double bytes) {
+  constexpr const char* kUnits[] = {"bytes", "KB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  for (; bytes >= 999.5 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1000;
+  const bool whole = unit == 0 || bytes >= 9.95;
+  return whole ? fmt::format("{:.0f} {}", bytes, kUnits[unit])
+               : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return std::string(text);
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
 
 int edit_distance(std::string_view a, std::string_view b) {
   const size_t width = b.size() + 1;
