@@ -193,7 +193,7 @@ TextPtr join_list(const Text& separator, const std::vector<TextPtr>& texts, Budg
 TextPtr map_text(const Text& text, const PointChange& change) {
   TextBuilder out;
   size_t at = 0;
-  for (const Run& run : text.runs) {
+  for (const MarkedRun& run : text.runs) {
     std::string changed;
     while (at < run.end) {
       const CodePoint point = read_utf8(text.bytes, at);
