@@ -35,7 +35,7 @@ constexpr TopicTitle kTopics[] = {{Topic::kResult, "Losses and results"},
                                   {Topic::kUpdate, "The update and its speed"}};
 
 // The parts of a metric's name: "valid/mt/length_chosen" is "length", "valid mt", "chosen", and
-// "valid/loss/chats", the loss of one source, is "loss/chats", "valid".
+// "valid/loss/chats", the loss of one source, is "loss by source", "valid chats".
 struct MetricName {
   std::string topic, split, side;
 };
@@ -44,7 +44,8 @@ MetricName parts_of(const RunMetrics& metrics, const std::string& name, bool joi
   const std::string whole = name.substr(0, name.rfind('/'));
   if (whole != name && metrics.find(whole) != nullptr) {  // the metric of one source
     MetricName parts = parts_of(metrics, whole, false);
-    parts.topic += name.substr(whole.size());
+    parts.topic += " by source";
+    parts.split += " " + name.substr(whole.size() + 1);
     return parts;
   }
   MetricName parts{name, "", ""};
