@@ -111,7 +111,7 @@ Metrics source_metrics(std::vector<std::string> sources) {
         Unit::kSequence, micro->index() == 0 ? at::tensor({8.f, 2.f}) : at::tensor({6.f, 7.f}));
     result.metrics.emplace_back(
         "accuracy", micro->index() == 0 ? at::tensor({1.f, 0.f}) : at::tensor({1.f, 1.f}));
-    result.metrics.emplace_back("scalar", at::tensor(5.f));
+    result.metrics.emplace_back("scalar", at::ones({}));
     sums.add_source_losses(result, *micro, 0, 0.5);
     sums.add_metrics(result, *micro);
   }
@@ -121,13 +121,13 @@ Metrics source_metrics(std::vector<std::string> sources) {
 TEST(MetricSums, AMixtureHasTheWeightedMeansOfEachSource) {
   const Metrics wanted = {
       {"loss/chats", 0.5 * 8}, {"loss/code", 0.5 * (3 * 2 + 6) / 4}, {"accuracy", 2.0 / 5},
-      {"accuracy/chats", 1},   {"accuracy/code", 1.0 / 4},           {"scalar", 5},
+      {"accuracy/chats", 1},   {"accuracy/code", 1.0 / 4},           {"scalar", 1},
   };
   EXPECT_EQ(source_metrics({"chats", "code", "weightless"}), wanted);
 }
 
 TEST(MetricSums, OneSourceHasNoMetricsOfItsOwn) {
-  EXPECT_EQ(source_metrics({}), (Metrics{{"accuracy", 2.0 / 5}, {"scalar", 5}}));
+  EXPECT_EQ(source_metrics({}), (Metrics{{"accuracy", 2.0 / 5}, {"scalar", 1}}));
 }
 
 TEST(MetricSums, ANonFiniteValueStaysInItsSource) {
