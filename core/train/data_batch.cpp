@@ -142,6 +142,7 @@ std::shared_ptr<Batch> data_batch(const DataSet& set, const ExtraColumns& extra,
   info.unit = unit_of_rows(set.kind());
   info.max_tokens = max_tokens;
   info.data_key = set.fingerprint();
+  if (set.source_names().size() > 1) info.sources = set.source_names();
   if (set.window_length() == 0) {  // a window's segments are parts of rows
     info.canonical_pack = [set](int64_t row, int64_t tokens) {
       return set.canonical_pack(row, tokens);

@@ -46,7 +46,7 @@ struct UnitLosses {
   double total() const {
     double loss = 0;
     for (const auto& [unit, sums] : by_unit) {
-      for (const auto& [name, value] : sums.read(nullptr).metrics) loss += value;
+      loss += find_metric(sums.read(nullptr).metrics, "loss").value_or(0);
     }
     return loss;
   }
@@ -102,6 +102,7 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
       check_result(result, *micro);
       if (!all_finite(result)) check_finite(result, *micro, 0, batch->micros().size());
       losses.add(result, *micro);
+      sums.add_source_losses(result, *micro);
       sums.add_metrics(result, *micro);
       sums.add_scored(*micro, {options.policy});
       add_unit_weights(weights, *micro);

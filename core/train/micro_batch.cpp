@@ -222,6 +222,27 @@ at::Tensor MicroBatch::unit_weight(Unit unit) const {
   return floats(weights);
 }
 
+std::vector<int64_t> MicroBatch::unit_segments(Unit unit) const {
+  if (!has_unit(unit)) throw_no_unit(unit);
+  std::vector<int64_t> segments;
+  switch (unit) {
+    case Unit::kToken: return {pack_.rows.segment.begin(), pack_.rows.segment.end()};
+    case Unit::kGroup: return group_by(pack_.group_id).first;
+    case Unit::kChunk:
+      for (const int64_t row : group_by(pack_.chunk).first) {
+        segments.push_back(pack_.rows.segment[static_cast<size_t>(row)]);
+      }
+      return segments;
+    case Unit::kSequence:
+    case Unit::kPair:
+      for (int64_t s = 0; s < segment_count(); ++s) {
+        if (unit == Unit::kSequence || pack_.side[static_cast<size_t>(s)] > 0)
+          segments.push_back(s);
+      }
+  }
+  return segments;
+}
+
 int64_t MicroBatch::unit_row(Unit unit, int64_t i) const {
   auto at = static_cast<size_t>(i);
   if (unit == Unit::kGroup)

@@ -12,7 +12,7 @@ namespace {
 
 // True for the names that a step or an evaluation writes itself.
 bool is_reserved(std::string_view name) {
-  for (const char* own : {"loss", "grad_norm", "lr"}) {
+  for (const char* own : {"loss", "grad_norm", "lr", "perf"}) {
     if (name == own) return true;
   }
   for (const char* view : {"chosen", "rejected", "all"}) {
@@ -20,7 +20,7 @@ bool is_reserved(std::string_view name) {
       return true;
     }
   }
-  return name.starts_with("train/") || name.starts_with("valid/");
+  return name.starts_with("train/") || name.starts_with("valid/") || name.starts_with("loss/");
 }
 
 void check_metric_names(const ObjectiveResult& result) {

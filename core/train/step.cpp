@@ -148,6 +148,7 @@ class StepGradient {
     const at::Tensor total = balance.defined() ? loss.graph.add(balance) : loss.graph;
     if (total.requires_grad()) total.backward();
     sums_.add_loss(loss.value);
+    sums_.add_source_losses(result, micro, static_cast<int64_t>(i), terms[i].weight);
     sums_.add_metrics(result, micro, static_cast<int64_t>(i));
     sums_.add_scored(micro, sources_);
     tokens_ += micro.token_count();

@@ -18,7 +18,8 @@ class AdamW;
 class Batch;
 
 // Values to log, in a fixed order. A name without '/' belongs to the step or the evaluation and
-// gets a prefix ("train/", "valid/<name>/"); one with '/' ("perf/step_s") is final.
+// gets a prefix ("train/", "valid/<name>/"), and so does the value of one source of a mixture
+// ("loss/chats" beside "loss"); any other name with '/' ("perf/step_s") is final.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
 // Returns the value of a full name, nullopt if it is absent.

@@ -6,7 +6,6 @@
 
 #include "core/base/json.h"
 #include "core/config/config_field.h"
-#include "core/config/config_field.h"
 #include "core/data/packs/data_set.h"
 #include "lua/bind/data_handle.h"
 

@@ -16,7 +16,6 @@
 #include "core/train/policy.h"
 #include "lua/bind/data_handle.h"
 #include "lua/bind/data_settings.h"
-#include "lua/bind/data_settings.h"
 #include "lua/bind/memory_report.h"
 #include "lua/bind/metrics.h"
 #include "lua/bind/session.h"

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/base/file.h"
+#include "core/base/strings.h"
 #include "lua/state/args.h"
 #include "lua/state/class.h"
 #include "lua/state/source_excerpt.h"
@@ -119,6 +120,10 @@ std::string ErrorReport::headline() const {
 }
 
 std::string ErrorReport::text() const {
+  if (data) {
+    const std::string line = source_line.empty() ? "" : ": " + std::string(trimmed(source_line));
+    return file.empty() ? message : fmt::format("{}\n  read by {}{}", message, position(), line);
+  }
   std::string text = headline();
   text += excerpt_text(source_line, line, static_cast<size_t>(mark_begin),
                        static_cast<size_t>(mark_end));

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "core/data/rows/data_fault.h"
 #include "lua/state/class.h"
 #include "lua/state/interruption.h"
 #include "lua/state/line_profile.h"
@@ -23,11 +24,12 @@ const char kModuleKey = 0;  // registry[&kModuleKey] = the module table
 
 // Leaves the Lua error value of a failed binding on the stack.
 [[gnu::noinline]] void push_failure(lua_State* L, const Binding& binding, int arguments,
-                                    std::string_view message, bool usage) {
+                                    std::string_view message, bool usage, bool data = false) {
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
   auto report = std::make_shared<ErrorReport>();
   report->operation = binding.entry.name;
   report->usage = usage;
+  report->data = data;
   set_message(*report, message);
   locate(L, 0, arguments, *report);
   push_error(L, std::move(report));
@@ -157,6 +159,8 @@ int enter_binding(lua_State* L) {
     push_interruption(L);
   } catch (const UsageError& error) {
     push_failure(L, binding, arguments, error.what(), true);
+  } catch (const DataError& error) {
+    push_failure(L, binding, arguments, error.what(), false, true);
   } catch (const c10::Error& error) {
     push_failure(L, binding, arguments, error.what_without_backtrace(), false);
   } catch (const std::bad_alloc&) {

@@ -50,12 +50,11 @@ grep -q 'some.jsonl:3 ' out.txt || { cat out.txt; fail "the bad row has no place
 head -20 "$root/tests/data/pairs.jsonl" >reasons.jsonl
 printf '{"a":1}\n{"a":1}\nnot json\n' >>reasons.jsonl
 check "$dpo" --set data.1.path=reasons.jsonl >out.txt || true
-grep -q 'reasons.jsonl:21 ' out.txt && grep -q 'reasons.jsonl:23 ' out.txt ||
+grep -q 'reasons.jsonl:21 ' out.txt && grep -q 'reasons.jsonl:23:' out.txt ||
   { cat out.txt; fail "a reason without a row"; }
 ! grep -q 'reasons.jsonl:22 ' out.txt || { cat out.txt; fail "a reason with two rows"; }
 wants 2 'pairs.jsonl:' check "$dpo" --set batch.max_tokens=30
-grep -q -- '-> raise batch.max_tokens' out.txt || { cat out.txt; fail "no way out"; }
-[ "$(grep -c 'raise batch.max_tokens' out.txt)" = 1 ] || fail "the way out is said twice"
+[ "$(grep -c -- '--set batch.max_tokens=' out.txt)" = 1 ] || { cat out.txt; fail "no setting that helps"; }
 cp "$dpo" $'\e[32mgreen.lua'
 wants 0 'green.lua would train' check $'\e[32mgreen.lua'
 ! grep -q $'\e' out.txt || fail "a name commands the terminal"

@@ -17,10 +17,10 @@ BITS, PAGE, TAIL = 9, 1 << 16, len(',"xxh3":"') + 32 + len('"}\n')
 
 
 def read_columns(data, entry):
-    """Returns {name: (elements, name of its offsets column or None)} of a segment file."""
+    """Returns {name: (elements, name of its offsets column or None)} of a shard."""
     magic, version, count, rows, *_, pages, _ = HEADER.unpack_from(data)
     head = entry["head_bytes"]
-    assert magic == b"XRUNSEG\0" and version == 2, "is no segment of format 2"
+    assert magic == b"XRUNSEG\0" and version == 2, "is not a shard of format 2"
     assert (rows, len(data)) == (entry["rows"], entry["bytes"]), "is not as the manifest says"
     assert pages == -(-(len(data) - head) // PAGE), "has another number of pages"
     assert not hash64 or hash64(data[:head]) == entry["head_xxh3"], "its head is damaged"

@@ -1,3 +1,6 @@
+// A folder belongs to the cache only if it holds nothing but the files of a build; any other folder
+// is left alone. A lock that somebody holds marks a build in progress.
+
 #include "core/data/cache/cache_folder.h"
 
 #include <algorithm>

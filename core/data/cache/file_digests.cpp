@@ -118,6 +118,7 @@ std::string FileDigests::digest(const fs::path& path,
   }
   const std::string digest = hash_file_pieces(path, each);
   const std::optional<FileState> after = state_of(path);
+  // A file changed a moment ago may change again within one tick of the file system's clock.
   const bool settled = before && after && before->document == after->document &&
                        start - before->changed_ns >= min_age_.count();
   if (settled) write_record(record, before->document, digest);

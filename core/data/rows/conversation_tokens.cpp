@@ -1,3 +1,6 @@
+// Flags say which messages are trained; the template reports generation blocks. A message is mapped
+// to its block by the template's own report, else by role, else by rendering prefixes.
+
 #include "core/data/rows/conversation_tokens.h"
 
 #include <algorithm>

@@ -23,7 +23,7 @@ class TextEncoder : public RowEncoder {
     }
   }
 
-  void encode_value(const Json& row, const std::string& location, EncodedRow& out) const override {
+  void encode_value(const Json& row, const std::string&, EncodedRow& out) const override {
     const std::string& text = text_of(row);
     if (text.find_first_not_of(" \t\r\n\v\f") == std::string::npos) {
       throw RowRefusal("empty_text", "the text is empty");
@@ -46,7 +46,7 @@ class TextEncoder : public RowEncoder {
       fields_.read_extra(Json::object(), out);
     }
     out.prompt_hash = hash_u64(text);
-    fit_length(encoding_, location, {"the text"}, out);
+    fit_length(encoding_, {"the text"}, out);
   }
 
  private:

@@ -1,4 +1,4 @@
-"""Strings over all of Unicode from a number, equal to those of tests/core/text/jinja/generated_strings.h.
+"""Strings over all of Unicode from a number, equal to those of tests/core/text/tokenizer/generated_strings.h.
 
 String i is drawn from splitmix64 with the state i; every draw is next() % limit, in the order of
 the code below. tests/golden/character_ranges.txt has the ranges of characters, a line

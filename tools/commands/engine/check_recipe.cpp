@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
@@ -17,7 +16,7 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kListed = 3;  // reasons of a source's bad rows
+constexpr size_t kListed = 3;  // bad rows of a source
 
 // Splits "dpo.lua:12: what" into place and what; a message without a place stays whole.
 void split_place(Finding& finding) {
@@ -59,26 +58,6 @@ std::string losses_text(const SourceLedger& source) {
   return out;
 }
 
-// An error of the engine says its way out after the last "; ".
-void split_remedy(Finding& finding) {
-  const size_t at = finding.text.rfind("; ");
-  if (at == std::string::npos) return;
-  finding.remedy = finding.text.substr(at + 2);
-  finding.text.erase(at);
-}
-
-// The first listed row of each reason.
-std::vector<std::string> reason_lines(const SourceLedger& source) {
-  std::vector<std::string> lines;
-  std::set<std::string> reasons;
-  for (const BadRow& row : source.bad) {
-    if (lines.size() == kListed) break;
-    if (!reasons.insert(row.reason).second) continue;
-    lines.push_back(fmt::format("{}  {}: {}", source.location(row.at), row.reason, row.detail));
-  }
-  return lines;
-}
-
 Finding source_finding(const SourceLedger& source) {
   Finding finding{Verdict::kOk, "ledger",
                   fmt::format("{}: {} of {} kept, {}, {} trained", source.name,
@@ -88,7 +67,8 @@ Finding source_finding(const SourceLedger& source) {
   if (losses.empty()) return finding;
   finding.verdict = Verdict::kNote;
   finding.text += "; " + losses;
-  for (const auto& lines : {reason_lines(source), source.cut_lines(1), source.repaired_lines(1)}) {
+  for (const auto& lines :
+       {source.bad_lines(kListed), source.cut_lines(1), source.repaired_lines(1)}) {
     for (const std::string& line : lines) finding.text += "\n" + line;
   }
   finding.remedy = source.bad_rows_file.empty()
@@ -108,7 +88,6 @@ std::optional<Finding> fit_finding(const StepLoop& loop) {
     } catch (const Error& error) {
       Finding finding{Verdict::kWrong, "batch", error.what()};
       split_place(finding);
-      split_remedy(finding);
       return finding;
     }
   }
@@ -140,6 +119,11 @@ Finding packs_finding(const LoopPause& pause, size_t which) {
 }  // namespace
 
 Finding error_finding(const std::string& subject, const ErrorReport& report) {
+  if (report.data) {
+    Finding finding{Verdict::kWrong, "data", report.message};
+    split_place(finding);
+    return finding;
+  }
   Finding finding{Verdict::kWrong, subject, report.message, report.hint, report.position()};
   if (!report.operation.empty()) finding.text = report.operation + ": " + finding.text;
   if (finding.location.empty()) split_place(finding);

@@ -78,6 +78,18 @@ TEST(Report, SeveralRunsAreDrawnOverEachOther) {
   EXPECT_FALSE(has(one, "data-group=\"run"));
 }
 
+TEST(Report, TheSourcesOfAMixtureShareAChart) {
+  const RunFiles run = run_of("a",
+                              {"train/loss", "train/loss/chats", "train/loss/code", "valid/loss",
+                               "valid/loss/chats", "valid/mt/loss"},
+                              100);
+  const std::string page = report_page({&run, 1});
+  EXPECT_TRUE(has(page, "<b>loss by source</b>"));
+  EXPECT_TRUE(has(page, "data-name=\"train chats\""));
+  EXPECT_TRUE(has(page, "data-name=\"valid chats\""));
+  EXPECT_TRUE(has(page, "data-name=\"valid mt\""));
+}
+
 TEST(Report, SettingsThatDifferAreMarked) {
   RunFiles runs[] = {run_of("a", {"x"}, 2), run_of("b", {"x"}, 2)};
   runs[1].config.set("beta", 0.2);
@@ -135,10 +147,11 @@ TEST(Report, OfAnEmptyRunSaysWhatThereIsNot) {
   run.record = run.config = run.origins = Json::object();
   run.notices = {"metrics.jsonl is missing: nothing was logged"};
   const std::string page = report_page({&run, 1});
-  for (const char* text : {"metrics.jsonl is missing: nothing was logged", "no metric was logged",
-                           "the recipe sampled no answers", "the run has no ledger.json",
-                           "run.json names no data", "no settings: config.json could not be read", "no profile.json",
-                           "run.json has no memory", "not finished: killed or still running"}) {
+  for (const char* text :
+       {"metrics.jsonl is missing: nothing was logged", "no metric was logged",
+        "the recipe sampled no answers", "the run has no ledger.json", "run.json names no data",
+        "no settings: config.json could not be read", "no profile.json", "run.json has no memory",
+        "not finished: killed or still running"}) {
     EXPECT_TRUE(has(page, text)) << text;
   }
 }

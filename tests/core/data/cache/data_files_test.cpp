@@ -53,6 +53,18 @@ TEST(DataFiles, APathThatIsNotAFileIsNamed) {
             endless + ": cannot be examined: File name too long");
 }
 
+TEST(DataFiles, BinaryFilesUnderTheNameOfRowsAreNamed) {
+  const ScratchFolder folder;
+  const auto message = [&](std::string_view bytes) {
+    return error_of([&] { find_data_files(folder.write("rows.jsonl", bytes)); });
+  };
+  using std::operator""sv;
+  EXPECT_NE(message("PK\3\4\0\0"sv).find("is a zip archive"), std::string::npos);
+  EXPECT_NE(message("PAR1\x15\0"sv).find("is a Parquet file"), std::string::npos);
+  EXPECT_NE(message("\x80\4\x95"sv).find("is a Python pickle"), std::string::npos);
+  EXPECT_EQ(message("PAR1 is four letters\n"sv), "") << "a text";
+}
+
 // The command that the message names, run in a shell.
 int run_hint(const std::string& path) {
   const std::string message = error_of([&] { find_data_files(path); });
