@@ -70,7 +70,7 @@ printf '#!/bin/sh\nwhile [ "$1" != -B ]; do shift; done\n: >"$2/build.ninja"\n' 
 cat >tools_of_build/ninja <<END
 #!/bin/sh
 for last; do :; done
-if [ "\$last" = all ]; then while [ ! -e "$work/go" ]; do sleep 0.1; done; fi
+if [ "\$last" = all ]; then while [ -d "$work" ] && [ ! -e "$work/go" ]; do sleep 0.1; done; fi
 END
 chmod +x tools_of_build/*
 rm -f "$tree"/build/built-*
