@@ -162,6 +162,7 @@ class Run {
   // Notes a folder that a model was exported to; the same one again moves it to the end.
   void add_exported(const std::filesystem::path& path);
   RunSummary summary() const;
+  double seconds() const { return seconds_; }  // in bodies, of this process
 
  private:
   void restore();

@@ -9,6 +9,7 @@
 #include "core/base/count_text.h"
 #include "core/base/error.h"
 #include "core/console/terminal/summary.h"
+#include "core/model/peak.h"
 #include "core/run/signals.h"
 #include "core/train/adamw.h"
 #include "core/train/data_batch.h"
@@ -18,6 +19,7 @@ namespace xrun {
 
 namespace {
 
+constexpr double kPeakAfterS = 2;
 constexpr const char* kStopping = "\nstopping; another Ctrl-C stops at once, without saving\n";
 constexpr const char* kStoppingStep =
     "\nstopping after this step; another Ctrl-C stops at once, without saving\n";
@@ -134,6 +136,16 @@ void RunLoop::report_resume(const StepLoop& loop) {
   if (text.empty()) return;
   session_.console->print(text);
   log_line(text);
+}
+
+// The probe takes 0.2 s, so a run that is over sooner than kPeakAfterS goes without. The peak of a
+// GPU is not measured.
+void RunLoop::measure_peak() {
+  if (peak_flops_ > 0 || run_->seconds() < kPeakAfterS) return;
+  if (policies_.empty() || !device().is_cpu() || session_.previews()) return;
+  const PolicyOptions& options = policies_.front()->options();
+  const bool widened = options.gemm == GemmType::kFloat;
+  peak_flops_ = measured_peak_flops(widened ? c10::ScalarType::Float : options.dtype);
 }
 
 void RunLoop::log_line(const std::string& text) noexcept {
@@ -257,6 +269,9 @@ void RunLoop::show_progress(const StepLoop& loop) {
   progress.accuracy = find_metric(last_train_, "train/accuracy");
   progress.tokens = body_tokens_;
   progress.update_s = find_metric(last_train_, "perf/step_s").value_or(0);
+  progress.flops = find_metric(last_train_, "perf/flops_per_s").value_or(0) * progress.update_s;
+  if (progress.flops > 0) measure_peak();
+  progress.peak_flops = peak_flops_;
   const std::string line = progress_->step(progress);
   if (!line.empty()) log_line(line);
 }

@@ -127,6 +127,7 @@ class RunLoop {
   void plan_memory(const StepLoop& loop);
   void check_disk(const StepLoop& loop);
   void report_resume(const StepLoop& loop);
+  void measure_peak();
   void load_weights();
   void measure_memory();
   void report_body_copy();
@@ -145,6 +146,7 @@ class RunLoop {
   size_t ledger_sources_ = 0;       // of this process that ledger.json has
   const StepLoop* open_ = nullptr;  // the loop of the last body
   int64_t body_tokens_ = 0;
+  double peak_flops_ = 0;  // of this machine, a second; 0: not measured
   bool copy_reported_ = false;
   int64_t evaluated_step_ = -1, evaluations_ = 0;
   Metrics last_train_;
