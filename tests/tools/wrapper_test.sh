@@ -62,27 +62,6 @@ mkdir empty
 is "$(setup XRUN_TORCH=empty)" 1
 grep -q 'has no lib/libtorch_cpu.so' err || fail "$(cat err)"
 
-# A run that starts while `./xrun test` builds the tests does not wait for them. A cmake and a ninja
-# that build nothing; the tests are done once the file `go` is there.
-mkdir -p tools_of_build torch/lib
-touch torch/lib/libtorch_cpu.so
-printf '#!/bin/sh\nwhile [ "$1" != -B ]; do shift; done\n: >"$2/build.ninja"\n' >tools_of_build/cmake
-cat >tools_of_build/ninja <<END
-#!/bin/sh
-for last; do :; done
-if [ "\$last" = all ]; then while [ -d "$work" ] && [ ! -e "$work/go" ]; do sleep 0.1; done; fi
-END
-chmod +x tools_of_build/*
-rm -f "$tree"/build/built-*
-XRUN_TORCH=$work/torch PATH=$work/tools_of_build:$PATH "$tree/xrun" test >tests.txt 2>&1 &
-for _ in $(seq 100); do [ ! -e "$tree/build/begun-test" ] || break; sleep 0.1; done
-is "$(XRUN_TORCH=$work/torch PATH=$work/tools_of_build:$PATH timeout 30 "$tree/xrun" early 2>/dev/null)" \
-  "ran early"
-[ ! -e "$tree/build/built-test" ] || fail "the tests were built before the run started"
-touch go
-wait $! || fail "the tests were not built: $(cat tests.txt)"
-[ -e "$tree/build/built-test" ] || fail "the build of the tests left no mark"
-
 # A wheel of the right name and the wrong bytes.
 mkdir wheels
 printf 'PK' >wheels/torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl

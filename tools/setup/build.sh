@@ -129,28 +129,9 @@ jobs() {
   echo $((cores < memory ? cores : memory))
 }
 
-# The program is built. Waiting runs get the lock before the tests are built.
-release_program() {
-  echo "${XRUN_TORCH:-}" >"$build/torch-setting"
-  cp -p "$build/begun-$goal" "$build/built-run"
-  flock -u 9
-  sleep 1
-  flock 9
-}
-
-build_target() {
-  local status=0
-  if [ -t 2 ]; then
-    ninja -C "$build" -j "$(jobs)" "$1" >&2 || status=$?
-  else
-    ninja -C "$build" -j "$(jobs)" "$1" >"$build/build.log" 2>&1 || status=$?
-    [ $status = 0 ] || grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Generating)' "$build/build.log" | tail -n 60 >&2
-  fi
-  [ $status = 0 ] || fail "the build failed (again in full: ninja -C $build)"
-}
-
 configure_and_build() {
-  local torch=$1 tests=$2
+  local torch=$1 tests=$2 targets=(xrun)
+  [ "$tests" = OFF ] || targets=(all)
   mkdir -p "$build"
   local settings="$torch tests=$tests ci=${CI:-}"
   if [ ! -e "$build/build.ninja" ] || [ "$(cat "$build/settings" 2>/dev/null)" != "$settings" ]; then
@@ -162,11 +143,14 @@ configure_and_build() {
     }
     echo "$settings" >"$build/settings"
   fi
-  build_target xrun
-  if [ "$goal" = test ]; then
-    release_program
-    build_target all
+  local status=0
+  if [ -t 2 ]; then
+    ninja -C "$build" -j "$(jobs)" "${targets[@]}" >&2 || status=$?
+  else
+    ninja -C "$build" -j "$(jobs)" "${targets[@]}" >"$build/build.log" 2>&1 || status=$?
+    [ $status = 0 ] || grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Generating)' "$build/build.log" | tail -n 60 >&2
   fi
+  [ $status = 0 ] || fail "the build failed (again in full: ninja -C $build)"
   # The plug-in is built where nvcc is, and never needed.
   if grep -q '^build xrun_cuda:' "$build/build.ninja"; then
     ninja -C "$build" -j "$(jobs)" xrun_cuda >"$build/cuda.log" 2>&1 ||
@@ -197,7 +181,7 @@ main() {
   [ -z "$cuda" ] || install_cuda_libraries
   [ "$goal" != test ] || [ -e "$cache/trl" ] || install_templates
   local began=$SECONDS
-  touch "$build/begun-$goal"
+  touch "$build/begun"
   [ -e "$build/built-run" ] || say "building in $build (minutes the first time; $(jobs) jobs)"
   if [ "$tests" = ON ] && [ "$goal" != test ] && [ -e "$build/build.ninja" ]; then
     ninja -C "$build" -j "$(jobs)" xrun >"$build/build.log" 2>&1 || configure_and_build "$torch_dir" "$tests"
@@ -207,7 +191,7 @@ main() {
   [ $((SECONDS - began)) -lt 5 ] || say "built in $((SECONDS - began)) s"
   echo "${XRUN_TORCH:-}" >"$build/torch-setting"
   # Sources edited during the build stay newer than the mark.
-  mv "$build/begun-$goal" "$build/built-$goal"
+  mv "$build/begun" "$build/built-$goal"
   [ "$goal" != test ] || cp -p "$build/built-test" "$build/built-run"
 }
 
