@@ -1,5 +1,5 @@
-// Both reports are lines "name    text" with the names padded to one width; notices follow as they
-// are.
+// Texts at the beginning and the end of a run: dim names in one column, values wrapped beside them.
+
 #include "core/console/terminal/summary.h"
 
 #include <fmt/core.h>
