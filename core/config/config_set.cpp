@@ -108,6 +108,10 @@ void apply_set(const RecipeText& recipe, Literal& root, const std::string& text)
   }
   *target = set_value(recipe, join_path(walked), *target, text);
   mark(*target);
+  // Only one of the two decides the length of a run: the later setting replaces the other.
+  const std::string path = join_path(walked);
+  const std::string replaced = path == "steps" ? "epochs" : path == "epochs" ? "steps" : "";
+  std::erase_if(root.entries, [&](const Literal::Entry& entry) { return entry.key == replaced; });
 }
 
 std::string literal_origin(const RecipeText& recipe, const Literal& literal) {

@@ -181,7 +181,7 @@ std::string source_html(const SourceSample& source) {
     for (const std::string& name : source.streams) {
       if (source.streams.size() > 1) names += (names.empty() ? ": " : ", ") + html_escape(name);
     }
-    out += "<div class=\"dim\">" + html_escape(row.place) + names + "</div><div class=\"sides\">";
+    out += "<div class=\"dim\">" + html_escape(row.location) + names + "</div><div class=\"sides\">";
     for (const auto& pieces : row.streams) out += side_html(pieces);
     out += "</div>\n";
   }

@@ -1,3 +1,5 @@
+// Texts at the beginning and the end of a run: dim names in one column, values wrapped beside them.
+
 #include "core/console/terminal/summary.h"
 
 #include <fmt/core.h>
@@ -90,7 +92,7 @@ std::string step_text(const RunSummary& summary) {
   std::string text = count_text(summary.steps);
   if (summary.total_steps > summary.steps) text += " of " + count_text(summary.total_steps);
   if (summary.first_step > 0) {
-    text += fmt::format(", from {} on after a resume", count_text(summary.first_step));
+    text += fmt::format(" (resumed at step {})", count_text(summary.first_step));
   }
   return text;
 }
@@ -191,7 +193,8 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
     facts.add(last ? "model" : exported.filename().string(), exported.string());
   }
   if (summary.total_steps > summary.steps && summary.stopped.starts_with("--steps")) {
-    facts.add("go on", "the same command with --resume and more --steps, or none");
+    facts.add("to continue",
+              fmt::format("xrun {} --run {} --resume", summary.recipe, summary.dir.string()));
   }
   return facts.text();
 }

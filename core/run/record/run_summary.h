@@ -12,6 +12,7 @@
 namespace xrun {
 
 struct RunSummary {
+  std::string recipe;  // the file, as the user gave it
   std::filesystem::path dir;
   std::vector<std::filesystem::path> exported;  // folders of models, the latest last
   int64_t steps = 0;                            // bodies done, earlier processes included

@@ -68,7 +68,8 @@ int command_recipe(int argc, char** argv) {
   std::optional<int64_t> repl_at;
   CLI::App app("Runs a recipe: data, an objective and a loop, written in Lua.", "xrun");
   add_recipe_arguments(app, options);
-  app.add_flag("--resume", options.resume, "go on from the newest checkpoint of the run's folder");
+  app.add_flag("--resume", options.resume,
+               "continue a run with its own settings: the one in --run, or the recipe's newest");
   app.add_flag("--force", options.force, "resume although recipe, data or binary changed");
   app.add_option("--steps", options.steps, "stop after so many steps; schedules stay as they are")
       ->check(whole_number(1));

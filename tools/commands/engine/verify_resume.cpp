@@ -133,8 +133,9 @@ class Verification {
   bool kill_after(int64_t step) {
     report_.begin(fmt::format("killing it after step {} ...", step));
     const std::filesystem::path checkpoints = dir("resumed") / "checkpoints";
-    const ChildResult child =
-        start("resumed", true, [&] { return newest_checkpoint(checkpoints).value_or(0) >= step; });
+    const bool resume = newest_checkpoint(checkpoints).has_value();  // the first one starts it
+    const ChildResult child = start(
+        "resumed", resume, [&] { return newest_checkpoint(checkpoints).value_or(0) >= step; });
     if (child.status == kKilled) {
       report_.add({Verdict::kOk, "killed",
                    fmt::format("with SIGKILL after step {}, {} saved", step,

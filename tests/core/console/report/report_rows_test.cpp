@@ -39,8 +39,8 @@ TEST_F(ReportRows, AreTheTextsPlacesAndLengthsThatTrained) {
   EXPECT_EQ(source.gap, "");
   EXPECT_EQ(source.streams, (std::vector<std::string>{"chosen", "rejected"}));
   ASSERT_EQ(source.rows.size(), 3U);
-  EXPECT_TRUE(source.rows[0].place.ends_with("pairs.jsonl:1")) << source.rows[0].place;
-  EXPECT_TRUE(source.rows[1].place.ends_with("pairs.jsonl:2")) << source.rows[1].place;
+  EXPECT_TRUE(source.rows[0].location.ends_with("pairs.jsonl:1")) << source.rows[0].location;
+  EXPECT_TRUE(source.rows[1].location.ends_with("pairs.jsonl:2")) << source.rows[1].location;
   const auto trained = [](const std::vector<RowPiece>& pieces) {
     std::string text;
     for (const RowPiece& piece : pieces)

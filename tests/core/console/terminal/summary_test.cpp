@@ -35,8 +35,9 @@ TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
             "model        runs/dpo-1a2b3c4d/hf\n");
 }
 
-TEST(ClosingSummary, SaysHowToGoOnAfterStepsEndedIt) {
+TEST(ClosingSummary, HasTheCommandThatContinuesARunThatStepsEnded) {
   RunSummary summary;
+  summary.recipe = "dpo.lua";
   summary.dir = "r";
   summary.steps = 5;
   summary.first_step = 2;
@@ -44,13 +45,13 @@ TEST(ClosingSummary, SaysHowToGoOnAfterStepsEndedIt) {
   summary.stopped = "--steps 5";
   summary.nonfinite = {{"train/kl", 2}, {"valid/loss", 1}};
   EXPECT_EQ(closing_summary(summary, plain()),
-            "steps        5 of 34, from 2 on after a resume\n"
+            "steps        5 of 34 (resumed at step 2)\n"
             "stopped      --steps 5\n"
             "time         0s\n"
             "peak memory  0 bytes\n"
             "not finite   2 of train/kl, 1 of valid/loss: null in metrics.jsonl\n"
             "run          r\n"
-            "go on        the same command with --resume and more --steps, or none\n");
+            "to continue  xrun dpo.lua --run r --resume\n");
 }
 
 // Names of files, of sets and of metrics are foreign.
