@@ -10,6 +10,7 @@
 #include "core/base/hash.h"
 #include "core/model/decoder.h"
 #include "core/model/device_memory.h"
+#include "core/model/flops.h"
 #include "core/model/memory_limit.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/linear_head.h"
@@ -245,6 +246,10 @@ std::shared_ptr<Model> Model::host_copy(GemmType gemm) const {
 
 at::Tensor Model::forward(const PackInput& input, const ForwardOptions& options) {
   check_input(input, config_);
+  const PackFlops flops = pack_flops(config_, input.cu_seqlens,
+                                     options_.adapter ? &options_.adapter->options : nullptr);
+  const bool backward = options_.trainable && at::GradMode::is_enabled();
+  count_flops(flops.forward() + (backward ? flops.backward(trains_base(options_)) : 0));
   return decoder_->forward(input, update_count, options, nullptr);
 }
 
@@ -256,12 +261,19 @@ at::Tensor Model::forward_cached(const PackInput& input, KvCache& cache) {
 
 at::Tensor Model::head_weight() { return decoder_->head_weight(update_count); }
 
+HeadResult Model::head(const at::Tensor& hidden, const at::Tensor& index, const at::Tensor& target,
+                       const HeadOptions& options) {
+  const at::Tensor weight = head_weight();
+  double products = 1;  // the logits, and for the backward dhidden and dweight
+  if (at::GradMode::is_enabled()) products += hidden.requires_grad() + weight.requires_grad();
+  count_flops(products * head_flops(config_, index.size(0)));
+  return linear_head(hidden, weight, index, target, options);
+}
+
 at::Tensor Model::token_logprob(const PackInput& input, const at::Tensor& row_hidden,
                                 const at::Tensor& row_target, int64_t head_mb,
                                 const ForwardOptions& options) {
-  return linear_head(forward(input, options), head_weight(), row_hidden, row_target,
-                     {.head_mb = head_mb})
-      .logprob;
+  return head(forward(input, options), row_hidden, row_target, {.head_mb = head_mb}).logprob;
 }
 
 std::string Model::digest() const {

@@ -20,6 +20,8 @@ class Decoder;
 class KvCache;
 struct Adapter;
 struct ExportedModel;
+struct HeadOptions;
+struct HeadResult;
 struct RouterRecord;
 
 // A pack of S segments without padding. Segment s is tokens [cu_seqlens[s], cu_seqlens[s+1]). Its
@@ -99,6 +101,9 @@ class Model {
   // The weight of the vocabulary projection, [V, D] in the storage type, with its graph if
   // gradients are enabled.
   at::Tensor head_weight();
+  // Returns linear_head (ops/linear_head.h) of hidden states of this model under that weight.
+  HeadResult head(const at::Tensor& hidden, const at::Tensor& index, const at::Tensor& target,
+                  const HeadOptions& options);
 
   // Returns the log-probability of each loss row, [R] fp32: linear_head over forward.
   //   row_hidden  [R] int64, rows of the pack whose hidden state predicts the target

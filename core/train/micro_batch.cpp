@@ -144,10 +144,9 @@ int64_t MicroBatch::take_head_mb(int64_t head_mb, int64_t rows, int64_t vocab) {
 at::Tensor MicroBatch::token_logprob(Model& model, int64_t head_mb) {
   Forward& made = forward(model);
   if (!made.logprob.defined()) {
-    const at::Tensor weight = model.head_weight();
-    if (made.gradient) head_mb = take_head_mb(head_mb, row_count(), weight.size(0));
+    if (made.gradient) head_mb = take_head_mb(head_mb, row_count(), model.config().vocab);
     made.logprob =
-        linear_head(made.hidden, weight, row_hidden_, row_target_, {.head_mb = head_mb}).logprob;
+        model.head(made.hidden, row_hidden_, row_target_, {.head_mb = head_mb}).logprob;
     if (!made.gradient && !made.wants_hidden) made.hidden.reset();
   }
   return made.logprob;

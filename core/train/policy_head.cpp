@@ -34,8 +34,8 @@ HeadResult no_rows(const at::Tensor& weight, const HeadOptions& options) {
 HeadResult head_of(Model& model, const at::Tensor& hidden, const View& view,
                    const HeadOptions& options, const at::Tensor& target) {
   MicroBatch& micro = view.micro();
-  return linear_head(
-      hidden, model.head_weight(), view.select_rows(micro.row_hidden()),
+  return model.head(
+      hidden, view.select_rows(micro.row_hidden()),
       target.defined() ? on_device(target, micro.device()) : view.select_rows(micro.row_target()),
       options);
 }

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "core/base/philox.h"
+#include "core/model/flops.h"
 #include "core/model/ops/head_chunk.h"
 #include "core/train/adamw.h"
 #include "core/train/batch.h"
@@ -187,6 +188,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   XRUN_CHECK(!terms.empty(), "a step needs at least one batch");
   const auto begin = Clock::now();
   const int64_t recomputed = head_counts().recomputed;
+  const double flops = counted_flops();
   const bool updates = adamw != nullptr && !options.read_gradients;
   const Batch& first = *terms.front().batch;
   const double lr = options.lr || !updates ? options.lr.value_or(0)
@@ -221,6 +223,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   gradient.experts().report(metrics);
   metrics.emplace_back("perf/step_s", seconds);
   metrics.emplace_back("perf/tokens_per_s", static_cast<double>(gradient.tokens()) / seconds);
+  metrics.emplace_back("perf/flops_per_s", (counted_flops() - flops) / seconds);
   if (const int64_t more = head_counts().recomputed - recomputed; more > 0) {
     metrics.emplace_back("perf/head_recomputed", static_cast<double>(more));
   }

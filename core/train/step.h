@@ -52,7 +52,9 @@ struct StepOptions {
 
 // Runs one step over the sum of `terms` and returns its metrics: loss, the objectives' own,
 // logprob_<view> and length_<view> of every view that a trained policy scored, grad_norm (before
-// clipping), lr, perf/step_s and perf/tokens_per_s. All but perf/* have the same bits each time.
+// clipping), lr, perf/step_s, perf/tokens_per_s and perf/flops_per_s (model FLOPs of every forward
+// and backward of the step, a reference's included; core/model/flops.h). All but perf/* have the
+// same bits each time.
 // For a mixture of experts also train/moe/aux_loss (balance in moe.h), train/moe/load_max, load_min
 // and idle, over all tokens of this process; with moe_aux > 0 in the policy the gradient is that of
 // loss + moe_aux * aux_loss.
