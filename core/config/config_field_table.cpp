@@ -158,6 +158,10 @@ std::vector<ConfigField> of_model() {
            "What activations and the weights that they meet are stored in: f32 on a CPU, bf16 on a "
            "GPU unless it is set (a resumed run keeps its type); master weights are always f32.",
            {"f32", "fp32", "float32", "bf16", "bfloat16"}),
+      of_kind(K::kTable, "export", Json::object(), "The Hugging Face folders that run:export writes."),
+      text("export.dtype", kNone,
+           "The type of the exported weights; without it that of the model they came from.",
+           {"f32", "fp32", "float32", "bf16", "bfloat16", "f16", "fp16", "float16"}),
       text("gemm", "auto",
            "What products of bf16 weights compute in: bf16, f32 (operands are widened, "
            "results rounded once), or auto: the one that is faster on this machine, measured "
