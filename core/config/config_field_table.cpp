@@ -182,6 +182,10 @@ std::vector<ConfigField> of_model() {
                    "GPU unless it is set (a resumed run keeps its type); master weights are always "
                    "f32.",
                    {"f32", "fp32", "float32", "bf16", "bfloat16"})),
+      of_kind(K::kTable, "export", Json::object(), "The Hugging Face folders that run:export writes."),
+      text("export.dtype", kNone,
+           "The type of the exported weights; by default the type of the model they came from.",
+           {"f32", "fp32", "float32", "bf16", "bfloat16", "f16", "fp16", "float16"}),
       text("gemm", "auto",
            "The type in which products of bf16 weights compute: bf16, f32 (operands are widened, "
            "results rounded once), or auto: the faster one on this machine, measured once and "

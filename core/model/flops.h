@@ -10,7 +10,7 @@ namespace xrun {
 struct AdapterOptions;
 struct ModelConfig;
 
-// The weights that a pack meets and the pairs of positions that it attends to.
+// FLOPs of the blocks for one pack.
 struct PackFlops {
   double base = 0;       // of the linear maps of all blocks, forward
   double adapter = 0;    // of an adapter's factors, forward

@@ -1,4 +1,4 @@
-// Both types multiply in alternation, so that a change of clock speed meets both; the median of
+// Both types multiply in alternation, so that a change of clock speed affects both; the median of
 // three rounds decides.
 
 #include "core/model/gemm_choice.h"
@@ -23,6 +23,8 @@ namespace xrun {
 
 namespace {
 
+// Large enough that products reach their full rate, small enough that a processor without bf16
+// instructions finishes within seconds.
 constexpr int64_t kRows = 512, kMaxIn = 1024, kMaxOut = 3072;
 constexpr int kRounds = 3;
 constexpr double kMaxMs = 1e6;

@@ -55,7 +55,7 @@ struct LoadOptions {
 };
 
 struct ForwardOptions {
-  RouterRecord* router = nullptr;  // out: the experts chosen (moe.h); null: not wanted
+  RouterRecord* router = nullptr;  // out: the experts chosen (ops/moe_routing.h); null: not wanted
   std::optional<DropoutKey> dropout = std::nullopt;  // of an adapter; nullopt: none
 };
 
@@ -88,9 +88,11 @@ class Model {
   const std::shared_ptr<const Adapter>& adapter() const { return options_.adapter; }
   // Returns the base weight with its adapter merged, fp32; without an adapter the weight itself.
   at::Tensor merged(const Parameter& parameter) const;
-  // The base weights, merged, in the form of a checkpoint: the model's own storage where that is
-  // what is written, else copies on the host. Refers to the model (core/model/weights/export.h).
-  ExportedModel exported(at::ScalarType dtype = at::kFloat) const;
+  // The base weights, merged, in the form of a checkpoint: the model's own storage where its type
+  // is written, else copies on the host, rounded to nearest even. Refers to the model
+  // (core/model/weights/export.h). Throws Error if a value overflows the type.
+  //   dtype  nullopt: that of the folder the model came from
+  ExportedModel exported(std::optional<at::ScalarType> dtype = std::nullopt) const;
 
   // Returns the hidden states after the last norm, [T, D] in the storage type; row t predicts
   // token t+1. With a trainable model and gradients enabled the result carries the graph;

@@ -316,9 +316,9 @@ void Run::finish(const Json& state) {
   dir_.write_record();
 }
 
-void Run::add_exported(const std::filesystem::path& path) {
-  std::erase(exported_, path);
-  exported_.push_back(path);
+void Run::add_exported(const std::filesystem::path& path, const std::string& dtype) {
+  std::erase_if(exported_, [&](const ExportedFolder& one) { return one.path == path; });
+  exported_.push_back({path, dtype});
 }
 
 RunSummary Run::summary() const {

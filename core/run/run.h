@@ -160,7 +160,7 @@ class Run {
   // The folder of the checkpoint saved or resumed from last; empty if there is none.
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
   // Notes a folder that a model was exported to; the same one again moves it to the end.
-  void add_exported(const std::filesystem::path& path);
+  void add_exported(const std::filesystem::path& path, const std::string& dtype);
   RunSummary summary() const;
   double seconds() const { return seconds_; }  // in bodies, of this process
 
@@ -198,7 +198,7 @@ class Run {
   size_t recalled_ = 0;
   std::chrono::steady_clock::time_point saved_at_;  // or the run's start in this process
   std::filesystem::path last_checkpoint_;
-  std::vector<std::filesystem::path> exported_;
+  std::vector<ExportedFolder> exported_;
   std::chrono::steady_clock::time_point body_began_;
   std::optional<std::chrono::steady_clock::time_point> waiting_since_;
   double seconds_ = 0;

@@ -21,7 +21,8 @@
 namespace xrun {
 namespace {
 
-// Rows packed at once: bounds the memory; the bits of the result depend on it.
+// Rows packed at once, to bound the memory. Packs decide micro-batches and these the last bits of
+// the means, so a change of this number changes results.
 constexpr int64_t kRowsAtOnce = 1024;
 
 // Losses are divided once the weight of the last batch is known.

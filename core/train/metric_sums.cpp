@@ -1,5 +1,7 @@
 // mean of a metric = sum over micro-batches of sum_i w_i x_i / sum over micro-batches of sum_i w_i,
 // and likewise over the units i of one source.
+// loss: each unit's w_i is divided by the sum of w over the whole step before any forward, so that
+// micro-batches only add. Sums stay on the device until one read at the end of the step.
 
 #include "core/train/metric_sums.h"
 
@@ -24,7 +26,7 @@ double total(const at::Tensor& weight) {
   return sum;
 }
 
-// The units of this micro-batch.
+// The units that this micro-batch has.
 std::vector<Unit> units_of(const MicroBatch& micro) {
   std::vector<Unit> units(std::begin(kUnits), std::end(kUnits));
   std::erase_if(units, [&](Unit unit) { return !micro.has_unit(unit); });
@@ -63,6 +65,7 @@ double coefficient(double weight, double sum) { return sum > 0 ? weight / sum : 
 void MetricUnit::narrow(const std::string& name, const at::Tensor& value, Unit first,
                         const MicroBatch& micro) {
   std::vector<Unit> units = units_of(micro);
+  // If lengths agree (one token a sequence), the unit of the first loss is preferred.
   std::stable_partition(units.begin(), units.end(), [&](Unit unit) { return unit == first; });
   std::vector<std::string> sizes;
   for (const Unit unit : units) {
@@ -170,6 +173,7 @@ void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& mi
     }
     Metric::OfTerm& of_term = own.by_term[term];
     of_term.unit.narrow(name, value, first, micro);
+    // Later micro-batches may rule units out, so every candidate is summed.
     for (const Unit unit : of_term.unit.candidates()) {
       WeightedSum& sum = of_term.by_unit[unit];
       sum.add(value, micro.unit_weight(unit));

@@ -46,8 +46,8 @@ class MetricSums {
   // MetricUnit::narrow does.
   void add_metrics(const ObjectiveResult& result, const MicroBatch& micro, int64_t term = 0);
 
-  // Adds logprob_<view> and length_<view> of the views that one of `sources` scored; null stands
-  // for the first source that was asked. Weighted by the segments' loss weights.
+  // Adds logprob_<view> and length_<view> of the views that one of `sources` scored; null means
+  // the first source that was read. Weighted by the segments' loss weights.
   void add_scored(const MicroBatch& micro, const std::vector<const LogprobSource*>& sources);
 
   // Adds the losses of a mixture's sources: loss/<source> is the loss of the source's units alone,

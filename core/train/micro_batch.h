@@ -89,7 +89,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   uint64_t generation() const { return generation_; }
 
   // True if losses may be given in a unit: pairs if the data have them, groups if every segment has
-  // one that lies in this micro-batch whole, chunks if the rows name them.
+  // one that is whole in this micro-batch, chunks if the rows name them.
   bool has_unit(Unit unit) const;
   // Returns the weights of a unit's losses, float32 on the CPU: pair [P], sequence [n], token [R],
   // group (the mean over its segments) and chunk (the sum over its rows) in the order in which they

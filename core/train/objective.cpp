@@ -56,7 +56,7 @@ void check_result(const ObjectiveResult& result, const MicroBatch& micro) {
                fmt::join(loss.sizes(), ", "), wanted, per);
     XRUN_CHECK(loss.numel() == wanted, "{} has {}, wanted {} {}", what,
                counted(loss.numel(), "element"), wanted, per);
-    XRUN_CHECK(loss.is_floating_point(), "{} is of whole numbers, wanted a floating-point tensor",
+    XRUN_CHECK(loss.is_floating_point(), "{} holds whole numbers, wanted a floating-point tensor",
                what);
   }
 }

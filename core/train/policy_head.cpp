@@ -92,7 +92,7 @@ HeadResult reference_head(Reference& reference, const View& view, const HeadOpti
   if (target.defined()) check_target(target, view.row_count());
   if (const auto& stand_in = reference.stand_in()) return stand_in->head(view, options, target);
   Model& model = reference.model();
-  // With its graph where it is the policy's, who will ask for it: one forward for both.
+  // The policy's forward keeps its graph, since the objective asks the policy for it too.
   const at::Tensor hidden = view.micro().hidden(model);
   const at::NoGradGuard no_grad;
   return head_of(model, hidden.detach(), view, options, target);

@@ -105,7 +105,7 @@ std::vector<const LogprobSource*> trained_sources(const AdamW& adamw) {
 // Forward, objective and backward of every micro-batch.
 class StepGradient {
  public:
-  // Without an optimizer no model is asked for anything.
+  // Without an optimizer no model is read: a dry step loads no weights.
   StepGradient(const AdamW* adamw, const StepOptions& options) : options_(options) {
     if (adamw == nullptr) return;
     sources_ = trained_sources(*adamw);
@@ -137,6 +137,7 @@ class StepGradient {
   void add(MicroBatch& micro, const std::vector<StepTerm>& terms, size_t i,
            const UnitTotals& totals) {
     if (options_.poll) options_.poll();
+    // Every micro-batch has its own seed, so that a resumed run draws the same numbers.
     at::manual_seed(philox_u64(micro.info().seed, kStreamMicro,
                                static_cast<uint64_t>(micro.info().step), seeds_++));
     ObjectiveResult result = terms[i].objective(micro);
@@ -153,6 +154,7 @@ class StepGradient {
     sums_.add_metrics(result, micro, static_cast<int64_t>(i));
     sums_.add_scored(micro, sources_);
     tokens_ += micro.token_count();
+    // Values are held for the message of a non-finite loss; graphs and metrics are freed now.
     result.metrics.clear();
     for (auto& unit_loss : result.losses) unit_loss.second = unit_loss.second.detach();
     losses_.push_back(
@@ -197,6 +199,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   const at::AutoGradMode gradients_on(true);
   const StepScope scope(terms, adamw);
 
+  // Denominators first: the packs tell them, so no forward has to wait for another.
   std::vector<UnitTotals> totals = term_totals(terms, options.ranks);
   if (token_weight(terms, totals) == 0) {
     Metrics skipped = {{"skipped", 1.0}};
@@ -216,6 +219,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
     options.read_gradients();
     return metrics;
   }
+  // The last point at which an interrupted step leaves the weights untouched.
   if (options.poll) options.poll();
   adamw->update(lr, grad_norm);
 

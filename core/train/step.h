@@ -55,10 +55,9 @@ struct StepOptions {
 // logprob_<view> and length_<view> of every view that a trained policy scored, grad_norm (before
 // clipping), lr, perf/step_s, perf/tokens_per_s and perf/flops_per_s (model FLOPs of every forward
 // and backward of the step, a reference's included; core/model/flops.h). All but perf/* have the
-// same bits each time.
-// For a mixture of experts also train/moe/aux_loss (balance in moe.h), train/moe/load_max, load_min
-// and idle, over all tokens of this process; with moe_aux > 0 in the policy the gradient is that of
-// loss + moe_aux * aux_loss.
+// same bits each time. For a mixture of experts also train/moe/aux_loss (balance in
+// ops/moe_routing.h), train/moe/load_max, load_min and idle, over all tokens of this process; with
+// moe_aux > 0 in the policy the gradient is that of loss + moe_aux * aux_loss.
 //   adamw  null: a dry step. The gradients go to whatever leaves the objectives read, no weights
 //          are loaded or updated, and the metrics are loss and the objectives' own.
 // With read_gradients nothing is updated either, and lr and perf/* are left out.

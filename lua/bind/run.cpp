@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/model/weights/hf_config.h"
 #include "core/train/adamw.h"
 #include "core/train/policy.h"
 #include "core/train/scorer.h"
@@ -191,7 +192,9 @@ int push_export(RunLoop& loop, lua_State* L) {
   // is kept. A preview writes nothing.
   const bool writes = !run.replaying() && !loop.session().previews();
   if (writes) is_scorer ? scorer->export_to(out) : policy->export_to(out);
-  if (writes || run.replaying()) run.add_exported(out);
+  if (writes || run.replaying()) {
+    run.add_exported(out, dtype_name((is_scorer ? *scorer->policy() : *policy).export_dtype()));
+  }
   push(L, out.string());
   return 1;
 }

@@ -12,7 +12,7 @@
 #include "core/config/config_field.h"
 #include "core/config/recipe_text.h"
 #include "core/console/terminal/table.h"
-#include "core/model/device_memory.h"
+#include "core/model/memory_limit.h"
 #include "core/model/ops/allocator.h"
 #include "lua/bind/recipe.h"
 #include "lua/state/args.h"

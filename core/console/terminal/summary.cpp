@@ -188,9 +188,9 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
                           count_text(summary.skipped), summary.skipped == 1 ? "" : "s"));
   }
   facts.add("run", summary.dir.string());
-  for (const std::filesystem::path& exported : summary.exported) {
-    const bool last = exported.filename() == "hf";
-    facts.add(last ? "model" : exported.filename().string(), exported.string());
+  for (const auto& [path, dtype] : summary.exported) {
+    const std::string name = path.filename() == "hf" ? "model" : path.filename().string();
+    facts.add(name, fmt::format("{} ({})", path.string(), dtype));
   }
   if (summary.total_steps > summary.steps && summary.stopped.starts_with("--steps")) {
     facts.add("to continue",

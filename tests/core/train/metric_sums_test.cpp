@@ -1,3 +1,5 @@
+// Metrics are means over the units that their lengths allow.
+
 #include "core/train/metric_sums.h"
 
 #include <ATen/ops/ones.h>

@@ -15,7 +15,7 @@ const Console& plain() {
 TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
   RunSummary summary;
   summary.dir = "runs/dpo-1a2b3c4d";
-  summary.exported = {"runs/dpo-1a2b3c4d/best", "runs/dpo-1a2b3c4d/hf"};
+  summary.exported = {{"runs/dpo-1a2b3c4d/best", "bfloat16"}, {"runs/dpo-1a2b3c4d/hf", "bfloat16"}};
   summary.steps = summary.total_steps = 34;
   summary.seconds = 100;
   summary.tokens = 124000;
@@ -31,8 +31,8 @@ TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
             "time         1m 40s, 1,240 tokens/s overall\n"
             "peak memory  2.1 GB\n"
             "run          runs/dpo-1a2b3c4d\n"
-            "best         runs/dpo-1a2b3c4d/best\n"
-            "model        runs/dpo-1a2b3c4d/hf\n");
+            "best         runs/dpo-1a2b3c4d/best (bfloat16)\n"
+            "model        runs/dpo-1a2b3c4d/hf (bfloat16)\n");
 }
 
 TEST(ClosingSummary, HasTheCommandThatContinuesARunThatStepsEnded) {
@@ -63,7 +63,7 @@ TEST(Summaries, ForeignTextCannotActOnTheTerminal) {
   report.notices = {foreign};
   RunSummary summary;
   summary.dir = foreign;
-  summary.exported = {foreign};
+  summary.exported = {{foreign, foreign}};
   summary.stopped = foreign;
   summary.nonfinite = {{foreign, 1}};
   summary.last_valid.set("valid/" + foreign + "/loss", 0.5);

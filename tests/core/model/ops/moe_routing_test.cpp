@@ -1,6 +1,6 @@
 // Routing breaks ties by index; load and balance cover the whole step, however it is split.
 
-#include "core/model/moe.h"
+#include "core/model/ops/moe_routing.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/tensor.h>
@@ -13,7 +13,7 @@
 #include "tests/gradient_check.h"
 #include "tests/tree.h"
 
-namespace xrun::moe_test {
+namespace xrun::moe_routing_test {
 
 namespace {
 
@@ -131,4 +131,4 @@ TEST(Moe, BalanceIsTransformersForOneLayer) {
   }
 }
 
-}  // namespace xrun::moe_test
+}  // namespace xrun::moe_routing_test

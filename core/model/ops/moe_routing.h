@@ -1,19 +1,19 @@
 #pragma once
-// Mixture of experts: routing with a fixed tie order, expert load and balance.
+// Mixture of experts: routing with a fixed tie order, the order of rows by expert, load and balance.
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <vector>
 
-#include "core/model/ops/saved_tensors.h"
+#include "core/model/ops/op_memory.h"
 
 namespace xrun {
 
 // The experts of each token.
 struct Routing {
-  at::Tensor
-      index;  // [T, k] int64, by descending probability; of equal ones the lowest index first
+  // [T, k] int64, by descending probability; of equal ones the lowest index first
+  at::Tensor index;
   at::Tensor weight;  // [T, k] in the logits' type, with its graph
   at::Tensor prob;    // [T, E] fp32 softmax over all experts, with its graph
 };
@@ -27,6 +27,24 @@ Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise);
 
 // Its backward saves a token's probabilities, the index, and weights before and after the division.
 void route_saves(SavedTensors& saved, double experts, double top_k);
+
+// The rows of a mixture, one for each token and expert of it: its T k slots sorted by expert and,
+// within one, by token.
+struct ExpertRows {
+  std::vector<int64_t> begin;  // [E+1]; the rows of expert e are [begin[e], begin[e + 1])
+  at::Tensor slot;             // [T k] int64, the slot t k + j of each row
+  at::Tensor token;            // [T k] int64, the token of each row
+  at::Tensor of_token;         // [T, k] int64, the rows of each token, ascending
+};
+
+// Sorts the slots; a function of the index only.
+//   index  [T, k] int64; the caller checks that it lies in [0, experts)
+ExpertRows expert_rows(const at::Tensor& index, int64_t experts);
+
+// Returns the sum of each token's rows, by rising expert in fp32, [T, D] in the type of x.
+//   x       [T k, D] fp32, bf16 or fp16, contiguous, by row
+//   weight  [T k] by row, in the type of x; undefined: 1
+at::Tensor sum_of_rows(const at::Tensor& x, const at::Tensor& weight, const ExpertRows& rows);
 
 // Routing statistics of one forward, a layer at a time.
 struct RouterRecord {

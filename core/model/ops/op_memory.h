@@ -1,12 +1,19 @@
 #pragma once
-// The tensors that a forward saves for its backward, in bytes a token. Each operator declares its
-// own beside save_for_backward, and the memory plan adds them up.
+// The memory that operators take, declared beside the code that allocates it: tensors that a
+// forward saves for its backward, and temporaries. The memory plan only adds up.
 
 #include <map>
 #include <string>
 
 namespace xrun {
 
+// The most elements that exist at one time besides an operator's inputs, its output included: in a
+// forward without a graph, and in a backward without gradients of weights.
+struct Temporaries {
+  double forward = 0, backward = 0;  // per token
+};
+
+// The tensors that a forward saves for its backward, in bytes a token. Each operator adds its own.
 class SavedTensors {
  public:
   // `element_size` is that of activations, in bytes.
