@@ -12,7 +12,6 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/model/decoder.h"
-#include "core/model/device_memory.h"
 #include "core/model/flops.h"
 #include "core/model/memory_limit.h"
 #include "core/model/ops/device.h"

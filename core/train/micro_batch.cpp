@@ -10,7 +10,6 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
-#include "core/model/moe.h"
 #include "core/model/ops/moe_routing.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/head_chunk.h"
