@@ -1,3 +1,6 @@
+// Rates are exponential means of the last steps. A terminal is redrawn at most ten times a second;
+// other outputs get a line every 30 s.
+
 #include "core/console/terminal/progress.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,5 @@
+// Texts at the beginning and the end of a run: dim names in one column, values wrapped beside them.
+
 #include "core/console/terminal/summary.h"
 
 #include <fmt/core.h>
@@ -191,7 +193,7 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
     facts.add(last ? "model" : exported.filename().string(), exported.string());
   }
   if (summary.total_steps > summary.steps && summary.stopped.starts_with("--steps")) {
-    facts.add("go on", "the same command with --resume and more --steps, or none");
+    facts.add("to continue", "add --resume, and raise or drop --steps");
   }
   return facts.text();
 }
