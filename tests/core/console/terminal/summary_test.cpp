@@ -12,7 +12,7 @@ const Console& plain() {
   return console;
 }
 
-TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
+TEST(ClosingSummary, ReportsResultsAndTheirFolders) {
   RunSummary summary;
   summary.dir = "runs/dpo-1a2b3c4d";
   summary.exported = {"runs/dpo-1a2b3c4d/best", "runs/dpo-1a2b3c4d/hf"};
@@ -35,7 +35,7 @@ TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
             "model        runs/dpo-1a2b3c4d/hf\n");
 }
 
-TEST(ClosingSummary, SaysHowToGoOnAfterStepsEndedIt) {
+TEST(ClosingSummary, ReportsHowToContinueAfterSteps) {
   RunSummary summary;
   summary.dir = "r";
   summary.steps = 5;
@@ -50,7 +50,7 @@ TEST(ClosingSummary, SaysHowToGoOnAfterStepsEndedIt) {
             "peak memory  0 bytes\n"
             "not finite   2 of train/kl, 1 of valid/loss: null in metrics.jsonl\n"
             "run          r\n"
-            "go on        the same command with --resume and more --steps, or none\n");
+            "to continue  add --resume, and raise or drop --steps\n");
 }
 
 // Names of files, of sets and of metrics are foreign.
