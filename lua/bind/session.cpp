@@ -28,12 +28,8 @@ std::string today() {
 }  // namespace
 
 std::shared_ptr<Console> console_on(std::FILE* file) {
-  return std::make_shared<Console>(
-      [file](std::string_view text) {
-        std::fwrite(text.data(), 1, text.size(), file);
-        std::fflush(file);
-      },
-      console_traits(fileno(file)));
+  return std::make_shared<Console>([file](std::string_view text) { write_through(file, text); },
+                                   console_traits(fileno(file)));
 }
 
 Session& session_of(lua_State* L) { return LuaState::of(L).service<Session>(); }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Processors without AVX-512: the libraries below and our kernels are told that this one is such.
+# Runs on a processor without AVX-512, which libraries and kernels are told that this one is.
 set -euo pipefail
 xrun=${XRUN_BUILD:?}/bin/xrun
 golden=${XRUN_ROOT:?}/tests/golden/models/untied

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# xrun report and xrun diff on folders of runs: whole, torn, newer, and none.
+# xrun report and xrun diff on folders of runs: complete, torn, newer, and missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 xrun=${XRUN_BUILD:-$root/build}/bin/xrun

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check: what is in order, what is wrong with file, line and a way out; no weights are read.
+# xrun check reports errors with file, line and fix, and reads no weights.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 ln -s "$root/recipes" recipes
 export TMPDIR=$work/temporary
@@ -17,7 +17,7 @@ wants 0 'dpo.lua would train' check "$dpo"
 for line in 'ok +config +[0-9]+ values set' 'ok +ledger .* rows kept|ok +ledger .* kept' \
   'ok +template +these laws hold on the data: bos, eot_trained' 'ok +steps +16 steps of 2 pairs' \
   'ok +memory +[0-9.]+ [kMG]B: ' 'ok +dry step +the body of step 0 ran .*train/loss' \
-  'ok +gradient +that of [0-9]+ log-probs equals finite differences; the loss falls with the log-probs of chosen'; do
+  'ok +gradient +that of [0-9]+ log-probs equals finite differences; likelier chosen answers lower the loss'; do
   grep -qE "^$line" out.txt || { cat out.txt; fail "no line $line"; }
 done
 grep -qE 'beta +0.1 +.*dpo.lua:[0-9]+$' out.txt || { cat out.txt; fail "no origin"; }

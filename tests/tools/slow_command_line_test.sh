@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The command line itself: help, options in odd places, numbers, what options name, explain.
+# The command line: help, options in unusual positions, numbers, missing files, explain.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
 # Help lists what exists, and is of the command that was asked for.
@@ -73,4 +73,4 @@ wants 0 'Tensor:item() -> number|boolean' "$xrun" explain Tensor:item
 wants 2 'did you mean optim.lr?' "$xrun" explain lr
 wants 2 'did you mean max_length?' "$xrun" explain max_lenght
 wants 2 'did you mean Policy:token_logprob, ' "$xrun" explain token_logprob
-wants 2 'there is no key or name "xylophone"; docs/lua-api.md' "$xrun" explain xylophone
+wants 2 'unknown key or name "xylophone"; docs/lua-api.md' "$xrun" explain xylophone

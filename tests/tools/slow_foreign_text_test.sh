@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Names and words of files are shown, never obeyed: no command passes on an escape that it was given.
+# No command prints an escape sequence that a file, a name or a row contains.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 export XRUN_CACHE=$PWD/store
 escape=$'\e'

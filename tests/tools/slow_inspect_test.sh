@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# xrun inspect: what it shows is what trains; every form; what it refuses; what it leaves behind.
+# xrun inspect shows the packs that train, in every form; its refusals; files that it leaves behind.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 inspect() { "$xrun" inspect "$root/recipes/dpo.lua" --set model=tiny --set answers=0 \
   --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2 "$@"; }

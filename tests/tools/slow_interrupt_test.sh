@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a run says when it is stopped: by a signal before and after its first update, by a lost
-# terminal, by a disk that is full while a checkpoint is written.
+# Messages of a run that is stopped: by a signal before and after its first update, by a lost
+# terminal, by a full disk during a checkpoint.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
 # NAME STEP: the shipped recipe with a body that never ends at a step.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a run says that it will hold is what it holds: in a first run, whose reference loads its
-# frozen twin, and in a second one, which finds every value of the reference in its column.
+# The planned memory of a run is the measured one: in a first run, whose reference loads its frozen
+# twin, and in a second one, which finds every value of the reference in its column.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 "$xrun" init-model large --preset tiny --tokenizer "$root/tests/data/tiny_tokenizer" >/dev/null
 

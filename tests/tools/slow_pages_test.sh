@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The report in a headless browser: what it draws, that its controls work, how fast it opens.
+# The report in a headless browser: its drawing, its controls, and how fast it opens.
 # Skipped without Chromium. Pictures stay in $XRUN_PICTURES if that is set.
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || exit 77
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# xrun sample where tokens are drawn, stop strings, conversations; score and sample of an adapter.
+# xrun sample with drawn tokens, stop strings and conversations; score and sample of an adapter.
 set -euo pipefail
 xrun=${XRUN_BUILD:?}/bin/xrun
 smol=${XRUN_ROOT:?}/tests/data/tokenizers/smol

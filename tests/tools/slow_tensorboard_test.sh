@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# TensorBoard's own loader reads from a run's tb/ what metrics.jsonl holds, of a run that was cut and
-# resumed too. Skipped unless $XRUN_TENSORBOARD_PYTHON (python3 by default) has tensorboard.
+# TensorBoard's own loader reads the values of metrics.jsonl from a run's tb/, also after a
+# resume. Skipped unless $XRUN_TENSORBOARD_PYTHON (python3 by default) has tensorboard.
 python=${XRUN_TENSORBOARD_PYTHON:-python3}
 "$python" -c 'import tensorboard' 2>/dev/null || exit 77
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The wrapper ./xrun and its set-up, in a tree of its own: builds when it must, never twice, and
-# takes no LibTorch whose checksum is wrong.
+# The wrapper ./xrun and its set-up, in a separate tree: builds if needed, never twice, and refuses a
+# LibTorch with a wrong checksum.
 set -euo pipefail
 root=${XRUN_ROOT:?}
 work=$(mktemp -d)

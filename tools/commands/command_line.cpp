@@ -1,3 +1,5 @@
+// Bad usage ends with status 2, whatever status CLI11 gives it.
+
 #include "tools/commands/command_line.h"
 
 #include <fmt/core.h>
@@ -114,7 +116,7 @@ CLI::Validator existing_folder() {
         std::error_code code;
         if (std::filesystem::is_directory(path, code)) return std::string();
         return fmt::format("{}: {}", path,
-                           code ? "cannot be opened: " + code.message() : "is no folder");
+                           code ? "cannot be opened: " + code.message() : "is not a folder");
       },
       "");
 }

@@ -1,3 +1,6 @@
+// A key goes to the history search, then to completion, then to editing. A mode that does not use
+// the key ends and passes it on.
+
 #include "core/console/terminal/line_editor.h"
 
 #include <fmt/core.h>

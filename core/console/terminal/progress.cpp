@@ -1,5 +1,7 @@
-// A line that stays and the status line are never the same text twice: the status is cleared when a
-// line is printed and drawn again by the next step that prints none.
+// Rates are exponential means of the last steps. A terminal is redrawn at most ten times a second;
+// other outputs get a line every 30 s. Printing a line clears the status line; the next step that
+// prints no line draws it again.
+
 #include "core/console/terminal/progress.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,5 @@
+// Findings: each check of `xrun check` as text with its location and fix.
+
 #include "tools/commands/engine/check_recipe.h"
 
 #include <algorithm>
@@ -18,8 +20,8 @@ namespace {
 
 constexpr size_t kListed = 3;  // bad rows of a source
 
-// Splits "dpo.lua:12: what" into place and what; a message without a place stays whole.
-void split_place(Finding& finding) {
+// Splits "dpo.lua:12: text" into location and text; a message without a location is unchanged.
+void split_location(Finding& finding) {
   size_t colon = 0;
   while ((colon = finding.text.find(':', colon)) != std::string::npos) {
     size_t end = colon + 1;
@@ -27,9 +29,9 @@ void split_place(Finding& finding) {
            std::isdigit(static_cast<unsigned char>(finding.text[end]))) {
       ++end;
     }
-    const bool placed = colon > 0 && end > colon + 1 && finding.text.compare(end, 2, ": ") == 0 &&
-                        finding.text.find_first_of(" \n") > colon;
-    if (placed) {
+    const bool located = colon > 0 && end > colon + 1 && finding.text.compare(end, 2, ": ") == 0 &&
+                         finding.text.find_first_of(" \n") > colon;
+    if (located) {
       finding.location = finding.text.substr(0, end);
       finding.text.erase(0, end + 2);
       return;
@@ -38,7 +40,7 @@ void split_place(Finding& finding) {
   }
 }
 
-// "2 dropped (no_prompt 1, too_long 1), 3 cut by 120 tokens, 1 repaired"; "" of a source without.
+// "2 dropped (no_prompt 1, too_long 1), 3 cut by 120 tokens, 1 repaired"; "" if there are none.
 std::string losses_text(const SourceLedger& source) {
   std::vector<std::string> parts;
   if (source.dropped_total() > 0) {
@@ -87,7 +89,7 @@ std::optional<Finding> fit_finding(const StepLoop& loop) {
       throw;
     } catch (const Error& error) {
       Finding finding{Verdict::kWrong, "batch", error.what()};
-      split_place(finding);
+      split_location(finding);
       return finding;
     }
   }
@@ -121,12 +123,12 @@ Finding packs_finding(const LoopPause& pause, size_t which) {
 Finding error_finding(const std::string& subject, const ErrorReport& report) {
   if (report.data) {
     Finding finding{Verdict::kWrong, "data", report.message};
-    split_place(finding);
+    split_location(finding);
     return finding;
   }
   Finding finding{Verdict::kWrong, subject, report.message, report.hint, report.position()};
   if (!report.operation.empty()) finding.text = report.operation + ": " + finding.text;
-  if (finding.location.empty()) split_place(finding);
+  if (finding.location.empty()) split_location(finding);
   for (const std::string& value : report.values) finding.text += "\n" + value;
   if (finding.remedy.empty() && !report.source_line.empty()) {
     finding.remedy = "look at: " + std::string(trimmed(report.source_line));
@@ -181,8 +183,8 @@ std::vector<Finding> template_findings(Preview& preview) {
     findings.push_back({Verdict::kOk, "template", "these laws hold on the data: " + held});
   }
   if (has_template && !off.empty()) {
-    findings.push_back({Verdict::kNote, "template", "not looked at: " + off,
-                        "they are switched off by laws in the configuration"});
+    findings.push_back({Verdict::kNote, "template", "not checked: " + off,
+                        "they are switched off by `laws` in the configuration"});
   }
   for (const std::string& notice : preview.session().notices.lines) {
     findings.push_back({Verdict::kNote, "said", notice});
@@ -201,7 +203,7 @@ std::vector<Finding> loop_findings(const LoopPause& pause) {
 
 Finding memory_finding(const LoopPause& pause) {
   if (pause.run->optimizers.empty()) {
-    return {Verdict::kNote, "memory", "nothing is planned: xrun.run was given no optimizer",
+    return {Verdict::kNote, "memory", "no plan: xrun.run was given no optimizer",
             "xrun.run(cfg, { policy = policy, adamw = adamw }) saves both"};
   }
   try {
@@ -210,7 +212,7 @@ Finding memory_finding(const LoopPause& pause) {
     throw;
   } catch (const Error& error) {
     return {Verdict::kWrong, "memory", error.what(),
-            "take the change that it names, or give XRUN_MEMORY_MB if more is there"};
+            "make the change that it names, or set XRUN_MEMORY_MB if more memory is there"};
   }
 }
 

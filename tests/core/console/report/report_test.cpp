@@ -99,7 +99,7 @@ TEST(Report, SettingsThatDifferAreMarked) {
   EXPECT_TRUE(has(page, "recipe.lua of b: identical"));
 }
 
-TEST(Report, SamplesStandByTheirStep) {
+TEST(Report, SamplesAreGroupedByStep) {
   RunFiles run = run_of("a", {"x"}, 2);
   const auto answer = [](const char* text) {
     return Json(Json::Object{{"row", 7}, {"prompt", "ask"}, {"text", text}});
@@ -141,7 +141,7 @@ TEST(Report, AProfileGivesTimeByLine) {
   EXPECT_TRUE(has(page, "width:75.0%"));
 }
 
-TEST(Report, OfAnEmptyRunSaysWhatThereIsNot) {
+TEST(Report, ReportsWhatAnEmptyRunLacks) {
   RunFiles run;
   run.name = "gone";
   run.record = run.config = run.origins = Json::object();
@@ -156,7 +156,7 @@ TEST(Report, OfAnEmptyRunSaysWhatThereIsNot) {
   }
 }
 
-TEST(Report, ARunThatStepsCutSaysSo) {
+TEST(Report, ReportsThatStepsEndedTheRun) {
   RunFiles run;
   run.record =
       parse_json(R"({"finished":false,"stopped":"","steps":2,"steps_limit":2})", "run.json");
@@ -192,7 +192,7 @@ TEST(Report, HostileNamesAndValuesStayText) {
   }
 }
 
-TEST(Report, ValuesThatAreNotFiniteEndInAPage) {
+TEST(Report, NonFiniteValuesStillGiveAPage) {
   RunFiles run = run_of("a", {}, 3);
   constexpr double kMost = std::numeric_limits<double>::max();
   run.metrics.series = {{"nan", {0, 1, 2}, {NAN, NAN, NAN}},

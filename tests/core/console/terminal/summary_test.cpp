@@ -12,7 +12,7 @@ const Console& plain() {
   return console;
 }
 
-TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
+TEST(ClosingSummary, ReportsResultsAndTheirFolders) {
   RunSummary summary;
   summary.dir = "runs/dpo-1a2b3c4d";
   summary.exported = {{"runs/dpo-1a2b3c4d/best", "bfloat16"}, {"runs/dpo-1a2b3c4d/hf", "bfloat16"}};
@@ -35,7 +35,7 @@ TEST(ClosingSummary, SaysWhatCameOutAndWhere) {
             "model        runs/dpo-1a2b3c4d/hf (bfloat16)\n");
 }
 
-TEST(ClosingSummary, HasTheCommandThatContinuesARunThatStepsEnded) {
+TEST(ClosingSummary, HasTheCommandThatContinuesARunEndedBySteps) {
   RunSummary summary;
   summary.recipe = "dpo.lua";
   summary.dir = "r";
